@@ -1,0 +1,5 @@
+"""The one exception a user is meant to read: it names the key or file, the value and the remedy."""
+
+
+class UserError(Exception):
+    """Bad input, said in one message; commands print it without a traceback and exit with 2."""
