@@ -1,0 +1,57 @@
+"""Commands: Hydra composes, `strict` checks, then the function runs; nothing heavy is imported before.
+
+Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `--help`, `--multirun` and
+`--cfg job` from Hydra. A UserError is printed without a traceback and exits with 2; Ctrl-C exits with 130.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from common.errors import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main(function: Callable, schema: type, paper: str, config_name: str = "config") -> None:
+    """Run `function(schema instance)` on the configuration that the command line composes."""
+    import hydra
+
+    from common.experiment import strict
+
+    folder = str(ROOT / "papers" / paper / "configs")
+
+    @hydra.main(version_base="1.3", config_path=folder, config_name=config_name)
+    def command(config):
+        guard(lambda: function(strict(schema, config)))
+
+    command()
+
+
+def compose(paper: str, overrides: list[str], config_name: str = "config"):
+    """The composed configuration of a paper, as its command would see it."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
+        try:
+            return compose(config_name, overrides=overrides)
+        except HydraException as error:
+            raise UserError(f"{overrides}: {error}") from error
+
+
+def guard(function: Callable) -> None:
+    """Run `function`; a UserError or Ctrl-C ends the process with a message and a code, no traceback."""
+    try:
+        function()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        # not sys.exit: a pool's or a progress bar's threads must not keep a stopped run alive
+        sys.stderr.flush()
+        os._exit(130)
