@@ -8,8 +8,7 @@ compute is spent. `strict` does the same for any other frozen dataclass (a simul
 import difflib
 import inspect
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from pathlib import Path
-from typing import Any, Optional, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -61,8 +60,8 @@ class Pretrain:
 @dataclass(frozen=True)
 class Model:
     name: str
-    path: Optional[str]  # noqa: UP045 (OmegaConf reads Optional). Folder or hub id
-    pretrain: Optional[Pretrain]  # noqa: UP045
+    path: str | None  # folder or hub id
+    pretrain: Pretrain | None
 
     def __post_init__(self):
         require(
@@ -250,15 +249,21 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
 
     Raises UserError for an unknown key (with the nearest known one), a missing value or a wrong type.
     """
-    config = config if isinstance(config, DictConfig) else OmegaConf.create(config)
-    _refuse_unknown_keys(schema, config, "")
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        merged = OmegaConf.merge(OmegaConf.structured(schema), config)
-        return OmegaConf.to_object(merged)
+        config = config if isinstance(config, DictConfig) else OmegaConf.create(config)
+        values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        key = error.full_key or "config"
         reason = str(error).split("\n")[0]
-        raise UserError(f"{key}: {reason}") from error
+        raise UserError(f"{error.full_key or 'config'}: {reason}; give it a value") from error
+    _refuse_unknown_keys(schema, values, "")
+    try:
+        return TypeAdapter(schema).validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"] if str(part) != schema.__name__)
+        raise UserError(f"{key}={first['input']!r}: {first['msg']}") from error
 
 
 def load(overrides: list[str], paper: str) -> Experiment:
@@ -268,22 +273,14 @@ def load(overrides: list[str], paper: str) -> Experiment:
     return strict(Experiment, compose(paper, overrides))
 
 
-def results_dir(experiment: Experiment) -> Path:
-    return Path(experiment.results_dir)
-
-
-def _refuse_unknown_keys(schema: type, config: DictConfig, prefix: str) -> None:
+def _refuse_unknown_keys(schema: type, values: dict, prefix: str) -> None:
     hints = get_type_hints(schema)
-    known = {field.name for field in fields(schema)}
-    for key in config:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(known))}"
-            value = OmegaConf.to_container(config, resolve=False)[key]
+    for key, value in values.items():
+        if key not in hints:
+            near = difflib.get_close_matches(str(key), hints, n=1)
+            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(hints))}"
             raise UserError(f"unknown key {prefix}{key}={value}; {hint}")
         inner = hints[key]
-        inner = next((a for a in getattr(inner, "__args__", ()) if is_dataclass(a)), inner)
-        if is_dataclass(inner) and OmegaConf.is_dict(config._get_node(key)):
-            node = config[key]
-            if node is not None:
-                _refuse_unknown_keys(inner, node, f"{prefix}{key}.")
+        inner = next((a for a in get_args(inner) if is_dataclass(a)), inner)
+        if is_dataclass(inner) and isinstance(value, dict):
+            _refuse_unknown_keys(inner, value, f"{prefix}{key}.")

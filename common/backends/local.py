@@ -1,0 +1,278 @@
+"""The local backend: a whole Experiment in one process, on CPU or one GPU.
+
+This file is the executable specification of the loop; other backends must agree with it:
+
+    prompts -> rollout -> verdicts -> rewards (P, G) -> advantages (P, G) -> loss (B, T) -> aggregate
+    -> update -> checkpoint -> evaluation samples -> counts -> result rows
+
+Left out on purpose: several GPUs, asynchronous rollouts, mixed precision, more than one PPO epoch.
+"""
+
+import io
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+import torch
+from rich.progress import track
+
+from common import evaluate, models, rare_nll
+from common.errors import UserError
+from common.experiment import Experiment, resolve
+from common.losses.regularizers import kl_k3
+from common.policy import log_probs
+from common.prompts import check
+from common.results import COLUMNS, Run, jsonl_appender, read_csv, write, write_csv, write_jsonl_gz
+from common.rewards import rewards, verify_batch
+from common.rollout.local import encode, generate
+from common.seeds import generator
+from common.tracking import mirror
+from common.types import Prompt, RolloutBatch
+
+
+def train(x: Experiment, progress: bool = True) -> Path:
+    """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
+
+    Killed at any moment and called again it goes on from its last checkpoint; on CPU it ends with the same
+    bytes as an uninterrupted run.
+    """
+    preflight(x)
+    run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
+    if run.done:
+        run.close()
+        return run.path
+    torch.set_num_threads(x.threads)
+    loop = Loop(x, run.path)
+    send = mirror(x.wandb, x.paper, x.run_id, asdict(x), Path(x.results_dir))
+    with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
+        steps = range(loop.step + 1, x.optim.steps + 1)
+        for step in track(steps, x.run_id, disable=not progress):
+            row = loop.one_step(step)
+            append(row)
+            send(row)
+            if step % x.eval.every == 0 and step < x.optim.steps:
+                loop.evaluate(step, x.eval.curve_n)
+            if step % x.checkpoint_every == 0 and step < x.optim.steps:
+                loop.save_checkpoint()
+    loop.finish()
+    run.finish()
+    return run.path
+
+
+def preflight(x: Experiment) -> None:
+    """Run the method on one group of made-up rewards and log-probabilities, before any compute is spent.
+
+    Raises UserError where the method and the experiment do not fit, e.g. groups of one.
+    """
+    toy = torch.full((1, x.sampling.group_size), x.reward.wrong)
+    toy[0, 0] = x.reward.correct
+    weights = resolve(x.method.advantage, "method.advantage")(toy)
+    log_prob = torch.zeros(x.sampling.group_size, 2, requires_grad=True)
+    mask = torch.ones_like(log_prob)
+    loss, _ = resolve(x.method.loss, "method.loss")(log_prob, mask * 0, weights.view(-1, 1))
+    aggregate = resolve(x.method.aggregation, "method.aggregation")
+    if not torch.isfinite((loss * aggregate(mask)).sum()):
+        raise UserError(f"method={x.method.name}: its loss is not finite on rewards {toy[0].tolist()}")
+
+
+class Loop:
+    """The state of a run: model, optimiser, step. All randomness is named by seed, purpose and step."""
+
+    def __init__(self, x: Experiment, folder: Path):
+        self.x, self.folder = x, folder
+        self.device = x.device
+        if x.device == "auto":
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.advantage = resolve(x.method.advantage, "method.advantage")
+        self.loss = resolve(x.method.loss, "method.loss")
+        self.aggregate = resolve(x.method.aggregation, "method.aggregation")
+        self.verifier = resolve(x.data.verifier, "data.verifier")
+        self.prompts = check(resolve(x.data.train, "data.train")(), "data.train")
+        self.benchmarks = {
+            name: check(resolve(node, f"data.benchmarks.{name}")(), f"data.benchmarks.{name}")
+            for name, node in x.data.benchmarks.items()
+        }
+        self.model, self.tokenizer = models.load(x.model, Path(x.results_dir), self.device)
+        self.reference = None
+        if x.method.kl_coef > 0:
+            self.reference, _ = models.load(x.model, Path(x.results_dir), self.device)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=x.optim.lr,
+            betas=x.optim.betas,
+            weight_decay=x.optim.weight_decay,
+            fused=True,
+        )
+        self.step = 0
+        self.load_checkpoint()
+
+    def one_step(self, step: int) -> dict:
+        """One rollout and its optimiser steps; returns the row of the training curve."""
+        x = self.x
+        prompts = self.draw_prompts(step)
+        ids, mask = encode(self.tokenizer, [prompt.text for prompt in prompts], self.device)
+        batch = generate(
+            self.model,
+            ids,
+            mask,
+            group_size=x.sampling.group_size,
+            temperature=x.sampling.temperature,
+            max_tokens=x.sampling.max_tokens,
+            eos_id=self.tokenizer.eos_token_id,
+            generator=generator(x.seed, "rollout", step),
+        )
+        _, verdicts = verify_batch(batch, prompts, self.tokenizer, self.verifier)
+        reward = rewards(verdicts, batch.group_size, x.reward.correct, x.reward.wrong)
+        advantages = self.advantage(reward).to(self.device)
+        solved = (reward == x.reward.correct).float()
+        row = {
+            "step": step,
+            "reward": reward.mean().item(),
+            "solve_rate": solved.mean().item(),
+            "active_groups": (reward.amax(1) > reward.amin(1)).float().mean().item(),
+            "unparsed": sum(v.outcome == "unparsed" for v in verdicts) / len(verdicts),
+            "response_length": (batch.mask.sum() / len(verdicts)).item(),
+            "truncated": 1 - batch.stopped.float().mean().item(),
+            "lr": self.set_lr(step),
+        }
+        updates = []
+        size = x.sampling.prompts // x.optim.mini_batches
+        for start in range(0, x.sampling.prompts, size):
+            part = slice(start, start + size)
+            updates.append(self.update(batch.prompts(start, start + size), advantages[part]))
+        self.step = step
+        return row | pd.DataFrame(updates).mean().to_dict()
+
+    def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
+        """One optimiser step on a mini-batch of whole groups; micro-batches change memory, not gradients."""
+        x = self.x
+        weights = self.aggregate(batch.mask)
+        count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
+        totals = {"loss": 0.0, "entropy": 0.0, "clipped": 0.0, "ratio": 0.0, "kl": 0.0}
+        tokens = batch.mask.sum()
+        self.optimizer.zero_grad()
+        for start in range(0, count, per_micro):
+            stop = min(start + per_micro, count)
+            micro = batch.prompts(start, stop)
+            rows = slice(start * batch.group_size, stop * batch.group_size)
+            log_prob, entropy = log_probs(self.model, micro, x.sampling.temperature)
+            loss, clipped = self.loss(
+                log_prob, micro.log_probs, advantages[start:stop].reshape(-1, 1)
+            )
+            if x.method.entropy_coef > 0:
+                loss = loss - x.method.entropy_coef * entropy
+            if self.reference is not None:
+                with torch.no_grad():
+                    ref_log_prob, _ = log_probs(self.reference, micro, x.sampling.temperature)
+                kl = kl_k3(log_prob, ref_log_prob)
+                loss = loss + x.method.kl_coef * kl
+                totals["kl"] += (kl.detach() * micro.mask).sum() / tokens
+            # where, not a product: padding may hold inf or nan, which a zero weight would not remove
+            total = torch.where(micro.mask > 0, loss * weights[rows], 0.0).sum()
+            total.backward()
+            totals["loss"] += total.detach()
+            totals["entropy"] += (entropy.detach() * micro.mask).sum() / tokens
+            totals["clipped"] += (clipped * micro.mask).sum() / tokens
+            ratio = (log_prob.detach() - micro.log_probs).exp()
+            totals["ratio"] += (ratio * micro.mask).sum() / tokens
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), x.optim.grad_clip)
+        if not torch.isfinite(norm):
+            raise UserError(
+                f"step {self.step + 1}: the gradient is not finite; lower optim.lr={x.optim.lr} or look at "
+                f"{self.folder / 'metrics.jsonl'}"
+            )
+        self.optimizer.step()
+        if self.reference is None:
+            del totals["kl"]
+        return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
+
+    def draw_prompts(self, step: int) -> list[Prompt]:
+        """The step's prompts: epochs without replacement, each in an order of its own."""
+        size, pool, chosen = self.x.sampling.prompts, len(self.prompts), []
+        for index in range((step - 1) * size, step * size):
+            epoch, position = divmod(index, pool)
+            if not chosen or position == 0:
+                named = generator(self.x.seed, "order", epoch)
+                order = torch.randperm(pool, generator=named).tolist()
+            chosen.append(self.prompts[order[position]])
+        return chosen
+
+    def set_lr(self, step: int) -> float:
+        """Linear warm-up, then constant."""
+        lr = self.x.optim.lr * min(1.0, step / max(1, self.x.optim.warmup_steps))
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        return lr
+
+    def evaluate(self, step: int, n: int) -> list[evaluate.Sampled]:
+        """Sample every benchmark and keep its rows and counts as `eval/step-<step>*.csv`."""
+        x = self.x
+        sampled = [
+            evaluate.sample(
+                self.model,
+                self.tokenizer,
+                prompts,
+                self.verifier,
+                benchmark=name,
+                n=n,
+                settings=x.eval,
+                seed=(x.seed, "eval", step),
+            )
+            for name, prompts in self.benchmarks.items()
+        ]
+        frames = [evaluate.metric_rows(one, x.eval.k) for one in sampled]
+        if x.eval.rare_nll_samples > 0:
+            frames.append(self.rare_nll())
+        rows = pd.concat(frames, ignore_index=True).assign(
+            table=x.table, model=x.model.name, method=x.label, seed=x.seed, step=step, run_id=x.run_id
+        )
+        folder = self.folder / "eval"
+        write_csv(folder / f"step-{step:05d}-counts.csv", evaluate.concatenate(sampled))
+        write_csv(folder / f"step-{step:05d}.csv", rows[COLUMNS])
+        return sampled
+
+    def rare_nll(self) -> pd.DataFrame:
+        """Delta NLL on the base model's rare right answers to the first 256 training prompts."""
+        x, base = self.x, None
+        cache = Path(x.results_dir) / "models" / "rare-correct" / models.identity(x.model)
+        prompts = self.prompts[:256]
+        base, _ = models.load(x.model, Path(x.results_dir), self.device)
+        rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verifier, x.eval, cache)
+        return rare_nll.delta_nll(self.model, self.tokenizer, rare, x.eval)
+
+    def finish(self) -> None:
+        """The last evaluation, its samples, all result rows, and the model as a Hugging Face checkpoint."""
+        for one in self.evaluate(self.step, self.x.eval.n):
+            rows = one.rows.to_dict("records")
+            write_jsonl_gz(self.folder / "samples" / f"{one.benchmark}.jsonl.gz", rows)
+        last = self.folder / "eval" / f"step-{self.step:05d}-counts.csv"
+        write(self.folder / "counts.csv", last.read_bytes())
+        steps = sorted((self.folder / "eval").glob("step-?????.csv"))
+        rows = pd.concat([read_csv(path) for path in steps], ignore_index=True)
+        write_csv(self.folder / "metrics.csv", rows)
+        models.save(self.model, self.tokenizer, self.folder / "model")
+        (self.folder / "checkpoint.pt").unlink(missing_ok=True)
+
+    def save_checkpoint(self) -> None:
+        buffer = io.BytesIO()
+        state = {
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        torch.save(state, buffer)
+        write(self.folder / "checkpoint.pt", buffer.getvalue())
+
+    def load_checkpoint(self) -> None:
+        path = self.folder / "checkpoint.pt"
+        if not path.exists():
+            return
+        try:
+            state = torch.load(path, map_location=self.device, weights_only=True)
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.step = state["step"]
+        except Exception as error:
+            raise UserError(
+                f"{path} is damaged ({str(error).splitlines()[0][:200]}); delete it to train from the start"
+            ) from error

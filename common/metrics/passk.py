@@ -1,0 +1,139 @@
+"""Unbiased pass@k by table look-up (F-GRPO Eq. 25; Chen et al. 2021).
+
+    pass@k = E_problems[ 1 - C(n-c, k) / C(n, k) ]
+
+with n samples of a problem, c of them correct. avg@k, the mean accuracy of k = n samples, equals
+pass@1.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from common.errors import UserError
+
+
+def pass_at_k_table(n: int, ks: Sequence[int]) -> np.ndarray:
+    """pass@k of every c = 0..n and every k: (n+1, K), in [0, 1].
+
+    C(n-c, k) / C(n, k) = prod_{j<c} (n-k-j) / (n-j), a cumulative product down the rows; its
+    relative error is below 2n * 2^-53, where log-gamma would lose digits to cancellation.
+    """
+    ks = _checked_ks(ks)
+    if n < 1 or ks.max() > n:
+        raise UserError(f"k={ks.max()}: pass@k needs 1 <= k <= n={n}; drop this k or sample more")
+    j = np.arange(n)[:, None]
+    miss = np.ones((n + 1, len(ks)))
+    # zero from c = n-k+1 on: more right answers than can be left out of a draw of k
+    np.cumprod(np.maximum(n - ks - j, 0) / (n - j), axis=0, out=miss[1:])
+    return 1 - miss
+
+
+def pass_at_k(
+    c: Sequence[int],
+    n: int | Sequence[int],
+    ks: Sequence[int],
+    problems: Sequence[str] | None = None,
+) -> np.ndarray:
+    """pass@k of each problem: counts c (P,), samples n (P,) or one number -> (P, K), in [0, 1].
+
+    `problems` names them in messages. Raises UserError for k > n, c > n, negative, fractional or
+    NaN.
+    """
+    ks = _checked_ks(ks)
+    c, n = _checked_counts(c, n, problems)
+    if len(n) and n.min() < ks.max():
+        row = int(np.argmin(n))
+        raise UserError(
+            f"problem {_name(problems, row)}: k={ks.max()} is above n={n[row]} samples; "
+            "drop this k or sample more"
+        )
+    result = np.empty((len(c), len(ks)))
+    for size in np.unique(n):
+        rows = n == size
+        result[rows] = pass_at_k_table(int(size), ks)[c[rows]]
+    return result
+
+
+def avg_at_k(c: Sequence[int], n: int | Sequence[int]) -> np.ndarray:
+    """Mean accuracy c / n of each problem (P,), in [0, 1]; avg@k has k = n. Raises as pass_at_k."""
+    c, n = _checked_counts(c, n, None)
+    return c / n
+
+
+def mean_and_stderr(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over problems (axis 0) and its standard error sd / sqrt(P), sd with P-1; NaN for one."""
+    problems = len(values)
+    if problems < 2:
+        return values.mean(axis=0), np.full(values.shape[1:], np.nan)
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(problems)
+
+
+def report(counts: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
+    """pass@k of each benchmark, in percent as in the published tables.
+
+    counts: rows benchmark, problem_id, n, c. Returns benchmark, metric, k, value, unit, stderr
+    (over problems), n_problems, n_samples (a problem). Raises UserError as pass_at_k, and for a
+    repeated problem or a benchmark whose problems do not all have the same n.
+    """
+    rows = []
+    for benchmark, group in counts.groupby("benchmark", sort=False):
+        n = check_benchmark(str(benchmark), group)
+        names = [f"{benchmark}/{problem}" for problem in group["problem_id"]]
+        values = 100 * pass_at_k(group["c"].to_numpy(), group["n"].to_numpy(), ks, names)
+        for k, value, stderr in zip(ks, *mean_and_stderr(values), strict=True):
+            rows.append(
+                {
+                    "benchmark": benchmark,
+                    "metric": f"pass@{k}",
+                    "k": k,
+                    "value": value,
+                    "unit": "percent",
+                    "stderr": stderr,
+                    "n_problems": len(group),
+                    "n_samples": n,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def check_benchmark(benchmark: str, counts: pd.DataFrame) -> int:
+    """The n that all problems of a benchmark share; UserError if they do not, or if one repeats."""
+    repeated = counts["problem_id"][counts["problem_id"].duplicated()]
+    if len(repeated):
+        raise UserError(
+            f"benchmark {benchmark}: problem_id={repeated.iloc[0]} is there more than once; "
+            "give the counts of one run at a time"
+        )
+    sizes = sorted(set(counts["n"]))
+    if len(sizes) > 1:
+        raise UserError(
+            f"benchmark {benchmark}: problems have different n ({sizes[0]} to {sizes[-1]}); "
+            "finish sampling, all problems of a benchmark need the same n"
+        )
+    return int(sizes[0])
+
+
+def _checked_ks(ks: Sequence[int]) -> np.ndarray:
+    ks = np.asarray(ks)
+    if ks.ndim != 1 or not len(ks) or not np.all(ks >= 1) or not np.all(ks == ks.astype(int)):
+        raise UserError(f"k={ks.tolist()}: needs a list of whole numbers, each at least 1")
+    return ks.astype(int)
+
+
+def _checked_counts(c, n, problems) -> tuple[np.ndarray, np.ndarray]:
+    c = np.asarray(c, dtype=float)
+    n = np.broadcast_to(np.asarray(n, dtype=float), c.shape)
+    bad = ~((n >= 1) & (c >= 0) & (c <= n) & (c % 1 == 0) & (n % 1 == 0))  # NaN compares false
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise UserError(
+            f"problem {_name(problems, row)}: c={c[row]:g}, n={n[row]:g}; "
+            "needs whole numbers with 0 <= c <= n and n >= 1"
+        )
+    return c.astype(int), n.astype(int)
+
+
+def _name(problems: Sequence[str] | None, row: int) -> str:
+    return str(row if problems is None else problems[row])

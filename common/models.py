@@ -1,0 +1,155 @@
+"""Models: a Hugging Face causal LM by folder or hub id, or a tiny one made here from demonstrations."""
+
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from common.errors import UserError
+from common.experiment import Model, Pretrain
+from common.results import config_hash, write
+from common.tasks import countdown
+
+PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
+
+
+def identity(model: Model) -> str:
+    """Name and hash of what the weights come from: the path, or the pretraining configuration."""
+    return f"{model.name}-{config_hash(asdict(model))}"
+
+
+def folder(model: Model, results_dir: Path) -> str:
+    """Where the weights are: `model.path`, or the cache folder of the model that `pretrain` describes."""
+    return model.path or str(results_dir / "models" / identity(model))
+
+
+def load(model: Model, results_dir: Path, device: str):
+    """(model in float32 evaluation mode, tokenizer), pretrained first if it is a tiny model not yet made.
+
+    Raises UserError if the path is missing or its files cannot be read.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = folder(model, results_dir)
+    if model.pretrain is not None and not (Path(path) / "DONE").exists():
+        pretrain(model.pretrain, Path(path))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        policy = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
+        remedy = "give a folder with a causal LM and its tokenizer, or a hub id that this machine can reach"
+        if Path(path).exists():
+            remedy = "its files are damaged or are no causal LM; fetch it again, or delete a cached one"
+        reason = str(error).split("\n")[0][:300]
+        raise UserError(f"model.path={path}: cannot be loaded ({reason}); {remedy}") from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return policy.to(device).eval(), tokenizer
+
+
+def tokenizer():
+    """One token a number (1..99), operator, bracket and `\\boxed{`; text without blanks comes back exact."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = [PAD, EOS, UNKNOWN, *"+-*()=}", "\\boxed{", *(str(n) for n in range(1, 100))]
+    fast = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token=UNKNOWN))
+    fast.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Split(Regex(r"\\boxed\{|[0-9]+|."), behavior="isolated"),
+        ]
+    )
+    fast.decoder = decoders.Fuse()
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=fast, pad_token=PAD, eos_token=EOS, unk_token=UNKNOWN
+    )
+    wrapped.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    return wrapped
+
+
+def pretrain(config: Pretrain, path: Path) -> None:
+    """Train a random-init Qwen2 on Countdown demonstrations (cross-entropy on the response) and save it.
+
+    The result is an ordinary Hugging Face checkpoint (vocabulary size = len(tokenizer)) that transformers,
+    vLLM and verl load like any other. Its `DONE` file is written last.
+    """
+    from rich.progress import track
+
+    tok = tokenizer()
+    model = random_model(config, tok)
+    rows = countdown.demonstrations(count=config.demonstrations, seed=config.seed)
+    ids, labels = _pack(tok, rows)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr, betas=(0.9, 0.95), fused=True)
+    generator = torch.Generator().manual_seed(config.seed)
+    per_epoch = len(rows) // config.batch_size
+    steps, warmup = per_epoch * config.epochs, 50
+    for step in track(range(steps), f"pretraining {path.name}"):
+        if step % per_epoch == 0:
+            order = torch.randperm(len(rows), generator=generator)
+        chosen = order[step % per_epoch * config.batch_size :][: config.batch_size]
+        decay = 0.5 * (1 + math.cos(math.pi * step / steps))
+        optimizer.param_groups[0]["lr"] = config.lr * min((step + 1) / warmup, decay)
+        logits = model(input_ids=ids[chosen, :-1], use_cache=False).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), labels[chosen, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    save(model, tok, path)
+    write(path / "DONE", f"final training loss {loss.item():.4f}\n")
+
+
+def random_model(config: Pretrain, tok):
+    """A random-init Qwen2 of the given sizes."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(config.seed)
+    return Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tok),
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            initializer_range=float(__import__("os").environ.get("INIT","0.02")),
+            max_position_embeddings=256,
+            tie_word_embeddings=True,
+            eos_token_id=tok.eos_token_id,
+            pad_token_id=tok.pad_token_id,
+            bos_token_id=None,
+        )
+    )
+
+
+def save(model, tok, path: Path) -> None:
+    """A Hugging Face checkpoint at `path`, atomically: written beside it and renamed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        model.save_pretrained(temporary)
+        tok.save_pretrained(temporary)
+        for file in temporary.iterdir():
+            write(path / file.name, file.read_bytes())
+            file.unlink()
+        temporary.rmdir()
+    except OSError as error:
+        raise UserError(
+            f"cannot write model to {path}: {error.strerror}; free space or set results_dir=FOLDER"
+        ) from error
+
+
+def _pack(tok, rows: list[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Left-aligned ids and labels (rows, T); labels are -100 on the prompt and on padding."""
+    prompts = tok([prompt for prompt, _ in rows], add_special_tokens=False)["input_ids"]
+    answers = tok([answer + EOS for _, answer in rows], add_special_tokens=False)["input_ids"]
+    width = max(len(p) + len(a) for p, a in zip(prompts, answers, strict=True))
+    ids = torch.full((len(rows), width), tok.pad_token_id)
+    labels = torch.full((len(rows), width), -100)
+    for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        ids[i, : len(prompt) + len(answer)] = torch.tensor(prompt + answer)
+        labels[i, len(prompt) : len(prompt) + len(answer)] = torch.tensor(answer)
+    return ids, labels

@@ -1,0 +1,71 @@
+"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): what training takes from the rare solutions."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.evaluate import response_log_probs, sample
+from common.experiment import Evaluation
+from common.results import config_hash, read_jsonl, write_jsonl_gz
+from common.types import Prompt
+
+SHARE = 0.01  # the paper's top 1 %
+
+
+def rare_correct(
+    base, tokenizer, prompts: list[Prompt], verifier, settings: Evaluation, cache: Path
+) -> list[dict]:
+    """Right answers of the base model with its highest length-normalised NLL: prompt, response, nll.
+
+    `settings.rare_nll_samples` responses a prompt (the paper: 800 on 256 training prompts); of all right
+    ones the 1 % with the highest NLL, duplicates kept as drawn. Cached in `cache`.
+    """
+    key = config_hash({"prompts": [p.id for p in prompts], "samples": settings.rare_nll_samples})
+    path = cache / f"rare-correct-{key}.jsonl.gz"
+    if not path.exists():
+        drawn = sample(
+            base,
+            tokenizer,
+            prompts,
+            verifier,
+            benchmark="rare-correct",
+            n=settings.rare_nll_samples,
+            settings=settings,
+            seed=(0,),
+        ).rows
+        right = drawn[(drawn.outcome == "correct") & drawn.stopped].copy()
+        right["nll"] = -right.log_prob / right.tokens
+        right = right.sort_values("nll", ascending=False, kind="stable")
+        texts = {prompt.id: prompt.text for prompt in prompts}
+        chosen = right.head(max(1, round(SHARE * len(right))))
+        rows = [
+            {"prompt": texts[row.problem_id], "response": row.response}
+            for row in chosen.itertuples()
+        ]
+        pairs = [(row["prompt"], row["response"]) for row in rows]
+        for row, value in zip(
+            rows, response_log_probs(base, tokenizer, pairs, settings.batch), strict=True
+        ):
+            row["nll"] = -float(value)
+        write_jsonl_gz(path, rows)
+    return read_jsonl(path)
+
+
+def delta_nll(model, tokenizer, rare: list[dict], settings: Evaluation) -> pd.DataFrame:
+    """One result row: mean NLL under `model` minus under the base model, nats a token (higher: more lost)."""
+    pairs = [(row["prompt"], row["response"]) for row in rare]
+    now = -response_log_probs(model, tokenizer, pairs, settings.batch).double().numpy()
+    change = pd.Series(now - pd.Series([row["nll"] for row in rare]).to_numpy())
+    return pd.DataFrame(
+        [
+            {
+                "benchmark": "rare-correct set",
+                "metric": "delta_NLL_rare",
+                "value": change.mean(),
+                "unit": "nats",
+                "stderr": change.std() / len(change) ** 0.5 if len(change) > 1 else None,
+                "n_problems": len({row["prompt"] for row in rare}),
+                "n_samples": len(rare),
+            }
+        ]
+    )

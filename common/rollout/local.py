@@ -1,0 +1,75 @@
+"""The local rollout engine: sampled responses with log-probabilities, on CPU or one GPU."""
+
+import torch
+
+from common.rollout.decoder import make_decoder
+from common.types import RolloutBatch
+
+
+def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Left-padded prompt ids and mask, (P, T_p)."""
+    rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    length = max(len(row) for row in rows)
+    ids = torch.full((len(rows), length), tokenizer.pad_token_id)
+    mask = torch.zeros_like(ids)
+    for i, row in enumerate(rows):
+        ids[i, length - len(row) :] = torch.tensor(row)
+        mask[i, length - len(row) :] = 1
+    return ids.to(device), mask.to(device)
+
+
+@torch.no_grad()
+def generate(
+    model,
+    prompt_ids: torch.Tensor,
+    prompt_mask: torch.Tensor,
+    *,
+    group_size: int,
+    temperature: float,
+    max_tokens: int,
+    eos_id: int,
+    generator: torch.Generator,
+    dtype: torch.dtype | None = None,
+) -> RolloutBatch:
+    """`group_size` responses a prompt, drawn from softmax(logits / temperature), no top-k, no top-p.
+
+    The prompt is read once and shared by its group. Each row draws from its own stream of uniforms (inverse
+    CDF), so what a row says does not depend on the rows beside it; finished rows leave the batch. The
+    only synchronisation with the device is the count of finished rows.
+    Returns a RolloutBatch; `log_probs` are those of the tempered distribution, in float32.
+    """
+    device, rows = prompt_ids.device, prompt_ids.shape[0] * group_size
+    uniforms = torch.rand(max_tokens, rows, generator=generator).to(device)
+    ids = torch.full((rows, max_tokens), eos_id, device=device)
+    log_probs = torch.zeros(rows, max_tokens, device=device)
+    mask = torch.zeros(rows, max_tokens, device=device)
+
+    decoder = make_decoder(model, max_tokens, dtype)
+    logits = decoder.prefill(prompt_ids, prompt_mask).repeat_interleave(group_size, 0)
+    decoder.repeat(group_size)
+    active = torch.arange(rows, device=device)  # the rows that the decoder still holds
+    running = torch.ones(rows, dtype=torch.bool, device=device)  # of those, not yet finished
+    for t in range(max_tokens):
+        log_p = torch.log_softmax(logits / temperature, -1)
+        cdf = log_p.exp().cumsum(-1)
+        threshold = uniforms[t, active, None] * cdf[:, -1:]
+        token = torch.searchsorted(cdf, threshold, right=True)
+        token = token.clamp(max=cdf.shape[-1] - 1)
+        ids[active, t] = torch.where(running, token[:, 0], eos_id)
+        log_probs[active, t] = log_p.gather(1, token)[:, 0] * running
+        mask[active, t] = running.float()
+        running = running & (token[:, 0] != eos_id)
+        left = int(running.sum())
+        if left == 0 or t + 1 == max_tokens:
+            break
+        if left <= 0.9 * len(active):
+            chosen = running.nonzero()[:, 0]
+            active, token, running = active[chosen], token[chosen], running[chosen]
+            decoder.keep(chosen)
+        logits = decoder.step(token[:, 0])
+    lengths = mask.sum(1).long()
+    stopped = ids.gather(1, (lengths - 1)[:, None])[:, 0] == eos_id
+    width = int(lengths.max())
+    return RolloutBatch(
+        prompt_ids, prompt_mask, ids[:, :width], mask[:, :width], log_probs[:, :width], stopped
+    )

@@ -1,0 +1,198 @@
+"""Subset-Countdown: reach a target from four numbers, each used at most once, with + - * and brackets.
+
+A prompt has several right answers, some reachable only by a rarely shown strategy, so a policy can gain
+accuracy and lose diversity: the smallest task on which RLVR's forgetting can be measured.
+
+The demonstrator that the tiny model is first trained on is skewed on purpose: operators + .5, - .35,
+* .15; 80 % left-deep trees; 10 % two-operand answers. Its prompts are `natural`; `rare` prompts are those
+of which every solution needs `*`. All (numbers, target) pairs are split by a hash of the pair into train,
+dev (for choosing hyperparameters) and test, so that no test prompt is ever seen before.
+"""
+
+import hashlib
+import random
+from functools import lru_cache
+from itertools import combinations
+
+from common.experiment import require
+from common.types import Prompt
+
+NUMBERS, LARGEST, TARGETS = 4, 12, range(1, 51)
+OPERATORS, OPERATOR_WEIGHTS = "+-*", (0.5, 0.35, 0.15)
+OPERAND_WEIGHTS = {2: 0.10, 3: 0.45, 4: 0.45}
+LEFT_DEEP = 0.8
+SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
+
+Tree = int | tuple  # a number, or (operator, left, right)
+
+
+def natural(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
+    """`size` distinct prompts of the demonstrator's own distribution. Seeded; the same call, same list."""
+    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    rng, seen = random.Random(f"natural-{split}-{seed}"), {}
+    while len(seen) < size:
+        numbers, target, _ = _draw(rng)
+        if _split(numbers, target) == split:
+            seen.setdefault(_reference(numbers, target))
+    return [_prompt(reference, template) for reference in seen]
+
+
+def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
+    """`size` distinct prompts that can be solved, but by no expression without `*`."""
+    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    rng, seen = random.Random(f"rare-{split}-{seed}"), {}
+    while len(seen) < size:
+        numbers, target = _numbers(rng), rng.choice(TARGETS)
+        if _split(numbers, target) == split and reachable(numbers).get(target) == "needs *":
+            seen.setdefault(_reference(numbers, target))
+    return [_prompt(reference, template) for reference in seen]
+
+
+def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
+    """`count` (prompt text, response text) pairs of the skewed demonstrator, train split only."""
+    rng, rows = random.Random(f"demonstrations-{seed}"), []
+    while len(rows) < count:
+        numbers, target, tree = _draw(rng)
+        if _split(numbers, target) == "train":
+            text = _prompt(_reference(numbers, target), "bare").text
+            rows.append((text, f"\\boxed{{{render(tree)}}}"))
+    return rows
+
+
+@lru_cache(maxsize=2000)
+def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
+    """Every value that some expression over a subset of `numbers` has: "without *" or "needs *"."""
+    values: dict[tuple[int, ...], dict[int, bool]] = {}  # positions -> value -> needs *
+    for size in range(1, len(numbers) + 1):
+        for chosen in combinations(range(len(numbers)), size):
+            found = {numbers[chosen[0]]: False} if size == 1 else {}
+            for left_size in range(1, size):
+                for left in combinations(chosen, left_size):
+                    right = tuple(i for i in chosen if i not in left)
+                    for a, a_star in values[left].items():
+                        for b, b_star in values[right].items():
+                            star = a_star or b_star
+                            for value, needs in ((a + b, star), (a - b, star), (a * b, True)):
+                                found[value] = found.get(value, True) and needs
+            values[chosen] = found
+    merged: dict[int, bool] = {}
+    for found in values.values():
+        for value, needs in found.items():
+            merged[value] = merged.get(value, True) and needs
+    return {value: "needs *" if needs else "without *" for value, needs in merged.items()}
+
+
+def evaluate(tree: Tree) -> int:
+    if isinstance(tree, int):
+        return tree
+    operator, a, b = tree[0], evaluate(tree[1]), evaluate(tree[2])
+    return a + b if operator == "+" else a - b if operator == "-" else a * b
+
+
+def render(tree: Tree) -> str:
+    """The expression with the fewest brackets that keep its value."""
+    if isinstance(tree, int):
+        return str(tree)
+    operator, left, right = tree
+    a, b = render(left), render(right)
+    is_sum = [not isinstance(side, int) and side[0] in "+-" for side in (left, right)]
+    if operator == "*":
+        a, b = (f"({text})" if wrap else text for text, wrap in zip((a, b), is_sum, strict=True))
+    elif operator == "-" and is_sum[1]:
+        b = f"({b})"
+    return f"{a}{operator}{b}"
+
+
+def canonical(tree: Tree) -> str:
+    """Equal for two expressions that differ only in order of terms or factors and in brackets."""
+    if isinstance(tree, int):
+        return str(tree)
+    if tree[0] == "*":
+        return "*".join(sorted(_bracket(factor) for factor in _factors(tree)))
+    return "".join(sorted(sign + canonical(term) for sign, term in _terms(tree, "+")))
+
+
+def numbers_in(tree: Tree) -> list[int]:
+    return [tree] if isinstance(tree, int) else numbers_in(tree[1]) + numbers_in(tree[2])
+
+
+def _terms(tree: Tree, sign: str) -> list[tuple[str, Tree]]:
+    if isinstance(tree, int) or tree[0] == "*":
+        return [(sign, tree)]
+    flipped = "-" if sign == "+" else "+"
+    return _terms(tree[1], sign) + _terms(tree[2], flipped if tree[0] == "-" else sign)
+
+
+def _factors(tree: Tree) -> list[Tree]:
+    if isinstance(tree, int) or tree[0] != "*":
+        return [tree]
+    return _factors(tree[1]) + _factors(tree[2])
+
+
+def _bracket(tree: Tree) -> str:
+    text = canonical(tree)
+    return text if isinstance(tree, int) else f"({text})"
+
+
+def _draw(rng: random.Random) -> tuple[tuple[int, ...], int, Tree]:
+    """Numbers, target and the demonstrator's answer; drawn again until the target is in range."""
+    while True:
+        numbers = _numbers(rng)
+        size = rng.choices(list(OPERAND_WEIGHTS), list(OPERAND_WEIGHTS.values()))[0]
+        operands = rng.sample(numbers, size)
+        tree = _left_deep(rng, operands) if rng.random() < LEFT_DEEP else _any_tree(rng, operands)
+        if (target := evaluate(tree)) in TARGETS:
+            return numbers, target, tree
+
+
+def _numbers(rng: random.Random) -> tuple[int, ...]:
+    return tuple(sorted(rng.randint(1, LARGEST) for _ in range(NUMBERS)))
+
+
+def _operator(rng: random.Random) -> str:
+    return rng.choices(OPERATORS, OPERATOR_WEIGHTS)[0]
+
+
+def _left_deep(rng: random.Random, operands: list[int]) -> Tree:
+    tree: Tree = operands[0]
+    for operand in operands[1:]:
+        tree = (_operator(rng), tree, operand)
+    return tree
+
+
+def _any_tree(rng: random.Random, operands: list[int]) -> Tree:
+    if len(operands) == 1:
+        return operands[0]
+    cut = rng.randint(1, len(operands) - 1)
+    return (_operator(rng), _any_tree(rng, operands[:cut]), _any_tree(rng, operands[cut:]))
+
+
+def _reference(numbers: tuple[int, ...], target: int) -> str:
+    return f"{' '.join(map(str, numbers))} = {target}"
+
+
+def _split(numbers: tuple[int, ...], target: int) -> str:
+    bucket = int(hashlib.sha256(_reference(numbers, target).encode()).hexdigest()[:8], 16) % 100
+    return next(name for name, buckets in SPLITS.items() if bucket in buckets)
+
+
+def _prompt(reference: str, template: str) -> Prompt:
+    require(template in TEMPLATES, "template", template, f"one of {sorted(TEMPLATES)}")
+    return Prompt(id=reference, text=TEMPLATES[template](reference), reference=reference)
+
+
+def bare(reference: str) -> str:
+    """What the tiny model reads: "3 5 7 12 = 41" and nothing else."""
+    return reference
+
+
+def instruct(reference: str) -> str:
+    """For a model that reads English."""
+    numbers, target = reference.split(" = ")
+    return (
+        f"Using each of the numbers {numbers} at most once, with + - * and brackets, write an expression "
+        f"that equals {target}. Put the expression within \\boxed{{}}.\n"
+    )
+
+
+TEMPLATES = {"bare": bare, "instruct": instruct}

@@ -1,0 +1,73 @@
+"""The types that flow through the loop, one an arrow: Prompt -> RolloutBatch -> Verdict."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+Outcome = Literal["correct", "wrong", "unparsed", "timeout", "error"]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One problem: its stable id, the text the model continues, and what the verifier compares with."""
+
+    id: str
+    text: str
+    reference: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifier says of one response.
+
+    `reward` is 1.0 for correct and 0.0 otherwise; the loop maps it to the experiment's {R_w, R_c}.
+    `parsed` is a canonical form of the answer, by which distinct answers are counted.
+    """
+
+    outcome: Outcome
+    reward: float
+    parsed: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RolloutBatch:
+    """P prompts x G responses, B = P*G rows, prompt-major (row = prompt * G + sample).
+
+    prompt_ids, prompt_mask  (P, T_p) left-padded
+    response_ids             (B, T) right-padded, the end token included where there is one
+    mask                     (B, T) 1 on response tokens
+    log_probs                (B, T) log-probability of each token under the distribution it was drawn from
+    stopped                  (B,)   False where max_tokens cut the response off
+    """
+
+    prompt_ids: torch.Tensor
+    prompt_mask: torch.Tensor
+    response_ids: torch.Tensor
+    mask: torch.Tensor
+    log_probs: torch.Tensor
+    stopped: torch.Tensor
+
+    def __post_init__(self):
+        rows = self.response_ids.shape[0]
+        assert self.prompt_ids.shape == self.prompt_mask.shape
+        assert rows % self.prompt_ids.shape[0] == 0, "groups are rectangular"
+        assert self.response_ids.shape == self.mask.shape == self.log_probs.shape
+        assert self.stopped.shape == (rows,)
+
+    @property
+    def group_size(self) -> int:
+        return self.response_ids.shape[0] // self.prompt_ids.shape[0]
+
+    def prompts(self, start: int, stop: int) -> "RolloutBatch":
+        """The prompts `start..stop` with all their responses; a group is never split."""
+        rows = slice(start * self.group_size, stop * self.group_size)
+        return RolloutBatch(
+            self.prompt_ids[start:stop],
+            self.prompt_mask[start:stop],
+            self.response_ids[rows],
+            self.mask[rows],
+            self.log_probs[rows],
+            self.stopped[rows],
+        )

@@ -1,0 +1,73 @@
+"""Verifier of Subset-Countdown answers: a bounded recursive-descent parser, never `eval`."""
+
+import re
+from collections import Counter
+
+from common.tasks.countdown import Tree, canonical, evaluate, numbers_in
+from common.types import Verdict
+
+LONGEST = 200  # characters of an answer that are looked at; a right answer has at most 30
+TOKEN = re.compile(r"[0-9]{1,4}|[-+*()]")
+
+
+def verify(response: str, reference: str) -> Verdict:
+    """Verdict on the last `\\boxed{...}` of `response` against a reference like "3 5 7 12 = 41".
+
+    correct   the expression equals the target and uses each number at most once
+    wrong     it is an expression, but not that
+    unparsed  there is no closed box, or what it holds is no expression in + - * and brackets
+
+    `parsed` is the canonical form, equal for answers that differ in order and brackets only.
+    """
+    start = response.rfind("\\boxed{")
+    end = response.find("}", start)
+    if start < 0 or end < 0:
+        return Verdict("unparsed", 0.0, reason="no closed \\boxed{}")
+    text = response[start + len("\\boxed{") : end]
+    try:
+        tree = parse(text)
+    except ValueError as error:
+        return Verdict("unparsed", 0.0, reason=str(error))
+    numbers, target = reference.split(" = ")
+    spare = Counter(numbers_in(tree)) - Counter(int(number) for number in numbers.split())
+    if spare:
+        return Verdict("wrong", 0.0, canonical(tree), f"uses {sorted(spare)} too often")
+    value = evaluate(tree)
+    if value != int(target):
+        return Verdict("wrong", 0.0, canonical(tree), f"equals {value}")
+    return Verdict("correct", 1.0, canonical(tree))
+
+
+def parse(text: str) -> Tree:
+    """The expression tree of `text`. Raises ValueError if it is no expression, or too long.
+
+    sum := product (("+" | "-") product)*;  product := atom ("*" atom)*;  atom := number | "(" sum ")"
+    """
+    if len(text) > LONGEST:
+        raise ValueError(f"longer than {LONGEST} characters")
+    tokens = TOKEN.findall(text)
+    if "".join(tokens) != "".join(text.split()):
+        raise ValueError("other characters than numbers, + - * and brackets")
+    tree, rest = _chain(tokens, "+-")
+    if rest:
+        raise ValueError("unbalanced or misplaced tokens")
+    return tree
+
+
+def _chain(tokens: list[str], operators: str) -> tuple[Tree, list[str]]:
+    operand = (lambda rest: _chain(rest, "*")) if operators == "+-" else _atom
+    tree, tokens = operand(tokens)
+    while tokens and tokens[0] in operators:
+        right, rest = operand(tokens[1:])
+        tree, tokens = (tokens[0], tree, right), rest
+    return tree, tokens
+
+
+def _atom(tokens: list[str]) -> tuple[Tree, list[str]]:
+    if tokens and tokens[0].isdecimal():
+        return int(tokens[0]), tokens[1:]
+    if tokens and tokens[0] == "(":
+        tree, rest = _chain(tokens[1:], "+-")
+        if rest and rest[0] == ")":
+            return tree, rest[1:]
+    raise ValueError("unbalanced or misplaced tokens")

@@ -1,0 +1,272 @@
+"""Closed forms of F-GRPO (arXiv 2602.06717v1): tail-miss probability, mass balance, focal weight.
+
+Pure functions on numpy arrays. Trajectory level (Sec. 3.1, App. A): mu_pos is the success
+probability of a prompt, tau the mass of its rare-correct answers, N the group size. Categorical
+level (Sec. 2.3, 3.2, App. B-D): p is a softmax policy over V actions, `correct` the mask of the
+correct ones, `sampled` the mask of the distinct actions drawn, so A = sampled & correct, B =
+sampled & ~correct, U = ~sampled. All probabilities are float64. Left out: how p moves over many
+steps; that is the simulation of App. J, which also follows another update rule than Eq. 7.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlog1py
+
+from common.experiment import require
+
+Array = NDArray[np.float64]
+
+
+# Section 3.1: which groups update, and which of those miss the rare-correct answers
+
+
+def pr_active(mu_pos: ArrayLike, N: ArrayLike) -> Array:
+    """Pr(A_N) = 1 - mu_pos^N - (1 - mu_pos)^N: a group has both correct and wrong answers (Eq. 9).
+
+    Arguments broadcast. Raises UserError unless 0 < mu_pos < 1 and N is a positive integer.
+    """
+    mu_pos = np.asarray(mu_pos, float)
+    _check_group(mu_pos, N)
+    return _mixed(np.minimum(mu_pos, 1 - mu_pos), N)
+
+
+def pr_tail_miss(mu_pos: ArrayLike, tau: ArrayLike, N: ArrayLike) -> Array:
+    """Pr(B_tau): a group is mixed and holds no rare-correct answer (Lemma 3.1, Eq. 11).
+
+    Pr(B_tau) = (1-tau)^N - (mu_pos-tau)^N - (1-mu_pos)^N
+              = (1-tau)^N [1 - s^N - (1-s)^N],  s = (mu_pos-tau)/(1-tau)
+
+    where s is the success probability given that no answer is rare. The second form is computed:
+    the three terms of the first cancel. Arguments broadcast; tau = 0 gives Pr(A_N), tau = mu_pos
+    gives 0. Raises UserError unless 0 < mu_pos < 1, 0 <= tau <= mu_pos and N is a positive
+    integer.
+    """
+    mu_pos, tau = np.asarray(mu_pos, float), np.asarray(tau, float)
+    _check_group(mu_pos, N)
+    _check((tau >= 0) & (tau <= mu_pos), "tau", tau, "rare-correct mass must lie in [0, mu_pos]")
+    rarer = np.minimum(mu_pos - tau, 1 - mu_pos) / (1 - tau)
+    return np.exp(np.asarray(N) * np.log1p(-tau)) * _mixed(rarer, N)
+
+
+class Peak(NamedTuple):
+    N: int
+    value: float  # Pr(B_tau) there
+
+
+def peak_group_size(mu_pos: float, tau: float) -> Peak:
+    """The integer N that maximises Pr(B_tau) of Eq. 11 (the smaller one of a tie), and the maximum.
+
+    With a = mu_pos - tau, b = 1 - mu_pos, c = a + b = 1 - tau, one more answer changes Pr(B_tau)
+    by c^N [(1-a)(a/c)^N + (1-b)(b/c)^N - tau]. The bracket falls with N, so the curve has one
+    peak, at the first N where the bracket is <= 0; it is found by doubling and bisection. Raises
+    UserError unless 0 < tau < mu_pos < 1: at tau = 0 the curve rises for ever, at tau = mu_pos it
+    is 0.
+    """
+    _check_group(np.asarray(mu_pos, float), 1)
+    _check(np.asarray(0 < tau < mu_pos), "tau", tau, f"a peak needs 0 < tau < mu_pos={mu_pos}")
+    a, b = mu_pos - tau, 1 - mu_pos
+    log_a, log_b = np.log1p(-b / (1 - tau)), np.log1p(-a / (1 - tau))  # of a/c and b/c
+
+    def rises(N: int) -> bool:
+        return (1 - a) * np.exp(N * log_a) + (1 - b) * np.exp(N * log_b) > tau
+
+    low, high = 0, 1  # rises(0) always holds: (1 - a) + (1 - b) - tau = 1
+    while rises(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if rises(middle) else (low, middle)
+    return Peak(high, float(pr_tail_miss(mu_pos, tau, high)))
+
+
+# Sections 2.3 and 3.2: one update of a categorical policy
+
+
+def batch_baseline(p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float) -> Array:
+    """S_R = R_c P_pos + R_w P_neg of the distinct sampled actions (Eq. 17). (..., V) -> (...).
+
+    Raises UserError unless p is a distribution over its last axis, the masks are boolean arrays of
+    its shape and R_c > R_w; so do `logit_update`, `delta_q_pos` and `delta_q_u_pos`, which also
+    refuse an N that is not a positive integer or is below the number of distinct sampled actions.
+    """
+    _check_policy(p, correct, sampled)
+    require(R_c > R_w, "R_c", R_c, f"must exceed R_w={R_w}")
+    return R_c * _sum(p, sampled & correct) + R_w * _sum(p, sampled & ~correct)
+
+
+def logit_update(
+    p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
+) -> Array:
+    """dz_i = (eta/N) p_i (R_i - S_R), R_i = 0 for unsampled actions (Eq. 7). (..., V) -> (..., V).
+
+    It is eta times the gradient in z of (1/N) sum_{i in A or B} R_i p_i: distinct actions, unlike a
+    group-relative advantage, which counts repeated ones.
+    """
+    S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
+    _check_step(sampled, N)
+    R = np.where(sampled, np.where(correct, R_c, R_w), 0.0)
+    return eta / N * p * (R - S_R[..., None])
+
+
+def delta_q_pos(
+    p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
+) -> Array:
+    """First-order change of the total correct mass (Eq. 8). (..., V) -> (...).
+
+    dQ_pos = (eta/N) [ (R_c - S_R) Q_neg A_2 + (S_R - R_w) Q_pos B_2
+                       + S_R (Q_pos U_neg2 - Q_neg U_pos2) ]
+    """
+    S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
+    _check_step(sampled, N)
+    Q_pos, Q_neg = _sum(p, correct), _sum(p, ~correct)
+    A_2, B_2 = _sum(p**2, sampled & correct), _sum(p**2, sampled & ~correct)
+    U_pos2, U_neg2 = _sum(p**2, ~sampled & correct), _sum(p**2, ~sampled & ~correct)
+    coupling = S_R * (Q_pos * U_neg2 - Q_neg * U_pos2)
+    return eta / N * ((R_c - S_R) * Q_neg * A_2 + (S_R - R_w) * Q_pos * B_2 + coupling)
+
+
+def delta_q_u_pos(
+    p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
+) -> Array:
+    """First-order change of the unsampled-correct mass (Prop. 3.2, Eq. 13). (..., V) -> (...).
+
+    dQ_upos = (eta/N) [-S_R U_pos2 - Q_upos ((R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2)]
+
+    Sec. 3.2 says that both terms are negative when S_R > 0; the second one need not be (large U_2).
+    """
+    S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
+    _check_step(sampled, N)
+    A_2, B_2 = _sum(p**2, sampled & correct), _sum(p**2, sampled & ~correct)
+    U_2, U_pos2 = _sum(p**2, ~sampled), _sum(p**2, ~sampled & correct)
+    normalisation = (R_c - S_R) * A_2 + (R_w - S_R) * B_2 - S_R * U_2
+    return eta / N * (-S_R * U_pos2 - _sum(p, ~sampled & correct) * normalisation)
+
+
+def delta_mass(p: Array, dz: Array, subset: Array) -> Array:
+    """First-order change of a subset's mass for any dz (Eq. 21, summed Eq. 20). (..., V) -> (...).
+
+    dQ_S = sum_{i in S} p_i dz_i - Q_S sum_j p_j dz_j
+    """
+    _check_policy(p, subset)
+    return _sum(p * dz, subset) - _sum(p, subset) * np.sum(p * dz, axis=-1)
+
+
+def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
+    """Mass of a subset under softmax(log p + dz) minus its mass under p. (..., V) -> (...).
+
+    Written with expm1 so that it keeps its relative precision for steps as small as 1e-12.
+    """
+    _check_policy(p, subset)
+    growth = p * np.expm1(dz)
+    total = growth.sum(axis=-1)
+    return (_sum(growth, subset) - _sum(p, subset) * total) / (1 + total)
+
+
+# Appendix B: what the number of correct answers X says about S_R
+
+
+def expected_p_pos(p: Array, correct: Array, k: ArrayLike) -> Array:
+    """E[P_pos | X = k] = sum_{o in C} p(o) (1 - (1 - p(o)/mu_pos)^k) (Lemma B.1, Eq. 18).
+
+    (V,) policy and mask, k any shape, result of k's shape; N does not enter. Raises UserError
+    unless p is a distribution, both kinds of action have mass and k is an integer >= 0.
+    """
+    return _expected_distinct(p, correct, k, "k")
+
+
+def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
+    """E[P_neg | X = k] = sum_{o not in C} p(o) (1 - (1 - p(o)/(1-mu_pos))^(N-k)) (Eq. 19).
+
+    Shapes and errors as `expected_p_pos`; also refuses k > N.
+    """
+    return _expected_distinct(p, ~np.asarray(correct), N - np.asarray(k), "N - k")
+
+
+def expected_s_r(
+    p: Array, correct: Array, k: ArrayLike, *, N: int, R_c: float, R_w: float
+) -> Array:
+    """E[S_R | X = k] = R_c E[P_pos | X = k] + R_w E[P_neg | X = k] (App. B).
+
+    Non-decreasing in k if R_w <= 0 (Corollary B.2) and R_c >= 0, which only the proof of the
+    corollary says. Shapes and errors as `expected_p_neg`; also refuses R_c <= R_w.
+    """
+    require(R_c > R_w, "R_c", R_c, f"must exceed R_w={R_w}")
+    return R_c * expected_p_pos(p, correct, k) + R_w * expected_p_neg(p, correct, k, N=N)
+
+
+# Section 4: focal weight
+
+
+def scaled_advantage(mu_pos: ArrayLike, *, gamma: float) -> tuple[Array, Array]:
+    """g |A_GRPO| of a correct and of a wrong answer in a group with success rate mu_pos (Fig. 3).
+
+    correct: (1-mu)^gamma sqrt((1-mu)/mu), wrong: (1-mu)^gamma sqrt(mu/(1-mu)) (Eq. 4, 15, 16)
+
+    Eq. 4 with epsilon -> 0 and the population standard deviation; R_c and R_w cancel. A group of
+    finite N has exactly these values at mu = mu_hat = X/N; Bessel's correction multiplies them by
+    sqrt((N-1)/N). As mu -> 1 a wrong answer's value goes to 0 only for gamma > 1/2: it goes to 1
+    at gamma = 1/2 and to infinity below. Raises UserError unless 0 < mu_pos < 1 and gamma >= 0.
+    """
+    mu_pos = np.asarray(mu_pos, float)
+    _check_group(mu_pos, 1)
+    require(gamma >= 0, "gamma", gamma, "the focal exponent must be >= 0 (Eq. 15)")
+    g = (1 - mu_pos) ** gamma
+    return g * np.sqrt((1 - mu_pos) / mu_pos), g * np.sqrt(mu_pos / (1 - mu_pos))
+
+
+# Helpers
+
+
+def _mixed(rarer: Array, N: ArrayLike) -> Array:
+    """1 - (1-m)^N - m^N for m <= 1/2, exactly 0 at N = 1 and with full relative precision above."""
+    N = np.asarray(N, float)
+    return np.where(N == 1, 0.0, -np.expm1(N * np.log1p(-rarer)) - rarer**N)
+
+
+def _expected_distinct(p: Array, kind: Array, draws: ArrayLike, name: str) -> Array:
+    """Expected mass of the distinct actions among `draws` i.i.d. draws from p given `kind`."""
+    _check_policy(p, kind)
+    mass, rest = _sum(p, kind), _sum(p, ~kind)
+    require(
+        min(mass, rest) > 0, "correct", mass, "both correct and wrong actions need mass above 0"
+    )
+    draws = np.asarray(draws)
+    good = (draws >= 0) & (draws % 1 == 0)
+    _check(good, name, draws, "X = k must be an integer in 0..N")
+    # a single action of its kind has q = p / mass = 1, and rounding must not put it above
+    q = np.minimum(p[kind] / mass, 1.0)
+    return -np.expm1(xlog1py(draws[..., None], -q)) @ p[kind]
+
+
+def _sum(values: Array, subset: Array) -> Array:
+    return np.sum(values, axis=-1, where=subset)
+
+
+def _check(good: NDArray[np.bool_], key: str, value: ArrayLike, remedy: str) -> None:
+    if not np.all(good):  # name the first bad entry, not the whole array
+        good, value = np.broadcast_arrays(good, value)
+        require(False, key, value[~good][0], remedy)
+
+
+def _check_group(mu_pos: Array, N: ArrayLike) -> None:
+    N = np.asarray(N)
+    _check((mu_pos > 0) & (mu_pos < 1), "mu_pos", mu_pos, "success probability must lie in (0, 1)")
+    _check((N >= 1) & (N % 1 == 0), "N", N, "group size must be a positive integer")
+
+
+def _check_step(sampled: Array, N: int) -> None:
+    require(N >= 1 and N % 1 == 0, "N", N, "group size must be a positive integer")
+    distinct = int(np.max(np.sum(sampled, axis=-1)))
+    require(distinct <= N, "N", N, f"is below the {distinct} distinct actions sampled")
+
+
+def _check_policy(p: Array, *masks: Array) -> None:
+    total = np.sum(p, axis=-1)
+    _check(np.asarray(p) >= 0, "p", p, "probabilities must be >= 0")
+    _check(np.abs(total - 1) < 1e-9, "sum(p)", total, "must be 1 over the last axis")
+    for mask in masks:
+        found = f"{np.asarray(mask).dtype}{np.shape(mask)}"
+        good = np.asarray(mask).dtype == bool and np.shape(mask) == np.shape(p)
+        require(good, "mask", found, f"pass boolean masks of p's shape {np.shape(p)}")

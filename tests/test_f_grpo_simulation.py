@@ -1,0 +1,305 @@
+"""F-GRPO's categorical simulation: gradients, sampler, one slow reference, resuming, bad input."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from common.cli import compose
+from common.errors import UserError
+from common.experiment import strict
+from papers.f_grpo import simulation
+from papers.f_grpo.simulation import COLUMNS, Simulation, ascend, draw, gradient, metrics, simulate
+from papers.f_grpo.simulation_figure import figure
+
+REWARDS = {"R_c": 1.0, "R_w": -1.0}
+SMALL = [
+    "actions=50",
+    "correct=10",
+    "steps=30",
+    "seeds=2",
+    "N=[2,8]",
+    "workers=1",
+    "device=cpu",
+]
+
+
+def config(*overrides: str) -> Simulation:
+    return strict(Simulation, compose("f_grpo", [*SMALL, *overrides], "simulation"))
+
+
+@pytest.fixture
+def policy():
+    """Five actions, two correct, and a sample of 6: 0 twice, 1 once, 3 three times; X = 3."""
+    z = torch.tensor([[1.0, 0.5, 0.0, -0.5, 0.3]], dtype=torch.float64)
+    return z, torch.tensor([[2.0, 1.0, 0.0, 3.0, 0.0]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("objective", ["score", "printed", "eq7"])
+def test_gradient_is_autograds(policy, objective, gamma):
+    z, counts = policy
+    z.requires_grad_()
+    p = z.softmax(1)
+    R = torch.tensor([1.0, 1, -1, -1, -1], dtype=torch.float64)
+    samples = torch.tensor([0, 0, 1, 3, 3, 3])
+    r = R[samples] - R[samples].mean()
+    g = (1 - 3 / 6) ** gamma
+    value = {
+        "score": (r * p.log()[0, samples]).sum(),
+        "printed": (r * p[0, samples]).sum(),
+        "eq7": (R * p[0] * (counts[0] > 0)).sum(),  # Sec. 2.3: the distinct samples' surrogate
+    }[objective]
+    (expected,) = torch.autograd.grad(g / 6 * value, z)
+    options = {"objective": objective, "correct": 2, "gamma": gamma, **REWARDS}
+    torch.testing.assert_close(gradient(counts, p.detach(), **options), expected)
+
+
+def test_score_gradient_by_hand(policy):
+    # X/N = 1/2, so r~ is +1 or -1 and g = 1/2 at gamma = 1: g/N c_a r~_a = c_a r~_a / 12
+    grad = gradient(policy[1], None, objective="score", correct=2, gamma=1.0, **REWARDS)
+    np.testing.assert_allclose(grad[0], [2 / 12, 1 / 12, 0, -3 / 12, 0], rtol=1e-6)
+
+
+def test_eq7_by_hand():
+    # p = 1/4 each, actions 0 (correct) and 3 (wrong) sampled: P_pos = P_neg, S_R = 0;
+    # 0 alone sampled: S_R = 1/4, so +1/4 * 3/4 for it and -1/4 * 1/4 for the others, over N = 2
+    p = torch.full((2, 4), 0.25)
+    counts = torch.tensor([[1.0, 0, 0, 1], [2, 0, 0, 0]])
+    grad = gradient(counts, p, objective="eq7", correct=2, gamma=0.0, **REWARDS)
+    expected = [[1 / 8, 0, 0, -1 / 8], [3 / 32, -1 / 32, -1 / 32, -1 / 32]]
+    np.testing.assert_allclose(grad, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["score", "printed"])
+@pytest.mark.parametrize("sampled", [0, 3])
+def test_a_batch_of_one_class_changes_nothing(objective, sampled):
+    counts = torch.zeros(1, 4)
+    counts[0, sampled] = 8
+    z = torch.tensor([[2.0, 1.0, 0.0, 0.0]])
+    grad = gradient(counts, z.softmax(1), objective=objective, correct=2, gamma=0.0, **REWARDS)
+    after = z.clone()
+    ascend(after, grad, None, None, 1, optimizer="sgd", lr=1, betas=None, eps=1, weight_decay=0)
+    assert torch.equal(after, z)
+
+
+def test_metrics_by_hand():
+    p = torch.tensor([0.5, 0.1, 0.4, 0.0], dtype=torch.float64)
+    p_0 = torch.tensor([0.3, 0.2], dtype=torch.float64)
+    found = metrics(p, p_0)  # action 0 gained, action 1 lost 0.1 of the initial 0.5
+    assert found["Q_pos"] == pytest.approx(0.6)
+    assert found["M_ret"] == pytest.approx(1 - 0.1 / 0.5)
+    assert found["entropy"] == pytest.approx(
+        -(0.5 * np.log(0.5) + 0.1 * np.log(0.1) + 0.4 * np.log(0.4))
+    )
+
+
+def test_paper_size_starts_as_app_j_says():
+    start = simulate(
+        config("actions=128000", "correct=10000", "steps=1"), N=2, gamma=0, seeds=[0]
+    ).iloc[0]
+    assert start["M_ret"] == 1
+    assert start["Q_pos"] == pytest.approx(0.63, abs=5e-4)
+    total = np.exp(5) + 9999 * np.exp(3) + 118000
+    leaf, anchor = np.exp(3) / total, np.exp(5) / total
+    terms = (
+        anchor * np.log(anchor) + 9999 * leaf * np.log(leaf) + 118000 / total * np.log(1 / total)
+    )
+    assert start["entropy"] == pytest.approx(-terms, rel=1e-6)
+
+
+def test_sampler_follows_p():
+    p = torch.tensor([[0.5, 0.2, 0.0, 0.2, 0.1], [0.1, 0.1, 0.1, 0.1, 0.6]], dtype=torch.float64)
+    uniforms = torch.rand(2, 20000, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for scale in (1, 7):  # the CDF need not be normalised
+        actions = draw((scale * p).cumsum(1), uniforms)
+        for row, wanted in zip(actions, p.numpy(), strict=True):
+            counts = np.bincount(row, minlength=5)
+            kept = wanted > 0
+            assert counts[~kept].sum() == 0
+            assert chisquare(counts[kept], 20000 * wanted[kept]).pvalue > 1e-3
+
+
+def test_sampler_at_the_edges():
+    cdf = torch.tensor([[0.25, 0.25, 1.0]], dtype=torch.float64)
+    uniforms = torch.tensor([[0.0, 0.2499, 0.25, 1.0]], dtype=torch.float64)
+    assert draw(cdf, uniforms).tolist() == [[0, 0, 2, 2]]
+
+
+def reference(c: Simulation, N: int, gamma: float, batches: list[np.ndarray]) -> np.ndarray:
+    """Logits after the sampled `batches`, sample by sample in float64."""
+    z = np.full(c.actions, c.incorrect_logit)
+    z[: c.correct], z[0] = c.correct_logit, c.anchor_logit
+    m, v = np.zeros(c.actions), np.zeros(c.actions)
+    for t, actions in enumerate(batches, 1):
+        p = np.exp(z) / np.exp(z).sum()
+        R = np.where(actions < c.correct, c.R_c, c.R_w)
+        g = (1 - (actions < c.correct).mean()) ** gamma
+        grad = np.zeros(c.actions)
+        for a, r in zip(actions, R - R.mean(), strict=True):
+            one = np.eye(c.actions)[a]
+            grad += g / N * r * (one - p) * (p[a] if c.objective == "printed" else 1)
+        if c.optimizer == "sgd":
+            z = z + c.lr * grad
+            continue
+        if c.optimizer == "adamw":
+            z = z - c.lr * c.weight_decay * z
+        m = c.betas[0] * m + (1 - c.betas[0]) * grad
+        v = c.betas[1] * v + (1 - c.betas[1]) * grad**2
+        mhat, vhat = m / (1 - c.betas[0] ** t), v / (1 - c.betas[1] ** t)
+        z = z + c.lr * mhat / (np.sqrt(vhat) + c.eps)
+    return z
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "reading", ["score_adam", "score_sgd", "printed_sgd", "printed_adam", "printed_adamw"]
+)
+def test_simulation_is_the_slow_reference(monkeypatch, reading, gamma):
+    objective, optimizer = reading.split("_")
+    # a large weight decay, or it would hide in the rounding
+    c = config(f"objective={objective}", f"optimizer={optimizer}", "weight_decay=2", "lr=0.05")
+    batches = []
+    monkeypatch.setattr(
+        simulation, "draw", lambda cdf, u: batches.append(draw(cdf, u)) or batches[-1].clone()
+    )
+    rows = simulate(c, N=8, gamma=gamma, seeds=[5])
+    z = reference(c, 8, gamma, [batch[0].numpy() for batch in batches])
+    z_0 = reference(c, 8, gamma, [])
+    p, p_0 = np.exp(z) / np.exp(z).sum(), np.exp(z_0) / np.exp(z_0).sum()
+    expected = metrics(torch.from_numpy(p), torch.from_numpy(p_0[: c.correct]))
+    assert expected["M_ret"] < 1
+    assert rows["step"].tolist() == [0, 10, 20, 30]
+    for name, value in expected.items():
+        assert rows[name].iloc[-1] == pytest.approx(value, rel=2e-5), name
+
+
+def test_a_seed_is_the_same_alone_and_in_a_batch():
+    c = config()
+    together = simulate(c, N=8, gamma=1, seeds=[0, 1, 2])
+    alone = pd.concat([simulate(c, N=8, gamma=1, seeds=[seed]) for seed in (0, 1, 2)])
+    key = ["seed", "step"]
+    pd.testing.assert_frame_equal(
+        together.sort_values(key, ignore_index=True), alone.sort_values(key, ignore_index=True)
+    )
+    finals = together[together["step"] == 30]
+    assert finals["M_ret"].nunique() == 3
+
+
+def test_sweep_resumes_to_the_same_bytes(tmp_path, monkeypatch):
+    calls = []
+
+    def counted(config, *, N, gamma, seeds):
+        calls.append((N, gamma, seeds))
+        return simulate(config, N=N, gamma=gamma, seeds=seeds)
+
+    monkeypatch.setattr(simulation, "simulate", counted)
+    c = config(f"results_dir={tmp_path}")
+    folder = simulation.run(c)
+    files = [folder / "final.csv", folder / "trajectory.csv"]
+    first = [file.read_bytes() for file in files]
+    assert len(calls) == 2 * 2 * 2
+    assert first[0].startswith(b"reading,gamma,N,seed,Q_pos,M_ret,entropy\nscore_adam,0,2,0,")
+    assert list(pd.read_csv(files[1])) == COLUMNS
+    assert len(pd.read_csv(files[1])) == 8 * 4
+
+    calls.clear()
+    simulation.run(c)
+    assert calls == []
+
+    (unit,) = tmp_path.glob("f_grpo/simulation-*/units/score_adam-gamma1-N8-seed1.csv")
+    unit.unlink()
+    simulation.run(c)
+    assert calls == [(8, 1, [1])]
+    assert [file.read_bytes() for file in files] == first
+
+    calls.clear()  # a third seed joins the two that are there; another lr is another run
+    simulation.run(replace(c, seeds=3, N=[2], gamma=[0]))
+    assert calls == [(2, 0, [2])]
+    assert len(pd.read_csv(files[0])) == 9
+    simulation.run(replace(c, lr=0.5))
+    assert len(pd.read_csv(files[0])) == 8
+
+
+def test_workers_give_the_same_bytes(tmp_path):
+    c = config("N=[2]", "gamma=[0]")
+    folders = [
+        simulation.run(replace(c, workers=w, results_dir=str(tmp_path / str(w)))) for w in (1, 2)
+    ]
+    one, two = [(folder / "trajectory.csv").read_bytes() for folder in folders]
+    assert one == two
+
+
+def test_gamma_zero_is_no_focal_weight_and_gamma_one_slows():
+    counts = torch.tensor(
+        [[1.0, 0, 3, 0]]
+    )  # mu = 1/4, so r~ = +1.5 and -0.5, whatever gamma scales
+    options = {"objective": "score", "correct": 2, **REWARDS}
+    plain = gradient(counts.clone(), None, gamma=0.0, **options)
+    np.testing.assert_allclose(plain, [[1.5 / 4, 0, -1.5 / 4, 0]])
+    np.testing.assert_allclose(gradient(counts, None, gamma=1.0, **options), 0.75 * plain)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("objective=scroe", "objective=scroe: score|printed|eq7"),
+        ("optimizer=lion", "optimizer=lion: sgd|adam|adamw"),
+        ("N=[1]", "N=1: a group needs"),
+        ("N=[2,2]", "names a value twice"),
+        ("gamma=[-1]", "gamma=-1.0: must be >= 0"),
+        ("correct=50", "must be 1..actions-1=49"),
+        ("R_w=1", "must exceed R_w=1.0"),
+        ("steps=0", "steps=0: must be at least 1"),
+        ("betas=[0.9,1]", "must lie in"),
+        ("seeds=two", "seeds"),
+        ("+momentum=1", "unknown key momentum=1"),
+    ],
+)
+def test_bad_input_names_key_and_remedy(override, message):
+    with pytest.raises(UserError) as error:
+        config(override)
+    assert message in str(error.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_said():
+    with pytest.raises(UserError, match="device=cpu"):
+        simulation.run(config("device=cuda"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_same_up_to_sampling_noise():
+    c = config("steps=200", "every=200")
+    means = [
+        simulate(replace(c, device=device), N=64, gamma=0, seeds=list(range(16)))
+        .groupby("step")["Q_pos"]
+        .mean()
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_allclose(means[1], means[0], atol=0.02)
+
+
+def test_figures_hold_what_is_drawn(tmp_path):
+    c = config(f"results_dir={tmp_path}", "N=[2,16]")
+    simulation.run(c)
+    folder = simulation.run(replace(c, objective="printed"))
+    final, trajectory = (pd.read_csv(folder / f"{name}.csv") for name in ("final", "trajectory"))
+    figure(final, trajectory, tmp_path / "figures")
+    for name in ("fig4", "fig4_matched", "fig4_readings"):
+        assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10_000
+        assert (tmp_path / "figures" / f"{name}.pdf").exists()
+    drawn = pd.read_csv(tmp_path / "figures" / "fig4.csv")
+    cell = drawn.query("panel == 'c' and metric == 'M_ret' and gamma == 1 and N == 16").iloc[0]
+    own = final.query("reading == 'score_adam' and gamma == 1 and N == 16")["M_ret"]
+    assert cell["mean"] == pytest.approx(own.mean())
+    assert cell["low"] == pytest.approx(own.min())
+    assert set(pd.read_csv(tmp_path / "figures" / "fig4_readings.csv")["reading"]) == {
+        "printed_adam",
+        "score_adam",
+    }
+    with pytest.raises(UserError, match="choose from: printed_adam, score_adam"):
+        figure(final, trajectory, tmp_path, reading="eq7_sgd")

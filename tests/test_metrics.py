@@ -1,0 +1,342 @@
+"""pass@k against exact fractions, subsampling against the real thing, intervals by coverage."""
+
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.errors import UserError
+from common.metrics.__main__ import main
+from common.metrics.paired import Interval, subsample_means, subsampling_test, two_way_interval
+from common.metrics.passk import avg_at_k, pass_at_k, pass_at_k_table, report
+
+
+def exact(n, c, k):
+    return 1 - Fraction(comb(n - c, k), comb(n, k))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 64])
+def test_table_is_exact_for_every_c_and_k(n):
+    ks = list(range(1, n + 1))
+    expected = [[float(exact(n, c, k)) for k in ks] for c in range(n + 1)]
+    np.testing.assert_allclose(pass_at_k_table(n, ks), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [256, 1024])
+def test_table_is_exact_at_the_papers_sizes(n):
+    ks = [1, 2, 3, 16, n // 4, n // 2, n - 1, n]
+    expected = [[float(exact(n, c, k)) for k in ks] for c in range(n + 1)]
+    np.testing.assert_allclose(pass_at_k_table(n, ks), expected, rtol=0, atol=1e-12)
+
+
+def test_pass_at_k_by_hand():
+    # n=4, c=1: pass@2 = 1 - C(3,2)/C(4,2) = 1 - 3/6; n=2, c=1: pass@2 = 1
+    np.testing.assert_allclose(pass_at_k([1, 1], [4, 2], [1, 2]), [[0.25, 0.5], [0.5, 1.0]])
+    np.testing.assert_allclose(avg_at_k([1, 3], [4, 4]), [0.25, 0.75])
+
+
+def test_pass_at_k_is_the_share_of_draws_with_a_hit():
+    samples = [1, 0, 0, 1, 0, 0]
+    draws = [any(draw) for draw in combinations(samples, 3)]
+    assert pass_at_k([2], 6, [3])[0, 0] == pytest.approx(np.mean(draws))
+
+
+@pytest.mark.parametrize(
+    ("c", "n", "ks", "words"),
+    [
+        ([1, 2], [8, 4], [5], ["problem 1", "k=5", "n=4"]),
+        ([1, 5], 4, [1], ["problem 1", "c=5", "n=4"]),
+        ([-1], 4, [1], ["problem 0", "c=-1"]),
+        ([float("nan")], 4, [1], ["problem 0", "c=nan"]),
+        ([1.5], 4, [1], ["c=1.5"]),
+        ([1], float("nan"), [1], ["n=nan"]),
+        ([0], 0, [1], ["n=0"]),
+        ([1], 4, [0], ["k=[0]"]),
+        ([1], 4, [], ["k=[]"]),
+    ],
+)
+def test_bad_counts_are_refused(c, n, ks, words):
+    with pytest.raises(UserError) as error:
+        pass_at_k(c, n, ks)
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def counts(c, n=4, benchmark="b"):
+    names = [f"p{i}" for i in range(len(c))]
+    return pd.DataFrame({"benchmark": benchmark, "problem_id": names, "n": n, "c": c})
+
+
+def test_report_in_percent_with_stderr_over_problems():
+    rows = report(pd.concat([counts([0, 4]), counts([1], benchmark="other")]), [1, 2])
+    assert rows["value"].tolist() == pytest.approx([50, 50, 25, 50])
+    # sd of (0, 100) is 70.71, over sqrt(2) problems 50; one problem has no spread
+    assert rows["stderr"].tolist()[:2] == pytest.approx([50, 50])
+    assert rows["stderr"].isna().tolist() == [False, False, True, True]
+    assert rows["metric"].tolist() == ["pass@1", "pass@2"] * 2
+    assert rows[["unit", "n_problems", "n_samples"]].to_numpy().tolist()[0] == ["percent", 2, 4]
+
+
+def test_subsampling_agrees_with_subsampling_of_samples():
+    n, m, ks, iterations = 12, 5, [1, 3, 5], 20_000
+    c = np.array([0, 1, 1, 6, 11, 12])
+    rng = np.random.default_rng(0)
+    samples = np.arange(n) < c[:, None]
+    order = rng.random((iterations, len(c), n)).argsort(axis=-1)[..., :m]
+    hits = np.take_along_axis(np.broadcast_to(samples, (iterations, *samples.shape)), order, -1)
+    brute = pass_at_k_table(m, ks)[hits.sum(-1)].mean(axis=1)
+    ours = subsample_means(c, n=n, ks=ks, m=m, iterations=iterations, bits=np.random.SFC64(1))
+    for k in range(len(ks)):
+        values = np.unique(np.round(np.concatenate([brute[:, k], ours[:, k]]), 9))
+        cdf = [
+            np.searchsorted(np.sort(np.round(x[:, k], 9)), values, side="right")
+            for x in (brute, ours)
+        ]
+        # Kolmogorov-Smirnov at level 1e-4: 2.23 * sqrt(2 / iterations)
+        assert abs(cdf[0] - cdf[1]).max() / iterations < 2.23 * np.sqrt(2 / iterations)
+
+
+@pytest.mark.parametrize("k", [1, 16, 64])
+def test_subsampling_has_the_exact_mean_and_variance(k):
+    n, m, iterations = 256, 64, 200_000
+    c = np.array([1, 2, 2, 40, 200, 255])
+    draws = subsample_means(c, n=n, ks=[k], m=m, iterations=iterations, bits=np.random.SFC64(3))[
+        :, 0
+    ]
+    mean = variance = 0.0
+    for correct in c.tolist():
+        pmf = [comb(correct, x) * comb(n - correct, m - x) / comb(n, m) for x in range(m + 1)]
+        f = [float(exact(m, x, k)) for x in range(m + 1)]
+        first, second = np.dot(pmf, f), np.dot(pmf, np.square(f))
+        mean, variance = mean + first / len(c), variance + (second - first**2) / len(c) ** 2
+    assert mean == pytest.approx(pass_at_k(c, n, [k]).mean())  # unbiased
+    assert abs(draws.mean() - mean) < 4 * np.sqrt(variance / iterations)
+    assert draws.var() == pytest.approx(variance, rel=0.02)
+
+
+def test_subsampling_rare_values_are_not_rounded_away():
+    # P(7 of the 8 drawn are correct) = 8 * 32 / C(40, 8) = 3.3e-6, a fifth of a table cell
+    iterations, probability = 10_000_000, comb(8, 7) * comb(32, 1) / comb(40, 8)
+    bits = np.random.SFC64(5)
+    draws = subsample_means(np.array([8]), n=40, ks=[1], m=8, iterations=iterations, bits=bits)
+    expected = iterations * probability
+    assert abs((draws == 7 / 8).sum() - expected) < 4 * np.sqrt(expected)
+
+
+def test_subsampling_test_reads_as_the_paper_says():
+    rng = np.random.default_rng(0)
+    a = rng.binomial(1024, 0.30, 40)
+    b = rng.binomial(1024, 0.27, 40)
+    options = {"n": 1024, "ks": [1, 256], "m": 256, "iterations": 5000, "seed": 0}
+    row = subsampling_test(a, b, **options)[0]
+    assert row["difference"] == pytest.approx(100 * (a.mean() - b.mean()) / 1024)
+    assert 0 < row["low"] < row["difference"] < row["high"]
+    assert row["p"] == pytest.approx(2 / 5001)
+    assert subsampling_test(a, b, **options)[0] == row
+    back = subsampling_test(b, a, **options)[0]
+    assert back["difference"] == -row["difference"]
+    same = subsampling_test([0, 1024], [0, 1024], **options)
+    assert [(x["difference"], x["low"], x["high"], x["p"]) for x in same] == [(0, 0, 0, 1)] * 2
+
+
+def test_subsampling_p_agrees_with_interval():
+    rng = np.random.default_rng(1)
+    sides = set()
+    for _ in range(40):
+        a, b = (rng.binomial(64, p, 10) for p in (0.45, 0.35))
+        row = subsampling_test(a, b, n=64, ks=[1], m=16, iterations=2000, seed=0)[0]
+        excludes = row["low"] > 0 or row["high"] < 0
+        sides.add(excludes)
+        assert excludes == (row["p"] < 0.05) or abs(row["p"] - 0.05) < 0.005
+    assert sides == {True, False}
+
+
+def test_subsampling_at_the_papers_size_takes_under_a_second():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 1025, (2, 675))
+    best = np.inf
+    for _ in range(3):
+        start = time.process_time()
+        subsampling_test(a, b, n=1024, ks=[1, 256], m=256, iterations=50_000, seed=0)
+        best = min(best, time.process_time() - start)
+    assert best < 1
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"m": 8}, "m=8: must be below n=8"),
+        ({"ks": [5]}, "k=5"),
+        ({"c_b": [1]}, "2 problems"),
+        ({"c_b": [1, 9]}, "c=9"),
+        ({"iterations": 0}, "iterations=0"),
+    ],
+)
+def test_subsampling_refuses(change, word):
+    options = {"c_a": [1, 2], "c_b": [1, 2], "n": 8, "ks": [1], "m": 4, "iterations": 10, "seed": 0}
+    with pytest.raises(UserError, match=word):
+        subsampling_test(**{**options, **change})
+
+
+def test_interval_over_seeds_alone_is_the_t_interval():
+    # mean 2, sd 1, 3 values: t_2(0.975) = 4.302653, half width 4.302653 / sqrt(3) = 2.484138
+    interval = two_way_interval(np.array([[1.0], [2.0], [3.0]]))
+    assert interval.bounds() == pytest.approx((2 - 2.484138, 2 + 2.484138), abs=1e-6)
+    # t = 2 / 0.57735 = 3.4641 with 2 degrees of freedom: p = 0.074180
+    assert interval.p() == pytest.approx(0.0741801, abs=1e-6)
+
+
+def test_interval_of_independent_seeds_is_welch():
+    from scipy.stats import ttest_ind
+
+    x, y = np.array([[1.0], [2.0], [4.0]]), np.array([[5.0], [1.0], [2.0], [9.0]])
+    expected = ttest_ind(x[:, 0], y[:, 0], equal_var=False)
+    assert two_way_interval(x, -y).p() == pytest.approx(expected.pvalue)
+
+
+def test_interval_by_hand_over_seeds_and_problems():
+    # seed means 2, 5: A = 4.5 / 2; problem means 2, 5: B = 2.25; residuals +-1: C = 4 / (1 * 2 * 2)
+    x = np.array([[1.5, 2.5], [2.5, 7.5]])
+    interval = two_way_interval(x)
+    assert interval.value == 3.5
+    assert interval.stderr**2 == pytest.approx(2.25 + 2.25 - 1.0)
+    assert interval.df == pytest.approx(3.5**2 / (2.25**2 + 2.25**2 + 1))
+    # every problem twice, once in each of two benchmarks: A stays, B and C halve
+    twice = two_way_interval(np.hstack([x, x]), strata=["a", "a", "b", "b"])
+    assert twice.stderr**2 == pytest.approx(2.25 + 2.25 / 2 - 1.0 / 2)
+
+
+def test_interval_weighs_benchmarks_not_problems():
+    x = np.array([[1.0, 2, 3, 10], [2.0, 3, 4, 12]])
+    interval = two_way_interval(x, strata=["a", "a", "a", "b"])
+    assert interval.value == pytest.approx((2.5 + 11) / 2)
+
+
+def simulate(rng, *, methods, seeds, problems, seed_sd, problem_sd, n=16):
+    """Counts (methods, seeds, problems) without a difference on average: every method has its own luck
+    with each problem and each seed."""
+    logit = rng.normal(0, 2, problems) + problem_sd * rng.normal(size=(methods, 1, problems))
+    logit = logit + seed_sd * rng.normal(size=(methods, seeds, 1))
+    logit = logit + 0.3 * rng.normal(size=(methods, seeds, problems))
+    return rng.binomial(n, 1 / (1 + np.exp(-logit)))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("seed_sd", "problem_sd"), [(0.2, 0.5), (0.3, 0.0), (0.0, 0.5)])
+def test_interval_covers_no_difference(paired, seed_sd, problem_sd):
+    rng = np.random.default_rng(7)
+    excluded, simulations = 0, 600
+    for _ in range(simulations):
+        x, y = simulate(
+            rng, methods=2, seeds=5, problems=200, seed_sd=seed_sd, problem_sd=problem_sd
+        )
+        interval = two_way_interval(x - y) if paired else two_way_interval(x, -y[:4])
+        excluded += interval.p() < 0.05
+    assert 0.01 < excluded / simulations <= 0.075
+
+
+def test_interval_sees_a_real_difference():
+    rng = np.random.default_rng(0)
+    x, y = simulate(rng, methods=2, seeds=5, problems=200, seed_sd=0.05, problem_sd=0.2)
+    low, high = two_way_interval((np.minimum(x + 2, 16) - y) / 16).bounds()
+    assert 0 < low < high
+
+
+def test_interval_refuses_one_seed_and_nan():
+    with pytest.raises(UserError, match="one seed"):
+        two_way_interval(np.ones((1, 4)))
+    with pytest.raises(UserError, match="NaN"):
+        two_way_interval(np.full((3, 4), np.nan))
+    with pytest.raises(UserError, match="shape"):
+        two_way_interval(np.ones((3, 4)), np.ones((3, 5)))
+
+
+def test_interval_without_spread():
+    assert two_way_interval(np.full((5, 3), 0.1)) == Interval(pytest.approx(0.1), 0.0, 1.0)
+    assert two_way_interval(np.full((5, 3), 0.1)).p() == 0
+    assert two_way_interval(np.zeros((5, 3))).p() == 1
+
+
+@pytest.fixture
+def files(tmp_path):
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    a.write_text("extra,benchmark,problem_id,n,c\nx,AIME,001,8,2\nx,AIME,1,8,8\nx,OOD,1,4,0\n")
+    b.write_text("benchmark,problem_id,n,c\nOOD,1,4,1\nAIME,1,8,8\nAIME,001,8,6\n")
+    return a, b
+
+
+def test_command_passk(files, capsys):
+    main(["passk", str(files[0]), "k=1,2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "benchmark,metric,k,value,unit,stderr,n_problems,n_samples"
+    assert lines[1] == "AIME,pass@1,1,62.5,percent,37.5,2,8"
+    assert lines[4] == "OOD,pass@2,2,0,percent,,1,4"
+
+
+def test_command_compare_pairs_by_problem(files, capsys):
+    main(["compare", str(files[0]), str(files[1]), "k=1", "m=2", "iterations=1000"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "benchmark,k,a,b,difference,low,high,p,n_problems,n,m"
+    assert lines[1].startswith("AIME,1,62.5,87.5,-25,")
+    assert lines[1].endswith(",2,8,2")
+    assert lines[2].startswith("OOD,1,0,25,-25,")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        (None, "passk nowhere.csv k=1", ["nowhere.csv", "No such file"]),
+        ("a,b\n1,2\n", "passk a k=1", ["a.csv", "benchmark", "needs"]),
+        ("benchmark,problem_id,n,c\n", "passk a k=1", ["a.csv", "no rows"]),
+        ("benchmark,problem_id,n,c\nA,1,4,5\n", "passk a k=1", ["a.csv", "A/1", "c=5"]),
+        ("benchmark,problem_id,n,c\nA,1,4,\n", "passk a k=1", ["A/1", "c=nan"]),
+        ("benchmark,problem_id,n,c\nA,1,4,1\nA,1,4,1\n", "passk a k=1", ["problem_id=1", "once"]),
+        ("benchmark,problem_id,n,c\nA,1,4,1\nA,2,8,1\n", "passk a k=1", ["different n", "4 to 8"]),
+        (None, "passk a k=8", ["OOD/1", "k=8", "n=4"]),
+        (None, "passk a", ["k is missing"]),
+        (None, "passk a k=one", ["k=one"]),
+        (None, "passk a k=0", ["k=0"]),
+        (None, "passk a k=1 m=2", ["unknown option m=2"]),
+        (None, "passk a b k=1", ["takes 1 file"]),
+        (None, "pass a k=1", ["unknown command pass"]),
+        (None, "compare a b k=1", ["m=256", "n=8", "m=2"]),
+        (None, "compare a b k=3 m=2", ["k=3", "m=2"]),
+        ("benchmark,problem_id,n,c\nAIME,1,8,1\n", "compare a b k=1 m=2", ["001", "one file only"]),
+        (
+            "benchmark,problem_id,n,c\nAIME,001,9,1\nAIME,1,9,1\n",
+            "compare b a k=1 m=2",
+            ["no benchmark OOD"],
+        ),
+        (
+            "benchmark,problem_id,n,c\nOOD,1,5,1\n",
+            "compare a b k=1 m=2",
+            ["OOD", "n=5", "n=4"],
+        ),
+    ],
+)
+def test_command_refuses(files, text, arguments, words):
+    if text is not None:
+        files[0].write_text(text)
+    names = {"a": str(files[0]), "b": str(files[1])}
+    with pytest.raises(UserError) as error:
+        main([names.get(word, word) for word in arguments.split()])
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def test_command_help_is_quick_and_errors_exit_with_2(tmp_path):
+    start = time.monotonic()
+    command = [sys.executable, "-m", "common.metrics"]
+    shown = subprocess.run([*command, "--help"], capture_output=True, text=True)
+    assert time.monotonic() - start < 1.5
+    assert shown.returncode == 0
+    assert "compare A.csv B.csv" in shown.stdout
+    wrong = subprocess.run(
+        [*command, "passk", str(tmp_path / "no.csv"), "k=1"], capture_output=True
+    )
+    assert wrong.returncode == 2
+    assert b"Traceback" not in wrong.stderr
