@@ -60,10 +60,8 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
     if "step" not in selector:
         steps = found["step"].fillna(-1)
-        last = steps.groupby([found[key] for key in ("seed", *lists)], dropna=False).transform(
-            "max"
-        )
-        found = found[steps == last]
+        groups = steps.groupby([found[key] for key in ("seed", *lists)], dropna=False)
+        found = found[steps == groups.transform("min")]
     repeated = found.duplicated(["seed", *lists]).any()
     if repeated or found["seed"].isna().nunique() > 1:
         shared = {*lists, "seed"} if repeated else set(lists)

@@ -166,6 +166,8 @@ def _parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
     selectors = body["order"] if form == "order" else single or pairs
     if not isinstance(selectors, list) or len(selectors) < (1 if form == "range" else 2):
         raise UserError(f"{place}: {form} needs at least two selectors")
+    if form == "count" and not 1 <= body["at_least"] <= len(selectors) / 2:
+        raise UserError(f"{place}: at_least={body['at_least']}: must be 1..{len(selectors) // 2}")
     for selector in (where, *selectors):
         _check_keys(place, selector, set(), set(SELECTABLE))
         for key, value in selector.items():
@@ -203,13 +205,8 @@ def _evaluate(place: str, predicate: dict, rows, counts) -> tuple[str, str]:
         return ("fails" if n["fails"] else everywhere), _order_text(found, gaps)
     if form == "mean_gain":
         pairs = list(_pairs(found))
-        gap = _combine(
-            [
-                (sign / len(pairs), x)
-                for pair in pairs
-                for sign, x in zip((1, -1), pair, strict=True)
-            ]
-        )
+        share = 1 / len(pairs)
+        gap = _combine([term for a, b in pairs for term in ((share, a), (-share, b))])
         text = f"mean gain {_text(gap)} over {len(pairs)} pairs"
     elif form == "difference":
         gap = _combine([(1, found[0]), (-1, found[1])])

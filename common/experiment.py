@@ -32,12 +32,15 @@ class Pretrain:
     demonstrations: int
     epochs: int
     batch_size: int  # sequences an optimiser step
-    lr: float  # peak; linear warm-up, then cosine to zero
+    lr: float  # peak of Muon, on the layers' matrices; linear warm-up, then cosine to zero
+    embedding_lr: float  # peak of AdamW, on everything else
     hidden_size: int
     layers: int
     heads: int
     kv_heads: int
     intermediate_size: int
+    initializer_range: float  # standard deviation of the random weights
+    rope_theta: float
     seed: int
 
     def __post_init__(self):

@@ -200,7 +200,7 @@ def test_interval_of_independent_seeds_is_welch():
 
 
 def test_interval_by_hand_over_seeds_and_problems():
-    # seed means 2, 5: A = 4.5 / 2; problem means 2, 5: B = 2.25; residuals +-1: C = 4 / (1 * 2 * 2)
+    # seed and problem means 2, 5: A = B = 4.5 / 2; residuals +-1: C = 4 / (1 * 2 * 2)
     x = np.array([[1.5, 2.5], [2.5, 7.5]])
     interval = two_way_interval(x)
     assert interval.value == 3.5
@@ -218,8 +218,7 @@ def test_interval_weighs_benchmarks_not_problems():
 
 
 def simulate(rng, *, methods, seeds, problems, seed_sd, problem_sd, n=16):
-    """Counts (methods, seeds, problems) without a difference on average: every method has its own luck
-    with each problem and each seed."""
+    """Counts (methods, seeds, problems) that differ by luck with problems and seeds only."""
     logit = rng.normal(0, 2, problems) + problem_sd * rng.normal(size=(methods, 1, problems))
     logit = logit + seed_sd * rng.normal(size=(methods, seeds, 1))
     logit = logit + 0.3 * rng.normal(size=(methods, seeds, problems))
@@ -278,7 +277,7 @@ def test_command_passk(files, capsys):
     assert lines[4] == "OOD,pass@2,2,0,percent,,1,4"
 
 
-def test_command_compare_pairs_by_problem(files, capsys):
+def test_command_compare(files, capsys):
     main(["compare", str(files[0]), str(files[1]), "k=1", "m=2", "iterations=1000"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "benchmark,k,a,b,difference,low,high,p,n_problems,n,m"

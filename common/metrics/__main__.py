@@ -80,9 +80,7 @@ def _compare(a, b, *, files, k, m, iterations, seed):
                 f"({len(alone)} such); compare runs on the same problems"
             )
         try:
-            results = subsampling_test(
-                c_a, c_b[c_a.index], n=n, ks=k, m=m, iterations=iterations, seed=seed
-            )
+            results = subsampling_test(c_a, c_b, n=n, ks=k, m=m, iterations=iterations, seed=seed)
         except UserError as error:
             raise UserError(f"benchmark {benchmark}: {error}") from error
         for row in results:

@@ -111,8 +111,8 @@ def subsampling_test(
     """Paired m-out-of-n subsampling test of a - b (F-GRPO App. I: n=1024, m=256, 50,000 draws).
 
     Each iteration draws m of the n samples of every problem without replacement, for both models,
-    and takes the difference of their mean pass@k; c_a, c_b (P,) are correct counts in the same
-    problem order. The number correct among the m is hypergeometric(c, n-c, m), so counts are drawn,
+    and takes the difference of their mean pass@k; c_a, c_b (P,) are correct counts on the same
+    problems. The number correct among the m is hypergeometric(c, n-c, m), so counts are drawn,
     not samples: the distribution is exact up to double rounding. One row a k, in percent: a, b,
     difference (from all n samples, which is the mean of the draws), low, high (2.5 and 97.5
     percentile of the draws) and p = 2 min(P(d <= 0), P(d >= 0)) with one added to each count, so

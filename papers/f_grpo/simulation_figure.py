@@ -8,6 +8,7 @@ from common.errors import UserError
 from common.plotting import COLORS, panels, plt, save
 
 SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # group sizes of the curves against the step
+MATCHED = (64, 128, 1024, 8192, 16384, 32768)  # those whose curves leave the start
 OBJECTIVES = ("score", "printed", "eq7")
 OPTIMIZERS = {"sgd": (":", "o"), "adam": ("-", "s"), "adamw": ("--", "^")}  # line, marker
 DASH = {0: "-", 1: "--"}
@@ -22,9 +23,9 @@ def figure(
     `final` and `trajectory` are the tables that the simulation writes. fig4 has the paper's panels:
     (a) Q_pos and (b) M_ret against the step at gamma = 0, (c) both after the last step against N.
     fig4_matched plots M_ret against Q_pos along training: gamma = 1 also slows Q_pos down, so equal
-    steps are not equal progress. Lines are means over seeds, bands their range. The paper's shading
-    of a "concentration zone" is left out: its edges are not defined. Raises UserError if `reading`
-    has no rows.
+    steps are not equal progress. Lines are means over seeds, bands their range; in fig4_matched one
+    line a seed. The paper's shading of a "concentration zone" is left out: its edges are not
+    defined. Raises UserError if `reading` has no rows.
     """
     own = trajectory[trajectory["reading"] == reading]
     if own.empty:
@@ -43,7 +44,7 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     fig, axes = panels(3)
     drawn = []
     gamma = min(trajectory["gamma"])
-    sizes = _shown(trajectory)
+    sizes = _shown(trajectory, SHOWN)
     for axis, letter, metric in zip(axes[0], "ab", LABELS, strict=False):
         curves = trajectory[(trajectory["gamma"] == gamma) & trajectory["N"].isin(sizes)]
         for N, rows in _spread(curves, metric, ["N", "step"]).groupby("N"):
@@ -69,31 +70,32 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
             drawn.append(rows.assign(panel="c", metric=metric))
     _group_size_axis(axis)
     axis.set(ylabel="after the last step", ylim=(-0.03, 1.03), title="(c) final")
-    axis.legend(fontsize=7)
+    axis.legend(fontsize=7, handlelength=3.2)
     columns = ["panel", "metric", "gamma", "N", "step", "mean", "low", "high"]
     save(fig, folder / "fig4", pd.concat(drawn, ignore_index=True)[columns])
 
 
 def _matched(trajectory: pd.DataFrame, folder: Path) -> None:
-    sizes = _shown(trajectory)
-    rows = trajectory[trajectory["N"].isin(sizes)]
-    rows = rows.groupby(["N", "gamma", "step"], as_index=False)[["Q_pos", "M_ret"]].mean()
-    columns = min(4, len(sizes))
-    fig, axes = panels(columns, -(-len(sizes) // columns), 2.5, 2.3, sharex=True, sharey=True)
+    sizes = _shown(trajectory, MATCHED)
+    columns = ["N", "gamma", "seed", "step", "Q_pos", "M_ret"]
+    rows = trajectory.loc[trajectory["N"].isin(sizes), columns]
+    width = min(3, len(sizes))
+    fig, axes = panels(width, -(-len(sizes) // width), 2.6, 2.3, sharex=True, sharey=True)
     for axis, N in zip(axes.flat, sizes, strict=False):
-        for gamma, line in rows[rows["N"] == N].groupby("gamma"):
-            style = {"color": _color(N, sizes), "ls": DASH.get(gamma, ":")}
-            axis.plot(line["Q_pos"], line["M_ret"], label=f"$\\gamma$ = {gamma:g}", **style)
-            axis.plot(
-                line["Q_pos"].iloc[-1], line["M_ret"].iloc[-1], "o", ms=4, color=style["color"]
-            )
+        for i, (gamma, runs) in enumerate(rows[rows["N"] == N].groupby("gamma")):
+            style = {"color": COLORS[i % len(COLORS)], "ls": DASH.get(gamma, ":"), "lw": 1.1}
+            for seed, line in runs.groupby("seed"):
+                label = f"$\\gamma$ = {gamma:g}" if seed == 0 else None
+                axis.plot(line["Q_pos"], line["M_ret"], label=label, **style)
+                axis.plot(*line[["Q_pos", "M_ret"]].iloc[-1], "o", ms=4, color=style["color"])
         axis.set_title(f"$N$ = {N:,}")
         axis.set(xlabel="$Q_{pos}$", ylabel="$M_{ret}$", ylim=(-0.03, 1.03))
         axis.label_outer()
     for axis in axes.flat[len(sizes) :]:
         axis.set_axis_off()
-    axes[0, 0].legend(fontsize=7, loc="lower right")
-    fig.suptitle("Retained against total correct mass along training; dot: last step", fontsize=9)
+    axes[0, 0].legend(loc="lower left")
+    title = "Retained against total correct mass along training; one line a seed, dot: last step"
+    fig.suptitle(title, fontsize=9)
     save(fig, folder / "fig4_matched", rows)
 
 
@@ -132,9 +134,9 @@ def _line(axis, rows: pd.DataFrame, x: str, **style) -> None:
     axis.fill_between(rows[x], rows["low"], rows["high"], color=style["color"], alpha=0.2, lw=0)
 
 
-def _shown(trajectory: pd.DataFrame) -> list[int]:
+def _shown(trajectory: pd.DataFrame, chosen: tuple) -> list[int]:
     present = sorted(trajectory["N"].unique())
-    return [N for N in present if N in SHOWN] or present[:7]
+    return [N for N in present if N in chosen] or present[:6]
 
 
 def _color(N: int, sizes: list[int]):

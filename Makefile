@@ -1,0 +1,51 @@
+# Every target makes the environment first if it is missing. make help lists them.
+SCALE ?= laptop
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PAPERS := f_grpo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup reproduce-all test lint format bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
+	@echo "papers: $(PAPERS)   SCALE=smoke|laptop|full (laptop)"
+
+setup: $(VENV)/.ready ## make .venv with pinned versions
+
+# torch first and exactly: on its own it resolves to the build that fits the machine's index.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+reproduce-%: $(VENV)/.ready ## everything of one paper that this machine can do, ending with the comparison
+	$(BIN)/python -m papers.$*.reproduce scale=$(SCALE)
+
+reproduce-all: $(addprefix reproduce-,$(PAPERS)) ## all papers
+
+compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
+	$(BIN)/python -m papers.$*.compare
+
+test: $(VENV)/.ready ## the tests: no GPU, no network
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.ready ## ruff, check only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.ready ## ruff, in place
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench ## side-by-side speed against the peers, into results/bench/
+	$(BIN)/python -m bench
+
+$(VENV)/.bench: $(VENV)/.ready
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	touch $@
+
+clean: ## delete the environment and caches, never results
+	rm -rf $(VENV) .pytest_cache .ruff_cache

@@ -1,0 +1,66 @@
+"""Evaluation primitives against the usual way to write them; one core, numpy on both sides."""
+
+import time
+from statistics import median
+
+import numpy as np
+
+from common.metrics.paired import subsampling_test
+from common.metrics.passk import pass_at_k
+
+
+def run(repeats: int = 9) -> list[dict]:
+    """Rows name, ours_ms, peer_ms, ratio (peer / ours): medians of runs that take turns."""
+    rng = np.random.default_rng(0)
+    ks = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    c = rng.binomial(256, rng.beta(0.5, 0.5, 500))
+    rows = [
+        compare(
+            "pass@k, 500 problems x 9 k, n=256; peer: product form a problem",
+            lambda: pass_at_k(c, 256, ks),
+            lambda: np.array([[product_form(256, x, k) for k in ks] for x in c]),
+            repeats,
+        )
+    ]
+    a, b = rng.binomial(1024, rng.beta(0.5, 0.5, (2, 675)))
+    iterations, share = 50_000, 250
+    few = iterations // share
+    rows.append(
+        compare(
+            "App. I test, 675 problems x 50,000 iterations x k=1,256, n=1024, m=256; "
+            f"peer: numpy hypergeometric, {few} iterations, time x {share}",
+            lambda: subsampling_test(
+                a, b, n=1024, ks=[1, 256], m=256, iterations=iterations, seed=0
+            ),
+            lambda: hypergeometric_test(a, b, n=1024, m=256, iterations=few),
+            max(repeats // 3, 3),
+            peer_share=share,
+        )
+    )
+    return rows
+
+
+def product_form(n: int, c: int, k: int) -> float:
+    """The estimator of Chen et al. (2021) as commonly written."""
+    if n - c < k:
+        return 1.0
+    return 1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1))
+
+
+def hypergeometric_test(a, b, *, n: int, m: int, iterations: int):
+    """Draws for k=1 and k=m, which need no table: the mean, and any correct."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.hypergeometric(c, n - c, m, size=(iterations, len(c))) for c in (a, b))
+    differences = [(x - y).mean(axis=1) / m, ((x > 0) * 1.0 - (y > 0)).mean(axis=1)]
+    return [np.percentile(difference, [2.5, 97.5]) for difference in differences]
+
+
+def compare(name: str, ours, peer, repeats: int, peer_share: int = 1) -> dict:
+    times = {ours: [], peer: []}
+    for _ in range(repeats):
+        for function in (ours, peer):
+            start = time.perf_counter()
+            function()
+            times[function].append(1000 * (time.perf_counter() - start))
+    ours_ms, peer_ms = median(times[ours]), peer_share * median(times[peer])
+    return {"name": name, "ours_ms": ours_ms, "peer_ms": peer_ms, "ratio": peer_ms / ours_ms}

@@ -1,0 +1,67 @@
+"""Independent runs side by side, one a core, in worker processes that import the heavy libraries once."""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from common.errors import UserError
+
+
+def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
+    """Run every (title, function, arguments); functions and arguments must be picklable.
+
+    One task's failure does not stop the others; at the end a UserError names those that failed. Ctrl-C stops
+    all workers; what they had stored is kept.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread_each)
+    failed: dict[str, str] = {}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    try:
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            bar = progress.add_task("runs", total=len(tasks))
+            futures = {pool.submit(function, *args): title for title, function, args in tasks}
+            for future in as_completed(futures):
+                title, error = futures[future], future.exception()
+                if error is not None:
+                    failed[title] = str(error) or type(error).__name__
+                progress.console.print(f"{'failed' if error else 'done  '} {title}", highlight=False)
+                progress.advance(bar)
+    except KeyboardInterrupt:
+        for process in list(pool._processes.values()):
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    if failed:
+        reasons = "\n".join(f"  {title}: {reason}" for title, reason in failed.items())
+        raise UserError(f"{len(failed)} of {len(tasks)} runs failed; the same command resumes:\n{reasons}")
+
+
+def _one_thread_each() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    quiet()
+
+
+def quiet() -> None:
+    """No progress bars of libraries between ours; the heavy imports happen here, once a worker."""
+    import warnings
+
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    sys.stdout.flush()
