@@ -61,7 +61,7 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
     if "step" not in selector:
         steps = found["step"].fillna(-1)
         groups = steps.groupby([found[key] for key in ("seed", *lists)], dropna=False)
-        found = found[steps == groups.transform("min")]
+        found = found[steps == groups.transform("max")]
     repeated = found.duplicated(["seed", *lists]).any()
     if repeated or found["seed"].isna().nunique() > 1:
         shared = {*lists, "seed"} if repeated else set(lists)

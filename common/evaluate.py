@@ -31,9 +31,7 @@ class Sampled:
             {
                 "n": correct.groupby(problems, sort=False).size(),
                 "c": correct.groupby(problems, sort=False).sum(),
-                "distinct": self.rows.parsed.where(correct)
-                .groupby(problems, sort=False)
-                .nunique(),
+                "distinct": self.rows.parsed.where(correct).groupby(problems, sort=False).nunique(),
             }
         ).reset_index()
         counts.insert(0, "benchmark", self.benchmark)
@@ -122,7 +120,8 @@ def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:
     log_prob, tokens = by_problem.log_prob.sum(), by_problem.tokens.sum()
     percent = lambda flags: 100 * flags.groupby(rows.problem_id).mean()  # noqa: E731
     extra = [
-        row("token_entropy", -log_prob / tokens, "nats") | {"value": -log_prob.sum() / tokens.sum()},
+        row("token_entropy", -log_prob / tokens, "nats")
+        | {"value": -log_prob.sum() / tokens.sum()},
         row("sequence_entropy", -by_problem.log_prob.mean(), "nats"),
         row("distinct_correct", counts.distinct, "answers"),
         row("valid", percent(rows.outcome.isin(["correct", "wrong"])), "percent"),

@@ -8,7 +8,8 @@ compute is spent. `strict` does the same for any other frozen dataclass (a simul
 import difflib
 import inspect
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -89,7 +90,9 @@ class Reward:
     wrong: float  # R_w
 
     def __post_init__(self):
-        require(self.correct > self.wrong, "reward.correct", self.correct, "must exceed reward.wrong")
+        require(
+            self.correct > self.wrong, "reward.correct", self.correct, "must exceed reward.wrong"
+        )
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,9 @@ class Optim:
         require(self.lr > 0, "optim.lr", self.lr, "must be above 0")
         require(self.grad_clip > 0, "optim.grad_clip", self.grad_clip, "must be above 0")
         require(self.steps >= 0, "optim.steps", self.steps, "must be >= 0")
-        require(self.mini_batches > 0, "optim.mini_batches", self.mini_batches, "must be at least 1")
+        require(
+            self.mini_batches > 0, "optim.mini_batches", self.mini_batches, "must be at least 1"
+        )
         require(self.micro_batch > 0, "optim.micro_batch", self.micro_batch, "must be at least 1")
 
 
@@ -154,7 +159,9 @@ class Evaluation:
 
     def __post_init__(self):
         require(self.n > 0, "eval.n", self.n, "must be at least 1")
-        require(0 < self.curve_n <= self.n, "eval.curve_n", self.curve_n, f"must be 1..eval.n={self.n}")
+        require(
+            0 < self.curve_n <= self.n, "eval.curve_n", self.curve_n, f"must be 1..eval.n={self.n}"
+        )
         require(bool(self.k), "eval.k", self.k, "name at least one k")
         for k in self.k:
             require(
@@ -190,7 +197,9 @@ class Experiment:
 
     def __post_init__(self):
         require(self.seed >= 0, "seed", self.seed, "must be >= 0")
-        require(self.wandb in ("off", "offline", "online"), "wandb", self.wandb, "off|offline|online")
+        require(
+            self.wandb in ("off", "offline", "online"), "wandb", self.wandb, "off|offline|online"
+        )
         require(self.device in ("auto", "cpu", "cuda"), "device", self.device, "auto|cpu|cuda")
         require(self.checkpoint_every > 0, "checkpoint_every", self.checkpoint_every, "at least 1")
         require(self.threads > 0, "threads", self.threads, "must be at least 1")
@@ -228,7 +237,9 @@ def resolve(node: dict, key: str):
     from hydra.utils import get_method
 
     target = node.get("_target_")
-    require(isinstance(target, str), f"{key}._target_", target, "name a function by its dotted path")
+    require(
+        isinstance(target, str), f"{key}._target_", target, "name a function by its dotted path"
+    )
     try:
         function = get_method(target)
     except Exception as error:
@@ -241,7 +252,9 @@ def resolve(node: dict, key: str):
             name in known, f"{key}.{name}", value, f"unknown argument of {target}; it takes {known}"
         )
     missing = [
-        name for name in known if name not in arguments and parameters[name].default is inspect._empty
+        name
+        for name in known
+        if name not in arguments and parameters[name].default is inspect._empty
     ]
     require(not missing, key, target, f"needs a value for {missing}")
     return partial(function, **arguments)
@@ -281,9 +294,11 @@ def _refuse_unknown_keys(schema: type, values: dict, prefix: str) -> None:
     for key, value in values.items():
         if key not in hints:
             near = difflib.get_close_matches(str(key), hints, n=1)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(hints))}"
+            hint = (
+                f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(hints))}"
+            )
             raise UserError(f"unknown key {prefix}{key}={value}; {hint}")
-        inner = hints[key]
-        inner = next((a for a in get_args(inner) if is_dataclass(a)), inner)
-        if is_dataclass(inner) and isinstance(value, dict):
-            _refuse_unknown_keys(inner, value, f"{prefix}{key}.")
+        union = get_args(hints[key]) if get_origin(hints[key]) is UnionType else (hints[key],)
+        for inner in filter(is_dataclass, union):
+            if isinstance(value, dict):
+                _refuse_unknown_keys(inner, value, f"{prefix}{key}.")

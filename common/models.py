@@ -13,7 +13,7 @@ from common.experiment import Model, Pretrain
 from common.results import config_hash, write
 from common.tasks import countdown
 
-PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
+PAD, EOS = "<pad>", "<eos>"
 
 
 def identity(model: Model) -> str:
@@ -32,7 +32,9 @@ def load(model: Model, results_dir: Path, device: str):
     Raises UserError if the path is missing or its files cannot be read.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # its bars for a few tensors break ours
     path = folder(model, results_dir)
     if model.pretrain is not None and not (Path(path) / "DONE").exists():
         pretrain(model.pretrain, Path(path))
@@ -42,7 +44,9 @@ def load(model: Model, results_dir: Path, device: str):
     except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
         remedy = "give a folder with a causal LM and its tokenizer, or a hub id that this machine can reach"
         if Path(path).exists():
-            remedy = "its files are damaged or are no causal LM; fetch it again, or delete a cached one"
+            remedy = (
+                "its files are damaged or are no causal LM; fetch it again, or delete a cached one"
+            )
         reason = str(error).split("\n")[0][:300]
         raise UserError(f"model.path={path}: cannot be loaded ({reason}); {remedy}") from error
     if tokenizer.pad_token_id is None:
@@ -51,24 +55,19 @@ def load(model: Model, results_dir: Path, device: str):
 
 
 def tokenizer():
-    """One token a number (1..99), operator, bracket and `\\boxed{`; text without blanks comes back exact."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    """One token a number (1..99), operator, bracket and `\\boxed{`; blanks before a token are swallowed.
 
-    words = [PAD, EOS, UNKNOWN, *"+-*()=}", "\\boxed{", *(str(n) for n in range(1, 100))]
-    fast = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token=UNKNOWN))
-    fast.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.WhitespaceSplit(),
-            pre_tokenizers.Split(Regex(r"\\boxed\{|[0-9]+|."), behavior="isolated"),
-        ]
-    )
-    fast.decoder = decoders.Fuse()
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=fast, pad_token=PAD, eos_token=EOS, unk_token=UNKNOWN
-    )
-    wrapped.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-    return wrapped
+    AutoTokenizer replaces the tokenizer class of every qwen2 checkpoint by Qwen2Tokenizer, which rebuilds its
+    own pre-tokenizer; only added tokens survive that, so all words are added tokens.
+    """
+    from tokenizers import AddedToken
+    from transformers import Qwen2Tokenizer
+
+    made = Qwen2Tokenizer(vocab={PAD: 0, EOS: 1}, unk_token=None, pad_token=PAD, eos_token=EOS)
+    words = [*"+-*()=}", "\\boxed{", *(str(number) for number in range(1, 100))]
+    made.add_tokens([AddedToken(word, lstrip=True, normalized=False) for word in words])
+    made.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    return made
 
 
 def pretrain(config: Pretrain, path: Path) -> None:

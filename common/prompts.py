@@ -20,7 +20,9 @@ def jsonl(*, path: str) -> list[Prompt]:
             raise UserError(f"{path}, row {number}: no {sorted(missing)}; every row needs them")
         prompt = Prompt(str(row["id"]), row["problem"], str(row["answer"] or "").strip())
         if prompt.id in prompts:
-            raise UserError(f"{path}, row {number}: id={prompt.id!r} occurs twice; ids must be unique")
+            raise UserError(
+                f"{path}, row {number}: id={prompt.id!r} occurs twice; ids must be unique"
+            )
         prompts[prompt.id] = prompt
     return list(prompts.values())
 

@@ -128,7 +128,9 @@ class Run:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UserError(f"{self.path} is being written by another process; wait for it") from error
+            raise UserError(
+                f"{self.path} is being written by another process; wait for it"
+            ) from error
         if not self.done:
             write(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
 
@@ -187,7 +189,9 @@ def collect(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
     Duplicate rows (same key in two runs) are an error: they would be counted twice.
     """
     frames, left_out = [], []
-    for run in sorted(path for path in (root / paper).glob("*/") if (path / "config.yaml").exists()):
+    for run in sorted(
+        path for path in (root / paper).glob("*/") if (path / "config.yaml").exists()
+    ):
         problems = verify(run)
         if problems:
             left_out += problems

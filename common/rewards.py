@@ -11,7 +11,7 @@ def verify_batch(
     """The text and the verdict of every row, in order. Equal responses to one prompt are verified once."""
     ids = [
         row[: int(length)]
-        for row, length in zip(batch.response_ids.tolist(), batch.mask.sum(1), strict=True)
+        for row, length in zip(batch.response_ids.tolist(), batch.mask.sum(1).tolist(), strict=True)
     ]
     texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
     known: dict[tuple[str, str], Verdict] = {}

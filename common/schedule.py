@@ -35,7 +35,9 @@ def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
                 title, error = futures[future], future.exception()
                 if error is not None:
                     failed[title] = str(error) or type(error).__name__
-                progress.console.print(f"{'failed' if error else 'done  '} {title}", highlight=False)
+                progress.console.print(
+                    f"{'failed' if error else 'done  '} {title}", highlight=False
+                )
                 progress.advance(bar)
     except KeyboardInterrupt:
         for process in list(pool._processes.values()):
@@ -45,7 +47,9 @@ def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
         pool.shutdown(wait=False, cancel_futures=True)
     if failed:
         reasons = "\n".join(f"  {title}: {reason}" for title, reason in failed.items())
-        raise UserError(f"{len(failed)} of {len(tasks)} runs failed; the same command resumes:\n{reasons}")
+        raise UserError(
+            f"{len(failed)} of {len(tasks)} runs failed; the same command resumes:\n{reasons}"
+        )
 
 
 def _one_thread_each() -> None:

@@ -72,7 +72,9 @@ def preflight(x: Experiment) -> None:
     loss, _ = resolve(x.method.loss, "method.loss")(log_prob, mask * 0, weights.view(-1, 1))
     aggregate = resolve(x.method.aggregation, "method.aggregation")
     if not torch.isfinite((loss * aggregate(mask)).sum()):
-        raise UserError(f"method={x.method.name}: its loss is not finite on rewards {toy[0].tolist()}")
+        raise UserError(
+            f"method={x.method.name}: its loss is not finite on rewards {toy[0].tolist()}"
+        )
 
 
 class Loop:
@@ -224,7 +226,12 @@ class Loop:
         if x.eval.rare_nll_samples > 0:
             frames.append(self.rare_nll())
         rows = pd.concat(frames, ignore_index=True).assign(
-            table=x.table, model=x.model.name, method=x.label, seed=x.seed, step=step, run_id=x.run_id
+            table=x.table,
+            model=x.model.name,
+            method=x.label,
+            seed=x.seed,
+            step=step,
+            run_id=x.run_id,
         )
         folder = self.folder / "eval"
         write_csv(folder / f"step-{step:05d}-counts.csv", evaluate.concatenate(sampled))
@@ -248,10 +255,22 @@ class Loop:
         last = self.folder / "eval" / f"step-{self.step:05d}-counts.csv"
         write(self.folder / "counts.csv", last.read_bytes())
         steps = sorted((self.folder / "eval").glob("step-?????.csv"))
-        rows = pd.concat([read_csv(path) for path in steps], ignore_index=True)
+        frames = [read_csv(path) for path in steps]
+        if self.step > 0:
+            frames.append(self.active_groups())
+        rows = pd.concat(frames, ignore_index=True)
         write_csv(self.folder / "metrics.csv", rows)
         models.save(self.model, self.tokenizer, self.folder / "model")
         (self.folder / "checkpoint.pt").unlink(missing_ok=True)
+
+    def active_groups(self) -> pd.DataFrame:
+        """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all steps."""
+        x, curve = self.x, pd.read_json(self.folder / "metrics.jsonl", lines=True)
+        row = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
+        row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")
+        row |= dict(n_problems=x.sampling.prompts * len(curve), n_samples=x.sampling.group_size)
+        row |= dict(seed=x.seed, step=self.step, run_id=x.run_id)
+        return pd.DataFrame([row], columns=COLUMNS)
 
     def save_checkpoint(self) -> None:
         buffer = io.BytesIO()

@@ -39,8 +39,8 @@ def cispo(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """CISPO (F-GRPO Eq. 5; Chen et al. 2025): the importance weight is clipped, no gradient is lost.
 
-        w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
-        L_t = -w_t A log_prob
+    w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
+    L_t = -w_t A log_prob
     """
     ratio = (log_prob.detach() - old_log_prob).exp()
     weight = ratio.clamp(1 - eps_low, 1 + eps_high)

@@ -53,10 +53,10 @@ def two_way_interval(*parts: np.ndarray, strata: Sequence | None = None) -> Inte
 
     with n_b benchmarks and Satterthwaite's df. A and B both hold the interaction, so C goes off
     once. A benchmark of one problem counts as fixed. On simulated data without a difference, 5
-    seeds x 200 problems, the interval leaves out 0 in 2-6 % of cases; a two-way percentile
-    bootstrap does in up to 16 % (the seeds are too few) and a t interval over seeds alone in up to
-    24 % (it takes the problems as fixed). With 2 seeds it is 10 %, so ask for 3. Raises UserError
-    for a part with one seed, another shape or NaN.
+    seeds x 200 problems, the interval leaves out 0 in 2-7 % of cases (3 seeds the same, 2 seeds up
+    to 10 %: ask for 3); a two-way percentile bootstrap does in up to 16 % (the seeds are too few)
+    and a t interval over seeds alone in up to 24 % (it takes the problems as fixed). Raises
+    UserError for a part with one seed, another shape or NaN.
     """
     problems = parts[0].shape[1]
     for part in parts:

@@ -67,7 +67,11 @@ class LlamaDecoder:
     def _select(self, choose) -> None:
         grown = choose(self.cache[..., : self.length, :], 2)
         self.cache = torch.empty(
-            *grown.shape[:4], self.cache.shape[4], self.head_dim, dtype=self.dtype, device=grown.device
+            *grown.shape[:4],
+            self.cache.shape[4],
+            self.head_dim,
+            dtype=self.dtype,
+            device=grown.device,
         )
         self.cache[..., : self.length, :] = grown
         self.position = choose(self.position, 0)
@@ -135,14 +139,18 @@ class TransformersDecoder:
         self.mask = self.mask[rows]
 
     def _forward(self, ids, positions):
-        return self.model(
-            input_ids=ids,
-            attention_mask=self.mask,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1].float()
+        return (
+            self.model(
+                input_ids=ids,
+                attention_mask=self.mask,
+                position_ids=positions,
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            .logits[:, -1]
+            .float()
+        )
 
 
 def _fused(layer, dtype: torch.dtype) -> dict[str, torch.Tensor]:

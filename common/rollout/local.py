@@ -2,13 +2,19 @@
 
 import torch
 
+from common.errors import UserError
 from common.rollout.decoder import make_decoder
 from common.types import RolloutBatch
 
 
 def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Left-padded prompt ids and mask, (P, T_p)."""
-    rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    """Left-padded prompt ids and mask, (P, T_p). Raises UserError for a text without any known token."""
+    rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    if not all(rows):
+        text = texts[[len(row) for row in rows].index(0)]
+        raise UserError(
+            f"prompt {text[:80]!r}: the model's tokenizer knows none of it; mend the template"
+        )
     length = max(len(row) for row in rows)
     ids = torch.full((len(rows), length), tokenizer.pad_token_id)
     mask = torch.zeros_like(ids)

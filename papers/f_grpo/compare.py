@@ -1,0 +1,6 @@
+def gather(root):
+    pass
+
+
+def show(root):
+    pass

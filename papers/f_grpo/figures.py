@@ -1,0 +1,6 @@
+def draw(root):
+    pass
+
+
+def show(root):
+    pass
