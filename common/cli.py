@@ -1,7 +1,9 @@
-"""Commands: Hydra composes, `strict` checks, then the function runs; nothing heavy is imported before.
+"""Commands: Hydra composes, `strict` checks, then the function runs; nothing heavy is imported
+before.
 
-Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `--help`, `--multirun` and
-`--cfg job` from Hydra. A UserError is printed without a traceback and exits with 2; Ctrl-C exits with 130.
+Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `--help`,
+`--multirun` and `--cfg job` from Hydra. A UserError is printed without a traceback and exits with
+2; Ctrl-C exits with 130.
 """
 
 import os
@@ -43,8 +45,25 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
             raise UserError(f"{overrides}: {error}") from error
 
 
+def options(help_text: str, defaults: dict[str, str]) -> dict[str, str]:
+    """key=value arguments of a small command that needs no Hydra; --help prints `help_text`."""
+    arguments = sys.argv[1:]
+    if {"-h", "--help"} & set(arguments):
+        print(help_text.strip())
+        sys.exit(0)
+    found = dict(defaults)
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key not in found or not value:
+            known = " ".join(f"{name}={default}" for name, default in defaults.items())
+            raise UserError(f"{argument}: unknown; this command takes {known}")
+        found[key] = value
+    return found
+
+
 def guard(function: Callable) -> None:
-    """Run `function`; a UserError or Ctrl-C ends the process with a message and a code, no traceback."""
+    """Run `function`; a UserError or Ctrl-C ends the process with a message and a code, no
+    traceback."""
     try:
         function()
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Evaluation: a checkpoint's samples, their counts (n, c per problem), and result rows from them."""
+"""Evaluation: a checkpoint's samples, their counts (n, c per problem), and rows from these."""
 
 from dataclasses import dataclass
 
@@ -12,19 +12,19 @@ from common.rollout.local import encode, generate
 from common.seeds import generator
 from common.types import Prompt
 
-COUNTS = ["benchmark", "problem_id", "n", "c"]
+COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped".split()  # noqa: SIM905
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One benchmark's samples, one row a response: problem_id, sample, response, outcome, parsed, tokens,
-    log_prob (sum over its tokens, nats), stopped."""
+    """One benchmark's samples, one row a response: problem_id, sample, response, outcome, parsed,
+    tokens, log_prob (sum over its tokens, nats), stopped."""
 
     benchmark: str
     rows: pd.DataFrame
 
     def counts(self) -> pd.DataFrame:
-        """benchmark, problem_id, n, c, distinct: right answers, and how many differ in canonical form."""
+        """benchmark, problem_id, n, c, distinct: right answers, and how many of them differ."""
         correct = self.rows.outcome == "correct"
         problems = self.rows.problem_id
         counts = pd.DataFrame(
@@ -84,8 +84,7 @@ def sample(
                         bool(batch.stopped[i]),
                     )
                 )
-    columns = "problem_id sample response outcome parsed tokens log_prob stopped".split()
-    frame = pd.DataFrame(rows, columns=columns).sort_values(
+    frame = pd.DataFrame(rows, columns=COLUMNS).sort_values(
         ["problem_id", "sample"], kind="stable", ignore_index=True
     )
     return Sampled(benchmark, frame)
@@ -94,9 +93,9 @@ def sample(
 def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:
     """Result rows of one benchmark: pass@k, and how diverse and how valid the samples are.
 
-    token_entropy     mean of -log p over all sampled tokens, nats: the Monte-Carlo entropy of a token
+    token_entropy     mean of -log p over all sampled tokens, nats: a token's entropy by sampling
     sequence_entropy  mean of -log p of whole responses, nats
-    distinct_correct  different right answers a problem (order and brackets apart), among its n samples
+    distinct_correct  different right answers among a problem's n, order and brackets apart
     valid             percent of responses that are an expression at all
     truncated         percent cut off by max_tokens
     """
@@ -137,7 +136,8 @@ def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
 
 
 def response_log_probs(model, tokenizer, pairs: list[tuple[str, str]], batch: int) -> torch.Tensor:
-    """Mean log-probability a token of each (prompt text, response text), end token included, (len,)."""
+    """Mean log-probability a token of each (prompt text, response text), end token included,
+    (len,)."""
     device, values = next(model.parameters()).device, []
     for start in range(0, len(pairs), batch):
         values.append(_mean_log_prob(model, tokenizer, pairs[start : start + batch], device))

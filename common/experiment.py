@@ -1,8 +1,9 @@
 """The Experiment: one frozen, strict configuration, and the only way to make one.
 
-Values live in `configs/base.yaml`, never here; the classes state types and ranges. An unknown key, a
-wrong type or a value out of range raises one `UserError` that names key, value and remedy, before any
-compute is spent. `strict` does the same for any other frozen dataclass (a simulation, a theory sweep).
+Values live in `configs/base.yaml`, never here; the classes state types and ranges. An unknown key,
+a wrong type or a value out of range raises one `UserError` that names key, value and remedy, before
+any compute is spent. `strict` does the same for any other frozen dataclass (a simulation, a theory
+sweep).
 """
 
 import difflib
@@ -28,7 +29,8 @@ def require(condition: bool, key: str, value: object, remedy: str) -> None:
 
 @dataclass(frozen=True)
 class Pretrain:
-    """A language model made here: random-init Qwen2 trained on demonstrations, cached by its hash."""
+    """A language model made here: random-init Qwen2 trained on demonstrations, cached by its
+    hash."""
 
     demonstrations: int
     epochs: int
@@ -57,7 +59,8 @@ class Pretrain:
             self.hidden_size % self.heads == 0 and self.heads % self.kv_heads == 0,
             "model.pretrain.heads",
             self.heads,
-            f"must divide hidden_size={self.hidden_size} and be a multiple of kv_heads={self.kv_heads}",
+            f"must divide hidden_size={self.hidden_size} and be a multiple of "
+            f"kv_heads={self.kv_heads}",
         )
 
 
@@ -111,7 +114,8 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Method:
-    """What a paper varies. The three dicts name a pure function by `_target_` and give its arguments."""
+    """What a paper varies. The three dicts name a pure function by `_target_` and give its
+    arguments."""
 
     name: str
     advantage: dict[str, Any]
@@ -215,7 +219,8 @@ class Experiment:
 
     @property
     def identity(self) -> dict:
-        """All that the numbers depend on: the config without where it runs and how it is watched."""
+        """All that the numbers depend on: the config without where it runs and how it is
+        watched."""
         config = asdict(self)
         for key in ("results_dir", "wandb", "threads", "checkpoint_every"):
             del config[key]
@@ -227,10 +232,11 @@ class Experiment:
 
 
 def resolve(node: dict, key: str):
-    """The function that `node["_target_"]` names, with the other entries bound as keyword arguments.
+    """The function that `node["_target_"]` names, with the other entries bound as keyword
+    arguments.
 
-    Raises UserError if the path cannot be imported or an argument is unknown or missing, so that a typing
-    mistake in a method file is found before the first rollout.
+    Raises UserError if the path cannot be imported or an argument is unknown or missing, so that a
+    typing mistake in a method file is found before the first rollout.
     """
     from functools import partial
 
@@ -263,7 +269,8 @@ def resolve(node: dict, key: str):
 def strict(schema: type[T], config: DictConfig | dict) -> T:
     """`config` as a frozen `schema`, every `${...}` resolved.
 
-    Raises UserError for an unknown key (with the nearest known one), a missing value or a wrong type.
+    Raises UserError for an unknown key (with the nearest known one), a missing value or a wrong
+    type.
     """
     from pydantic import TypeAdapter, ValidationError
 

@@ -1,4 +1,5 @@
-"""Models: a Hugging Face causal LM by folder or hub id, or a tiny one made here from demonstrations."""
+"""Models: a Hugging Face causal LM by folder or hub id, or a tiny one made here from
+demonstrations."""
 
 import math
 import os
@@ -22,12 +23,14 @@ def identity(model: Model) -> str:
 
 
 def folder(model: Model, results_dir: Path) -> str:
-    """Where the weights are: `model.path`, or the cache folder of the model that `pretrain` describes."""
+    """Where the weights are: `model.path`, or the cache folder of the model that `pretrain`
+    describes."""
     return model.path or str(results_dir / "models" / identity(model))
 
 
 def load(model: Model, results_dir: Path, device: str):
-    """(model in float32 evaluation mode, tokenizer), pretrained first if it is a tiny model not yet made.
+    """(model in float32 evaluation mode, tokenizer), pretrained first if it is a tiny model not yet
+    made.
 
     Raises UserError if the path is missing or its files cannot be read.
     """
@@ -42,10 +45,10 @@ def load(model: Model, results_dir: Path, device: str):
         tokenizer = AutoTokenizer.from_pretrained(path)
         policy = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
-        remedy = "give a folder with a causal LM and its tokenizer, or a hub id that this machine can reach"
+        remedy = "give a folder with a causal LM and its tokenizer, or a hub id that can be reached"
         if Path(path).exists():
             remedy = (
-                "its files are damaged or are no causal LM; fetch it again, or delete a cached one"
+                "its files are damaged or no causal LM; fetch them again, or delete a cached folder"
             )
         reason = str(error).split("\n")[0][:300]
         raise UserError(f"model.path={path}: cannot be loaded ({reason}); {remedy}") from error
@@ -55,10 +58,11 @@ def load(model: Model, results_dir: Path, device: str):
 
 
 def tokenizer():
-    """One token a number (1..99), operator, bracket and `\\boxed{`; blanks before a token are swallowed.
+    """One token a number (1..99), operator, bracket and `\\boxed{`; blanks before a token are
+    swallowed.
 
-    AutoTokenizer replaces the tokenizer class of every qwen2 checkpoint by Qwen2Tokenizer, which rebuilds its
-    own pre-tokenizer; only added tokens survive that, so all words are added tokens.
+    AutoTokenizer replaces the tokenizer class of every qwen2 checkpoint by Qwen2Tokenizer, which
+    rebuilds its own pre-tokenizer; only added tokens survive that, so all words are added tokens.
     """
     from tokenizers import AddedToken
     from transformers import Qwen2Tokenizer
@@ -71,10 +75,11 @@ def tokenizer():
 
 
 def pretrain(config: Pretrain, path: Path) -> None:
-    """Train a random-init Qwen2 on Countdown demonstrations (cross-entropy on the response) and save it.
+    """Train a random-init Qwen2 on Countdown demonstrations (cross-entropy on the response) and
+    save it.
 
-    The result is an ordinary Hugging Face checkpoint (vocabulary size = len(tokenizer)) that transformers,
-    vLLM and verl load like any other. Its `DONE` file is written last.
+    The result is an ordinary Hugging Face checkpoint (vocabulary size = len(tokenizer)) that
+    transformers, vLLM and verl load like any other. Its `DONE` file is written last.
     """
     from rich.progress import track
 
@@ -104,8 +109,8 @@ def pretrain(config: Pretrain, path: Path) -> None:
 
 
 def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, float]]:
-    """Muon for the weight matrices of the layers, AdamW for embeddings, norms and biases, with their peak
-    learning rates. After one epoch
+    """Muon for the weight matrices of the layers, AdamW for embeddings, norms and biases, with
+    their peak learning rates. After one epoch
     pass@1 on dev prompts is 26 % with Muon and 15-19 % with AdamW alone."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]

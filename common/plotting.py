@@ -1,4 +1,5 @@
-"""One look for every figure, and one way to save it: pdf, png and the CSV of exactly what is drawn."""
+"""One look for every figure, and one way to save it: pdf, png and the CSV of exactly what is
+drawn."""
 
 import io
 from pathlib import Path
@@ -9,7 +10,7 @@ import pandas as pd
 from common.results import write, write_csv
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402 (the backend is chosen first)
+import matplotlib.pyplot as plt
 
 # Okabe and Ito's palette: told apart by colour-blind readers and in grey print.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
@@ -39,7 +40,8 @@ def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7,
 
 
 def save(figure, path: Path, drawn: pd.DataFrame) -> None:
-    """Save `figure` as `path`.pdf and .png beside `path`.csv, which holds exactly the numbers `drawn`.
+    """Save `figure` as `path`.pdf and .png beside `path`.csv, which holds exactly the numbers
+    `drawn`.
 
     Time stamps are left out, so the same numbers give the same bytes.
     """

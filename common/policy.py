@@ -1,4 +1,5 @@
-"""The policy as the trainer sees it: a causal LM's log-probabilities and entropies of given responses."""
+"""The policy as the trainer sees it: a causal LM's log-probabilities and entropies of given
+responses."""
 
 import torch
 
@@ -8,9 +9,9 @@ from common.types import RolloutBatch
 def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probability of each response token and entropy of its distribution, (B, T) each, float32.
 
-    Both are of softmax(logits / temperature), the distribution that is sampled from. The prompt is run once
-    and its keys and values are shared, with gradient, by the G responses of the group. Values on padding
-    are meaningless: mask them.
+    Both are of softmax(logits / temperature), the distribution that is sampled from. The prompt is
+    run once and its keys and values are shared, with gradient, by the G responses of the group.
+    Values on padding are meaningless: mask them.
     """
     from transformers import DynamicCache
 

@@ -8,10 +8,11 @@ from common.types import Prompt
 
 
 def jsonl(*, path: str) -> list[Prompt]:
-    """Prompts from a JSONL file with the fields `id`, `problem` (the text the model continues), `answer`.
+    """Prompts from a JSONL file with the fields `id`, `problem` (the text the model continues),
+    `answer`.
 
-    Raises UserError naming the row when a field is missing, an answer is empty (it would score every
-    response wrong) or an id occurs twice.
+    Raises UserError naming the row when a field is missing, an answer is empty (it would score
+    every response wrong) or an id occurs twice.
     """
     prompts: dict[str, Prompt] = {}
     for number, row in enumerate(read_jsonl(Path(path)), 1):
@@ -28,7 +29,8 @@ def jsonl(*, path: str) -> list[Prompt]:
 
 
 def check(prompts: list[Prompt], key: str) -> list[Prompt]:
-    """The prompts, or a UserError if there are none or one has an empty text or reference answer."""
+    """The prompts, or a UserError if there are none or one has an empty text or reference
+    answer."""
     if not prompts:
         raise UserError(f"{key}: no prompts; check its path, split or size")
     for prompt in prompts:

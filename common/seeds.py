@@ -1,7 +1,7 @@
 """Counter-based randomness: every draw has its own generator, named by what it is for.
 
-Nothing random is carried from step to step, so a resumed run needs no generator state and two runs with
-the same seed see the same numbers whatever happened in between.
+Nothing random is carried from step to step, so a resumed run needs no generator state and two runs
+with the same seed see the same numbers whatever happened in between.
 """
 
 import hashlib

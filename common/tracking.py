@@ -7,7 +7,8 @@ from pathlib import Path
 def mirror(
     mode: str, paper: str, run_id: str, config: dict, folder: Path
 ) -> Callable[[dict], None]:
-    """A function that sends one row to wandb; with mode "off" it does nothing and wandb is not imported.
+    """A function that sends one row to wandb; with mode "off" it does nothing and wandb is not
+    imported.
 
     "offline" writes below `folder`/wandb and needs no network; "online" needs a wandb login.
     """

@@ -1,6 +1,7 @@
 """Advantages that compare a response with its group: `(P, G) rewards -> (P, G) weights`.
 
-P prompts, G responses a prompt (N in F-GRPO). Pure functions; keyword arguments are named as in the paper.
+P prompts, G responses a prompt (N in F-GRPO). Pure functions; keyword arguments are named as in the
+paper.
 """
 
 import torch
@@ -13,8 +14,8 @@ def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tens
 
         A_i = (R_i - mean_j R_j) / (std_j R_j + epsilon)
 
-    A group of equal rewards gets exactly 0. `unbiased` divides the variance by G - 1 (torch and verl) or
-    by G; the papers do not say which, and epsilon is a symbol without a value.
+    A group of equal rewards gets exactly 0. `unbiased` divides the variance by G - 1 (torch and
+    verl) or by G; the papers do not say which, and epsilon is a symbol without a value.
     Raises UserError for groups of one, which have nothing to compare with.
     """
     _needs_groups(rewards, "grpo")
@@ -56,8 +57,8 @@ def focal_weight(
     correct = rewards == reward_correct
     if not (correct | (rewards == reward_wrong)).all():
         raise UserError(
-            f"reward={rewards.unique()[:5].tolist()}: the focal weight is defined for the two rewards "
-            f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); set reward.correct and reward.wrong"
+            f"reward={rewards.unique()[:5].tolist()}: the focal weight is defined for two rewards, "
+            f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); mend reward.correct and .wrong"
         )
     # Counted, not averaged: mu_hat = X / N without the rounding of a mean of floats.
     mu_hat = correct.sum(1, keepdim=True) / rewards.shape[1]
@@ -67,5 +68,6 @@ def focal_weight(
 def _needs_groups(rewards: torch.Tensor, method: str) -> None:
     if rewards.shape[1] < 2:
         raise UserError(
-            f"sampling.group_size={rewards.shape[1]}: {method} compares the responses of a group; use 2 or more"
+            f"sampling.group_size={rewards.shape[1]}: {method} compares the responses of a group; "
+            "use 2 or more"
         )

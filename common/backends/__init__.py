@@ -7,7 +7,8 @@ from common.experiment import Experiment
 
 
 def run_experiment(x: Experiment, progress: bool = True) -> Path:
-    """Run `x` on the backend it names and return its run folder. Raises UserError for an unknown one."""
+    """Run `x` on the backend it names and return its run folder. Raises UserError for an unknown
+    one."""
     if x.backend != "local":
         raise UserError(f"backend={x.backend}: unknown; the backends of this version are: local")
     from common.backends.local import train

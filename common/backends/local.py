@@ -2,7 +2,8 @@
 
 This file is the executable specification of the loop; other backends must agree with it:
 
-    prompts -> rollout -> verdicts -> rewards (P, G) -> advantages (P, G) -> loss (B, T) -> aggregate
+    prompts -> rollout -> verdicts -> rewards (P, G) -> advantages (P, G) -> loss (B, T) ->
+    aggregate
     -> update -> checkpoint -> evaluation samples -> counts -> result rows
 
 Left out on purpose: several GPUs, asynchronous rollouts, mixed precision, more than one PPO epoch.
@@ -33,8 +34,8 @@ from common.types import Prompt, RolloutBatch
 def train(x: Experiment, progress: bool = True) -> Path:
     """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
 
-    Killed at any moment and called again it goes on from its last checkpoint; on CPU it ends with the same
-    bytes as an uninterrupted run.
+    Killed at any moment and called again it goes on from its last checkpoint; on CPU it ends with
+    the same bytes as an uninterrupted run.
     """
     preflight(x)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
@@ -60,7 +61,8 @@ def train(x: Experiment, progress: bool = True) -> Path:
 
 
 def preflight(x: Experiment) -> None:
-    """Run the method on one group of made-up rewards and log-probabilities, before any compute is spent.
+    """Run the method on one group of made-up rewards and log-probabilities, before any compute is
+    spent.
 
     Raises UserError where the method and the experiment do not fit, e.g. groups of one.
     """
@@ -78,7 +80,8 @@ def preflight(x: Experiment) -> None:
 
 
 class Loop:
-    """The state of a run: model, optimiser, step. All randomness is named by seed, purpose and step."""
+    """The state of a run: model, optimiser, step. All randomness is named by seed, purpose and
+    step."""
 
     def __init__(self, x: Experiment, folder: Path):
         self.x, self.folder = x, folder
@@ -146,7 +149,8 @@ class Loop:
         return row | pd.DataFrame(updates).mean().to_dict()
 
     def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
-        """One optimiser step on a mini-batch of whole groups; micro-batches change memory, not gradients."""
+        """One optimiser step on a mini-batch of whole groups; micro-batches change memory, not
+        gradients."""
         x = self.x
         weights = self.aggregate(batch.mask)
         count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
@@ -169,7 +173,8 @@ class Loop:
                 kl = kl_k3(log_prob, ref_log_prob)
                 loss = loss + x.method.kl_coef * kl
                 totals["kl"] += (kl.detach() * micro.mask).sum() / tokens
-            # where, not a product: padding may hold inf or nan, which a zero weight would not remove
+            # where, not a product: padding may hold inf or nan, which a zero weight would not
+            # remove
             total = torch.where(micro.mask > 0, loss * weights[rows], 0.0).sum()
             total.backward()
             totals["loss"] += total.detach()
@@ -180,8 +185,8 @@ class Loop:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), x.optim.grad_clip)
         if not torch.isfinite(norm):
             raise UserError(
-                f"step {self.step + 1}: the gradient is not finite; lower optim.lr={x.optim.lr} or look at "
-                f"{self.folder / 'metrics.jsonl'}"
+                f"step {self.step + 1}: the gradient is not finite; lower optim.lr={x.optim.lr} or "
+                f"look at {self.folder / 'metrics.jsonl'}"
             )
         self.optimizer.step()
         if self.reference is None:
@@ -248,7 +253,8 @@ class Loop:
         return rare_nll.delta_nll(self.model, self.tokenizer, rare, x.eval)
 
     def finish(self) -> None:
-        """The last evaluation, its samples, all result rows, and the model as a Hugging Face checkpoint."""
+        """The last evaluation, its samples, all result rows, and the model as a Hugging Face
+        checkpoint."""
         for one in self.evaluate(self.step, self.x.eval.n):
             rows = one.rows.to_dict("records")
             write_jsonl_gz(self.folder / "samples" / f"{one.benchmark}.jsonl.gz", rows)
@@ -264,7 +270,8 @@ class Loop:
         (self.folder / "checkpoint.pt").unlink(missing_ok=True)
 
     def active_groups(self) -> pd.DataFrame:
-        """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all steps."""
+        """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all
+        steps."""
         x, curve = self.x, pd.read_json(self.folder / "metrics.jsonl", lines=True)
         row = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
         row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")
@@ -293,5 +300,6 @@ class Loop:
             self.step = state["step"]
         except Exception as error:
             raise UserError(
-                f"{path} is damaged ({str(error).splitlines()[0][:200]}); delete it to train from the start"
+                f"{path} is damaged ({str(error).splitlines()[0][:200]}); delete it to train from "
+                "the start"
             ) from error

@@ -1,7 +1,8 @@
-"""From per-token losses to one number: each function turns a mask into token weights, `(B, T) -> (B, T)`.
+"""From per-token losses to one number: each function turns a mask into token weights, `(B, T) ->
+(B, T)`.
 
-The scalar is (weights * loss).sum(). The weights are made once from the mask of the whole mini-batch, so
-the split into micro-batches cannot change loss or gradient.
+The scalar is (weights * loss).sum(). The weights are made once from the mask of the whole
+mini-batch, so the split into micro-batches cannot change loss or gradient.
 """
 
 import torch

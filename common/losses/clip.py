@@ -1,8 +1,8 @@
 """Per-token policy losses, `(B, T) -> (B, T)`, to be minimised; aggregation is in `aggregate.py`.
 
-Each takes log_prob (with gradient), old_log_prob of the policy that sampled, and the advantage of each row,
-(B, 1) or (B, T), and returns (loss, clipped): clipped marks the tokens whose gradient the clip removed
-or bounded.
+Each takes log_prob (with gradient), old_log_prob of the policy that sampled, and the advantage of
+each row, (B, 1) or (B, T), and returns (loss, clipped): clipped marks the tokens whose gradient the
+clip removed or bounded.
 """
 
 import torch
@@ -37,7 +37,8 @@ def cispo(
     eps_low: float,
     eps_high: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """CISPO (F-GRPO Eq. 5; Chen et al. 2025): the importance weight is clipped, no gradient is lost.
+    """CISPO (F-GRPO Eq. 5; Chen et al. 2025): the importance weight is clipped, no gradient is
+    lost.
 
     w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
     L_t = -w_t A log_prob

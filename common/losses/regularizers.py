@@ -8,8 +8,8 @@ def kl_k3(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
 
         d_t = ref_log_prob - log_prob;  k3_t = exp(d_t) - d_t - 1
 
-    This is GRPO's own penalty (Shao et al. 2024) and verl's `low_var_kl`, without verl's clamps. F-GRPO
-    App. G names a "KL penalty" and no estimator.
+    This is GRPO's own penalty (Shao et al. 2024) and verl's `low_var_kl`, without verl's clamps.
+    F-GRPO App. G names a "KL penalty" and no estimator.
     """
     difference = ref_log_prob - log_prob
     return difference.exp() - difference - 1

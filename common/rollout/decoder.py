@@ -1,8 +1,9 @@
 """Cached decoding: one prefill, then one token a step for many rows at once.
 
-Two decoders with the same four methods. `LlamaDecoder` runs the Llama family of transformers (Llama, Qwen2,
-Mistral) straight from the module's own weights, with fused projections and a preallocated cache;
-`TransformersDecoder` runs any other causal LM through its own forward. Both return float32 logits.
+Two decoders with the same four methods. `LlamaDecoder` runs the Llama family of transformers
+(Llama, Qwen2, Mistral) straight from the module's own weights, with fused projections and a
+preallocated cache; `TransformersDecoder` runs any other causal LM through its own forward. Both
+return float32 logits.
 
     prefill(ids, mask) -> (P, V)   logits after the prompt; ids, mask are (P, T_p), left-padded
     repeat(G)                      every prompt row becomes G rows, its cache included
@@ -17,7 +18,8 @@ LLAMA_FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "MistralForCausalLM")
 
 
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
-    """The fastest decoder for `model`; `dtype` lowers the precision of LlamaDecoder's copy of the weights."""
+    """The fastest decoder for `model`; `dtype` lowers the precision of LlamaDecoder's copy of the
+    weights."""
     if type(model).__name__ in LLAMA_FAMILY and not getattr(model.config, "use_sliding_window", 0):
         return LlamaDecoder(model, max_tokens, dtype or model.dtype)
     return TransformersDecoder(model)

@@ -8,7 +8,8 @@ from common.types import RolloutBatch
 
 
 def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Left-padded prompt ids and mask, (P, T_p). Raises UserError for a text without any known token."""
+    """Left-padded prompt ids and mask, (P, T_p). Raises UserError for a text without any known
+    token."""
     rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
     if not all(rows):
         text = texts[[len(row) for row in rows].index(0)]
@@ -37,11 +38,12 @@ def generate(
     generator: torch.Generator,
     dtype: torch.dtype | None = None,
 ) -> RolloutBatch:
-    """`group_size` responses a prompt, drawn from softmax(logits / temperature), no top-k, no top-p.
+    """`group_size` responses a prompt, drawn from softmax(logits / temperature), no top-k, no
+    top-p.
 
-    The prompt is read once and shared by its group. Each row draws from its own stream of uniforms (inverse
-    CDF), so what a row says does not depend on the rows beside it; finished rows leave the batch. The
-    only synchronisation with the device is the count of finished rows.
+    The prompt is read once and shared by its group. Each row draws from its own stream of uniforms
+    (inverse CDF), so what a row says does not depend on the rows beside it; finished rows leave the
+    batch. The only synchronisation with the device is the count of finished rows.
     Returns a RolloutBatch; `log_probs` are those of the tempered distribution, in float32.
     """
     device, rows = prompt_ids.device, prompt_ids.shape[0] * group_size

@@ -1,12 +1,14 @@
-"""Subset-Countdown: reach a target from four numbers, each used at most once, with + - * and brackets.
+"""Subset-Countdown: reach a target from four numbers, each used at most once, with + - * and
+brackets.
 
-A prompt has several right answers, some reachable only by a rarely shown strategy, so a policy can gain
-accuracy and lose diversity: the smallest task on which RLVR's forgetting can be measured.
+A prompt has several right answers, some reachable only by a rarely shown strategy, so a policy can
+gain accuracy and lose diversity: the smallest task on which RLVR's forgetting can be measured.
 
-The demonstrator that the tiny model is first trained on is skewed on purpose: operators + .5, - .35,
-* .15; 80 % left-deep trees; 10 % two-operand answers. Its prompts are `natural`; `rare` prompts are those
-of which every solution needs `*`. All (numbers, target) pairs are split by a hash of the pair into train,
-dev (for choosing hyperparameters) and test, so that no test prompt is ever seen before.
+The demonstrator that the tiny model is first trained on is skewed on purpose: operators + .5, -
+.35, * .15; 80 % left-deep trees; 10 % two-operand answers. Its prompts are `natural`; `rare`
+prompts are those of which every solution needs `*`. All (numbers, target) pairs are split by a hash
+of the pair into train, dev (for choosing hyperparameters) and test, so that no test prompt is ever
+seen before.
 """
 
 import hashlib
@@ -27,7 +29,8 @@ Tree = int | tuple  # a number, or (operator, left, right)
 
 
 def natural(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
-    """`size` distinct prompts of the demonstrator's own distribution. Seeded; the same call, same list."""
+    """`size` distinct prompts of the demonstrator's own distribution. Seeded; the same call, same
+    list."""
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     rng, seen = random.Random(f"natural-{split}-{seed}"), {}
     while len(seen) < size:
@@ -190,8 +193,8 @@ def instruct(reference: str) -> str:
     """For a model that reads English."""
     numbers, target = reference.split(" = ")
     return (
-        f"Using each of the numbers {numbers} at most once, with + - * and brackets, write an expression "
-        f"that equals {target}. Put the expression within \\boxed{{}}.\n"
+        f"Using each of the numbers {numbers} at most once, with + - * and brackets, write an "
+        f"expression that equals {target}. Put the expression within \\boxed{{}}.\n"
     )
 
 

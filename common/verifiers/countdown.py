@@ -41,7 +41,8 @@ def verify(response: str, reference: str) -> Verdict:
 def parse(text: str) -> Tree:
     """The expression tree of `text`. Raises ValueError if it is no expression, or too long.
 
-    sum := product (("+" | "-") product)*;  product := atom ("*" atom)*;  atom := number | "(" sum ")"
+    sum := product (("+" | "-") product)*;  product := atom ("*" atom)*;  atom := number | "(" sum
+    ")"
     """
     if len(text) > LONGEST:
         raise ValueError(f"longer than {LONGEST} characters")

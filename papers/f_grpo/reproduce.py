@@ -1,9 +1,10 @@
-"""Everything of F-GRPO that this machine can do, ending with the comparison: `make reproduce-f_grpo`.
+"""Everything of F-GRPO that this machine can do, ending with the comparison: `make
+reproduce-f_grpo`.
 
     python -m papers.f_grpo.reproduce [scale=smoke|laptop|full] [workers=2] [results_dir=results]
 
-theory -> simulation (App. J) -> base model -> RL runs -> figures -> comparison. Finished parts are found by their
-configuration and not repeated; a stopped command goes on where it was.
+theory -> simulation (App. J) -> base model -> RL runs -> figures -> comparison. Finished parts are
+found by their configuration and not repeated; a stopped command goes on where it was.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,8 @@ class Reproduce:
     def __post_init__(self):
         if self.scale == "cluster":
             raise UserError(
-                "scale=cluster: submitting to SLURM is not part of this version; use smoke, laptop or full"
+                "scale=cluster: submitting to SLURM is not part of this version; use smoke, laptop "
+                "or full"
             )
         known = sorted(self.scales)
         require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")

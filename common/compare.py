@@ -1,0 +1,97 @@
+"""From run folders to what is compared: gathered rows and counts, one table of cells, rendered
+pages.
+
+Nothing here reads more than result files: no model, no GPU, seconds.
+"""
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+
+from common.claim_rows import COUNTED
+from common.results import COLUMNS, collect, read_csv, write, write_csv
+
+SCOPES = ("published", "laptop", "cluster")
+
+
+def gather(root: Path, paper: str, scope: str) -> list[str]:
+    """Write `<root>/<paper>/<scope>/metrics.csv` and `counts.csv.gz` from the finished run folders.
+
+    Returns what was left out and why. Without run folders nothing is written, so tables that came
+    without their runs (results/reference/) stay as they are.
+    """
+    rows, left_out = collect(root, paper)
+    if rows.empty:
+        return left_out
+    folder = root / paper / scope
+    write_csv(folder / "metrics.csv", rows)
+    counts = pd.concat([_counts(root / paper / name) for name in rows.run_id.unique()])
+    text = counts.to_csv(index=False, lineterminator="\n")
+    write(folder / "counts.csv.gz", gzip.compress(text.encode(), mtime=0))
+    return left_out
+
+
+def read(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The gathered (rows, counts) of a scope; both empty if there are none."""
+    folder = root / paper / scope
+    if not (folder / "metrics.csv").exists():
+        return pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=[*COUNTED, "n", "c"])
+    counts = pd.read_csv(folder / "counts.csv.gz", dtype={"problem_id": str})
+    return read_csv(folder / "metrics.csv"), counts
+
+
+def published(folder: Path) -> pd.DataFrame:
+    """All printed cells of a paper: the rows of `published/table*.csv`."""
+    return pd.concat([pd.read_csv(path) for path in sorted(folder.glob("table*.csv"))])
+
+
+def cells(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row a cell and scope: printed numbers as printed, reruns as mean over seeds at the last
+    step.
+
+    scope, table, model, method, benchmark, metric, k, value, unit, stderr (over seeds), n_seeds.
+    """
+    key = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
+    frames = []
+    for scope, frame in rows.items():
+        if "step" in frame:
+            last = frame.groupby("run_id")["step"].transform("max")
+            frame = frame[frame["step"] == last]
+            grouped = frame.groupby(key, dropna=False, sort=False)["value"]
+            frame = grouped.agg(value="mean", stderr="sem", n_seeds="size").reset_index()
+        frames.append(frame.assign(scope=scope))
+    columns = ["scope", *key[:-1], "value", "unit", "stderr", "n_seeds"]
+    return pd.concat(frames, ignore_index=True).reindex(columns=columns)
+
+
+def markdown(frame: pd.DataFrame, columns: dict[str, tuple[str, str]]) -> str:
+    """A pivot of `cells`: one line a method, one column for each title -> (benchmark, metric)."""
+    lines = [["method", *columns], ["---", *["---:"] * len(columns)]]
+    for method in frame["method"].drop_duplicates():
+        own, line = frame[frame["method"] == method], [method]
+        for benchmark, metric in columns.values():
+            hit = own[(own["benchmark"] == benchmark) & (own["metric"] == metric)]
+            line.append(_cell(hit.iloc[0]) if len(hit) else "")
+        lines.append(line)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(row: pd.Series) -> str:
+    digits = 2 if row["unit"] != "percent" else 1
+    text = f"{row['value']:.{digits}f}"
+    return text if pd.isna(row["stderr"]) else f"{text} ± {row['stderr']:.{digits}f}"
+
+
+def _counts(run: Path) -> pd.DataFrame:
+    """Every evaluation's counts of one run, with the columns that name it."""
+    first = read_csv(run / "metrics.csv").iloc[0]
+    frames = []
+    for path in sorted((run / "eval").glob("step-?????-counts.csv")):
+        frame = pd.read_csv(path, dtype={"problem_id": str})
+        frame["step"] = int(path.name[5:10])
+        frames.append(frame)
+    counts = pd.concat(frames)
+    for column in ("table", "model", "method", "seed"):
+        counts[column] = first[column]
+    return counts[[*COUNTED, "problem_id", "n", "c", "distinct"]]
