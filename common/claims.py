@@ -96,7 +96,7 @@ def evaluate(
         verdicts, numbers = {}, {}
         for scope in SCOPES:
             if scope not in claim:
-                verdict = "not run", "not part of this scale"
+                verdict = "not run", ""
             elif scope not in frames:
                 verdict = "not run", "no rows"
             else:
@@ -111,9 +111,10 @@ def evaluate(
 
 def to_markdown(verdicts: pd.DataFrame) -> str:
     """The table of `evaluate` as markdown, the numbers behind each verdict."""
-    lines = [["claim", "source", *SCOPES], ["---"] * (2 + len(SCOPES))]
+    scopes = _in_use(verdicts)
+    lines = [["claim", "source", *scopes], ["---"] * (2 + len(scopes))]
     for row in verdicts.to_dict("records"):
-        cells = [f"{row[scope]}: {row[f'{scope}_numbers']}" for scope in SCOPES]
+        cells = [": ".join(_words(row, scope)) for scope in scopes]
         lines.append(
             [str(cell).replace("|", "\\|") for cell in (row["claim"], row["source"], *cells)]
         )
@@ -125,16 +126,29 @@ def to_terminal(verdicts: pd.DataFrame):
     from rich.table import Table
     from rich.text import Text
 
+    scopes = _in_use(verdicts)
     table = Table(show_lines=True)
-    for name in ("claim", "source", *SCOPES):
-        table.add_column(name, overflow="fold")
+    for name in ("claim", "source", *scopes):
+        table.add_column(name, overflow="fold", ratio={"claim": 3, "source": 2}.get(name, 3))
     for row in verdicts.to_dict("records"):
-        cells = [
-            Text.assemble((row[scope], COLORS[row[scope]]), "\n", (row[f"{scope}_numbers"], "dim"))
-            for scope in SCOPES
-        ]
+        cells = []
+        for scope in scopes:
+            verdict, *numbers = _words(row, scope)
+            text = Text(verdict, COLORS.get(verdict, "dim"))
+            cells.append(text.append("".join(f"\n{line}" for line in numbers), "dim"))
         table.add_row(Text(row["claim"]), Text(row["source"]), *cells)
     return table
+
+
+def _in_use(verdicts: pd.DataFrame) -> list[str]:
+    """The scopes that some claim has a predicate for."""
+    return [scope for scope in SCOPES if (verdicts[f"{scope}_numbers"] != "").any()]
+
+
+def _words(row: dict, scope: str) -> list[str]:
+    """Verdict and numbers; a dash where the claim is not made at this scale."""
+    numbers = row[f"{scope}_numbers"]
+    return [row[scope], numbers] if numbers else ["–"]
 
 
 def _parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:

@@ -39,8 +39,8 @@ class RolloutBatch:
     prompt_ids, prompt_mask  (P, T_p) left-padded
     response_ids             (B, T) right-padded, the end token included where there is one
     mask                     (B, T) 1 on response tokens
-    log_probs                (B, T) log-probability of each token under the distribution it was
-    drawn from stopped                  (B,)   False where max_tokens cut the response off
+    log_probs                (B, T) of each token, under the distribution that it was drawn from
+    stopped                  (B,)   False where max_tokens cut the response off
     """
 
     prompt_ids: torch.Tensor
