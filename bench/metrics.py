@@ -1,43 +1,36 @@
 """Evaluation primitives against the usual way to write them; one core, numpy on both sides."""
 
-import time
-from statistics import median
-
 import numpy as np
 
+from bench import alternate, row
 from common.metrics.paired import subsampling_test
 from common.metrics.passk import pass_at_k
 
 
-def run(repeats: int = 9) -> list[dict]:
-    """Rows name, ours_ms, peer_ms, ratio (peer / ours): medians of runs that take turns."""
+def run(rounds: int = 9) -> list[dict]:
+    """Milliseconds of pass@k (peer: product form, problem by problem) and of F-GRPO's App. I test
+    (peer: numpy's hypergeometric, so slow that it runs 1/250 of the iterations)."""
     rng = np.random.default_rng(0)
     ks = [1, 2, 4, 8, 16, 32, 64, 128, 256]
     c = rng.binomial(256, rng.beta(0.5, 0.5, 500))
-    rows = [
-        compare(
-            "pass@k, 500 problems x 9 k, n=256; peer: product form a problem",
-            lambda: pass_at_k(c, 256, ks),
-            lambda: np.array([[product_form(256, x, k) for k in ks] for x in c]),
-            repeats,
-        )
-    ]
+    ours, peer = alternate(
+        lambda: pass_at_k(c, 256, ks),
+        lambda: np.array([[product_form(256, x, k) for k in ks] for x in c]),
+        rounds,
+    )
+    name = "pass@k, 500 problems x 9 k, n=256"
+    rows = [row(name, 1e3 * ours, 1e3 * peer, "ms", "peer: product form a problem")]
+
     a, b = rng.binomial(1024, rng.beta(0.5, 0.5, (2, 675)))
     iterations, share = 50_000, 250
-    few = iterations // share
-    rows.append(
-        compare(
-            "App. I test, 675 problems x 50,000 iterations x k=1,256, n=1024, m=256; "
-            f"peer: numpy hypergeometric, {few} iterations, time x {share}",
-            lambda: subsampling_test(
-                a, b, n=1024, ks=[1, 256], m=256, iterations=iterations, seed=0
-            ),
-            lambda: hypergeometric_test(a, b, n=1024, m=256, iterations=few),
-            max(repeats // 3, 3),
-            peer_share=share,
-        )
+    ours, peer = alternate(
+        lambda: subsampling_test(a, b, n=1024, ks=[1, 256], m=256, iterations=iterations, seed=0),
+        lambda: hypergeometric_test(a, b, n=1024, m=256, iterations=iterations // share),
+        max(rounds // 3, 3),
     )
-    return rows
+    name = "App. I test, 675 problems x 50,000 iterations x k=1,256, n=1024, m=256"
+    note = f"peer: numpy hypergeometric, {iterations // share} iterations, time x {share}"
+    return [*rows, row(name, 1e3 * ours, 1e3 * share * peer, "ms", note)]
 
 
 def product_form(n: int, c: int, k: int) -> float:
@@ -53,14 +46,3 @@ def hypergeometric_test(a, b, *, n: int, m: int, iterations: int):
     x, y = (rng.hypergeometric(c, n - c, m, size=(iterations, len(c))) for c in (a, b))
     differences = [(x - y).mean(axis=1) / m, ((x > 0) * 1.0 - (y > 0)).mean(axis=1)]
     return [np.percentile(difference, [2.5, 97.5]) for difference in differences]
-
-
-def compare(name: str, ours, peer, repeats: int, peer_share: int = 1) -> dict:
-    times = {ours: [], peer: []}
-    for _ in range(repeats):
-        for function in (ours, peer):
-            start = time.perf_counter()
-            function()
-            times[function].append(1000 * (time.perf_counter() - start))
-    ours_ms, peer_ms = median(times[ours]), peer_share * median(times[peer])
-    return {"name": name, "ours_ms": ours_ms, "peer_ms": peer_ms, "ratio": peer_ms / ours_ms}

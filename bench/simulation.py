@@ -1,12 +1,34 @@
-"""Milliseconds a step of the categorical simulation, one seed, one thread, beside plain numpy."""
+"""Milliseconds a step of F-GRPO's categorical simulation, one seed, beside plain numpy."""
 
-import statistics
-import time
 from dataclasses import replace
 
 import numpy as np
 
+from bench import alternate, row
+
 SIZES = (2, 256, 4096, 32768, 131072)
+
+
+def run(steps: int = 40, rounds: int = 5) -> list[dict]:
+    """A row a group size; the peer is the same update as one would write it first."""
+    from common.cli import compose
+    from common.experiment import strict
+    from papers.f_grpo.simulation import Simulation, simulate
+
+    overrides = ["device=cpu", f"steps={steps}", f"every={steps}"]
+    config = strict(Simulation, compose("f_grpo", overrides, "simulation"))
+    simulate(replace(config, steps=2), N=2, gamma=0, seeds=[0])  # first call loads kernels
+    rows = []
+    for N in SIZES:
+        ours, peer = alternate(
+            lambda N=N: simulate(config, N=N, gamma=0, seeds=[0]),
+            lambda N=N: plain(config, N, steps, 0),
+            rounds,
+        )
+        per_step = 1e3 / steps
+        name = f"simulation step, N={N}"
+        rows.append(row(name, ours * per_step, peer * per_step, "ms", "peer: plain numpy"))
+    return rows
 
 
 def plain(config, N: int, steps: int, seed: int) -> float:
@@ -28,36 +50,3 @@ def plain(config, N: int, steps: int, seed: int) -> float:
         v = beta2 * v + (1 - beta2) * grad**2
         z = z + config.lr * (m / (1 - beta1**step)) / (np.sqrt(v / (1 - beta2**step)) + config.eps)
     return float(np.exp(z - z.max())[: config.correct].sum() / np.exp(z - z.max()).sum())
-
-
-def run(steps: int = 40, repeats: int = 5) -> list[dict]:
-    """Rows `name, ours_ms, peer_ms, ratio` (peer over ours); medians of alternating runs."""
-    import torch
-
-    from common.cli import compose
-    from common.experiment import strict
-    from papers.f_grpo.simulation import Simulation, simulate
-
-    torch.set_num_threads(1)
-    overrides = ["device=cpu", f"steps={steps}", f"every={steps}"]
-    config = strict(Simulation, compose("f_grpo", overrides, "simulation"))
-    simulate(replace(config, steps=2), N=2, gamma=0, seeds=[0])  # first call loads kernels
-    rows = []
-    for N in SIZES:
-        times = {"ours": [], "peer": []}
-        for seed in range(repeats):
-            start = time.perf_counter()
-            simulate(config, N=N, gamma=0, seeds=[seed])
-            middle = time.perf_counter()
-            plain(config, N, steps, seed)
-            times["ours"].append((middle - start) / steps * 1e3)
-            times["peer"].append((time.perf_counter() - middle) / steps * 1e3)
-        ours, peer = statistics.median(times["ours"]), statistics.median(times["peer"])
-        name = f"simulation step, N={N}"
-        rows.append({"name": name, "ours_ms": ours, "peer_ms": peer, "ratio": peer / ours})
-        print(f"{name:28s} ours {ours:7.2f} ms   numpy {peer:7.2f} ms   {peer / ours:5.1f} x")
-    return rows
-
-
-if __name__ == "__main__":
-    run()

@@ -19,16 +19,23 @@ ROOT = Path(__file__).resolve().parent.parent
 def main(function: Callable, schema: type, paper: str, config_name: str = "config") -> None:
     """Run `function(schema instance)` on the configuration that the command line composes."""
     import hydra
+    from omegaconf import OmegaConf
 
     from common.experiment import strict
 
+    OmegaConf.register_new_resolver("choices", _choices)
     folder = str(ROOT / "papers" / paper / "configs")
 
     @hydra.main(version_base="1.3", config_path=folder, config_name=config_name)
     def command(config):
         guard(lambda: function(strict(schema, config)))
 
-    command()
+    guard(command)
+
+
+def _choices(group: str) -> str:
+    """What `group=` accepts, for --help: Hydra itself lists only the paper's own groups."""
+    return ", ".join(sorted(file.stem for file in (ROOT / "configs" / group).glob("*.yaml")))
 
 
 def compose(paper: str, overrides: list[str], config_name: str = "config"):
@@ -69,6 +76,9 @@ def guard(function: Callable) -> None:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from the last checkpoint", file=sys.stderr)
         # not sys.exit: a pool's or a progress bar's threads must not keep a stopped run alive

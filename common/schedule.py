@@ -1,9 +1,7 @@
-"""Independent runs side by side, one a core, in worker processes that import the heavy libraries
-once."""
+"""Independent runs side by side, one a core, in worker processes that import once."""
 
 import multiprocessing
 import os
-import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -11,23 +9,18 @@ from common.errors import UserError
 
 
 def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
-    """Run every (title, function, arguments); functions and arguments must be picklable.
+    """Run every (title, function, arguments), all picklable, each on one thread.
 
     One task's failure does not stop the others; at the end a UserError names those that failed.
     Ctrl-C stops all workers; what they had stored is kept.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread_each)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
     failed: dict[str, str] = {}
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=Console(stderr=True)) as progress:
             bar = progress.add_task("runs", total=len(tasks))
@@ -36,9 +29,7 @@ def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
                 title, error = futures[future], future.exception()
                 if error is not None:
                     failed[title] = str(error) or type(error).__name__
-                progress.console.print(
-                    f"{'failed' if error else 'done  '} {title}", highlight=False
-                )
+                progress.console.print(f"{'failed' if error else 'done'}  {title}", highlight=False)
                 progress.advance(bar)
     except KeyboardInterrupt:
         for process in list(pool._processes.values()):
@@ -53,20 +44,11 @@ def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
         )
 
 
-def _one_thread_each() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    quiet()
-
-
-def quiet() -> None:
-    """No progress bars of libraries between ours; the heavy imports happen here, once a worker."""
-    import warnings
-
+def _start_worker() -> None:
+    """One thread, and no progress bars beside that of the parent."""
+    import rich
     import torch
-    import transformers
 
+    os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
-    transformers.utils.logging.disable_progress_bar()
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    sys.stdout.flush()
+    rich.get_console().quiet = True

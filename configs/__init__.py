@@ -1,0 +1,1 @@
+"""Shared configuration groups; a package only so that Hydra finds them as pkg://configs."""

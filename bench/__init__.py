@@ -1,0 +1,34 @@
+"""Speed beside the usual tools, one thread on both sides: `python -m bench [NAME ...]`.
+
+A module has `run() -> list[dict]`, rows of COLUMNS; `ratio` is above 1 where this repository is
+the faster side, whatever the unit. Nothing here fails on a slow machine: it measures and reports.
+"""
+
+import math
+import time
+from statistics import median
+
+COLUMNS = ["name", "ours", "peer", "unit", "ratio", "note"]
+MISSING = "peer not installed: pip install -e .[bench]"
+
+
+def timed(function) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def alternate(ours, peer, rounds: int) -> tuple[float, float]:
+    """Median seconds of both sides, which take turns so that a busy machine slows both."""
+    times = [(timed(ours), timed(peer)) for _ in range(rounds)]
+    return median(first for first, _ in times), median(second for _, second in times)
+
+
+def row(name: str, ours: float, peer: float | None, unit: str, note: str = "") -> dict:
+    """One row; times compare as peer / ours, rates (a unit with "/s") as ours / peer."""
+    if peer is None:
+        ratio = math.nan
+    else:
+        ratio = ours / peer if unit.endswith("/s") else peer / ours
+    return dict(zip(COLUMNS, (name, ours, peer, unit, ratio, note), strict=True))
