@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -44,11 +45,22 @@ def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
         )
 
 
+def end_with_parent() -> None:
+    """For a worker: end when the parent does, however that was killed, and give up its runs."""
+
+    def watch():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _start_worker() -> None:
-    """One thread, and no progress bars beside that of the parent."""
+    """One thread, no progress bars beside that of the parent, no life after it."""
     import rich
     import torch
 
+    end_with_parent()
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
     rich.get_console().quiet = True

@@ -61,7 +61,7 @@ def focal_weight(
             f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); mend reward.correct and .wrong"
         )
     # Counted, not averaged: mu_hat = X / N without the rounding of a mean of floats.
-    mu_hat = correct.sum(1, keepdim=True) / rewards.shape[1]
+    mu_hat = correct.to(rewards.dtype).sum(1, keepdim=True) / rewards.shape[1]
     return (1 - mu_hat) ** gamma
 
 

@@ -20,9 +20,20 @@ LLAMA_FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "MistralForCausalLM")
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
     """The fastest decoder for `model`; `dtype` lowers the precision of LlamaDecoder's copy of the
     weights."""
-    if type(model).__name__ in LLAMA_FAMILY and not getattr(model.config, "use_sliding_window", 0):
+    if _all_computed_here(model):
         return LlamaDecoder(model, max_tokens, dtype or model.dtype)
     return TransformersDecoder(model)
+
+
+def _all_computed_here(model) -> bool:
+    """Whether LlamaDecoder does all that the module does: SiLU, full attention, bias on q, k, v
+    only."""
+    if type(model).__name__ not in LLAMA_FAMILY or model.config.hidden_act != "silu":
+        return False
+    if getattr(model.config, "sliding_window", None):  # Mistral's default; Qwen2: if it is used
+        return False
+    biases = [name for name, _ in model.named_parameters() if name.endswith(".bias")]
+    return all(name.split(".")[-2] in ("q_proj", "k_proj", "v_proj") for name in biases)
 
 
 class LlamaDecoder:

@@ -275,8 +275,10 @@ def _computed(config: Simulation, missing: list):
         return
     import multiprocessing
 
+    from common.schedule import end_with_parent
+
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(config.workers, spawn, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(config.workers, spawn, initializer=end_with_parent) as pool:
         futures = {pool.submit(_one_thread, config, *unit): unit for unit in missing}
         try:
             for future in as_completed(futures):
@@ -291,19 +293,6 @@ def _one_thread(config: Simulation, N: int, gamma: float, seeds: list[int]):
 
     torch.set_num_threads(1)
     return simulate(config, N=N, gamma=gamma, seeds=seeds)
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
-    import multiprocessing
-    import os
-    import threading
-
-    def watch():
-        multiprocessing.parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _progress(items, total: int, title: str):
