@@ -19,7 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 def main(function: Callable, schema: type, paper: str, config_name: str = "config") -> None:
     """Run `function(schema instance)` on the configuration that the command line composes."""
     import hydra
+    from hydra.errors import HydraException
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     from common.experiment import strict
 
@@ -30,7 +33,14 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
     def command(config):
         guard(lambda: function(strict(schema, config)))
 
-    guard(command)
+    def composed():
+        try:
+            command()
+        except (HydraException, OmegaConfBaseException, YAMLError) as error:
+            raise UserError(str(error)) from error
+
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
+    guard(composed)
 
 
 def _choices(group: str) -> str:
@@ -43,12 +53,13 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
+    from yaml import YAMLError
 
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
             return compose(config_name, overrides=overrides)
-        except HydraException as error:
+        except (HydraException, YAMLError) as error:
             raise UserError(f"{overrides}: {error}") from error
 
 

@@ -138,7 +138,7 @@ def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
 def response_log_probs(model, tokenizer, pairs: list[tuple[str, str]], batch: int) -> torch.Tensor:
     """Mean log-probability a token of each (prompt text, response text), end token included,
     (len,)."""
-    device, values = next(model.parameters()).device, []
+    device, values = next(model.parameters()).device, [torch.zeros(0)]
     for start in range(0, len(pairs), batch):
         values.append(_mean_log_prob(model, tokenizer, pairs[start : start + batch], device))
     return torch.cat(values)

@@ -142,6 +142,11 @@ class Optim:
 
     def __post_init__(self):
         require(self.lr > 0, "optim.lr", self.lr, "must be above 0")
+        require(
+            all(0 <= beta < 1 for beta in self.betas), "optim.betas", self.betas, "each in [0, 1)"
+        )
+        require(self.weight_decay >= 0, "optim.weight_decay", self.weight_decay, "must be >= 0")
+        require(self.warmup_steps >= 0, "optim.warmup_steps", self.warmup_steps, "must be >= 0")
         require(self.grad_clip > 0, "optim.grad_clip", self.grad_clip, "must be above 0")
         require(self.steps >= 0, "optim.steps", self.steps, "must be >= 0")
         require(
@@ -176,6 +181,14 @@ class Evaluation:
             )
         require(self.every > 0, "eval.every", self.every, "must be at least 1")
         require(self.temperature > 0, "eval.temperature", self.temperature, "must be above 0")
+        require(self.max_tokens > 0, "eval.max_tokens", self.max_tokens, "must be at least 1")
+        require(self.batch > 0, "eval.batch", self.batch, "must be at least 1")
+        require(
+            self.rare_nll_samples >= 0,
+            "eval.rare_nll_samples",
+            self.rare_nll_samples,
+            "must be >= 0",
+        )
 
 
 @dataclass(frozen=True)

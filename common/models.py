@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from common.errors import UserError
 from common.experiment import Model, Pretrain
+from common.linear import speed_up
 from common.results import config_hash, write
 from common.tasks import countdown
 
@@ -32,7 +33,7 @@ def load(model: Model, results_dir: Path, device: str):
     """(model in float32 evaluation mode, tokenizer), pretrained first if it is a tiny model not yet
     made.
 
-    Raises UserError if the path is missing or its files cannot be read.
+    Raises UserError if the path is missing, its files cannot be read or weights are missing.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
@@ -43,7 +44,9 @@ def load(model: Model, results_dir: Path, device: str):
         pretrain(model.pretrain, Path(path))
     try:
         tokenizer = AutoTokenizer.from_pretrained(path)
-        policy = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        policy, report = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, output_loading_info=True
+        )
     except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
         remedy = "give a folder with a causal LM and its tokenizer, or a hub id that can be reached"
         if Path(path).exists():
@@ -52,9 +55,14 @@ def load(model: Model, results_dir: Path, device: str):
             )
         reason = str(error).split("\n")[0][:300]
         raise UserError(f"model.path={path}: cannot be loaded ({reason}); {remedy}") from error
+    if report["missing_keys"]:  # transformers only warns, and trains on with random ones
+        raise UserError(
+            f"model.path={path}: has no weights for {sorted(report['missing_keys'])[:3]}; fetch it "
+            "again, or delete a cached folder"
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return policy.to(device).eval(), tokenizer
+    return speed_up(policy).to(device).eval(), tokenizer
 
 
 def tokenizer():
@@ -84,7 +92,7 @@ def pretrain(config: Pretrain, path: Path) -> None:
     from rich.progress import track
 
     tok = tokenizer()
-    model = random_model(config, tok)
+    model = speed_up(random_model(config, tok))
     rows = countdown.demonstrations(count=config.demonstrations, seed=config.seed)
     ids, labels = _pack(tok, rows)
     optimizers = _optimizers(model, config)

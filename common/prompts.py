@@ -6,20 +6,27 @@ from common.errors import UserError
 from common.results import read_jsonl
 from common.types import Prompt
 
+FIELDS = ("id", "problem", "answer")
+
 
 def jsonl(*, path: str) -> list[Prompt]:
     """Prompts from a JSONL file with the fields `id`, `problem` (the text the model continues),
     `answer`.
 
-    Raises UserError naming the row when a field is missing, an answer is empty (it would score
+    Raises UserError naming the row when a field is missing or empty (an empty answer would score
     every response wrong) or an id occurs twice.
     """
     prompts: dict[str, Prompt] = {}
     for number, row in enumerate(read_jsonl(Path(path)), 1):
-        missing = {"id", "problem", "answer"} - set(row)
+        given = row if isinstance(row, dict) else {}
+        values = [given.get(name) for name in FIELDS]
+        texts = ["" if value is None else str(value).strip() for value in values]
+        missing = [name for name, text in zip(FIELDS, texts, strict=True) if not text]
         if missing:
-            raise UserError(f"{path}, row {number}: no {sorted(missing)}; every row needs them")
-        prompt = Prompt(str(row["id"]), row["problem"], str(row["answer"] or "").strip())
+            raise UserError(
+                f"{path}, row {number}: missing or empty {missing}; drop the row or mend it"
+            )
+        prompt = Prompt(texts[0], str(given["problem"]), texts[2])
         if prompt.id in prompts:
             raise UserError(
                 f"{path}, row {number}: id={prompt.id!r} occurs twice; ids must be unique"

@@ -1,6 +1,7 @@
 """Delta NLL on base-rare correct answers (F-GRPO App. F.2): what training takes from the rare
 solutions."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +23,10 @@ def rare_correct(
     `settings.rare_nll_samples` responses a prompt (the paper: 800 on 256 training prompts); of all
     right ones the 1 % with the highest NLL, duplicates kept as drawn. Cached in `cache`.
     """
-    key = config_hash({"prompts": [p.id for p in prompts], "samples": settings.rare_nll_samples})
+    drawn_with = asdict(settings)
+    for name in ("n", "k", "every", "curve_n"):  # of other samples, without a part in these
+        del drawn_with[name]
+    key = config_hash({"prompts": [asdict(prompt) for prompt in prompts], "settings": drawn_with})
     path = cache / f"rare-correct-{key}.jsonl.gz"
     if not path.exists():
         drawn = sample(
@@ -45,9 +49,8 @@ def rare_correct(
             for row in chosen.itertuples()
         ]
         pairs = [(row["prompt"], row["response"]) for row in rows]
-        for row, value in zip(
-            rows, response_log_probs(base, tokenizer, pairs, settings.batch), strict=True
-        ):
+        values = response_log_probs(base, tokenizer, pairs, settings.batch)
+        for row, value in zip(rows, values, strict=True):
             row["nll"] = -float(value)
         write_jsonl_gz(path, rows)
     return read_jsonl(path)
@@ -55,7 +58,9 @@ def rare_correct(
 
 def delta_nll(model, tokenizer, rare: list[dict], settings: Evaluation) -> pd.DataFrame:
     """One result row: mean NLL under `model` minus under the base model, nats a token (higher: more
-    lost)."""
+    lost). No row where the base model had no right answer."""
+    if not rare:
+        return pd.DataFrame()
     pairs = [(row["prompt"], row["response"]) for row in rare]
     now = -response_log_probs(model, tokenizer, pairs, settings.batch).double().numpy()
     change = pd.Series(now - pd.Series([row["nll"] for row in rare]).to_numpy())

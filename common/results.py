@@ -11,10 +11,12 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+import zlib
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -55,11 +57,16 @@ def write(path: Path, data: str | bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(
-            f"cannot write {path}: {error.strerror}. Free space, or choose a writable folder with "
-            "results_dir=FOLDER; what was finished before is kept."
-        ) from error
+        with suppress(OSError):  # where the folder cannot be made, there is nothing to remove
+            temporary.unlink()
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"cannot write {path}: {error.strerror}. Free space, or choose a writable folder with "
+        "results_dir=FOLDER; what was finished before is kept."
+    )
 
 
 def write_csv(path: Path, frame: pd.DataFrame) -> None:
@@ -81,18 +88,17 @@ def write_jsonl_gz(path: Path, rows: list[dict]) -> None:
 def read_jsonl(path: Path) -> list[dict]:
     """Rows of a `.jsonl` or `.jsonl.gz` file. Raises UserError naming the file and line if
     damaged."""
-    number = 0
+    rows = []
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-            rows = []
-            for number, line in enumerate(file, 1):  # noqa: B007 (the number is for the message)
+            for line in file:
                 rows.append(json.loads(line))
             return rows
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist; run what makes it first") from error
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(
-            f"{path} is damaged near line {number + 1} ({error}); delete it and run again"
+            f"{path} is damaged near line {len(rows) + 1} ({error}); delete it and run again"
         ) from error
 
 
@@ -148,7 +154,13 @@ class Run:
                 f"{self.path} is being written by another process; wait for it"
             ) from error
         if not self.done:
+            self._remove_leftovers()
             write(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+
+    def _remove_leftovers(self) -> None:
+        """Temporary files and folders of an earlier process that was killed while it wrote."""
+        for leftover in list(self.path.rglob(".*.tmp")):
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
     @property
     def done(self) -> bool:
@@ -190,8 +202,12 @@ def verify(run: Path) -> list[str]:
     marker = run / "DONE"
     if not marker.exists():
         return [f"{run} is unfinished (no DONE marker); run it again to resume"]
+    try:
+        hashes = json.loads(marker.read_text()).items()
+    except (ValueError, AttributeError):
+        return [f"{marker} is damaged; delete it and run again"]
     problems = []
-    for name, digest in json.loads(marker.read_text()).items():
+    for name, digest in hashes:
         file = run / name
         if not file.exists():
             problems.append(f"{file} is missing since the run finished")
@@ -206,9 +222,9 @@ def collect(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
     Duplicate rows (same key in two runs) are an error: they would be counted twice.
     """
     frames, left_out = [], []
-    for run in sorted(
-        path for path in (root / paper).glob("*/") if (path / "config.yaml").exists()
-    ):
+    marks = ("config.yaml", "DONE")  # either makes a folder a run; figures/ and the like have none
+    folders = (root / paper).glob("*/")
+    for run in sorted(path for path in folders if any((path / mark).exists() for mark in marks)):
         problems = verify(run)
         if problems:
             left_out += problems
@@ -235,11 +251,13 @@ def jsonl_appender(path: Path, keep_until_step: int):
             if row["step"] <= keep_until_step:
                 kept.append(line + "\n")
     write(path, "".join(kept))
-    with open(path, "a", encoding="utf-8") as file:
+    with open(path, "ab", buffering=0) as file:
 
         def append(row: dict) -> None:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
+            try:
+                file.write((json.dumps(row) + "\n").encode())
+            except OSError as error:
+                raise _cannot_write(path, error) from error
 
         yield append
 

@@ -26,6 +26,7 @@ def verify_batch(
 
 
 def rewards(verdicts: list[Verdict], group_size: int, correct: float, wrong: float) -> torch.Tensor:
-    """Rewards (P, G): R_w + (R_c - R_w) * verdict.reward (F-GRPO Eq. 1)."""
+    """Rewards (P, G): R_c * score + R_w * (1 - score), exactly R_c or R_w for a score of 1 or 0
+    (F-GRPO Eq. 1)."""
     scores = torch.tensor([verdict.reward for verdict in verdicts]).view(-1, group_size)
-    return wrong + (correct - wrong) * scores
+    return correct * scores + wrong * (1 - scores)

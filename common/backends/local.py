@@ -245,7 +245,7 @@ class Loop:
 
     def rare_nll(self) -> pd.DataFrame:
         """Delta NLL on the base model's rare right answers to the first 256 training prompts."""
-        x, base = self.x, None
+        x = self.x
         cache = Path(x.results_dir) / "models" / "rare-correct" / models.identity(x.model)
         prompts = self.prompts[:256]
         base, _ = models.load(x.model, Path(x.results_dir), self.device)

@@ -14,6 +14,8 @@ return float32 logits.
 import torch
 import torch.nn.functional as F
 
+from common.linear import linear
+
 LLAMA_FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "MistralForCausalLM")
 
 
@@ -97,7 +99,7 @@ class LlamaDecoder:
         cos, sin = (t.unsqueeze(1) for t in self.rotary(x, positions))  # (B, 1, new, D)
         for layer, (keys, values) in zip(self.layers, self.cache, strict=True):
             h = F.rms_norm(x, x.shape[-1:], layer["norm1"], self.eps)
-            qkv = F.linear(h, layer["qkv"], layer["qkv_bias"])
+            qkv = linear(h, layer["qkv"], layer["qkv_bias"])
             qkv = qkv.view(rows, new, self.heads + 2 * self.kv_heads, self.head_dim).transpose(1, 2)
             qk, v = qkv[:, : self.heads + self.kv_heads], qkv[:, self.heads + self.kv_heads :]
             qk = qk * cos + _rotate_half(qk) * sin
@@ -105,12 +107,12 @@ class LlamaDecoder:
             values[:, :, self.length : end] = v
             k, v = keys[:, :, :end], values[:, :, :end]
             h = self._attention(qk[:, : self.heads], k, v, attend)
-            x = x + F.linear(h.transpose(1, 2).reshape(rows, new, -1), layer["o"])
+            x = x + linear(h.transpose(1, 2).reshape(rows, new, -1), layer["o"])
             h = F.rms_norm(x, x.shape[-1:], layer["norm2"], self.eps)
-            gate, up = F.linear(h, layer["gate_up"]).chunk(2, -1)
-            x = x + F.linear(F.silu(gate) * up, layer["down"])
+            gate, up = linear(h, layer["gate_up"]).chunk(2, -1)
+            x = x + linear(F.silu(gate) * up, layer["down"])
         self.length = end
-        return F.linear(F.rms_norm(x[:, -1:], x.shape[-1:], self.norm, self.eps), self.head)
+        return linear(F.rms_norm(x[:, -1:], x.shape[-1:], self.norm, self.eps), self.head)
 
     def _attention(self, q, k, v, attend):
         if q.shape[2] > 1 or q.device.type != "cpu":

@@ -57,6 +57,8 @@ def generate(
     decoder.repeat(group_size)
     active = torch.arange(rows, device=device)  # the rows that the decoder still holds
     running = torch.ones(rows, dtype=torch.bool, device=device)  # of those, not yet finished
+    # Rows leave in blocks: products of few different sizes reuse the kernels made for them.
+    block = max(1, rows // 16)
     for t in range(max_tokens):
         log_p = torch.log_softmax(logits / temperature, -1)
         cdf = log_p.exp().cumsum(-1)
@@ -70,8 +72,10 @@ def generate(
         left = int(running.sum())
         if left == 0 or t + 1 == max_tokens:
             break
-        if left <= 0.9 * len(active):
-            chosen = running.nonzero()[:, 0]
+        size = -(-left // block) * block
+        if size < len(active):
+            # the running rows, and as many finished ones as fill the last block
+            chosen = running.int().argsort(descending=True, stable=True)[:size].sort().values
             active, token, running = active[chosen], token[chosen], running[chosen]
             decoder.keep(chosen)
         logits = decoder.step(token[:, 0])

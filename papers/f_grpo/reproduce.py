@@ -59,25 +59,21 @@ class Reproduce:
 
 
 def experiments(config: Reproduce) -> list[Experiment]:
-    """Every run of the scale, checked; the base model once, whatever the seeds."""
+    """Every run of the scale, checked; the base model once, whatever the seeds.
+
+    Sweep by sweep, and in each seed by seed, so that a command that is stopped has compared all
+    methods on the seeds that it reached.
+    """
     found = []
     for sweep in config.scales[config.scale].sweeps:
-        for name in sweep.experiments:
-            for seed in sweep.seeds[:1] if name == BASE else sweep.seeds:
-                found.append(
-                    load(
-                        [
-                            f"experiment={name}",
-                            f"table={sweep.table}",
-                            f"seed={seed}",
-                            f"results_dir={config.root}",
-                            *(o for o in sweep.overrides if name != BASE or "optim.steps" not in o),
-                        ],
-                        "f_grpo",
-                    )
-                )
-    # Seed by seed, so that a run that is stopped has compared all methods on the seeds it reached.
-    return sorted(found, key=lambda x: x.seed)
+        for seed in sweep.seeds:
+            for name in sweep.experiments:
+                if name == BASE and seed != sweep.seeds[0]:
+                    continue
+                where = [f"table={sweep.table}", f"seed={seed}", f"results_dir={config.root}"]
+                changed = [o for o in sweep.overrides if name != BASE or "optim.steps" not in o]
+                found.append(load([f"experiment={name}", *where, *changed], "f_grpo"))
+    return found
 
 
 def reproduce(config: Reproduce) -> None:
