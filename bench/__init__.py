@@ -5,8 +5,11 @@ the faster side, whatever the unit. Nothing here fails on a slow machine: it mea
 """
 
 import math
+import os
 import time
-from statistics import median
+
+for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[_variable] = "1"  # read when numpy and torch load, which is after this file
 
 COLUMNS = ["name", "ours", "peer", "unit", "ratio", "note"]
 MISSING = "peer not installed: pip install -e .[bench]"
@@ -19,16 +22,15 @@ def timed(function) -> float:
     return time.perf_counter() - start
 
 
-def alternate(ours, peer, rounds: int) -> tuple[float, float]:
-    """Median seconds of both sides, which take turns so that a busy machine slows both."""
+def alternate(ours, peer, rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds of every call; the sides take turns, so that a busy machine slows both."""
     times = [(timed(ours), timed(peer)) for _ in range(rounds)]
-    return median(first for first, _ in times), median(second for _, second in times)
+    return [first for first, _ in times], [second for _, second in times]
 
 
-def row(name: str, ours: float, peer: float | None, unit: str, note: str = "") -> dict:
+def row(name: str, ours: float, peer: float | None, unit: str, note: str) -> dict:
     """One row; times compare as peer / ours, rates (a unit with "/s") as ours / peer."""
-    if peer is None:
-        ratio = math.nan
-    else:
+    ratio = math.nan
+    if peer is not None:
         ratio = ours / peer if unit.endswith("/s") else peer / ours
     return dict(zip(COLUMNS, (name, ours, peer, unit, ratio, note), strict=True))

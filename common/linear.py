@@ -18,7 +18,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
 
 
 def speed_up(model: nn.Module) -> nn.Module:
-    """Let every plain `nn.Linear` of `model` compute with `linear`; its parameters stay as they are."""
+    """Let every plain `nn.Linear` of `model` compute with `linear`; its parameters stay."""
     for module in model.modules():
         if type(module) is nn.Linear:
             module.__class__ = _Linear

@@ -1,0 +1,86 @@
+"""`python -m bench [step rollout simulation metrics startup]`: run, print one table, keep the rows.
+
+Writes results/bench/<name>.csv, one row a measurement, and <name>.json: versions, processor, load.
+"""
+
+import importlib
+import os
+import platform
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import pandas as pd
+
+from bench import COLUMNS
+from common.cli import ROOT, guard
+from common.errors import UserError
+from common.results import write_csv, write_json
+
+NAMES = ("step", "rollout", "simulation", "metrics", "startup")
+PACKAGES = ("torch", "transformers", "trl", "numpy", "scipy")
+
+
+def main(names: list[str]) -> None:
+    if {"-h", "--help"} & set(names):
+        print(__doc__.strip())
+        return
+    for name in names:
+        if name not in NAMES:
+            raise UserError(f"bench {name}: unknown; choose from {' '.join(NAMES)}")
+    import torch
+    from transformers.utils import logging
+
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()  # it would remark on the end token that no model can say
+    logging.disable_progress_bar()
+    frames = []
+    for name in names or NAMES:
+        print(f"bench {name} ...", file=sys.stderr, flush=True)
+        about = circumstances()
+        frames.append(pd.DataFrame(importlib.import_module(f"bench.{name}").run(), columns=COLUMNS))
+        write_csv(ROOT / "results" / "bench" / f"{name}.csv", frames[-1])
+        write_json(ROOT / "results" / "bench" / f"{name}.json", about)
+    show(pd.concat(frames))
+
+
+def circumstances() -> dict:
+    """Versions, processor, time, and how busy the machine was just before."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    installed = {distribution.name for distribution in metadata.distributions()}
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "machine": platform.machine(),
+        "threads": 1,
+        "load": round(os.getloadavg()[0], 2),  # processes that wanted to run, last minute
+        "cores": os.cpu_count(),
+        "start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        "packages": {name: metadata.version(name) for name in PACKAGES if name in installed},
+    }
+
+
+def show(rows: pd.DataFrame) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="one thread on both sides; ratio above 1: ours is faster")
+    for column in COLUMNS:
+        side = "right" if column in ("ours", "peer", "ratio") else "left"
+        table.add_column(column, justify=side, overflow="fold")
+    for r in rows.itertuples():
+        peer, ratio = ("", "") if pd.isna(r.peer) else (number(r.peer), f"{r.ratio:.2f}")
+        table.add_row(r.name, number(r.ours), peer, r.unit, ratio, r.note)
+    width = None if Console().is_terminal else 150
+    Console(width=width, markup=False).print(table)
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    guard(lambda: main(sys.argv[1:]))
