@@ -29,6 +29,11 @@ reproduce-all: $(addprefix reproduce-,$(PAPERS)) ## all papers
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 	$(BIN)/python -m papers.$*.compare
 
+reference-%: compare-% ## copy what git keeps of a full run to results/reference/
+	mkdir -p results/reference/$*
+	cd results/$* && cp -r theory simulation laptop figures claims.csv comparison.csv comparison.md \
+	  ../reference/$*/
+
 test: $(VENV)/.ready ## the tests: no GPU, no network
 	$(BIN)/python -m pytest -n 2
 
