@@ -1,0 +1,103 @@
+"""Shared by all tests: one thread, no network, and one tiny language model, made once."""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is first imported
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+
+import fcntl
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# A one-layer Qwen2 that writes valid expressions and is right two times in a hundred: about 3 s.
+MODEL = [
+    "model.name=test-qwen2",
+    "model.pretrain.demonstrations=8000",
+    "model.pretrain.batch_size=64",
+    "model.pretrain.lr=0.03",
+    "model.pretrain.embedding_lr=0.02",
+    "model.pretrain.hidden_size=32",
+    "model.pretrain.layers=1",
+    "model.pretrain.heads=2",
+    "model.pretrain.kv_heads=1",
+    "model.pretrain.intermediate_size=64",
+]
+# A whole experiment on it in about a second.
+TINY = [
+    *MODEL,
+    "data.train.size=40",
+    "data.benchmarks.natural.size=6",
+    "data.benchmarks.rare.size=6",
+    "sampling.prompts=4",
+    "sampling.group_size=16",
+    "optim.steps=6",
+    "optim.lr=1e-3",
+    "optim.warmup_steps=2",
+    "optim.micro_batch=32",
+    "eval.n=8",
+    "eval.k=[1,4,8]",
+    "eval.curve_n=4",
+    "eval.every=3",
+    "eval.batch=64",
+    "eval.rare_nll_samples=16",
+    "checkpoint_every=2",
+]
+
+
+@pytest.fixture(scope="session")
+def pretrained(tmp_path_factory) -> Path:
+    """A results folder with nothing in it but the tiny model; shared by all pytest workers."""
+    from common import models
+    from common.experiment import load
+
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    root = base / "pretrained"
+    with open(base / "pretrained.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        models.load(load([*TINY, f"results_dir={root}"], "f_grpo").model, root, "cpu")
+    return root
+
+
+@pytest.fixture
+def results(pretrained, tmp_path) -> Path:
+    """A results folder of this test's own that already holds the tiny model."""
+    root = tmp_path / "results"
+    shutil.copytree(pretrained, root)
+    return root
+
+
+@pytest.fixture
+def tiny(results):
+    """tiny(*overrides) -> Experiment on the tiny model, in this test's results folder."""
+    from common.experiment import load
+
+    def make(*overrides: str):
+        return load([*TINY, f"results_dir={results}", *overrides], "f_grpo")
+
+    return make
+
+
+@pytest.fixture
+def float64(monkeypatch):
+    """float64(model) makes a model that computes in float64 throughout, so that nothing hides
+    behind rounding: the product rounds logits to float32, transformers' RMSNorm its input."""
+    import torch
+
+    def convert(model):
+        monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+        for parent in list(model.modules()):
+            for name, child in parent.named_children():
+                if hasattr(child, "variance_epsilon"):
+                    norm = torch.nn.RMSNorm(child.weight.shape, child.variance_epsilon)
+                    norm.weight = child.weight
+                    setattr(parent, name, norm)
+        return model.double()
+
+    return convert

@@ -1,0 +1,353 @@
+"""Subset-Countdown: its prompts, its demonstrator and its verifier."""
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+
+from common.errors import UserError
+from common.tasks import countdown
+from common.tasks.countdown import canonical, evaluate, numbers_in, reachable, render
+from common.verifiers.countdown import parse, verify
+
+REFERENCE = "3 5 7 12 = 41"
+
+
+def random_tree(rng: random.Random, leaves: int, leaf=None):
+    if leaves == 1:
+        return leaf() if leaf else rng.randint(1, 12)
+    cut = rng.randint(1, leaves - 1)
+    left, right = random_tree(rng, cut, leaf), random_tree(rng, leaves - cut, leaf)
+    return (rng.choice("+-*"), left, right)
+
+
+# ---- verifier
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome"),
+    [
+        ("\\boxed{3*12+5}", "correct"),  # 36 + 5
+        ("\\boxed{ 5 + 3 * 12 }", "correct"),
+        ("so \\boxed{(3*12)+5} is it.", "correct"),  # text on both sides
+        ("\\boxed{((((3*12))))+(5)}", "correct"),
+        ("\\boxed{1} no, \\boxed{3*12+5}", "correct"),  # the last box counts
+        ("\\boxed{3*12+5} or \\boxed{7}", "wrong"),
+        ("\\boxed{\\boxed{3*12+5}}", "correct"),  # the last box is the inner one
+        ("\\boxed{03*12+005}", "correct"),  # leading zeros: the same numbers
+        ("\\boxed{41}", "wrong"),  # 41 was not given
+        ("\\boxed{12+12+12+5}", "wrong"),  # reused, although it equals 41
+        ("\\boxed{3*12+5+1-1}", "wrong"),  # 1 was not given, although it equals 41
+        ("\\boxed{3*12+7}", "wrong"),  # 43
+        ("\\boxed{7}", "wrong"),
+        ("\\boxed{5-3*12}", "wrong"),  # -31, not 41
+        ("\\boxed{0003*12+00005}", "unparsed"),  # numbers have at most four digits
+        ("", "unparsed"),
+        ("3*12+5", "unparsed"),  # no box
+        ("\\boxed{3*12+5", "unparsed"),  # not closed
+        ("\\boxed{3*12+5 ", "unparsed"),  # nor would it be if its last character were dropped
+        ("\\boxed{3*12+5} \\boxed{3*12+5", "unparsed"),  # the last box is not closed
+        ("boxed{3*12+5}", "unparsed"),
+        ("\\boxed {3*12+5}", "unparsed"),
+        ("\\boxed{}", "unparsed"),
+        ("\\boxed{ }", "unparsed"),
+        ("\\boxed{()}", "unparsed"),
+        ("\\boxed{(3*12+5}", "unparsed"),
+        ("\\boxed{3*12+5)}", "unparsed"),
+        ("\\boxed{3*12+5=41}", "unparsed"),
+        ("\\boxed{3*12+}", "unparsed"),
+        ("\\boxed{*3}", "unparsed"),
+        ("\\boxed{3 12}", "unparsed"),  # a blank does not join numbers
+        ("\\boxed{3(12)+5}", "unparsed"),  # no implied product
+        ("\\boxed{12/3}", "unparsed"),
+        ("\\boxed{3**12}", "unparsed"),
+        ("\\boxed{3^2}", "unparsed"),
+        ("\\boxed{12//5}", "unparsed"),
+        ("\\boxed{-3+12}", "unparsed"),  # no sign before a number
+        ("\\boxed{+3}", "unparsed"),
+        ("\\boxed{3.0*12+5}", "unparsed"),
+        ("\\boxed{3x12+5}", "unparsed"),
+        ("\\boxed{3\\cdot 12+5}", "unparsed"),
+        ("\\boxed{__import__('os')}", "unparsed"),
+        ("\\boxed{٣*12+5}", "unparsed"),  # an Arabic three
+        ("\\boxed{³*12+5}", "unparsed"),  # superscript: isdigit, but no number
+        ("\\boxed{3×12+5}", "unparsed"),
+        ("\\boxed{3−5}", "unparsed"),  # U+2212, not a hyphen
+        ("\\boxed{3*12+5\0}", "unparsed"),
+        ("\\boxed{" + "9" * 1_000_000 + "}", "unparsed"),
+        ("\\boxed{" * 1_000, "unparsed"),
+        ("x" * 1_000_000 + "\\boxed{3*12+5}", "correct"),
+        ("\\boxed{" + "(" * 5000 + "3" + ")" * 5000 + "}", "unparsed"),
+        ("\\boxed{" + "(" * 200 + "}", "unparsed"),  # deepest text that is still parsed
+        ("\\boxed{" + "(" * 99 + "3" + ")" * 99 + "}", "wrong"),
+        ("\\boxed{" + "9999*" * 39 + "9999}", "wrong"),
+    ],
+    ids=lambda value: ascii(value)[1:40],
+)
+def test_verdicts(response, outcome):
+    verdict = verify(response, REFERENCE)
+    assert verdict.outcome == outcome, verdict
+    assert verdict.reward == (outcome == "correct")
+    assert (verdict.parsed is None) == (outcome == "unparsed")
+    assert (verdict.reason == "") == (outcome == "correct")
+
+
+def test_a_number_given_twice_may_be_used_twice():
+    assert verify("\\boxed{4*4+1}", "1 4 4 9 = 17").outcome == "correct"
+    assert verify("\\boxed{4*4+4-1-1-1}", "1 4 4 9 = 17").outcome == "wrong"
+
+
+def test_product_binds_tighter_and_minus_associates_to_the_left():
+    assert evaluate(parse("12-5-3")) == 4  # (12 - 5) - 3, not 12 - (5 - 3) = 10
+    assert evaluate(parse("2+3*4")) == 14
+    assert evaluate(parse("(2+3)*4")) == 20
+    assert parse("12-5*3") == ("-", 12, ("*", 5, 3))
+
+
+def test_render_parse_evaluate_round_trip():
+    rng = random.Random("round trip")
+    for _ in range(3000):
+        tree = random_tree(rng, rng.randint(1, 6))
+        text = render(tree)
+        again = parse(text)
+        assert evaluate(again) == evaluate(tree) == eval_slowly(tree), text
+        assert sorted(numbers_in(again)) == sorted(numbers_in(tree))
+        assert canonical(again) == canonical(tree), text
+        assert render(again) == text
+
+
+def test_render_writes_no_bracket_that_could_be_left_out():
+    rng = random.Random("fewest")
+    for _ in range(500):
+        tree = random_tree(rng, 5, leaf=iter(rng.sample(range(1, 100), 5)).__next__)
+        text = render(tree)
+        for start in (i for i, character in enumerate(text) if character == "("):
+            end = closing(text, start)
+            without = text[:start] + text[start + 1 : end] + text[end + 1 :]
+            assert canonical(parse(without)) != canonical(tree), (text, without)
+
+
+def eval_slowly(tree) -> int:
+    if isinstance(tree, int):
+        return tree
+    a, b = eval_slowly(tree[1]), eval_slowly(tree[2])
+    return {"+": a + b, "-": a - b, "*": a * b}[tree[0]]
+
+
+def closing(text: str, start: int) -> int:
+    depth = 0
+    for i in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return i
+    raise AssertionError(text)
+
+
+# ---- canonical form
+
+
+def reordered(rng: random.Random, tree):
+    """The same expression with commuted and re-bracketed sums and products."""
+    if isinstance(tree, int):
+        return tree
+    operator, a, b = tree[0], reordered(rng, tree[1]), reordered(rng, tree[2])
+    if operator in "+*" and rng.random() < 0.5:
+        a, b = b, a
+    nested = not isinstance(b, int)
+    if operator in "+*" and nested and b[0] == operator and rng.random() < 0.7:
+        return (operator, (operator, a, b[1]), b[2])  # a+(b+c) -> (a+b)+c
+    if operator == "-" and nested and b[0] in "+-" and rng.random() < 0.7:
+        other = "-" if b[0] == "+" else "+"
+        return (other, ("-", a, b[1]), b[2])  # a-(b+c) -> (a-b)-c, a-(b-c) -> (a-b)+c
+    if operator == "+" and nested and b[0] == "-" and rng.random() < 0.7:
+        return ("-", ("+", a, b[1]), b[2])
+    return (operator, a, b)
+
+
+def test_canonical_ignores_order_and_brackets():
+    rng = random.Random("canonical")
+    changed = 0
+    for _ in range(2000):
+        tree = random_tree(rng, rng.randint(2, 6))
+        other = tree
+        for _ in range(4):
+            other = reordered(rng, other)
+        assert evaluate(other) == evaluate(tree)
+        assert canonical(other) == canonical(tree), (tree, other)
+        changed += other != tree
+    assert changed > 1000
+
+
+def test_canonical_tells_different_answers_apart():
+    different = ["3+5", "3-5", "5-3", "3*5", "3+5+1", "1+35", "13+5", "3*5+1", "3*(5+1)"]
+    different += ["3+5*1", "(3-1)*5", "3*5-1*5", "3*5-5", "12+1+2", "1+2+1+2", "11+22", "5"]
+    forms = [canonical(parse(text)) for text in different]
+    assert len(set(forms)) == len(forms)
+    rng = random.Random("multisets")
+    for _ in range(1000):  # other numbers, other form
+        one, two = random_tree(rng, 4), random_tree(rng, 4)
+        if sorted(numbers_in(one)) != sorted(numbers_in(two)):
+            assert canonical(one) != canonical(two)
+
+
+# ---- reachable
+
+
+def every_expression(numbers: tuple[int, ...]):
+    """(value, uses *) of all expressions over all subsets, by combining two values until one is
+    left."""
+    for size in range(1, len(numbers) + 1):
+        for chosen in itertools.combinations(numbers, size):
+            yield from combine([(value, False) for value in chosen])
+
+
+def combine(values):
+    if len(values) == 1:
+        yield values[0]
+        return
+    for i, j in itertools.permutations(range(len(values)), 2):
+        rest = [value for at, value in enumerate(values) if at not in (i, j)]
+        (a, a_star), (b, b_star) = values[i], values[j]
+        star = a_star or b_star
+        for new in ((a + b, star), (a - b, star), (a * b, True)):
+            yield from combine([*rest, new])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_reachable_is_brute_force(size):
+    rng = random.Random(f"reachable {size}")
+    for _ in range(12 if size < 4 else 6):
+        numbers = tuple(sorted(rng.randint(1, 12) for _ in range(size)))
+        slow: dict[int, str] = {}
+        for value, star in every_expression(numbers):
+            if not star or value not in slow:
+                slow[value] = "needs *" if star else "without *"
+        assert reachable(numbers) == slow
+
+
+# ---- prompts and splits
+
+
+def call(function, **arguments):
+    return function(**({"size": 300, "seed": 0, "template": "bare"} | arguments))
+
+
+def test_splits_never_meet():
+    ids = {
+        (kind, split): {p.id for p in call(getattr(countdown, kind), split=split, size=200)}
+        for kind in ("natural", "rare")
+        for split in ("train", "dev", "test")
+    }
+    shown = {text for text, _ in countdown.demonstrations(count=20_000, seed=0)}
+    for (kind, split), own in ids.items():
+        assert len(own) == 200
+        for (other_kind, other_split), other in ids.items():
+            if split != other_split:
+                assert not own & other, (kind, split, other_kind, other_split)
+        if split != "train":
+            assert not own & shown
+    assert ids["natural", "train"] & shown  # the comparison above is not of two spellings
+
+
+def test_demonstrations_are_right_and_solvable_prompts_differ():
+    for text, response in countdown.demonstrations(count=2000, seed=3):
+        assert verify(response, text).outcome == "correct", (text, response)
+    for prompt in call(countdown.natural, split="test"):
+        numbers, target = prompt.reference.split(" = ")
+        values = tuple(map(int, numbers.split()))
+        assert list(values) == sorted(values)
+        assert len(values) == 4
+        assert 1 <= min(values) <= max(values) <= 12
+        assert 1 <= int(target) <= 50
+        assert int(target) in reachable(values)
+
+
+def test_every_rare_prompt_needs_a_product():
+    for prompt in call(countdown.rare, split="test", size=40):
+        numbers, target = prompt.reference.split(" = ")
+        found = list(every_expression(tuple(map(int, numbers.split()))))
+        stars = {star for value, star in found if value == int(target)}
+        assert stars == {True}, prompt
+
+
+@pytest.mark.parametrize("kind", ["natural", "rare"])
+def test_same_seed_same_list(kind):
+    function = getattr(countdown, kind)
+    one = call(function, split="train", size=50)
+    assert one == call(function, split="train", size=50)
+    assert one != call(function, split="train", size=50, seed=1)
+    assert one == call(function, split="train", size=80)[:50]
+    assert len({prompt.id for prompt in one}) == 50
+    demonstrations = countdown.demonstrations(count=50, seed=0)
+    assert demonstrations == countdown.demonstrations(count=50, seed=0)
+    assert demonstrations != countdown.demonstrations(count=50, seed=1)
+
+
+def test_templates():
+    bare = call(countdown.natural, split="test", size=2)[0]
+    instruct = call(countdown.natural, split="test", size=2, template="instruct")[0]
+    assert bare.id == instruct.id == bare.reference == instruct.reference == bare.text
+    assert bare.reference.split(" = ")[0] in instruct.text
+    with pytest.raises(UserError, match=r"template=fancy: one of \['bare', 'instruct'\]"):
+        call(countdown.natural, split="test", template="fancy")
+    with pytest.raises(UserError, match=r"split=tset: one of \['dev', 'test', 'train'\]"):
+        call(countdown.natural, split="tset")
+
+
+# ---- the demonstrator before its answers are filtered by target
+
+
+def within(count: int, of: int, share: float) -> bool:
+    """Five standard errors: wrong once in two million."""
+    return abs(count / of - share) < 5 * (share * (1 - share) / of) ** 0.5
+
+
+def test_operator_shares():
+    rng = random.Random("operators")
+    drawn = Counter(countdown._operator(rng) for _ in range(40_000))
+    for operator, share in {"+": 0.5, "-": 0.35, "*": 0.15}.items():
+        assert within(drawn[operator], 40_000, share), drawn
+
+
+def test_tree_and_operand_shares(monkeypatch):
+    """80 % left-deep, operands 10/45/45 %; with every target allowed no draw is rejected."""
+    monkeypatch.setattr(countdown, "TARGETS", range(-(10**6), 10**6))
+    left_deep, kinds = countdown._left_deep, Counter()
+
+    def stand_in(kind):
+        def make(rng, operands):
+            kinds[kind] += 1
+            return left_deep(rng, operands)
+
+        return make
+
+    for kind in ("_left_deep", "_any_tree"):
+        monkeypatch.setattr(countdown, kind, stand_in(kind))
+    rng, draws, sizes = random.Random("trees"), 20_000, Counter()
+    for _ in range(draws):
+        numbers, target, tree = countdown._draw(rng)
+        used = numbers_in(tree)
+        assert not Counter(used) - Counter(numbers)
+        assert target == evaluate(tree)
+        sizes[len(used)] += 1
+    assert kinds.total() == draws
+    assert within(kinds["_left_deep"], draws, 0.8), kinds
+    for size, share in {2: 0.10, 3: 0.45, 4: 0.45}.items():
+        assert within(sizes[size], draws, share), sizes
+
+
+def test_any_tree_cuts_evenly_and_left_deep_is_left_deep():
+    rng, cuts, draws = random.Random("cuts"), Counter(), 20_000
+    for _ in range(draws):
+        cuts[len(numbers_in(countdown._any_tree(rng, [1, 2, 3, 4])[1]))] += 1
+    assert all(within(cuts[size], draws, 1 / 3) for size in (1, 2, 3)), cuts
+    tree = countdown._left_deep(rng, [1, 2, 3, 4])
+    assert [tree[2], tree[1][2], tree[1][1][2], tree[1][1][1]] == [4, 3, 2, 1]
+
+
+def test_numbers_are_uniform():
+    rng, draws = random.Random("numbers"), 10_000
+    drawn = Counter(n for _ in range(draws) for n in countdown._numbers(rng))
+    assert set(drawn) == set(range(1, 13))
+    assert all(within(count, 4 * draws, 1 / 12) for count in drawn.values())

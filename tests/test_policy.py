@@ -1,0 +1,128 @@
+"""The trainer's log-probabilities: shared prompts against a naive full forward, in float64."""
+
+import pytest
+import torch
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from common.policy import log_probs
+from common.types import RolloutBatch
+
+VOCABULARY = 19
+SIZES = dict(
+    vocab_size=VOCABULARY,
+    hidden_size=16,
+    intermediate_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=64,
+    initializer_range=0.3,
+)
+MAKE = {
+    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True)),
+    "mistral window": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=4)),
+    "gpt2": lambda: GPT2LMHeadModel(
+        GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=4, n_positions=64)
+    ),
+}
+
+
+@pytest.fixture
+def make(float64):
+    def make(name: str):
+        torch.manual_seed(0)
+        model = float64(MAKE[name]()).eval()
+        for parameter in model.parameters():  # no bias and no norm at its neutral value
+            if parameter.ndim == 1:
+                torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
+        return model
+
+    return make
+
+
+def batch(prompts: list[list[int]], responses: list[list[int]], left: int = 0, right: int = 0):
+    """The rectangle of ragged prompts and responses, with extra padding on either side."""
+    longest = max(map(len, prompts)) + left
+    width = max(map(len, responses)) + right
+    prompt_ids = torch.tensor([[0] * (longest - len(p)) + p for p in prompts])
+    prompt_mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
+    ids = torch.tensor([r + [1] * (width - len(r)) for r in responses])
+    mask = torch.tensor([[1.0] * len(r) + [0.0] * (width - len(r)) for r in responses])
+    stopped = torch.ones(len(responses), dtype=torch.bool)
+    return RolloutBatch(prompt_ids, prompt_mask, ids, mask, torch.zeros_like(mask), stopped)
+
+
+def ragged(lengths: list[int], response_lengths: list[int]):
+    torch.manual_seed(1)
+    draw = lambda size: torch.randint(2, VOCABULARY, (size,)).tolist()  # noqa: E731
+    return [draw(size) for size in lengths], [draw(size) for size in response_lengths]
+
+
+def naive(model, prompts, responses, temperature):
+    """Log-probability and entropy of every response token, one unpadded sequence at a time."""
+    group, out = len(responses) // len(prompts), []
+    for row, response in enumerate(responses):
+        prompt = prompts[row // group]
+        logits = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0]
+        p = torch.softmax(logits / temperature, -1)
+        for t, token in enumerate(response):
+            at = p[len(prompt) + t - 1]  # the position before predicts the token
+            out.append(torch.stack([at[token].log(), -(at * at.log()).sum()]))
+    return torch.stack(out)
+
+
+def loss_and_gradients(model, chosen, entropy):
+    """A loss in which every token has weights of its own, and its gradient for each parameter."""
+    torch.manual_seed(5)
+    weights = torch.randn(2, len(chosen), dtype=torch.float64)
+    loss = (weights[0] * chosen + weights[1] * entropy).sum()
+    return loss, torch.autograd.grad(loss, list(model.parameters()))
+
+
+def assert_equal(one, two):
+    torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("name", MAKE)
+def test_shared_prompts_equal_full_sequences_and_so_do_the_gradients(make, name, temperature):
+    model = make(name)
+    prompts, responses = ragged([3, 7, 1], [4, 1, 6, 2, 5, 6])
+    chosen, entropy = naive(model, prompts, responses, temperature).unbind(1)
+    expected = loss_and_gradients(model, chosen, entropy)
+    for extra in ({}, {"left": 3}, {"right": 4}, {"left": 1, "right": 2}):  # padding is nothing
+        rectangle = batch(prompts, responses, **extra)
+        mask = rectangle.mask > 0
+        shared = log_probs(model, rectangle, temperature)
+        assert all(out.shape == rectangle.mask.shape for out in shared)
+        own = [out[mask] for out in shared]
+        assert_equal(own, [chosen, entropy])
+        assert_equal(loss_and_gradients(model, *own), expected)
+
+
+def test_what_stands_on_padding_does_not_matter(make):
+    model = make("qwen2")
+    prompts, responses = ragged([3, 6], [2, 4, 5, 1])
+    one = batch(prompts, responses, left=2, right=2)
+    two = batch(prompts, responses, left=2, right=2)
+    two.prompt_ids[two.prompt_mask == 0] = 7
+    two.response_ids[two.mask == 0] = 9
+    mask = one.mask > 0
+    for a, b in zip(log_probs(model, one, 1.0), log_probs(model, two, 1.0), strict=True):
+        assert_equal(a[mask], b[mask])
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_responses_of_one_token(make, group):
+    model = make("qwen2")
+    prompts, responses = ragged([3, 2], [1] * 2 * group)
+    chosen, entropy = naive(model, prompts, responses, 1.0).unbind(1)
+    shared = log_probs(model, batch(prompts, responses), 1.0)
+    assert_equal([out[:, 0] for out in shared], [chosen, entropy])

@@ -1,0 +1,257 @@
+"""The rollout engine: cached decoders against a plain forward, and what is sampled from them."""
+
+import pytest
+import torch
+from scipy.stats import chisquare
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from common import models
+from common.errors import UserError
+from common.policy import log_probs
+from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
+from common.rollout.local import encode, generate
+
+VOCABULARY, EOS = 23, 1
+SIZES = dict(
+    vocab_size=VOCABULARY,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=64,
+    initializer_range=0.3,
+)
+NEOX = {name: size for name, size in SIZES.items() if name != "num_key_value_heads"}
+GPT2 = dict(vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64)
+MAKE = {
+    "qwen2 tied": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True)),
+    "qwen2 untied": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=False)),
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
+    "llama head_dim": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, head_dim=16)),
+    "mistral": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=None)),
+    # What LlamaDecoder does not compute must go the other way:
+    "mistral window": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=4)),
+    "qwen2 window": lambda: Qwen2ForCausalLM(
+        Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=0)
+    ),
+    "llama biases": lambda: LlamaForCausalLM(
+        LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True)
+    ),
+    "llama gelu": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, hidden_act="gelu")),
+    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT2, initializer_range=0.3)),
+    "gpt neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**NEOX)),
+}
+FUSED = {"qwen2 tied", "qwen2 untied", "llama", "llama head_dim", "mistral"}
+
+
+def make(name: str):
+    torch.manual_seed(0)
+    model = MAKE[name]().eval()
+    for parameter in model.parameters():  # no bias and no norm may be left at its neutral value
+        if parameter.ndim == 1:
+            torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
+    return model
+
+
+def left_padded(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.randint(2, VOCABULARY, (len(lengths), max(lengths)))
+    mask = (torch.arange(max(lengths)) >= max(lengths) - torch.tensor(lengths)[:, None]).long()
+    return torch.where(mask > 0, ids, 0), mask
+
+
+@torch.no_grad()
+def plain(model, sequence: list[int]) -> torch.Tensor:
+    """The last position's logits of one unpadded sequence, no cache: the obvious way."""
+    return model(input_ids=torch.tensor([sequence]), use_cache=False).logits[0, -1].float()
+
+
+def assert_logits(model, logits, sequences):
+    expected = torch.stack([plain(model, sequence) for sequence in sequences])
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lengths", [(5, 5, 5), (1, 7, 4)], ids=["equal", "padded"])
+@pytest.mark.parametrize("decoder", ["chosen", "transformers"])
+@pytest.mark.parametrize("name", MAKE)
+def test_decoders_agree_with_a_plain_forward(name, decoder, lengths):
+    model = make(name)
+    cached = make_decoder(model, 8) if decoder == "chosen" else TransformersDecoder(model)
+    if decoder == "chosen":
+        assert type(cached) is (LlamaDecoder if name in FUSED else TransformersDecoder)
+    ids, mask = left_padded(*lengths)
+    sequences = [row[keep > 0].tolist() for row, keep in zip(ids, mask, strict=True)]
+
+    assert_logits(model, cached.prefill(ids, mask), sequences)
+    cached.repeat(2)
+    sequences = [list(sequence) for sequence in sequences for _ in range(2)]
+
+    def step():
+        tokens = torch.randint(2, VOCABULARY, (len(sequences),))
+        for sequence, token in zip(sequences, tokens.tolist(), strict=True):
+            sequence.append(token)
+        assert_logits(model, cached.step(tokens), sequences)
+
+    step()
+    step()
+    rows = torch.tensor([5, 0, 3])  # a subset, in another order
+    cached.keep(rows)
+    sequences = [sequences[row] for row in rows]
+    step()
+    step()
+    cached.keep(torch.tensor([1]))
+    sequences = [sequences[1]]
+    step()
+
+
+# ---- sampling
+
+
+def sample(model, ids, mask, *, seed=0, **settings):
+    defaults = dict(group_size=4, temperature=1.0, max_tokens=6, eos_id=EOS)
+    generator = torch.Generator().manual_seed(seed)
+    return generate(model, ids, mask, **(defaults | settings), generator=generator)
+
+
+@pytest.mark.parametrize("name", ["qwen2 tied", "gpt2"])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_sampled_frequencies_match_the_exact_distribution(name, temperature):
+    model, draws = make(name), 20_000
+    ids, mask = left_padded(3, 6)
+    batch = sample(
+        model, ids, mask, group_size=draws, temperature=temperature, max_tokens=2, seed=11
+    )
+    for prompt in range(2):
+        sequence = ids[prompt][mask[prompt] > 0].tolist()
+        own = batch.prompts(prompt, prompt + 1)
+        # the first token, then the second given the likeliest first
+        first = own.response_ids[:, 0]
+        assert_frequencies(first, plain(model, sequence) / temperature)
+        common = first[first != EOS].mode().values.item()
+        second = own.response_ids[first == common, 1]
+        assert len(second) > 1000
+        assert_frequencies(second, plain(model, [*sequence, common]) / temperature)
+
+
+def assert_frequencies(tokens: torch.Tensor, logits: torch.Tensor) -> None:
+    expected = torch.softmax(logits.double(), -1).numpy() * len(tokens)
+    counts = tokens.bincount(minlength=VOCABULARY).numpy()
+    often = expected >= 5  # the others are counted together
+    pooled = [[*x[often], x[~often].sum()] for x in (counts, expected)]
+    assert chisquare(*[x if pooled[1][-1] > 0 else x[:-1] for x in pooled]).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("name", ["qwen2 tied", "qwen2 untied", "llama", "mistral window", "gpt2"])
+def test_log_probs_equal_the_trainers(name, temperature):
+    model = make(name)
+    ids, mask = left_padded(2, 7, 5)
+    batch = sample(model, ids, mask, temperature=temperature, max_tokens=10)
+    with torch.no_grad():
+        trainers, _ = log_probs(model, batch, temperature)
+    torch.testing.assert_close(
+        batch.log_probs, trainers * batch.mask, rtol=1e-5, atol=1e-5, check_dtype=False
+    )
+    assert (batch.log_probs[batch.mask > 0] < 0).all()
+
+
+@pytest.mark.parametrize("name", ["qwen2 tied", "gpt2"])
+def test_end_token_mask_and_truncation(name):
+    model = make(name)
+    ids, mask = left_padded(3, 4, 6)
+    batch = sample(model, ids, mask, group_size=50, max_tokens=12, seed=3)
+    assert batch.group_size == 50
+    stopped = 0
+    for tokens, keep, log_prob, stop in zip(
+        batch.response_ids.tolist(),
+        batch.mask.tolist(),
+        batch.log_probs,
+        batch.stopped,
+        strict=True,
+    ):
+        length = int(sum(keep))
+        assert keep == [1.0] * length + [0.0] * (len(keep) - length)
+        assert EOS not in tokens[: length - 1]  # nothing comes after the end token
+        assert bool(stop) == (tokens[length - 1] == EOS)
+        assert stop or length == 12  # only the limit cuts a response off
+        assert (log_prob[length:] == 0).all()
+        assert (log_prob[:length] < 0).all()
+        stopped += int(stop)
+    assert 10 < stopped < 140  # both ends were seen
+    assert batch.response_ids.shape[1] == int(batch.mask.sum(1).max())
+
+
+def test_all_rows_may_end_at_once():
+    model = make("qwen2 tied")
+    ids, mask = left_padded(3)
+    once = sample(model, ids, mask, group_size=40, max_tokens=1)
+    assert once.response_ids.shape == (40, 1)
+    assert once.mask.sum() == 40
+    assert (once.stopped == (once.response_ids[:, 0] == EOS)).all()
+    with torch.no_grad():  # an end token that is certain
+        model.lm_head.weight.zero_()
+        model.lm_head.weight[EOS] = 100 * plain_hidden(model, ids)
+    ended = sample(model, ids, mask, group_size=5)
+    assert ended.response_ids.tolist() == [[EOS]] * 5
+    assert ended.stopped.all()
+
+
+def plain_hidden(model, ids):
+    return model.model(input_ids=ids).last_hidden_state[0, -1]
+
+
+@pytest.mark.parametrize("name", ["qwen2 tied", "gpt2"])
+def test_a_row_does_not_depend_on_the_rows_beside_it(name):
+    model = make(name)
+    ids, mask = left_padded(4, 4, 7)
+    alone = sample(model, ids, mask, group_size=8, max_tokens=10)
+    for prompt in range(3):  # rows before and after it end earlier or later than they did
+        others = torch.where(mask > 0, torch.randint_like(ids, 2, VOCABULARY), 0)
+        others[prompt] = ids[prompt]
+        beside = sample(model, others, mask, group_size=8, max_tokens=10)
+        one, two = alone.prompts(prompt, prompt + 1), beside.prompts(prompt, prompt + 1)
+        lengths = one.mask.sum(1).long()
+        assert torch.equal(lengths, two.mask.sum(1).long())
+        for row, length in enumerate(lengths):
+            assert torch.equal(one.response_ids[row, :length], two.response_ids[row, :length])
+        assert not torch.equal(alone.mask.sum(1), beside.mask.sum(1))  # the others did change
+
+
+@pytest.mark.parametrize("name", ["qwen2 tied", "gpt2"])
+def test_same_generator_same_bytes(name):
+    model = make(name)
+    ids, mask = left_padded(4, 6)
+    one, two, other = (sample(model, ids, mask, seed=seed) for seed in (1, 1, 2))
+    for field in ("response_ids", "mask", "log_probs", "stopped"):
+        assert torch.equal(getattr(one, field), getattr(two, field))
+    assert one.response_ids.tolist() != other.response_ids.tolist()
+
+
+# ---- prompts to ids
+
+
+def test_encode_pads_on_the_left():
+    tokenizer = models.tokenizer()
+    ids, mask = encode(tokenizer, ["3 5 = 8", "12 = 12", "1 2 3 4 = 5"], "cpu")
+    assert mask.tolist() == [[0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
+    assert (ids[mask == 0] == tokenizer.pad_token_id).all()
+    assert tokenizer.decode(ids[0][mask[0] > 0]) == "35=8"
+    assert tokenizer.decode(ids[1][mask[1] > 0]) == "12=12"
+
+
+@pytest.mark.parametrize("text", ["", "hello", "\u00fcber"])
+def test_a_text_of_unknown_tokens_is_refused(text):
+    with pytest.raises(UserError, match="tokenizer knows none of it") as caught:
+        encode(models.tokenizer(), ["3 5 = 8", text], "cpu")
+    assert repr(text) in str(caught.value)
