@@ -1,4 +1,4 @@
-"""oneDNN products equal torch's own, forwards and backwards, for every layout that the model uses."""
+"""oneDNN products equal torch's own, forwards and backwards, for the layouts the model uses."""
 
 import pytest
 import torch
