@@ -30,6 +30,7 @@ MODEL = [
 # A whole experiment on it in about a second.
 TINY = [
     *MODEL,
+    "device=cpu",
     "data.train.size=40",
     "data.benchmarks.natural.size=6",
     "data.benchmarks.rare.size=6",

@@ -43,6 +43,7 @@ def test_matched_accuracy_by_hand():
         curve("other", GRPO, 1, {50: (99.0, 1.0)}),  # another table has no part in it
     )
     out = matched.at_matched_accuracy(frame, "t")
+    assert len(out) == 2
     assert set(out["table"]) == {f"t, {F_GRPO} vs {GRPO} at matched pass@1"}
     # The highest accuracy that both reach is 32. GRPO passes it a fifth of the way from step 50
     # (30, 44) to step 100 (40, 30): 44 - 14 / 5 = 41.2. F-GRPO has 45 there.
@@ -73,7 +74,7 @@ def test_the_level_is_what_every_seed_reached_and_where_first():
         curve("t", "base", 1, {0: (20.0, 50.0)}),
         # Up to 40, back to 30, up again: 36 is first passed 16/20 of the way to (40, 40).
         curve("t", GRPO, 1, {10: (40.0, 40.0), 20: (30.0, 10.0), 30: (50.0, 0.0)}),
-        curve("t", GRPO, 2, {10: (36.0, 20.0)}),  # the lowest of all maxima
+        curve("t", GRPO, 2, {10: (36.0, 20.0), 20: (25.0, 25.0)}),  # the lowest of all maxima
         curve("t", F_GRPO, 1, {10: (60.0, 10.0)}),  # 16/40 of the way: 50 - 0.4 * 40
     )
     out = matched.at_matched_accuracy(frame, "t")
@@ -234,8 +235,11 @@ def test_gather_collects_rows_and_counts(made_up):
     assert len(counts) == 9 * 80
     assert frame["run_id"].nunique() == 9
     first = (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes()
+    assert first[4:8] == bytes(4)  # gzip's time stamp
     compare.gather(made_up)
     assert (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes() == first
+    steps = counts.groupby("method")["step"].unique().map(list).to_dict()
+    assert steps == {"base": [0], GRPO: [200], F_GRPO: [200]}
     assert gzip.decompress(first).decode().splitlines()[0] == (
         "table,model,method,benchmark,seed,step,problem_id,n,c,distinct"
     )

@@ -33,7 +33,10 @@ def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
         own = rows[(rows["benchmark"] == benchmark) & (rows["metric"] == metric)]
         wide[name] = own.set_index(["table", "method", "seed", "step", "run_id"])["value"]
     points = pd.DataFrame(wide).reset_index()
-    base = points[points["method"] == "base"]
+    base = points.loc[points["method"] == "base", ["step", "accuracy", "diversity"]]
+    base = base.groupby(
+        "step", as_index=False
+    ).mean()  # one model: its seeds differ in samples only
     points = points[(points["table"] == table) & (points["method"] != "base")]
     starts = [
         base.assign(method=method, seed=seed, run_id=run_id)

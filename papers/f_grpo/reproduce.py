@@ -14,7 +14,7 @@ from common.cli import compose, main
 from common.errors import UserError
 from common.experiment import Experiment, load, require, strict
 
-BASE = "base"  # runs first: it makes the model that all others start from
+BASE = "base"  # its first seed runs first: that makes the model that all others start from
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Reproduce:
 
 
 def experiments(config: Reproduce) -> list[Experiment]:
-    """Every run of the scale, checked; the base model once, whatever the seeds.
+    """Every run of the scale, checked.
 
     Sweep by sweep, and in each seed by seed, so that a command that is stopped has compared all
     methods on the seeds that it reached.
@@ -68,8 +68,6 @@ def experiments(config: Reproduce) -> list[Experiment]:
     for sweep in config.scales[config.scale].sweeps:
         for seed in sweep.seeds:
             for name in sweep.experiments:
-                if name == BASE and seed != sweep.seeds[0]:
-                    continue
                 where = [f"table={sweep.table}", f"seed={seed}", f"results_dir={config.root}"]
                 changed = [o for o in sweep.overrides if name != BASE or "optim.steps" not in o]
                 found.append(load([f"experiment={name}", *where, *changed], "f_grpo"))
@@ -81,12 +79,12 @@ def reproduce(config: Reproduce) -> None:
     from papers.f_grpo import compare, figures
 
     runs = experiments(config)  # all of them are checked before any compute is spent
-    base = [x for x in runs if x.name == BASE]
-    first = [(x.run_id, _train, (x,)) for x in base]
+    start = next(x for x in runs if x.name == BASE)
+    first = [(start.run_id, _train, (start,))]
     first.append(("simulation", _simulate, (config,)))
     first.append(("theory", _theory, (config.root,)))
     run_all(first, config.workers)
-    run_all([(x.run_id, _train, (x,)) for x in runs if x.name != BASE], config.workers)
+    run_all([(x.run_id, _train, (x,)) for x in runs if x is not start], config.workers)
     compare.gather(Path(config.root))
     figures.draw(Path(config.root))
     compare.show(Path(config.root))
