@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from conftest import ROOT, TINY
+from conftest import ROOT
 
 from common import evaluate, models, rare_nll
 from common.backends import local, run_experiment
@@ -31,9 +31,10 @@ FILES = ["metrics.csv", "metrics.jsonl", "counts.csv", "samples/natural.jsonl.gz
 FILES += ["samples/rare.jsonl.gz", "model/model.safetensors", "eval/step-00003.csv"]
 
 
-def even(response: str, reference: str) -> Verdict:
-    """Half of all responses are right, whatever the model can do: every group is mixed."""
-    right = sum(map(ord, response)) % 2 == 0
+def made_up(response: str, reference: str) -> Verdict:
+    """Half of all responses are right, whatever the model can do; none where the target ends in
+    4 or 8. So some groups are mixed and some are not."""
+    right = sum(map(ord, response)) % 2 == 0 and not reference.endswith(("4", "8"))
     return Verdict("correct" if right else "wrong", float(right), parsed=response)
 
 
@@ -121,7 +122,7 @@ def slow_adamw(x, model, moments, gradients, norm: float, number: int) -> None:
             p.copy_(p - lr * x.optim.weight_decay * p - lr * step)
 
 
-SMALL = ["sampling.group_size=4", "optim.lr=0.02", "optim.grad_clip=0.2"]
+SMALL = ["sampling.prompts=8", "sampling.group_size=6", "optim.lr=0.02", "optim.grad_clip=0.2"]
 METHODS = {
     "grpo": [],
     "f_grpo": ["method.advantage.gamma=0.7"],
@@ -135,7 +136,7 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_step_equals_a_slow_re_implementation(tiny, tmp_path, monkeypatch, float64, method):
-    monkeypatch.setattr(countdown, "verify", even)
+    monkeypatch.setattr(countdown, "verify", made_up)
     x = tiny(f"method={method.split()[0]}", *SMALL, *METHODS[method])
     loop = Loop(x, tmp_path)
     made = {}
@@ -163,11 +164,12 @@ def test_one_step_equals_a_slow_re_implementation(tiny, tmp_path, monkeypatch, f
         loop.tokenizer.decode(ids[keep > 0], skip_special_tokens=True)
         for ids, keep in zip(batch.response_ids, batch.mask, strict=True)
     ]
-    flat = [even(text, "").reward for text in texts]
-    G = batch.group_size
+    G, prompts = batch.group_size, loop.draw_prompts(1)
+    flat = [made_up(text, prompts[i // G].reference).reward for i, text in enumerate(texts)]
     reward = [flat[start : start + G] for start in range(0, len(flat), G)]
     mixed = [0 < sum(group) < G for group in reward]
     assert any(mixed)
+    assert not all(mixed)
     expected = slow_step(x, slow, loop.reference, batch, reward)
     assert 0.1 < expected["clipped"] < 0.9  # the clip was at work
     assert expected["grad_norm"] > x.optim.grad_clip  # and so was the gradient's
@@ -184,10 +186,20 @@ def test_one_step_equals_a_slow_re_implementation(tiny, tmp_path, monkeypatch, f
             torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_the_first_step_is_on_policy(tiny, tmp_path, monkeypatch, temperature):
+    monkeypatch.setattr(countdown, "verify", made_up)
+    x = tiny(f"sampling.temperature={temperature}", "optim.mini_batches=1")
+    row = Loop(x, tmp_path).one_step(1)
+    assert row["ratio"] == pytest.approx(1, abs=1e-5)  # sampled from what is trained
+    assert row["clipped"] == 0
+    assert row["grad_norm"] > 1e-3
+
+
 def test_the_split_into_micro_batches_changes_neither_loss_nor_gradient(
     tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(countdown, "verify", even)
+    monkeypatch.setattr(countdown, "verify", made_up)
     found, passes = {}, []
     log_probs = local.log_probs
     monkeypatch.setattr(local, "log_probs", lambda *a: passes.append(1) or log_probs(*a))
@@ -231,7 +243,7 @@ def test_the_learning_rate_warms_up_then_stays(tiny, tmp_path):
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(countdown, "verify", even)
+    monkeypatch.setattr(countdown, "verify", made_up)
     loop = Loop(tiny(), tmp_path)
     before = [p.clone() for p in loop.model.parameters()]
     original = local.log_probs
@@ -312,6 +324,7 @@ def test_what_a_run_leaves(tiny, run):
     for benchmark in ("natural", "rare"):
         own = last[(last["benchmark"] == benchmark) & (last["metric"] == "pass@1")]
         assert own["value"].item() == pytest.approx(expected[benchmark], abs=1e-9)
+    assert last[~last["metric"].str.startswith("pass@")]["k"].isna().all()  # missing, not 0
     samples = pd.DataFrame(read_jsonl(run / "samples" / "rare.jsonl.gz"))
     right = (samples["outcome"] == "correct").groupby(samples["problem_id"]).sum()
     assert (
@@ -354,6 +367,7 @@ def test_a_verifier_that_raises_is_seen(tiny, monkeypatch):
     folder = Path(x.results_dir) / x.paper / x.run_id
     assert not (folder / "DONE").exists()
     assert not (folder / "metrics.csv").exists()
+    assert (folder / "metrics.jsonl").read_text() == ""  # not one step was taken
 
 
 def test_the_saved_model_loads_like_any_other(tiny, run):
@@ -402,31 +416,29 @@ def test_wandb_is_not_imported_when_it_is_off(tiny, monkeypatch):
     assert (path / "DONE").exists()
 
 
-def test_wandb_offline_writes_every_run_of_a_process_without_network(tiny, tmp_path):
+def test_wandb_gets_the_rows_of_metrics_jsonl(tiny, monkeypatch):
+    sent = []
+    monkeypatch.setattr(local, "mirror", lambda *_: sent.append)
+    path = train(tiny("optim.steps=3"), progress=False)
+    assert sent == read_jsonl(path / "metrics.jsonl")
+    assert len(sent) == 3
+
+
+def test_wandb_offline_writes_every_run_of_a_process_without_network(tmp_path):
     program = (
-        "import sys\n"
-        "from common.backends import run_experiment\n"
-        "from common.experiment import load\n"
-        "for seed in (1, 2):\n"
-        "    run_experiment(load([*sys.argv[1:], f'seed={seed}'], 'f_grpo'), progress=False)\n"
+        "from pathlib import Path\n"
+        "from common.tracking import mirror\n"
+        "for run in ('one', 'two'):\n"
+        f"    send = mirror('offline', 'f_grpo', run, {{}}, Path({str(tmp_path)!r}))\n"
+        "    send({'step': 1, 'reward': f'first row of {run}'})\n"
+        "    send({'step': 2, 'reward': f'second row of {run}'})\n"
     )
-    x = tiny()
-    overrides = [*TINY, "wandb=offline", "optim.steps=2", f"results_dir={x.results_dir}"]
     quiet = {"WANDB_SILENT": "true", "WANDB_BASE_URL": "http://127.0.0.1:9", "HOME": str(tmp_path)}
-    subprocess.run(
-        [sys.executable, "-c", program, *overrides], cwd=ROOT, env=os.environ | quiet, check=True
-    )
-    for seed in (1, 2):
-        (file,) = Path(x.results_dir, "wandb").rglob(f"run-grpo-s{seed}-*.wandb")
-        rows = read_jsonl(metrics(x, seed))
-        assert len(rows) == 2
-        for row in rows:  # its values stand in wandb's binary file as JSON text
-            assert json.dumps(row["response_length"]).encode() in file.read_bytes()
-
-
-def metrics(x, seed: int) -> Path:
-    (path,) = Path(x.results_dir, x.paper).glob(f"grpo-s{seed}-*/metrics.jsonl")
-    return path
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | quiet, check=True)
+    for run in ("one", "two"):
+        (file,) = tmp_path.rglob(f"run-{run}.wandb")
+        for row in ("first", "second"):
+            assert f"{row} row of {run}".encode() in file.read_bytes()
 
 
 # ---- models and checkpoints that cannot be read
@@ -584,7 +596,7 @@ def test_a_run_on_jsonl_prompts(tiny, tmp_path):
 
 @pytest.mark.parametrize(
     ("correct", "wrong"),
-    [(1.0, 0.0), (1.0, -1.0), (0.7, -0.1), (0.3, 0.1), (1.1, -0.4), (3.3, 0.2)],
+    [(1.0, 0.0), (1.0, -1.0), (0.1, -0.6), (0.3, 0.1), (1.1, -0.4), (3.3, 0.2)],
 )
 def test_rewards_are_exactly_the_two_values(correct, wrong):
     verdicts = [Verdict("correct", 1.0), Verdict("wrong", 0.0), Verdict("unparsed", 0.0)] * 2
@@ -667,17 +679,24 @@ def test_every_problem_gets_its_samples_whatever_the_batch(tiny, batch):
 
 
 def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(rare_nll, "SHARE", 0.1)
+    monkeypatch.setattr(rare_nll, "SHARE", 0.2)
     x = tiny("eval.rare_nll_samples=40")
     model, tokenizer = models.load(x.model, Path(x.results_dir), "cpu")
     prompts = [Prompt(text, text, text) for text in ("1 2 3 4 = 10", "5 6 7 8 = 26")]
-    rare = rare_nll.rare_correct(model, tokenizer, prompts, even, x.eval, tmp_path)
+    rare = rare_nll.rare_correct(model, tokenizer, prompts, made_up, x.eval, tmp_path)
     drawn = evaluate.sample(
-        model, tokenizer, prompts, even, benchmark="rare-correct", n=40, settings=x.eval, seed=(0,)
+        model,
+        tokenizer,
+        prompts,
+        made_up,
+        benchmark="rare-correct",
+        n=40,
+        settings=x.eval,
+        seed=(0,),
     ).rows
     right = drawn[(drawn["outcome"] == "correct") & drawn["stopped"]]
     nll = (-right["log_prob"] / right["tokens"]).sort_values(ascending=False)
-    assert len(rare) == round(0.1 * len(right)) > 2
+    assert len(rare) == round(0.2 * len(right)) > 2
     assert [row["response"] for row in rare] == right["response"][nll.index[: len(rare)]].tolist()
     ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]  # noqa: E731
     for row in rare:
@@ -702,7 +721,7 @@ def test_the_cache_of_rare_answers_knows_what_they_were_drawn_with(tiny, tmp_pat
 
     def files(prompts=prompts, **changes):
         settings = replace(x.eval, **changes)
-        rare_nll.rare_correct(model, tokenizer, prompts, even, settings, tmp_path)
+        rare_nll.rare_correct(model, tokenizer, prompts, made_up, settings, tmp_path)
         return len(list(tmp_path.glob("*.jsonl.gz")))
 
     assert files() == 1

@@ -148,8 +148,8 @@ def methods(rows: pd.DataFrame, path: Path) -> None:
             color = MAIN.get(method, COLORS[7])
             axis.errorbar(point["mean"], [y] * len(point), xerr=point["sem"], fmt="o", color=color)
             drawn.append(point.assign(benchmark=benchmark, metric=metric))
-        unit = "answers of 256" if metric == "distinct_correct" else "%"
-        axis.set(xlabel=f"{benchmark} {metric} ({unit})")
+        title = metric.replace("_", " ") + ("" if metric == "distinct_correct" else " (%)")
+        axis.set(xlabel=f"{benchmark} {title}")
         axis.set_yticks(range(len(names)), names)
     save(figure, path, pd.concat(drawn))
 
