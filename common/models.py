@@ -7,13 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 
 from common.errors import UserError
 from common.experiment import Model, Pretrain
-from common.linear import speed_up
+from common.muon import Muon
+from common.policy import log_probs
 from common.results import config_hash, write
 from common.tasks import countdown
+from common.types import RolloutBatch
 
 PAD, EOS = "<pad>", "<eos>"
 
@@ -62,7 +63,7 @@ def load(model: Model, results_dir: Path, device: str):
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return speed_up(policy).to(device).eval(), tokenizer
+    return policy.to(device).eval(), tokenizer
 
 
 def tokenizer():
@@ -92,9 +93,9 @@ def pretrain(config: Pretrain, path: Path) -> None:
     from rich.progress import track
 
     tok = tokenizer()
-    model = speed_up(random_model(config, tok))
+    model = random_model(config, tok)
     rows = countdown.demonstrations(count=config.demonstrations, seed=config.seed)
-    ids, labels = _pack(tok, rows)
+    tensors = _pack(tok, rows)
     optimizers = _optimizers(model, config)
     generator = torch.Generator().manual_seed(config.seed)
     per_epoch = len(rows) // config.batch_size
@@ -104,8 +105,9 @@ def pretrain(config: Pretrain, path: Path) -> None:
             order = torch.randperm(len(rows), generator=generator)
         chosen = order[step % per_epoch * config.batch_size :][: config.batch_size]
         scale = min((step + 1) / warmup, 0.5 * (1 + math.cos(math.pi * step / steps)))
-        logits = model(input_ids=ids[chosen, :-1], use_cache=False).logits
-        loss = F.cross_entropy(logits.flatten(0, 1), labels[chosen, 1:].flatten())
+        batch = RolloutBatch(*(tensor[chosen] for tensor in tensors))
+        log_prob, _ = log_probs(model, batch, temperature=1.0)
+        loss = -(log_prob * batch.mask).sum() / batch.mask.sum()
         model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -118,11 +120,11 @@ def pretrain(config: Pretrain, path: Path) -> None:
 
 def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, float]]:
     """Muon for the weight matrices of the layers, AdamW for embeddings, norms and biases, with
-    their peak learning rates. After one epoch
-    pass@1 on dev prompts is 26 % with Muon and 15-19 % with AdamW alone."""
+    their peak learning rates. After one epoch pass@1 on dev prompts is 26 % with Muon and 15-19 %
+    with AdamW alone."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
-    muon = torch.optim.Muon(matrices, lr=config.lr, weight_decay=0.01)
+    muon = Muon(matrices, lr=config.lr, weight_decay=0.01)
     adamw = torch.optim.AdamW(others, lr=config.embedding_lr, betas=(0.9, 0.99), fused=True)
     return [(muon, config.lr), (adamw, config.embedding_lr)]
 
@@ -167,14 +169,18 @@ def save(model, tok, path: Path) -> None:
         ) from error
 
 
-def _pack(tok, rows: list[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Left-aligned ids and labels (rows, T); labels are -100 on the prompt and on padding."""
+def _pack(tok, rows: list[tuple[str, str]]) -> list[torch.Tensor]:
+    """The fields of a RolloutBatch with one response a prompt."""
     prompts = tok([prompt for prompt, _ in rows], add_special_tokens=False)["input_ids"]
     answers = tok([answer + EOS for _, answer in rows], add_special_tokens=False)["input_ids"]
-    width = max(len(p) + len(a) for p, a in zip(prompts, answers, strict=True))
+    length, width = max(map(len, prompts)), max(map(len, answers))
+    prompt_ids = torch.full((len(rows), length), tok.pad_token_id)
     ids = torch.full((len(rows), width), tok.pad_token_id)
-    labels = torch.full((len(rows), width), -100)
+    prompt_mask, mask = torch.zeros_like(prompt_ids), torch.zeros(len(rows), width)
     for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        ids[i, : len(prompt) + len(answer)] = torch.tensor(prompt + answer)
-        labels[i, len(prompt) : len(prompt) + len(answer)] = torch.tensor(answer)
-    return ids, labels
+        prompt_ids[i, length - len(prompt) :] = torch.tensor(prompt)
+        prompt_mask[i, length - len(prompt) :] = 1
+        ids[i, : len(answer)] = torch.tensor(answer)
+        mask[i, : len(answer)] = 1
+    stopped = torch.ones(len(rows), dtype=torch.bool)
+    return [prompt_ids, prompt_mask, ids, mask, torch.zeros_like(mask), stopped]

@@ -228,7 +228,7 @@ class Loop:
             for name, prompts in self.benchmarks.items()
         ]
         frames = [evaluate.metric_rows(one, x.eval.k) for one in sampled]
-        if x.eval.rare_nll_samples > 0:
+        if step == x.optim.steps and x.eval.rare_nll_samples > 0:
             frames.append(self.rare_nll())
         rows = pd.concat(frames, ignore_index=True).assign(
             table=x.table,

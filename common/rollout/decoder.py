@@ -14,22 +14,20 @@ return float32 logits.
 import torch
 import torch.nn.functional as F
 
-from common.linear import linear
-
 LLAMA_FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "MistralForCausalLM")
 
 
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
     """The fastest decoder for `model`; `dtype` lowers the precision of LlamaDecoder's copy of the
     weights."""
-    if _all_computed_here(model):
+    if is_plain_llama(model):
         return LlamaDecoder(model, max_tokens, dtype or model.dtype)
     return TransformersDecoder(model)
 
 
-def _all_computed_here(model) -> bool:
-    """Whether LlamaDecoder does all that the module does: SiLU, full attention, bias on q, k, v
-    only."""
+def is_plain_llama(model) -> bool:
+    """Whether `model` does nothing that our own forward passes leave out: SiLU, full attention,
+    bias on q, k, v only."""
     if type(model).__name__ not in LLAMA_FAMILY or model.config.hidden_act != "silu":
         return False
     if getattr(model.config, "sliding_window", None):  # Mistral's default; Qwen2: if it is used
@@ -99,20 +97,20 @@ class LlamaDecoder:
         cos, sin = (t.unsqueeze(1) for t in self.rotary(x, positions))  # (B, 1, new, D)
         for layer, (keys, values) in zip(self.layers, self.cache, strict=True):
             h = F.rms_norm(x, x.shape[-1:], layer["norm1"], self.eps)
-            qkv = linear(h, layer["qkv"], layer["qkv_bias"])
+            qkv = F.linear(h, layer["qkv"], layer["qkv_bias"])
             qkv = qkv.view(rows, new, self.heads + 2 * self.kv_heads, self.head_dim).transpose(1, 2)
             qk, v = qkv[:, : self.heads + self.kv_heads], qkv[:, self.heads + self.kv_heads :]
-            qk = qk * cos + _rotate_half(qk) * sin
+            qk = qk * cos + rotate_half(qk) * sin
             keys[:, :, self.length : end] = qk[:, self.heads :]
             values[:, :, self.length : end] = v
             k, v = keys[:, :, :end], values[:, :, :end]
             h = self._attention(qk[:, : self.heads], k, v, attend)
-            x = x + linear(h.transpose(1, 2).reshape(rows, new, -1), layer["o"])
+            x = x + F.linear(h.transpose(1, 2).reshape(rows, new, -1), layer["o"])
             h = F.rms_norm(x, x.shape[-1:], layer["norm2"], self.eps)
-            gate, up = linear(h, layer["gate_up"]).chunk(2, -1)
-            x = x + linear(F.silu(gate) * up, layer["down"])
+            gate, up = F.linear(h, layer["gate_up"]).chunk(2, -1)
+            x = x + F.linear(F.silu(gate) * up, layer["down"])
         self.length = end
-        return linear(F.rms_norm(x[:, -1:], x.shape[-1:], self.norm, self.eps), self.head)
+        return F.linear(F.rms_norm(x[:, -1:], x.shape[-1:], self.norm, self.eps), self.head)
 
     def _attention(self, q, k, v, attend):
         if q.shape[2] > 1 or q.device.type != "cpu":
@@ -185,6 +183,6 @@ def _fused(layer, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().to(dtype) for name, tensor in fused.items()} | {"qkv_bias": bias}
 
 
-def _rotate_half(x: torch.Tensor) -> torch.Tensor:
+def rotate_half(x: torch.Tensor) -> torch.Tensor:
     half = x.shape[-1] // 2
     return torch.cat([-x[..., half:], x[..., :half]], -1)

@@ -1,0 +1,44 @@
+"""Muon in float32: torch.optim.Muon orthogonalises in bfloat16, which processors without bfloat16
+products do a hundred times slower than float32 (measured: 1.2 s against 16 ms a step on Zen 3)."""
+
+import torch
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic, Keller Jordan's and torch's
+
+
+class Muon(torch.optim.Optimizer):
+    """Orthogonalised momentum for weight matrices (Jordan et al. 2024).
+
+    B <- momentum B + G;  U = newton_schulz(G + momentum B)
+    W <- (1 - lr weight_decay) W - lr sqrt(max(1, rows / columns)) U
+
+    The rule and defaults of torch.optim.Muon; only the precision of the iteration differs.
+    """
+
+    def __init__(self, params, lr: float, weight_decay: float, momentum: float = 0.95):
+        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for weight in group["params"]:
+                state = self.state[weight]
+                if not state:
+                    state["momentum"] = torch.zeros_like(weight)
+                momentum = state["momentum"].mul_(group["momentum"]).add_(weight.grad)
+                update = newton_schulz(weight.grad + group["momentum"] * momentum)
+                rows, columns = weight.shape
+                weight.mul_(1 - group["lr"] * group["weight_decay"])
+                weight.add_(update, alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
+
+
+def newton_schulz(matrix: torch.Tensor, steps: int = 5) -> torch.Tensor:
+    """`matrix` (m, n) with its singular values moved to about 1 by the quintic iteration
+    X <- a X + (b XX^T + c (XX^T)^2) X."""
+    a, b, c = COEFFICIENTS
+    x = matrix if len(matrix) <= matrix.shape[1] else matrix.T
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x if len(matrix) <= matrix.shape[1] else x.T
