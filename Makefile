@@ -3,10 +3,11 @@ SCALE ?= laptop
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CLUSTER := .venv-cluster
 PAPERS := f_grpo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all test lint format bench clean
+.PHONY: help setup reproduce-all test lint format bench clean setup-cluster-cpu test-cluster
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -36,6 +37,20 @@ reference-%: compare-% ## copy what git keeps of a full run to results/reference
 
 test: $(VENV)/.ready ## the tests: no GPU, no network
 	$(BIN)/python -m pytest -n 2
+
+setup-cluster-cpu: $(CLUSTER)/.ready ## make .venv-cluster: verl and vLLM for a machine without a GPU
+
+# --no-deps: the file is the whole environment; torch first and with its dependencies, as above.
+$(CLUSTER)/.ready: pyproject.toml constraints-cluster-cpu.txt
+	$(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(CLUSTER)/bin/pip install --quiet --disable-pip-version-check --no-deps \
+	  -r constraints-cluster-cpu.txt -e .
+	$(CLUSTER)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
+	touch $@
+
+test-cluster: $(CLUSTER)/.ready ## the tests against a real verl, on CPU
+	$(CLUSTER)/bin/python -m pytest tests/cluster
 
 lint: $(VENV)/.ready ## ruff, check only
 	$(BIN)/ruff check .

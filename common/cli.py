@@ -45,7 +45,7 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
 
 def _choices(group: str) -> str:
     """What `group=` accepts, for --help: Hydra itself lists only the paper's own groups."""
-    return ", ".join(sorted(file.stem for file in (ROOT / "configs" / group).glob("*.yaml")))
+    return ", ".join(sorted(file.stem for file in (ROOT / "configs" / group).glob("[!_]*.yaml")))
 
 
 def compose(paper: str, overrides: list[str], config_name: str = "config"):

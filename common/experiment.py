@@ -10,7 +10,7 @@ import difflib
 import inspect
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -104,25 +104,34 @@ class Sampling:
     group_size: int  # N in F-GRPO, G elsewhere: responses a prompt
     temperature: float
     max_tokens: int  # T_max, response tokens
+    dynamic_batches: int  # rollout batches drawn at most to fill a step with mixed groups; 1: off
 
     def __post_init__(self):
         require(self.prompts > 0, "sampling.prompts", self.prompts, "must be at least 1")
         require(self.group_size > 0, "sampling.group_size", self.group_size, "must be at least 1")
         require(self.temperature > 0, "sampling.temperature", self.temperature, "must be above 0")
         require(self.max_tokens > 0, "sampling.max_tokens", self.max_tokens, "must be at least 1")
+        require(
+            self.dynamic_batches > 0,
+            "sampling.dynamic_batches",
+            self.dynamic_batches,
+            "must be at least 1",
+        )
 
 
 @dataclass(frozen=True)
 class Method:
-    """What a paper varies. The three dicts name a pure function by `_target_` and give its
-    arguments."""
+    """What a paper varies. The dicts name a pure function by `_target_` and give its arguments."""
 
     name: str
     advantage: dict[str, Any]
     loss: dict[str, Any]
     aggregation: dict[str, Any]
+    token_weights: dict[str, Any] | None  # of a whole mini-batch, for losses that take them
+    controller: dict[str, Any] | None  # sets arguments of the advantage from step to step
     entropy_coef: float
     kl_coef: float
+    kl_estimator: Literal["k1", "k2", "k3"]
 
     def __post_init__(self):
         require(self.entropy_coef >= 0, "method.entropy_coef", self.entropy_coef, "must be >= 0")
@@ -132,6 +141,7 @@ class Method:
 @dataclass(frozen=True)
 class Optim:
     lr: float
+    equalise_to: dict[str, Any] | None  # an advantage; lr is scaled by its max |A| over the method's
     betas: tuple[float, float]
     weight_decay: float
     grad_clip: float
@@ -226,8 +236,9 @@ class Experiment:
             self.optim.mini_batches,
             f"must divide sampling.prompts={self.sampling.prompts}: groups are never split",
         )
-        for part in ("advantage", "loss", "aggregation"):
-            resolve(getattr(self.method, part), f"method.{part}")
+        from common.method import bind
+
+        bind(self.method)
         resolve(self.data.verifier, "data.verifier")
 
     @property
@@ -244,12 +255,13 @@ class Experiment:
         return f"{self.name}-s{self.seed}-{config_hash(self.identity)}"
 
 
-def resolve(node: dict, key: str):
+def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bool = False):
     """The function that `node["_target_"]` names, with the other entries bound as keyword
     arguments.
 
-    Raises UserError if the path cannot be imported or an argument is unknown or missing, so that a
-    typing mistake in a method file is found before the first rollout.
+    The caller gives those named in `supplied` at every call, or, `open_ended`, any that are
+    missing. Raises UserError if the path cannot be imported or an argument is unknown or missing,
+    so that a typing mistake in a method file is found before the first rollout.
     """
     from functools import partial
 
@@ -273,9 +285,9 @@ def resolve(node: dict, key: str):
     missing = [
         name
         for name in known
-        if name not in arguments and parameters[name].default is inspect._empty
+        if name not in (*arguments, *supplied) and parameters[name].default is inspect._empty
     ]
-    require(not missing, key, target, f"needs a value for {missing}")
+    require(open_ended or not missing, key, target, f"needs a value for {missing}")
     return partial(function, **arguments)
 
 

@@ -4,6 +4,7 @@ responses."""
 import torch
 import torch.nn.functional as F
 
+from common.logits import log_prob_and_entropy
 from common.rollout.decoder import is_plain_llama, rotate_half
 from common.types import RolloutBatch
 
@@ -17,16 +18,13 @@ def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Ten
     """
     forward = _packed_logits if is_plain_llama(model) else _padded_logits
     first, rest, rows = forward(model, batch)  # (P, V), (N, V), (N,)
-    ids, group = batch.response_ids, batch.group_size
-    log_p = torch.log_softmax(torch.cat([first, rest]).float() / temperature, -1)
-    entropy = -(log_p.exp() * log_p).sum(-1)
-    start = torch.arange(len(first), device=ids.device).repeat_interleave(group)
-    at = torch.cat([start, torch.arange(len(first), len(log_p), device=ids.device)])
-    tokens = torch.cat([ids[:, 0], ids[:, 1:].flatten()[rows]])
+    start, later = batch.response_ids[:, 0], batch.response_ids[:, 1:]
+    first = log_prob_and_entropy(first.repeat_interleave(batch.group_size, 0), start, temperature)
+    rest = log_prob_and_entropy(rest, later.flatten()[rows], temperature)
     out = []
-    for values in (log_p[at, tokens], entropy[at]):
-        flat = values.new_zeros(ids[:, 1:].numel()).index_copy(0, rows, values[len(ids) :])
-        out.append(torch.cat([values[: len(ids), None], flat.view(len(ids), -1)], 1))
+    for one, others in zip(first, rest, strict=True):
+        flat = others.new_zeros(later.numel()).index_copy(0, rows, others)
+        out.append(torch.cat([one[:, None], flat.view(later.shape)], 1))
     return out[0], out[1]
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 
 Outcome = Literal["correct", "wrong", "unparsed", "timeout", "error"]
 
@@ -72,3 +73,25 @@ class RolloutBatch:
             self.log_probs[rows],
             self.stopped[rows],
         )
+
+
+def concatenate(batches: list[RolloutBatch], pad_id: int) -> RolloutBatch:
+    """One batch of all prompts of `batches`, padded to the longest prompt and response."""
+    length = max(batch.prompt_ids.shape[1] for batch in batches)
+    width = max(batch.response_ids.shape[1] for batch in batches)
+
+    def together(name: str, left: bool, value: float) -> torch.Tensor:
+        size = length if left else width
+        tensors = [getattr(batch, name) for batch in batches]
+        missing = [size - tensor.shape[1] for tensor in tensors]
+        pads = [(n, 0) if left else (0, n) for n in missing]
+        return torch.cat([F.pad(t, pad, value=value) for t, pad in zip(tensors, pads, strict=True)])
+
+    return RolloutBatch(
+        together("prompt_ids", True, pad_id),
+        together("prompt_mask", True, 0),
+        together("response_ids", False, pad_id),
+        together("mask", False, 0),
+        together("log_probs", False, 0),
+        torch.cat([batch.stopped for batch in batches]),
+    )

@@ -9,14 +9,14 @@ import pytest
 import torch
 from conftest import ROOT, TINY
 
-from common import cli
+from common import cli, method
 from common.errors import UserError
-from common.experiment import Experiment, load, resolve, strict
+from common.experiment import Experiment, load, strict
 
 EXPERIMENTS = [
     (path.parts[-4], path.stem) for path in sorted(ROOT.glob("papers/*/configs/experiment/*.yaml"))
 ]
-METHODS = [path.stem for path in sorted(ROOT.glob("configs/method/*.yaml"))]
+METHODS = [path.stem for path in sorted(ROOT.glob("configs/method/[!_]*.yaml"))]
 
 
 def refused(*overrides: str) -> str:
@@ -31,31 +31,33 @@ def refused(*overrides: str) -> str:
 def runs_on_a_toy_batch(x: Experiment) -> None:
     """Advantage, loss and aggregation of `x` on two groups, one of them all wrong."""
     P, G, T = 2, x.sampling.group_size, 3
+    method.check(x.method, G, x.reward)
+    bound = method.bind(x.method)
     reward = torch.full((P, G), x.reward.wrong)
     reward[0, : G // 2] = x.reward.correct
-    weights = resolve(x.method.advantage, "method.advantage")(reward)
+    _, arguments = method.observe(bound, {}, solve_rate=0.25, entropy=1.0, step=1)
+    weights = method.advantages(bound, reward, torch.full((P, G), T), arguments)
     assert weights.shape == (P, G)
-    assert (weights[1] == 0).all()  # a group of equal rewards gives nothing
-    assert (weights[0, : G // 2] > 0).all()
-    assert (weights[0, G // 2 :] < 0).all()
+    assert (weights[0] != 0).any()
     log_prob = torch.full((P * G, T), -1.0, requires_grad=True)
-    old = torch.full((P * G, T), -1.1)
-    mask = torch.ones(P * G, T)
-    loss, clipped = resolve(x.method.loss, "method.loss")(log_prob, old, weights.view(-1, 1))
+    old, mask = torch.full((P * G, T), -1.1), torch.ones(P * G, T)
+    inputs, extra = (old, weights.view(-1, 1), mask), {}
+    if bound.token_weights is not None:
+        extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
+    loss, clipped = bound.loss(log_prob, *inputs, **extra)
     assert loss.shape == clipped.shape == (P * G, T)
-    token_weights = resolve(x.method.aggregation, "method.aggregation")(mask)
+    token_weights = bound.aggregate(mask)
     assert token_weights.shape == (P * G, T)
-    assert token_weights.sum().item() == pytest.approx(1, abs=1e-5)
+    assert 0 < token_weights.sum().item() < 1 + 1e-5
     (loss * token_weights).sum().backward()
     gradient = log_prob.grad.view(P, G, T)
     assert torch.isfinite(gradient).all()
-    assert (gradient[0] != 0).all()
-    assert (gradient[1] == 0).all()
+    assert (gradient[0] != 0).any()
 
 
 def test_there_are_files():
     assert len(EXPERIMENTS) >= 15
-    assert len(METHODS) >= 8
+    assert len(METHODS) >= 40
 
 
 @pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)

@@ -164,7 +164,8 @@ def test_one_step_equals_a_slow_re_implementation(tiny, tmp_path, monkeypatch, f
         loop.tokenizer.decode(ids[keep > 0], skip_special_tokens=True)
         for ids, keep in zip(batch.response_ids, batch.mask, strict=True)
     ]
-    G, prompts = batch.group_size, loop.draw_prompts(1)
+    loop.drawn = 0
+    G, prompts = batch.group_size, loop.draw_prompts()
     flat = [made_up(text, prompts[i // G].reference).reward for i, text in enumerate(texts)]
     reward = [flat[start : start + G] for start in range(0, len(flat), G)]
     mixed = [0 < sum(group) < G for group in reward]
@@ -225,21 +226,98 @@ def test_every_epoch_covers_all_prompts_without_replacement(tiny, tmp_path, prom
     loop = Loop(tiny(f"sampling.prompts={prompts}"), tmp_path)
     pool = [prompt.id for prompt in loop.prompts]
     assert len(pool) == 40
-    drawn = [p.id for step in range(1, 13) for p in loop.draw_prompts(step)]
+    drawn = [p.id for _ in range(12) for p in loop.draw_prompts()]
     epochs = [drawn[start : start + 40] for start in range(0, len(drawn) - 39, 40)]
     assert len(epochs) >= 2
     assert all(sorted(epoch) == sorted(pool) for epoch in epochs)
     assert epochs[0] != epochs[1] != pool
-    assert [p.id for p in loop.draw_prompts(2)] == drawn[prompts : 2 * prompts]  # no state
+    loop.drawn = prompts  # all the state there is
+    assert [p.id for p in loop.draw_prompts()] == drawn[prompts : 2 * prompts]
     other = Loop(tiny(f"sampling.prompts={prompts}", "seed=2"), tmp_path)
-    assert [p.id for p in other.draw_prompts(1)] != drawn[:prompts]
+    assert [p.id for p in other.draw_prompts()] != drawn[:prompts]
 
 
 def test_the_learning_rate_warms_up_then_stays(tiny, tmp_path):
     loop = Loop(tiny("optim.warmup_steps=4", "optim.lr=8e-4"), tmp_path)
-    assert [loop.set_lr(step) for step in (1, 2, 4, 5, 100)] == [2e-4, 4e-4, 8e-4, 8e-4, 8e-4]
+    assert [loop.set_lr(step, {}) for step in (1, 2, 4, 5, 100)] == [2e-4, 4e-4, 8e-4, 8e-4, 8e-4]
     assert loop.optimizer.param_groups[0]["lr"] == 8e-4
-    assert Loop(tiny("optim.warmup_steps=0"), tmp_path).set_lr(1) == 1e-3
+    assert Loop(tiny("optim.warmup_steps=0"), tmp_path).set_lr(1, {}) == 1e-3
+
+
+def test_the_learning_rate_is_scaled_to_another_methods_largest_weight(tiny, tmp_path):
+    # G = 16, rewards 0 and 1. GRPO's largest weight: one right of 16, (15/16) / std with std =
+    # sqrt(15/16 * 1/16) = sqrt(15)/16, so sqrt(15); mean GRPO's is 15/16.
+    reference = "{_target_: common.advantages.group.grpo, unbiased: false, epsilon: 0}"
+    settings = ["method=mean_only", "optim.lr=8e-4", "optim.warmup_steps=0"]
+    loop = Loop(tiny(*settings, f"optim.equalise_to={reference}"), tmp_path)
+    assert loop.set_lr(1, {}) == pytest.approx(8e-4 * math.sqrt(15) / (15 / 16))
+    # FADE's largest weight moves with its controller: (15/16)^(alpha-1) times 15/16 over delta.
+    settings[0] = "method=fade"
+    loop = Loop(tiny(*settings, f"optim.equalise_to={reference}"), tmp_path)
+    failures = [(1 - k / 16) ** 2 * (k / 16) / 0.5 for k in range(1, 16)]
+    successes = [(1 - k / 16) ** 3 for k in range(1, 16)]
+    expected = 8e-4 * math.sqrt(15) / max(failures + successes)
+    assert loop.set_lr(1, {"alpha": 3.0, "delta": 0.5}) == pytest.approx(expected)
+
+
+def test_dynamic_sampling_fills_the_step_with_mixed_groups(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(countdown, "verify", made_up)  # targets ending in 4 or 8 are never mixed
+    plain = Loop(tiny(), tmp_path)
+    batch, reward, row = plain.rollout(1)
+    mixed = reward.amax(1) > reward.amin(1)
+    assert 0 < mixed.sum() < 4
+    loop = Loop(tiny("sampling.dynamic_batches=5"), tmp_path)
+    filled, rewards_, row = loop.rollout(1)
+    assert (rewards_.amax(1) > rewards_.amin(1)).all()
+    assert row["rollout_batches"] > 1
+    assert loop.drawn == 4 * row["rollout_batches"]
+    assert row["active_groups"] < 1  # what was drawn, not what was kept
+    # The mixed groups of the first batch come first, as they were sampled.
+    first = next(i for i in range(4) if mixed[i])
+    one, two = batch.prompts(first, first + 1), filled.prompts(0, 1)
+    assert torch.equal(reward[first], rewards_[0])
+    width = min(one.mask.shape[1], two.mask.shape[1])
+    assert torch.equal(one.log_probs[:, :width], two.log_probs[:, :width])
+    assert one.mask.sum() == two.mask.sum()
+    # Too few batches: groups without a gradient fill what is missing, and the step goes on.
+    monkeypatch.setattr(countdown, "verify", lambda *pair: Verdict("wrong", 0.0))
+    row = Loop(tiny("sampling.dynamic_batches=2"), tmp_path).one_step(1)
+    assert row["rollout_batches"] == 2
+    assert row["grad_norm"] == 0
+
+
+@pytest.mark.parametrize("method", ["cw_grpo", "clip_cov", "kl_cov"])
+def test_token_weights_are_those_of_the_mini_batch_whatever_the_split(
+    tiny, tmp_path, monkeypatch, method
+):
+    monkeypatch.setattr(countdown, "verify", made_up)
+    found = []
+    for micro_batch in (1, 1024):
+        settings = ["optim.mini_batches=1", f"optim.micro_batch={micro_batch}"]
+        loop = Loop(tiny(f"method={method}", *settings), tmp_path)
+        loop.optimizer.step = lambda: None
+        row = loop.one_step(1)
+        found.append((row, torch.cat([p.grad.flatten() for p in loop.model.parameters()])))
+    (row, gradient), (other_row, other_gradient) = found
+    assert gradient.norm() > 1e-3
+    assert (other_gradient - gradient).abs().max() < 1e-6
+    assert other_row == pytest.approx(row, abs=1e-6, rel=1e-5)
+
+
+def test_a_controller_sees_the_step_and_its_state_is_kept(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(countdown, "verify", made_up)
+    x = tiny("method=fade")
+    loop = Loop(x, tmp_path)
+    rows = [loop.one_step(step) for step in (1, 2)]
+    p_hat = 0.98 * (0.98 * 0.5 + 0.02 * rows[0]["solve_rate"]) + 0.02 * rows[1]["solve_rate"]
+    assert loop.state["p_hat"] == pytest.approx(p_hat)
+    assert rows[1]["alpha"] == pytest.approx(min(max(1.5 * (1 - p_hat) / p_hat, 1), 3))
+    assert rows[0]["delta"] == 1  # the entropy is at its start, above its target
+    assert 0.1 < loop.state["H_0"] < 5
+    loop.save_checkpoint()
+    again = Loop(x, tmp_path)
+    assert again.state == loop.state
+    assert again.one_step(3) == loop.one_step(3)
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run(tiny, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Advantages, policy losses, regularisers and aggregation against numbers worked by hand."""
+"""The advantages of GRPO and F-GRPO against numbers worked by hand."""
 
 import itertools
 import math
@@ -8,9 +8,6 @@ import torch
 
 from common.advantages.group import focal, focal_weight, grpo
 from common.errors import UserError
-from common.losses.aggregate import sequence_mean_token_mean, token_mean
-from common.losses.clip import cispo, ppo_clip
-from common.losses.regularizers import kl_k3
 
 
 def rows(*values) -> torch.Tensor:
@@ -25,8 +22,6 @@ def close(actual, expected, tolerance=1e-12):
 
 ZERO_ONE = dict(reward_correct=1.0, reward_wrong=0.0)
 PLUS_MINUS = dict(reward_correct=1.0, reward_wrong=-1.0)
-
-# ---- advantages
 
 
 def test_grpo_by_hand():
@@ -137,147 +132,3 @@ def test_all_groups_against_a_slow_reference(size, unbiased):
         close(out.sum(1), [0.0] * len(groups))
         if gamma == 0:
             close(grpo(rewards, unbiased=unbiased, epsilon=1e-6), expected)
-
-
-# ---- policy losses
-
-
-@pytest.mark.parametrize(
-    ("ratio", "advantage", "loss", "slope", "clipped"),
-    [  # eps_low = 0.2, eps_high = 0.28; slope = d loss / d log_prob = -r A where it is not clipped
-        (1.0, 2.0, -2.0, -2.0, False),
-        (1.2, 2.0, -2.4, -2.4, False),  # inside 0.8..1.28
-        (1.5, 2.0, -2.56, 0.0, True),  # -1.28 * 2
-        (0.5, 2.0, -1.0, -1.0, False),  # min(0.5 * 2, 0.8 * 2): a good token that fell is not held
-        (1.0, -2.0, 2.0, 2.0, False),
-        (0.5, -2.0, 1.6, 0.0, True),  # -min(-1, -1.6)
-        (0.9, -2.0, 1.8, 1.8, False),
-        (1.5, -2.0, 3.0, 3.0, False),  # -min(-3, -2.56): a bad token that rose is not held
-        (9.0, -1.0, 9.0, 9.0, False),  # no dual clip
-        (1.5, 0.0, 0.0, 0.0, False),
-    ],
-)
-def test_ppo_clip_by_hand(ratio, advantage, loss, slope, clipped):
-    old = rows([-1.3])
-    log_prob = (old + math.log(ratio)).requires_grad_()
-    out, flag = ppo_clip(log_prob, old, rows([advantage]), eps_low=0.2, eps_high=0.28)
-    close(out, [[loss]])
-    assert flag.tolist() == [[clipped]]
-    assert not flag.requires_grad
-    close(torch.autograd.grad(out.sum(), log_prob)[0], [[slope]])
-
-
-@pytest.mark.parametrize(
-    ("ratio", "advantage", "weight"),
-    [  # eps_low = 1, eps_high = 5 as in the paper: weight = clip(r, 0, 6)
-        (1.0, 2.0, 1.0),
-        (0.01, 2.0, 0.01),
-        (6.5, 2.0, 6.0),
-        (6.5, -2.0, 6.0),  # the sign of A does not matter
-        (0.5, -2.0, 0.5),
-    ],
-)
-def test_cispo_by_hand(ratio, advantage, weight):
-    old = rows([-1.3])
-    log_prob = (old + math.log(ratio)).requires_grad_()
-    out, flag = cispo(log_prob, old, rows([advantage]), eps_low=1.0, eps_high=5.0)
-    close(out, -weight * advantage * log_prob.detach())
-    assert flag.tolist() == [[weight != ratio and ratio > 6]]
-    # The weight carries no gradient and no gradient is lost: d loss / d log_prob = -w A.
-    close(torch.autograd.grad(out.sum(), log_prob)[0], [[-weight * advantage]])
-
-
-def test_cispo_lower_clip_by_hand():
-    # eps_low = 0.2: weight = max(r, 0.8); old = log 1, log_prob = log 0.5.
-    log_prob = rows([math.log(0.5)])
-    out, flag = cispo(log_prob, rows([0.0]), rows([3.0]), eps_low=0.2, eps_high=0.2)
-    close(out, -0.8 * 3.0 * log_prob)
-    assert flag.tolist() == [[True]]
-
-
-def test_losses_are_per_token_and_broadcast_the_advantage_of_a_row():
-    torch.manual_seed(0)
-    log_prob, old = torch.randn(3, 4), torch.randn(3, 4)
-    advantages = torch.tensor([[1.0], [-1.0], [0.5]])
-    for loss in (ppo_clip, cispo):
-        out, _ = loss(log_prob, old, advantages, eps_low=0.2, eps_high=0.3)
-        wide, _ = loss(log_prob, old, advantages.expand(3, 4), eps_low=0.2, eps_high=0.3)
-        assert torch.equal(out, wide)
-        for i, t in itertools.product(range(3), range(4)):
-            one, _ = loss(
-                log_prob[i : i + 1, t : t + 1], old[i : i + 1, t : t + 1], advantages[i : i + 1],
-                eps_low=0.2, eps_high=0.3,
-            )  # fmt: skip
-            close(out[i, t], one[0, 0], 1e-6)
-
-
-def test_gradients_by_finite_differences():
-    torch.manual_seed(1)
-    old = torch.randn(4, 5, dtype=torch.float64) - 2
-    shift = torch.empty_like(old).uniform_(0.03, 0.5) * torch.randn(4, 5).sign()
-    log_prob = (old + shift).requires_grad_()  # away from the kinks at r = 0.8, 1, 1.28
-    for edge in (0.8, 1.28):
-        assert ((log_prob - old).exp() - edge).abs().min() > 1e-4
-    advantages = torch.randn(4, 1, dtype=torch.float64)
-    assert torch.autograd.gradcheck(
-        lambda x: ppo_clip(x, old, advantages, eps_low=0.2, eps_high=0.28)[0], log_prob
-    )
-    assert torch.autograd.gradcheck(lambda x: kl_k3(x, old), log_prob)
-    # CISPO's weight is a constant by definition: freeze it, then differentiate.
-    out, _ = cispo(log_prob, old, advantages, eps_low=0.2, eps_high=0.28)
-    weight = (log_prob - old).exp().clamp(0.8, 1.28).detach()
-    gradient = torch.autograd.grad(out.sum(), log_prob)[0]
-    step = 1e-6
-    up = -(weight * advantages * (log_prob.detach() + step))
-    down = -(weight * advantages * (log_prob.detach() - step))
-    close(gradient, (up - down) / (2 * step), 1e-8)
-
-
-# ---- regularisers
-
-
-def test_kl_k3_by_hand():
-    # pi = 1/2, pi_ref = 1/4: d = -log 2, exp(d) - d - 1 = 1/2 + log 2 - 1.
-    out = kl_k3(rows([math.log(0.5), -1.0]), rows([math.log(0.25), -1.0]))
-    close(out, [[math.log(2) - 0.5, 0.0]])
-    # The other way round: d = log 2, 2 - log 2 - 1.
-    close(kl_k3(rows([math.log(0.25)]), rows([math.log(0.5)])), [[1 - math.log(2)]])
-
-
-def test_kl_k3_is_non_negative_and_its_mean_is_the_exact_kl():
-    torch.manual_seed(2)
-    log_p = torch.log_softmax(torch.randn(50, 7, dtype=torch.float64) * 2, -1)
-    log_ref = torch.log_softmax(torch.randn(50, 7, dtype=torch.float64) * 2, -1)
-    k3 = kl_k3(log_p, log_ref)
-    assert (k3 >= 0).all()
-    exact = (log_p.exp() * (log_p - log_ref)).sum(1)
-    close((log_p.exp() * k3).sum(1), exact, 1e-10)
-
-
-# ---- aggregation
-
-
-def test_aggregation_by_hand():
-    # Lengths 1, 3 and 2: six tokens, three responses.
-    mask = rows([1, 0, 0], [1, 1, 1], [1, 1, 0])
-    sixth = 1 / 6
-    close(token_mean(mask), [[sixth, 0, 0], [sixth] * 3, [sixth, sixth, 0]])
-    third, ninth = 1 / 3, 1 / 9
-    close(sequence_mean_token_mean(mask), [[third, 0, 0], [ninth] * 3, [sixth, sixth, 0]])
-    # Losses 6, (3, 3, 0), (1, 2): token mean 15/6; sequence means 6, 2, 3/2, their mean 19/6.
-    losses = rows([6, 9, 9], [3, 3, 0], [1, 2, 9])
-    close((token_mean(mask) * losses).sum(), 15 / 6)
-    close((sequence_mean_token_mean(mask) * losses).sum(), 19 / 6)
-
-
-@pytest.mark.parametrize("aggregate", [token_mean, sequence_mean_token_mean])
-def test_aggregation_weights_sum_to_one_and_ignore_padding(aggregate):
-    torch.manual_seed(3)
-    lengths = torch.randint(1, 9, (20, 1))
-    mask = (torch.arange(9) < lengths).double()
-    weights = aggregate(mask)
-    close(weights.sum(), 1.0)
-    assert (weights[mask == 0] == 0).all()
-    wider = aggregate(torch.nn.functional.pad(mask, (0, 4)))
-    close(wider[:, :9], weights)
-    assert (wider[:, 9:] == 0).all()

@@ -1,27 +1,35 @@
 """Advantages that compare a response with its group: `(P, G) rewards -> (P, G) weights`.
 
 P prompts, G responses a prompt (N in F-GRPO). Pure functions; keyword arguments are named as in the
-paper.
+paper. This file: what the centred reward is divided by or multiplied with; `baseline.py`: what is
+subtracted.
+
+The lines "m_S =" give the gradient mass of the successes and of the failures of one group (FADE
+sec 2.1), m_S = (1/G) sum_{i in S} A_i and m_F = -(1/G) sum_{i in F} A_i, for rewards in {0, 1} with
+X successes and F failures, p = X/G, q = 1 - p. They are Python but for ^; a test evaluates them.
 """
 
 import torch
 
-from common.errors import UserError
+from common.advantages.parts import centred, mixed, require, success, times, token_counts
 
 
 def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tensor:
-    """GRPO's group-relative advantage (F-GRPO Eq. 4; Shao et al. 2024).
+    """GRPO's group-relative advantage.
 
         A_i = (R_i - mean_j R_j) / (std_j R_j + epsilon)
 
+    Source: F-GRPO Eq. 4; FADE sec 8.1; Shao et al. 2024.
+    m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, else times std / (std_unbiased + epsilon)
+    Peers: verl grpo, TRL GRPOTrainer with scale_rewards="group"
     A group of equal rewards gets exactly 0. `unbiased` divides the variance by G - 1 (torch and
     verl) or by G; the papers do not say which, and epsilon is a symbol without a value.
-    Raises UserError for groups of one, which have nothing to compare with.
+    Raises UserError for groups of one, which have nothing to compare with (verl gives them their
+    reward).
     """
-    _needs_groups(rewards, "grpo")
-    centred = rewards - rewards.mean(1, keepdim=True)
+    difference = centred(rewards, "grpo")
     std = rewards.std(1, keepdim=True, correction=int(unbiased))
-    return torch.where(std > 0, centred / (std + epsilon), torch.zeros_like(centred))
+    return torch.where(mixed(rewards), difference / (std + epsilon), 0.0)
 
 
 def focal(
@@ -33,12 +41,15 @@ def focal(
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
-    """F-GRPO's focal-weighted advantage (Eqs. 14-16): prompts that mostly succeed weigh less.
+    """F-GRPO's focal-weighted advantage: prompts that mostly succeed weigh less.
 
         mu_hat = (mean_j R_j - R_w) / (R_c - R_w) = X / N          (14)
         g      = (1 - mu_hat)^gamma                                (15)
         A_i    = g * A_i^GRPO                                      (16)
 
+    Source: F-GRPO Eqs. 14-16.
+    m_S = m_F = q^gamma * sqrt(p*q); unbiased=false and epsilon=0
+    Peers: none
     gamma = 0 is GRPO exactly. F-DAPO and F-CISPO are this advantage with their own loss.
     Raises UserError for gamma < 0, groups of one, or a reward that is neither R_c nor R_w.
     """
@@ -52,22 +63,118 @@ def focal_weight(
     rewards: torch.Tensor, *, gamma: float, reward_correct: float, reward_wrong: float
 ) -> torch.Tensor:
     """g of Eq. 15 for each prompt, (P, 1), in [0, 1]. Raises as `focal` does."""
-    if gamma < 0:
-        raise UserError(f"method.advantage.gamma={gamma}: must be >= 0")
-    correct = rewards == reward_correct
-    if not (correct | (rewards == reward_wrong)).all():
-        raise UserError(
-            f"reward={rewards.unique()[:5].tolist()}: the focal weight is defined for two rewards, "
-            f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); mend reward.correct and .wrong"
-        )
+    require(gamma >= 0, "gamma", gamma, "must be >= 0")
+    correct = success(
+        rewards, "the focal weight", reward_correct=reward_correct, reward_wrong=reward_wrong
+    )
     # Counted, not averaged: mu_hat = X / N without the rounding of a mean of floats.
-    mu_hat = correct.to(rewards.dtype).sum(1, keepdim=True) / rewards.shape[1]
+    mu_hat = correct.sum(1, keepdim=True) / rewards.shape[1]
     return (1 - mu_hat) ** gamma
 
 
-def _needs_groups(rewards: torch.Tensor, method: str) -> None:
-    if rewards.shape[1] < 2:
-        raise UserError(
-            f"sampling.group_size={rewards.shape[1]}: {method} compares the responses of a group; "
-            "use 2 or more"
-        )
+def mean_only(rewards: torch.Tensor) -> torch.Tensor:
+    """Mean GRPO, the advantage of Dr. GRPO: GRPO without the division.
+
+        A_i = R_i - mean_j R_j
+
+    Source: FADE sec 2.2, Eqs. 4-6; Liu et al. 2025 (Dr. GRPO).
+    m_S = m_F = p*q
+    Peers: verl grpo with norm_adv_by_std_in_grpo=False, TRL GRPOTrainer with scale_rewards="none"
+    Left out: Dr. GRPO's constant length normaliser, which is an aggregation (token_sum).
+    Raises UserError for groups of one.
+    """
+    return centred(rewards, "mean_only")
+
+
+def reinforce_pp_baseline(
+    rewards: torch.Tensor, *, lengths: torch.Tensor, epsilon: float
+) -> torch.Tensor:
+    """REINFORCE++-baseline: the group mean is subtracted, the scale is that of the whole batch.
+
+        c_i = R_i - mean_j R_j
+        A_i = (c_i - mean(c)) / sqrt(var(c) + epsilon)
+
+    mean and var are over all response tokens of the batch, so a response of T_i = lengths_i tokens
+    counts T_i times: mean = sum_i T_i c_i / N, var = sum_i T_i (c_i - mean)^2 / (N - 1).
+
+    Source: Hu 2025 (arXiv 2501.03262); exactly verl's token layout and its epsilon of 1e-8.
+    m_S = m_F = p*q / sigma; sigma = sqrt(var + epsilon), if the token mean is 0 (equal lengths)
+    Peers: verl reinforce_plus_plus_baseline
+    A group of equal rewards gets the shift -mean(c) / sigma, which is 0 only if the token mean is.
+    Raises UserError for groups of one (verl takes a baseline of 0) or lengths of another shape.
+    """
+    difference = centred(rewards, "reinforce_pp_baseline")
+    tokens = token_counts(lengths, rewards)
+    total = tokens.sum()
+    # verl adds its epsilon to the token count as well; kept, so that the numbers are the same.
+    difference = difference - (tokens * difference).sum() / (total + epsilon)
+    variance = (tokens * difference**2).sum() / (total + epsilon) * total / (total - 1)
+    return difference * (variance + epsilon).rsqrt()
+
+
+def power_norm(
+    rewards: torch.Tensor, *, gamma: float, reward_correct: float, reward_wrong: float
+) -> torch.Tensor:
+    """Power Norm: between mean GRPO (gamma = 0) and GRPO (gamma = 1/2).
+
+        A_i = (r_i - p) / (p (1 - p))^gamma
+
+    Source: FADE sec 8.8; Andrychowicz et al. 2021.
+    m_S = m_F = (p*q)^(1 - gamma)
+    Peers: none
+    A group of equal rewards gets 0. Raises UserError for gamma < 0, groups of one, or a reward
+    that is neither R_c nor R_w.
+    """
+    require(gamma >= 0, "gamma", gamma, "must be >= 0")
+    r = success(rewards, "power_norm", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    p = r.mean(1, keepdim=True)
+    return times((p * (1 - p)) ** -gamma, centred(r, "power_norm"))
+
+
+def skew_r(rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float) -> torch.Tensor:
+    """Skew-R: the masses of GRPO and of mean GRPO multiplied; weighs medium difficulty most.
+
+        A_i = sqrt(p (1 - p)) (r_i - p)
+
+    Source: FADE sec 8.1, which gives the masses only; Thrampoulidis et al. 2025.
+    m_S = m_F = p*q * sqrt(p*q)
+    Peers: none
+    Raises UserError for groups of one, or a reward that is neither R_c nor R_w.
+    """
+    r = success(rewards, "skew_r", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    p = r.mean(1, keepdim=True)
+    return (p * (1 - p)).sqrt() * centred(r, "skew_r")
+
+
+def max_rl(rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float) -> torch.Tensor:
+    """Maximum-likelihood RL: the gradient of log p rather than of p.
+
+        A_i = (r_i - p) / p
+
+    Source: FADE sec 8.3; Tajwar et al. 2026.
+    m_S = m_F = q*(p > 0)
+    Peers: none
+    A group without a success gets 0 (0/0 in the formula).
+    Raises UserError for groups of one, or a reward that is neither R_c nor R_w.
+    """
+    r = success(rewards, "max_rl", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    return times(1 / r.mean(1, keepdim=True), centred(r, "max_rl"))
+
+
+def binary_contrastive(
+    rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float
+) -> torch.Tensor:
+    """Binary contrastive: max_rl with success and failure exchanged; easy prompts weigh most.
+
+        A_i = 1 if r_i = 1, -p / (1 - p) if r_i = 0; that is (r_i - p) / (1 - p)
+
+    Source: FADE sec 8.7; Greensmith et al. 2004.
+    m_S = m_F = p*(p < 1)
+    Peers: none
+    A group without a failure gets 0, as there is nothing to contrast with; as printed it would be
+    the one group whose weights (all 1) do not sum to 0.
+    Raises UserError for groups of one, or a reward that is neither R_c nor R_w.
+    """
+    method = "binary_contrastive"
+    r = success(rewards, method, reward_correct=reward_correct, reward_wrong=reward_wrong)
+    return times(1 / (1 - r.mean(1, keepdim=True)), centred(r, method))

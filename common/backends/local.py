@@ -10,17 +10,16 @@ Left out on purpose: several GPUs, asynchronous rollouts, mixed precision, more 
 """
 
 import io
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
 import torch
 from rich.progress import track
 
-from common import evaluate, models, rare_nll
+from common import evaluate, method, models, rare_nll
 from common.errors import UserError
 from common.experiment import Experiment, resolve
-from common.losses.regularizers import kl_k3
 from common.policy import log_probs
 from common.prompts import check
 from common.results import COLUMNS, Run, jsonl_appender, read_csv, write, write_csv, write_jsonl_gz
@@ -28,7 +27,7 @@ from common.rewards import rewards, verify_batch
 from common.rollout.local import encode, generate
 from common.seeds import generator
 from common.tracking import mirror
-from common.types import Prompt, RolloutBatch
+from common.types import Prompt, RolloutBatch, concatenate
 
 
 def train(x: Experiment, progress: bool = True) -> Path:
@@ -37,7 +36,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
     Killed at any moment and called again it goes on from its last checkpoint; on CPU it ends with
     the same bytes as an uninterrupted run.
     """
-    preflight(x)
+    method.check(x.method, x.sampling.group_size, x.reward)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()
@@ -60,25 +59,6 @@ def train(x: Experiment, progress: bool = True) -> Path:
     return run.path
 
 
-def preflight(x: Experiment) -> None:
-    """Run the method on one group of made-up rewards and log-probabilities, before any compute is
-    spent.
-
-    Raises UserError where the method and the experiment do not fit, e.g. groups of one.
-    """
-    toy = torch.full((1, x.sampling.group_size), x.reward.wrong)
-    toy[0, 0] = x.reward.correct
-    weights = resolve(x.method.advantage, "method.advantage")(toy)
-    log_prob = torch.zeros(x.sampling.group_size, 2, requires_grad=True)
-    mask = torch.ones_like(log_prob)
-    loss, _ = resolve(x.method.loss, "method.loss")(log_prob, mask * 0, weights.view(-1, 1))
-    aggregate = resolve(x.method.aggregation, "method.aggregation")
-    if not torch.isfinite((loss * aggregate(mask)).sum()):
-        raise UserError(
-            f"method={x.method.name}: its loss is not finite on rewards {toy[0].tolist()}"
-        )
-
-
 class Loop:
     """The state of a run: model, optimiser, step. All randomness is named by seed, purpose and
     step."""
@@ -88,9 +68,7 @@ class Loop:
         self.device = x.device
         if x.device == "auto":
             self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.advantage = resolve(x.method.advantage, "method.advantage")
-        self.loss = resolve(x.method.loss, "method.loss")
-        self.aggregate = resolve(x.method.aggregation, "method.aggregation")
+        self.method = method.bind(x.method)
         self.verifier = resolve(x.data.verifier, "data.verifier")
         self.prompts = check(resolve(x.data.train, "data.train")(), "data.train")
         self.benchmarks = {
@@ -108,52 +86,86 @@ class Loop:
             weight_decay=x.optim.weight_decay,
             fused=True,
         )
-        self.step = 0
+        self.step = self.drawn = 0  # rollout steps done; prompts taken from the data so far
+        self.state = {}  # the controller's
         self.load_checkpoint()
 
     def one_step(self, step: int) -> dict:
         """One rollout and its optimiser steps; returns the row of the training curve."""
         x = self.x
-        prompts = self.draw_prompts(step)
-        ids, mask = encode(self.tokenizer, [prompt.text for prompt in prompts], self.device)
-        batch = generate(
-            self.model,
-            ids,
-            mask,
-            group_size=x.sampling.group_size,
-            temperature=x.sampling.temperature,
-            max_tokens=x.sampling.max_tokens,
-            eos_id=self.tokenizer.eos_token_id,
-            generator=generator(x.seed, "rollout", step),
+        batch, reward, row = self.rollout(step)
+        lengths = batch.mask.sum(1)
+        surprise = -(batch.log_probs * batch.mask).sum(1) / lengths.clamp(min=1)
+        self.state, arguments = method.observe(
+            self.method,
+            self.state,
+            solve_rate=row["solve_rate"],
+            entropy=surprise.mean().item(),
+            step=step,
         )
-        _, verdicts = verify_batch(batch, prompts, self.tokenizer, self.verifier)
-        reward = rewards(verdicts, batch.group_size, x.reward.correct, x.reward.wrong)
-        advantages = self.advantage(reward).to(self.device)
-        solved = (reward == x.reward.correct).float()
-        row = {
-            "step": step,
-            "reward": reward.mean().item(),
-            "solve_rate": solved.mean().item(),
-            "active_groups": (reward.amax(1) > reward.amin(1)).float().mean().item(),
-            "unparsed": sum(v.outcome == "unparsed" for v in verdicts) / len(verdicts),
-            "response_length": (batch.mask.sum() / len(verdicts)).item(),
-            "truncated": 1 - batch.stopped.float().mean().item(),
-            "lr": self.set_lr(step),
-        }
+        lengths = lengths.view(reward.shape).to(reward.device)
+        advantages = method.advantages(self.method, reward, lengths, arguments).to(self.device)
+        row |= {"lr": self.set_lr(step, arguments), **arguments}
         updates = []
         size = x.sampling.prompts // x.optim.mini_batches
         for start in range(0, x.sampling.prompts, size):
             part = slice(start, start + size)
             updates.append(self.update(batch.prompts(start, start + size), advantages[part]))
         self.step = step
-        return row | pd.DataFrame(updates).mean().to_dict()
+        return {"step": step} | row | pd.DataFrame(updates).mean().to_dict()
+
+    def rollout(self, step: int) -> tuple[RolloutBatch, torch.Tensor, dict]:
+        """(responses, rewards (P, G), what to log) of one step's prompts.
+
+        With `sampling.dynamic_batches` above 1 this is DAPO's dynamic sampling: more prompts are
+        drawn until P groups have mixed rewards or that many batches are; the first P of them are
+        kept, and groups without a gradient fill what is missing (verl stops with an error).
+        """
+        x, kept, seen = self.x, [], []
+        for attempt in range(x.sampling.dynamic_batches):
+            prompts = self.draw_prompts()
+            ids, mask = encode(self.tokenizer, [prompt.text for prompt in prompts], self.device)
+            batch = generate(
+                self.model,
+                ids,
+                mask,
+                group_size=x.sampling.group_size,
+                temperature=x.sampling.temperature,
+                max_tokens=x.sampling.max_tokens,
+                eos_id=self.tokenizer.eos_token_id,
+                generator=generator(x.seed, "rollout", step, *([attempt] if attempt else [])),
+            )
+            _, verdicts = verify_batch(batch, prompts, self.tokenizer, self.verifier)
+            reward = rewards(verdicts, batch.group_size, x.reward.correct, x.reward.wrong)
+            mixed = reward.amax(1) > reward.amin(1)
+            seen.append((reward, verdicts, mixed))
+            kept += [(batch.prompts(i, i + 1), reward[i], mixed[i]) for i in range(len(prompts))]
+            if x.sampling.dynamic_batches == 1 or sum(group[2] for group in kept) >= len(prompts):
+                break
+        if len(seen) > 1:
+            kept = sorted(kept, key=lambda group: not group[2])[: x.sampling.prompts]
+            batch = concatenate([group[0] for group in kept], self.tokenizer.pad_token_id)
+            reward = torch.stack([group[1] for group in kept])
+        everything = torch.cat([part[0] for part in seen])
+        verdicts = [verdict for part in seen for verdict in part[1]]
+        row = {
+            "reward": everything.mean().item(),
+            "solve_rate": (everything == x.reward.correct).float().mean().item(),
+            "active_groups": torch.cat([part[2] for part in seen]).float().mean().item(),
+            "unparsed": sum(v.outcome == "unparsed" for v in verdicts) / len(verdicts),
+            "response_length": batch.mask.sum(1).mean().item(),
+            "truncated": 1 - batch.stopped.float().mean().item(),
+            "rollout_batches": len(seen),
+        }
+        return batch, reward, row
 
     def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
         """One optimiser step on a mini-batch of whole groups; micro-batches change memory, not
         gradients."""
         x = self.x
-        weights = self.aggregate(batch.mask)
+        weights = self.method.aggregate(batch.mask)
         count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
+        token_weights = self.token_weights(batch, advantages, per_micro)
         totals = {"loss": 0.0, "entropy": 0.0, "clipped": 0.0, "ratio": 0.0, "kl": 0.0}
         tokens = batch.mask.sum()
         self.optimizer.zero_grad()
@@ -162,15 +174,20 @@ class Loop:
             micro = batch.prompts(start, stop)
             rows = slice(start * batch.group_size, stop * batch.group_size)
             log_prob, entropy = log_probs(self.model, micro, x.sampling.temperature)
-            loss, clipped = self.loss(
-                log_prob, micro.log_probs, advantages[start:stop].reshape(-1, 1)
+            extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
+            loss, clipped = self.method.loss(
+                log_prob,
+                micro.log_probs,
+                advantages[start:stop].reshape(-1, 1),
+                micro.mask,
+                **extra,
             )
             if x.method.entropy_coef > 0:
                 loss = loss - x.method.entropy_coef * entropy
             if self.reference is not None:
                 with torch.no_grad():
                     ref_log_prob, _ = log_probs(self.reference, micro, x.sampling.temperature)
-                kl = kl_k3(log_prob, ref_log_prob)
+                kl = self.method.kl(log_prob, ref_log_prob)
                 loss = loss + x.method.kl_coef * kl
                 totals["kl"] += (kl.detach() * micro.mask).sum() / tokens
             # where, not a product: padding may hold inf or nan, which a zero weight would not
@@ -193,20 +210,41 @@ class Loop:
             del totals["kl"]
         return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
 
-    def draw_prompts(self, step: int) -> list[Prompt]:
-        """The step's prompts: epochs without replacement, each in an order of its own."""
-        size, pool, chosen = self.x.sampling.prompts, len(self.prompts), []
-        for index in range((step - 1) * size, step * size):
+    @torch.no_grad()
+    def token_weights(self, batch: RolloutBatch, advantages: torch.Tensor, per_micro: int):
+        """The method's weights of all tokens of the mini-batch, (B, T), from one pass before the
+        update; None if it has none."""
+        if self.method.token_weights is None:
+            return None
+        parts = [
+            log_probs(self.model, batch.prompts(i, i + per_micro), self.x.sampling.temperature)[0]
+            for i in range(0, len(batch.prompt_ids), per_micro)
+        ]
+        advantages = advantages.reshape(-1, 1)
+        return self.method.token_weights(torch.cat(parts), batch.log_probs, advantages, batch.mask)
+
+    def draw_prompts(self) -> list[Prompt]:
+        """The next prompts: epochs without replacement, each in an order of its own."""
+        pool, chosen = len(self.prompts), []
+        for index in range(self.drawn, self.drawn + self.x.sampling.prompts):
             epoch, position = divmod(index, pool)
             if not chosen or position == 0:
                 named = generator(self.x.seed, "order", epoch)
                 order = torch.randperm(pool, generator=named).tolist()
             chosen.append(self.prompts[order[position]])
+        self.drawn += len(chosen)
         return chosen
 
-    def set_lr(self, step: int) -> float:
-        """Linear warm-up, then constant."""
-        lr = self.x.optim.lr * min(1.0, step / max(1, self.x.optim.warmup_steps))
+    def set_lr(self, step: int, arguments: dict) -> float:
+        """Linear warm-up, then constant; scaled by max |A| of `optim.equalise_to` over that of the
+        method at this step (FADE Table 2)."""
+        x = self.x
+        lr = x.optim.lr * min(1.0, step / max(1, x.optim.warmup_steps))
+        if x.optim.equalise_to is not None:
+            other = replace(self.method, advantage=resolve(x.optim.equalise_to, "optim.equalise_to"))
+            size = x.sampling.group_size
+            lr *= method.largest_weight(other, size, x.reward, {})
+            lr /= method.largest_weight(self.method, size, x.reward, arguments)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         return lr
@@ -283,6 +321,8 @@ class Loop:
         buffer = io.BytesIO()
         state = {
             "step": self.step,
+            "drawn": self.drawn,
+            "controller": self.state,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
@@ -297,7 +337,8 @@ class Loop:
             state = torch.load(path, map_location=self.device, weights_only=True)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
-            self.step = state["step"]
+            self.step, self.drawn = state["step"], state["drawn"]
+            self.state = state["controller"]
         except Exception as error:
             raise UserError(
                 f"{path} is damaged ({str(error).splitlines()[0][:200]}); delete it to train from "

@@ -1,17 +1,22 @@
-"""Per-token policy losses, `(B, T) -> (B, T)`, to be minimised; aggregation is in `aggregate.py`.
+"""Policy losses that clip the ratio of each token, `(B, T) -> (B, T)`, to be minimised.
 
-Each takes log_prob (with gradient), old_log_prob of the policy that sampled, and the advantage of
-each row, (B, 1) or (B, T), and returns (loss, clipped): clipped marks the tokens whose gradient the
-clip removed or bounded.
+Every policy loss of this package takes log_prob (with gradient), old_log_prob of the policy that
+sampled, the advantage of each row (B, 1) or token (B, T), and mask, 1 on response tokens, and
+returns (loss, clipped): clipped marks the tokens whose gradient the clip removed or bounded. What
+stands on padding, inf and nan included, reaches no value and no gradient of a real token; padding
+itself gets gradient 0. Aggregation is in `aggregate.py`.
 """
 
 import torch
+
+from common.errors import UserError
 
 
 def ppo_clip(
     log_prob: torch.Tensor,
     old_log_prob: torch.Tensor,
     advantages: torch.Tensor,
+    mask: torch.Tensor,
     *,
     eps_low: float,
     eps_high: float,
@@ -21,18 +26,45 @@ def ppo_clip(
         r_t = exp(log_prob - old_log_prob)
         L_t = -min(r_t A, clip(r_t, 1 - eps_low, 1 + eps_high) A)
 
-    No dual clip and no clamp on the log-ratio, unlike verl's "vanilla".
+    No dual clip and no clamp on the log-ratio, unlike verl's "vanilla": that is `dual_clip`.
     """
-    ratio = (log_prob - old_log_prob).exp()
-    surrogate = ratio * advantages
-    bounded = ratio.clamp(1 - eps_low, 1 + eps_high) * advantages
-    return -torch.minimum(surrogate, bounded), (bounded < surrogate).detach()
+    ratio = log_ratio(log_prob, old_log_prob, mask).exp()
+    return surrogate(ratio, advantages, eps_low, eps_high)
+
+
+def dual_clip(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    eps_low: float,
+    eps_high: float,
+    clip_ratio_c: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """PPO with a second bound for bad tokens that rose (Ye et al. 2020; verl's "vanilla").
+
+        r_t = exp(clip(log_prob - old_log_prob, -20, 20))
+        L_t = L_t of ppo_clip             where A >= 0
+        L_t = min(L_t of ppo_clip, -c A)  where A < 0
+
+    The clamp at 20 is verl's, for overflow; beyond it a token has no gradient.
+    Raises UserError for clip_ratio_c <= 1, which would cut into the ordinary clip range.
+    """
+    if clip_ratio_c <= 1:
+        raise UserError(f"method.loss.clip_ratio_c={clip_ratio_c}: must be above 1")
+    ratio = log_ratio(log_prob, old_log_prob, mask).clamp(-20, 20).exp()
+    loss, clipped = surrogate(ratio, advantages, eps_low, eps_high)
+    bound = -clip_ratio_c * advantages
+    held = (advantages < 0) & (loss > bound)
+    return torch.where(held, bound, loss), clipped | held
 
 
 def cispo(
     log_prob: torch.Tensor,
     old_log_prob: torch.Tensor,
     advantages: torch.Tensor,
+    mask: torch.Tensor,
     *,
     eps_low: float,
     eps_high: float,
@@ -40,9 +72,29 @@ def cispo(
     """CISPO (F-GRPO Eq. 5; Chen et al. 2025): the importance weight is clipped, no gradient is
     lost.
 
-    w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
-    L_t = -w_t A log_prob
+        w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
+        L_t = -w_t A log_prob
+
+    TRL's bounds the weight from above only and takes the bound itself, not eps_high.
     """
-    ratio = (log_prob.detach() - old_log_prob).exp()
+    ratio = log_ratio(log_prob.detach(), old_log_prob, mask).exp()
     weight = ratio.clamp(1 - eps_low, 1 + eps_high)
-    return -weight * advantages * log_prob, weight != ratio
+    return -weight * advantages * torch.where(mask > 0, log_prob, 0), weight != ratio
+
+
+def log_ratio(
+    log_prob: torch.Tensor, old_log_prob: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """log_prob - old_log_prob, (B, T); 0 on padding, in value and in gradient."""
+    # where, not a product: 0 times inf or nan is nan
+    return torch.where(mask > 0, log_prob - old_log_prob, 0)
+
+
+def surrogate(
+    ratio: torch.Tensor, advantages: torch.Tensor, eps_low: float, eps_high: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """-min(r A, clip(r, 1 - eps_low, 1 + eps_high) A) of any kind of ratio, and where it is
+    clipped."""
+    free = ratio * advantages
+    bounded = ratio.clamp(1 - eps_low, 1 + eps_high) * advantages
+    return -torch.minimum(free, bounded), (bounded < free).detach()

@@ -1,0 +1,201 @@
+"""Advantages that weigh a prompt by its difficulty: `(P, G) rewards -> (P, G) weights`.
+
+p is the success rate X / G of the prompt in the batch. The lines "m_S =" are explained in
+`group.py`, where F-GRPO's focal weight is as well.
+"""
+
+import torch
+
+from common.advantages.group import grpo
+from common.advantages.parts import centred, require, success, times, token_counts
+
+
+def power_alpha(
+    rewards: torch.Tensor,
+    *,
+    alpha: float,
+    normalise: bool,
+    reward_correct: float,
+    reward_wrong: float,
+) -> torch.Tensor:
+    """Power alpha: mean GRPO with hard prompts weighted more, the higher alpha the harder.
+
+        A_i = C (1 - p)^(alpha - 1) (r_i - p)
+        C   = 1, or with `normalise` (1 + alpha)^(1 + alpha) / (4 alpha^alpha)      (27)
+
+    Source: FADE Algorithm 1, sec 4.3 and 8.2; C of sec 14, Eq. 27.
+    m_S = m_F = C*p*q^alpha
+    Peers: none
+    The text has C, the algorithms have not; without it the update shrinks as alpha grows.
+    alpha = 1 is mean GRPO, alpha = 0 binary contrastive; p is that of the prompt, where Algorithm 1
+    writes a mean over the batch (the masses need the prompt's).
+    Raises UserError for alpha < 0, groups of one, or a reward that is neither R_c nor R_w.
+    """
+    require(alpha >= 0, "alpha", alpha, "must be >= 0")
+    r = success(rewards, "power_alpha", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    weight = (1 - r.mean(1, keepdim=True)) ** (alpha - 1)
+    return times(_peak(alpha, normalise) * weight, centred(r, "power_alpha"))
+
+
+def easy_power(
+    rewards: torch.Tensor,
+    *,
+    alpha: float,
+    normalise: bool,
+    reward_correct: float,
+    reward_wrong: float,
+) -> torch.Tensor:
+    """Power alpha's easy counterpart: easy prompts weigh more.
+
+        A_i = C p^(alpha - 1) (r_i - p),  C as in power_alpha
+
+    Source: FADE sec 4.3.
+    m_S = m_F = C*p^alpha*q
+    Peers: none
+    alpha = 1 is mean GRPO, alpha = 0 MaxRL. Raises as power_alpha does.
+    """
+    require(alpha >= 0, "alpha", alpha, "must be >= 0")
+    r = success(rewards, "easy_power", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    weight = r.mean(1, keepdim=True) ** (alpha - 1)
+    return times(_peak(alpha, normalise) * weight, centred(r, "easy_power"))
+
+
+def _peak(alpha: float, normalise: bool) -> float:
+    """C of Eq. 27: the peak of C p q^alpha over p is then 1/4, as that of p q."""
+    return (1 + alpha) ** (1 + alpha) / (4 * alpha**alpha) if normalise else 1.0
+
+
+def asym_power(
+    rewards: torch.Tensor,
+    *,
+    alpha_s: float,
+    alpha_f: float,
+    reward_correct: float,
+    reward_wrong: float,
+) -> torch.Tensor:
+    """Asymmetric Power alpha: successes teach on hard prompts, failures on easy ones.
+
+        A_i = (1 - p)^(alpha_s - 1) (r_i - p) if r_i = 1,  p^(alpha_f - 1) (r_i - p) if r_i = 0
+
+    Source: FADE sec 8.2, item 2.
+    m_S = p*q^alpha_s, m_F = p^alpha_f*q
+    Peers: none
+    alpha_s = alpha_f = 1 is mean GRPO. No C: FADE gives none for it.
+    Raises UserError for an exponent < 0, groups of one, or a reward that is neither R_c nor R_w.
+    """
+    require(alpha_s >= 0, "alpha_s", alpha_s, "must be >= 0")
+    require(alpha_f >= 0, "alpha_f", alpha_f, "must be >= 0")
+    r = success(rewards, "asym_power", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    p = r.mean(1, keepdim=True)
+    weight = torch.where(r == 1, (1 - p) ** (alpha_s - 1), p ** (alpha_f - 1))
+    return times(weight, centred(r, "asym_power"))
+
+
+def ha_dw(
+    rewards: torch.Tensor,
+    *,
+    anchor: float,
+    scale: float,
+    reward_correct: float,
+    reward_wrong: float,
+) -> torch.Tensor:
+    """HA-DW: successes weigh more on prompts harder than the running anchor C_t, failures less.
+
+        A_i = (r_i - p) scale exp(-sgn(r_i - p) sgn(p - C_t) |p - C_t|)
+
+    Source: FADE sec 8.10; Yang et al. 2026 (arXiv 2601.08521), whose lambda_scale is `scale`.
+    m_S = scale*p*q*exp(anchor - p), m_F = scale*p*q*exp(p - anchor)
+    Peers: none; two pull requests to TRL (4863, 4872) were closed
+    The base is mean GRPO, as in FADE's masses; Yang et al. put the factor on GRPO and its variants.
+    FADE prints m_F = p q, which is right at p = C_t only. `anchor` comes from the controller.
+    Raises UserError for scale <= 0, groups of one, or a reward that is neither R_c nor R_w.
+    """
+    require(scale > 0, "scale", scale, "must be > 0")
+    r = success(rewards, "ha_dw", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    difference = centred(r, "ha_dw")
+    # sgn(x) |x| = x
+    gap = r.mean(1, keepdim=True) - anchor
+    return difference * scale * (-difference.sign() * gap).exp()
+
+
+def iac(rewards: torch.Tensor, *, alpha: float, unbiased: bool, epsilon: float) -> torch.Tensor:
+    """IAC, inverse-success advantage calibration: rare successes weigh more.
+
+        A_i = A_i^GRPO (G - |S+|)^alpha if A_i^GRPO > 0, else A_i^GRPO;  S+ = {i: A_i^GRPO > 0}
+
+    Source: over_sharpening sec 3.1 and Algorithm 1.
+    m_S = (G*q)^alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false and epsilon=0
+    Peers: none
+    alpha = 0 is GRPO exactly. The factor is >= 1 for every mixed group: nothing is reduced, and the
+    mean step grows with alpha and G. Raises UserError for alpha < 0 or groups of one.
+    """
+    require(alpha >= 0, "alpha", alpha, "must be >= 0")
+    advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
+    positive = advantage > 0
+    factor = (rewards.shape[1] - positive.sum(1, keepdim=True)).to(rewards.dtype) ** alpha
+    return torch.where(positive, factor * advantage, advantage)
+
+
+def filter_easiest(
+    rewards: torch.Tensor,
+    *,
+    fraction: float,
+    reward_correct: float,
+    reward_wrong: float,
+    unbiased: bool,
+    epsilon: float,
+) -> torch.Tensor:
+    """GRPO without the easiest prompts of the batch: a fraction of them gets 0.
+
+        A_i = w A_i^GRPO,  w = 0 above the threshold success rate, 1 below, and at it the share of
+        the tied prompts that is kept; sum of w over the prompts = (1 - fraction) P
+
+    Source: over_sharpening sec I, Table 5 ("discards the easiest 25%").
+    m_S = m_F = w * sqrt(p*q); unbiased=false and epsilon=0
+    Peers: none
+    The paper does not say whether it filters the data set or each batch; this is each batch, as a
+    data set's rates would need a pass before training. Sharing among ties makes the order of the
+    prompts indifferent. fraction = 0 is GRPO exactly.
+    Raises UserError for a fraction outside [0, 1], groups of one, or a reward that is neither R_c
+    nor R_w.
+    """
+    require(0 <= fraction <= 1, "fraction", fraction, "must be in [0, 1]")
+    r = success(rewards, "filter_easiest", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    solved = r.sum(1)
+    easier = (solved > solved[:, None]).sum(1).to(rewards.dtype)
+    tied = (solved == solved[:, None]).sum(1).to(rewards.dtype)
+    dropped = (fraction * len(solved) - easier).clamp(min=0).minimum(tied)
+    return (1 - dropped / tied)[:, None] * grpo(rewards, unbiased=unbiased, epsilon=epsilon)
+
+
+def t2t(
+    rewards: torch.Tensor,
+    *,
+    lengths: torch.Tensor,
+    alpha: float,
+    max_tokens: int,
+    reward_correct: float,
+    reward_wrong: float,
+    unbiased: bool,
+    epsilon: float,
+) -> torch.Tensor:
+    """T2T, thickening to thinning: long failures are rewarded on hard prompts, short successes on
+    easy ones; GRPO on the shaped reward.
+
+        R_i = 1 - alpha p L_i if r_i = 1,  alpha (1 - p) L_i if r_i = 0
+        A_i = (R_i - mean_j R_j) / (std_j R_j + epsilon)
+
+    Source: FADE sec 8.2, Eqs. 12-14; Lin et al. 2026 (arXiv 2602.04265).
+    m_S = m_F = p*q*c / sigma; c = 1 - alpha p mean_S(L) - alpha q mean_F(L), sigma = std_j R_j
+    Peers: none
+    FADE says "normalized lengths" and not by what: L_i = lengths_i / max_tokens, in (0, 1].
+    A group all correct or all wrong still ranks its responses by length; it gets 0 only if they are
+    equally long. Raises UserError for alpha < 0, groups of one, lengths of another shape, or a
+    reward that is neither R_c nor R_w.
+    """
+    require(alpha >= 0, "alpha", alpha, "must be >= 0")
+    r = success(rewards, "t2t", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    p = r.mean(1, keepdim=True)
+    share = token_counts(lengths, rewards) / max_tokens
+    shaped = torch.where(r == 1, 1 - alpha * p * share, alpha * (1 - p) * share)
+    return grpo(shaped, unbiased=unbiased, epsilon=epsilon)

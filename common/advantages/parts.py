@@ -1,0 +1,63 @@
+"""What the advantages share: their checks, success in {0, 1}, centring."""
+
+import torch
+
+from common.errors import UserError
+
+
+def require(condition: bool, name: str, value: float, remedy: str) -> None:
+    """Raise UserError "method.advantage.name=value: remedy" unless `condition` holds."""
+    if not condition:
+        raise UserError(f"method.advantage.{name}={value}: {remedy}")
+
+
+def needs_groups(rewards: torch.Tensor, method: str) -> None:
+    """Raise UserError for groups of one, which have nothing to compare with."""
+    if rewards.shape[1] < 2:
+        raise UserError(
+            f"sampling.group_size={rewards.shape[1]}: {method} compares the responses of a group; "
+            "use 2 or more"
+        )
+
+
+def success(
+    rewards: torch.Tensor, method: str, *, reward_correct: float, reward_wrong: float
+) -> torch.Tensor:
+    """(R - R_w) / (R_c - R_w) of each response (F-GRPO Eq. 14), exactly 0 or 1, (P, G).
+
+    Raises UserError for a reward that is neither R_c nor R_w.
+    """
+    correct = rewards == reward_correct
+    if not (correct | (rewards == reward_wrong)).all():
+        raise UserError(
+            f"reward={rewards.unique()[:5].tolist()}: {method} is defined for two rewards, "
+            f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); mend reward.correct and .wrong"
+        )
+    return correct.to(rewards.dtype)
+
+
+def mixed(rewards: torch.Tensor) -> torch.Tensor:
+    """Which groups have more than one reward, (P, 1)."""
+    return (rewards != rewards[:, :1]).any(1, keepdim=True)
+
+
+def centred(rewards: torch.Tensor, method: str) -> torch.Tensor:
+    """R_i - mean_j R_j; a group of equal rewards gets exactly 0, whatever its mean rounds to."""
+    needs_groups(rewards, method)
+    return torch.where(mixed(rewards), rewards - rewards.mean(1, keepdim=True), 0.0)
+
+
+def times(weight: torch.Tensor, advantage: torch.Tensor) -> torch.Tensor:
+    """weight * advantage, where 0 stays 0: the weight of a group of equal rewards may be
+    infinite."""
+    return torch.where(advantage == 0, 0.0, weight * advantage)
+
+
+def token_counts(lengths: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+    """`lengths` in the dtype of the rewards. Raises UserError unless there is one for each."""
+    if lengths.shape != rewards.shape:
+        raise UserError(
+            f"lengths of shape {tuple(lengths.shape)}: give one length for each of the "
+            f"{tuple(rewards.shape)} rewards"
+        )
+    return lengths.to(rewards.dtype)

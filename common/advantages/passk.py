@@ -1,0 +1,93 @@
+"""Advantages for pass@k: `(P, G) rewards -> (P, G) weights`.
+
+They depend on the number of successes alone, so each is a table over X = 0..G of exact binomials.
+The lines "m_S =" are explained in `group.py`; R = 1 - comb(F, k) / comb(G, k) is the group's
+unbiased pass@k.
+"""
+
+from math import comb, sqrt
+
+import torch
+
+from common.advantages.parts import centred, require, success
+
+
+def pass_at_k_tang(
+    rewards: torch.Tensor, *, k: int, reward_correct: float, reward_wrong: float
+) -> torch.Tensor:
+    """Leave-one-out pass@k: a success counts if the k - 1 others of its set of k all fail.
+
+        A_i = max_{j in K} r_j - max_{j in K, j != i} r_j, averaged over the sets K of k responses
+              of the group that contain i
+            = r_i comb(F, k - 1) / comb(G - 1, k - 1)
+
+    Source: FADE sec 8.4.1; Tang et al. 2025.
+    m_S = p*comb(F, k - 1) / comb(G - 1, k - 1), m_F = 0
+    Peers: verl grpo_passk with norm_adv_by_std_in_grpo=False at k = G, for rewards in {0, 1}
+    FADE's group has exactly k responses (k = G here: 1 for the only success); the average over sets
+    is ours, so that k may be below G. Its mass k p q^(k-1) is the expectation of a sum over k
+    responses; that of this per-response mean is p q^(k-1). k = 1 is REINFORCE; equal groups get 0
+    for k > 1. Raises UserError for k outside 1..G or a reward that is neither R_c nor R_w.
+    """
+    r = success(rewards, "pass_at_k_tang", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    size = _group_size(rewards, k)
+    return r * _by_count(
+        r, [comb(size - x, k - 1) / comb(size - 1, k - 1) for x in range(size + 1)]
+    )
+
+
+def pass_at_k_chen(
+    rewards: torch.Tensor, *, k: int, reward_correct: float, reward_wrong: float
+) -> torch.Tensor:
+    """Analytic pass@k advantage: the centred reward, weighted by how much pass@k is left to gain.
+
+        R_k     = 1 - comb(F, k) / comb(G, k),  sigma_k = sqrt(R_k (1 - R_k))
+        A_i     = Q' (r_i - p) / sigma_k,  Q' = comb(F - 1, k - 1) / comb(G - 1, k - 1)
+        success = (1 - R_k) / sigma_k,  failure = (1 - R_k - Q') / sigma_k, the same written out
+
+    Source: FADE sec 8.4.2; Chen et al. 2025 (arXiv 2508.10751).
+    m_S = m_F = p*sqrt((1 - R) / R)
+    Peers: none
+    Where R_k is 0 or 1 (no success, or fewer than k failures) sigma_k is 0 and so is the advantage:
+    failures beside many successes teach nothing. k = 1 is GRPO with the population std.
+    Raises UserError for k outside 1..G, groups of one, or a reward that is neither R_c nor R_w.
+    """
+    r = success(rewards, "pass_at_k_chen", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    size = _group_size(rewards, k)
+    weights = [0.0] * (size + 1)
+    for failures in range(k, size):
+        miss = comb(failures, k) / comb(size, k)  # 1 - R_k
+        q_prime = comb(failures - 1, k - 1) / comb(size - 1, k - 1)
+        weights[size - failures] = q_prime / sqrt(miss * (1 - miss))
+    return _by_count(r, weights) * centred(r, "pass_at_k_chen")
+
+
+def pass_at_k_mix(
+    rewards: torch.Tensor, *, k: int, reward_correct: float, reward_wrong: float
+) -> torch.Tensor:
+    """pass@1 and pass@k mixed by difficulty: pass@1 on hard prompts, pass@k on easy ones.
+
+        A_i = p A_i^{pass@k} + (1 - p) A_i^{pass@1}, both by pass_at_k_chen
+
+    Source: FADE sec 8.4.3; Chen et al. 2025.
+    m_S = m_F = p*(p*sqrt((1 - R) / R)) + q*sqrt(p*q)
+    Peers: none
+    FADE writes q^(k-1) for Q', its limit for large G; this is the exact one of sec 8.4.2.
+    Raises as pass_at_k_chen does.
+    """
+    values = dict(reward_correct=reward_correct, reward_wrong=reward_wrong)
+    p = success(rewards, "pass_at_k_mix", **values).mean(1, keepdim=True)
+    return p * pass_at_k_chen(rewards, k=k, **values) + (1 - p) * pass_at_k_chen(
+        rewards, k=1, **values
+    )
+
+
+def _group_size(rewards: torch.Tensor, k: int) -> int:
+    size = rewards.shape[1]
+    require(1 <= k <= size, "k", k, f"must be in 1..sampling.group_size={size}")
+    return size
+
+
+def _by_count(r: torch.Tensor, table: list[float]) -> torch.Tensor:
+    """table[X] of each group, (P, 1)."""
+    return r.new_tensor(table)[r.sum(1, keepdim=True).long()]

@@ -1,0 +1,78 @@
+"""Advantages that weigh successes against failures: `(P, G) rewards -> (P, G) weights`.
+
+The lines "m_S =" are explained in `group.py`.
+"""
+
+import torch
+
+from common.advantages.group import grpo
+from common.advantages.parts import centred, require, success, times
+
+
+def asym_grpo(rewards: torch.Tensor, *, delta: float) -> torch.Tensor:
+    """FADE's AsymGRPO: mean GRPO with the failures divided by delta.
+
+        A_i = R_i - mean_j R_j if that is >= 0, else (R_i - mean_j R_j) / delta
+
+    Source: FADE sec 4.1, sec 8.2 item 3.
+    m_S = p*q, m_F = p*q/delta
+    Peers: none
+    delta = 1 is mean GRPO; below 1 failures count more. Not the AsymGRPO of Gu et al. (arXiv
+    2604.04894), which is another method.
+    Raises UserError for delta <= 0 or groups of one.
+    """
+    require(delta > 0, "delta", delta, "must be > 0")
+    advantage = centred(rewards, "asym_grpo")
+    return torch.where(advantage < 0, advantage / delta, advantage)
+
+
+def fade(
+    rewards: torch.Tensor,
+    *,
+    alpha: float,
+    delta: float,
+    reward_correct: float,
+    reward_wrong: float,
+) -> torch.Tensor:
+    """FADE: Power alpha and AsymGRPO at once, with alpha and delta set by a controller.
+
+        A_i = (1 - p)^(alpha - 1) (r_i - p) if r_i >= p, else (1 - p)^(alpha - 1) (r_i - p) / delta
+
+    Source: FADE Eq. 11, Algorithm 2.
+    m_S = p*q^alpha, m_F = p*q^alpha/delta
+    Peers: none
+    p is the success rate of the prompt, where Algorithm 2 writes a mean over the batch (the masses
+    of sec 10 need the prompt's). No C of Eq. 27, as printed.
+    Raises UserError for alpha < 0, delta <= 0, groups of one, or a reward that is neither R_c nor
+    R_w.
+    """
+    require(alpha >= 0, "alpha", alpha, "must be >= 0")
+    r = success(rewards, "fade", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    balance = asym_grpo(r, delta=delta)
+    return times((1 - r.mean(1, keepdim=True)) ** (alpha - 1), balance)
+
+
+def negative_only(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tensor:
+    """The "-N" of two_stage: GRPO that learns from relative failures only.
+
+        A_i = min(0, A_i^GRPO)
+
+    Source: two_stage sec 4.1 (GRPO-N; with GSPO's loss GSPO-N).
+    m_S = 0, m_F = sqrt(p*q); unbiased=false and epsilon=0
+    Peers: none
+    Raises UserError for groups of one.
+    """
+    return grpo(rewards, unbiased=unbiased, epsilon=epsilon).clamp(max=0)
+
+
+def positive_only(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tensor:
+    """The counterpart of negative_only: GRPO that learns from relative successes only.
+
+        A_i = max(0, A_i^GRPO)
+
+    Source: the mirror of two_stage sec 4.1; with mean GRPO it is FADE's ReLU (sec 8.11).
+    m_S = sqrt(p*q), m_F = 0; unbiased=false and epsilon=0
+    Peers: none
+    Raises UserError for groups of one.
+    """
+    return grpo(rewards, unbiased=unbiased, epsilon=epsilon).clamp(min=0)

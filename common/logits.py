@@ -1,0 +1,72 @@
+"""From logits to log-probability and entropy, without copies of a large vocabulary's logits."""
+
+import torch
+from torch.autograd.function import once_differentiable
+
+CHUNK = 2**21  # logits worked on at once: 8 MiB in float32
+
+
+def log_prob_and_entropy(
+    logits: torch.Tensor, ids: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probability of `ids` and entropy of their distribution, softmax(logits / temperature).
+
+        log_p = log_softmax(logits / temperature)
+        log_prob = log_p[id];  entropy = -sum_v exp(log_p_v) log_p_v
+
+    logits (..., V) of any float type, ids (...); returns two (...) tensors in float32, or float64
+    for float64 logits, both with gradient. Rows are worked on in chunks, the softmax of a chunk is
+    made again for the gradient, and the gradient is the only other tensor of the logits' size.
+    A slice that is not contiguous, as logits[:, :-1], is first copied.
+    Left out: second derivatives, and logits of -inf, whose entropy is nan as in the plain formula.
+    """
+    shape = ids.shape
+    log_prob, entropy = _LogProbAndEntropy.apply(
+        logits.reshape(-1, logits.shape[-1]), ids.flatten(), temperature
+    )
+    return log_prob.view(shape), entropy.view(shape)
+
+
+class _LogProbAndEntropy(torch.autograd.Function):
+    """On (N, V) logits and (N,) ids.
+
+    d log_prob / d logit_v = (1[v = id] - p_v) / temperature
+    d entropy  / d logit_v = -p_v (log_p_v + entropy) / temperature
+    """
+
+    @staticmethod
+    def forward(ctx, logits, ids, temperature):
+        dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+        log_prob, entropy = torch.empty(2, len(ids), dtype=dtype, device=logits.device)
+        for rows in _chunks(logits):
+            log_p = torch.log_softmax(logits[rows].to(dtype) / temperature, -1)
+            log_prob[rows] = log_p.gather(1, ids[rows, None])[:, 0]
+            entropy[rows] = -log_p.exp().mul_(log_p).sum(1)
+        ctx.save_for_backward(logits, ids, entropy)
+        ctx.temperature = temperature
+        ctx.set_materialize_grads(False)  # an output that is not used costs nothing
+        return log_prob, entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_log_prob, grad_entropy):
+        logits, ids, entropy = ctx.saved_tensors
+        gradient = torch.empty_like(logits)
+        for rows in _chunks(logits):
+            log_p = torch.log_softmax(logits[rows].to(entropy.dtype) / ctx.temperature, -1)
+            p = log_p.exp()
+            slope = torch.zeros_like(entropy[rows, None])
+            if grad_log_prob is not None:
+                slope = grad_log_prob[rows, None] / ctx.temperature
+            if grad_entropy is None:
+                out = p.mul_(-slope)
+            else:
+                weight = grad_entropy[rows, None] / ctx.temperature
+                out = log_p.add_(entropy[rows, None]).mul_(weight).add_(slope).mul_(p).neg_()
+            gradient[rows] = out.scatter_add_(1, ids[rows, None], slope)
+        return gradient, None, None
+
+
+def _chunks(logits: torch.Tensor):
+    size = max(1, CHUNK // logits.shape[1])
+    return [slice(start, start + size) for start in range(0, len(logits), size)]

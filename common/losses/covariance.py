@@ -1,0 +1,219 @@
+"""Methods that look at the covariance between a token's log-probability and its advantage.
+
+Their token weights compare each token with the whole mini-batch. They are functions of their own,
+`f(log_prob (detached), old_log_prob, advantages, mask, *, ...) -> (B, T)`, called once before the
+mini-batch is split, and the loss takes the result as `token_weights`; so the split changes nothing.
+`cw_grpo_repository` is the documented exception.
+"""
+
+import torch
+
+from common.errors import UserError
+from common.losses.clip import log_ratio, ppo_clip
+
+# ---- token weights of a whole mini-batch
+
+
+def covariance(
+    log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, *, mean: str
+) -> torch.Tensor:
+    """How far log-probability and advantage of each token are from their means, multiplied (CW-GRPO
+    sec 2.3; Cui et al. 2025).
+
+        c_t = (log_prob_t - mean log_prob) (A_t - mean A)
+
+    Returns (B, T), float64, 0 on padding. The text takes means "over responses", which leaves open:
+    mean="token", both over all real tokens, as verl's Clip-Cov; mean="sequence", log-probability
+    over the tokens of its response and advantage over responses, as the author's repository.
+    Raises UserError for another `mean`.
+    """
+    if mean not in ("token", "sequence"):
+        raise UserError(f"method.token_weights.mean={mean}: must be token or sequence")
+    real = mask > 0
+    log_p = torch.where(real, log_prob, 0).double()
+    A = torch.where(real, advantages, 0).double()
+    if mean == "token":
+        log_p_mean, A_mean = log_p.sum() / real.sum(), A.sum() / real.sum()
+    else:
+        lengths = real.sum(1, keepdim=True).clamp(min=1)
+        log_p_mean, A_mean = log_p.sum(1, keepdim=True) / lengths, (A.sum(1) / lengths[:, 0]).mean()
+    return torch.where(real, (log_p - log_p_mean) * (A - A_mean), 0)
+
+
+def gaussian_kernel(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    mean: str,
+) -> torch.Tensor:
+    """CW-GRPO's weights (sec 2.3): tokens of extreme covariance weigh less, of either sign.
+
+        w_t = exp(-c_t^2 / (2 sigma^2))
+        w~_t = w_t N / sum_k w_k
+
+    sigma is the population standard deviation of c over the N real tokens, so the weights have mean
+    1. sigma = 0, as where all advantages are equal, gives weights of exactly 1: the parent method.
+    The paper's sums run over the group of one prompt, the author's over a local batch, which is one
+    such group; here they run over the mini-batch. Weights carry no gradient.
+    """
+    real = mask > 0
+    c = covariance(log_prob, advantages, mask, mean=mean)
+    N = real.sum()
+    sigma = torch.where(real, c - c.sum() / N, 0).square().sum().div(N).sqrt()
+    # Equal advantages leave float64 rounding in c, and a kernel scaled to rounding is noise.
+    largest = [torch.where(real, x.abs(), 0).max() for x in (log_prob, advantages)]
+    if sigma <= 1e-12 * largest[0].double() * largest[1].double():
+        return real.to(log_prob.dtype)
+    # N w / sum w is N softmax(log w), which cannot become 0 / 0.
+    log_w = torch.where(real, -(c**2) / (2 * sigma**2), -torch.inf)
+    return (N * torch.softmax(log_w.flatten(), 0)).view_as(log_w).to(log_prob.dtype)
+
+
+def clip_cov(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    ratio: float,
+    omega_low: float,
+    omega_high: float,
+    eps_low: float,
+    eps_high: float,
+    seed: int,
+) -> torch.Tensor:
+    """Clip-Cov's choice (Cui et al. 2025; verl's clip_cov): weight 0 on a few tokens of high
+    covariance, 1 on the others.
+
+        candidates: omega_low < c_t < omega_high, and ppo_clip does not clip the token
+        weight 0 on max(1, floor(ratio N)) candidates chosen at random, or on all if fewer
+
+    Both means of c_t are over tokens. Chosen are the candidates whose log-probability, hashed with
+    `seed`, is smallest: uniform over tokens, yet without a random state to keep, and the same in
+    every order of the rows. verl draws from torch's global generator.
+    """
+    c = covariance(log_prob, advantages, mask, mean="token")
+    _, clipped = ppo_clip(
+        log_prob, old_log_prob, advantages, mask, eps_low=eps_low, eps_high=eps_high
+    )
+    candidates = ((omega_low < c) & (c < omega_high) & (mask > 0) & ~clipped).flatten().nonzero()
+    number = max(1, int(ratio * (mask > 0).sum().item()))
+    order = _hash(log_prob.flatten()[candidates[:, 0]], seed).argsort(stable=True)
+    weights = (mask > 0).to(log_prob.dtype).flatten()
+    weights[candidates[order[:number], 0]] = 0
+    return weights.view_as(log_prob)
+
+
+def top_covariance(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    k: float,
+) -> torch.Tensor:
+    """KL-Cov's choice (Cui et al. 2025; verl's kl_cov): 1 on the max(1, floor(k N)) tokens of
+    largest covariance, 0 on the others. Both means of the covariance are over tokens.
+    """
+    c = covariance(log_prob, advantages, mask, mean="token")
+    real = mask > 0
+    number = max(1, int(k * real.sum().item()))
+    chosen = torch.where(real, c, -torch.inf).flatten().topk(number).indices
+    weights = torch.zeros_like(log_prob).flatten()
+    weights[chosen] = 1
+    return weights.view_as(log_prob)
+
+
+def _hash(values: torch.Tensor, seed: int) -> torch.Tensor:
+    """A number that looks random for each float32, the same for the same bits and seed."""
+    x = values.float().contiguous().view(torch.int32).long() + (seed % 2**31 << 32)
+    for multiplier in (-0x61C8864680B583EB, -0x40A7B892E31B1A47):  # splitmix64's constants
+        x = (x ^ (x >> 29)) * multiplier
+    return x ^ (x >> 32)
+
+
+# ---- losses
+
+
+def weighted_ppo_clip(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    token_weights: torch.Tensor,
+    eps_low: float,
+    eps_high: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """ppo_clip with every advantage multiplied by its token's weight, (B, T), of at least 0: the
+    loss of CW-GRPO (sec 2.3, which prints no clip) and of Clip-Cov. Weights of 1 give ppo_clip
+    exactly; a weight of 0 counts as clipped.
+    """
+    loss, clipped = ppo_clip(
+        log_prob,
+        old_log_prob,
+        token_weights * advantages,
+        mask,
+        eps_low=eps_low,
+        eps_high=eps_high,
+    )
+    return loss, clipped | (token_weights == 0)
+
+
+def kl_cov(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    token_weights: torch.Tensor,
+    kl_coef: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """KL-Cov (Cui et al. 2025; verl's kl_cov): no clip, but a penalty on the tokens of largest
+    covariance, those with token_weights 1 (`top_covariance`).
+
+        L_t = -r_t A + kl_coef token_weights_t |log r_t|
+
+    kl_coef is the paper's beta. |log r| has subgradient 0 at r = 1, so the first optimiser step
+    after a rollout feels no penalty. Nothing is clipped: `clipped` is False throughout.
+    """
+    log_r = log_ratio(log_prob, old_log_prob, mask)
+    loss = -log_r.exp() * advantages + kl_coef * token_weights * log_r.abs()
+    return loss, torch.zeros_like(loss, dtype=torch.bool)
+
+
+def cw_grpo_repository(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """CW-GRPO as the author's repository computes it (WangCheng0116/CW-GRPO at 4259d837), not as
+    the paper says.
+
+        c_t = (log_prob_t - mean over the response) (A_t - mean of A over the rows given)
+        w~_t = w_t (B T) / sum_k w_k,  w_t = exp(-c_t^2 / (2 (sigma + 1e-8)^2))
+        L_t = -w~_t exp(log_prob_t - stop_gradient(log_prob_t)) A
+
+    Differs from sec 2.3 in three ways: B T counts padding, so the mean weight of a real token is
+    B T / N > 1, a hidden rise of the learning rate; the weights are not detached, so their gradient
+    flows too; and they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (the
+    repository's holds the 12 responses to one prompt). old_log_prob is not used: the repository
+    takes one step a rollout, and its ratio is always 1. Nothing is clipped.
+    """
+    real = mask > 0
+    log_p = torch.where(real, log_prob, 0)
+    A = torch.where(real, advantages, 0)
+    lengths = real.sum(1, keepdim=True).clamp(min=1)
+    A_mean = (A.sum(1) / lengths[:, 0]).mean()
+    c = torch.where(real, (log_p - log_p.sum(1, keepdim=True) / lengths) * (A - A_mean), 0)
+    N = real.sum()
+    variance = torch.where(real, c - c.sum() / N, 0).square().sum() / N
+    # The square root of 0 has an infinite slope; all c are equal then, mostly 0.
+    sigma = torch.where(variance > 0, variance, 1).sqrt() * (variance > 0) + 1e-8
+    w = torch.where(real, (-(c**2) / (2 * sigma**2)).exp(), 0)
+    w = w * mask.numel() / w.sum().clamp(min=torch.finfo(w.dtype).tiny)
+    loss = -w * (log_p - log_p.detach()).exp() * A
+    return loss, torch.zeros_like(real)

@@ -1,0 +1,32 @@
+"""Policy losses whose ratio belongs to the sequence, `(B, T) -> (B, T)`; see `clip.py`."""
+
+import torch
+
+from common.losses.clip import log_ratio, surrogate
+
+
+def gspo(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    eps_low: float,
+    eps_high: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """GSPO (Zheng et al. 2025 Eqs. 5 and 7; two_stage sec 2): the clip acts on whole responses.
+
+        s_i     = exp((1 / T_i) sum_t (log_prob_t - old_log_prob_t))
+        s_{i,t} = stop_gradient(s_i) exp(log_prob_t - stop_gradient(log_prob_t))
+        L_t     = -min(s_{i,t} A, clip(s_{i,t}, 1 - eps_low, 1 + eps_high) A)
+
+    This is GSPO-token (their Eqs. 13-14), the straight-through form that verl computes: with one
+    advantage a response and sequence_mean_token_mean, value and gradient are those of GSPO itself.
+    verl also clamps log s at 10 from above; here nothing is clamped. GSPO-N is this loss with the
+    advantage `common.advantages.sign.negative_only`.
+    A response needs all its tokens: never split a row.
+    """
+    lengths = (mask > 0).sum(1, keepdim=True).clamp(min=1)
+    log_s = log_ratio(log_prob.detach(), old_log_prob, mask).sum(1, keepdim=True) / lengths
+    ratio = (log_s + log_ratio(log_prob, log_prob.detach(), mask)).exp()
+    return surrogate(ratio, advantages, eps_low, eps_high)
