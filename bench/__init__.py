@@ -13,6 +13,7 @@ for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 COLUMNS = ["name", "ours", "peer", "unit", "ratio", "note"]
 MISSING = "peer not installed: pip install -e .[bench]"
+MISSING_VERL = "peer not installed: verl, in an environment of its own (make setup-cluster-cpu)"
 
 
 def timed(function) -> float:

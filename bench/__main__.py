@@ -1,4 +1,6 @@
-"""`python -m bench [step rollout simulation metrics startup]`: run, print one table, keep the rows.
+"""`python -m bench [step rollout simulation metrics startup losses advantages]`.
+
+Runs them (all without a name), prints one table and keeps the rows.
 
 Writes results/bench/<name>.csv, one row a measurement, and <name>.json: versions, processor, load.
 """
@@ -18,8 +20,8 @@ from common.cli import ROOT, guard
 from common.errors import UserError
 from common.results import write_csv, write_json
 
-NAMES = ("step", "rollout", "simulation", "metrics", "startup")
-PACKAGES = ("torch", "transformers", "trl", "numpy", "scipy")
+NAMES = ("step", "rollout", "simulation", "metrics", "startup", "losses", "advantages")
+PACKAGES = ("torch", "transformers", "trl", "verl", "numpy", "scipy")
 
 
 def main(names: list[str]) -> None:

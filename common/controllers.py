@@ -36,9 +36,10 @@ def fade(
         alpha = clip(3 (1 - p_hat) / (2 p_hat), 1, alpha_max)
         delta = clip(1 + H_hat - H*, 0.3, 1)
 
-    ema="smoothing" is the line above. ema="printed" is Algorithm 2 as printed, p_hat <- beta p_hat +
-    (1 - beta) solve_rate, which with beta = 0.02 keeps next to nothing of the past. H_0 is the
-    entropy of the first step; H* is `target_entropy` (nats), or target_fraction H_0 if that is null.
+    ema="smoothing" is the line above. ema="printed" is Algorithm 2 as printed, p_hat <- beta p_hat
+    + (1 - beta) solve_rate, which with beta = 0.02 keeps next to nothing of the past. H_0 is the
+    entropy of the first step; H* is `target_entropy` (nats), or target_fraction H_0 if that is
+    null.
 
     adapt="both" is FADE; the ablations of Fig. 9 are "alpha" (delta = 1), "delta" (alpha = 1) and
     "entropy", both from entropy: the paper prints no formula, here alpha = 1 + (alpha_max - 1)

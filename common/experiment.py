@@ -141,7 +141,7 @@ class Method:
 @dataclass(frozen=True)
 class Optim:
     lr: float
-    equalise_to: dict[str, Any] | None  # an advantage; lr is scaled by its max |A| over the method's
+    equalise_to: dict[str, Any] | None  # an advantage whose max |A| over the method's scales lr
     betas: tuple[float, float]
     weight_decay: float
     grad_clip: float
@@ -239,6 +239,8 @@ class Experiment:
         from common.method import bind
 
         bind(self.method)
+        if self.optim.equalise_to is not None:
+            resolve(self.optim.equalise_to, "optim.equalise_to")
         resolve(self.data.verifier, "data.verifier")
 
     @property

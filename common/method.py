@@ -71,8 +71,14 @@ def group_weights(bound: Bound, rewards: torch.Tensor, arguments: dict) -> torch
 
 
 def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dict) -> float:
-    """max |A_i| over all groups of two rewards: the scale that FADE Table 2 equalises."""
-    return group_weights(bound, all_groups(group_size, reward), arguments).abs().max().item()
+    """max |A_i| over all groups of two rewards: the scale that FADE Table 2 equalises.
+
+    Raises UserError where it is 0: no group of this size has a gradient.
+    """
+    largest = group_weights(bound, all_groups(group_size, reward), arguments).abs().max().item()
+    if largest == 0:
+        raise UserError(f"sampling.group_size={group_size}: every weight is 0; enlarge the group")
+    return largest
 
 
 def check(method: Method, group_size: int, reward: Reward) -> None:

@@ -246,9 +246,9 @@ def test_an_unknown_argument_in_a_method_file(own_configs):
 def test_groups_of_one_are_refused_before_any_compute(tmp_path):
     from common.backends import run_experiment
 
-    for method in ("grpo", "f_grpo"):
+    for name in ("grpo", "f_grpo"):
         x = load(
-            [*TINY, f"method={method}", "sampling.group_size=1", f"results_dir={tmp_path}/results"],
+            [*TINY, f"method={name}", "sampling.group_size=1", f"results_dir={tmp_path}/results"],
             "f_grpo",
         )
         with pytest.raises(UserError, match=r"sampling\.group_size=1: grpo .* use 2 or more"):

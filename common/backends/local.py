@@ -241,8 +241,8 @@ class Loop:
         x = self.x
         lr = x.optim.lr * min(1.0, step / max(1, x.optim.warmup_steps))
         if x.optim.equalise_to is not None:
-            other = replace(self.method, advantage=resolve(x.optim.equalise_to, "optim.equalise_to"))
-            size = x.sampling.group_size
+            advantage = resolve(x.optim.equalise_to, "optim.equalise_to")
+            size, other = x.sampling.group_size, replace(self.method, advantage=advantage)
             lr *= method.largest_weight(other, size, x.reward, {})
             lr /= method.largest_weight(self.method, size, x.reward, arguments)
         for group in self.optimizer.param_groups:

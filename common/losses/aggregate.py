@@ -12,20 +12,35 @@ from common.errors import UserError
 
 
 def token_mean(mask: torch.Tensor) -> torch.Tensor:
-    """Every token of the mini-batch counts alike: 1 / sum_i T_i (DAPO; F-GRPO App. H.2)."""
+    """Every token of the mini-batch counts alike.
+
+        w_{i,t} = 1 / sum_j T_j
+
+    Source: DAPO (Yu et al. 2025); F-GRPO App. H.2.
+    Peers: verl token-mean, TRL GRPOTrainer with loss_type="dapo"
+    """
     return mask / mask.sum()
 
 
 def sequence_mean_token_mean(mask: torch.Tensor) -> torch.Tensor:
-    """Every response counts alike: 1 / (B T_i) (the 1/T_i of GRPO's formula, F-GRPO sec 2.2)."""
+    """Every response counts alike.
+
+        w_{i,t} = 1 / (B T_i)
+
+    Source: the 1/T_i of GRPO's formula, F-GRPO sec 2.2; Shao et al. 2024.
+    Peers: verl seq-mean-token-mean, TRL GRPOTrainer with loss_type="grpo"
+    """
     return mask / mask.sum(1, keepdim=True).clamp(min=1) / mask.shape[0]
 
 
 def token_sum(mask: torch.Tensor, *, max_tokens: int) -> torch.Tensor:
-    """Every token weighs the same constant, whatever the lengths: 1 / (B max_tokens).
+    """Every token weighs the same constant, whatever the lengths.
 
-    FADE's division by T_max (sec 11.1) and Dr. GRPO's constant (Liu et al. 2025) are this
-    one formula. Raises UserError for max_tokens < 1.
+        w_{i,t} = 1 / (B max_tokens)
+
+    Source: FADE sec 11.1 (division by T_max); Dr. GRPO's constant (Liu et al. 2025).
+    Peers: verl seq-mean-token-sum-norm, TRL GRPOTrainer with loss_type="dr_grpo"
+    Raises UserError for max_tokens < 1.
     """
     if max_tokens < 1:
         raise UserError(f"method.aggregation.max_tokens={max_tokens}: must be at least 1")

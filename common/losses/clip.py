@@ -21,11 +21,13 @@ def ppo_clip(
     eps_low: float,
     eps_high: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The clipped surrogate of PPO and GRPO (F-GRPO sec 2.2); DAPO is eps_high > eps_low.
+    """The clipped surrogate of PPO and GRPO; DAPO is eps_high > eps_low.
 
         r_t = exp(log_prob - old_log_prob)
         L_t = -min(r_t A, clip(r_t, 1 - eps_low, 1 + eps_high) A)
 
+    Source: F-GRPO sec 2.2; Schulman et al. 2017.
+    Peers: TRL GRPOTrainer without delta; verl vanilla where clip_ratio_c is out of reach
     No dual clip and no clamp on the log-ratio, unlike verl's "vanilla": that is `dual_clip`.
     """
     ratio = log_ratio(log_prob, old_log_prob, mask).exp()
@@ -42,13 +44,15 @@ def dual_clip(
     eps_high: float,
     clip_ratio_c: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """PPO with a second bound for bad tokens that rose (Ye et al. 2020; verl's "vanilla").
+    """PPO with a second bound, for tokens of negative advantage whose ratio rose.
 
         r_t = exp(clip(log_prob - old_log_prob, -20, 20))
         L_t = L_t of ppo_clip             where A >= 0
         L_t = min(L_t of ppo_clip, -c A)  where A < 0
 
-    The clamp at 20 is verl's, for overflow; beyond it a token has no gradient.
+    Source: Ye et al. 2020 (arXiv 1912.09729); verl's clamp.
+    Peers: verl vanilla, TRL GRPOTrainer with delta = c, without the clamp
+    The clamp at 20 is for overflow; beyond it a token has no gradient.
     Raises UserError for clip_ratio_c <= 1, which would cut into the ordinary clip range.
     """
     if clip_ratio_c <= 1:
@@ -69,13 +73,14 @@ def cispo(
     eps_low: float,
     eps_high: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """CISPO (F-GRPO Eq. 5; Chen et al. 2025): the importance weight is clipped, no gradient is
-    lost.
+    """CISPO: the importance weight is clipped, no gradient is lost.
 
         w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
         L_t = -w_t A log_prob
 
-    TRL's bounds the weight from above only and takes the bound itself, not eps_high.
+    Source: F-GRPO Eq. 5; Chen et al. 2025 (arXiv 2506.13585).
+    Peers: verl cispo, TRL GRPOTrainer with loss_type="cispo", which has no lower bound
+    verl's clamps the log-ratio at 20; TRL's epsilon_high is the bound itself, 1 + eps_high here.
     """
     ratio = log_ratio(log_prob.detach(), old_log_prob, mask).exp()
     weight = ratio.clamp(1 - eps_low, 1 + eps_high)

@@ -48,11 +48,13 @@ def gaussian_kernel(
     *,
     mean: str,
 ) -> torch.Tensor:
-    """CW-GRPO's weights (sec 2.3): tokens of extreme covariance weigh less, of either sign.
+    """CW-GRPO's weights: tokens of extreme covariance weigh less, of either sign.
 
         w_t = exp(-c_t^2 / (2 sigma^2))
         w~_t = w_t N / sum_k w_k
 
+    Source: CW-GRPO sec 2.3.
+    Peers: none
     sigma is the population standard deviation of c over the N real tokens, so the weights have mean
     1. sigma = 0, as where all advantages are equal, gives weights of exactly 1: the parent method.
     The paper's sums run over the group of one prompt, the author's over a local batch, which is one
@@ -84,12 +86,13 @@ def clip_cov(
     eps_high: float,
     seed: int,
 ) -> torch.Tensor:
-    """Clip-Cov's choice (Cui et al. 2025; verl's clip_cov): weight 0 on a few tokens of high
-    covariance, 1 on the others.
+    """Clip-Cov's choice: weight 0 on a few tokens of high covariance, 1 on the others.
 
         candidates: omega_low < c_t < omega_high, and ppo_clip does not clip the token
         weight 0 on max(1, floor(ratio N)) candidates chosen at random, or on all if fewer
 
+    Source: Cui et al. 2025 (arXiv 2505.22617).
+    Peers: verl clip_cov, on each micro-batch
     Both means of c_t are over tokens. Chosen are the candidates whose log-probability, hashed with
     `seed`, is smallest: uniform over tokens, yet without a random state to keep, and the same in
     every order of the rows. verl draws from torch's global generator.
@@ -114,8 +117,13 @@ def top_covariance(
     *,
     k: float,
 ) -> torch.Tensor:
-    """KL-Cov's choice (Cui et al. 2025; verl's kl_cov): 1 on the max(1, floor(k N)) tokens of
-    largest covariance, 0 on the others. Both means of the covariance are over tokens.
+    """KL-Cov's choice: the tokens of largest covariance.
+
+        w_t = 1 on the max(1, floor(k N)) tokens of largest c_t, 0 on the others
+
+    Source: Cui et al. 2025 (arXiv 2505.22617).
+    Peers: verl kl_cov, on each micro-batch
+    Both means of c_t are over tokens.
     """
     c = covariance(log_prob, advantages, mask, mean="token")
     real = mask > 0
@@ -147,9 +155,14 @@ def weighted_ppo_clip(
     eps_low: float,
     eps_high: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """ppo_clip with every advantage multiplied by its token's weight, (B, T), of at least 0: the
-    loss of CW-GRPO (sec 2.3, which prints no clip) and of Clip-Cov. Weights of 1 give ppo_clip
-    exactly; a weight of 0 counts as clipped.
+    """ppo_clip with every advantage multiplied by its token's weight: the loss of CW-GRPO and of
+    Clip-Cov.
+
+        L_t = -w_t min(r_t A, clip(r_t, 1 - eps_low, 1 + eps_high) A),  w = token_weights >= 0
+
+    Source: CW-GRPO sec 2.3, which prints no clip; Cui et al. 2025.
+    Peers: verl clip_cov, for the weights of clip_cov
+    Weights of 1 give ppo_clip exactly; a weight of 0 counts as clipped.
     """
     loss, clipped = ppo_clip(
         log_prob,
@@ -171,11 +184,13 @@ def kl_cov(
     token_weights: torch.Tensor,
     kl_coef: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """KL-Cov (Cui et al. 2025; verl's kl_cov): no clip, but a penalty on the tokens of largest
-    covariance, those with token_weights 1 (`top_covariance`).
+    """KL-Cov: no clip, but a penalty on the tokens of largest covariance, those with token_weights
+    1 (`top_covariance`).
 
         L_t = -r_t A + kl_coef token_weights_t |log r_t|
 
+    Source: Cui et al. 2025 (arXiv 2505.22617).
+    Peers: verl kl_cov
     kl_coef is the paper's beta. |log r| has subgradient 0 at r = 1, so the first optimiser step
     after a rollout feels no penalty. Nothing is clipped: `clipped` is False throughout.
     """
@@ -190,13 +205,14 @@ def cw_grpo_repository(
     advantages: torch.Tensor,
     mask: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """CW-GRPO as the author's repository computes it (WangCheng0116/CW-GRPO at 4259d837), not as
-    the paper says.
+    """CW-GRPO as the author's repository computes it, not as the paper says.
 
         c_t = (log_prob_t - mean over the response) (A_t - mean of A over the rows given)
         w~_t = w_t (B T) / sum_k w_k,  w_t = exp(-c_t^2 / (2 (sigma + 1e-8)^2))
         L_t = -w~_t exp(log_prob_t - stop_gradient(log_prob_t)) A
 
+    Source: WangCheng0116/CW-GRPO at 4259d837.
+    Peers: none
     Differs from sec 2.3 in three ways: B T counts padding, so the mean weight of a real token is
     B T / N > 1, a hidden rise of the learning rate; the weights are not detached, so their gradient
     flows too; and they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (the

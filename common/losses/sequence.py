@@ -14,12 +14,14 @@ def gspo(
     eps_low: float,
     eps_high: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """GSPO (Zheng et al. 2025 Eqs. 5 and 7; two_stage sec 2): the clip acts on whole responses.
+    """GSPO: the ratio belongs to the response, and the clip acts on whole responses.
 
         s_i     = exp((1 / T_i) sum_t (log_prob_t - old_log_prob_t))
         s_{i,t} = stop_gradient(s_i) exp(log_prob_t - stop_gradient(log_prob_t))
         L_t     = -min(s_{i,t} A, clip(s_{i,t}, 1 - eps_low, 1 + eps_high) A)
 
+    Source: Zheng et al. 2025 (arXiv 2507.18071), Eqs. 5 and 7; two_stage sec 2.
+    Peers: verl gspo, TRL GRPOTrainer with importance_sampling_level="sequence"
     This is GSPO-token (their Eqs. 13-14), the straight-through form that verl computes: with one
     advantage a response and sequence_mean_token_mean, value and gradient are those of GSPO itself.
     verl also clamps log s at 10 from above; here nothing is clamped. GSPO-N is this loss with the

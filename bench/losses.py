@@ -1,0 +1,166 @@
+"""Policy losses in milliseconds beside verl's, and log_prob_and_entropy in MiB and milliseconds
+beside the plain formula."""
+
+import re
+import resource
+import subprocess
+import sys
+from functools import partial
+from importlib import metadata, util
+from pathlib import Path
+from statistics import median
+
+from bench import MISSING_VERL, alternate, row, timed
+
+ROWS, TOKENS = 512, 1024  # of a mini-batch of losses
+LOGITS = (1024, 151_936)  # tokens x vocabulary (Qwen2.5)
+
+
+def run(rounds: int = 5) -> list[dict]:
+    return [*logits_rows(rounds), *loss_rows(rounds)]
+
+
+# ---- logits
+
+
+def plain(logits, ids, temperature):
+    import torch
+
+    log_p = torch.log_softmax(logits.float() / temperature, -1)
+    log_prob = log_p.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+    return log_prob, -(log_p.exp() * log_p).sum(-1)
+
+
+def forward_and_backward(name: str, logits, ids) -> None:
+    from common.logits import log_prob_and_entropy
+
+    function = {"ours": log_prob_and_entropy, "plain": plain}[name]
+    log_prob, entropy = function(logits, ids, 1.0)
+    (log_prob.sum() + entropy.sum()).backward()
+    logits.grad = None
+
+
+def make_logits(tokens: int, vocabulary: int, dtype: str = "float32"):
+    import torch
+
+    torch.manual_seed(0)
+    logits = torch.empty(tokens, vocabulary, dtype=getattr(torch, dtype)).normal_()
+    return logits.requires_grad_(), torch.randint(vocabulary, (tokens,))
+
+
+def logits_rows(rounds: int) -> list[dict]:
+    tokens, vocabulary = LOGITS
+    rows = []
+    for dtype in ("float32", "bfloat16"):
+        name = f"log-prob and entropy, {tokens} x {vocabulary} {dtype}, forward and backward"
+        ours, peer = (peak_memory(side, tokens, vocabulary, dtype) for side in ("ours", "plain"))
+        note = "peak with the logits themselves; peer: log_softmax, gather, -(p log p).sum"
+        rows.append(row(name, ours, peer, "MiB", note))
+        logits, ids = make_logits(tokens, vocabulary, dtype)
+        sides = (partial(forward_and_backward, side, logits, ids) for side in ("ours", "plain"))
+        ours, peer = alternate(*sides, rounds)
+        rows.append(row(name, 1e3 * median(ours), 1e3 * median(peer), "ms", "the same"))
+        del logits, ids
+    return rows
+
+
+def peak_memory(name: str, tokens: int, vocabulary: int, dtype: str = "float32") -> float:
+    """MiB at the peak of a process of its own, above what it needs before it has logits."""
+    program = (
+        f"import bench.losses; bench.losses.print_peak({name!r}, {tokens}, {vocabulary}, {dtype!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def print_peak(name: str, tokens: int, vocabulary: int, dtype: str) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    forward_and_backward(name, *make_logits(2, 100, dtype))  # loads what the first call loads
+    before = peak_kib()
+    forward_and_backward(name, *make_logits(tokens, vocabulary, dtype))
+    print((peak_kib() - before) / 2**10)
+
+
+def peak_kib() -> int:
+    """Largest resident size of this process so far. Not getrusage's on Linux: a child inherits its
+    parent's there."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // 2**10 if sys.platform == "darwin" else peak  # bytes there
+
+
+# ---- losses
+
+
+def loss_rows(rounds: int) -> list[dict]:
+    import torch
+
+    from common.losses.aggregate import token_mean
+    from common.losses.clip import cispo, dual_clip
+    from common.losses.covariance import clip_cov, kl_cov, top_covariance, weighted_ppo_clip
+    from common.losses.sequence import gspo
+
+    torch.manual_seed(0)
+    mask = (torch.arange(TOKENS) < torch.randint(1, TOKENS + 1, (ROWS, 1))).float()
+    old = -torch.rand(ROWS, TOKENS) * 3
+    log_prob = (old + 0.1 * torch.randn(ROWS, TOKENS)).requires_grad_()
+    A = torch.randn(ROWS, 1)
+    clip = dict(eps_low=0.2, eps_high=0.2)
+    methods = {  # verl's name -> token weights, loss
+        "vanilla": (None, partial(dual_clip, clip_ratio_c=3.0, **clip)),
+        "gspo": (None, partial(gspo, **clip)),
+        "cispo": (None, partial(cispo, **clip)),
+        "clip_cov": (
+            partial(clip_cov, ratio=2e-4, omega_low=1.0, omega_high=5.0, seed=0, **clip),
+            partial(weighted_ppo_clip, **clip),
+        ),
+        "kl_cov": (partial(top_covariance, k=2e-4), partial(kl_cov, kl_coef=1.0)),
+    }
+
+    def ours(name: str) -> None:
+        weigh, loss = methods[name]
+        data = (log_prob, old, A, mask)
+        if weigh is not None:
+            loss = partial(loss, token_weights=weigh(log_prob.detach(), *data[1:]))
+        per_token, clipped = loss(*data)
+        torch.where(mask > 0, per_token * token_mean(mask), 0.0).sum().backward()
+        (clipped * mask).sum().item()  # verl's functions return such a metric too
+        log_prob.grad = None
+
+    verl = verl_losses() if util.find_spec("verl") else None
+
+    def theirs(name: str) -> None:
+        verl(name, old, log_prob, A.expand_as(mask), mask).backward()
+        log_prob.grad = None
+
+    rows = []
+    for name in methods:
+        label = f"loss {name}, {ROWS} x {TOKENS}, forward and backward"
+        if verl is None:
+            ms = 1e3 * median(timed(partial(ours, name)) for _ in range(rounds))
+            rows.append(row(label, ms, None, "ms", MISSING_VERL))
+            continue
+        times = alternate(partial(ours, name), partial(theirs, name), rounds)
+        ms, peer = (1e3 * median(side) for side in times)
+        rows.append(row(label, ms, peer, "ms", f"peer: verl {metadata.version('verl')}"))
+    return rows
+
+
+def verl_losses():
+    """f(name, old_log_prob, log_prob, advantages, mask) -> verl's scalar loss, token mean."""
+    from verl.trainer.ppo.core_algos import get_policy_loss_fn
+    from verl.workers.config import FSDPActorConfig
+
+    config = FSDPActorConfig(rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=0.2)
+
+    def loss(name, old_log_prob, log_prob, advantages, mask):
+        function = get_policy_loss_fn(name)
+        return function(old_log_prob, log_prob, advantages, mask, "token-mean", config)[0]
+
+    return loss

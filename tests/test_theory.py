@@ -1,0 +1,201 @@
+"""The lab: masses against hand sums and FADE's closed forms, updates against Monte Carlo."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+from common import theory
+from common.errors import UserError
+from common.method import all_groups, bind, group_weights, largest_weight
+from common.theory import after_step, compose, entropy, expected_update, masses, sampled_update
+
+
+def weights_of(*arguments: str) -> torch.Tensor:
+    found = compose(list(arguments))
+    bound, given = theory.start(found)
+    return group_weights(bound, all_groups(found.G, found.reward), given)
+
+
+def answer(capsys, *arguments: str) -> dict:
+    theory.main([*arguments, "json=true"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_masses_by_hand():
+    # Mean GRPO, G = 2, p = 0.3: X = 1 has probability 2 * 0.3 * 0.7 = 0.42 and weights 1/2, -1/2,
+    # so m_S = 0.42 * (1/2) / 2 = 0.105 = m_F; E|A| = 0.42 / 2 = 0.21, E A^2 = 0.42 / 4 = 0.105,
+    # N_eff = 2 * 0.21^2 / 0.105 = 0.84; the mass of a group is 1/4 with probability 0.42.
+    found = masses(weights_of("method=mean_only", "G=2"), 0.3)
+    expected = {
+        "m_S": 0.105, "m_F": 0.105, "rho": 3 / 7, "N_eff": 0.84, "var": 0.105,
+        "var_group": 0.42 * 0.58 / 16,
+    }  # fmt: skip
+    assert found == pytest.approx(expected)
+
+
+def test_masses_against_all_binary_groups():
+    G, p = 5, 0.37
+    by_count = weights_of("method=power_alpha", "alpha=2", f"G={G}")
+    m_S = m_F = size = square = 0.0
+    for group in itertools.product([0, 1], repeat=G):
+        chance = p ** sum(group) * (1 - p) ** (G - sum(group))
+        mean = sum(group) / G
+        for reward in group:
+            A = (1 - mean) * (reward - mean)
+            m_S += chance * A * reward / G
+            m_F -= chance * A * (1 - reward) / G
+            size += chance * abs(A) / G
+            square += chance * A**2 / G
+    found = masses(by_count, p)
+    assert [found["m_S"], found["m_F"]] == pytest.approx([m_S, m_F], rel=1e-12)
+    assert found["N_eff"] == pytest.approx(G * size**2 / square)
+    assert found["var"] == pytest.approx(square - (m_S - m_F) ** 2)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
+@pytest.mark.parametrize(
+    ("arguments", "m_S", "m_F"),
+    [  # FADE's masses are the limit of large groups
+        (["method=mean_only"], lambda p, q: p * q, lambda p, q: p * q),
+        (["method=grpo"], lambda p, q: (p * q) ** 0.5, lambda p, q: (p * q) ** 0.5),
+        (["method=power_alpha", "alpha=3"], lambda p, q: p * q**3, lambda p, q: p * q**3),
+        (["method=asym_grpo", "delta=0.5"], lambda p, q: p * q, lambda p, q: 2 * p * q),
+        (["method=max_rl"], lambda p, q: q, lambda p, q: q),
+        (["method=reinforce"], lambda p, q: p, lambda p, q: 0.0),
+    ],
+)
+def test_large_groups_have_the_papers_masses(arguments, m_S, m_F, p):
+    found = masses(weights_of(*arguments, "G=800"), p)
+    assert found["m_S"] == pytest.approx(m_S(p, 1 - p), rel=0.02)
+    assert found["m_F"] == pytest.approx(m_F(p, 1 - p), rel=0.02)
+
+
+def test_finite_groups_shrink_the_mass_of_mean_grpo():
+    # E[p_hat (1 - p_hat)] = (1 - 1/G) p q, exactly.
+    assert masses(weights_of("method=mean_only", "G=4"), 0.3)["m_S"] == pytest.approx(0.75 * 0.21)
+
+
+def test_tables_7_and_8(capsys):
+    # Table 7: sign-balanced methods share p / (1 - p), AsymGRPO has delta times that.
+    assert answer(capsys, "method=grpo", "p=0.3")["rho"] == pytest.approx(3 / 7)
+    found = answer(capsys, "method=asym_grpo", "delta=0.5", "p=0.5")
+    assert found["rho"] == pytest.approx(0.5)
+    # Table 8: alpha = 3 at p = 1/4 asks for [2 (1 - p)]^2 = 2.25 times the signal of p = 1/2 in
+    # large groups, and for less in groups of 16 ("at finite G the multipliers ease").
+    large = answer(capsys, "method=power_alpha", "alpha=3", "p=0.25", "G=800")["enrichment"]
+    assert large == pytest.approx(2.25, rel=0.01)
+    small = answer(capsys, "method=power_alpha", "alpha=3", "p=0.25", "G=16")["enrichment"]
+    assert 0.7 * 2.25 < small < large
+
+
+def test_a_ratio_without_a_denominator_is_missing(capsys):
+    found = answer(capsys, "method=reinforce", "p=0.3")
+    assert found["m_S"] == pytest.approx(0.3)
+    assert found["rho"] is None
+    assert answer(capsys, "method=grpo", "p=1")["N_eff"] is None
+
+
+POLICY = torch.tensor([0.35, 0.25, 0.2, 0.15, 0.05], dtype=torch.float64)
+CORRECT = torch.tensor([True, False, False, True, False])
+
+
+@pytest.mark.parametrize(
+    "name", ["grpo", "f_grpo", "asym_grpo", "pass_at_k_tang", "pass_at_k_chen", "negative_only",
+             "iac", "fade", "reinforce", "log_mean_exp", "quantile"],
+)  # fmt: skip
+def test_the_expected_update_is_the_mean_of_sampled_ones(name):
+    by_count = weights_of(f"method={name}", "G=6")
+    exact = expected_update(by_count, POLICY, CORRECT)
+    assert exact.abs().max() > 1e-3
+    generator = torch.Generator().manual_seed(0)
+    drawn = sampled_update(by_count, POLICY, CORRECT, groups=20000, generator=generator)
+    error = (drawn.mean(0) - exact) / (drawn.std(0) / len(drawn) ** 0.5)
+    assert error.abs().max() < 4
+
+
+def test_the_expected_update_against_all_action_sequences():
+    G, by_count = 3, weights_of("method=iac", "G=3")
+    exact = torch.zeros(5, dtype=torch.float64)
+    for actions in itertools.product(range(5), repeat=G):
+        chance = math.prod(POLICY[a].item() for a in actions)
+        X = sum(CORRECT[a].item() for a in actions)
+        for a in actions:
+            weight = by_count[X, 0] if CORRECT[a] else by_count[X, G - 1]
+            score = torch.nn.functional.one_hot(torch.tensor(a), 5) - POLICY
+            exact += chance * weight * score / G
+    torch.testing.assert_close(expected_update(by_count, POLICY, CORRECT), exact)
+
+
+def test_a_step_changes_entropy_by_minus_the_covariance_to_first_order():
+    # FADE Eq. 7 adds a drift (m_S - m_F) H; on the exact natural gradient there is none. Here the
+    # plain gradient: dH / eta = -sum_a pi_a (log pi_a + H) g_a for an update g of the logits.
+    g = expected_update(weights_of("method=asym_grpo", "delta=0.5", "G=8"), POLICY, CORRECT)
+    eta = 1e-6
+    new = after_step(POLICY, g, eta)
+    H = entropy(POLICY)
+    slope = -(POLICY * (POLICY.log() + H) * g).sum().item()
+    assert (entropy(new) - H) / eta == pytest.approx(slope, rel=1e-4)
+    assert new.sum().item() == pytest.approx(1)
+
+
+def test_asym_grpo_only_rescales_in_expectation():
+    one = expected_update(weights_of("method=asym_grpo", "delta=0.5"), POLICY, CORRECT)
+    two = expected_update(weights_of("method=mean_only"), POLICY, CORRECT)
+    assert torch.nn.functional.cosine_similarity(one, two, 0).item() == pytest.approx(1)
+    assert one.norm() > 1.2 * two.norm()
+
+
+def test_the_largest_weight():
+    found = compose(["method=mean_only", "G=8"])
+    assert largest_weight(bind(found.method), 8, found.reward, {}) == pytest.approx(7 / 8)
+
+
+# ---- the command
+
+
+def test_weights_of_given_rewards(capsys):
+    # Mean 1/2, (1 - 1/2)^(2 - 1) (r - 1/2) = +-1/4.
+    found = answer(capsys, "method=power_alpha", "method.advantage.alpha=2", "rewards=[[1,0,0,1]]")
+    assert found == {"weights": [[0.25, -0.25, -0.25, 0.25]]}
+    found = answer(capsys, "method=mean_only", "rewards=[[1,-1],[1,1]]", "reward.wrong=-1")
+    assert found == {"weights": [[1.0, -1.0], [0.0, 0.0]]}
+
+
+def test_one_step_of_a_tabular_policy(capsys):
+    found = answer(capsys, "method=grpo", "policy=[0.5,0.3,0.2]", "correct=[0]", "eta=0.1")
+    assert found["change_of_mass"][0] > 0
+    assert sum(found["change_of_mass"]) == pytest.approx(0, abs=1e-12)
+    assert found["change_of_entropy"] < 0
+
+
+def test_all_methods_in_one_table_and_one_figure(capsys, tmp_path):
+    theory.main([f"results_dir={tmp_path}"])
+    out = capsys.readouterr().out
+    for name in ("grpo", "power_alpha", "fade", "pass_at_k_chen", "softmax", "ha_dw"):
+        assert f" {name} " in out
+    assert (tmp_path / "theory" / "all.png").stat().st_size > 10_000
+    rows = (tmp_path / "theory" / "all.csv").read_text().splitlines()
+    assert rows[0].startswith("method,G,p,m_S,m_F,rho")
+    assert len(rows) > 30 * 49
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["method=power_alpha", "gama=2"], ["method.advantage.gama=2", "unknown argument"]),
+        (["method=nothing"], ["method"]),
+        (["p=1.5"], ["p=1.5", "[0, 1]"]),
+        (["rewards=[[1,0],[1]]"], ["rewards", "one size"]),
+        (["policy=[0.5,0.6]", "correct=[0]"], ["policy", "sum to 1"]),
+        (["policy=[0.5,0.5]", "correct=[2]"], ["correct=[2]", "0..1"]),
+        (["method=grpo", "G=1"], ["group_size=1"]),
+        (["alpha"], ["alpha", "key=value"]),
+    ],
+)
+def test_bad_input_is_named(arguments, words):
+    with pytest.raises(UserError) as caught:
+        theory.main(arguments)
+    assert all(word in str(caught.value) for word in words), caught.value

@@ -1,0 +1,320 @@
+"""Our methods inside TRL's GRPOTrainer: the same loss, gradient and step as TRL's own where the
+method is the same, and every intended difference."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+pytest.importorskip("trl", reason="trl is not installed: pip install -e .[bench]")
+
+from datasets import Dataset
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from common import models
+from common.backends.trl_trainer import MethodTrainer
+from common.cli import compose
+from common.errors import UserError
+
+G, PROMPTS, TOKENS = 4, 4, 6
+# TRL's own loss_type -> the method that it is, and what of GRPOConfig says the same
+SAME = {
+    "grpo": (
+        [
+            "method=grpo",
+            "method.advantage.epsilon=1e-4",  # TRL's; verl's is 1e-6
+            "method.aggregation._target_=common.losses.aggregate.sequence_mean_token_mean",
+        ],
+        dict(loss_type="grpo"),
+    ),
+    "dr_grpo": (["method=dr_grpo"], dict(loss_type="dr_grpo", scale_rewards="none")),
+    "dapo": (
+        ["method=dapo", "method.advantage.epsilon=1e-4"],
+        dict(loss_type="dapo", epsilon_high=0.28),
+    ),
+    # TRL's epsilon_high is the bound itself, ours is added to 1; TRL has no lower bound, which is
+    # eps_low = 1.
+    "cispo": (
+        ["method=cispo", "method.advantage.epsilon=1e-4", "method.loss.eps_high=0.5"],
+        dict(loss_type="cispo", epsilon_high=1.5),
+    ),
+}
+
+
+def method(*overrides):
+    return compose("f_grpo", [*overrides, f"sampling.max_tokens={TOKENS}"]).method
+
+
+def reward(completion_ids, **kwargs):
+    """Half of the responses are right, by nothing in particular."""
+    return [float(sum(ids) % 2) for ids in completion_ids]
+
+
+def made_up_model():
+    torch.manual_seed(0)
+    tokenizer = models.tokenizer()
+    return Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            initializer_range=0.5,
+        )
+    )
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    """trainer(class, config, **more) on a tiny random model, the same at every call."""
+
+    def make(cls, config, **more):
+        folder = tmp_path / "model"
+        if not folder.exists():
+            made_up_model().save_pretrained(folder)
+        tokenizer = models.tokenizer()
+        model = Qwen2ForCausalLM.from_pretrained(folder)
+        settings = dict(
+            output_dir=str(tmp_path),
+            max_steps=1,
+            per_device_train_batch_size=G * PROMPTS,
+            num_generations=G,
+            max_completion_length=TOKENS,
+            learning_rate=1e-2,
+            lr_scheduler_type="constant",
+            weight_decay=0.0,
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            dataloader_pin_memory=False,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        )
+        return cls(
+            model,
+            reward,
+            GRPOConfig(**(settings | config)),
+            Dataset.from_list([{"prompt": f"{n} + {n + 1} ="} for n in range(1, 9)]),
+            processing_class=tokenizer,
+            **more,
+        )
+
+    return make
+
+
+def made_up_batch(seed: int, vocabulary: int) -> dict:
+    """What a rollout hands to the loss, with ragged lengths and an older policy."""
+    torch.manual_seed(seed)
+    B = G * PROMPTS
+    mask = (torch.arange(TOKENS) < torch.randint(1, TOKENS + 1, (B, 1))).long()
+    return dict(
+        prompt_ids=torch.randint(2, vocabulary, (B, 3)),
+        prompt_mask=torch.ones(B, 3, dtype=torch.long),
+        completion_ids=torch.randint(2, vocabulary, (B, TOKENS)),
+        completion_mask=mask,
+        advantages=torch.randn(B),
+        num_items_in_batch=mask.sum(),
+    )
+
+
+def loss_and_gradient(trainer, batch: dict, shift: float):
+    """The trainer's loss on `batch`, sampled by a policy `shift` away from the model."""
+    trainer.current_gradient_accumulation_steps = 1
+    model = trainer.model.train()
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+    with torch.no_grad():
+        log_prob = trainer._get_per_token_logps_and_entropies(model, ids, attention, TOKENS)[0]
+    torch.manual_seed(99)
+    batch = batch | dict(old_per_token_logps=log_prob + shift * torch.randn_like(log_prob))
+    if isinstance(trainer, MethodTrainer):
+        trainer.weigh_mini_batch([batch])
+    loss = trainer._compute_loss(model, batch)
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
+    return loss.item(), torch.cat([gradient.flatten() for gradient in gradients])
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_loss_and_gradient_are_those_of_trl(trainer, name):
+    overrides, config = SAME[name]
+    ours = trainer(MethodTrainer, {}, method=method(*overrides))
+    theirs = trainer(GRPOTrainer, config)
+    for seed in range(3):
+        batch = made_up_batch(seed, ours.model.config.vocab_size)
+        loss, gradient = loss_and_gradient(ours, batch, shift=0.4)
+        peer, peer_gradient = loss_and_gradient(theirs, batch, shift=0.4)
+        assert abs(peer) > 1e-3
+        assert loss == pytest.approx(peer, rel=1e-5)
+        torch.testing.assert_close(gradient, peer_gradient, rtol=1e-4, atol=1e-6)
+        clipped = ours._metrics["train"]["clip_ratio/region_mean"][-1]
+        assert clipped > 0.05  # else the clip was not compared
+        own = theirs._metrics["train"]
+        if name == "cispo":  # TRL counts good tokens only, although bad ones are bounded too
+            assert clipped > own["cispo_clip_ratio"][-1]
+        else:
+            assert clipped == pytest.approx(own["clip_ratio/region_mean"][-1], abs=1e-6)
+
+
+def test_cispo_of_trl_has_no_lower_bound(trainer):
+    """With eps_low = 0.2 ours raises small weights to 0.8; F-GRPO's eps_low = 1 bounds nothing."""
+    overrides, config = SAME["cispo"]
+    theirs = trainer(GRPOTrainer, config)
+    bounded = trainer(MethodTrainer, {}, method=method(*overrides, "method.loss.eps_low=0.2"))
+    batch = made_up_batch(0, theirs.model.config.vocab_size)
+    peer, _ = loss_and_gradient(theirs, batch, shift=0.4)
+    loss, _ = loss_and_gradient(bounded, batch, shift=0.4)
+    assert abs(loss - peer) > 1e-3
+    peer, _ = loss_and_gradient(theirs, batch, shift=0.01)  # no weight near 0.8: no difference
+    loss, _ = loss_and_gradient(bounded, batch, shift=0.01)
+    assert loss == pytest.approx(peer, rel=1e-5)
+
+
+@pytest.mark.parametrize("accumulation", [1, 4])
+@pytest.mark.parametrize("name", SAME)
+def test_a_training_step_is_that_of_trl(trainer, name, accumulation):
+    """The whole step with the same samples: rewards, advantages, loss, gradient, update."""
+    overrides, config = SAME[name]
+    size = dict(
+        per_device_train_batch_size=G * PROMPTS // accumulation,
+        gradient_accumulation_steps=accumulation,
+    )
+    weights = []
+    for cls, settings, more in (
+        (MethodTrainer, size, dict(method=method(*overrides))),
+        (GRPOTrainer, config | size, {}),
+    ):
+        one = trainer(cls, settings | dict(optim="sgd", learning_rate=1.0), **more)
+        before = flat(one.model)
+        torch.manual_seed(5)  # the samples
+        one.train()
+        weights.append(flat(one.model))
+        assert (weights[-1] - before).abs().max() > 1e-2
+    torch.testing.assert_close(*weights, rtol=1e-4, atol=1e-6)
+
+
+def flat(model) -> torch.Tensor:
+    return torch.cat([p.detach().flatten().clone() for p in model.parameters()])
+
+
+def grad_norms(one) -> list[float]:
+    return [row["grad_norm"] for row in one.state.log_history if "grad_norm" in row]
+
+
+@pytest.mark.parametrize("name", ["grpo", "cw_grpo", "kl_cov", "reinforce_pp_baseline"])
+def test_accumulation_changes_memory_not_gradients(trainer, name):
+    norms = []
+    for accumulation in (1, 4):
+        size = dict(
+            per_device_train_batch_size=G * PROMPTS // accumulation,
+            gradient_accumulation_steps=accumulation,
+            logging_steps=1,
+        )
+        one = trainer(MethodTrainer, size, method=method(f"method={name}"))
+        torch.manual_seed(5)
+        one.train()
+        norms.append(grad_norms(one)[0])
+    assert norms[0] > 1e-3
+    assert norms == pytest.approx([norms[0]] * 2, rel=1e-4)
+
+
+def test_kl_and_entropy_terms_are_in_the_loss(trainer):
+    """Against the mean entropy and TRL's own KL: k3 with the same weights, once its correction of
+    the KL by the token's ratio is off, which no method here has."""
+    overrides, config = SAME["dapo"]
+    batch = made_up_batch(0, len(models.tokenizer()))
+    plain = trainer(MethodTrainer, {}, method=method(*overrides))
+    entropy = trainer(MethodTrainer, {}, method=method(*overrides, "method.entropy_coef=0.1"))
+    base, _ = loss_and_gradient(plain, batch, 0.4)
+    more, _ = loss_and_gradient(entropy, batch, 0.4)
+    assert more == pytest.approx(base - 0.1 * entropy._metrics["train"]["entropy"][-1], rel=1e-4)
+    beta = dict(beta=0.3)
+    batch["ref_per_token_logps"] = -3 * torch.rand(G * PROMPTS, TOKENS)
+    ours = trainer(MethodTrainer, beta, method=method(*overrides, "method.kl_coef=0.3"))
+    theirs = trainer(GRPOTrainer, config | beta | dict(use_bias_correction_kl=False))
+    loss, gradient = loss_and_gradient(ours, batch, 0.4)
+    peer, peer_gradient = loss_and_gradient(theirs, batch, 0.4)
+    assert loss == pytest.approx(peer, rel=1e-5)
+    assert abs(loss - base) > 1e-2
+    torch.testing.assert_close(gradient, peer_gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_controller_s_state_goes_with_the_checkpoint(trainer, tmp_path):
+    config = dict(max_steps=3, save_strategy="steps", save_steps=1, logging_steps=1)
+    fade = method("method=fade")
+    whole = trainer(MethodTrainer, config, method=fade)
+    whole.train()
+    states = [
+        json.loads((tmp_path / f"checkpoint-{step}" / "controller.json").read_text())
+        for step in (1, 2, 3)
+    ]
+    assert states[0] != states[1] != states[2]
+    assert whole.controller_state == states[2]
+    assert all(math.isfinite(value) for value in states[2].values())
+    resumed = trainer(MethodTrainer, config, method=fade)
+    seen = watch(resumed)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert seen["state"] == states[1]
+    assert seen["step"] == 3
+
+
+def watch(one) -> dict:
+    """What the controller of a trainer is called with and returns, of its last call."""
+    seen, controller = {}, one.bound.controller
+
+    def spy(state, **observed):
+        new, arguments = controller(state, **observed)
+        seen.update(observed, state=state, arguments=arguments)
+        return new, arguments
+
+    one.bound = replace(one.bound, controller=spy)
+    return seen
+
+
+def test_a_controller_reaches_the_advantage(trainer):
+    """FADE's controller sees solve rate and entropy of the rollout; its arguments arrive."""
+    one = trainer(MethodTrainer, {}, method=method("method=fade"))
+    seen = watch(one)
+    advantage = one.bound.advantage
+
+    def note(rewards, **arguments):
+        seen.update(rewards=rewards, given=arguments)
+        return advantage(rewards, **arguments)
+
+    one.bound = replace(one.bound, advantage=note)
+    one.train()
+    assert seen["solve_rate"] == pytest.approx(seen["rewards"].mean().item())
+    assert seen["rewards"].shape == (PROMPTS, G)
+    assert 0 < seen["entropy"] < 2 * math.log(one.model.config.vocab_size)
+    assert seen["step"] == 1
+    assert seen["given"] == seen["arguments"]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (dict(epsilon_high=0.3), r"epsilon_high=0\.3: the method decides this"),
+        (dict(loss_type="grpo"), "loss_type=grpo: the method decides this"),
+        (dict(scale_rewards="batch"), "scale_rewards=batch: the method decides this"),
+        (dict(beta=0.1), r"beta=0\.1: must equal method\.kl_coef=0\.0"),
+    ],
+)
+def test_what_contradicts_the_method_is_refused(trainer, config, message):
+    with pytest.raises(UserError, match=message):
+        trainer(MethodTrainer, config, method=method("method=grpo"))
+
+
+def test_an_optimiser_step_of_several_rollouts_is_refused(trainer):
+    config = dict(per_device_train_batch_size=8, gradient_accumulation_steps=2)
+    one = trainer(
+        MethodTrainer, config | dict(steps_per_generation=1), method=method("method=grpo")
+    )
+    with pytest.raises(UserError, match="gradient_accumulation_steps=2: an optimiser step must"):
+        one.train()
