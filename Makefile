@@ -7,7 +7,7 @@ CLUSTER := .venv-cluster
 PAPERS := f_grpo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all test lint format bench clean setup-cluster-cpu test-cluster
+.PHONY: help setup reproduce-all test lint format docs bench clean setup-cluster-cpu test-cluster
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -60,12 +60,17 @@ format: $(VENV)/.ready ## ruff, in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench ## side-by-side speed against the peers, into results/bench/
-	$(BIN)/python -m bench
+docs: $(VENV)/.ready ## write docs/methods.md from the docstrings and method files
+	$(BIN)/python -m common.catalogue > docs/methods.md.new
+	mv docs/methods.md.new docs/methods.md
+
+bench: $(VENV)/.bench $(CLUSTER)/.ready ## side-by-side speed against the peers, into results/bench/
+	$(BIN)/python -m bench step rollout simulation metrics startup
+	$(CLUSTER)/bin/python -m bench losses advantages
 
 $(VENV)/.bench: $(VENV)/.ready
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	touch $@
 
 clean: ## delete the environment and caches, never results
-	rm -rf $(VENV) .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CLUSTER) .pytest_cache .ruff_cache

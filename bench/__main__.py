@@ -1,6 +1,7 @@
 """`python -m bench [step rollout simulation metrics startup losses advantages]`.
 
-Runs them (all without a name), prints one table and keeps the rows.
+Runs them (all without a name), prints one table and keeps the rows. The last two are measured
+beside verl, so `make bench` runs them in .venv-cluster.
 
 Writes results/bench/<name>.csv, one row a measurement, and <name>.json: versions, processor, load.
 """

@@ -80,9 +80,11 @@ def log_schedule(
     delta_min: float,
     tau_delta: float,
 ) -> tuple[dict, dict]:
-    """FADE's ablation without feedback (Eqs. 17, 18), t = step, T = steps.
+    """FADE's ablation without feedback (Eqs. 17, 18).
 
-    x(t) = x_0 - (x_0 - x_min) log(1 + t / tau) / log(1 + T / tau)
+        x(t) = x_0 - (x_0 - x_min) log(1 + t / tau) / log(1 + T / tau)
+
+    For alpha and for delta, t = step, T = steps.
     """
 
     def at(first: float, last: float, tau: float) -> float:

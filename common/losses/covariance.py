@@ -1,5 +1,7 @@
 """Methods that look at the covariance between a token's log-probability and its advantage.
 
+    c_t = (log_prob_t - mean log_prob) (A_t - mean A)
+
 Their token weights compare each token with the whole mini-batch. They are functions of their own,
 `f(log_prob (detached), old_log_prob, advantages, mask, *, ...) -> (B, T)`, called once before the
 mini-batch is split, and the loss takes the result as `token_weights`; so the split changes nothing.
@@ -22,22 +24,26 @@ def covariance(
 
         c_t = (log_prob_t - mean log_prob) (A_t - mean A)
 
-    Returns (B, T), float64, 0 on padding. The text takes means "over responses", which leaves open:
-    mean="token", both over all real tokens, as verl's Clip-Cov; mean="sequence", log-probability
-    over the tokens of its response and advantage over responses, as the author's repository.
+    Returns (B, T), 0 on padding; sums are in float64. The text takes means "over responses", which
+    leaves open: mean="token", both over all real tokens, as verl's Clip-Cov; mean="sequence",
+    log-probability over the tokens of its response and advantage over responses, as the author's
+    repository.
     Raises UserError for another `mean`.
     """
     if mean not in ("token", "sequence"):
         raise UserError(f"method.token_weights.mean={mean}: must be token or sequence")
-    real = mask > 0
-    log_p = torch.where(real, log_prob, 0).double()
-    A = torch.where(real, advantages, 0).double()
+    real, double = mask > 0, torch.float64
+    log_p = torch.where(real, log_prob, 0)
+    A = torch.where(real, advantages, 0)
     if mean == "token":
-        log_p_mean, A_mean = log_p.sum() / real.sum(), A.sum() / real.sum()
+        N = real.sum()
+        log_p_mean, A_mean = log_p.sum(dtype=double) / N, A.sum(dtype=double) / N
     else:
         lengths = real.sum(1, keepdim=True).clamp(min=1)
-        log_p_mean, A_mean = log_p.sum(1, keepdim=True) / lengths, (A.sum(1) / lengths[:, 0]).mean()
-    return torch.where(real, (log_p - log_p_mean) * (A - A_mean), 0)
+        log_p_mean = log_p.sum(1, keepdim=True, dtype=double) / lengths
+        A_mean = (A.sum(1, dtype=double) / lengths[:, 0]).mean()
+    difference = log_p - log_p_mean.to(log_p.dtype)
+    return torch.where(real, difference * (A - A_mean.to(A.dtype)), 0)
 
 
 def gaussian_kernel(
@@ -61,12 +67,12 @@ def gaussian_kernel(
     such group; here they run over the mini-batch. Weights carry no gradient.
     """
     real = mask > 0
-    c = covariance(log_prob, advantages, mask, mean=mean)
+    c = covariance(log_prob, advantages, mask, mean=mean).double()
     N = real.sum()
     sigma = torch.where(real, c - c.sum() / N, 0).square().sum().div(N).sqrt()
-    # Equal advantages leave float64 rounding in c, and a kernel scaled to rounding is noise.
-    largest = [torch.where(real, x.abs(), 0).max() for x in (log_prob, advantages)]
-    if sigma <= 1e-12 * largest[0].double() * largest[1].double():
+    # Equal advantages may leave rounding in c, and a kernel scaled to rounding is noise.
+    largest = [torch.where(real, x.abs(), 0).max().double() for x in (log_prob, advantages)]
+    if sigma <= 4 * torch.finfo(log_prob.dtype).eps * largest[0] * largest[1]:
         return real.to(log_prob.dtype)
     # N w / sum w is N softmax(log w), which cannot become 0 / 0.
     log_w = torch.where(real, -(c**2) / (2 * sigma**2), -torch.inf)
@@ -98,14 +104,14 @@ def clip_cov(
     every order of the rows. verl draws from torch's global generator.
     """
     c = covariance(log_prob, advantages, mask, mean="token")
-    _, clipped = ppo_clip(
-        log_prob, old_log_prob, advantages, mask, eps_low=eps_low, eps_high=eps_high
-    )
-    candidates = ((omega_low < c) & (c < omega_high) & (mask > 0) & ~clipped).flatten().nonzero()
-    number = max(1, int(ratio * (mask > 0).sum().item()))
-    order = _hash(log_prob.flatten()[candidates[:, 0]], seed).argsort(stable=True)
-    weights = (mask > 0).to(log_prob.dtype).flatten()
-    weights[candidates[order[:number], 0]] = 0
+    real = mask > 0
+    at = ((omega_low < c) & (c < omega_high) & real).flatten().nonzero()[:, 0]
+    few = (x.expand_as(c).flatten()[at] for x in (log_prob, old_log_prob, advantages, mask))
+    at = at[~ppo_clip(*few, eps_low=eps_low, eps_high=eps_high)[1]]
+    number = max(1, int(ratio * real.sum().item()))
+    order = _hash(log_prob.flatten()[at], seed).argsort(stable=True)
+    weights = real.to(log_prob.dtype).flatten()
+    weights[at[order[:number]]] = 0
     return weights.view_as(log_prob)
 
 

@@ -1,0 +1,184 @@
+"""docs/methods.md is what the code says, and says everything."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+
+import pytest
+import yaml
+
+import common.advantages
+import common.losses
+from common import catalogue
+from common.cli import ROOT
+
+FILE = ROOT / "docs" / "methods.md"
+PAGE = catalogue.page()
+PARAMETERS = {  # positional parameters -> what such a function is
+    ("rewards",): "advantage",
+    ("log_prob", "old_log_prob", "advantages", "mask"): "loss or token weights",
+    ("mask",): "aggregation",
+    ("log_prob", "ref_log_prob"): "KL estimator",
+}
+
+
+def functions() -> dict:
+    """Every public function of the two packages, by dotted name."""
+    found = {}
+    for package in (common.advantages, common.losses):
+        for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            for name, f in vars(importlib.import_module(info.name)).items():
+                own = inspect.isfunction(f) and f.__module__ == info.name
+                if own and not name.startswith("_"):
+                    found[f"{info.name}.{name}"] = f
+    return found
+
+
+ALL = functions()
+FILES = [f.stem for f in sorted((ROOT / "configs" / "method").iterdir()) if f.stem != "_base"]
+METHODS = {name: catalogue.read(name) for name in FILES}
+
+
+def positional(f) -> tuple:
+    parameters = inspect.signature(f).parameters.values()
+    return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+
+def is_helper(path: str) -> bool:
+    """Named by no method file, and another function calls it."""
+    word = re.compile(rf"\b{ALL[path].__name__}\(")
+    named = any(f is ALL[path] for m in METHODS.values() for f in catalogue.parts(m).values())
+    calls = [p for p, f in ALL.items() if p != path and word.search(inspect.getsource(f))]
+    return not named and bool(calls)
+
+
+SHOWN = [p for p, f in ALL.items() if positional(f) in PARAMETERS and not is_helper(p)]
+
+
+def section(heading: str) -> str:
+    """The page from a heading to the next one."""
+    assert PAGE.count(heading + "\n") == 1, f"{heading}: not once on the page"
+    return re.split(r"^#{2,4} ", PAGE.split(heading + "\n")[1], maxsplit=1, flags=re.M)[0]
+
+
+def test_the_page_is_current():
+    assert FILE.read_text() == PAGE, "docs/methods.md is out of date: run make docs"
+
+
+def test_what_is_looked_for_was_found():
+    kinds = {PARAMETERS[positional(ALL[path])] for path in SHOWN}
+    assert kinds == set(PARAMETERS.values())
+    names = {path.split(".")[-1] for path in SHOWN}
+    assert {"grpo", "fade", "t2t", "gspo", "gaussian_kernel", "token_sum", "kl_k1"} <= names
+    assert not {"mixed", "focal_weight", "success"} & names
+
+
+@pytest.mark.parametrize("path", SHOWN)
+def test_every_function_says_formula_source_and_peers_and_is_on_the_page(path):
+    f = ALL[path]
+    doc = inspect.getdoc(f)
+    for line in ("Source: ", "Peers: "):
+        assert re.search(f"^{line}.+", doc, re.M), f"{path}: no line {line}"
+    formula = re.findall(r"^    (.*\S)$", doc, re.M)
+    assert formula, f"{path}: no indented formula"
+    headings = re.findall(rf"^### [A-Z][\w ]+ `{f.__name__}`$", PAGE, re.M)
+    text = "".join(map(section, headings))
+    assert f.__module__.replace(".", "/") in text, f"{path}: in no method file"
+    for line in formula:
+        assert line in text
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_method_file_is_on_the_page_with_all_it_says(name):
+    text = section(f"#### Method `{name}`")
+    assert f"| [{name}](#method-{name}) |" in PAGE
+    for line in (catalogue.FOLDER / f"{name}.yaml").read_text().splitlines():
+        comment = line.partition("#")[2].strip().replace("|", "\\|")
+        assert re.sub(r"(?<!\w)_|\*", r"\\\g<0>", comment) in text
+        key, _, value = line.partition("#")[0].strip().partition(": ")
+        if value and key not in ("defaults", "name", "_target_"):
+            base = dict(catalogue.read("_base"))
+            inherited = any(k.endswith(key) and v[0] == value.strip() for k, v in base.items())
+            assert inherited or f"| `{value.strip()}` |" in text, line
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_method_file_is_read_as_hydra_reads_it(name):
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    def flat(node, prefix=""):
+        for key, value in node.items():
+            if isinstance(value, dict):
+                yield from flat(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key, value
+
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        method = OmegaConf.to_container(compose(f"method/{name}").method)
+    ours = {key: yaml.safe_load(value) for key, (value, _) in METHODS[name].items() if value}
+    assert {key: str(value) for key, value in ours.items()} == {
+        key: str(value) for key, value in flat(method)
+    }
+
+
+def test_a_comment_belongs_to_the_line_that_set_the_value():
+    grpo, child = catalogue.read("grpo"), catalogue.read("f_cispo")
+    assert grpo["advantage.epsilon"] == ("1.0e-6", "verl's; the paper gives the symbol only")
+    assert child["advantage.epsilon"] == grpo["advantage.epsilon"]
+    assert child["advantage.gamma"] == ("1.0", "Table 6, Qwen2.5-7B")
+    assert child["loss.eps_high"] == ("5.0", "")  # not the comment of the value it replaces
+
+
+@pytest.mark.parametrize(
+    ("name", "peers"),
+    {
+        "grpo": ["verl", "TRL"],
+        "gspo": ["verl", "TRL"],
+        "rloo": ["verl"],  # TRL's RLOOTrainer has a loss of its own
+        "kl_cov": ["verl"],
+        "cw_grpo": [],  # its weights
+        "f_cispo": [],  # its advantage
+        "ha_dw": [],  # its line names TRL after "none"
+        "fade": [],
+    }.items(),
+)
+def test_a_peer_has_a_method_if_it_has_all_parts(name, peers):
+    assert catalogue.peers(catalogue.parts(METHODS[name]).values()) == peers
+    assert re.search(rf"^\| \[{name}\].*\| {', '.join(peers) or 'none'} \|$", PAGE, re.M)
+
+
+def test_links_lead_somewhere():
+    titles = re.findall(r"^#+ (.*)$", PAGE, re.M)
+    slugs = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+    assert len(set(slugs)) == len(slugs)
+    targets = set(re.findall(r"\]\(([^)]+)\)", PAGE))
+    assert len(targets) > 100
+    for target in targets:
+        if target.startswith("#"):
+            assert target[1:] in slugs
+        else:
+            assert (FILE.parent / target).exists(), target
+
+
+def test_tables_are_rectangles():
+    tables = re.findall(r"(?:^\|.*\n)+", PAGE, re.M)
+    assert len(tables) > 30
+    for table in tables:
+        rows = table.splitlines()
+        assert re.fullmatch(r"\|( --- \|)+", rows[1])
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1, table
+
+
+def test_prose_cannot_become_markup():
+    assert (
+        catalogue.prose("H* ~ _base `a*b`\n+ <b> 1 < 2") == "H\\* \\~ \\_base `a*b` + \\<b> 1 < 2"
+    )
+    assert catalogue.markdown(
+        "One\n1. two\n\n    a * b\n      c\n\nSource: X.\nPeers: none\nRest."
+    ) == [
+        *["One 1. two", ""],
+        *["```text", "a * b\n  c", "```", ""],
+        *["- Source: X.", "- Peers: none", "", "Rest.", ""],
+    ]
