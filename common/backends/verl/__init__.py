@@ -1,0 +1,30 @@
+"""The verl backend: every method file of `configs/method/` inside stock verl. Only this folder
+imports verl.
+
+    python -m common.backends.verl.main method=f_grpo <verl's own flags>
+
+sets verl's flags as the method file says and then is `python -m verl.trainer.main_ppo`, with a
+controller's state where the method has one. Without our command, `import verl` alone registers the
+methods (entry point `verl.plugins`, or VERL_USE_EXTERNAL_MODULES=common.backends.verl.plugin):
+
+    algorithm.adv_estimator=rlvr_f_grpo
+    actor_rollout_ref.actor.policy_loss.loss_mode=rlvr_f_grpo
+
+Every method is `rlvr_<name>`; also plain `<name>` where verl has neither an estimator nor a loss of
+that name (so not grpo, rloo, gspo, cispo, clip_cov, kl_cov).
+
+Arguments come from the method file; flags change them, and an unknown one is refused:
+
+    +algorithm.method.gamma=1                           of the advantage, reward_correct included
+    +algorithm.controller.beta=0.1                      of the controller
+    actor_rollout_ref.actor.policy_loss._target_=common.backends.verl.plugin.MethodLossConfig
+    +actor_rollout_ref.actor.policy_loss.method.eps_high=0.28         of the loss
+    +actor_rollout_ref.actor.policy_loss.token_weights.ratio=0.001    of the token weights
+
+(`_target_` is set already where `method=` was given.) verl's clip_ratio* act on verl's losses only.
+
+What differs from the local backend: the token weights of CW-GRPO, Clip-Cov and KL-Cov are computed
+on the micro-batch verl hands over, as in verl's own clip_cov and kl_cov, so there the micro-batch
+size is part of the method; KL is verl's estimator, which clamps the log-ratio; the entropy bonus
+and KL term are verl's, aggregated as the policy loss is.
+"""

@@ -1,0 +1,137 @@
+"""`python -m common.backends.verl.main [method=NAME] <verl's flags>`: verl's main_ppo with our
+methods.
+
+method=NAME stands for the verl flags of that method file; flags after it change them. Before Ray
+starts, the method runs on one made-up group; controllers keep their state with verl's checkpoints.
+"""
+
+import os
+import sys
+
+import hydra
+import ray
+import torch
+from omegaconf import open_dict
+from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
+from verl.trainer.ppo.core_algos import get_adv_estimator_fn, get_policy_loss_fn
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import omega_conf_to_dataclass, validate_config
+from verl.utils.device import auto_set_device
+
+from common.backends.verl import methods, plugin
+from common.cli import guard
+from common.errors import UserError
+
+PLUGIN = "common.backends.verl.plugin"
+MODULES = "VERL_USE_EXTERNAL_MODULES"
+
+
+class Runner(TaskRunnerV1.__ray_metadata__.modified_class):
+    """verl's driver actor; its trainer is ours under verl's own name, by which verl decides on
+    buffers."""
+
+    def run(self, config):
+        from verl.trainer.ppo.v1 import trainer_base
+
+        from common.backends.verl.trainer import MethodTrainer
+
+        plugin.check_registered()
+        trainer_base.TRAINER_REGISTRY["sync"] = MethodTrainer
+        super().run(config)
+
+
+def expand(arguments: list[str]) -> list[str]:
+    """method=NAME replaced by verl's flags, put first so that later ones change them."""
+    chosen = [a.removeprefix("method=") for a in arguments if a.startswith("method=")]
+    rest = [a for a in arguments if not a.startswith("method=")]
+    return [flag for name in chosen for flag in methods.flags(name)] + rest
+
+
+def preflight(config) -> None:
+    """Run the configured method on one made-up group, through the functions that verl will call.
+
+    Raises UserError for an unknown argument, an aggregation that is not the method's, an argument
+    that its controller sets, or a trainer that keeps no state. verl's own methods pass unseen.
+    """
+    plugin.check_registered()
+    mask = torch.ones(config.actor_rollout_ref.rollout.n, 2)
+    weights = mask / 2
+    if (name := plugin.METHOD_OF.get(config.algorithm.adv_estimator)) is not None:
+        given = _advantage_arguments(name, config)
+        values = methods.arguments(name, "advantage", given)
+        rewards = torch.zeros_like(mask)
+        rewards[:, -1] = values.get("reward_wrong", 0.0)
+        rewards[0, -1] = values.get("reward_correct", 1.0)
+        weights, _ = get_adv_estimator_fn(config.algorithm.adv_estimator)(
+            token_level_rewards=rewards,
+            response_mask=mask,
+            index=["one group"] * len(mask),
+            config={"method": given},
+        )
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    mode = actor.policy_loss.loss_mode
+    if mode in plugin.METHOD_OF:
+        actor.global_batch_info.update(
+            dp_size=1,
+            batch_num_tokens=mask.sum(),
+            global_batch_size=len(mask),
+            loss_scale_factor=actor.loss_scale_factor,
+        )
+        log_prob = -torch.ones_like(mask)
+        loss, _ = get_policy_loss_fn(mode)(
+            log_prob, log_prob, weights, mask, actor.loss_agg_mode, actor
+        )
+        if not torch.isfinite(loss):
+            raise UserError(f"policy_loss.loss_mode={mode}: its loss on a made-up group is {loss}")
+
+
+def _advantage_arguments(name: str, config) -> dict:
+    """algorithm.method of the first step: what flags give and what the controller sets."""
+    from common.backends.verl.trainer import control
+
+    given = dict(config.algorithm.get("method", None) or {})
+    if methods.controller(name) is None:
+        return given
+    mode = config.trainer.v1.trainer_mode if config.trainer.use_v1 else "v0"
+    if mode != "sync":
+        raise UserError(
+            f"trainer.v1.trainer_mode={mode}: the controller of method {name} needs sync"
+        )
+    chosen = config.algorithm.get("controller", None) or {}
+    _, by_controller = control(name, chosen, {}, {"solve_rate": 0.5, "entropy": 1.0}, 1)
+    for key in given.keys() & by_controller.keys():
+        raise UserError(
+            f"algorithm.method.{key}={given[key]}: the controller of method {name} sets it"
+        )
+    return given | by_controller
+
+
+@hydra.main(config_path="pkg://verl.trainer.config", config_name="ppo_trainer", version_base=None)
+def _train(config) -> None:
+    auto_set_device(config)
+    validate_config(
+        config=config,
+        use_reference_policy=need_reference_policy(config),
+        use_critic=need_critic(config),
+    )
+    guard(lambda: preflight(config))
+    # Workers on other machines do not inherit our environment.
+    with open_dict(config):
+        runtime = config.ray_kwargs.ray_init.setdefault("runtime_env", {})
+        runtime.setdefault("env_vars", {})[MODULES] = os.environ[MODULES]
+    run_ppo(config, task_runner_class=ray.remote(Runner))
+
+
+def main() -> None:
+    loaded = [name for name in os.environ.get(MODULES, "").split(",") if name]
+    os.environ[MODULES] = ",".join([*loaded, PLUGIN] if PLUGIN not in loaded else loaded)
+
+    def expanded():
+        sys.argv[1:] = expand(sys.argv[1:])
+
+    guard(expanded)
+    _train()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Method files as verl's flags and as bound pure functions. Nothing here imports verl."""
+
+import inspect
+from functools import cache
+
+from omegaconf import DictConfig, OmegaConf
+
+from common.cli import ROOT
+from common.errors import UserError
+from common.experiment import resolve
+
+FOLDER = ROOT / "configs" / "method"
+PREFIX = "rlvr_"
+PART_KEYS = {  # where verl's flags give the arguments of each part of a method
+    "advantage": "algorithm.method",
+    "controller": "algorithm.controller",
+    "loss": "actor_rollout_ref.actor.policy_loss.method",
+    "token_weights": "actor_rollout_ref.actor.policy_loss.token_weights",
+}
+# Our weights on the mask of the mini-batch are what verl's agg_loss does with its global counts.
+AGG_MODES = {
+    "common.losses.aggregate.token_mean": "token-mean",
+    "common.losses.aggregate.sequence_mean_token_mean": "seq-mean-token-mean",
+    "common.losses.aggregate.token_sum": "seq-mean-token-sum-norm",
+}
+VERL_VALUES = {  # what a method file takes from the experiment -> where verl has it
+    "${sampling.max_tokens}": "${data.max_response_length}",
+    "${optim.steps}": "${trainer.total_training_steps}",
+}
+
+
+def names() -> list[str]:
+    """The methods, by file name."""
+    return sorted(file.stem for file in FOLDER.glob("*.yaml") if not file.stem.startswith("_"))
+
+
+@cache
+def compose(name: str) -> DictConfig:
+    """A method file with its `defaults`, `${...}` unresolved; what Hydra would compose.
+
+    Not by Hydra: that keeps one global state a process, which in verl's driver is verl's.
+    Raises UserError for an unknown name.
+    """
+    file = FOLDER / f"{name}.yaml"
+    if not file.is_file():
+        raise UserError(f"method={name}: unknown; choose from {', '.join(names())}")
+    own = OmegaConf.load(file)
+    parents = own.pop("defaults", ["_self_"])
+    return OmegaConf.merge(*(own if p == "_self_" else compose(p) for p in parents))
+
+
+def arguments(name: str, part: str, given: dict) -> dict:
+    """`_target_` and arguments of one part of a method: the method file's, then those of verl's
+    flags (`given`). Rewards are those of configs/base.yaml where no flag says otherwise.
+
+    Raises UserError where the method file leaves a value to the experiment and no flag gives it.
+    """
+    for word, raw in OmegaConf.to_container(compose(name)[part]).items():
+        if str(raw) in VERL_VALUES and given.get(word) is None:
+            key = f"{PART_KEYS[part]}.{word}"
+            raise UserError(f"{key}=null: method {name} needs it; pass +{key}={VERL_VALUES[raw]}")
+    root = {"reward": OmegaConf.load(ROOT / "configs" / "base.yaml").reward}
+    root = OmegaConf.create(root | {"method": compose(name)})
+    root.method[part] = OmegaConf.merge(root.method[part], dict(given))
+    return OmegaConf.to_container(root.method[part], resolve=True)
+
+
+def bind(name: str, part: str, given: dict, **supplied):
+    """The function of one part of a method with its `arguments` bound, and of `supplied` what it
+    names.
+
+    Raises UserError for an unknown argument or one without a value.
+    """
+    from hydra.utils import get_method
+
+    node = arguments(name, part, given)
+    parameters = inspect.signature(get_method(node["_target_"])).parameters
+    node |= {word: value for word, value in supplied.items() if word in parameters}
+    return resolve(node, PART_KEYS[part])
+
+
+def controller(name: str) -> str | None:
+    """The dotted path of a method's controller, None where it has none."""
+    node = compose(name).get("controller")
+    return None if node is None else node._target_
+
+
+def agg_mode(name: str) -> str:
+    """verl's loss_agg_mode for a method's aggregation. token_sum's max_tokens is verl's
+    loss_scale_factor."""
+    target = compose(name).aggregation._target_
+    if target not in AGG_MODES:
+        raise UserError(f"method.aggregation._target_={target}: verl knows {list(AGG_MODES)}")
+    return AGG_MODES[target]
+
+
+def flags(name: str) -> list[str]:
+    """The verl flags that a method file stands for."""
+    method = compose(name)
+    lines = [f"algorithm.adv_estimator={PREFIX}{name}", "algorithm.use_kl_in_reward=False"]
+    actor = {
+        "policy_loss.loss_mode": PREFIX + name,
+        "policy_loss._target_": "common.backends.verl.plugin.MethodLossConfig",
+        "loss_agg_mode": agg_mode(name),
+        "entropy_coeff": method.entropy_coef,
+        "use_kl_loss": method.kl_coef > 0,
+        "kl_loss_coef": method.kl_coef,
+        "kl_loss_type": method.kl_estimator,  # verl takes k1, k2 and k3 by these names
+    }
+    aggregation = OmegaConf.to_container(method.aggregation)
+    if "max_tokens" in aggregation:
+        limit = aggregation["max_tokens"]
+        actor["loss_scale_factor"] = VERL_VALUES.get(limit, limit)
+    lines += [f"actor_rollout_ref.actor.{key}={value}" for key, value in actor.items()]
+    for part, key in PART_KEYS.items():
+        for word, raw in (OmegaConf.to_container(method)[part] or {}).items():
+            if str(raw) in VERL_VALUES:
+                lines.append(f"+{key}.{word}={VERL_VALUES[raw]}")
+    return lines

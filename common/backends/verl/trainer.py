@@ -1,0 +1,95 @@
+"""verl's synchronous trainer with the state of a method's controller, kept across steps and
+resumes."""
+
+import json
+from pathlib import Path
+
+import torch
+import transfer_queue as tq
+from omegaconf import open_dict
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from common.advantages.parts import success
+from common.backends.verl import methods, plugin
+from common.errors import UserError
+from common.results import write_json
+
+STATE = "controller.json"  # beside verl's own files of a checkpoint
+
+
+class MethodTrainer(PPOTrainerSync):
+    """Before each advantage the controller sees the step's solve rate and entropy, and what it
+    answers becomes algorithm.method.<argument>, where the estimator finds it."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.state: dict[str, float] = {}
+
+    def _compute_advantage(self, batch, metrics: dict):
+        name = plugin.METHOD_OF.get(self.config.algorithm.adv_estimator)
+        if name is not None and methods.controller(name) is not None:
+            fields = ["response_mask", "rm_scores", "old_log_probs"]
+            data = tq.kv_batch_get(
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
+            ).to_padded_tensor()
+            given = dict(self.config.algorithm.get("method", None) or {})
+            measured = measure(name, given, **{field: data[field] for field in fields})
+            chosen = self.config.algorithm.get("controller", None) or {}
+            self.state, arguments = control(name, chosen, self.state, measured, self.global_steps)
+            with open_dict(self.config):
+                self.config.algorithm.method = given | arguments
+            seen = measured | arguments
+            metrics.update({f"method/{key}": value for key, value in seen.items()})
+        return super()._compute_advantage(batch, metrics)
+
+    def _save_checkpoint(self):
+        # First ours: verl's last act is the file that makes the checkpoint the latest.
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        write_json(folder / STATE, self.state)
+        super()._save_checkpoint()
+
+    def _load_checkpoint(self):
+        super()._load_checkpoint()
+        if self.global_steps == 0:
+            return
+        trainer = self.config.trainer
+        folder = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        if trainer.resume_mode == "resume_path":
+            folder = Path(trainer.resume_from_path)
+        if not (folder / STATE).exists():
+            raise UserError(
+                f"{folder / STATE}: missing; this checkpoint is not one of this command, resume "
+                "from another (trainer.resume_mode) or start anew"
+            )
+        self.state = json.loads((folder / STATE).read_text())
+
+
+def control(name: str, given: dict, state: dict, measured: dict, step: int) -> tuple[dict, dict]:
+    """One step of a method's controller: (new state, arguments of the advantage)."""
+    return methods.bind(name, "controller", given, **measured, step=step)(state)
+
+
+def measure(
+    name: str,
+    given: dict,
+    *,
+    response_mask: torch.Tensor,
+    rm_scores: torch.Tensor,
+    old_log_probs: torch.Tensor,
+) -> dict[str, float]:
+    """Of a step's responses, (B, T) each: the share that succeeds (F-GRPO Eq. 14), and the mean
+    over responses of the token mean of -old_log_prob. verl's padding rows, without response tokens,
+    do not count."""
+    mask = response_mask.double()
+    lengths = mask.sum(1)
+    real = lengths > 0
+    arguments = methods.arguments(name, "advantage", given)
+    rewards = rm_scores.sum(1)[real]
+    solved = success(
+        rewards,
+        name,
+        reward_correct=arguments["reward_correct"],
+        reward_wrong=arguments["reward_wrong"],
+    )
+    surprise = torch.where(mask > 0, -old_log_probs.double(), 0.0).sum(1)[real] / lengths[real]
+    return {"solve_rate": solved.double().mean().item(), "entropy": surprise.mean().item()}

@@ -1,0 +1,18 @@
+"""verl on CPU, in this process: the platform of `verl_cpu.py`, our plugin, one process group of
+one."""
+
+import os
+from importlib.util import find_spec
+
+if find_spec("verl"):  # where it is missing the tests are skipped, and others share this process
+    os.environ.update(
+        VERL_PLATFORM="cpu",
+        VERL_ENGINE_DEVICE="cuda",  # the name that verl's FSDP engine is registered for
+        VERL_USE_EXTERNAL_MODULES="verl_cpu,common.backends.verl.plugin",
+        CUDA_VISIBLE_DEVICES="",
+        RANK="0",
+        WORLD_SIZE="1",
+        LOCAL_RANK="0",
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT="29577",
+    )
