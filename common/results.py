@@ -5,6 +5,8 @@ stands, which lists the SHA-256 of every file the run left behind. All writes ar
 file, fsync, rename), so a run killed at any moment leaves whole files or none.
 """
 
+from __future__ import annotations
+
 import fcntl
 import gzip
 import hashlib
@@ -19,11 +21,14 @@ import zlib
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import yaml
 
 from common.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd  # half a second: --help must not wait for it
 
 COLUMNS = [
     "table",
@@ -105,6 +110,8 @@ def read_jsonl(path: Path) -> list[dict]:
 def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
     """A table that must start with `columns`. Raises UserError if it is missing, damaged or
     other."""
+    import pandas as pd
+
     try:
         frame = pd.read_csv(path)
     except FileNotFoundError as error:
@@ -221,6 +228,8 @@ def collect(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
 
     Duplicate rows (same key in two runs) are an error: they would be counted twice.
     """
+    import pandas as pd
+
     frames, left_out = [], []
     marks = ("config.yaml", "DONE")  # either makes a folder a run; figures/ and the like have none
     folders = (root / paper).glob("*/")

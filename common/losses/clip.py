@@ -82,7 +82,7 @@ def cispo(
     Peers: verl cispo, TRL GRPOTrainer with loss_type="cispo", which has no lower bound
     verl's clamps the log-ratio at 20; TRL's epsilon_high is the bound itself, 1 + eps_high here.
     """
-    ratio = log_ratio(log_prob.detach(), old_log_prob, mask).exp()
+    ratio = (log_prob.detach() - old_log_prob).exp()
     weight = ratio.clamp(1 - eps_low, 1 + eps_high)
     return -weight * advantages * torch.where(mask > 0, log_prob, 0), weight != ratio
 
