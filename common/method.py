@@ -33,9 +33,9 @@ def bind(method: Method) -> Bound:
         loss=resolve(method.loss, "method.loss", weighted),
         aggregate=resolve(method.aggregation, "method.aggregation"),
         token_weights=resolve(method.token_weights, "method.token_weights") if weighted else None,
-        controller=resolve(method.controller, "method.controller", observed)
-        if controlled
-        else None,
+        controller=(
+            resolve(method.controller, "method.controller", observed) if controlled else None
+        ),
         kl=getattr(regularizers, f"kl_{method.kl_estimator}"),
     )
 
@@ -58,10 +58,11 @@ def observe(
     return bound.controller(state, solve_rate=solve_rate, entropy=entropy, step=step)
 
 
-def all_groups(group_size: int, reward: Reward, dtype=torch.float64) -> torch.Tensor:
-    """Rewards (G + 1, G): a group of X successes, then failures, for X = 0..G."""
+def all_groups(group_size: int, reward: Reward) -> torch.Tensor:
+    """Rewards (G + 1, G), float64: a group of X successes, then failures, for X = 0..G."""
     success = torch.ones(group_size + 1, group_size, dtype=torch.bool).tril(-1)
-    return torch.where(success, reward.correct, reward.wrong).to(dtype)
+    rewards = torch.full(success.shape, reward.wrong, dtype=torch.float64)
+    return rewards.masked_fill(success, reward.correct)
 
 
 def group_weights(bound: Bound, rewards: torch.Tensor, arguments: dict) -> torch.Tensor:

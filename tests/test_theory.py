@@ -164,6 +164,12 @@ def test_weights_of_given_rewards(capsys):
     assert found == {"weights": [[1.0, -1.0], [0.0, 0.0]]}
 
 
+def test_rewards_that_no_float32_holds_exactly(capsys):
+    rewards = ["reward.correct=0.3", "reward.wrong=0.1"]
+    plain = answer(capsys, "method=f_grpo", "p=0.3")
+    assert answer(capsys, "method=f_grpo", "p=0.3", *rewards) == pytest.approx(plain, rel=1e-4)
+
+
 def test_one_step_of_a_tabular_policy(capsys):
     found = answer(capsys, "method=grpo", "policy=[0.5,0.3,0.2]", "correct=[0]", "eta=0.1")
     assert found["change_of_mass"][0] > 0
