@@ -28,7 +28,7 @@ FIXED = 32  # response tokens where every row runs to the limit
 SMALL = dict(hidden_size=512, layers=4, heads=8, kv_heads=4, intermediate_size=1536)
 
 
-def run(rounds: int = 7) -> list[dict]:
+def run(rounds: int = 3) -> list[dict]:
     """The tiny model with its own ends, at fixed length and in bf16, and a larger random one."""
     x = load([], "f_grpo")
     texts = [prompt.text for prompt in resolve(x.data.train, "data.train")()]
