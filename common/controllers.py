@@ -5,7 +5,8 @@
 Called once a step, before the advantages, with what the step's rollouts show:
 
     solve_rate  mean success of all responses
-    entropy     mean over responses of the token mean of -log pi(a_t), nats (FADE Algorithm 2)
+    entropy     mean over responses of the token mean of -log pi(a_t), nats (FADE Algorithm 2), of
+                the distribution that was sampled from
     step        from 1
 
 `arguments` are keyword arguments of the method's advantage. `state` is {} before the first step and

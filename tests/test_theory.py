@@ -34,6 +34,9 @@ def test_masses_by_hand():
         "var_group": 0.42 * 0.58 / 16,
     }  # fmt: skip
     assert found == pytest.approx(expected)
+    # AsymGRPO with delta = 1/2: the group's masses are 1/4 and 1/2, their mean 3/8.
+    found = masses(weights_of("method=asym_grpo", "delta=0.5", "G=2"), 0.3)
+    assert found["var_group"] == pytest.approx(0.42 * 0.58 * (3 / 8) ** 2)
 
 
 def test_masses_against_all_binary_groups():

@@ -120,6 +120,8 @@ class Loop:
         With `sampling.dynamic_batches` above 1 this is DAPO's dynamic sampling: more prompts are
         drawn until P groups have mixed rewards or that many batches are; the first P of them are
         kept, and groups without a gradient fill what is missing (verl stops with an error).
+        Lengths, truncation and a controller's entropy are then of what is kept, the rest of all
+        that was drawn.
         """
         x, kept, seen = self.x, [], []
         for attempt in range(x.sampling.dynamic_batches):

@@ -43,6 +43,11 @@ def draw(root: Path) -> None:
     measured_tail_miss(root, rows, folder / "laptop_tail_miss")
 
 
+def _present(rows: pd.DataFrame) -> dict[str, str]:
+    """The main methods that have rows, so that a legend names no line that is not there."""
+    return {method: color for method, color in MAIN.items() if method in set(rows["method"])}
+
+
 def training(rows: pd.DataFrame, path: Path) -> None:
     """pass@1 on natural, pass@64 on rare prompts and token entropy along training; mean and
     standard error over seeds."""
@@ -55,7 +60,7 @@ def training(rows: pd.DataFrame, path: Path) -> None:
     figure, axes = panels(len(shown), width=3.0, height=2.9)
     drawn = []
     for axis, (title, (benchmark, metric)) in zip(axes[0], shown.items(), strict=True):
-        for method, color in MAIN.items():
+        for method, color in _present(rows).items():
             curve = _over_seeds(rows, method, benchmark, metric, "step")
             axis.errorbar(
                 curve["step"],
@@ -78,7 +83,7 @@ def at_matched(rows: pd.DataFrame, table: str, path: Path) -> None:
     points = matched.curves(rows, table)
     figure, axes = panels(1, width=5.2, height=3.6)
     axis = axes[0, 0]
-    for method, color in MAIN.items():
+    for method, color in _present(points).items():
         own = points[points["method"] == method]
         for _, curve in own.groupby("seed"):
             axis.plot(curve["accuracy"], curve["diversity"], color=color, alpha=0.25, linewidth=0.8)
@@ -98,7 +103,7 @@ def pass_at_k(rows: pd.DataFrame, path: Path) -> None:
     figure, axes = panels(2, width=3.6)
     drawn = []
     for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
-        for method, color in ({"base": COLORS[6]} | MAIN).items():
+        for method, color in ({"base": COLORS[6]} | _present(rows)).items():
             own = _last(rows[rows["metric"].str.startswith("pass@")])
             curve = _over_seeds(own, method, benchmark, None, "k")
             style = "--" if method == "base" else "-"
