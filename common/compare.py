@@ -106,7 +106,7 @@ def gather(root: Path, paper: str, scope: str) -> list[str]:
     Returns what was left out and why. Without run folders nothing is written, so tables that came
     without their runs (results/reference/) stay as they are.
     """
-    rows, left_out = collect(root, paper)
+    rows, left_out = collect(root, paper, scope)
     if rows.empty:
         return left_out
     folder = root / paper / scope

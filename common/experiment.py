@@ -229,6 +229,7 @@ class Verification:
 class Experiment:
     paper: str
     name: str  # the row or curve; the run folder is <name>-s<seed>-<hash>
+    scope: Literal["laptop", "cluster"]  # where the comparison shows its rows
     table: str  # first column of the result rows
     label: str  # the method column of the result rows
     seed: int
@@ -273,7 +274,7 @@ class Experiment:
         """All that the numbers depend on: the config without where it runs and how it is
         watched."""
         config = asdict(self)
-        for key in ("results_dir", "wandb", "threads", "checkpoint_every", "verification"):
+        for key in "scope results_dir wandb threads checkpoint_every verification".split():  # noqa: SIM905
             del config[key]
         for group, key in (("method", "sampler"), ("model", "chat")):
             if config[group][key] is None:  # of no concern to the runs that were before it

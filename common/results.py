@@ -223,8 +223,9 @@ def verify(run: Path) -> list[str]:
     return problems
 
 
-def collect(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
-    """All rows of the finished, undamaged runs of a paper, and what was left out and why.
+def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]]:
+    """All rows of the finished, undamaged runs of a paper in one scope (laptop or cluster), and
+    what was left out and why.
 
     Duplicate rows (same key in two runs) are an error: they would be counted twice.
     """
@@ -237,13 +238,19 @@ def collect(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
         problems = verify(run)
         if problems:
             left_out += problems
-        elif (run / "metrics.csv").exists():
+        elif (run / "metrics.csv").exists() and _scope(run) == scope:
             frames.append(read_csv(run / "metrics.csv"))
     rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
     repeated = rows[rows.duplicated(KEY)]
     if len(repeated):
         raise UserError(f"duplicate result row below {root / paper}: {repeated.iloc[0].to_dict()}")
     return rows, left_out
+
+
+def _scope(run: Path) -> str:
+    """Of a finished run; one without the key is older than the key, and from a laptop."""
+    config = run / "config.yaml"
+    return (yaml.safe_load(config.read_text()) if config.exists() else {}).get("scope", "laptop")
 
 
 @contextmanager

@@ -313,7 +313,7 @@ def test_an_experiment_cannot_be_changed():
         x.optim.lr = 1.0
 
 
-NOT_NUMBERS = ["results_dir", "wandb", "threads", "checkpoint_every", "verification"]
+NOT_NUMBERS = ["scope", "results_dir", "wandb", "threads", "checkpoint_every", "verification"]
 
 
 def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
@@ -321,7 +321,7 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     assert base.run_id == load([], "f_grpo").run_id
     assert base.run_id.startswith("grpo-s1-")
     assert set(base.identity) == {field.name for field in fields(Experiment)} - set(NOT_NUMBERS)
-    for override in ("results_dir=elsewhere", "wandb=offline", "threads=2", "checkpoint_every=7"):
+    for override in ("scope=cluster", "results_dir=elsewhere", "threads=2", "checkpoint_every=7"):
         assert load([override], "f_grpo").run_id == base.run_id
     changes = [
         "seed=2", "table=other", "label=other", "device=cpu", "reward.wrong=-1",

@@ -186,7 +186,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_finished_run_is_collected_and_verified(tmp_path):
     path = finished(tmp_path)
     assert verify(path) == []
-    rows, left_out = collect(tmp_path, "paper")
+    rows, left_out = collect(tmp_path, "paper", "laptop")
     assert left_out == []
     assert rows["value"].tolist() == [12.5]
     meta = json.loads((path / "meta.json").read_text())
@@ -212,7 +212,7 @@ def test_verify_notices_a_changed_or_deleted_file(tmp_path, name, damage):
         (run.path / name).unlink()
         expected = f"{run.path / name} is missing since the run finished"
     assert verify(run.path) == [expected]
-    rows, left_out = collect(tmp_path, "paper")
+    rows, left_out = collect(tmp_path, "paper", "laptop")
     assert left_out == [expected]
     assert rows["run_id"].tolist() == ["b"]  # the damaged run's rows are not read
 
@@ -221,7 +221,7 @@ def test_a_damaged_marker_is_reported(tmp_path):
     path = finished(tmp_path)
     for text in ("", "[]", "{"):
         (path / "DONE").write_text(text)
-        rows, left_out = collect(tmp_path, "paper")
+        rows, left_out = collect(tmp_path, "paper", "laptop")
         assert rows.empty
         assert left_out == [f"{path / 'DONE'} is damaged; delete it and run again"]
 
@@ -231,26 +231,35 @@ def test_an_unfinished_run_is_reported_and_never_read(tmp_path):
     run = Run(tmp_path, "paper", "b", {})
     write_csv(run.path / "metrics.csv", frame(run_id="b"))
     run.close()
-    rows, left_out = collect(tmp_path, "paper")
+    rows, left_out = collect(tmp_path, "paper", "laptop")
     assert rows["run_id"].tolist() == ["a"]
     assert left_out == [f"{run.path} is unfinished (no DONE marker); run it again to resume"]
 
 
 def test_no_runs_no_rows(tmp_path):
-    rows, left_out = collect(tmp_path, "paper")
+    rows, left_out = collect(tmp_path, "paper", "laptop")
     assert rows.empty
     assert list(rows.columns) == COLUMNS
     assert left_out == []
+
+
+def test_the_rows_of_another_scope_are_left_where_they_are(tmp_path):
+    for name, config in (("a", {}), ("b", {"scope": "laptop"}), ("c", {"scope": "cluster"})):
+        run = Run(tmp_path, "paper", name, config)
+        write_csv(run.path / "metrics.csv", frame(run_id=name))
+        run.finish()
+    runs = {x: collect(tmp_path, "paper", x)[0].run_id.tolist() for x in ("laptop", "cluster")}
+    assert runs == {"laptop": ["a", "b"], "cluster": ["c"]}
 
 
 @pytest.mark.parametrize("k", [1, None])
 def test_duplicate_rows_are_an_error(tmp_path, k):
     finished(tmp_path, "a", frame(k=k))
     finished(tmp_path, "b", frame(k=k, run_id="b"))
-    assert len(collect(tmp_path, "paper")[0]) == 2  # two runs: no duplicate
+    assert len(collect(tmp_path, "paper", "laptop")[0]) == 2  # two runs: no duplicate
     finished(tmp_path, "c", frame(k=k, value=99.0))  # says that it is run a
     with pytest.raises(UserError, match=r"duplicate result row below .*paper"):
-        collect(tmp_path, "paper")
+        collect(tmp_path, "paper", "laptop")
 
 
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
