@@ -108,7 +108,8 @@ class Loop:
         )
         lengths = lengths.view(reward.shape).to(reward.device)
         advantages = method.advantages(self.method, reward, lengths, arguments).to(self.device)
-        row |= {"lr": self.set_lr(step, arguments), **arguments}
+        watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
+        row |= {"lr": self.set_lr(step, arguments), **arguments, **watched}
         updates = []
         size = x.sampling.prompts // x.optim.mini_batches
         for start in range(0, x.sampling.prompts, size):
