@@ -39,7 +39,6 @@ PAPER = "yardstick"
 CONFIGS = ".."  # of `common.cli`: configs/ itself, where a paper's name would mean papers/<paper>
 REFERENCE = "grpo"
 BASE = "base"
-KS = (1, 64, 256)  # of pass@k, at every checkpoint
 PLAIN, EQUALISED, BOTH = "plain", "equalised", "both"  # the `table` of the rows
 OWN = {
     "results_dir": "results",
@@ -60,7 +59,7 @@ def plan(
     """
     reference, refused = _load(REFERENCE, overrides), {}
     fewest = reference.eval.curve_n
-    require(fewest >= KS[-1], "eval.curve_n", fewest, "pass@256 is compared at every checkpoint")
+    require(fewest >= 256, "eval.curve_n", fewest, "pass@256 is compared at every checkpoint")
     untrained = replace(reference.optim, steps=0)
     once = [replace(reference, name=BASE, label=BASE, optim=untrained), reference]
     for method in methods:
@@ -140,7 +139,7 @@ def read(root: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def show(root: Path, runs: list[Experiment], refused: dict[str, str]) -> None:
     """Rank and draw what is gathered."""
-    from common import yardstick_figures, yardstick_ranking
+    from common import yardstick_figures, yardstick_page, yardstick_ranking
 
     folder = root / PAPER
     rows, counts = read(root)
@@ -151,7 +150,7 @@ def show(root: Path, runs: list[Experiment], refused: dict[str, str]) -> None:
     means = yardstick_ranking.means(curves)
     write_csv(folder / "ranking.csv", ranking)
     write_csv(folder / "curves.csv", means)
-    write(folder / "yardstick.md", yardstick_ranking.markdown(ranking, refused | absent))
+    write(folder / "yardstick.md", yardstick_page.markdown(ranking, refused | absent))
     yardstick_figures.frontier(means, folder / "figures" / "frontier")
 
 

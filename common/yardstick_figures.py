@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from common.plotting import COLORS, panels, save
-from common.yardstick_ranking import ACCURACY, REFERENCE, between, first_reach
+from common.yardstick_page import spread
+from common.yardstick_ranking import ACCURACY, LEVELS, REFERENCE, between, first_reach
 
 DIVERSITY = ("rare", "pass@256")
 TITLES = {"plain": "same learning rate", "equalised": "equalised effective learning rate"}
@@ -21,13 +22,14 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
     standard errors over seeds and their names; all others are grey.
     """
     points = _points(means)
+    fronts = {rate: front(points[points["rate"] == rate]) for rate in TITLES}
+    palette = _colors(fronts)
     figure, axes = panels(2, width=4.6, height=4.3, sharex=True, sharey=True)
     for axis, (rate, title) in zip(axes[0], TITLES.items(), strict=True):
         own = points[points["rate"] == rate]
-        chosen = front(own)
-        for _, curve in own[~own["method"].isin([*chosen, REFERENCE])].groupby("method"):
+        colors = {method: palette[method] for method in fronts[rate]} | {REFERENCE: COLORS[6]}
+        for _, curve in own[~own["method"].isin(colors)].groupby("method"):
             axis.plot(curve["accuracy"], curve["diversity"], color=GREY, lw=0.7, zorder=1)
-        colors = dict(zip(chosen, COLORS, strict=False)) | {REFERENCE: COLORS[6]}
         ends = {}
         for method, color in colors.items():
             curve = own[own["method"] == method]
@@ -45,22 +47,20 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
                 lw=0.9,
             )
             ends[method] = (*curve[["accuracy", "diversity"]].to_numpy()[-1], color)
+        axis.axvline(LEVELS[0], color=COLORS[6], lw=0.8, ls=":", zorder=0)  # where they are ranked
         axis.set(title=title, xlabel="natural pass@1 (%)")
         if len(own):
             start = own[own["step"] == 0].iloc[0]
-            axis.annotate(
-                "base model",
-                (start["accuracy"], start["diversity"]),
-                xytext=(6, 4),
-                textcoords="offset points",
-            )
+            at = start["accuracy"], start["diversity"]
+            axis.plot(*at, color=COLORS[6], marker="D", ms=5, zorder=5)
+            axis.annotate("base model", at, xytext=(6, 4), textcoords="offset points")
             _names(axis, ends)
+        axis.text(LEVELS[0], 0.01, " ranked here", transform=axis.get_xaxis_transform(), size=7.5)
     axes[0, 0].set_ylabel("rare pass@256 (%)")
-    seeds = points.loc[points["step"] > 0, "n_seeds"]
     figure.suptitle(
         "Up and right is better. One model of 0.4 M parameters, one task (Subset-Countdown), "
-        f"{seeds.min()} to {seeds.max()} seeds.\nBlack: GRPO; color: highest at some pass@1; grey: "
-        f"the other methods, {points['method'].nunique()} in all",
+        f"seeds: {spread(points.loc[points['step'] > 0, 'n_seeds'])}.\nBlack: GRPO; color: highest "
+        f"at some pass@1; grey: the other methods, {points['method'].nunique()} in all",
         fontsize=9,
     )
     save(figure, path, points)
@@ -93,6 +93,17 @@ def front(points: pd.DataFrame, shown: int = SHOWN) -> list[str]:
             best[winner] = best.get(winner, 0) + 1
     best.pop(REFERENCE, None)
     return sorted(best, key=best.get, reverse=True)[:shown]
+
+
+def _colors(fronts: dict[str, list[str]]) -> dict[str, str]:
+    """method -> color: the same in all panels, different within one."""
+    colors = {}
+    for methods in fronts.values():
+        for method in methods:
+            taken = {colors.get(other) for other in methods}
+            free = [color for color in COLORS[:SHOWN] if color not in taken]
+            colors.setdefault(method, min(free or COLORS, key=list(colors.values()).count))
+    return colors
 
 
 def _names(axis, ends: dict[str, tuple[float, float, str]]) -> None:
