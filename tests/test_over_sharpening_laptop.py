@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import MODEL, ROOT, TINY
+from omegaconf import OmegaConf
 
 from common import claims, compare
 from common.cli import compose
@@ -29,6 +30,9 @@ from papers.over_sharpening.compare import (
 )
 
 HOME = ROOT / "papers" / "over_sharpening"
+CLUSTER = sorted(
+    f"cluster/{path.stem}" for path in (HOME / "configs" / "experiment" / "cluster").glob("*.yaml")
+)
 EXPERIMENTS = sorted(path.stem for path in (HOME / "configs" / "experiment").glob("*.yaml"))
 
 # ---- experiments
@@ -116,6 +120,70 @@ def test_the_full_scale_runs_every_experiment_and_the_laptops_seeds():
     assert len(set(runs["full"])) == len(runs["full"])
     assert {name for _, name, _, _ in runs["full"]} == set(EXPERIMENTS)
     assert set(runs["laptop"]) < set(runs["full"])
+
+
+# ---- the rows of the tables
+
+
+def printed(name: str) -> list[dict]:
+    return pd.read_csv(HOME / "published" / f"{name}.csv").to_dict("records")
+
+
+ROWS = {  # Table 5 names GRPO and IAC by their alpha
+    "IAC alpha=0 (=GRPO)": "GRPO",
+    "IAC alpha=1": "IAC",
+}
+
+
+@cache
+def hyperparameters() -> dict[tuple[str, str], str]:
+    return {(r["scope"], r["parameter"]): r["value"] for r in printed("hyperparameters")}
+
+
+def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
+    wanted = {
+        (r["model"], ROWS.get(r["method"], r["method"]))
+        for t in (2, 3, 4, 5)
+        for r in printed(f"table{t}")
+    }
+    rows = [experiment(name) for name in CLUSTER]
+    assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
+    scales = strict(Reproduce, compose("over_sharpening", [], "reproduce")).scales
+    swept = [name for sweep in scales["cluster"].sweeps for name in sweep.experiments]
+    assert sorted(swept) == CLUSTER
+    for sweep in scales["cluster"].sweeps:
+        assert {experiment(name).table for name in sweep.experiments} == {sweep.table}
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_cluster_rows_are_as_printed(name):
+    x, said = experiment(name), hyperparameters()
+    assert (x.scope, x.backend, x.data.name) == ("cluster", "verl", "deepscaler")
+    assert x.optim.lr == float(said["training", "learning rate"])
+    assert x.sampling.prompts == int(said["training", "global batch size"])
+    assert x.sampling.group_size == int(said["training", "group size G"])
+    assert x.optim.steps == int(said["training", "steps"])
+    assert f"every {x.eval.every} steps" in said["evaluation", "interval"]
+    assert x.eval.n == x.eval.curve_n == 8  # AVG@8 and PASS@8, at every checkpoint
+    assert not x.data.train["drop_conflicts"]
+    assert x.data.train["max_prompt_tokens"] is None
+    sets = {r["benchmark"] for r in printed("table2")} - {"Avg"}
+    assert set(x.data.benchmarks) == sets
+    files = (OmegaConf.load(ROOT / "configs" / "eval" / f"{n['name']}.yaml")
+             for n in x.data.benchmarks.values())  # fmt: skip
+    for file, node in zip(files, x.data.benchmarks.values(), strict=True):
+        there = OmegaConf.to_container(file.prompts) | {"chat": x.model.chat}
+        there |= {"instruction": "boxed_user"}
+        for key in there | node:
+            assert node.get(key) == there.get(key), key
+    alpha = x.method.advantage.get("alpha")
+    given = {"IAC": 1, "DAPO+IAC": 1, "DAPO+IAC+DLC": 1} | {
+        f"IAC alpha={a:g}": a for a in (0.5, 1.5, 2)
+    }
+    assert alpha == given.get(x.label)
+    assert (x.method.loss["eps_high"] == 0.28) == x.label.startswith("DAPO")
+    if x.method.sampler is not None:
+        assert x.method.sampler.mu == float(said["DLC", "mu"])
 
 
 def test_one_tiny_run_with_iac_dapo_and_the_memory_network(pretrained, tmp_path):

@@ -1,9 +1,11 @@
 """The two-stage paper's laptop measurements, its claims, its case study, and one tiny run."""
 
+import csv
 import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -14,14 +16,29 @@ from common import compare
 from common.backends.local import train
 from common.claims import load as load_claims
 from common.experiment import load
-from common.reproduce import Reproduce, experiments
+from common.reproduce import Reproduce, evaluations, experiments
 from common.results import write_csv, write_jsonl_gz
 from papers.two_stage import case_study, figures, laptop
 from papers.two_stage.compare import PAGE, named, own_rows, toy_rows
 from papers.two_stage.toy import ENDS, PATHS
 
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
+CLUSTER = sorted(
+    f"cluster/{file.stem}"
+    for file in (CLAIMS.parent / "configs" / "experiment" / "cluster").glob("*.yaml")
+)
 NAMES = sorted(file.stem for file in (CLAIMS.parent / "configs" / "experiment").glob("*.yaml"))
+
+
+def printed(name: str) -> list[dict]:
+    with open(CLAIMS.parent / "published" / f"{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def value(parameter: str) -> float:
+    """A printed hyperparameter."""
+    rows = printed("hyperparameters")
+    return float(next(r["value"] for r in rows if r["parameter"] == parameter))
 
 
 def sample(problem: str, parsed: str | None, outcome: str, log_prob: float, tokens: int) -> dict:
@@ -81,6 +98,24 @@ def test_boundary_by_hand():
     assert found["step"].tolist() == [5]
     assert found["gained"].tolist() == pytest.approx([100 / 3])
     assert found["lost"].tolist() == pytest.approx([50 / 3])
+    assert list(laptop.boundary(frame, k=8).columns) == list(found.columns)  # too few samples
+
+
+def test_the_stages_are_drawn_against_the_base(tmp_path):
+    k = figures.BOUNDARY_K
+    rows = [
+        dict(method=m, benchmark=b, metric=f"pass@{k}", step=s, value=v, seed=1)
+        for b in figures.TASKS
+        for m, s, v in (("base", 0, 60), ("GRPO", 100, 30), ("GRPO", 200, 50))
+    ]
+    curve = [dict(method="GRPO", seed=1, step=s, entropy=e) for s, e in ((100, 0.2), (200, 0.4))]
+    figures.stages(pd.DataFrame(rows), pd.DataFrame(curve), tmp_path / "stages")
+    drawn = pd.read_csv(tmp_path / "stages.csv")
+    rare = drawn.query("benchmark == 'rare'")
+    assert rare[["step", "mean"]].values.tolist() == [[0, 60], [100, 30], [200, 50]]
+    assert drawn.query("metric == 'training entropy'")["mean"].tolist() == [0.2, 0.4]
+    figures.stages(pd.DataFrame(rows), pd.DataFrame(curve[:0]), tmp_path / "none")
+    assert not (tmp_path / "none.csv").exists()
 
 
 # ---- the case study
@@ -240,11 +275,74 @@ def test_every_sweep_composes_and_starts_from_the_base(tmp_path):
         name: replace(scale, sweeps=[replace(sweep, seeds=[1]) for sweep in scale.sweeps])
         for name, scale in whole.scales.items()
     }
-    for name, runs in {"smoke": 5, "full": 9}.items():
+    for name, runs in {"smoke": 5, "full": 9, "long": 3}.items():
         found = experiments(replace(whole, scale=name, scales=scales))
         assert len(found) == len({x.run_id for x in found}) == runs
-        assert {x.name for x in found} >= {"base", "grpo", "grpo_n", "gspo", "gspo_n"}
+        needed = {"base", "grpo", "grpo_n"} | ({"gspo", "gspo_n"} if name != "long" else set())
+        assert {x.name for x in found} >= needed
+    assert whole.scales["long"].sweeps[1] in whole.scales["full"].sweeps
     assert whole.scales["laptop"].sweeps[0].overrides == whole.scales["full"].sweeps[0].overrides
+
+
+# ---- the rows of the tables
+
+
+@cache
+def row(name: str):
+    return load([f"experiment={name}"], "two_stage")
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_cluster_rows_are_as_printed(name):
+    x = row(name)
+    rows = {(r["model"], r["method"]) for r in printed(x.table)}
+    assert (x.model.name, x.label) in rows
+    assert (x.scope, x.backend, x.data.name) == ("cluster", "verl", "math_train")
+    assert x.optim.lr == value("learning rate")
+    assert x.sampling.prompts == value("prompt batch size")
+    assert x.sampling.prompts / x.optim.mini_batches == value("mini-batch size")
+    assert x.sampling.group_size == value("rollouts per prompt G")
+    assert x.sampling.temperature == value("sampling temperature")
+    context = value("max context length (both models)")
+    assert x.sampling.max_tokens == x.eval.max_tokens == context - 1024
+    assert x.method.kl_coef == value("KL penalty coefficient (all algorithms)")
+    assert x.method.entropy_coef == value("entropy bonus coefficient (all algorithms)")
+    assert x.method.loss["eps_low"] == x.method.loss["eps_high"] == value("clip ratio")
+    assert x.eval.n == value("samples per prompt n")
+    assert x.eval.temperature == value("temperature")
+    assert set(x.data.benchmarks) == {"math500"}  # none of the laptop's
+    negative = "negative_only" in x.method.advantage["_target_"]
+    assert negative == x.label.endswith("-N")
+    assert ("gspo" in x.method.loss["_target_"]) == x.label.startswith("GSPO")
+    assert (x.optim.steps == 0) == (x.label == "Base Model")
+
+
+def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():
+    from common.cli import compose
+    from common.experiment import strict
+
+    wanted = {(r["model"], r["method"]) for t in (1, 2, 3, 4) for r in printed(f"table{t}")}
+    rows = [row(name) for name in CLUSTER]
+    assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
+    scales = strict(Reproduce, compose("two_stage", [], "reproduce")).scales
+    swept = [s for scale in ("cluster", "cluster_base") for s in scales[scale].sweeps]
+    assert sorted(name for sweep in swept for name in sweep.experiments) == CLUSTER
+
+
+def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
+    from common.cli import compose
+    from common.experiment import strict
+
+    flags = ["scale=cluster", f"results_dir={tmp_path}"]
+    config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
+    found = evaluations(config)
+    qwen = {r["benchmark"] for t in ("table1", "table3") for r in printed(t)}
+    llama = {r["benchmark"] for r in printed("table2")}
+    for model, sets in (("Qwen2.5-Math-7B", qwen), ("Llama-3.2-3B-Instruct", llama)):
+        own = [x for x in found if x.label == model]
+        assert {x.row.benchmark for x in own} == sets
+        assert {(x.n, x.temperature, x.top_p) for x in own} == {(256, 0.6, 0.95)}
+        assert {x.eval.prompts["instruction"] for x in own} == {"boxed_user"}
 
 
 def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
@@ -272,6 +370,13 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
         "training entropy",
         "training reward",
     }
+    figures.table1(rows, results / "table1")
+    drawn = pd.read_csv(results / "table1.csv")
+    assert set(drawn["method"]) == {"base", "GRPO", "GRPO-N"}
+    assert set(drawn["benchmark"]) == set(figures.TASKS)
+    hit = (rows["method"] == "GRPO") & (rows["benchmark"] == "shifted") & (rows["k"] == 8)
+    shown = drawn.query("method == 'GRPO' and benchmark == 'shifted' and k == 8")["mean"]
+    assert shown.item() == pytest.approx(rows[hit]["value"].item())
     verdicts, scopes = compare.evaluate(PAGE, results)
     assert len(own_rows(results)[-1]) == len(measured)
     assert set(scopes["laptop"]["metric"]) >= {"answer_level_entropy", "token_level_entropy"}

@@ -1,10 +1,10 @@
 """CW-GRPO, published against rerun, from result files alone: `make compare-cov_grpo`.
 
-    python -m papers.cov_grpo.compare [results_dir=results] [format=terminal|md|csv]
+    python -m papers.cov_grpo.compare [results_dir=results] [format=terminal|md|csv|json|latex]
 
-Prints the verdict on every claim, writes claims.{csv,md} and comparison.{csv,md} to
-<results_dir>/cov_grpo/. With results_dir=results/reference it compares the committed results of the
-full grid.
+Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
+cells, detectable and comparison (.csv, .md) to <results_dir>/cov_grpo/. With
+results_dir=results/reference it compares the committed results of the full grid.
 """
 
 from pathlib import Path
@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.compare import Page, command
+from common.compare import Page, SameRun, command
+from common.page import problems
 from papers.cov_grpo import laptop
 from papers.cov_grpo.statistics import agreement
 
@@ -97,6 +98,58 @@ def percent(share: pd.Series) -> pd.Series:
     return (100 * share).map("{:g}%".format)
 
 
+OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # as Table 2 writes it
+STEPS = (100, 150, 200)
+PRINTED_7B = {"table": "table2", "model": "Qwen-2.5-Math-7B-Instruct"}
+FOOTNOTES = {
+    "INC023": [PRINTED_7B | {"method": OURS, "metric": "improvement_over_base"}],
+    "INC024": [PRINTED_7B | {"method": ["GRPO", OURS], "benchmark": "Avg"}],
+    "INC025": [
+        {
+            "table": "table2",
+            "model": "DeepSeek-R1-Distill-Qwen-1.5B",
+            "method": ["GRPO", OURS],
+            "benchmark": "AIME24",
+        },
+        PRINTED_7B | {"method": ["GRPO", OURS], "benchmark": "Minerva"},
+    ],
+    "INC026": [PRINTED_7B | {"method": ["GRPO", OURS], "benchmark": ["AIME24", "AMC23"]}],
+    "INC027": [{"table": "table3"}],
+    "INC032": [{"table": "table1"}],
+    "INC033": [{"table": "table2", "method": ["as published", "Base Model"], "metric": "pass@1"}],
+}
+NOT_REPRODUCIBLE = [
+    (
+        {"table": "table2", "method": "as published"},
+        "taken over from other papers; these models are not trained here",
+    ),
+    (
+        {"metric": ["fine_tuning_samples", "improvement_over_base", "correct_count", "n_problems"]},
+        "a count or a difference that the paper states about its own cells, not a measurement",
+    ),
+    (
+        {"table": "table1"},
+        "not said whether thresholds or means, nor of which tokens (INC032); the laptop's "
+        "statistics show both readings",
+    ),
+]
+
+
+def data_set_sizes(root: Path) -> pd.DataFrame:
+    """Table 4: how many problems the test sets have that this repository evaluates."""
+    frame = pd.DataFrame({"benchmark": list(PROBLEMS), "value": list(PROBLEMS.values())})
+    return frame.assign(table="table4", model=None, method=None, metric="dataset_size")
+
+
+PROBLEMS = problems(
+    {
+        "AIME24": "aime24",
+        "MATH-500": "math500",
+        "AMC23": "amc23",
+        "Minerva": "minerva",
+        "OlympiadBench": "olympiadbench",
+    }
+)
 PAGE = Page(
     paper="cov_grpo",
     title="CW-GRPO",
@@ -112,6 +165,15 @@ PAGE = Page(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    same_runs=[
+        SameRun("table3", "GRPO", "table2", "GRPO", STEPS),
+        SameRun("table3", "CW-GRPO", "table2", OURS, STEPS),
+    ],
+    averages={"Avg": list(PROBLEMS)},
+    exact=data_set_sizes,
+    footnotes=FOOTNOTES,
+    not_reproducible=NOT_REPRODUCIBLE,
+    problems=PROBLEMS,
 )
 
 

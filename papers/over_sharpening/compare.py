@@ -1,12 +1,13 @@
 """Over-sharpening, published against rerun, from result files: `make compare-over_sharpening`.
 
-    python -m papers.over_sharpening.compare [results_dir=results] [format=terminal|md|csv]
+    python -m papers.over_sharpening.compare [results_dir=results]
+        [format=terminal|md|csv|json|latex]
 
-Prints the verdict on every claim, writes claims.{csv,md} and comparison.{csv,md} to
-<results_dir>/over_sharpening/. AVG@8 is read as pass@1, its expectation; PASS@8 as the unbiased
-pass@8. Own rows, beside the laptop runs: the toy (table "toy"), the theory's counts ("theory"), and
-two readings of the paper's protocol: "<table>, peak" (best checkpoint, for each benchmark and
-metric on its own) and the metric "bootstrap best@8".
+Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
+cells, detectable and comparison (.csv, .md) to <results_dir>/over_sharpening/. AVG@8 is read as
+pass@1, its expectation; PASS@8 as the unbiased pass@8. Own rows, beside the laptop runs: the toy
+(table "toy"), the theory's counts ("theory"), and two readings of the paper's protocol: "<table>,
+peak" (best checkpoint, for each benchmark and metric on its own) and the metric "bootstrap best@8".
 """
 
 from pathlib import Path
@@ -17,7 +18,8 @@ from scipy.stats import hypergeom
 
 from common.cli import guard
 from common.compare import LAPTOP as SCOPE
-from common.compare import Page, command, read
+from common.compare import Page, SameRun, command, read
+from common.page import problems
 from papers.over_sharpening.toy import COLLAPSED
 
 EQUAL = "IAC (equal max weight)"
@@ -164,6 +166,67 @@ def bootstrap_rows(counts: pd.DataFrame, k: int = 8) -> pd.DataFrame:
     return means.assign(metric=f"bootstrap best@{k}", k=k, unit="percent")
 
 
+def kernel_cells(root: Path) -> pd.DataFrame:
+    """App. G's printed numbers, from its printed embeddings e: lambda = |e_Persian|^2, rho =
+    e_Persian . e_Siamese, their ratio."""
+    persian = np.array([0.75, 0.5, 0.25, 0.1])
+    found = [("High similarity", "Persian", "self_similarity_lambda", persian @ persian)]
+    for name, siamese in SIAMESE.items():
+        rho = persian @ np.array(siamese)
+        found.append((name, "Siamese", "cross_similarity_rho", rho))
+        found.append((name, "Siamese", "ratio_lambda_over_rho", persian @ persian / rho))
+    frame = pd.DataFrame(found, columns=["method", "of", "metric", "value"])
+    vectors = {"Persian": {name: persian for name in SIAMESE}, "Siamese": SIAMESE}
+    named = [
+        f"e_{of}=[{','.join(str(float(x)) for x in vectors[of][method])}]"
+        for method, of in zip(frame["method"], frame["of"], strict=True)
+    ]
+    return frame.assign(table="appendix_g", model="toy softmax", benchmark=named)
+
+
+SIAMESE = {
+    "High similarity": [0.25, 0.5, 0.75, 0.1],
+    "Mid similarity": [0.1, 0.5, 0.9, 0.1],
+    "Low similarity": [0.0, 0.5, 1.0, 0.1],
+}
+BASELINES = ("GRPO", "RLOO", "Reinforce++", "DrGRPO", "IAC")
+SAME_RUNS = [
+    *(SameRun("table3", method, "table2", method) for method in BASELINES),
+    SameRun("table4", "IAC", "table2", "IAC"),
+    SameRun("table5", "IAC alpha=0 (=GRPO)", "table2", "GRPO"),
+    SameRun("table5", "IAC alpha=1", "table2", "IAC"),
+]
+FOOTNOTES = {
+    "INC037": [{"table": "appendix_g"}],
+    "INC042": [
+        {"table": "table2", "model": ["Qwen3-4B", "Qwen3-8B"], "benchmark": "GSM8K"},
+        {"table": "table2", "model": "Qwen3-8B", "benchmark": "LightEval"},
+        {"table": "table2", "model": "Qwen3-14B", "benchmark": "Avg"},
+    ],
+    "INC043": [
+        {"table": "table3", "benchmark": "AIME24"},
+        {"table": "table2", "benchmark": "AIME24", "value": [40.68, 53.45, 54.85]},
+    ],
+    "INC044": [{"metric": ["AVG@8", "PASS@8"]}],
+    "INC045": [
+        {
+            "table": "table4",
+            "method": "DAPO+IAC",
+            "benchmark": "LightEval",
+            "metric": "PASS@8",
+        }
+    ],
+    "INC046": [{"table": "table5", "method": "IAC alpha=1.5", "benchmark": "O-Bench"}],
+    "INC049": [{"benchmark": "LightEval"}],
+}
+EVALUATED = {
+    "GSM8K": "gsm8k",
+    "Math500": "math500",
+    "LightEval": "math_lighteval",
+    "AIME24": "aime24",
+    "Minerva": "minerva",
+    "O-Bench": "olympiadbench",
+}
 FOUR = ("Math500", "LightEval", "Minerva", "O-Bench")
 PAGE = Page(
     paper="over_sharpening",
@@ -177,6 +240,12 @@ PAGE = Page(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    same_runs=SAME_RUNS,
+    averages={"Avg": list(BENCHMARKS[:-1])},
+    metrics={"pass@1": "AVG@8", "pass@8": "PASS@8"},
+    exact=kernel_cells,
+    footnotes=FOOTNOTES,
+    problems=problems(EVALUATED),
 )
 
 

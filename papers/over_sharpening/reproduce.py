@@ -13,7 +13,8 @@ from common.reproduce import Reproduce, Task, command
 
 def parts(config: Reproduce) -> list[Task]:
     """The softmax toy (Sec. 2.4, App. G, H) and the theory."""
-    return [("toy", play, (config,)), ("theory", theory, (config.root,))]
+    thin = 20 if config.scale == "smoke" else 1
+    return [("toy", play, (config,)), ("theory", theory, (config.root, thin))]
 
 
 def play(config: Reproduce) -> None:
@@ -22,10 +23,10 @@ def play(config: Reproduce) -> None:
     toy.run(strict(toy.Toy, compose("over_sharpening", config.overrides("toy"), "toy")))
 
 
-def theory(root: str) -> None:
+def theory(root: str, thin: int) -> None:
     from papers.over_sharpening import theory_check
 
-    theory_check.run(Path(root))
+    theory_check.run(Path(root), thin)
 
 
 def finish(root: Path) -> None:

@@ -1,10 +1,10 @@
 """The two-stage paper, published against rerun, from result files alone: `make compare-two_stage`.
 
-    python -m papers.two_stage.compare [results_dir=results] [format=terminal|md|csv]
+    python -m papers.two_stage.compare [results_dir=results] [format=terminal|md|csv|json|latex]
 
-Prints the verdict on every claim, writes claims.{csv,md} and comparison.{csv,md} to
-<results_dir>/two_stage/. With results_dir=results/reference it compares the committed results of
-the full grid.
+Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
+cells, detectable and comparison (.csv, .md) to <results_dir>/two_stage/. With
+results_dir=results/reference it compares the committed results of the full grid.
 """
 
 from pathlib import Path
@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.compare import Page, command
+from common.compare import Page, SameRun, command
+from common.page import problems
 from papers.two_stage import laptop
 
 PAIRS = [  # compared at matched pass@1
@@ -41,6 +42,9 @@ LAPTOP = {
     "rare pass@1": ("rare", "pass@1"),
     "rare pass@64": ("rare", "pass@64"),
     "rare pass@256": ("rare", "pass@256"),
+    "shifted pass@1": ("shifted", "pass@1"),
+    "shifted pass@64": ("shifted", "pass@64"),
+    "shifted pass@256": ("shifted", "pass@256"),
     "distinct correct (natural)": ("natural", "distinct_correct"),
     "token entropy (natural)": ("natural", "token_entropy"),
     "valid % (natural)": ("natural", "valid"),
@@ -129,6 +133,41 @@ def theory_rows(root: Path) -> list[pd.DataFrame]:
     return found
 
 
+EVALUATED = {
+    "AMC 2023": "amc23",
+    "AIME 2024": "aime24",
+    "AIME 2025": "aime25",
+    "MATH-500": "math500",
+}
+QWEN = ("Base Model", "GRPO", "GRPO-N", "GSPO", "GSPO-N")
+SAME_RUNS = [SameRun("table3", method, "table1", method) for method in QWEN]
+SAMPLED = [f"pass@{2**i}" for i in range(9)]
+FOOTNOTES = {
+    "INC016": [
+        {"table": "table1", "method": ["GRPO", "GRPO-N"], "benchmark": "ARC-c", "metric": "pass@1"},
+        {
+            "table": "table1",
+            "method": ["GRPO", "GRPO-N"],
+            "benchmark": "MMLU-Pro",
+            "metric": SAMPLED[:4],
+        },
+        {
+            "table": "table1",
+            "method": ["GSPO", "GSPO-N"],
+            "benchmark": "ARC-c",
+            "metric": SAMPLED[5:7],
+        },
+    ],
+    "INC017": [
+        {"table": "table3", "method": ["Base Model", "GRPO-N"], "metric": SAMPLED[3:]},
+        {"table": "table3", "method": "GSPO-N", "metric": SAMPLED[4:]},
+        {"table": "table2", "method": ["Base Model", "GRPO-N"]},
+    ],
+    "INC018": [{"table": "table4", "metric": "token_level_entropy"}],
+    "INC019": [{"table": "table4", "metric": "answer_level_entropy"}],
+    "INC021": [{"table": "table1", "benchmark": ["ARC-c", "MMLU-Pro"]}],
+    "INC022": [{"table": "table1", "method": "GSPO-N", "benchmark": "AIME 2024"}],
+}
 PAGE = Page(
     paper="two_stage",
     title="Two-stage dynamics",
@@ -141,6 +180,9 @@ PAGE = Page(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    same_runs=SAME_RUNS,
+    footnotes=FOOTNOTES,
+    problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2
 )
 
 

@@ -16,6 +16,7 @@ from papers.two_stage import laptop, toy_figures
 
 MAIN = {"GRPO": COLORS[1], "GRPO-N": COLORS[0], "GSPO": COLORS[4], "GSPO-N": COLORS[2]}
 BOUNDARY_K = 64  # samples on the training curve
+TASKS = ("natural", "rare", "shifted")
 
 
 def draw(root: Path) -> None:
@@ -29,7 +30,10 @@ def draw(root: Path) -> None:
     training, entropies = laptop.read(root, "training"), laptop.read(root, "entropies")
     for table in rows["table"].unique():
         own = rows[(rows["table"] == table) | (rows["method"] == "base")]
-        fig2(own, training[training["table"] == table], folder / f"{table}_fig2")
+        curve = training[training["table"] == table]
+        fig2(own, curve, folder / f"{table}_fig2")
+        table1(own, folder / f"{table}_table1")
+        stages(own, curve, folder / f"{table}_stages")
         near = entropies[(entropies["table"] == table) | (entropies["method"] == "base")]
         table4(near, folder / f"{table}_entropies")
         near = counts[(counts["table"] == table) | (counts["method"] == "base")]
@@ -55,16 +59,71 @@ def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
         axis.set(xlabel="step", title=title)
     train = {"actor entropy (nats a token)": "entropy", "mean reward": "reward"}
     for axis, (title, metric) in zip(axes[0, 2:], train.items(), strict=True):
-        for method, color in shown.items():
-            own = training[training["method"] == method].groupby("step")[metric]
-            curve = own.agg(["mean", "sem", "size"]).reset_index()
-            axis.plot(curve["step"], curve["mean"], color=color, lw=1.2)
-            low, high = curve["mean"] - curve["sem"], curve["mean"] + curve["sem"]
-            axis.fill_between(curve["step"], low, high, color=color, alpha=0.2, lw=0)
-            named = curve.rename(columns={"size": "n_seeds"})
-            drawn.append(named.assign(method=method, metric=f"training {metric}"))
+        drawn.append(along(axis, training, metric, shown))
         axis.set(xlabel="step", title=title)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    save(figure, path, pd.concat(drawn))
+
+
+def along(axis, training: pd.DataFrame, metric: str, shown: laptop_figures.Colors) -> pd.DataFrame:
+    """One measure of training by step, mean and standard error over seeds; what was drawn."""
+    drawn = []
+    for method, color in shown.items():
+        own = training[training["method"] == method].groupby("step")[metric]
+        curve = own.agg(["mean", "sem", "size"]).reset_index()
+        axis.plot(curve["step"], curve["mean"], color=color, lw=1.2)
+        low, high = curve["mean"] - curve["sem"], curve["mean"] + curve["sem"]
+        axis.fill_between(curve["step"], low, high, color=color, alpha=0.2, lw=0)
+        named = curve.rename(columns={"size": "n_seeds"})
+        drawn.append(named.assign(method=method, metric=f"training {metric}"))
+    return pd.concat(drawn)
+
+
+def table1(rows: pd.DataFrame, path: Path) -> None:
+    """Table 1's shape: pass@k after the last step, in domain (natural, rare) and out of it
+    (shifted: five numbers); mean and standard error over seeds."""
+    shown = laptop_figures.present(rows, MAIN)
+    if not shown:
+        return
+    figure, axes = panels(3, width=3.0, height=2.9, sharey=True)
+    last = laptop_figures.last(rows[rows["metric"].str.startswith("pass@")])
+    drawn = []
+    for axis, benchmark in zip(axes[0], TASKS, strict=True):
+        for method, color in ({"base": COLORS[6]} | shown).items():
+            curve = laptop_figures.over_seeds(last, method, benchmark, None, "k")
+            style = "--" if method == "base" else "-"
+            axis.errorbar(
+                curve["k"], curve["mean"], curve["sem"], color=color, ls=style, label=method
+            )
+            drawn.append(curve.assign(method=method, benchmark=benchmark))
+        axis.set_xscale("log", base=2)
+        axis.set(xlabel="k", title=f"{benchmark} prompts")
+    axes[0, 0].set_ylabel("pass@k (%)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    save(figure, path, pd.concat(drawn))
+
+
+def stages(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
+    """Whether a second, exploring stage follows: entropy and the boundary (pass@64 of each task)
+    by step, the dotted line is the base model. A boundary that falls and rises again would be one;
+    mean and standard error over seeds."""
+    shown = laptop_figures.present(rows, MAIN)
+    if not shown or training.empty:
+        return
+    figure, axes = panels(4, width=3.0, height=2.9)
+    drawn = [along(axes[0, 0], training, "entropy", shown)]
+    axes[0, 0].set(xlabel="step", title="actor entropy (nats a token)", ylim=(0, None))
+    metric = f"pass@{BOUNDARY_K}"
+    for axis, benchmark in zip(axes[0, 1:], TASKS, strict=True):
+        for method, color in shown.items():
+            curve = laptop_figures.over_seeds(rows, method, benchmark, metric, "step")
+            axis.errorbar(curve["step"], curve["mean"], curve["sem"], color=color, marker="o",
+                          markersize=3, label=method)  # fmt: skip
+            drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
+        base = rows[(rows["method"] == "base") & (rows["benchmark"] == benchmark)]
+        axis.axhline(base[base["metric"] == metric]["value"].mean(), color=COLORS[7], ls=":")
+        axis.set(xlabel="step", title=f"{benchmark} {metric} (%)")
+    figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     save(figure, path, pd.concat(drawn))
 
 

@@ -16,6 +16,7 @@ from common.results import COLUMNS, read_jsonl, write_csv
 
 BLOCK = 10  # training steps that one point of training.csv is the mean of
 CURVES = ["table", "method", "seed", "step", "entropy", "reward"]
+MOVED = ["table", "method", "benchmark", "seed", "step"]
 ENTROPIES = {"answer_level_entropy": "bits", "token_level_entropy": "nats"}
 
 
@@ -92,9 +93,10 @@ def boundary(counts: pd.DataFrame, k: int) -> pd.DataFrame:
     known = counts[counts["n"] >= k].copy()
     known["value"] = pass_at_k(known["c"].to_numpy(), known["n"].to_numpy(), [k])[:, 0]
     problem = ["benchmark", "problem_id"]
+    if known.empty:
+        return known.reindex(columns=[*MOVED, "gained", "lost"])
     base = known[known["method"] == "base"].groupby(problem)["value"].mean().rename("base")
     joined = known[known["method"] != "base"].join(base, on=problem, how="inner")
     change = 100 * (joined["value"] - joined["base"])
     joined = joined.assign(gained=change.clip(lower=0), lost=-change.clip(upper=0))
-    by = ["table", "method", "benchmark", "seed", "step"]
-    return joined.groupby(by, sort=False)[["gained", "lost"]].mean().reset_index()
+    return joined.groupby(MOVED, sort=False)[["gained", "lost"]].mean().reset_index()
