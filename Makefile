@@ -6,11 +6,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_VENV := .venv-cluster
-PAPERS := f_grpo two_stage over_sharpening cov_grpo
+PAPERS := f_grpo two_stage over_sharpening cov_grpo fade
+FORMAT ?= terminal
 DATA ?= ../shared/data
+KEPT := theory simulation covariance weights laptop figures *.csv *.csv.gz *.md
+# What submits, and what jobs then run in: .venv-cluster where it was made, else .venv (a dry run needs no more).
+SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV))
+# Not its .ready file: a change of pyproject.toml must not turn a CUDA environment into the CPU one.
+SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all test lint format docs bench verdicts clean setup-cluster setup-cluster-cpu test-cluster
+.PHONY: help setup reproduce-all test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -25,25 +31,31 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
 	touch $@
 
-reproduce-%: $(VENV)/.ready ## one paper on this machine, to the comparison; SCALE=cluster CLUSTER=profile [DRY_RUN=1]: through SLURM
+reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison; SCALE=cluster CLUSTER=profile [DRY_RUN=1|full]: through SLURM
 ifneq ($(filter cluster%,$(SCALE)),)
-	$(BIN)/python -m slurm submit paper=$* profile=$(CLUSTER) scale=$(SCALE) dry_run=$(DRY_RUN)
+	$(SUBMITTER)/bin/python -m slurm submit paper=$* profile=$(CLUSTER) scale=$(SCALE) dry_run=$(DRY_RUN)
 else
 	$(BIN)/python -m papers.$*.reproduce scale=$(SCALE)
 endif
 
-status-% cancel-%: $(VENV)/.ready ## a paper's cluster jobs: queue, progress, failures; or stop them
-	$(BIN)/python -m slurm $(firstword $(subst -, ,$@)) paper=$*
+status-% cancel-%: $(SUBMITTER_READY) ## a paper's cluster jobs: queue, progress, failures; or stop them
+	$(SUBMITTER)/bin/python -m slurm $(firstword $(subst -, ,$@)) paper=$*
 
 reproduce-all: $(addprefix reproduce-,$(PAPERS)) ## all papers
 
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
-	$(BIN)/python -m papers.$*.compare
+	$(BIN)/python -m papers.$*.compare format=$(FORMAT)
 
-reference-%: compare-% ## copy what git keeps of a full run to results/reference/
+report: $(VENV)/.ready ## one page for all papers, results/report/index.html, from results/ alone
+	$(BIN)/python -m common.report
+
+yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1: two hours
+	$(BIN)/python -m common.yardstick
+
+reference-%: ## copy what git keeps of finished runs (tables and pictures) to results/reference/
 	mkdir -p results/reference/$*
-	cd results/$* && cp -r $(wildcard $(addprefix results/$*/,theory simulation laptop figures)) \
-	  claims.csv comparison.csv comparison.md ../reference/$*/
+	cp -r $(foreach name,$(KEPT),$(wildcard results/$*/$(name))) results/reference/$*/
+	rm -f results/reference/$*/figures/*.pdf
 
 test: $(VENV)/.ready ## the tests: no GPU, no network
 	$(BIN)/python -m pytest -n 2
@@ -65,8 +77,10 @@ setup-cluster: ## make .venv-cluster for CUDA from constraints-cluster-cuda.txt:
 	$(CLUSTER_VENV)/bin/pip install --disable-pip-version-check --no-build-isolation flash-attn==2.8.3
 	touch $(CLUSTER_VENV)/.ready
 
-test-cluster: $(CLUSTER_VENV)/.ready ## the tests against a real verl, on CPU
-	$(CLUSTER_VENV)/bin/python -m pytest tests/cluster
+test-cluster: $(VENV)/.ready $(CLUSTER_VENV)/.ready ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
+	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster
 
 lint: $(VENV)/.ready ## ruff, check only
 	$(BIN)/ruff check .

@@ -26,12 +26,24 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """What a selector found: a value a seed (S,), and a problem (S, P) where there are counts."""
+    """What a selector found: a value a seed (S,), and a problem (S, P) where there are counts.
 
+    `counts` (S, P) are the correct of `n` samples, where all that was selected is one pass@k of one
+    benchmark; the tables, benchmarks, metrics and runs that the values stand in are named.
+    """
+
+    name: str
     seeds: tuple | None  # None: one number without a seed
     values: np.ndarray
+    tables: tuple = ()
+    benchmarks: tuple = ()
+    metrics: tuple = ()
+    run_ids: tuple = ()
     by_problem: np.ndarray | None = None
     problems: tuple | None = None  # (benchmark, problem_id)
+    counts: np.ndarray | None = None
+    n: int | None = None
+    k: int | None = None
 
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
@@ -58,10 +70,31 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
         absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
         raise Missing("no row with " + _words(absent))
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
-    if "step" not in selector:
+    one = len(found) == 1 and not lists  # a printed number: nothing to choose among
+    if "step" not in selector and not one:
         steps = found["step"].fillna(-1)
         groups = steps.groupby([found[key] for key in ("seed", *lists)], dropna=False)
         found = found[steps == groups.transform("max")]
+    if not one:
+        found = _each_seed_once(place, selector, wanted, lists, found)
+    values = found.groupby("seed", dropna=False)["value"].mean()
+    seeds = None if values.index.isna().any() else tuple(values.index)
+    result = Found(
+        _words(selector) or "all",
+        seeds,
+        values.to_numpy(),
+        **{
+            f"{column}s": tuple(found[column].dropna().unique())
+            for column in ("table", "benchmark", "metric", "run_id")
+        },
+    )
+    return (
+        result if counts is None or seeds is None else _with_problems(place, result, found, counts)
+    )
+
+
+def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, found: pd.DataFrame):
+    """The rows of the seeds that have each of the values to average."""
     repeated = found.duplicated(["seed", *lists]).any()
     if repeated or found["seed"].isna().nunique() > 1:
         shared = {*lists, "seed"} if repeated else set(lists)
@@ -75,11 +108,7 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
     found = found[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
     if found.empty:
         raise Missing("some of the rows with " + _words(selector))
-    values = found.groupby("seed", dropna=False)["value"].mean()
-    if values.index.isna().any():
-        return Found(None, values.to_numpy())
-    result = Found(tuple(values.index), values.to_numpy())
-    return result if counts is None else _with_problems(place, result, found, counts)
+    return found
 
 
 def _with_problems(place: str, found: Found, rows: pd.DataFrame, counts: pd.DataFrame) -> Found:
@@ -106,7 +135,18 @@ def _with_problems(place: str, found: Found, rows: pd.DataFrame, counts: pd.Data
             f"{place}: counts of method={rows['method'].iloc[0]}, seed={found.seeds[seed]} give "
             f"{means[seed]:.6g}, the row says {found.values[seed]:.6g}; not one run; run it again"
         )
-    return replace(found, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
+    found = replace(found, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
+    if rows["metric"].nunique() > 1 or rows["benchmark"].nunique() > 1 or joined["n"].nunique() > 1:
+        return found
+    if not rows["metric"].iloc[0].startswith("pass@"):
+        return found
+    c = joined.pivot_table(index="seed", columns=["benchmark", "problem_id"], values="c")
+    return replace(
+        found,
+        counts=c.to_numpy().astype(int),
+        n=int(joined["n"].iloc[0]),
+        k=int(rows["k"].iloc[0]),
+    )
 
 
 def _equal(column: pd.Series, value) -> np.ndarray:

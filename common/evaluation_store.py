@@ -2,6 +2,7 @@
 
     config.yaml       all that the numbers depend on: model, benchmark with its prompts and verifier
                       (every option, also those left at their default), sampling
+    checkpoint.json   only with `row`: which step of the training was taken, and why
     problems.jsonl.gz id, text and reference of every problem
     samples/          one file a chunk of problems, one row a sample (`evaluate.COLUMNS`)
     counts.csv        benchmark, problem_id, n, c, distinct
@@ -10,24 +11,27 @@
 
 A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at, and
 its samples do not depend on where it was stopped. `python -m common.evaluate --help` lists options.
+
+With `row` a trained model is evaluated for a paper's table, and the folder is a run folder of that
+paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which its comparison gathers.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
+import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from common import checkpoints
 from common.cli import guard
 from common.cli import main as hydra_main
-from common.datasets import Benchmark
 from common.errors import UserError, require
-from common.experiment import Model, resolve
-from common.results import COLUMNS, Run, config_hash, read_jsonl, write_csv, write_jsonl_gz
+from common.evaluation import Evaluate, Row
+from common.experiment import resolve
+from common.results import COLUMNS, Run, read_jsonl, write_csv, write_json, write_jsonl_gz
 from common.types import Prompt
 from common.verifiers.guard import guarded
 from common.verifiers.pool import Pool
@@ -35,74 +39,28 @@ from common.verifiers.pool import Pool
 if TYPE_CHECKING:
     import pandas as pd
 
-PAPER = "evaluations"
 CONFIGS = ".."  # of `common.cli`: configs/ itself, where a paper's name would mean papers/<paper>
 
 
-@dataclass(frozen=True)
-class Evaluate:
-    """One evaluation: configs/evaluate.yaml says what the keys mean."""
+def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
+    """Sample, verify and measure; returns the run folder. A finished run is found, not repeated.
 
-    label: str
-    engine: Literal["local", "vllm"]
-    n: int
-    temperature: float
-    top_p: float
-    max_tokens: int
-    batch: int
-    seed: int
-    device: Literal["auto", "cpu", "cuda"]
-    threads: int
-    workers: int
-    memory_gb: float
-    results_dir: str
-    model: Model
-    eval: Benchmark
-
-    def __post_init__(self):
-        for key in ("n", "max_tokens", "batch", "threads", "workers"):
-            require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1")
-        for key in ("temperature", "memory_gb"):
-            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
-        require(
-            self.top_p == 1 or self.engine != "local",
-            "top_p",
-            self.top_p,
-            "the local engine draws from the whole distribution; set top_p=1.0",
-        )
-        resolve(self.eval.prompts, "eval.prompts")
-        resolve(self.eval.verifier, "eval.verifier")
-
-    def sampling(self) -> dict:
-        """What a response was drawn with."""
-        names = ("engine", "n", "temperature", "top_p", "max_tokens", "batch", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    def benchmark(self) -> dict:
-        """The benchmark's name, prompts and verifier, with every option of the latter."""
-        verifier = options(self.eval.verifier)
-        named = {"name": self.eval.name, "prompts": self.eval.prompts, "verifier": verifier}
-        return named | {"deadline": self.eval.deadline}
-
-
-def options(verifier: dict) -> dict:
-    """A verifier's node with the options that it leaves at their default written out."""
-    function = resolve(verifier, "eval.verifier")
-    parameters = inspect.signature(function.func).parameters.values()
-    known = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
-    return {"_target_": verifier["_target_"], **known, **function.keywords}
-
-
-def evaluate(x: Evaluate) -> Path:
-    """Sample, verify and measure; returns the run folder. A finished run is found, not repeated."""
-    config = {"label": x.label, "model": asdict(x.model)}
-    config |= {"sampling": x.sampling(), "eval": x.benchmark()}
-    name = run_name(f"{x.label}-{x.eval.name}", config)
-    path = Path(x.results_dir) / PAPER / name
-    if (path / "DONE").exists():
-        return path
+    `between` is called before each chunk, where all that was made so far is stored. Raises
+    UserError where a trained model is not finished, or is another than when the run began.
+    """
+    if (x.path / "DONE").exists():
+        return x.path
+    step, config = None, x.identity()
+    if x.row is not None:
+        home = Path(x.results_dir) / x.row.paper
+        baseline = home / x.row.baseline if x.row.baseline else None
+        taken = checkpoints.choose(home / x.row.trained, x.row.checkpoint, baseline)
+        step, config = taken.step, config | {"scope": x.row.scope}
+        x = replace(x, model=replace(x.model, path=str(home / x.row.trained / taken.folder)))
     prompts = problems(x.eval.prompts)
-    run = Run(Path(x.results_dir), PAPER, name, config)
+    run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
+    if step is not None:
+        keep_checkpoint(run, taken)
     keep_problems(run, prompts)
     size = max(1, x.batch // x.n)  # problems a chunk
     settings = {"workers": x.workers, "deadline": x.eval.deadline, "memory_gb": x.memory_gb}
@@ -114,6 +72,7 @@ def evaluate(x: Evaluate) -> Path:
             from common.evaluate import scored
 
             nonlocal engine
+            between()
             if engine is None:  # not loaded where every chunk is there
                 engine = vllm_engine(x, prompts) if x.engine == "vllm" else local_engine(x)
             chosen = prompts[start : start + size]
@@ -121,7 +80,7 @@ def evaluate(x: Evaluate) -> Path:
             return scored(chosen, x.n, engine(chosen, x.n, x, seed), verify)
 
         fill(run, list(range(0, len(prompts), size)), chunk)
-    return finish(run, x.eval.name, x.label, x.seed)
+    return finish(run, x.eval.name, x.label, x.seed, x.row, step)
 
 
 def local_engine(x: Evaluate) -> Callable:
@@ -165,10 +124,16 @@ def problems(node: dict) -> list[Prompt]:
     return prompts
 
 
-def run_name(readable: str, config: dict) -> str:
-    """The folder of the run that `config` describes: something readable and a hash."""
-    short = re.sub(r"[^\w.+-]+", "-", readable)[-80:].strip("-.")
-    return f"{short}-{config_hash(config)}"
+def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:
+    """Store which checkpoint is evaluated, or compare with that of the run's beginning."""
+    path = run.path / "checkpoint.json"
+    if not path.exists():
+        write_json(path, asdict(taken))
+    elif json.loads(path.read_text()) != asdict(taken):
+        raise UserError(
+            f"{path}: the training has other checkpoints than when this run began (now "
+            f"{taken.folder}); delete the folder to start again"
+        )
 
 
 def keep_problems(run: Run, prompts: list[Prompt]) -> None:
@@ -212,22 +177,35 @@ def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def finish(run: Run, benchmark: str, label: str, seed: int | None) -> Path:
-    """counts.csv and metrics.csv from the stored samples, then the DONE marker."""
+def finish(
+    run: Run,
+    benchmark: str,
+    label: str,
+    seed: int | None,
+    row: Row | None = None,
+    step: int | None = None,
+) -> Path:
+    """counts.csv and metrics.csv from the stored samples, then the DONE marker. The rows are of
+    table "evaluation", or those of `row` at `step`, with the counts where a training run has them.
+    """
     import pandas as pd
 
     from common.evaluate import Sampled, sample_rows
     from common.metrics.report import from_counts, from_samples
 
-    sampled = Sampled(benchmark, stored(run.path))
+    sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
     counts = sampled.counts()
     n = int(counts["n"].min())
     ks = sorted({k for k in (2**i for i in range(n.bit_length())) if k <= n} | {n})
-    frames = [from_counts(counts, ks), from_samples(sampled.rows, benchmark, ks)]
+    frames = [from_counts(counts, ks), from_samples(sampled.rows, sampled.benchmark, ks)]
     rows = pd.concat([*frames, sample_rows(sampled)], ignore_index=True)
-    rows = rows.assign(table="evaluation", model=label, seed=seed, run_id=run.run_id)
+    where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}
+    if row is not None:
+        where |= {"table": row.table, "method": row.method, "seed": row.seed, "step": step}
+        write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
     write_csv(run.path / "counts.csv", counts)
-    write_csv(run.path / "metrics.csv", rows.reindex(columns=[*COLUMNS, "low", "high"]))
+    rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
+    write_csv(run.path / "metrics.csv", rows)
     run.finish()
     return run.path
 

@@ -237,6 +237,7 @@ class Experiment:
     device: str  # auto, cpu, cuda
     threads: int  # CPU threads of one run
     checkpoint_every: int  # steps between resumable checkpoints
+    keep_checkpoints: bool  # the model of every evaluation step, not of the last alone
     results_dir: str
     wandb: str  # off, offline, online
     model: Model
@@ -274,7 +275,8 @@ class Experiment:
         """All that the numbers depend on: the config without where it runs and how it is
         watched."""
         config = asdict(self)
-        for key in "scope results_dir wandb threads checkpoint_every verification".split():  # noqa: SIM905
+        elsewhere = ("scope", "results_dir", "wandb", "threads", "verification")
+        for key in (*elsewhere, "checkpoint_every", "keep_checkpoints"):
             del config[key]
         for group, key in (("method", "sampler"), ("model", "chat")):
             if config[group][key] is None:  # of no concern to the runs that were before it

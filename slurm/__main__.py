@@ -5,18 +5,19 @@
     python -m slurm cancel paper=f_grpo
 
 submit sends what is neither done nor queued: the same command again goes on. dry_run=true prints
-jobs, scripts and costs instead, and needs no SLURM. profile names a file of configs/slurm/. All
-take results_dir=FOLDER (results); other key=value pairs go to the paper's reproduce.yaml.
-fan_out=true adds an evaluation job for each trained model and benchmark.
+jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts and
+configurations. profile names a file of configs/slurm/. All take results_dir=FOLDER (results); other
+key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and evaluated.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from common.cli import ROOT, compose, guard
 from common.errors import require
-from common.experiment import Experiment, strict
-from common.reproduce import Reproduce, experiments
+from common.experiment import strict
+from common.reproduce import Reproduce, evaluations, experiments
 
 OPTIONS = {
     "submit": {
@@ -24,7 +25,6 @@ OPTIONS = {
         "profile": "",
         "scale": "cluster",
         "dry_run": "false",
-        "fan_out": "false",
     },
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
@@ -51,9 +51,9 @@ def main() -> None:
     papers = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
     require(paper in papers, "paper", paper, f"use one of {', '.join(papers)}")
     asked = asked_for(paper, given["scale"], others)
-    root = Path(asked.root).resolve()  # jobs may start in another folder
+    root = Path(asked.root)
     if verb == "submit":
-        _submit(given, experiments(asked), root)
+        _submit(given, asked)
     elif verb == "status":
         from slurm import status
 
@@ -66,24 +66,25 @@ def main() -> None:
 
 
 def asked_for(paper: str, scale: str, others: list[str]) -> Reproduce:
-    """The paper's checked `reproduce.yaml` with a scale and other overrides."""
-    return strict(Reproduce, compose(paper, [f"scale={scale}", *others], "reproduce"))
+    """The paper's checked `reproduce.yaml` with a scale and other overrides; its results folder
+    absolute, for jobs may start in another one."""
+    asked = strict(Reproduce, compose(paper, [f"scale={scale}", *others], "reproduce"))
+    return replace(asked, results_dir=str(Path(asked.results_dir).resolve()))
 
 
-def _submit(given: dict[str, str], runs: list[Experiment], root: Path) -> None:
-    from slurm import dry_run, submit
+def _submit(given: dict[str, str], asked: Reproduce) -> None:
+    from slurm import dry_run, plan, submit
     from slurm.profiles import load_profile
 
-    act = dry_run.show if _yes(given, "dry_run") else submit.submit
-    profile, fan_out = load_profile(given["profile"]), _yes(given, "fan_out")
-    act(runs, paper=given["paper"], profile=profile, root=root, fan_out=fan_out)
-
-
-def _yes(given: dict[str, str], key: str) -> bool:
-    value = given[key].lower()
-    answers = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    require(value in answers, key, value, "true or false")
-    return answers[value]
+    word = given["dry_run"].lower()
+    answers = {"true": True, "1": True, "full": True, "false": False, "0": False}
+    require(word in answers, "dry_run", word, "use true, full or false")
+    profile, runs, wanted = load_profile(given["profile"]), experiments(asked), evaluations(asked)
+    where = {"paper": given["paper"], "profile": profile, "root": Path(asked.root)}
+    if answers[word]:
+        dry_run.show(plan.plan(runs, wanted), **where, full=word == "full")
+    else:
+        submit.submit(runs, wanted, **where)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,10 @@ def attempts(folder: Path) -> list[dict]:
     return read_jsonl(path) if path.exists() else []
 
 
-def last_step(run: Path) -> int:
-    """The last whole line of a run's training curve; 0 if there is none."""
+def progress(run: Path, kind: str) -> int:
+    """How far a run is: the last step on its training curve, or the chunks that are sampled."""
+    if kind == "evaluate":
+        return len([*(run / "samples").glob("*.jsonl.gz")])
     rows = curve(run)
     return rows[-1]["step"] if rows else 0
 

@@ -13,8 +13,9 @@ import yaml
 
 from common.cli import ROOT
 from common.errors import UserError, require
+from common.evaluation import Evaluate
 from common.experiment import Experiment, strict
-from slurm.plan import LIGHT, Job
+from slurm.plan import Job
 from slurm.profiles import Profile
 
 FILE = ROOT / "configs" / "cost.yaml"
@@ -76,10 +77,9 @@ def assumptions(path: Path = FILE) -> Assumptions:
     return strict(Assumptions, yaml.safe_load(path.read_text()))
 
 
-def estimate(x: Experiment, profile: Profile, a: Assumptions, size: Size | None = None) -> Estimate:
-    """The cost of one train or evaluate job, of a model of `size` where that does not exist yet.
-    Raises UserError where it cannot run, with the key to change."""
-    size, unit = size or model_size(x, a), accelerator(profile, a)
+def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
+    """The cost of one training. Raises UserError where it cannot run, with the key to change."""
+    size, unit = model_size(x, a), accelerator(profile, a)
     gpus = max(1, profile.gpus) if x.backend != "local" else 1
     prompt = a.prompt_tokens.get(x.data.name, a.prompt_tokens["default"])
     _check(x, profile, size, prompt, gpus)
@@ -101,24 +101,68 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions, size: Size | None 
     passes = 6 + 2 * a.forward_passes  # forward 2, backward 4 floating-point operations a weight
     flops = unit.tflops * 1e12 * unit.compute_efficiency
     seconds += trained * passes * size.parameters / (gpus * flops)
-    kind = "cpu" if profile.accelerator == "cpu" else "gpu"
-    seconds += x.optim.steps * (a.step_overhead_s if kind == "gpu" else 0)
-    limit = 60 * profile.time_min - profile.signal_lead_s - a.start_s[kind]
-    tries = max(1, math.ceil(seconds / max(1.0, limit)))
-    hours = (seconds + tries * a.start_s[kind]) / 3600
-    held = max(1, profile.gpus)  # an allocation is paid whole, used or not
+    seconds += x.optim.steps * (a.step_overhead_s if _kind(profile) == "gpu" else 0)
     stored = evaluated * a.samples_bytes_per_token + (STATE_BYTES + 2) * size.parameters
-    stored += 2 * size.parameters * (x.optim.steps // x.eval.every if x.backend != "local" else 0)
+    if x.keep_checkpoints:
+        stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
+    held = max(1, profile.gpus)  # an allocation is paid whole, used or not
+    return _estimate(seconds, held, stored, memory, sampled, profile, a)
+
+
+def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Size) -> Estimate:
+    """The cost of one evaluation, on one GPU, of a model of `size`. Raises as `estimate`."""
+    unit, prompt = accelerator(profile, a), a.prompt_tokens["default"]
+    prompt = a.prompt_tokens.get(e.eval.name.partition("_")[0], prompt)
+    _check_length("max_tokens", e.max_tokens, prompt, size, e.model.name)
+    memory = 2 * size.parameters / 1e9
+    require(
+        memory <= a.usable_memory * unit.memory_gb,
+        "accelerator",
+        profile.accelerator,
+        f"the weights of {e.model.name} take {memory:.0f} GB, and an evaluation has one GPU "
+        f"({unit.memory_gb:g} GB): choose a profile with more memory",
+    )
+    asked = problems(e.eval.prompts) or a.benchmark_problems
+    sampled = asked * e.n * e.max_tokens * a.response_fraction
+    seconds = sampled / decode_rate(size, unit, a, prompt + a.response_fraction * e.max_tokens)
+    stored = sampled * a.samples_bytes_per_token
+    return _estimate(seconds, 1, stored, memory, sampled, profile, a)
+
+
+def _estimate(
+    seconds: float,
+    held: int,
+    stored: float,
+    memory: float,
+    sampled: float,
+    profile: Profile,
+    a: Assumptions,
+) -> Estimate:
+    """Of a job that computes for `seconds` on `held` GPUs, with the starts of all its attempts."""
+    start = a.start_s[_kind(profile)]
+    limit = 60 * profile.time_min - profile.signal_lead_s - start
+    tries = max(1, math.ceil(seconds / max(1.0, limit)))
+    hours = (seconds + tries * start) / 3600
     return Estimate(
         hours=hours,
         gpus=held,
         gpu_hours=hours * held,
-        usd=hours * held * unit.usd_per_hour,
+        usd=hours * held * accelerator(profile, a).usd_per_hour,
         disk_gb=stored / 1e9,
         memory_gb=memory,
         tokens=sampled,
         attempts=tries,
     )
+
+
+def _kind(profile: Profile) -> str:
+    return "cpu" if profile.accelerator == "cpu" else "gpu"
+
+
+def problems(node: dict) -> int | None:
+    """How many a benchmark has, by what its configuration says; None where it does not."""
+    said = (node.get(key) for key in ("subset", "kept", "rows", "size"))
+    return next((number for number in said if number), None)
 
 
 def model_size(x: Experiment, a: Assumptions) -> Size:
@@ -174,9 +218,10 @@ def decode_rate(size: Size, unit: Accelerator, a: Assumptions, mean_tokens: floa
 
 def _evaluated(x: Experiment, a: Assumptions) -> float:
     """Tokens sampled by evaluations: the curve, then the last one with all n."""
-    problems = sum(n.get("size", a.benchmark_problems) for n in x.data.benchmarks.values())
+    known = (problems(node) for node in x.data.benchmarks.values())
+    asked = sum(number or a.benchmark_problems for number in known)
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
-    each = problems * x.eval.max_tokens * a.response_fraction
+    each = asked * x.eval.max_tokens * a.response_fraction
     return each * (x.eval.n + points * x.eval.curve_n)
 
 
@@ -195,14 +240,7 @@ def _memory_gb(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
 
 def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) -> None:
     for key, tokens in (("sampling", x.sampling.max_tokens), ("eval", x.eval.max_tokens)):
-        require(
-            prompt + tokens <= size.context,
-            f"{key}.max_tokens",
-            tokens,
-            f"with prompts of up to {prompt} tokens it exceeds the context of {x.model.name}, "
-            f"{size.context}; lower it to {size.context - prompt}, or correct prompt_tokens in "
-            f"{FILE}",
-        )
+        _check_length(f"{key}.max_tokens", tokens, prompt, size, x.model.name)
     if x.backend == "local":
         require(
             profile.nodes == 1,
@@ -221,15 +259,26 @@ def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) 
     )
 
 
+def _check_length(key: str, tokens: int, prompt: int, size: Size, name: str) -> None:
+    require(
+        prompt + tokens <= size.context,
+        key,
+        tokens,
+        f"with prompts of up to {prompt} tokens it exceeds the context of {name}, {size.context}; "
+        f"lower it to {size.context - prompt}, or correct prompt_tokens in {FILE}",
+    )
+
+
 def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
     """The estimate of every train and evaluate job, by key."""
     a = assumptions()
-    sizes = {j.key: model_size(j.experiment, a) for j in jobs if j.kind == "train"}
+    trained = {job.key: job.config for job in jobs if job.kind == "train"}
+    found = {key: estimate(x, profile, a) for key, x in trained.items()}
     for job in jobs:
-        if job.kind == "evaluate":  # the model that its training job will have made
-            sizes[job.key] = sizes[job.needs[0]]
-    own = [job for job in jobs if job.kind not in LIGHT]
-    return {job.key: estimate(job.experiment, profile, a, sizes[job.key]) for job in own}
+        if job.kind == "evaluate":
+            size = model_size(trained[job.config.row.trained], a)
+            found[job.key] = estimate_evaluation(job.config, profile, a, size)
+    return found
 
 
 def total(estimates: list[Estimate]) -> dict[str, float]:

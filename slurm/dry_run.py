@@ -1,59 +1,109 @@
 """What would be submitted and what it would take, without SLURM, GPU or network."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
+import yaml
+
 from common.cli import ROOT
-from common.experiment import Experiment
 from slurm import cost, plan, records
 from slurm.profiles import Profile
 from slurm.script import Offline, dependency, sbatch_text, slurm_executor
 
+TITLES = {
+    "model": "models made here",
+    "train": "training",
+    "evaluate": "evaluation, each after its training",
+    "compare": "comparison, after the end of all",
+}
+
 
 def show(
-    experiments: list[Experiment],
+    jobs: list[plan.Job],
     *,
     paper: str,
     profile: Profile,
     root: Path,
-    fan_out: bool = False,
+    full: bool = False,
     say: Callable = print,
 ) -> None:
-    """Print every job, its sbatch text, and what all will cost. Writes nothing."""
-    jobs = plan.plan([replace(x, results_dir=str(root)) for x in experiments], fan_out=fan_out)
+    """Print the jobs of each kind with what they take, and one sbatch text a kind. With `full` the
+    resolved configuration of every job and the text of every array. Writes nothing."""
     estimates = cost.predictions(jobs, profile)
     path = records.folder(root, paper) / "SUBMISSION"
-    for group in plan.arrays(jobs):
-        say(f"\n== {group[0].kind}: {len(group)} job(s)")
-        for job in group:
-            line = f"  {job.key}"
-            if job.experiment and job.kind != "model":
-                e = estimates[job.key]
-                line += f"  {e.gpu_hours:.3g} GPU-h, {e.disk_gb:.2g} GB disk, "
-                line += f"{e.memory_gb:.2g} GB a GPU, {e.attempts} attempt(s); "
-                line += f"{path / 'configs' / job.key}.yaml"
+    arrays = plan.arrays(jobs)
+    for kind, title in TITLES.items():
+        own = [job for job in jobs if job.kind == kind]
+        if not own:
+            continue
+        found = [estimates[job.key] for job in own if job.key in estimates]
+        say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
+        for line in _evaluated(own, estimates) if kind == "evaluate" and not full else []:
             say(line)
-        if profile.executor == "slurm":
-            executor = slurm_executor(group, path, profile, _symbolic(group[0]), Offline)
-            say(sbatch_text(executor, len(group)).rstrip())
+        for job in own if kind != "evaluate" or full else []:
+            say(f"  {job.key}{_each(estimates.get(job.key))}")
+            if full and job.config is not None:
+                say(_indented(yaml.safe_dump(asdict(job.config), sort_keys=False)))
+        groups = [group for group in arrays if group[0].kind == kind]
+        for group in groups[: None if full else 1]:
+            if profile.executor == "slurm":
+                executor = slurm_executor(group, path, profile, _symbolic(group[0]), Offline)
+                say(sbatch_text(executor, len(group)).rstrip())
+        if len(groups) > 1 and not full:
+            say(f"# ... and {len(groups) - 1} more array(s) like it")
     total = cost.total(list(estimates.values()))
-    say(f"\n{len(jobs)} jobs, {total['gpu_hours']:.3g} GPU-hours, about {total['usd']:.0f} USD, ")
-    say(f"{total['disk_gb']:.3g} GB disk, {total['tokens']:.3g} sampled tokens")
+    say(
+        f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {total['tokens']:.3g} sampled tokens"
+    )
     say(queue_shape(jobs, estimates, profile))
-    say(f"assumptions: {cost.FILE.relative_to(ROOT)}; nothing was submitted")
+    more = "" if full else "; dry_run=full prints all scripts and configurations"
+    say(f"assumptions: {cost.FILE.relative_to(ROOT)}; nothing was submitted{more}")
+
+
+def _sums(estimates: list[cost.Estimate]) -> str:
+    if not estimates:
+        return ""
+    sums = cost.total(estimates)
+    return (
+        f", {sums['gpu_hours']:.3g} GPU-hours, about {sums['usd']:.0f} USD, "
+        f"{sums['disk_gb']:.3g} GB disk"
+    )
+
+
+def _each(e: cost.Estimate | None) -> str:
+    if e is None:
+        return ""
+    said = f"  {e.gpu_hours:.3g} GPU-h in {e.attempts} attempt(s), {e.disk_gb:.2g} GB disk"
+    return f"{said}, {e.memory_gb:.2g} GB a GPU"
+
+
+def _evaluated(jobs: list[plan.Job], estimates: dict[str, cost.Estimate]) -> list[str]:
+    """One line a trained model: what it is evaluated on."""
+    by_model: dict[str, list[plan.Job]] = {}
+    for job in jobs:
+        by_model.setdefault(job.config.row.trained, []).append(job)
+    lines = []
+    for key, own in by_model.items():
+        row, names = own[0].config.row, ", ".join(job.config.row.benchmark for job in own)
+        hours = sum(estimates[job.key].gpu_hours for job in own)
+        samples = "/".join(str(n) for n in sorted({job.config.n for job in own}))
+        said = f"{row.checkpoint} checkpoint, n={samples}, {hours:.3g} GPU-h"
+        lines.append(f"  {key}: {said}: {names}")
+    return lines
 
 
 def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     """How many jobs run at once on what, and how long all take if they start at once."""
-    hours = 0.0
+    hours, wide = 0.0, {}
     for kind in ("train", "evaluate"):
         own = sorted((estimates[j.key].hours for j in jobs if j.kind == kind), reverse=True)
-        hours += sum(own[:: profile.array_parallelism])  # each wave lasts as long as its longest
-    wide = min(profile.array_parallelism, sum(job.kind == "train" for job in jobs))
+        wide[kind] = min(profile.ask(kind).parallel, len(own))
+        hours += sum(own[:: profile.ask(kind).parallel])  # each wave lasts as long as its longest
+    then = f", then {wide['evaluate']} evaluations on a GPU each" if wide["evaluate"] else ""
     return (
-        f"queue: at most {wide} training jobs at once, each {profile.nodes} node(s) x "
-        f"{profile.gpus_per_node} GPU(s); about {hours:.3g} hours from the first start"
+        f"queue: at most {wide['train']} training jobs at once, each {profile.nodes} node(s) x "
+        f"{profile.gpus_per_node} GPU(s){then}; about {hours:.3g} hours from the first start"
     )
 
 
@@ -61,3 +111,7 @@ def _symbolic(job: plan.Job) -> str | None:
     """For the dry run: names instead of job ids, by kind where there are many."""
     names = {key: key for key in job.needs} | {key: "EVERY_JOB_ABOVE" for key in job.follows}
     return dependency(job, {key: name.replace("_", "-") for key, name in names.items()})
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines()).rstrip()

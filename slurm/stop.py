@@ -78,6 +78,12 @@ class Stop:
                 self.reason, self.requeue = f"the clock: {left:.0f} s of the time limit left", True
         return self.reason is not None
 
+    def between_steps(self) -> None:
+        """Called where nothing would be lost. Raises Stopped if it is time."""
+        if self.poll():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Stopped(self.reason)
+
 
 @contextmanager
 def saving(stop: Stop):

@@ -6,36 +6,36 @@ Everything that can be known before is checked before: profile, model, space, SL
 
 import signal
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 from submitit.local.local import LocalExecutor
 
 from common.errors import UserError
+from common.evaluation import Evaluate
 from common.experiment import Experiment
 from slurm import cost, plan, queue, records, status
 from slurm.job import Sequence, Task
 from slurm.preflight import check, preflight, refused
 from slurm.profiles import Profile
-from slurm.script import dependency, environment, nodes, outside_jobs, slurm_executor
+from slurm.script import dependency, environment, outside_jobs, slurm_executor
 
 
 def submit(
     experiments: list[Experiment],
+    evaluations: list[Evaluate],
     *,
     paper: str,
     profile: Profile,
     root: Path,
-    fan_out: bool = False,
     say: Callable = print,
 ) -> Path | None:
-    """Submit what is missing; returns the submission's folder, None if nothing is. Raises UserError
+    """Submit what is missing; returns the submission's folder, None if nothing is. `root`, the
+    experiments' results folder, is absolute: a job may start in another folder. Raises UserError
     before anything is submitted where a request is impossible or refused."""
-    for x in experiments:
-        check(x, profile)
-    root = root.resolve()  # a job may start in another folder
-    jobs = plan.plan([replace(x, results_dir=str(root)) for x in experiments], fan_out=fan_out)
+    check(experiments, evaluations, profile)
+    jobs = plan.plan(experiments, evaluations)
     estimates = cost.predictions(jobs, profile)
     cells = status.cells(root, paper)
     queued = {cell.key for cell in cells if cell.queued}
@@ -51,7 +51,7 @@ def submit(
         return None
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
-    records.freeze(path, [job.experiment for job in todo if job.experiment], profile)
+    records.freeze(path, {job.key: job.config for job in todo if job.config}, profile)
     tasks = {job.key: task(job, path, paper, profile, root) for job in todo}
     if profile.executor == "local":
         _submit_local(todo, tasks, estimates, path, profile)
@@ -74,19 +74,18 @@ def submit(
 
 
 def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) -> Task:
-    light = job.kind in plan.LIGHT
-    x = job.experiment
+    ask = profile.ask(job.kind)
     return Task(
         kind=job.kind,
         key=job.key,
         paper=paper,
         root=str(root),
-        config=str(path / "configs" / f"{x.run_id}.yaml") if x else None,
+        config=str(path / "configs" / f"{job.key}.yaml") if job.config else None,
         folder=str(path / "runs" / job.key),
-        time_min=profile.light_time_min if light else profile.time_min,
+        time_min=ask.time_min,
         signal_lead_s=profile.signal_lead_s,
-        nodes=nodes(job, profile),
-        gpus=0 if light else profile.gpus_per_node,
+        nodes=ask.nodes,
+        gpus=ask.gpus_per_node,
     )
 
 
@@ -109,7 +108,15 @@ def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
 
 def _row(job: plan.Job, job_id: str, estimates: dict, profile: Profile, path: Path) -> dict:
     predicted = asdict(estimates[job.key]) if job.key in estimates else None
-    x = job.experiment
     row = {"key": job.key, "kind": job.kind, "job_id": job_id, "predicted": predicted}
-    row |= {"steps": x.optim.steps if x and job.kind == "train" else None}
+    row |= {"steps": _steps(job)}
     return row | {"profile": profile.name, "log": str(path / "logs" / f"{job_id}_0_log.err")}
+
+
+def _steps(job: plan.Job) -> int | None:
+    """Of training; chunks of an evaluation, None where the number of problems is not known."""
+    if job.kind == "evaluate":
+        e = job.config
+        known = cost.problems(e.eval.prompts)
+        return known and -(-known // max(1, e.batch // e.n))
+    return job.config.optim.steps if job.kind == "train" else None

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -9,7 +10,9 @@ from conftest import ROOT
 from omegaconf import OmegaConf
 
 from common import method
-from common.experiment import Experiment, load
+from common.cli import compose
+from common.experiment import Experiment, load, strict
+from common.reproduce import Reproduce, evaluations_of
 from common.templates import render
 
 EXPERIMENTS = [
@@ -208,3 +211,74 @@ def test_the_sweeps_are_overrides_of_the_rows():
         ids = {x.run_id for x in runs}
         assert len(ids) == len(values) > 1
         assert row(name).run_id in ids
+
+
+# ---- what is evaluated of them
+
+
+def cluster(paper: str) -> Reproduce:
+    return strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
+
+
+@pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo"])
+def test_every_printed_benchmark_is_evaluated_under_its_printed_name(paper):
+    for sweep in cluster(paper).scales["cluster"].sweeps:
+        # Table 2 of F-GRPO prints averages alone, of the sets that Table 3 names
+        table = "table3" if (paper, sweep.table) == ("f_grpo", "table2") else sweep.table
+        with open(ROOT / "papers" / paper / "published" / f"{table}.csv", newline="") as file:
+            lines = [r for r in csv.DictReader(file) if r["metric"].startswith("pass@")]
+        names = {r["benchmark"] for r in lines}
+        assert set(sweep.benchmarks) == {name for name in names if not name.startswith("Avg")}
+        assert sweep.n >= max(int(r["k"]) for r in lines)
+
+
+def test_evaluations_are_as_printed():
+    """Of the last sweep, for time: two models on nine benchmarks."""
+    config = cluster("f_grpo")
+    assert config.scales["cluster"].sweeps[0].n in numbers(
+        "evaluation", "samples per problem n (significance test)"
+    )
+    sweep = config.scales["cluster"].sweeps[-1]
+    runs = [row(name) for name in sweep.experiments]
+    found = evaluations_of(runs, sweep)
+    assert len(found) == len(runs) * 9
+    with open(PUBLISHED / "table4.csv", newline="") as file:
+        cells = {
+            (r["table"], r["model"], r["method"], r["benchmark"]) for r in csv.DictReader(file)
+        }
+    for e in found:
+        assert (e.row.table, e.label, e.row.method, e.row.benchmark) in cells
+        assert (e.engine, e.top_p) == ("vllm", 1.0)
+        assert [e.temperature] == numbers("evaluation", "temperature (all models)")
+        assert e.max_tokens == next(x.eval.max_tokens for x in runs if x.run_id == e.row.trained)
+        assert e.eval.prompts["chat"] == "qwen"
+    instructions = {e.row.benchmark: e.eval.prompts["instruction"] for e in found}
+    assert instructions["GPQA"] == instructions["AMC"] == "boxed_system"
+    assert instructions["IFEval"] == instructions["SynLogic"] == "helpful"
+    llama = next(s for s in config.scales["cluster"].sweeps if "llama" in s.experiments[0])
+    one = evaluations_of([row("cluster/llama3b_grpo")], replace(llama, baselines={}))
+    assert {e.row.benchmark: e.eval.prompts["instruction"] for e in one}["IFEval"] == "bare"
+
+
+def test_every_focal_row_has_its_baseline_in_its_sweep():
+    sweeps = [s for s in cluster("f_grpo").scales["cluster"].sweeps if s.baselines]
+    for sweep in sweeps:
+        assert sweep.checkpoint == "best"
+        assert "keep_checkpoints=true" in sweep.overrides
+        labels = [(row(name).model.name, row(name).label) for name in sweep.experiments]
+        focal = [(model, label) for model, label in labels if label.startswith("F-")]
+        assert {(model, sweep.baselines[label]) for model, label in focal} <= set(labels)
+    assert sum(len(s.experiments) for s in sweeps) == 18
+
+
+def test_the_sampling_of_cw_grpo_is_its_repositorys():
+    with open(ROOT / "papers" / "cov_grpo" / "published" / "hyperparameters.csv") as file:
+        lines = list(csv.DictReader(file))
+    (said,) = [
+        r["value"] for r in lines if r["scope"] == "repo: evaluation" and r["parameter"] == "7B"
+    ]
+    (sweep,) = cluster("cov_grpo").scales["cluster"].sweeps
+    x = row("cluster/qwen7b_grpo", "cov_grpo")
+    for e in evaluations_of([x], sweep):
+        assert (f"temperature {e.temperature}" in said, f"top_p {e.top_p}" in said) == (True, True)
+        assert (e.n, e.eval.prompts["instruction"]) == (1, "think_tags")

@@ -16,12 +16,13 @@ import pytest
 import yaml
 from conftest import MODEL, ROOT
 
+from common import evaluation, importers, models
 from common import evaluation_store as store
-from common import importers, models
 from common.cli import compose
 from common.errors import UserError
 from common.evaluate import COLUMNS, Sampled, draw, metric_rows
-from common.evaluation_store import Evaluate, evaluate, stored
+from common.evaluation import Evaluate
+from common.evaluation_store import evaluate, stored
 from common.experiment import strict
 from common.importers import Dumped, match
 from common.rescore import import_samples, rescore
@@ -107,10 +108,10 @@ def test_a_run_keeps_samples_counts_metrics_and_how_it_sampled(finished):
 
 def test_every_option_of_a_verifier_is_recorded(lenient):
     node = {"_target_": lenient}
-    assert store.options(node) == node | {"ending": "}"}
-    assert store.options(node | {"ending": "x"}) == node | {"ending": "x"}
+    assert evaluation.options(node) == node | {"ending": "}"}
+    assert evaluation.options(node | {"ending": "x"}) == node | {"ending": "x"}
     with pytest.raises(UserError, match=r"eval\.verifier\.begin=1: unknown argument"):
-        store.options(node | {"begin": 1})
+        evaluation.options(node | {"begin": 1})
 
 
 def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):

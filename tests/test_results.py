@@ -213,8 +213,12 @@ def test_verify_notices_a_changed_or_deleted_file(tmp_path, name, damage):
         expected = f"{run.path / name} is missing since the run finished"
     assert verify(run.path) == [expected]
     rows, left_out = collect(tmp_path, "paper", "laptop")
-    assert left_out == [expected]
-    assert rows["run_id"].tolist() == ["b"]  # the damaged run's rows are not read
+    if name.startswith("samples"):  # the numbers stand, their samples do not
+        assert left_out == [f"{expected}; its numbers are shown grey"]
+        assert rows["run_id"].tolist() == ["a", "b"]
+    else:
+        assert left_out == [expected]
+        assert rows["run_id"].tolist() == ["b"]  # the damaged run's rows are not read
 
 
 def test_a_damaged_marker_is_reported(tmp_path):
@@ -253,13 +257,15 @@ def test_the_rows_of_another_scope_are_left_where_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("k", [1, None])
-def test_duplicate_rows_are_an_error(tmp_path, k):
+def test_a_run_that_says_it_is_another_is_named_and_left_out(tmp_path, k):
     finished(tmp_path, "a", frame(k=k))
     finished(tmp_path, "b", frame(k=k, run_id="b"))
     assert len(collect(tmp_path, "paper", "laptop")[0]) == 2  # two runs: no duplicate
     finished(tmp_path, "c", frame(k=k, value=99.0))  # says that it is run a
-    with pytest.raises(UserError, match=r"duplicate result row below .*paper"):
-        collect(tmp_path, "paper", "laptop")
+    rows, (left_out,) = collect(tmp_path, "paper", "laptop")
+    assert rows["run_id"].tolist() == ["a", "b"]
+    assert rows["value"].max() < 99
+    assert "c/metrics.csv: says that it is run a" in left_out
 
 
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):

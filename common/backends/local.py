@@ -18,6 +18,7 @@ import torch
 from rich.progress import track
 
 from common import evaluate, method, models, rare_nll
+from common.backends import snapshots
 from common.errors import UserError
 from common.experiment import Experiment, resolve
 from common.policy import log_probs
@@ -42,6 +43,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()
+        snapshots.check_finished(x, run.path)
         return run.path
     torch.set_num_threads(x.threads)
     with judges(x.data.verifier, x.verification) as verify:
@@ -55,6 +57,8 @@ def train(x: Experiment, progress: bool = True) -> Path:
                 send(row)
                 if step % x.eval.every == 0 and step < x.optim.steps:
                     loop.evaluate(step, x.eval.curve_n)
+                    if x.keep_checkpoints:
+                        models.save(loop.model, loop.tokenizer, snapshots.folder(run.path, step))
                 if step % x.checkpoint_every == 0 and step < x.optim.steps:
                     loop.save_checkpoint()
         loop.finish()

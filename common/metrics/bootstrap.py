@@ -1,4 +1,4 @@
-"""Intervals by drawing problems anew: the prompt-clustered bootstrap, and Holm's correction."""
+"""Intervals by drawing problems or seeds anew: the clustered bootstraps, and Holm's correction."""
 
 from collections.abc import Sequence
 
@@ -22,6 +22,37 @@ def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
     cells = drawn + problems * np.arange(draws)[:, None]
     times = np.bincount(cells.ravel(), minlength=draws * problems).reshape(draws, problems)
     return times @ values / problems
+
+
+def clustered_bounds(
+    parts: Sequence[np.ndarray], *, strata: Sequence | None, draws: int, seed: int
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Two 95 % percentile intervals of what `paired.two_way_interval` estimates from the same
+    parts, each (S_i, P): problems drawn anew within their benchmark (the prompt is the cluster),
+    and seeds drawn anew within each part (the run is the cluster).
+
+    Each takes the other side as fixed and is too short for a claim about both; they are shown
+    beside the two-way interval, which decides. Bounds over problems are NaN for P = 1.
+    """
+    problems = parts[0].shape[1]
+    labels, groups = np.unique(
+        np.zeros(problems) if strata is None else strata, return_inverse=True
+    )
+    summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
+    over_problems = np.mean(
+        [
+            resampled_means(summed[groups == i, None], draws=draws, seed=seed + i)[:, 0]
+            for i in range(len(labels))
+        ],
+        axis=0,
+    )
+    over_seeds = np.zeros(draws)
+    for i, part in enumerate(parts):
+        means = np.mean([part[:, groups == j].mean(axis=1) for j in range(len(labels))], axis=0)
+        over_seeds += resampled_means(means[:, None], draws=draws, seed=seed + i)[:, 0]
+    low, high = percentile_interval(np.column_stack([over_problems, over_seeds]))
+    by_prompt = (float(low[0]), float(high[0])) if problems > 1 else (np.nan, np.nan)
+    return by_prompt, (float(low[1]), float(high[1]))
 
 
 def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

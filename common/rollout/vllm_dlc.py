@@ -8,9 +8,8 @@ the calibrated distribution, softmax((f_theta - mu f_phi) / temperature).
 vLLM finds the model class through the entry point `vllm.general_plugins` (rlvr_dlc =
 common.rollout.vllm_dlc:register), which it loads in every process of an engine.
 
-In verl rollouts the policy's new weights, which verl sends under their own names, reach the policy
-inside the joint model. What verl has no place for is the memory: its step on the sampled
-trajectories and its weights, which `Sync.load_memory` takes.
+In verl's rollouts the joint model is built from the policy's checkpoint by `hf_overrides`, and
+verl's transfer of weights brings those of both (common/backends/verl/worker.py).
 """
 
 import json
@@ -21,12 +20,14 @@ from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig
 
 from common.errors import UserError
 from common.rollout.memory import MemoryNetwork
 
 if TYPE_CHECKING:
     import vllm
+    from transformers import PretrainedConfig
 
 ARCHITECTURE = "CalibratedForCausalLM"
 PREFIX = "memory."
@@ -65,15 +66,22 @@ def save(policy, memory: MemoryNetwork, tokenizer, path: Path) -> None:
     else:
         save_file(load_file(single) | tensors(memory), single, {"format": "pt"})
     config = json.loads((path / "config.json").read_text())
-    config |= {
-        "architectures": [ARCHITECTURE],
-        "policy_architecture": type(policy).__name__,
-        "policy_tied": bool(policy.config.tie_word_embeddings),
-        "memory_architecture": type(memory.model).__name__,
-        "memory_config": memory.model.config.to_dict(),
-        "memory_mu": memory.mu,
-    }
+    memory.model.config.architectures = [type(memory.model).__name__]
+    config |= description(AutoConfig.from_pretrained(path), memory.model.config, memory.mu)
     (path / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True))
+
+
+def description(policy: "PretrainedConfig", memory: "PretrainedConfig", mu: float) -> dict:
+    """What the policy's config.json needs besides, for vLLM to build the joint model; both
+    configurations are those of saved models."""
+    return {
+        "architectures": [ARCHITECTURE],
+        "policy_architecture": policy.architectures[0],
+        "policy_tied": bool(policy.tie_word_embeddings),
+        "memory_architecture": memory.architectures[0],
+        "memory_config": memory.to_dict(),
+        "memory_mu": mu,
+    }
 
 
 def tensors(memory: MemoryNetwork) -> dict[str, torch.Tensor]:
@@ -98,10 +106,14 @@ def send(llm: "vllm.LLM", memory: MemoryNetwork) -> None:
 
 
 class Sync:
-    """What `send` calls in each worker; vLLM mixes it into its worker class."""
+    """What is called in each worker of a joint model; vLLM mixes it into its worker class."""
 
     def load_memory(self, path: str) -> int:
         """Load the tensors of a safetensors file into the joint model; returns their number."""
         given = load_file(path)
         self.model_runner.model.load_weights(iter(given.items()))
         return len(given)
+
+    def set_memory_weight(self, mu: float) -> None:
+        """mu from now on; 0 leaves the policy alone. The caches hold for every mu."""
+        self.model_runner.model.mu = mu

@@ -49,6 +49,11 @@ class CalibratedForCausalLM(nn.Module):
                 architectures=[config.memory_architecture],
             )
 
+    @property
+    def model(self) -> nn.Module:
+        """The policy's body, in which verl looks for experts that it would have to mend."""
+        return self.policy.model
+
     def embed_input_ids(self, input_ids: torch.Tensor) -> torch.Tensor:
         return self.policy.embed_input_ids(input_ids)
 

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
-from common.backends.verl import backend, process, reward, rows
+from common.backends.verl import backend, process, reward, rows, sockets
 from common.backends.verl.experiment_trainer import observed, set_samples
 from common.errors import UserError
 from common.experiment import load
@@ -228,6 +229,25 @@ raise RuntimeError("the engine core died")
     assert "error: RuntimeError: the engine core died" in text
     assert len(text) < 12_000
     assert str(tmp_path / "log" / "001.txt") in text
+
+
+def test_what_slurm_sets_for_other_gpus_does_not_reach_verl(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for device, seen in (("cuda", {"CUDA_VISIBLE_DEVICES"}), ("cpu", set())):
+        found = process.environment(tmp_path, tmp_path / "log" / "001.jsonl", device, 1)
+        assert {name for name in found if name.endswith("VISIBLE_DEVICES")} == seen
+
+
+def test_launches_of_one_node_have_sockets_of_their_own(monkeypatch, tmp_path):
+    """verl's own name is the same for all, and whoever comes later removes the other's."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    handle, found = "ipc:///tmp/rl-colocate-zmq-01000000-replica-0-rank-0.sock", set()
+    for name in ("one", "two"):
+        monkeypatch.setenv(sockets.MARK, f"somewhere/rlvr-{name}")
+        found.add(sockets.own(handle))
+    assert {Path(address.removeprefix("ipc://")).parent for address in found} == {tmp_path}
+    assert len(found) == 2
 
 
 def test_a_second_launch_keeps_the_first_log(tmp_path, monkeypatch):

@@ -9,19 +9,25 @@ import pytest
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
 from omegaconf import OmegaConf
+from runs import PRETRAIN
+from transformers import AutoModelForCausalLM
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
+from common import models
 from common.backends import run_experiment
-from common.backends.verl import config, data, explain, main
+from common.backends.verl import config, data, explain, main, memory, methods
 from common.cli import ROOT
 from common.errors import UserError
 from common.experiment import load
 
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
-EXPERIMENTS = sorted(
-    (file.parts[-4], file.stem) for file in ROOT.glob("papers/*/configs/experiment/*.yaml")
-)
+FOLDERS = sorted(ROOT.glob("papers/*/configs/experiment"))
+EXPERIMENTS = [
+    (folder.parts[-3], str(file.relative_to(folder).with_suffix("")))
+    for folder in FOLDERS
+    for file in sorted(folder.rglob("*.yaml"))
+]
 
 
 def place(tmp_path, device="cuda", nodes=2, gpus=8) -> config.Place:
@@ -35,9 +41,22 @@ def place(tmp_path, device="cuda", nodes=2, gpus=8) -> config.Place:
     )
 
 
+AGGREGATIONS = {
+    "token_mean": "token-mean",
+    "sequence_mean_token_mean": "seq-mean-token-mean",
+    "token_sum": "seq-mean-token-sum-norm",
+}
+LAUNCH = {"trainer.val_only": False, "trainer.val_before_train": False}
+
+
 def composed(x, where: config.Place, prompt_tokens=30):
-    launch = {"trainer.val_only": False, "trainer.val_before_train": False}
-    return config.compose(config.settings(x, where, prompt_tokens, launch))
+    return config.compose(config.settings(x, where, prompt_tokens, LAUNCH))
+
+
+def differs(x, part: str) -> bool:
+    """Whether an experiment names another function than its method file."""
+    named, file = getattr(x.method, part) or {}, methods.compose(x.method.name).get(part) or {}
+    return named.get("_target_") != file.get("_target_")
 
 
 # ---- an Experiment as verl's configuration
@@ -46,8 +65,13 @@ def composed(x, where: config.Place, prompt_tokens=30):
 @pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)
 def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     x = load([f"experiment={name}", "backend=verl"], paper)
-    if x.method.sampler is not None:
-        with pytest.raises(UserError, match="samples on backend=local only"):
+    refused = None
+    if any(differs(x, part) for part in methods.PART_KEYS):  # a function of the experiment's own
+        refused = r"write configs/method/NAME\.yaml"
+    elif x.optim.equalise_to is not None and x.method.controller is not None:
+        refused = r"optim\.equalise_to.* has a controller"
+    if refused:
+        with pytest.raises(UserError, match=refused):
             composed(x, place(tmp_path, nodes=1))
         return
     verls = composed(x, place(tmp_path, nodes=1))
@@ -72,6 +96,7 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     assert tuple(actor.optim.betas) == x.optim.betas
     assert actor.optim.clip_grad == x.optim.grad_clip
     assert actor.policy_loss.method == {k: v for k, v in x.method.loss.items() if k != "_target_"}
+    assert actor.loss_agg_mode == AGGREGATIONS[x.method.aggregation["_target_"].rpartition(".")[2]]
     assert actor.entropy_coeff == x.method.entropy_coef
     assert rollout.val_kwargs.n == x.eval.n
     assert verls.trainer.total_training_steps == x.optim.steps
@@ -83,6 +108,47 @@ def test_methods_with_a_controller_pass_their_arguments(tmp_path):
     main.preflight(verls)
     assert verls.algorithm.controller.beta == 0.1
     assert verls.algorithm.method.reward_wrong == -1
+
+
+def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
+    sampler = "method.sampler={mu:0.7,lr:2e-3,start:random,shrink:2,importance_cap:1.5}"
+    x = load(
+        [
+            "method=dlc",
+            sampler,
+            *PRETRAIN,
+            "model.pretrain.demonstrations=128",
+            f"results_dir={tmp_path}",
+        ],
+        "f_grpo",
+    )
+    memory.prepare(x, tmp_path)
+    network = AutoModelForCausalLM.from_pretrained(tmp_path / memory.FOLDER)
+    assert network.config.hidden_size == 32
+    assert (network.lm_head.weight == 0).all()
+    policy = str(tmp_path / "models" / models.identity(x.model))
+    changes = memory.settings(x, tmp_path, policy)
+    verls = config.compose(config.settings(x, place(tmp_path), 30, LAUNCH) | changes)
+    rollout = verls.actor_rollout_ref.rollout
+    assert rollout.engine_kwargs.memory == {"path": str(tmp_path / "memory"), "lr": 2e-3}
+    joint = rollout.engine_kwargs.vllm.hf_overrides
+    assert joint.memory_mu == 0.7
+    assert joint.memory_config.hidden_size == 32
+    assert joint.policy_architecture == "Qwen2ForCausalLM"
+    assert verls.algorithm.rollout_correction.rollout_is == "token"
+    assert verls.algorithm.rollout_correction.rollout_is_threshold == 1.5
+    omega_conf_to_dataclass(rollout)
+    plain = composed(load(["method=dlc"], "f_grpo"), place(tmp_path))
+    assert plain.algorithm.rollout_correction.rollout_is is None
+    assert memory.settings(load(["method=grpo"], "f_grpo"), tmp_path, policy) == {}
+
+
+def test_models_of_the_curve_are_taken_from_checkpoints(tmp_path):
+    steps = ["checkpoint_every=10", "eval.every=15"]
+    plain = composed(load(steps, "f_grpo"), place(tmp_path))
+    assert (plain.trainer.save_freq, plain.trainer.keep_models) == (10, False)
+    kept = composed(load([*steps, "keep_checkpoints=true"], "f_grpo"), place(tmp_path))
+    assert (kept.trainer.save_freq, kept.trainer.keep_models) == (5, True)
 
 
 def test_a_limit_of_the_experiment_reaches_the_aggregation(tmp_path):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from scipy.stats import chisquare
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from common import models
 from common.errors import UserError
@@ -143,6 +144,32 @@ def test_new_weights_of_the_memory_take_effect_also_on_cached_prompts(llm, parts
     vllm_dlc.send(llm, memory)
     fresh = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
     assert errors(parts, fresh) < 1e-4
+
+
+def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp_path):
+    policy, tokenizer, memory = parts
+    models.save(policy, tokenizer, tmp_path / "policy")
+    models.save(memory.model, tokenizer, tmp_path / "memory")
+    described = [AutoConfig.from_pretrained(tmp_path / name) for name in ("policy", "memory")]
+    llm = vllm.engine(
+        str(tmp_path / "policy"),
+        temperature=TEMPERATURE,
+        device="cpu",
+        threads=1,
+        hf_overrides=vllm_dlc.description(*described, MU),
+        load_format="dummy",
+        worker_extension_cls=vllm_dlc.SYNC,
+    )
+    sent = load_file(tmp_path / "policy" / "model.safetensors") | vllm_dlc.tensors(memory)
+    save_file(sent, tmp_path / "sent.safetensors")
+    llm.collective_rpc("load_memory", args=(str(tmp_path / "sent.safetensors"),))
+    assert llm.reset_prefix_cache()
+    both = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
+    assert errors(parts, both) < 1e-4
+    llm.collective_rpc("set_memory_weight", args=(0.0,))
+    alone = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
+    assert errors(parts, alone, mu=0.0) < 1e-4
+    assert errors(parts, alone) > 0.1
 
 
 def test_transformers_finds_the_policy_in_a_joint_checkpoint(parts, tmp_path):

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import one_machine
@@ -44,6 +45,22 @@ def lab(slurm, results, tiny):
         end = time.monotonic() + 30
         while sh("squeue", "-h") and time.monotonic() < end:
             time.sleep(0.2)
+
+
+@pytest.fixture
+def one(tiny):
+    return tiny("seed=1")
+
+
+@pytest.fixture
+def big(tiny):
+    """A 7 B model in the shape of F-GRPO's Table 5."""
+    shape = ["sampling.prompts=256", "sampling.group_size=8", "sampling.max_tokens=3000"]
+    shape += ["optim.mini_batches=4", "optim.micro_batch=8", "optim.steps=100", "eval.n=256"]
+    shape += ["eval.max_tokens=3000", "eval.every=50"]
+    x = tiny(*shape)
+    model = replace(x.model, name="qwen", path="Qwen/Qwen2.5-7B", pretrain=None)
+    return replace(x, backend="verl", model=model, data=replace(x.data, name="math"))
 
 
 @pytest.fixture(scope="session")

@@ -7,14 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from common.evaluation import Evaluate
+from common.reproduce import Sweep, evaluations_of
 from common.results import verify
 from slurm import status
-from slurm.attempts import attempts, last_step
+from slurm.attempts import attempts, progress
 from slurm.profiles import load_profile
 from slurm.submit import submit
 
-PATIENCE = 300  # seconds: the machine may be busy
+PATIENCE = 900  # seconds: the machine may be busy
 STEPS = 80  # of a run: about six seconds on a core of its own
+
+# What an evaluation samples, as the words of `python -m common.evaluate`.
+SETS = {"Natural": ["eval=countdown_natural"], "Rare": ["eval=countdown_rare"]}
+SWEEP = Sweep("t", [], [], [], benchmarks=SETS)
+MATH = {"MATH500": ["eval=math500"]}
 
 
 class Lab:
@@ -32,18 +39,17 @@ class Lab:
         longer += ["checkpoint_every=10", "eval.rare_nll_samples=0", *overrides]
         return [self.tiny(*longer, f"seed={seed}") for seed in seeds]
 
-    def submit(self, runs: list, fan_out: bool = False, **changes) -> list[str]:
+    def evaluations(self, runs: list, **changes) -> list[Evaluate]:
+        """Two small ones of each run, called as a paper's table would."""
+        small = ["eval.prompts.size=6", "batch=16"]
+        words = {name: [*given, *small] for name, given in SETS.items()}
+        return evaluations_of(runs, Sweep("t", [], [], [], benchmarks=words, n=8, **changes))
+
+    def submit(self, runs: list, evaluated: list | None = None, **changes) -> list[str]:
         """Submit; returns what was said."""
-        said = []
-        profile = replace(self.profile, **changes)
-        submit(
-            runs,
-            paper=self.paper,
-            profile=profile,
-            root=self.root,
-            fan_out=fan_out,
-            say=said.append,
-        )
+        said, profile = [], replace(self.profile, **changes)
+        where = {"paper": self.paper, "profile": profile, "root": self.root}
+        submit(runs, evaluated or [], **where, say=said.append)
         return said
 
     def cells(self) -> dict:
@@ -67,7 +73,7 @@ class Lab:
         return self.cells()
 
     def step(self, run) -> int:
-        return last_step(self.root / self.paper / run.run_id)
+        return progress(self.root / self.paper / run.run_id, "train")
 
     def training(self, run, at_least: int = 15) -> None:
         """Wait until a run has passed a checkpoint."""

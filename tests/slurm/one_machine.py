@@ -2,6 +2,7 @@
 
     python tests/slurm/one_machine.py start FOLDER     prints the SLURM_CONF to use
     python tests/slurm/one_machine.py stop FOLDER
+    python tests/slurm/one_machine.py packages         what Debian calls what is needed
 
 Needs root and Debian's packages (PACKAGES below), which it does not install. Keys, sockets,
 database, spool and logs lie in FOLDER; nothing else is written. Jobs run as the caller. Left out:
@@ -302,11 +303,13 @@ def _free_ports(count: int) -> int:
 
 
 if __name__ == "__main__":
-    verb, where = sys.argv[1:]
-    if verb == "start":
+    verb, *where = sys.argv[1:]
+    if verb == "packages":
+        print(PACKAGES)
+    elif verb == "start":
         reason = missing()
         if reason:
             sys.exit(f"error: {reason}")
-        print(f"export SLURM_CONF={start(Path(where))}")
+        print(f"export SLURM_CONF={start(Path(*where))}")
     else:
-        stop(Path(where))
+        stop(Path(*where))

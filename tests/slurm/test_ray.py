@@ -1,16 +1,20 @@
-"""A Ray cluster of two tasks. Needs the environment of verl."""
+"""A Ray cluster over the two tasks that a real srun starts. Needs the environment of verl."""
 
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
+import one_machine
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from common.errors import UserError
+from slurm import ray_cluster
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import os, sys
 from pathlib import Path
@@ -29,25 +33,53 @@ else:
 """
 
 
-def test_two_tasks_join_and_nothing_is_left(tmp_path):
-    """The tasks that srun would start, with its variables; both on this machine."""
+def test_two_nodes_join_and_nothing_is_left(slurm, tmp_path):
     if find_spec("ray") is None:
         pytest.skip("ray is not installed: make setup-cluster-cpu, and run this from .venv-cluster")
     before = set(Path(tempfile.gettempdir()).glob("ray-*"))
-    words = [sys.executable, "-c", PROGRAM, str(tmp_path / "ray")]
-    tasks = []
-    for rank in ("0", "1"):
-        variables = {"SLURM_PROCID": rank, "SLURM_CPUS_PER_TASK": "3", "PYTHONPATH": str(ROOT)}
-        with open(tmp_path / f"{rank}.log", "w") as log:
-            tasks.append(
-                subprocess.Popen(words, env=os.environ | variables, stdout=log, stderr=log)
-            )
-    try:
-        codes = [task.wait(400) for task in tasks]
-    finally:
-        for task in tasks:
-            task.kill()
+    words = ["-A", "lab", "-N2", "--ntasks-per-node=1", "--cpus-per-task=3", "--gpus-per-node=4"]
+    logs = [f"--{name}={tmp_path}/%t.log" for name in ("output", "error")]
+    program = [sys.executable, "-c", PROGRAM, str(tmp_path / "ray")]
+    done = subprocess.run(
+        ["srun", *words, *logs, *program], env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=1000
+    )
     said = (tmp_path / "0.log").read_text()
-    assert codes == [0, 0], said[-3000:]
+    assert done.returncode == 0, said[-3000:]
     assert "nodes 2 CPU 6.0 GPU 8.0" in said
     assert set(Path(tempfile.gettempdir()).glob("ray-*")) <= before
+    names = {one_machine.name(pid) for pid in one_machine.processes(slurm)}
+    assert not names & {"raylet", "gcs_server"}
+
+
+@pytest.fixture
+def no_ray(tmp_path, monkeypatch):
+    """A `ray` that ends at once when started, and whose status never answers."""
+    script = tmp_path / "ray"
+    script.write_text(
+        f'#!/bin/sh\necho "$1" >> {tmp_path}/calls\n[ "$1" = start ] || exec sleep 60\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(ray_cluster, "_ray", lambda: script)
+    monkeypatch.setattr(ray_cluster, "STATUS_S", 1)
+    return tmp_path
+
+
+def test_a_head_that_dies_is_started_again_and_then_given_up(no_ray):
+    """`ray status` alone would wait for it for ever."""
+    began = time.monotonic()
+    cluster = ray_cluster.head(no_ray / "shared", 2, 4)
+    with pytest.raises(UserError, match="ray ended with 0 while waiting for the head"), cluster:
+        raise AssertionError("there is no cluster")
+    assert time.monotonic() - began < 50
+    assert (no_ray / "calls").read_text().split().count("start") == ray_cluster.TRIES
+    assert (no_ray / "shared" / "done").exists()  # or the workers would wait
+    assert "RAY_ADDRESS" not in os.environ
+
+
+def test_a_worker_that_dies_is_started_again_and_then_given_up(no_ray):
+    folder = no_ray / "shared"
+    folder.mkdir()
+    (folder / "address").write_text(f"10.0.0.1:1 {no_ray / 'scratch'}")
+    with pytest.raises(UserError, match=r"ray ended with 0 on .*, 3 times"):
+        ray_cluster.work(folder, 4)
+    assert (no_ray / "calls").read_text().split() == ["start"] * ray_cluster.TRIES

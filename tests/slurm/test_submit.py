@@ -1,17 +1,24 @@
 """Submission and what it leaves: results, records, status; the same again submits nothing."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
+from common import models
+from common.compare import gather
 from common.errors import UserError
+from common.results import read_csv, source
 
 ROOT = Path(__file__).parents[2]
+SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
 
 
 def test_an_array_runs_and_the_comparison_follows(whole):
@@ -65,24 +72,67 @@ def test_jobs_import_the_snapshot_not_the_checkout(lab):
     assert "this is the snapshot" in lab.show()
 
 
-def test_evaluations_follow_their_training_job(lab):
-    runs = lab.runs(1, 2, overrides=("optim.steps=2", "checkpoint_every=1", "eval.every=2"))
-    lab.submit(runs, fan_out=True)
+def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
+    """The whole path: one array of four trainings, evaluations by dependency, comparison, rows."""
+    runs = [
+        run
+        for name in ("grpo", "f_grpo")
+        for run in lab.runs(
+            1,
+            2,
+            overrides=(f"method={name}", f"name={name}", f"label={name}", *SHORT, "scope=cluster"),
+        )
+    ]
+    evaluated = lab.evaluations(runs, checkpoint="best", baselines={"f_grpo": "grpo"})
+    said = lab.submit(runs, evaluated)
+    assert [line.split()[:2] for line in said[1:-1]] == [["train", "4"], *[["evaluate", "2"]] * 4]
     cells = lab.settled()
+    assert {cell.state for cell in cells.values()} == {"done"}, lab.show()
     kinds = [cell.kind for cell in cells.values()]
-    assert kinds.count("evaluate") == 4  # two runs x two benchmarks
-    assert {cell.state for cell in cells.values()} == {"done"}
-    rows = (lab.root / "f_grpo" / "laptop" / "metrics.csv").read_text()
-    assert "laptop step 2" in rows
+    assert [kinds.count(kind) for kind in ("train", "evaluate", "compare")] == [4, 8, 1]
+    gather(lab.root, "f_grpo", "cluster")
+    rows = read_csv(lab.root / "f_grpo" / "cluster" / "metrics.csv")
+    for e in evaluated:
+        own = rows[rows["run_id"] == e.path.name].set_index("metric")
+        told = ("table", "model", "method", "benchmark", "seed")
+        assert own.iloc[0][list(told)].to_dict() == {
+            "table": "laptop",
+            "model": "test-qwen2",
+            "method": e.row.method,
+            "benchmark": e.row.benchmark,
+            "seed": e.row.seed,
+        }
+        counts = pd.read_csv(e.path / "counts.csv")
+        assert own.loc["pass@1", "value"] == pytest.approx(100 * counts["c"].sum() / (6 * 8))
+        assert own.loc["pass@8", "k"] == 8
+        taken = json.loads((e.path / "checkpoint.json").read_text())
+        assert own["step"].unique().tolist() == [taken["step"]]
+        assert taken["folder"] == ("model" if taken["step"] == 6 else "checkpoints/step-00003")
+        assert taken["note"] == ""
+    compared = pd.read_csv(lab.root / "f_grpo" / "comparison.csv")
+    ours = compared[(compared["scope"] == "cluster") & (compared["metric"] == "pass@1")]
+    ours = ours[ours["benchmark"] == "Natural"]
+    assert set(ours["method"]) == {"grpo", "f_grpo"}
+    assert set(ours["n_seeds"]) == {2}
+    (submission,) = (lab.root / "f_grpo" / "cluster").glob("2*")
+    log = (submission / "logs" / f"{cells['compare'].job_id}_0_log.out").read_text()
+    assert "every job of every submission has its result" in log
+    meta = json.loads((lab.root / "f_grpo" / runs[0].run_id / "meta.json").read_text())
+    submitted = json.loads((submission / "meta.json").read_text())
+    assert json.loads((submission / "code" / "COMMIT").read_text()) == source()
+    for key in ("commit", "diff_sha256"):
+        assert meta[key] == submitted[key] == source()[key]
+    assert lab.submit(runs, evaluated) == ["14 of 14 jobs done, 0 queued, 0 to submit"]
 
 
 def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(lab):
     """afterok on a failed job must not wait for ever; the comparison runs and names what lacks."""
-    good, bad = lab.runs(1, 2, overrides=("optim.steps=2", "eval.every=2"))
+    good, bad = lab.runs(1, 2, overrides=SHORT)
     place = lab.root / "f_grpo" / bad.run_id
     place.mkdir(parents=True)
     (place / "checkpoint.pt").write_bytes(b"damaged")
-    lab.submit([good, bad], fan_out=True)
+    evaluated = lab.evaluations([good, bad])
+    lab.submit([good, bad], evaluated)
     cells = lab.settled()
     assert cells[good.run_id].state == "done"
     assert cells[bad.run_id].state == "failed"
@@ -92,14 +142,40 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(lab):
     named = (lab.root / "f_grpo" / "cluster" / "missing.csv").read_text()
     assert bad.run_id in named
     assert all(cell.key in named for cell in lost)
+    log = "".join(
+        p.read_text() for p in lab.root.glob(f"*/cluster/2*/logs/*{cells['compare'].job_id}*.out")
+    )
+    assert "3 job(s) without a result, also in cluster/missing.csv:" in log
+    assert f"  train    {bad.run_id}  failed failed: " in log
     shown = lab.show()
     assert f"FAILED  {bad.run_id}" in shown
     assert "checkpoint.pt is damaged" in shown
     assert "3 job(s) without a result; submit again" in shown
     (place / "checkpoint.pt").unlink()
-    assert lab.submit([good, bad], fan_out=True)[0] == (
+    assert lab.submit([good, bad], evaluated)[0] == (
         "5 of 8 jobs done, 0 queued, 4 to submit"  # it, its two evaluations, the comparison
     )
+    assert {cell.state for cell in lab.settled().values()} == {"done"}
+
+
+def test_what_only_a_job_can_find_is_in_the_status(lab):
+    """A full disk (a file size limit stands for it), and a model that the node does not see."""
+    full, gone = lab.runs(1, 2, overrides=SHORT)
+    folder = lab.root / "models" / models.identity(gone.model)
+    copy = shutil.copytree(folder, lab.root / "copy")
+    gone = replace(gone, model=replace(gone.model, path=str(copy), pretrain=None))
+    profile = lab.profile
+    lab.submit([full, gone], setup=[*profile.setup, "ulimit -f 40"], array_parallelism=1)
+    lab.wait(lambda: lab.attempts(full))
+    copy.rename(lab.root / "moved")
+    cells = lab.settled()
+    assert {cells[run.run_id].state for run in (full, gone)} == {"failed"}
+    shown = lab.show()
+    assert "cannot write" in shown
+    assert "Free space" in shown
+    assert f"model.path={copy}: cannot be loaded" in shown
+    (lab.root / "moved").rename(copy)
+    lab.submit([full, gone])
     assert {cell.state for cell in lab.settled().values()} == {"done"}
 
 
@@ -120,7 +196,7 @@ def test_cancel_without_slurm(lab):
 
     (run,) = lab.runs(1, overrides=("optim.steps=20000", "eval.every=20000"))
     local = load_profile("local")
-    submit([run], paper="f_grpo", profile=local, root=lab.root, say=lambda text: None)
+    submit([run], [], paper="f_grpo", profile=local, root=lab.root, say=lambda text: None)
     lab.training(run)
     assert lab.cells()[run.run_id].state == "running"
     assert len(status.cancel(lab.root, "f_grpo")) == 2
@@ -141,7 +217,7 @@ def test_an_executor_without_slurm(lab):
     place.mkdir(parents=True)
     (place / "checkpoint.pt").write_bytes(b"damaged")
     local = load_profile("local")
-    submit(runs, paper="f_grpo", profile=local, root=lab.root, say=lambda text: None)
+    submit(runs, [], paper="f_grpo", profile=local, root=lab.root, say=lambda text: None)
     lab.wait(lambda: not any(cell.queued for cell in lab.cells().values()))
     cells = lab.cells()
     assert cells[runs[0].run_id].state == "failed"

@@ -1,10 +1,11 @@
 """The verl backend: whole experiments (`backend=verl`, docs/cluster.md), and every method file
 of `configs/method/` inside stock verl. Only this folder imports verl.
 
-    backend.py   a run from prompts to result rows; config.py, data.py, process.py, rows.py,
-                 export.py and explain.py are its parts and import no verl
+    backend.py   a run from prompts to result rows; config.py, data.py, memory.py, process.py,
+                 rows.py, export.py and explain.py are its parts and import no verl
     main.py      what it starts: verl's main_ppo with plugin.py (methods), trainer.py and
-                 experiment_trainer.py (verl's trainer), agent.py (prompts), reward.py (verifier)
+                 experiment_trainer.py (verl's trainer), worker.py and extension.py (its worker and
+                 vLLM's), agent.py (prompts), reward.py (verifier)
     cpu.py       the platform for machines without a GPU
 
 By hand, with verl's own flags:
@@ -35,4 +36,9 @@ What differs from the local backend: the token weights of CW-GRPO, Clip-Cov and 
 on the micro-batch verl hands over, as in verl's own clip_cov and kl_cov, so there the micro-batch
 size is part of the method; KL is verl's estimator, which clamps the log-ratio; the entropy bonus
 and KL term are verl's, aggregated as the policy loss is.
+
+Left out: asynchronous training (FADE sec 11.1). verl's trainer.v1.trainer_mode=separate_async has
+samplers of their own, but hands weights over by nccl, nixl, kimi or mooncake only, each of which
+needs a GPU or RDMA (naive is refused), so it could not be tried here. Our trainer, which keeps a
+controller's state and refuses incomplete batches, is a subclass of the synchronous one.
 """

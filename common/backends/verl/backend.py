@@ -18,7 +18,8 @@ from omegaconf import OmegaConf
 from rich.progress import Progress
 
 from common import method, models
-from common.backends.verl import config, data, process, reward, rows
+from common.backends import snapshots
+from common.backends.verl import config, data, memory, process, reward, rows
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.results import Run, jsonl_appender, write
@@ -39,6 +40,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
     run = Run(results, x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()
+        snapshots.check_finished(x, run.path)
         return run.path
     place = here(x, run.path)
     longest = prepare(x, place)
@@ -52,6 +54,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
 
         while (todo := launch_settings(x, place.work)) is not None:
             settings = config.settings(x, place, longest, todo)
+            settings |= memory.settings(x, place.work, place.model)
             one_launch(x, run, place, settings, note)
             if launch_settings(x, place.work) == todo:
                 raise UserError(
@@ -151,6 +154,7 @@ def prepare(x: Experiment, place: config.Place) -> int:
     lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     require(min(lengths) > 0, "data.name", x.data.name, "a prompt has no token that is known")
     data.write_parquet(x, place.work, train_prompts, benchmarks)
+    memory.prepare(x, place.work)
     reward.describe(x, place.work / "judge.json")
     return max(lengths)
 

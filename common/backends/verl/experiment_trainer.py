@@ -3,17 +3,32 @@ our number of evaluation samples."""
 
 from pathlib import Path
 
+import ray
 import transfer_queue as tq
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.utils.metric import reduce_metrics
 
+from common.backends import snapshots
 from common.backends.verl import rows
+from common.backends.verl.export import export
 from common.backends.verl.rows import PREFIX
 from common.backends.verl.trainer import MethodTrainer
+from common.backends.verl.worker import PolicyWorker
 from common.errors import UserError
 from common.results import write_json
 
 
 class ExperimentTrainer(MethodTrainer):
+    @property
+    def memory(self) -> bool:
+        """Whether a memory network samples along (DLC)."""
+        return "memory" in self.config.actor_rollout_ref.rollout.engine_kwargs
+
+    def _init_resource_pool_mgr(self):
+        super()._init_resource_pool_mgr()
+        for role in self.role_worker_mapping:  # no critic: our methods have none
+            self.role_worker_mapping[role] = ray.remote(PolicyWorker)
+
     def _step_once(self, metrics: dict, *arguments):
         self.seen = metrics  # filled as the step goes on
         return super()._step_once(metrics, *arguments)
@@ -23,6 +38,23 @@ class ExperimentTrainer(MethodTrainer):
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         write_json(folder / rows.ROW, {"step": self.global_steps, "data": rows.keep(self.seen)})
         super()._save_checkpoint()
+        self._keep_model()
+
+    def _load_checkpoint(self):
+        super()._load_checkpoint()
+        self._keep_model()  # of a run that was killed after it had saved
+
+    def _keep_model(self) -> None:
+        """Leave the model of an evaluation step, where the experiment asks for it; backend.py does
+        it for the last."""
+        trainer, step = self.config.trainer, self.global_steps
+        due = trainer.keep_models and step % trainer.test_freq == 0
+        if not due or not 0 < step < trainer.total_training_steps:
+            return
+        checkpoints = Path(trainer.default_local_dir)  # <run>/work/checkpoints
+        path = snapshots.folder(checkpoints.parents[1], step)
+        if not path.exists():
+            export(checkpoints / f"global_step_{step}" / "actor", path, trainer.device)
 
     def _compute_advantage(self, batch, metrics: dict):
         """Refuses a batch in which a response is missing: verl pads it and trains on."""
@@ -44,6 +76,29 @@ class ExperimentTrainer(MethodTrainer):
         seen = observed(data.pop("uid").tolist(), scores, samples)
         metrics.update({PREFIX + key: value for key, value in seen.items()})
         return super()._compute_advantage(batch, metrics)
+
+    def _update_actor(self, batch, metrics: dict):
+        batch = super()._update_actor(batch, metrics)
+        if self.memory:
+            own = dict(mini_batch_size=len(batch), global_batch_size=len(batch), temperature=1.0)
+            batch.extra_info.update(own | {"calculate_entropy": False})
+            learned = self.actor_rollout_wg.learn_memory(batch)["metrics"]
+            metrics[PREFIX + "memory_loss"] = reduce_metrics(learned)["loss"]
+        return batch
+
+    def on_validate_begin(self):
+        self._set_memory_weight(0.0)  # evaluated is the policy, as on the local backend
+
+    def on_validate_end(self):
+        self._set_memory_weight(None)
+
+    def _set_memory_weight(self, mu: float | None) -> None:
+        """Of every vLLM; None is the method's own."""
+        if self.memory:
+            engine = self.config.actor_rollout_ref.rollout.engine_kwargs.vllm
+            mu = engine.hf_overrides.memory_mu if mu is None else mu
+            servers = [one.server_handle for one in self.llm_server_manager.get_replicas()]
+            ray.get([s.collective_rpc.remote("set_memory_weight", args=(mu,)) for s in servers])
 
     def _validate(self) -> dict:
         """verl's validation, with eval.n samples a problem after the last step, else

@@ -16,7 +16,8 @@ from common.errors import UserError
 
 def export(checkpoint: Path, path: Path, device: str) -> None:
     """Merge the shards of `checkpoint` (the folder `global_step_N/actor`) and save to `path`:
-    float32 from a CPU run, bfloat16 from GPUs, whose vLLM sampled in it.
+    float32 from a CPU run, bfloat16 from GPUs, whose vLLM sampled in it. `path` is there when it
+    is whole.
 
     Needs room for the whole model in memory. Raises UserError where a shard is missing or weights
     do not fit the model.
@@ -34,8 +35,11 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
             f"{checkpoint}: does not fit its model, missing {missing[:3]}, unknown "
             f"{unexpected[:3]}; it is damaged or of another version"
         )
+    whole = path.with_name(f".{path.name}.tmp")
+    shutil.rmtree(whole, ignore_errors=True)
+    models.save(model, AutoTokenizer.from_pretrained(described), whole)
     shutil.rmtree(path, ignore_errors=True)
-    models.save(model, AutoTokenizer.from_pretrained(described), path)
+    whole.rename(path)
 
 
 def merge(checkpoint: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:

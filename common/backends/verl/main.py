@@ -22,12 +22,13 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.device import auto_set_device
 
 from common.backends.verl import methods, plugin
+from common.backends.verl.sockets import MARK
 from common.cli import guard
 from common.errors import UserError
 
 PLUGIN = "common.backends.verl.plugin"
 MODULES = "VERL_USE_EXTERNAL_MODULES"
-PASSED = (MODULES, "PYTHONPATH", "VERL_FILE_LOGGER_PATH")
+PASSED = (MODULES, MARK, "PYTHONPATH", "VERL_FILE_LOGGER_PATH")
 
 
 class Runner(TaskRunnerV1.__ray_metadata__.modified_class):

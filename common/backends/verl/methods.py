@@ -88,7 +88,11 @@ def controller(name: str) -> str | None:
 def agg_mode(name: str) -> str:
     """verl's loss_agg_mode for a method's aggregation. token_sum's max_tokens is verl's
     loss_scale_factor."""
-    target = compose(name).aggregation._target_
+    return verls_mode(compose(name).aggregation._target_)
+
+
+def verls_mode(target: str) -> str:
+    """verl's loss_agg_mode for an aggregation's dotted path."""
     if target not in AGG_MODES:
         raise UserError(f"method.aggregation._target_={target}: verl knows {list(AGG_MODES)}")
     return AGG_MODES[target]

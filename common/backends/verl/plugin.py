@@ -30,6 +30,7 @@ class MethodLossConfig(PolicyLossConfig):
 
     method: dict = field(default_factory=dict)  # of the loss
     token_weights: dict = field(default_factory=dict)
+    aggregation: str = ""  # verl's mode that is meant; empty: the method file's
 
 
 def estimator(name: str):
@@ -100,7 +101,8 @@ def policy_loss(name: str):
 
         agg_loss divides by config.global_batch_info, the counts of the whole mini-batch over all
         ranks, so gradients do not depend on the micro-batch. verl's entropy and KL terms read
-        loss_agg_mode too: it must say what the method file says, or UserError.
+        loss_agg_mode too: it must say what the method file or policy_loss.aggregation says, or
+        UserError.
         """
         _same_aggregation(name, loss_agg_mode, config)
         given = config.policy_loss.get("method", {})
@@ -128,7 +130,8 @@ def policy_loss(name: str):
 
 
 def _same_aggregation(name: str, loss_agg_mode: str, config) -> None:
-    key, mode = "actor_rollout_ref.actor", methods.agg_mode(name)
+    key = "actor_rollout_ref.actor"
+    mode = config.policy_loss.get("aggregation", "") or methods.agg_mode(name)
     if loss_agg_mode != mode:
         raise UserError(f"{key}.loss_agg_mode={loss_agg_mode}: method {name} is {mode}")
     if mode == "seq-mean-token-sum-norm" and config.loss_scale_factor is None:

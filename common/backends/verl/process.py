@@ -21,22 +21,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from common.backends.verl.reward import FAULT
+from common.backends.verl.sockets import MARK
 from common.cli import ROOT
 from common.errors import UserError
 from common.results import write_json
 
 LEFT = "left.json"  # in the work folder: what a launch has outside it
-MARK = "RLVR_VERL_RUN"  # environment variable that every process of one launch carries
 LINES, WIDTH = 25, 300  # of the log, in an error message
 ERROR = re.compile(r"\b\w*(Error|Exception): .*")
-RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # verl sets its own
+# verl sets its own ranks; SLURM names the GPUs for AMD too, and verl then refuses to start
+RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "ROCR_VISIBLE_DEVICES")
 CPU = {
     "VERL_PLATFORM": "cpu",
     "VERL_ENGINE_DEVICE": "cuda",  # the name that verl's FSDP engine is registered for
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "RAY_prestart_worker_first_driver": "0",  # else a process for every CPU that is counted
-    "RAY_memory_usage_threshold": "0.99",  # of a machine that others use too
+    # a small machine that others use too: Ray would give up after half a minute
+    "RAY_memory_usage_threshold": "0.99",
+    "RAY_gcs_server_port_wait_time_s": "600",
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_health_check_failure_threshold": "100",
 }
 
 
@@ -61,6 +67,7 @@ def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict
         "RAY_AUTH_TOKEN": os.environ.get("RAY_AUTH_TOKEN", secrets.token_hex(32)),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_DEDUP_LOGS": "0",
+        "RAY_worker_niceness": "0",  # its 15 starves a run wherever anything else wants the cores
         "HF_DATASETS_CACHE": str(scratch / "datasets"),
         "VLLM_CACHE_ROOT": str(metrics.parent / "vllm"),  # what it learns of a model class
         "VLLM_CONFIG_ROOT": str(scratch / "vllm-config"),

@@ -1,0 +1,11 @@
+"""What vLLM mixes into its worker class in verl's rollouts. Imported in vLLM's processes only."""
+
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+
+from common.backends.verl.sockets import own
+from common.rollout.vllm_dlc import Sync
+
+
+class Extension(vLLMColocateWorkerExtension, Sync):
+    def _get_zmq_handle(self) -> str:
+        return own(super()._get_zmq_handle())

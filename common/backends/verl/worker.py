@@ -1,0 +1,109 @@
+"""verl's worker of policy and rollout, with two things that it lacks: a socket of this launch's own
+for the weights it sends to vLLM, and a memory network that is trained beside the policy (DLC,
+common/rollout/memory.py).
+
+The memory is an engine of verl's own (FSDP) with its own optimiser, in the worker's process and on
+its GPU. Its weights travel with the policy's, as `memory.*`; verl drops the prompts' cache after
+each such transfer. Imports verl's workers, so only worker processes import this.
+"""
+
+from copy import deepcopy
+from pathlib import Path
+
+import torch
+from omegaconf import OmegaConf
+from verl.single_controller.base.decorator import (
+    Dispatch,
+    make_nd_compute_dataproto_dispatch_fn,
+    register,
+)
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import TrainingWorkerConfig
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.utils.padding import no_padding_2_padding
+
+from common.backends.verl.sockets import own
+from common.rollout.vllm_dlc import PREFIX
+
+
+class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its own by that name
+    memory: TrainingWorker | None = None
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def init_model(self):
+        super().init_model()
+        self.rollout.zmq_handle = own(self.rollout.zmq_handle)
+        chosen = self.config.rollout.engine_kwargs.get("memory", None)
+        if chosen is None:
+            return
+        self.memory = TrainingWorker(memory_config(self.config, self.actor.config, **chosen))
+        self.memory.reset()
+        self.memory.set_loss_fn(cross_entropy)
+        send = self.rollout.update_weights
+
+        async def send_both(weights, **kwargs):
+            await send(self._with_memory(weights), **kwargs)
+
+        self.rollout.update_weights = send_both
+
+    def _with_memory(self, weights):
+        yield from weights
+        weights, _ = self.memory.engine.get_per_tensor_param()
+        for name, tensor in weights:
+            yield PREFIX + name, tensor
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
+    def learn_memory(self, data):
+        """One optimiser step of the memory on the whole batch; its loss is in the metrics."""
+        output = self.memory.train_mini_batch(data=data)
+        return None if output is None else output.cpu()
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None):
+        if self.memory is not None:
+            path = str(Path(local_path).with_name("memory"))
+            self.memory.save_checkpoint(path, None, global_step, max_ckpt_to_keep)
+        super().save_checkpoint(local_path, hdfs_path, global_step, max_ckpt_to_keep)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def load_checkpoint(self, local_path, hdfs_path=None, del_local_after_load=False):
+        if self.memory is not None:
+            path = str(Path(local_path).with_name("memory"))
+            self.memory.load_checkpoint(path, None, del_local_after_load)
+        super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
+
+
+def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
+    """How the memory at `path` is trained: on the actor's GPUs, as rollout/memory.py does it
+    (AdamW without weight decay or warm-up, gradients clipped at 1)."""
+    model = omega_conf_to_dataclass(OmegaConf.merge(config.model, {"path": path}))
+    optim = omega_conf_to_dataclass(
+        OmegaConf.merge(
+            config.actor.optim,
+            dict(
+                lr=lr,
+                weight_decay=0.0,
+                betas=[0.9, 0.999],
+                clip_grad=1.0,
+                lr_warmup_steps=0,
+                lr_warmup_steps_ratio=0.0,
+                lr_scheduler_type="constant",
+            ),
+        )
+    )
+    return TrainingWorkerConfig(
+        model_type=actor.model_type,
+        model_config=model,
+        engine_config=deepcopy(actor.engine_config),
+        optimizer_config=optim,
+        checkpoint_config=actor.checkpoint_config,
+        profiler_config=None,
+    )
+
+
+def cross_entropy(model_output, data, dp_group=None):
+    """Of one micro-batch, its part of the mean over all response tokens (MemoryNetwork.learn)."""
+    log_prob = no_padding_2_padding(model_output["log_probs"], data)
+    mask = data.select("response_mask").to_padded_tensor()["response_mask"]
+    total = -torch.where(mask > 0, log_prob, 0.0).sum()
+    return total / data["batch_num_tokens"] * data["dp_size"], {}

@@ -1,0 +1,75 @@
+"""Figures as they stand in a results folder, made small enough to travel inside the page."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+COLORS = 64  # of the palette: plots have few colours, so nothing is seen of it
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure: its PNG, and the numbers that it draws."""
+
+    name: str
+    path: Path
+    png: bytes
+    width: int
+    height: int
+    numbers: bytes | None  # the CSV beside it, gzipped
+
+
+def pictures(folder: Path) -> tuple[list[Picture], list[str]]:
+    """Every figure of a folder, laptop results first, and what could not be read."""
+    found, left_out = [], []
+    for path in sorted(folder.glob("*.png"), key=_order):
+        name = "/".join(path.parts[-3:])
+        try:
+            png, width, height = shrink(path.read_bytes())
+        except (OSError, ValueError, SyntaxError) as error:  # PIL's name for a broken chunk
+            left_out.append(f"{name}: not a picture ({error})")
+            continue
+        table = path.with_suffix(".csv")
+        if not table.exists():
+            left_out.append(f"{name}: the CSV of its numbers is not there")
+        numbers = gzip.compress(table.read_bytes(), mtime=0) if table.exists() else None
+        found.append(Picture(path.stem, path, png, width, height, numbers))
+    return found, left_out
+
+
+def shrink(png: bytes) -> tuple[bytes, int, int]:
+    """The same picture with a palette of 64 colours, where that is smaller; width and height."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    few = picture.quantize(COLORS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    out = io.BytesIO()
+    few.save(out, "PNG", optimize=True)
+    return min(out.getvalue(), png, key=len), picture.width, picture.height
+
+
+def data_uri(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def fitting(sizes: list[int], budget: int) -> list[bool]:
+    """Which of some data, in order of importance, fit into `budget` bytes as base64."""
+    chosen, left = [], budget
+    for size in sizes:
+        needed = 4 * ((size + 2) // 3)
+        chosen.append(needed <= left)
+        left -= needed if needed <= left else 0
+    return chosen
+
+
+def _order(path: Path) -> tuple:
+    """What was trained before what was computed; then by name, its numbers as numbers."""
+    pieces = re.split(r"(\d+)", path.stem)
+    return not path.stem.startswith("laptop"), [
+        (int(piece), "") if piece.isdigit() else (0, piece) for piece in pieces
+    ]

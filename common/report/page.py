@@ -1,0 +1,183 @@
+"""The page: everything read is put into templates/page.html; nothing of it is trusted.
+
+jinja2 escapes every value. Styles and script are part of the file, figures and their numbers too as
+far as they fit, so that it can be sent to somebody as it is. The same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+
+from common.claims import SCOPES
+from common.cli import ROOT
+from common.report import sources, views
+from common.report.figures import Picture, data_uri, fitting
+from common.report.reruns import Rerun
+
+LIMIT = 5_000_000  # bytes of the page
+MARKUP = 300  # and what stands around a figure or a link that is inside it
+HERE = Path(__file__).parent / "templates"
+
+
+def build(
+    root: Path, *, reference: Path, folder: Path, say: Callable = lambda words: None
+) -> tuple[str, list[str]]:
+    """The page on the results in `root`, to stand in `folder`; and what was left out of it."""
+    yardstick, left_out = sources.read_yardstick(root, reference)
+    found = []
+    for paper in sources.papers(ROOT / "papers"):
+        say(f"{paper} ...")
+        found.append(sources.read(paper, ROOT / "papers", root, reference))
+    return render(found, yardstick, left_out, folder)
+
+
+def render(
+    found: list[sources.Source],
+    yardstick: sources.Yardstick | None,
+    left_out: list[str],
+    folder: Path,
+) -> tuple[str, list[str]]:
+    """The page of what was read."""
+    left_out = [*left_out, *(reason for source in found for reason in source.left_out)]
+    known = views.facets(found)
+    drawn = [*(yardstick.figures if yardstick else ()), *(p for s in found for p in s.figures)]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["slug"] = views.slug
+    environment.filters["href"] = partial(href, folder=folder)
+    environment.tests["there"] = Path.exists
+    papers = [_paper(source, known) for source in found]
+    totals = {scope: sum((p["counts"][scope] for p in papers), Counter()) for scope in SCOPES}
+    write = partial(
+        environment.get_template("page.html").render,
+        style=(HERE / "style.css").read_text(),
+        script=(HERE / "page.js").read_text(),
+        papers=papers,
+        yardstick=yardstick,
+        ranking=_numbers(yardstick.ranking) if yardstick else [],
+        scopes=SCOPES,
+        facets=known,
+        totals=totals,
+        claimed=_claimed(totals),
+        cells=sum((p["cells"] for p in papers), Counter()),
+        states=views.STATES,
+        left_out=left_out,
+        index=lambda kind, name: views.indices(known, kind, [name]),
+        cost=cost,
+    )
+    bare = write(pictures=_pictures(drawn, folder, 0))  # everything beside the page
+    text = write(pictures=_pictures(drawn, folder, LIMIT - len(bare.encode())))
+    return text, left_out
+
+
+def href(path: Path, folder: Path) -> str:
+    """A link to a file beside the page."""
+    return quote(Path(os.path.relpath(path, folder)).as_posix())
+
+
+def cost(row: Rerun) -> str:
+    """What rerunning a row takes, in words."""
+    own = "" if row.cost.name == row.method else f", as {row.cost.name} does"
+    if row.cost.hours is None:
+        return f"cost not known: {row.cost.where}"
+    if not row.cost.gpus:
+        minutes = max(1, 60 * row.cost.hours * row.seeds)
+        return f"about {minutes:.0f} min of one core{own}"
+    hours = row.cost.hours * row.cost.gpus * row.seeds
+    return f"about {hours:,.0f} GPU-hours on {row.cost.where}{own}"
+
+
+def _paper(source: sources.Source, known: views.Facets) -> dict:
+    """What the template of one paper needs; without a comparison, all that rests on it is empty."""
+    comparison = source.comparison
+    claims = views.claims(source, known) if comparison else []
+    tables = views.published(source) if comparison else []
+    shown = [c for t in tables for _, rows in t.bodies for r in rows for td in r.cells for c in td]
+    verdicts = [verdict for claim in claims for verdict in claim.verdicts]
+    counts = {s: Counter(v.mark for v in verdicts if v.scope == s) for s in SCOPES}
+    frames = ("runs", "notes", "detectable", "missing")
+    rows = {key: views.objects(getattr(comparison, key)) if comparison else [] for key in frames}
+    extras = {"hyperparameters": source.hyperparameters, "unread": source.missing}
+    return {
+        "source": source,
+        "claims": claims,
+        "claimed": _claimed(counts),
+        "counts": counts,
+        "cells": Counter(cell.mark for cell in shown),
+        "tables": tables,
+        "reruns": views.rerun(source) if comparison else [],
+        "run_ids": {run["run_id"] for run in rows["runs"]},
+        "command": partial(_command, source),
+        **rows,
+        **{key: [] if t is None else t.to_dict("records") for key, t in extras.items()},
+    }
+
+
+def _claimed(counts: dict[str, Counter]) -> list[str]:
+    """The scopes in which some claim is made."""
+    return [scope for scope in SCOPES if counts[scope].total() > counts[scope]["absent"]]
+
+
+def _command(source: sources.Source, table: str, row: views.Row) -> str:
+    """The anchor of the command that reruns a row: of this table, else of any; "" for none."""
+    same = [
+        (i, r)
+        for i, r in enumerate(source.reruns)
+        if (r.model, r.method) == (row.model, row.method)
+    ]
+    same.sort(key=lambda pair: pair[1].table != table)
+    return views.slug("command", source.paper, same[0][0]) if same else ""
+
+
+def _pictures(drawn: list[Picture], folder: Path, budget: int) -> dict[Path, dict]:
+    """Where the browser finds each figure and its numbers: inside the page as far as they fit into
+    `budget` bytes, figures in the order given, then numbers, the smallest first; else beside it."""
+    small = sorted((p for p in drawn if p.numbers), key=lambda p: (len(p.numbers), str(p.path)))
+    sizes = [len(p.png) + MARKUP for p in drawn] + [len(p.numbers) + MARKUP for p in small]
+    fits = fitting(sizes, budget)
+    inside, whole = fits[: len(drawn)], fits[len(drawn) :]
+    numbers = {}
+    for p, fit in zip(small, whole, strict=True):
+        table = p.path.with_suffix(".csv")
+        link = data_uri("application/gzip", p.numbers) if fit else href(table, folder)
+        name = p.name + (".csv.gz" if fit else ".csv")
+        numbers[p.path] = {"href": link, "inside": fit, "name": name}
+    return {
+        p.path: {
+            "name": p.name,
+            "src": data_uri("image/png", p.png) if fit else href(p.path, folder),
+            "inside": fit,
+            "width": p.width,
+            "height": p.height,
+            "numbers": numbers.get(p.path),
+        }
+        for p, fit in zip(drawn, inside, strict=True)
+    }
+
+
+def _numbers(table) -> list[list[tuple[str, bool]]]:
+    """Rows of (text, is it a number), long fractions rounded."""
+    rows = []
+    for values in table.itertuples(index=False):
+        row = []
+        for value in values:
+            try:
+                number = float(value)
+            except ValueError:
+                row.append((value, False))
+            else:
+                row.append((f"{number:.4g}" if "." in value else value, True))
+        rows.append(row)
+    return rows

@@ -1,0 +1,117 @@
+"""How to rerun each row, and what that costs: from the sweeps of papers/<p>/configs/reproduce.yaml.
+
+Rows are described from the experiment files themselves, in milliseconds; Hydra composes only the
+first row that trains each model, for its cost. Costs are predictions of slurm/cost.py with the
+assumptions of configs/cost.yaml, good to a factor of two. That module is named, not imported:
+common knows no slurm.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from common.cli import ROOT
+from common.errors import UserError, require
+from common.experiment import Experiment, load
+from common.reproduce import BASE
+
+SCALES = ("full", "cluster")  # everything on this machine; the papers' own sizes
+PROFILES = {"laptop": ("local",), "cluster": ("h100-1x8", "h100-2x8")}  # the first that is enough
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one seed of `name`."""
+
+    name: str
+    hours: float | None  # None where no profile can run it
+    gpus: int
+    where: str  # the profile, or why there is none
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """One row of a table."""
+
+    scope: str
+    table: str
+    model: str
+    method: str
+    seeds: int
+    command: str
+    cost: Cost  # of the first row that trains this model
+
+
+def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
+    """Every row that the paper's sweeps make. Raises UserError for a file that cannot be read."""
+    folders = (ROOT / "papers" / paper / "configs", ROOT / "configs")
+    found, costs, base = [], {}, describe(folders, "config")
+    sweeps = _read(folders, "reproduce").get("scales", {})
+    for scale in scales:
+        for sweep in sweeps.get(scale, {}).get("sweeps", ()):
+            for name in sweep["experiments"]:
+                x = base | describe(folders, f"experiment/{name}")
+                words = [f"experiment={name}", f"table={sweep['table']}", *sweep["overrides"]]
+                key = (x["scope"], x["model"], name == BASE)  # which trains nothing
+                if key not in costs:
+                    costs[key] = _cost(x["label"], load([*words, "seed=1"], paper))
+                text = command(paper, words, sweep["seeds"], x["backend"])
+                seeds = len(sweep["seeds"])
+                found.append(
+                    Rerun(
+                        x["scope"], sweep["table"], x["model"], x["label"], seeds, text, costs[key]
+                    )
+                )
+    return found
+
+
+def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str:
+    """What to type for all `seeds` of a row."""
+    python = ".venv-cluster/bin/python" if backend == "verl" else ".venv/bin/python"
+    many = ["--multirun"] if len(seeds) > 1 else []
+    seed = "seed=" + ",".join(str(seed) for seed in seeds)
+    return shlex.join([python, "-m", f"papers.{paper}", *many, *words, seed])
+
+
+def describe(folders: tuple[Path, ...], name: str) -> dict[str, str]:
+    """label, scope, backend and the model's name of a configuration file, with its parents'."""
+    node, found = _read(folders, name), {}
+    for default in node.get("defaults", ()):
+        if isinstance(default, str) and default != "_self_":
+            parent = default.lstrip("/")
+            inside = default[0] != "/" and name.startswith("experiment/")
+            found |= describe(folders, f"experiment/{parent}" if inside else parent)
+        elif isinstance(default, dict):
+            model = default.get("override /model", default.get("model"))
+            found |= {"model": _read(folders, f"model/{model}")["name"]} if model else {}
+    found |= {key: node[key] for key in ("label", "scope", "backend") if key in node}
+    return found | ({"model": node["model"]["name"]} if "name" in node.get("model", {}) else {})
+
+
+def _read(folders: tuple[Path, ...], name: str) -> dict:
+    """The first file of that name."""
+    files = [folder / f"{name}.yaml" for folder in folders if (folder / f"{name}.yaml").exists()]
+    require(bool(files), "configuration", name, f"no such file below {folders[0]}")
+    try:
+        return yaml.safe_load(files[0].read_text())
+    except yaml.YAMLError as error:
+        raise UserError(f"{files[0]}: cannot be read ({error})") from error
+
+
+def _cost(name: str, x: Experiment) -> Cost:
+    cost, profiles = (importlib.import_module(f"slurm.{part}") for part in ("cost", "profiles"))
+    reason = ""
+    for where in PROFILES[x.scope]:
+        profile = profiles.load_profile(where)
+        try:
+            hours = cost.estimate(x, profile, cost.assumptions()).hours
+        except UserError as error:
+            reason = str(error)
+        else:
+            return Cost(name, hours, profile.gpus, where)
+    return Cost(name, None, 0, reason)

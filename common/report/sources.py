@@ -1,0 +1,131 @@
+"""What the page is made of, read once: a paper's comparison, its printed extras, its figures.
+
+Nothing here stops the page: what cannot be read is named in `left_out`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from common import claims, compare
+from common.cli import ROOT
+from common.errors import UserError
+from common.report.figures import Picture, pictures
+from common.report.reruns import Rerun, reruns
+
+# pandas' parser errors and UnicodeDecodeError are ValueErrors
+UNREADABLE = (UserError, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError)
+UNREADABLE += (ImportError, yaml.YAMLError, zlib.error)
+YARDSTICK = "yardstick"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One paper's inputs. `root` is the results folder that its numbers come from."""
+
+    paper: str
+    title: str
+    root: Path
+    fallback: str  # why another folder than the one asked for; "" where it is that one
+    comparison: compare.Comparison | None
+    claims: dict[str, dict]  # by id, as written in claims.yaml
+    hyperparameters: pd.DataFrame | None
+    missing: pd.DataFrame | None  # what of the paper could not be read from its text
+    figures: list[Picture]
+    reruns: list[Rerun]
+    left_out: list[str]
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """All methods under one protocol (`make yardstick`)."""
+
+    root: Path
+    fallback: str
+    ranking: pd.DataFrame
+    figures: list[Picture]
+
+
+def papers(home: Path) -> list[str]:
+    """The papers that have printed numbers, by name."""
+    return sorted(path.parent.name for path in home.glob("*/published"))
+
+
+def choose(root: Path, reference: Path, name: str, mark: str) -> tuple[Path, str]:
+    """The results folder to take `name` from, and why it is not `root` ("" if it is).
+
+    `mark` is the file that the end of a run writes; without it what stands there is unfinished.
+    """
+    if (root / name / mark).exists() or not (reference / name).is_dir():
+        return root, ""
+    if root.resolve() == reference.resolve():
+        return root, ""
+    state = "holds no finished comparison" if (root / name).is_dir() else "is not there"
+    return reference, f"{name}/ {state} in {root.name}/; shown are the committed results"
+
+
+def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
+    """Everything about `paper`, whose folder is home/paper."""
+    left_out: list[str] = []
+    own, fallback = choose(root, reference, paper, "claims.csv")
+    published = home / paper / "published"
+    comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, own))
+    listed = attempt(left_out, f"papers/{paper}", lambda: claims.load(home / paper / "claims.yaml"))
+    drawn, problems = pictures(own / paper / "figures")
+    return Source(
+        paper=paper,
+        title=comparison.page.title if comparison else paper,
+        root=own,
+        fallback=fallback,
+        comparison=comparison,
+        claims={claim["id"]: claim for claim in listed or ()},
+        hyperparameters=_table(left_out, published / "hyperparameters.csv"),
+        missing=_table(left_out, published / "missing.csv"),
+        figures=drawn,
+        reruns=attempt(left_out, f"papers/{paper}/configs", lambda: reruns(paper)) or [],
+        left_out=[*left_out, *(comparison.left_out if comparison else ()), *problems],
+    )
+
+
+def read_yardstick(root: Path, reference: Path) -> tuple[Yardstick | None, list[str]]:
+    """The ranking and its figures, or None and why there are none."""
+    left_out: list[str] = []
+    own, fallback = choose(root, reference, YARDSTICK, "ranking.csv")
+    ranking = _table(left_out, own / YARDSTICK / "ranking.csv")
+    if ranking is None:
+        return None, left_out
+    drawn, problems = pictures(own / YARDSTICK / "figures")
+    return Yardstick(own, fallback, ranking, drawn), [*left_out, *problems]
+
+
+def attempt(left_out: list[str], what: str, function: Callable):
+    """function(), or None with the reason added to `left_out`."""
+    try:
+        return function()
+    except UNREADABLE as error:
+        reason = " ".join(str(error).replace(f"{ROOT}/", "").split())[:300]
+        left_out.append(reason if isinstance(error, UserError) else f"{what}: {reason}")
+        return None
+
+
+def _assess(paper: str, root: Path) -> compare.Comparison:
+    return compare.assess(compare.page(paper), root)
+
+
+def _table(left_out: list[str], path: Path) -> pd.DataFrame | None:
+    """A small table as text, missing as ""."""
+    name = "/".join(path.parts[-3:])
+
+    def load():
+        return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+    if not path.exists():
+        left_out.append(f"{name}: is not there")
+        return None
+    return attempt(left_out, name, load)

@@ -1,0 +1,180 @@
+"use strict";
+(() => {
+  const KINDS = ["model", "method", "benchmark"];
+  const form = document.getElementById("filters");
+  const panel = document.getElementById("panel");
+  const body = document.getElementById("panel-body");
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  // Filters are style rules: an element that carries the kind and not the value is not displayed.
+  const rules = document.head.appendChild(document.createElement("style"));
+
+  const chosen = () => {
+    const found = {};
+    for (const select of form.querySelectorAll("select")) {
+      const option = select.selectedOptions[0];
+      select.classList.toggle("on", select.value !== "");
+      if (select.value) found[select.name] = option.dataset.i ?? select.value;
+    }
+    return found;
+  };
+  const has = (kind, value) => (value === undefined ? "" : `[data-${kind}~="${value}"]`);
+
+  function apply() {
+    const now = chosen();
+    rules.textContent = Object.entries(now)
+      .map(([kind, value]) => `[data-${kind}]:not([data-${kind}~="${value}"]){display:none!important}`)
+      .join("\n");
+    for (const table of all(".tbl")) {
+      table.hidden = !table.querySelector(`tbody${has("model", now.model)} tr${has("method", now.method)} td${has("benchmark", now.benchmark)}`);
+    }
+    const named = KINDS.map((kind) => has(kind, now[kind])).join("") + has("verdict", now.verdict);
+    const inside = now.paper ? `[data-paper="${now.paper}"] ` : "";
+    const claims = all(`${inside}.claim${named}`).length;
+    const cells = all(`${inside}.data tbody${has("model", now.model)} tr${has("method", now.method)} td${has("benchmark", now.benchmark)}[class]`).length;
+    document.getElementById("shown").textContent = `${claims} claims, ${cells} cells`;
+    for (const part of all("details[data-part]")) {
+      const items = part.querySelector(".claim, .tbl, .commands");
+      const left = part.querySelector(`.claim${named}, .tbl:not([hidden])`) ?? part.querySelector(".commands");
+      part.hidden = Boolean(items) && !left;
+      if (left && (now.model || now.method || now.benchmark) && left.matches(".tbl")) part.open = true;
+    }
+    for (const select of KINDS.map((kind) => form.elements[kind])) {
+      for (const option of select.options) {
+        option.disabled = Boolean(now.paper && option.value) &&
+          !document.querySelector(`[data-paper="${now.paper}"] [data-${select.name}~="${option.dataset.i}"]`);
+      }
+    }
+  }
+
+  function save() {
+    const values = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    const words = values.toString();
+    history.replaceState(null, "", words ? `#?${words}` : "#");
+    apply();
+  }
+
+  // #?paper=...&method=... sets the filters; any other hash is an anchor, opened if it lies in a closed part.
+  function load() {
+    const hash = location.hash;
+    if (hash.startsWith("#?")) {
+      form.reset();
+      for (const [name, value] of new URLSearchParams(hash.slice(2))) {
+        if (form.elements[name]) form.elements[name].value = value;
+      }
+      apply();
+    } else if (hash.length > 1) {
+      const target = document.getElementById(hash.slice(1));
+      for (let up = target?.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
+      target?.scrollIntoView();
+    }
+  }
+  form.addEventListener("change", save);
+  form.addEventListener("reset", () => setTimeout(save));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", load);
+
+  // The panel shows a copy of what stands elsewhere in the page.
+  let opener = null;
+  let pinned = false;
+  function show(title, nodes, from) {
+    const heading = document.createElement("h4");
+    heading.textContent = title;
+    body.replaceChildren(heading, ...nodes);
+    panel.hidden = false;
+    for (const old of all(".tile.on")) old.classList.remove("on");
+    opener = from;
+  }
+  function close(back) {
+    panel.hidden = true;
+    for (const old of all(".tile.on")) old.classList.remove("on");
+    if (back) opener?.focus();
+    pinned = false;
+  }
+  function showClaim(tile) {
+    const row = document.getElementById(tile.hash.slice(1));
+    if (!row) return;
+    const list = document.createElement("dl");
+    for (const cell of all("td", row)) {
+      const term = document.createElement("dt");
+      const words = document.createElement("dd");
+      term.textContent = cell.dataset.label;
+      words.append(...[...cell.cloneNode(true).childNodes]);
+      list.append(term, words);
+    }
+    const source = row.querySelector("th .quiet").cloneNode(true);
+    const link = document.createElement("a");
+    link.href = tile.hash;
+    link.textContent = "in its place";
+    show(row.querySelector(".text").textContent, [source, list, link], tile);
+    tile.classList.add("on");
+  }
+  for (const group of all(".tiles")) {
+    const tiles = all(".tile", group);
+    tiles.forEach((tile, i) => (tile.tabIndex = i ? -1 : 0));
+    group.addEventListener("mouseover", (event) => {
+      const tile = event.target.closest(".tile");
+      if (tile && !pinned) showClaim(tile);
+    });
+    group.addEventListener("mouseleave", () => pinned || group.contains(document.activeElement) || close());
+    group.addEventListener("focusin", (event) => event.target.matches(".tile") && showClaim(event.target));
+    group.addEventListener("focusout", () => pinned || close());
+    group.addEventListener("click", (event) => {
+      const tile = event.target.closest(".tile");
+      if (!tile) return;
+      event.preventDefault();
+      showClaim(tile);
+      pinned = true;
+    });
+    group.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
+      const shown = tiles.filter((tile) => tile.offsetParent);
+      const next = shown[shown.indexOf(event.target.closest(".tile")) + step];
+      if (!step || !next) return;
+      event.preventDefault();
+      for (const tile of tiles) tile.tabIndex = tile === next ? 0 : -1;
+      next.focus();
+    });
+  }
+  document.addEventListener("click", async (event) => {
+    const value = event.target.closest(".value");
+    const copy = event.target.closest(".copy");
+    if (value) {
+      const cell = value.closest("td");
+      const table = cell.closest("table");
+      const column = [...table.tHead.rows[1].cells][cell.cellIndex - 1];
+      const group = all("th", table.tHead.rows[0]).find((th) => th.dataset.benchmark === cell.dataset.benchmark);
+      const row = cell.parentElement.cells[0].firstChild.textContent.trim();
+      const words = [row, group?.textContent, column?.textContent].filter(Boolean).join(", ");
+      show(words, [...cell.querySelector(".more").cloneNode(true).childNodes], value);
+      pinned = true;
+    } else if (copy) {
+      const code = copy.parentElement.querySelector("code");
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        copy.textContent = "copied";
+      } catch {
+        getSelection().selectAllChildren(code);
+        copy.textContent = "selected";
+      }
+      setTimeout(() => (copy.textContent = "copy"), 1500);
+    }
+  });
+  document.getElementById("close").addEventListener("click", () => close(true));
+  addEventListener("keydown", (event) => event.key === "Escape" && !panel.hidden && close(true));
+
+  // Paper has no closed parts.
+  let shut = [];
+  addEventListener("beforeprint", () => {
+    shut = all("details:not([open])");
+    for (const part of shut) part.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const part of shut) part.open = false;
+  });
+
+  apply();
+  load();
+  void document.body.offsetHeight; // layout is part of the time to the first page
+  document.documentElement.dataset.ready = Math.round(performance.now());
+})();

@@ -1,0 +1,307 @@
+"""What is shown of a comparison: claims and tables as the templates want them, words included.
+
+A mark is what the eye gets: good, bad, open, none (not run), never (cannot be reproduced), grey
+(the files behind the number are gone or changed, whatever the verdict), absent (not claimed at this
+scale).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import pandas as pd
+
+from common.claims import SCOPES
+from common.compare import GREY, LAPTOP
+from common.report.sources import Source
+
+MARKS = {
+    "holds": "good",
+    "within noise": "good",
+    "fails": "bad",
+    "differs": "bad",
+    "inconclusive": "open",
+    "not run": "none",
+    "not reproducible": "never",
+}
+STATES = {
+    "reference": "committed table, without its run folders",
+    "computed": "closed form or simulation, no sampled run",
+    "missing": "files of the run are gone: grey whatever the verdict",
+    "changed": "files of the run were changed since it finished: grey whatever the verdict",
+}
+FACETS = ("model", "method", "benchmark")
+PUBLISHED = SCOPES[0]
+
+Facets = dict[str, dict[str, int]]  # kind -> name -> its number in the page
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of a claim in one scope."""
+
+    scope: str
+    word: str
+    mark: str
+    numbers: str
+    state: str
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    id: str
+    text: str
+    source: str
+    verdicts: tuple[Verdict, ...]
+    gaps: tuple[dict, ...]  # the comparisons behind the verdicts
+    facets: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    rerun: str
+    mark: str
+    word: str
+    state: str
+    lines: tuple[tuple[str, str], ...]  # what is shown when the cell is chosen
+    notes: tuple[str, ...]  # ids of the paper's inconsistencies
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    model: str
+    method: str
+    cells: tuple[tuple[Cell, ...], ...]  # by column; a published table may print a cell twice
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    scope: str
+    title: str
+    columns: tuple[tuple[str, str], ...]  # (benchmark, metric)
+    bodies: tuple[tuple[str, tuple[Row, ...]], ...]  # (model, its rows)
+    counts: Counter  # cells by verdict
+
+    @property
+    def heads(self) -> list[tuple[str, int]]:
+        """(benchmark, number of columns below it)."""
+        found: list[tuple[str, int]] = []
+        for benchmark, _ in self.columns:
+            same = found and found[-1][0] == benchmark
+            found[-1:] = [(benchmark, found[-1][1] + 1)] if same else [*found[-1:], (benchmark, 1)]
+        return found
+
+
+def mark(verdict: str, state: str) -> str:
+    return "grey" if state in GREY else MARKS.get(verdict, "none")
+
+
+def claims(source: Source, facets: Facets) -> list[Claim]:
+    """Every claim, in the order of claims.yaml."""
+    comparison = source.comparison
+    gaps: dict[str, list[dict]] = {}
+    for row in comparison.gaps.to_dict("records"):
+        gaps.setdefault(row["claim"], []).append(_gap(row))
+    found = []
+    for row in _text(comparison.verdicts).to_dict("records"):
+        verdicts = tuple(_verdict(row, scope) for scope in SCOPES)
+        predicates = [source.claims.get(row["id"], {}).get(scope) for scope in SCOPES]
+        named = {kind: indices(facets, kind, mentioned(predicates, kind)) for kind in FACETS}
+        behind = tuple(gaps.get(row["id"], ()))
+        found.append(Claim(row["id"], row["claim"], row["source"], verdicts, behind, named))
+    return found
+
+
+def mentioned(predicate, key: str) -> set[str]:
+    """Every value of `key` anywhere in a claim's predicate: the models, say, that it speaks of."""
+    if isinstance(predicate, list):
+        return set().union(*(mentioned(part, key) for part in predicate))
+    if not isinstance(predicate, dict):
+        return set()
+    own = predicate.get(key, [])
+    inner = mentioned([value for name, value in predicate.items() if name != key], key)
+    return inner | {str(value) for value in (own if isinstance(own, list) else [own])}
+
+
+def facets(sources: list[Source]) -> Facets:
+    """Everything that the page can be filtered by."""
+    names: dict[str, set[str]] = {kind: set() for kind in FACETS}
+    for source in sources:
+        for kind, known in names.items():
+            known |= mentioned(list(source.claims.values()), kind)
+            if kind != "benchmark":
+                known |= {getattr(row, kind) for row in source.reruns}
+            if source.comparison:
+                for frame in (source.comparison.cells, source.comparison.summary):
+                    known |= set(_text(frame[[kind]])[kind])
+    return {
+        kind: {name: i for i, name in enumerate(sorted(known - {""}, key=str.lower))}
+        for kind, known in names.items()
+    }
+
+
+def indices(facets: Facets, kind: str, names) -> str:
+    """The names as numbers, as they stand in a data- attribute."""
+    return " ".join(str(i) for i in sorted(facets[kind][name] for name in names if name))
+
+
+def published(source: Source) -> list[Table]:
+    """The paper's tables, each cell with what was rerun of it."""
+    captions = {name: caption for name, caption, _ in source.comparison.page.published}
+    found = []
+    for name, frame in source.comparison.cells.groupby("table", sort=False):
+        name = str(name)
+        rows = [
+            (row["model"], row["method"], (row["benchmark"], row["metric"]), _printed(row))
+            for row in objects(frame)
+        ]
+        title = captions.get(name) or re.sub(r"^table_?", "Table ", name).replace("_", " ")
+        counts = Counter(frame["verdict"])
+        found.append(_table(name, PUBLISHED, title, rows, counts))
+    return found
+
+
+def rerun(source: Source) -> list[Table]:
+    """The tables that were made here, one a scope and table."""
+    summary = source.comparison.summary
+    chosen = set(source.comparison.page.laptop.values())
+    found = []
+    summary = summary[summary["scope"] != PUBLISHED]
+    for (scope, name), frame in summary.groupby(["scope", "table"], sort=False):
+        rows = [
+            (row["model"], row["method"], (row["benchmark"], row["metric"]), _rerun(row))
+            for row in objects(frame)
+            if scope != LAPTOP or (row["benchmark"], row["metric"]) in chosen
+        ]
+        columns = source.comparison.page.laptop.values()
+        if rows:
+            title = str(name).replace("_", " ")
+            found.append(_table(name, scope, title, rows, Counter(), columns))
+    return found
+
+
+def number(value, unit: str = "") -> str:
+    """One decimal for percent, as the papers print; else what the number has, at most four
+    digits."""
+    if value == "" or pd.isna(value):
+        return ""
+    if unit == "percent" and abs(round(value, 1) - value) < 1e-9:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if unit == "percent" else f"{value:.4g}"
+
+
+def tidy(value: float, unit: str) -> str:
+    """A measured mean: one decimal for percent, else two."""
+    return "" if value == "" else f"{value:.1f}" if unit == "percent" else f"{value:.2f}"
+
+
+def split(text: str) -> tuple[str, ...]:
+    """What is joined by ";"."""
+    return tuple(part for part in str(text).split(";") if part)
+
+
+def slug(*parts: str) -> str:
+    """An anchor: letters, digits, - and _ only."""
+    return "-".join(re.sub(r"[^A-Za-z0-9_]+", "-", str(part)).strip("-") for part in parts)
+
+
+def _verdict(row: dict, scope: str) -> Verdict:
+    numbers, state = row[f"{scope}_numbers"], row[f"{scope}_state"]
+    if not numbers:
+        return Verdict(scope, "not claimed", "absent", "", "", ())
+    runs = split(row[f"{scope}_runs"])
+    return Verdict(scope, row[scope], mark(row[scope], state), numbers, state, runs)
+
+
+def _gap(row: dict) -> dict:
+    """A comparison behind a verdict, numbers as text."""
+    keep = ("scope", "table", "benchmark", "metric", "a", "b", "verdict")
+    found = {key: "" if pd.isna(row[key]) else str(row[key]) for key in keep}
+    for key in ("difference", "mdd", "p_holm", "subsampling_p"):
+        found[key] = "" if pd.isna(row[key]) else f"{row[key]:.3g}"
+    for key, name in (("interval", ""), ("seeds", "seed_"), ("problems", "prompt_")):
+        low, high = row[f"{name}low"], row[f"{name}high"]
+        found[key] = "" if pd.isna(low) or pd.isna(high) else f"{low:.3g} to {high:.3g}"
+    for key in ("n_seeds", "n_problems"):
+        found[key] = "" if pd.isna(row[key]) else f"{row[key]:g}"
+    return found
+
+
+def _printed(row: dict) -> Cell:
+    """A published cell and its rerun."""
+    value, again = number(row["value"], row["unit"]), tidy(row["rerun"], row["unit"])
+    lines = []
+    if again:
+        between = [tidy(row[key], row["unit"]) for key in ("low", "high")]
+        again += f" [{between[0]}, {between[1]}]" if all(between) else ""
+        sizes = [
+            f"{row[f'n_{what}']:g} {what}"
+            for what in ("seeds", "problems")
+            if row[f"n_{what}"] != ""
+        ]
+        lines += [("rerun", f"{again} ({', '.join(sizes)})" if sizes else again)]
+        if row["difference"] != "":
+            lines += [("difference", f"{row['difference']:+.3g}")]
+    if row["reason"] and (again or row["verdict"] != "not run"):
+        lines += [("why", row["reason"])]
+    lines = [("published", f"{value} {row['unit']}"), *lines] if lines else []
+    return Cell(
+        value,
+        again,
+        mark(row["verdict"], row["state"]),
+        row["verdict"],
+        row["state"],
+        tuple(lines),
+        split(row["notes"]),
+        split(row["run_ids"]),
+    )
+
+
+def _rerun(row: dict) -> Cell:
+    """The mean of a rerun over its seeds."""
+    text, error = tidy(row["value"], row["unit"]), tidy(row["stderr"], row["unit"])
+    text += f" ± {error}" if error else ""
+    seeds = "" if row["n_seeds"] == "" else f"{row['n_seeds']:g}"
+    lines = (("mean ± standard error over seeds", text), ("seeds", seeds))
+    kind = "grey" if row["state"] in GREY else "plain"
+    return Cell(text, "", kind, "", row["state"], lines, (), split(row["run_ids"]))
+
+
+def _table(name, scope, title, rows, counts, order=()) -> Table:
+    """Rows (model, method, column, cell) as a table; columns in `order`, then as they come, those
+    of a benchmark side by side."""
+    columns = list(dict.fromkeys([*order, *(column for _, _, column, _ in rows)]))
+    present = {column for _, _, column, _ in rows}
+    columns = [column for column in columns if column in present]
+    first = list(dict.fromkeys(benchmark for benchmark, _ in columns))
+    columns.sort(key=lambda column: first.index(column[0]))
+    by_model: dict[str, dict[str, dict]] = {}
+    for model, method, column, cell in rows:
+        line = by_model.setdefault(model, {}).setdefault(method, {})
+        line.setdefault(column, []).append(cell)
+    bodies = tuple(
+        (
+            model,
+            tuple(
+                Row(model, method, tuple(tuple(line.get(column, ())) for column in columns))
+                for method, line in lines.items()
+            ),
+        )
+        for model, lines in by_model.items()
+    )
+    return Table(str(name), scope, title, tuple(columns), bodies, counts)
+
+
+def objects(frame: pd.DataFrame) -> list[dict]:
+    """Rows with missing numbers and words as ""."""
+    return frame.astype(object).where(frame.notna(), "").to_dict("records")
+
+
+def _text(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.astype(object).where(frame.notna(), "").astype(str)

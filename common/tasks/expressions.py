@@ -1,0 +1,106 @@
+"""Tiny program synthesis: a one-line Python function from three examples of what it returns.
+
+A prompt is "0=1 1=6 2=15"; the response is a program, `def f(x)` that returns an expression of `x`,
+numbers, + * and brackets. The reward is the real code verifier's (common/verifiers/code.py): the
+program runs in the sandbox on the shown inputs and on one that is not shown.
+
+The functions are a*x*x + b*x + c, so that three values determine one. Several programs are right
+for a prompt, 2*x*x+3*x+1 or x*(2*x+3)+1, and the demonstrator that the tiny model is first trained
+on is skewed towards small a and the first way. Functions are split by a hash of their coefficients
+into train, dev (for choosing) and test: no test function is ever seen before.
+"""
+
+import hashlib
+import json
+import random
+from itertools import product
+
+from common.errors import require
+from common.types import Prompt
+
+SHOWN, HIDDEN = (0, 1, 2), (5,)  # inputs of the unit tests: in the prompt, and not
+OPENING, CLOSING = "```python\ndef f(x):\n    return ", "\n```"
+A, B, C = range(4), range(10), range(15)
+A_WEIGHTS = (0.4, 0.3, 0.2, 0.1)
+WAYS = {"falling": 0.6, "rising": 0.25, "nested": 0.15}
+NUMBERS = range(50)  # a token each; no shown value is larger
+WORDS = (*"+*()=x", OPENING, CLOSING, *map(str, NUMBERS))  # the tiny model's tokens
+TIME_LIMIT = 2.0  # seconds a test
+SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
+
+Function = tuple[int, int, int]  # a, b, c
+
+
+def functions(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
+    """`size` prompts of distinct functions of a split. Seeded; the same call, the same list.
+    UserError where the split does not hold that many."""
+    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    held = [f for f in product(A, B, C) if any(f[:2]) and _split(f) == split]
+    require(0 < size <= len(held), "size", size, f"must be 1..{len(held)}, what {split} holds")
+    drawn = random.Random(f"functions-{split}-{seed}").sample(held, size)
+    return [_prompt(f, template) for f in drawn]
+
+
+def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
+    """`count` (prompt text, response text) pairs of the demonstrator, train split only."""
+    rng, rows = random.Random(f"expressions-{seed}"), []
+    while len(rows) < count:
+        f = rng.choices(A, A_WEIGHTS)[0], rng.choice(B), rng.choice(C)
+        if any(f[:2]) and _split(f) == "train":
+            way = rng.choices(list(WAYS), list(WAYS.values()))[0]
+            rows.append((bare(f), f"{OPENING}{write(f, way)}{CLOSING}"))
+    return rows
+
+
+def value(f: Function, x: int) -> int:
+    a, b, c = f
+    return a * x * x + b * x + c
+
+
+def write(f: Function, way: str) -> str:
+    """The function as a Python expression; terms of coefficient 0 are left out. With fewer than two
+    terms of x, `nested` is `falling`."""
+    a, b, c = f
+    square, line, constant = _times(a, "x*x"), _times(b, "x"), str(c) if c else ""
+    if way == "nested" and a and b:
+        square, line = f"x*({_times(a, 'x')}+{b})", ""
+    terms = [term for term in (square, line, constant) if term]
+    return "+".join(reversed(terms) if way == "rising" else terms)
+
+
+def _times(factor: int, of: str) -> str:
+    return "" if factor == 0 else of if factor == 1 else f"{factor}*{of}"
+
+
+def _split(f: Function) -> str:
+    bucket = int(hashlib.sha256(repr(f).encode()).hexdigest()[:8], 16) % 100
+    return next(name for name, buckets in SPLITS.items() if bucket in buckets)
+
+
+def _prompt(f: Function, template: str) -> Prompt:
+    require(template in TEMPLATES, "template", template, f"one of {sorted(TEMPLATES)}")
+    return Prompt(id=bare(f), text=TEMPLATES[template](f), reference=_reference(f))
+
+
+def _reference(f: Function) -> str:
+    """The unit tests, as common.verifiers.code reads them."""
+    tests = [{"input": str(x), "output": str(value(f, x))} for x in SHOWN + HIDDEN]
+    fields = {"tests": tests, "test_type": "functional", "fn_name": "f", "time_limit": TIME_LIMIT}
+    return json.dumps(fields, sort_keys=True)
+
+
+def bare(f: Function) -> str:
+    """What the tiny model reads: "0=1 1=6 2=15" and nothing else."""
+    return " ".join(f"{x}={value(f, x)}" for x in SHOWN)
+
+
+def instruct(f: Function) -> str:
+    """For a model that reads English."""
+    examples = ", ".join(f"f({x}) = {value(f, x)}" for x in SHOWN)
+    return (
+        f"Write a Python function f(x) of one integer with {examples}. It must be right for other "
+        "integers as well. Put it in a ```python fence.\n"
+    )
+
+
+TEMPLATES = {"bare": bare, "instruct": instruct}

@@ -1,0 +1,232 @@
+"""FADE, published against rerun, from result files: `make compare-fade`.
+
+    python -m papers.fade.compare [results_dir=results] [format=terminal|md|csv]
+
+Prints the verdict on every claim, writes claims.{csv,md} and comparison.{csv,md} to
+<results_dir>/fade/. Own rows, beside the laptop runs:
+
+    masses, table8, sec14, kish     the exact weights (masses.py); no seed
+    entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
+    <table>, training               by run: entropy, solve rate, alpha, delta, steps to a solve rate
+    <table>, fits                   by run: a and b of the shifted power law; by budget its error
+    <table>, weights                by run: the output head's weight change, rho_perp
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.cli import guard
+from common.compare import LAPTOP as SCOPE
+from common.compare import Page, command, read
+from papers.fade import scaling, training
+
+PAIRS = [  # compared at matched pass@1, and in steps to the same solve rate
+    ("FADE", "GRPO"),
+    ("FADE", "mean GRPO"),
+    ("FADE", "Power (alpha=2)"),
+    ("FADE", "AsymGRPO (delta=0.5)"),
+    ("FADE", "FADE (alpha only)"),
+    ("FADE", "FADE (delta only)"),
+    ("FADE", "FADE (both from entropy)"),
+    ("FADE", "FADE (log schedule)"),
+    ("FADE", "FADE (EMA as printed)"),
+    ("FADE (equal max weight)", "GRPO"),
+    ("AsymGRPO (delta=0.5)", "mean GRPO"),
+    ("AsymGRPO (delta=2)", "mean GRPO"),
+    ("Power (alpha=2)", "mean GRPO"),
+    ("pass@4 (Chen)", "GRPO"),
+]
+BALANCED = {  # sec 8: sign-balanced weights, by method file
+    "binary_contrastive",
+    "easy_power",
+    "grpo",
+    "max_rl",
+    "mean_only",
+    "pass_at_k_chen",
+    "pass_at_k_mix",
+    "power_alpha",
+    "power_norm",
+    "skew_r",
+    "softmax",
+    "t2t",
+}
+LAPTOP = {
+    "natural pass@1": ("natural", "pass@1"),
+    "natural pass@10": ("natural", "pass@10"),
+    "natural pass@100": ("natural", "pass@100"),
+    "rare pass@1": ("rare", "pass@1"),
+    "rare pass@10": ("rare", "pass@10"),
+    "rare pass@64": ("rare", "pass@64"),
+    "rare pass@100": ("rare", "pass@100"),
+    "distinct correct (natural)": ("natural", "distinct_correct"),
+    "token entropy (natural)": ("natural", "token_entropy"),
+    "active groups %": ("training", "active_groups"),
+}
+
+
+def own_rows(root: Path) -> list[pd.DataFrame]:
+    """The exact parts and what the runs show beside pass@k, as result rows."""
+    rows, counts = read(root, "fade", SCOPE)
+    found = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
+    for table in rows["table"].unique():
+        curves = training.read(root, rows, table)
+        found.append(training.result_rows(curves, table, PAIRS))
+        own = counts[(counts["table"] == table) | (counts["method"] == "base")]
+        found += [fit_rows(own, table), weight_rows(root, table)]
+    return [frame.assign(model="exact") if "model" not in frame else frame for frame in found]
+
+
+def plain(table: str, method, benchmark, metric: str, value) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "table": table,
+            "method": method,
+            "benchmark": benchmark,
+            "metric": metric,
+            "value": value,
+        }
+    )
+
+
+def table_of(root: Path, *place: str) -> pd.DataFrame:
+    """A table below <root>/fade/; empty if it is not there."""
+    path = root.joinpath("fade", *place)
+    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+
+
+def mass_rows(root: Path) -> list[pd.DataFrame]:
+    """Tables "masses", "table8", "sec14" and "kish".
+
+    masses: m_S, m_F, rho of each method ("name (params)") at p = 0.1, 0.3, 0.5, 0.9 and each G;
+    "rho_off", over the sign-balanced methods and all p: the largest |rho q / p - 1|;
+    "closed_form_off" of each method: the largest |exact - closed form| of either mass.
+    """
+    masses = table_of(root, "weights", "masses.csv")
+    if masses.empty:
+        return []
+    params = masses["params"].fillna("")
+    masses["name"] = masses["method"] + (" (" + params + ")").where(params != "", "")
+    masses["benchmark"] = "G=" + masses["G"].map("{:g}".format)
+    parts = []
+    shown = masses[masses["p"].isin([0.1, 0.3, 0.5, 0.9])]
+    at = shown["benchmark"] + ", p=" + shown["p"].map("{:g}".format)
+    for metric in ("m_S", "m_F", "rho"):
+        parts.append(plain("masses", shown["name"], at, metric, shown[metric]).dropna())
+    off = (masses["m_S"] - masses["closed_form_m_S"]).abs()
+    off = off.combine((masses["m_F"] - masses["closed_form_m_F"]).abs(), max)
+    by_method = off.groupby([masses["name"], masses["benchmark"]]).max().dropna().reset_index()
+    parts.append(
+        plain("masses", by_method["name"], by_method["benchmark"], "closed_form_off", by_method[0])
+    )
+    balanced = masses[masses["method"].isin(BALANCED)].dropna(subset=["rho"])
+    ratio = (balanced["rho"] * (1 - balanced["p"]) / balanced["p"] - 1).abs()
+    worst = ratio.groupby(balanced["benchmark"]).max()
+    parts.append(plain("masses", "sign-balanced", worst.index, "rho_off", worst.to_numpy()))
+    signal = table_of(root, "weights", "table8.csv")
+    at = "G=" + signal["G"].astype(str) + ", p=" + signal["p"].map("{:g}".format)
+    for metric in ("multiplier", "easing"):
+        parts.append(plain("table8", "Power (alpha=3)", at, metric, signal[metric]))
+    best = table_of(root, "weights", "sec14.csv")
+    at = "c=" + best["c"].map("{:g}".format)
+    size = "G=" + best["G"].astype(str)
+    for metric in ("alpha", "sweet_spot"):
+        parts.append(plain("sec14", size, at, metric, best[metric]))
+    kish = table_of(root, "weights", "kish.csv")
+    name = "alpha=" + kish["alpha"].map("{:g}".format)
+    parts.append(plain("kish", name, "uniform", "N_eff", kish["N_eff"]))
+    return parts
+
+
+def entropy_rows(root: Path) -> pd.DataFrame:
+    """Table "entropy": entropy.summary by delta, method "delta=0.5"."""
+    found = table_of(root, "theory", "entropy_summary.csv")
+    if found.empty:
+        return found
+    found["method"] = "delta=" + found["delta"].map("{:g}".format)
+    long = found.drop(columns="delta").melt("method", var_name="metric")
+    return plain("entropy", long["method"], "tabular softmax", long["metric"], long["value"])
+
+
+def theory_rows(root: Path) -> list[pd.DataFrame]:
+    """Table "scaling": by density at the largest k, ratio to the asymptote and slope less b; the
+    slope of the rapidly decaying ones. Table "multi_turn": by reading, the largest distance of the
+    simulated mass from the exact one in standard errors, and the largest
+    |retry / (p q^2) - (B - 1) / B|."""
+    parts = []
+    laws = table_of(root, "theory", "scaling.csv")
+    if len(laws):
+        end = laws[laws["k"] == laws["k"].max()]
+        power, rapid = end.dropna(subset=["b"]), end[end["b"].isna()]
+        parts.append(plain("scaling", power["density"], "k=1e6", "ratio", power["ratio"]))
+        off = power["slope"] - power["b"]
+        parts.append(plain("scaling", power["density"], "k=1e6", "slope_less_b", off))
+        parts.append(plain("scaling", rapid["density"], "k=1e6", "slope", rapid["slope"]))
+    turns = table_of(root, "theory", "multi_turn.csv")
+    if len(turns):
+        for reading, own in turns.groupby("reading"):
+            spread = own["stderr_2"].where(own["stderr_2"] > 0)  # 0: turn 2 never was
+            off = ((own["m_2"] - own["retry"]).abs() / spread).max()
+            shape = (own["retry"] / own["power_2"] - (own["B"] - 1) / own["B"]).abs().max()
+            for metric, value in (("stderrs_off", off), ("shape_off", shape)):
+                parts.append(plain("multi_turn", reading, "retry", metric, [value]))
+    return parts
+
+
+def fit_rows(counts: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Table "<table>, fits": a and b of each run at each step, the base model's as method "base";
+    and of each method, without a seed, |predicted - measured| pass@100 by budget, in points."""
+    if counts.empty:
+        return pd.DataFrame()
+    fits = scaling.by_seed(counts).melt(
+        ["table", "method", "benchmark", "seed", "step"], ["a", "b"], "metric"
+    )
+    last = counts[counts["step"] == counts.groupby("method")["step"].transform("max")]
+    found = scaling.budgets(last)
+    off = 100 * (found["predicted"] - found["measured"]).abs()
+    metric = "pass@100_off_by_k<=" + found["budget"].astype(str)
+    named = plain("", found["method"], found["benchmark"], metric, off)
+    return pd.concat([fits, named], ignore_index=True).assign(table=f"{table}, fits")
+
+
+def weight_rows(root: Path, table: str) -> pd.DataFrame:
+    """Table "<table>, weights": of each run's output head s1/s2, rank-1 fraction (percent), srank
+    and share of the change; rho_perp of right and wrong responses and their ratio (direction: of
+    the states)."""
+    parts = []
+    tensors = table_of(root, "geometry", "laptop", "tensors.csv")
+    if len(tensors):
+        head = tensors[tensors["part"] == "output head"].assign(
+            rank1_fraction=lambda x: 100 * x["rank1_fraction"]
+        )
+        metrics = ["s1_over_s2", "rank1_fraction", "srank", "energy_share"]
+        parts.append(head.melt(["label", "seed", "step"], metrics, "metric"))
+    states = table_of(root, "hidden_states", "residuals.csv")
+    if len(states):
+        own = states[states["direction"] == "states"].dropna(subset=["seed"])
+        metrics = ["rho_S", "rho_F", "rho_ratio", "norm_ratio", "clt_ratio", "norm_ratio_equal_n"]
+        parts.append(own.melt(["label", "seed", "step"], metrics, "metric"))
+    if not parts:
+        return pd.DataFrame()
+    found = pd.concat(parts).dropna(subset=["value"]).rename(columns={"label": "method"})
+    return found.assign(table=f"{table}, weights", benchmark="output head")
+
+
+LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
+AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
+PAGE = Page(
+    paper="fade",
+    title="FADE",
+    published=[
+        ("table3", "Table 3, LiveCodeBench v6 (its Qwen 2.5 7B rows; secondary source)", LCB),
+        ("table4", "Table 4, AIME, Qwen 2.5 7B (secondary source)", AIME),
+        ("table5", "Table 5, AIME, CWM 32B (secondary source)", AIME),
+    ],
+    laptop=LAPTOP,
+    pairs=PAIRS,
+    own_rows=own_rows,
+)
+
+
+if __name__ == "__main__":
+    guard(lambda: command(PAGE, __doc__))

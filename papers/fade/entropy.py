@@ -1,0 +1,111 @@
+"""Theorem 13.1 against the exact entropy change of a tabular softmax policy (FADE Eq. 7, Fig. 4).
+
+Written by theory.py to <results_dir>/fade/theory/entropy.csv. A policy over K actions, some of them
+right; weights of AsymGRPO for groups of G, so that delta moves the sign alone; expected updates,
+from common/theory.py. Nothing is sampled but the policies.
+"""
+
+import numpy as np
+import pandas as pd
+import torch
+
+from common.advantages.sign import asym_grpo
+from common.experiment import Reward
+from common.theory import after_step, all_groups, entropy, expected_update, masses
+
+DELTAS = (0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
+G = 8
+ETA = 1e-4  # small enough that the change is first order: halving it moves the third digit
+
+
+def checks(instances: int = 300, seed: int = 0) -> pd.DataFrame:
+    """One row a policy and delta; changes of entropy are divided by eta, nats.
+
+    instance, K, p, H, delta, m_S, m_F, plain and natural (exact), eq_7, drift = (m_S - m_F) H,
+    minus_cov = -Cov(A, log pi), cosine of the plain update with that of delta = 1.
+    """
+    rng, rows = np.random.default_rng(seed), []
+    rewards = all_groups(G, Reward(correct=1.0, wrong=0.0))
+    by_delta = {delta: asym_grpo(rewards, delta=delta) for delta in DELTAS}
+    for instance in range(instances):
+        policy, correct = a_policy(rng)
+        reference = expected_update(by_delta[1.0], policy, correct)
+        for delta, weights in by_delta.items():
+            found = one_step(weights, policy, correct)
+            update = expected_update(weights, policy, correct)
+            cosine = torch.nn.functional.cosine_similarity(update, reference, dim=0).item()
+            row = {"instance": instance, "K": len(policy), "delta": delta}
+            rows.append(row | found | {"cosine": cosine})
+    return pd.DataFrame(rows)
+
+
+def a_policy(rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of a random spread over 4, 10 or 40 actions; each action right with a random chance,
+    but neither all nor none."""
+    K = int(rng.choice([4, 10, 40]))
+    policy = torch.softmax(torch.tensor(rng.normal(size=K) * rng.uniform(0.3, 2.5)), 0)
+    share = rng.uniform(0.1, 0.9)
+    while True:
+        correct = torch.tensor(rng.random(K) < share)
+        if correct.any() and not correct.all():
+            return policy, correct
+
+
+def one_step(weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor) -> dict:
+    """The exact change of entropy by one plain and one natural step, and Eq. 7.
+
+    plain:   z <- z + eta E[A grad log pi]
+    natural: z <- z + eta F^+ E[A grad log pi] = z + eta (A - E[A])       (tabular softmax)
+    Eq. 7:   (m_S - m_F) H - Cov(A, log pi), with A(a) = m_S / p on right, -m_F / q on wrong actions
+    """
+    p = policy[correct].sum().item()
+    found = masses(weights, p)
+    A = torch.where(correct, found["m_S"] / p, -found["m_F"] / (1 - p))
+    mean, H, log_policy = (policy * A).sum(), entropy(policy), policy.log()
+    covariance = (policy * (A - mean) * log_policy).sum().item()
+
+    def change(update: torch.Tensor) -> float:
+        return (entropy(after_step(policy, update, ETA)) - H) / ETA
+
+    drift = (found["m_S"] - found["m_F"]) * H
+    return {
+        "p": p,
+        "H": H,
+        "m_S": found["m_S"],
+        "m_F": found["m_F"],
+        "plain": change(expected_update(weights, policy, correct)),
+        "natural": change(A - mean),
+        "eq_7": drift - covariance,
+        "drift": drift,
+        "minus_cov": -covariance,
+    }
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """By delta, in percent of the policies: where Eq. 7 and -Cov alone give the change by the
+    natural step to 1 %, where Eq. 7 has its sign, and that of the plain step; and, against the same
+    policy at delta = 1, where the natural step loses more entropy or keeps more. Means of the
+    changes.
+    """
+    one = table[table["delta"] == 1].set_index("instance")["natural"]
+    rows = []
+    for delta, own in table.groupby("delta"):
+        own = own.set_index("instance")
+        more = own["natural"] - one
+        share = {
+            "eq_7_exact": close(own["eq_7"], own["natural"]),
+            "minus_cov_exact": close(own["minus_cov"], own["natural"]),
+            "eq_7_sign": own["eq_7"] * own["natural"] > 0,
+            "eq_7_sign_plain": own["eq_7"] * own["plain"] > 0,
+            "same_direction": own["cosine"] > 1 - 1e-9,
+            "loses_more": more < 0,
+            "keeps_more": more > 0,
+            "entropy_falls": own["natural"] < 0,
+        }
+        means = {name: own[name].mean() for name in ("plain", "natural", "eq_7", "minus_cov")}
+        rows.append({"delta": delta, **{k: 100 * v.mean() for k, v in share.items()}, **means})
+    return pd.DataFrame(rows)
+
+
+def close(value: pd.Series, exact: pd.Series) -> pd.Series:
+    return (value - exact).abs() <= 0.01 * exact.abs() + 1e-6

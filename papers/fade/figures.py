@@ -1,0 +1,168 @@
+"""Figures of the laptop runs, from result files alone.
+
+    python -m papers.fade.figures [results_dir=results]
+
+Those of theory.py are drawn there, those of weight changes in weight_figures.py.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common import compare, laptop_figures
+from common.cli import guard, options
+from common.laptop_figures import Colors, over_seeds, present
+from common.plotting import COLORS, panels, save
+from papers.fade import scaling_figures, training
+
+MAIN = {
+    "GRPO": COLORS[0],
+    "mean GRPO": COLORS[2],
+    "Power (alpha=2)": COLORS[4],
+    "AsymGRPO (delta=0.5)": COLORS[3],
+    "FADE": COLORS[1],
+}
+ABLATION = {  # Fig. 9
+    "FADE": COLORS[1],
+    "FADE (alpha only)": COLORS[0],
+    "FADE (delta only)": COLORS[2],
+    "FADE (both from entropy)": COLORS[3],
+    "FADE (log schedule)": COLORS[4],
+}
+AVERAGES = {
+    "FADE": COLORS[1],
+    "FADE (EMA as printed)": COLORS[5],
+    "FADE (H*=0.25 H0)": COLORS[2],
+    "FADE (H*=H0)": COLORS[3],
+}
+DELTAS = {  # Figs. 3 and 4
+    "AsymGRPO (delta=0.3)": 0.3,
+    "AsymGRPO (delta=0.5)": 0.5,
+    "AsymGRPO (delta=0.7)": 0.7,
+    "mean GRPO": 1.0,
+    "AsymGRPO (delta=1.5)": 1.5,
+    "AsymGRPO (delta=2)": 2.0,
+}
+REGIMES = {  # Fig. 14: the same learning rate, the same largest weight
+    "mean GRPO": "mean GRPO (equal max weight)",
+    "Power (alpha=2)": "Power (alpha=2, equal max weight)",
+    "AsymGRPO (delta=0.5)": "AsymGRPO (delta=0.5, equal max weight)",
+    "FADE": "FADE (equal max weight)",
+}
+CONTROLLER = ("alpha", "delta", "p_hat", "H_hat")
+
+
+def draw(root: Path) -> None:
+    """Every figure that the results below `root` allow, into <root>/fade/figures/."""
+    folder = root / "fade" / "figures"
+    rows, counts = compare.read(root, "fade", compare.LAPTOP)
+    laptop_figures.draw(rows, MAIN, folder)
+    for table in rows["table"].unique():
+        own = rows[(rows["table"] == table) | (rows["method"] == "base")]
+        curves = training.read(root, rows, table)
+        controller(curves, AVERAGES, folder / f"{table}_fig8_controller")
+        sign(curves, folder / f"{table}_fig4_sign")
+        regimes(curves, folder / f"{table}_fig14_regimes")
+        ablation(own, curves, folder / f"{table}_fig9_ablation")
+        scaling_figures.draw(counts, table, MAIN, root)
+
+
+def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, style: str = "-") -> None:
+    """The mean over seeds by step; thin lines are seeds."""
+    for method, color in present(curves, colors).items():
+        own = curves[curves["method"] == method].dropna(subset=[column])
+        for _, seed in own.groupby("seed"):
+            axis.plot(seed["step"], seed[column], style, color=color, lw=0.4, alpha=0.4)
+        mean = own.groupby("step")[column].mean()
+        axis.plot(mean.index, mean, style, color=color, label=method)
+
+
+def controller(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """Fig. 8 left: alpha, delta, and the averages that set them, by step; dots are what these
+    average (solve rate and entropy of the step)."""
+    if curves[curves["method"].isin(colors)].empty:
+        return
+    figure, axes = panels(4, width=2.6, height=2.8)
+    for axis, name in zip(axes[0], CONTROLLER, strict=True):
+        lines(axis, curves, name, colors)
+        axis.set(xlabel="step", title=name)
+    axes[0, 1].set(ylim=(0.25, 1.05))
+    own = curves[curves["method"] == "FADE"]
+    for axis, raw in ((axes[0, 2], "solve_rate"), (axes[0, 3], "entropy")):
+        axis.plot(own["step"], own[raw], ".", ms=2, color="0.6", zorder=0)
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=4)
+    save(figure, path, curves[curves["method"].isin(colors)])
+
+
+def sign(curves: pd.DataFrame, path: Path) -> None:
+    """Figs. 3 middle and 4 left: entropy by step for several delta; entropy of the last 20 steps
+    against rho = delta p / q at the run's mean solve rate, and against delta."""
+    colors = dict(
+        zip(DELTAS, ("#08306b", "#2171b5", "#6baed6", "#000000", "#fd8d3c", "#a63603"), strict=True)
+    )
+    own = curves[curves["method"].isin(DELTAS)]
+    if own["method"].nunique() < 3:
+        return
+    figure, axes = panels(3, width=3.0, height=3.1)
+    lines(axes[0, 0], own, "entropy", colors)
+    axes[0, 0].set(xlabel="step", title="entropy (nats)", ylim=(0, None))
+    rows = []
+    for (method, seed), run in own.groupby(["method", "seed"]):
+        last = run.tail(training.WINDOW)
+        rate = run["solve_rate"].mean()
+        rho = training.rho(DELTAS[method], rate)
+        row = {"method": method, "seed": seed, "delta": DELTAS[method], "solve_rate": rate}
+        rows.append(row | {"rho": rho, "entropy": last["entropy"].mean()})
+    ends = pd.DataFrame(rows)
+    for axis, name in ((axes[0, 1], "rho"), (axes[0, 2], "delta")):
+        for method, color in present(ends, colors).items():
+            points = ends[ends["method"] == method]
+            axis.plot(points[name], points["entropy"], "o", ms=4, color=color, label=method)
+        axis.set(xscale="log", xlabel=name, title="entropy of the last 20 steps")
+    figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    ends["panel"] = "ends"
+    kept = own[["method", "seed", "step", "entropy"]].assign(panel="by step")
+    save(figure, path, pd.concat([kept, ends]))
+
+
+def regimes(curves: pd.DataFrame, path: Path) -> None:
+    """Fig. 14: entropy and solve rate at the same learning rate (solid) and at GRPO's largest
+    weight (dashed)."""
+    shown = {a: b for a, b in REGIMES.items() if {a, b} <= set(curves["method"])}
+    if not shown:
+        return
+    figure, axes = panels(2, width=3.5, height=3.2)
+    for axis, name in zip(axes[0], ("entropy", "solve_rate"), strict=True):
+        smooth = training.smoothed(curves, name)
+        lines(axis, smooth, name, {"GRPO": MAIN["GRPO"]} | {a: MAIN[a] for a in shown})
+        lines(axis, smooth, name, {b: MAIN[a] for a, b in shown.items()}, "--")
+        axis.set(xlabel="step", title=f"{name.replace('_', ' ')} (20-step mean)", ylim=(0, None))
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7)
+    methods = ["GRPO", *shown, *shown.values()]
+    save(figure, path, curves[curves["method"].isin(methods)])
+
+
+def ablation(rows: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
+    """Fig. 9: pass@1 and diversity along training, and entropy, of FADE's ablations."""
+    if len(present(rows, ABLATION)) < 2:
+        return
+    figure, axes = panels(3, width=3.0, height=3.2)
+    drawn = []
+    shown = (("natural", "pass@1"), ("rare", "pass@64"))
+    for axis, (benchmark, metric) in zip(axes[0], shown, strict=False):
+        for method, color in present(rows, ABLATION).items():
+            curve = over_seeds(rows, method, benchmark, metric, "step")
+            style = {"color": color, "marker": "o", "ms": 3, "label": method}
+            axis.errorbar(curve["step"], curve["mean"], curve["sem"], **style)
+            drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
+        axis.set(xlabel="step", title=f"{benchmark} {metric} (%)")
+    lines(axes[0, 2], training.smoothed(curves, "entropy"), "entropy", ABLATION)
+    axes[0, 2].set(xlabel="step", title="entropy (nats, 20-step mean)", ylim=(0, None))
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, path, pd.concat(drawn))
+
+
+if __name__ == "__main__":
+    guard(lambda: draw(Path(options(__doc__, {"results_dir": "results"})["results_dir"])))

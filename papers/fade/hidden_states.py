@@ -1,0 +1,183 @@
+"""How alike the hidden states of right and of wrong responses are, in laptop checkpoints and in
+made-up data (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
+
+    python -m papers.fade.hidden_states [prompts=100] [group_size=16] [key=value ...]
+
+Every finished laptop run of FADE below results_dir, and the model that it started from, answers
+training prompts; `papers/fade/residuals.py` has the formulas. Written to
+results_dir/fade/hidden_states:
+
+    residuals    a row a checkpoint and direction u: rho_perp, residual norms, their baseline. u is
+                 the leading right singular vector of the batch gradient with A = r - rbar (Sec.
+                 15.1's text) or of the states themselves (its footnote)
+    proposition  r_1 of N made-up tokens, its limit (Prop. 15.1), and ||R_F|| (Cor. 15.2), by N, the
+                 number of wrong modes K, and delta
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from common.errors import require
+from common.experiment import Model, Verification, resolve, strict
+from common.results import write_csv, write_json
+from papers.fade.checkpoints import Checkpoint
+from papers.fade.weights import laptop_runs
+
+
+@dataclass(frozen=True)
+class States:
+    prompts: int
+    group_size: int
+    seed: int
+    N: list[int]  # tokens of made-up data
+    K: list[int]  # wrong modes
+    delta: list[float]
+    p: float  # share of right tokens
+    noise: float
+    width: int  # d of made-up data
+    results_dir: str
+
+    def __post_init__(self):
+        for key in ("prompts", "group_size", "width"):
+            require(getattr(self, key) >= 2, key, getattr(self, key), "must be at least 2")
+        require(0 < self.p < 1, "p", self.p, "must be in (0, 1)")
+        for K in self.K:
+            require(1 <= K <= self.width - 2, "K", K, f"must be 1..width-2={self.width - 2}")
+        for N in self.N:
+            require(N >= 2, "N", N, "must be at least 2")
+        for delta in self.delta:
+            require(delta > 0, "delta", delta, "must be above 0")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.results_dir) / "fade" / "hidden_states"
+
+
+def tokens(policy, tokenizer, prompts, verify, *, group_size: int, max_tokens: int, seed: int):
+    """(A, v, h, correct) of every token of `group_size` responses to each prompt, numpy: A = r -
+    rbar of its response, v = e_y - pi (V,), h (d,) what the output head reads."""
+    import torch
+
+    from common.rewards import rewards, verify_batch
+    from common.rollout.local import encode, generate
+    from common.seeds import generator
+
+    ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], "cpu")
+    batch = generate(
+        policy,
+        ids,
+        mask,
+        group_size=group_size,
+        temperature=1.0,
+        max_tokens=max_tokens,
+        eos_id=tokenizer.eos_token_id,
+        generator=generator(seed, "hidden states"),
+    )
+    _, verdicts = verify_batch(batch, prompts, tokenizer, verify)
+    reward = rewards(verdicts, group_size, 1.0, 0.0)
+    A = (reward - reward.mean(1, keepdim=True)).flatten()
+    prompt_ids, prompt_mask = (t.repeat_interleave(group_size, 0) for t in (ids, mask))
+    attention = torch.cat([prompt_mask, batch.mask.to(mask.dtype)], 1)
+    with torch.no_grad():
+        h = policy.model(
+            input_ids=torch.cat([prompt_ids, batch.response_ids], 1),
+            attention_mask=attention,
+            position_ids=(attention.cumsum(1) - 1).clamp(min=0),
+        ).last_hidden_state[:, ids.shape[1] - 1 : -1]
+        real = batch.mask > 0
+        h = h[real]
+        v = -torch.softmax(policy.lm_head(h), -1)
+    v[torch.arange(len(v)), batch.response_ids[real]] += 1
+    each = real.sum(1)
+    A, correct = (t.repeat_interleave(each) for t in (A, reward.flatten() == 1))
+    return A.double().numpy(), v.double().numpy(), h.double().numpy(), correct.numpy()
+
+
+def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
+    """The rows of one checkpoint; `stored` is the configuration of its run."""
+    from common import models
+    from common.verifiers.guard import judges
+    from papers.fade import residuals
+
+    held = Model(name=one.name, path=str(one.path), chat=None, pretrain=None)
+    policy, tokenizer = models.load(held, Path(config.results_dir), "cpu")
+    every = resolve(stored["data"]["train"], "data.train")()
+    with judges(stored["data"]["verifier"], strict(Verification, stored["verification"])) as verify:
+        A, v, h, correct = tokens(
+            policy,
+            tokenizer,
+            every[: config.prompts],
+            verify,
+            group_size=config.group_size,
+            max_tokens=stored["sampling"]["max_tokens"],
+            seed=config.seed,
+        )
+    gradient = residuals.head_gradient(A, v, h)
+    about = {"checkpoint": one.name, "label": one.label, "seed": one.seed, "step": one.step}
+    rows = []
+    for name, matrix in (("gradient", gradient), ("states", h)):
+        u = residuals.leading_direction(matrix)
+        found = residuals.compare(v, h, correct, u, config.seed)
+        rows.append(about | {"direction": name, "r1": residuals.rank1(gradient)} | found)
+    return rows
+
+
+def residual_rows(config: States, progress: bool):
+    """A row a checkpoint (the last of each run, and each base model) and direction."""
+    import pandas as pd
+    import yaml
+    from rich.progress import track
+
+    root, jobs = Path(config.results_dir), []
+    for base, after in laptop_runs(root):
+        ends = {(one.label, one.seed): one for one in after}  # in the order of steps
+        stored = [yaml.safe_load((one.run / "config.yaml").read_text()) for one in ends.values()]
+        jobs += [(base, stored[0]), *zip(ends.values(), stored, strict=True)]
+    rows = [
+        row
+        for one, stored in track(jobs, "hidden states", disable=not progress)
+        for row in measured(config, one, stored)
+    ]
+    return pd.DataFrame(rows)
+
+
+def proposition(config: States):
+    """Prop. 15.1 and Corollary 15.2 on made-up modes: r_1 of N tokens, its limit, and ||R_F|| in
+    expectation."""
+    import pandas as pd
+
+    from papers.fade import residuals
+
+    rows = []
+    for K in config.K:
+        for delta in config.delta:
+            made = dict(K=K, delta=delta, p=config.p, d=config.width)
+            A, v, h = residuals.expectation(**made)
+            u = residuals.leading_direction(residuals.head_gradient(A, v, h))
+            norm = residuals.residual_norm(v[1:], residuals.perpendicular(h[1:], u))
+            fixed = {"limit": residuals.rank1_limit(A, v, h, u), "norm_R_F": norm}
+            for N in config.N:
+                drawn = residuals.modes(N=N, noise=config.noise, seed=config.seed, **made)
+                r1 = residuals.rank1(residuals.head_gradient(*drawn[:3]))
+                rows.append({"K": K, "delta": delta, "N": N, "r1": r1} | fixed)
+    return pd.DataFrame(rows)
+
+
+def run(config: States, progress: bool = True) -> Path:
+    """Write both tables and return their folder; `residuals` only where there are runs."""
+    write_csv(config.folder / "proposition.csv", proposition(config))
+    rows = residual_rows(config, progress)
+    if len(rows):
+        write_csv(config.folder / "residuals.csv", rows)
+    write_json(config.folder / "settings.json", asdict(config))
+    return config.folder
+
+
+def command(config: States) -> None:
+    print(run(config))
+
+
+if __name__ == "__main__":
+    from common.cli import main
+
+    main(command, States, "fade", "hidden_states")

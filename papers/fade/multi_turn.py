@@ -1,0 +1,55 @@
+"""Masses per turn (FADE sec 9) and "retry failed prompts once = Power alpha = 2" by simulation.
+
+Written by theory.py to <results_dir>/fade/theory/multi_turn.csv. A prompt of solve rate p; turn 1
+is a group of B responses with mean GRPO's weights; turn 2 a fresh one, where the prompt is retried.
+"Only prompts that failed" with B responses can be read in two ways, and both are played:
+
+    a response   the prompt comes back with probability 1 - X / B: a response drawn from turn 1
+                 failed. Its chance is q, as sec 9.2 takes it.
+    all          all B responses failed, chance q^B.
+"""
+
+import numpy as np
+import pandas as pd
+
+READINGS = ("a response", "all")
+
+
+def play(*, p: float, B: int, reading: str, prompts: int, rng: np.random.Generator) -> dict:
+    """Masses of both turns over `prompts` sampled prompts, with the standard error of turn 2's.
+
+    Means over prompts and responses of w^+ and w^-, 0 where turn 2 is not reached (Eq. 16); w is
+    mean GRPO's r - X / B within each turn.
+    """
+    first = rng.binomial(B, p, size=prompts) / B
+    chance = 1 - first if reading == "a response" else (first == 0).astype(float)
+    reached = rng.random(prompts) < chance
+    second = np.where(reached, rng.binomial(B, p, size=prompts) / B, 0)
+    mass = second * (1 - second)  # of X successes both m_S and m_F are (X / B)(1 - X / B)
+    return {
+        "reached": reached.mean(),
+        "m_1": (first * (1 - first)).mean(),
+        "m_2": mass.mean(),
+        "stderr_2": mass.std(ddof=1) / prompts**0.5,
+    }
+
+
+def simulate(prompts: int = 100_000, B: int = 8, seed: int = 0) -> pd.DataFrame:
+    """One row a solve rate and reading: the simulated masses, and what they are compared with.
+
+    retry = (B - 1) / B p q x chance of turn 2, both exact; power_2 = p q^2, the printed form, and
+    power_2_exact = E[p_hat (1 - p_hat)^2], that of Power alpha = 2 on the one group it has.
+    """
+    rng, rows = np.random.default_rng(seed), []
+    for p in (0.02, 0.05, *np.round(np.arange(0.1, 1.0, 0.1), 1)):
+        q, X = 1 - p, rng.binomial(B, p, size=prompts) / B
+        for reading in READINGS:
+            reach = q if reading == "a response" else q**B
+            found = play(p=p, B=B, reading=reading, prompts=prompts, rng=rng)
+            forms = {
+                "retry": (B - 1) / B * p * q * reach,
+                "power_2": p * q**2,
+                "power_2_exact": (X * (1 - X) ** 2).mean(),
+            }
+            rows.append({"reading": reading, "B": B, "p": p, "reach": reach, **found, **forms})
+    return pd.DataFrame(rows)

@@ -1,0 +1,89 @@
+"""What the laptop runs' training curves show: entropy, solve rate, the controller; from run folders
+or, where those are not, from the table that was kept of them.
+
+<results_dir>/fade/laptop/<table>_training.csv has every fifth step of every run: method, seed, step
+and the columns of COLUMNS (empty where a method has no controller).
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.results import COLUMNS as ROW
+from common.results import write_csv
+
+COLUMNS = ["entropy", "solve_rate", "lr", "alpha", "delta", "p_hat", "H_hat", "H_0"]
+EVERY = 5
+WINDOW = 4  # kept points, 20 steps: the moving average of solve rates
+
+
+def read(root: Path, rows: pd.DataFrame, table: str) -> pd.DataFrame:
+    """The training curves of a table's runs; writes the table anew if there are run folders."""
+    stored = root / "fade" / "laptop" / f"{table}_training.csv"
+    runs = rows.loc[rows["table"] == table, ["method", "seed", "run_id"]].drop_duplicates()
+    frames = []
+    for method, seed, run_id in runs.values:
+        log = root / "fade" / run_id / "metrics.jsonl"
+        if log.exists() and log.stat().st_size:
+            frame = pd.read_json(log, lines=True)
+            frame = frame[frame["step"] % EVERY == 0].reindex(columns=["step", *COLUMNS])
+            frames.append(frame.assign(method=method, seed=seed))
+    if frames:
+        found = pd.concat(frames)[["method", "seed", "step", *COLUMNS]]
+        digits = {name: found[name].astype(float).round(5) for name in COLUMNS if name != "lr"}
+        write_csv(stored, found.assign(**digits))
+    if not stored.exists():
+        return pd.DataFrame(columns=["method", "seed", "step", *COLUMNS])
+    return pd.read_csv(stored)
+
+
+def smoothed(curves: pd.DataFrame, column: str) -> pd.DataFrame:
+    """`curves` with the column replaced by its moving average over 20 steps of each run."""
+    means = curves.groupby(["method", "seed"])[column].transform(
+        lambda values: values.rolling(WINDOW, min_periods=1).mean()
+    )
+    return curves.assign(**{column: means})
+
+
+def steps_to(curves: pd.DataFrame, methods: tuple[str, str]) -> dict[tuple[str, int], float]:
+    """(method, seed) -> the first step at which the run's solve rate on its training prompts
+    reaches the highest level that every run of both methods reached (moving averages); {} if one
+    is missing.
+
+    The paper's "reaches peak pass@1 k steps earlier" in a form that every run has a value for.
+    """
+    own = smoothed(curves[curves["method"].isin(methods)], "solve_rate")
+    if own["method"].nunique() < 2:
+        return {}
+    runs = own.groupby(["method", "seed"])
+    level = runs["solve_rate"].max().min()
+    reached = own[own["solve_rate"] >= level - 1e-12]
+    return reached.groupby(["method", "seed"])["step"].min().astype(float).to_dict()
+
+
+def result_rows(curves: pd.DataFrame, table: str, pairs: list[tuple[str, str]]) -> pd.DataFrame:
+    """Result rows of benchmark "training", by run: means over the first and last 20 steps of
+    entropy, solve rate, alpha and delta; steps_to of each pair in a table of its own."""
+    rows = []
+
+    def add(method: str, seed: int, metric: str, value: float, where: str = table) -> None:
+        row = dict.fromkeys(ROW)
+        row |= {"table": where, "method": method, "benchmark": "training"}
+        rows.append(row | {"metric": metric, "value": value, "seed": seed})
+
+    for (method, seed), own in curves.groupby(["method", "seed"], sort=False):
+        for name in ("entropy", "solve_rate", "alpha", "delta"):
+            values = own[name].dropna()
+            if len(values):
+                add(method, seed, f"{name}_first", values.iloc[:WINDOW].mean())
+                add(method, seed, f"{name}_last", values.iloc[-WINDOW:].mean())
+    for pair in pairs:
+        for (method, seed), step in steps_to(curves, pair).items():
+            add(method, seed, "steps_to_solve_rate", step, f"{table}, {pair[0]} vs {pair[1]}")
+    return pd.DataFrame(rows, columns=ROW)
+
+
+def rho(method_delta: float, solve_rate: np.ndarray) -> np.ndarray:
+    """rho(p) = m_S p / (m_F q) = delta p / q of AsymGRPO and its like (sec 11.3), at a mean p."""
+    return method_delta * solve_rate / (1 - solve_rate)

@@ -1,0 +1,25 @@
+"""FADE's training prompts (Sec. 3): several sets as one."""
+
+from random import Random
+
+from common.errors import require
+from common.experiment import resolve
+from common.types import Prompt
+
+
+def mixed(*, parts: list[dict], size: int | None, seed: int) -> list[Prompt]:
+    """The prompts of all `parts` (nodes of common.datasets.load), a text that occurs twice once;
+    `size` of them drawn by `seed`, in their order, or all where it is null.
+
+    UserError where there are fewer than `size`. Left out: the paper's own selection of 25,000,
+    which is not published, and CWM's filter of easy problems, which needs its solve rates.
+    """
+    found: dict[str, Prompt] = {}
+    for i, part in enumerate(parts):
+        for prompt in resolve(part, f"parts[{i}]")():
+            found.setdefault(" ".join(prompt.text.split()), prompt)
+    prompts = list(found.values())
+    if size is None:
+        return prompts
+    require(0 < size <= len(prompts), "size", size, f"the parts have {len(prompts)} prompts")
+    return [prompts[i] for i in sorted(Random(seed).sample(range(len(prompts)), size))]

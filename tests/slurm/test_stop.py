@@ -1,0 +1,149 @@
+"""SLURM's answers, logs, signals, and being stopped at any moment: what needs no SLURM."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lab import SETS
+
+from common.backends import run_experiment
+from common.evaluation_store import evaluate
+from common.reproduce import Sweep, evaluations_of
+from slurm import queue, status, stop
+from slurm.attempts import progress
+
+ROOT = Path(__file__).parents[2]
+
+
+# ---- what SLURM says
+
+
+def test_elements_that_accounting_shows_together():
+    assert queue._expand("12") == ["12"]
+    assert queue._expand("12_3") == ["12_3"]
+    assert queue._expand("12_[3,5-7%2]") == ["12_3", "12_5", "12_6", "12_7"]
+
+
+def test_a_log_is_cut_and_harmless(tmp_path):
+    log = tmp_path / "x.err"
+    log.write_bytes(b"first\n" * 100 + b"\x1b[31mred\x00\xff" + b"x" * 1000 + b"\nlast\n")
+    lines = status.tail(log)
+    assert lines[0] == str(log)
+    assert lines[-1] == "last"
+    assert len(lines) == 1 + status.TAIL
+    assert max(map(len, lines[1:])) == 200
+    assert "\x1b" not in "".join(lines)
+    assert "was never written" in status.tail(tmp_path / "none.err")[0]
+
+
+# ---- signals and the clock
+
+
+def test_the_clock_stops_before_the_limit_and_leaves_room_for_a_step(monkeypatch):
+    now = time.time()
+    assert not stop.Stop(None, 10).poll()
+    assert not stop.Stop(now + 100, 10).poll()
+    late = stop.Stop(now + 5, 10)
+    assert late.poll()
+    assert late.requeue
+    slow = stop.Stop(now + 100, 10)
+    monkeypatch.setattr(time, "time", lambda: now + 60)  # one step took a minute: 40 s are left
+    assert slow.poll()
+
+
+SIGNALLED = """
+import os, signal, subprocess, sys, time
+from slurm.stop import Stop, Stopped
+stop = Stop(None, 10)
+stop.listen(polled=sys.argv[2] == "polled")
+child = subprocess.Popen(["sleep", "60"])
+before = stop.poll()
+os.killpg(0, int(sys.argv[1]))  # as SLURM does: every process of the step
+try:
+    while not stop.reason:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    timer = signal.getitimer(signal.ITIMER_REAL)[0] > 5
+    print(before, stop.poll(), stop.requeue, child.poll(), timer)
+except Stopped as stopped:
+    print(stopped)
+finally:
+    child.kill()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "polled", "said"),
+    [
+        (signal.SIGUSR2, "polled", "False True True None True"),  # the child lives; an alarm is set
+        (signal.SIGTERM, "polled", "False True False None False"),
+        (signal.SIGUSR2, "verl", "USR2: time limit or preemption; no checkpoint in time"),
+    ],
+)
+def test_what_a_signal_asks_for(number, polled, said):
+    words = [sys.executable, "-c", SIGNALLED, str(int(number)), polled]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, timeout=60, start_new_session=True
+    )
+    assert done.stdout.startswith(said), done.stderr
+
+
+class AfterOneStep(stop.Stop):
+    """Lets one step pass, then asks for a stop."""
+
+    asked = -1
+
+    def poll(self) -> bool:
+        self.asked += 1
+        return self.asked == 1
+
+
+def test_a_stopped_evaluation_goes_on_with_the_same_bytes(one, monkeypatch):
+    """Stopped between any two chunks."""
+    x = replace(one, optim=replace(one.optim, steps=0))
+    run_experiment(x, progress=False)
+    words = [*SETS["Natural"], "eval.prompts.size=5", "batch=8", "workers=1"]
+    (e,) = evaluations_of([x], Sweep("t", [], [], [], {"Natural": words}, n=8))
+
+    def content() -> dict[str, bytes]:
+        files = {str(f.relative_to(e.path)): f for f in e.path.rglob("*") if f.is_file()}
+        return {n: f.read_bytes() for n, f in files.items() if n not in ("meta.json", "DONE")}
+
+    assert evaluate(e) == e.path
+    whole = content()
+    shutil.rmtree(e.path)
+    # a new process would not hold the lock of the one that was stopped
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    for chunk in range(1, 5):
+        with pytest.raises(stop.Stopped):
+            evaluate(e, AfterOneStep(None, 10).between_steps)
+        assert progress(e.path, "evaluate") == chunk
+    assert evaluate(e, AfterOneStep(None, 10).between_steps) == e.path
+    assert content() == whole
+
+
+def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
+    """Stopped between any two steps, also where no periodic checkpoint is due."""
+    x = tiny("method.entropy_coef=0.01", "checkpoint_every=100")
+
+    def content(folder):
+        files = {str(f.relative_to(folder)): f for f in folder.rglob("*") if f.is_file()}
+        return {n: f.read_bytes() for n, f in files.items() if n not in ("meta.json", "DONE")}
+
+    whole = content(run_experiment(x, progress=False))
+    shutil.rmtree(Path(x.results_dir) / x.paper)
+    stops = 0
+    while True:
+        try:
+            with stop.saving(AfterOneStep(None, 10)):
+                folder = run_experiment(x, progress=False)
+            break
+        except stop.Stopped:
+            stops += 1
+    assert stops == x.optim.steps - 1
+    assert content(folder) == whole

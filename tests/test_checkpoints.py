@@ -1,0 +1,187 @@
+"""Evaluations of trained models: which checkpoint, with what, and as whose rows."""
+
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+import yaml
+
+from common import checkpoints
+from common.checkpoints import best_step, choose
+from common.claim_rows import select, tidy
+from common.compare import gather, read
+from common.errors import UserError
+from common.evaluation_store import evaluate
+from common.reproduce import Sweep, evaluations_of
+from common.results import COLUMNS, read_csv, verify
+
+SMALL = ["eval.prompts.size=6", "batch=16"]
+SETS = {"Natural": ["eval=countdown_natural", *SMALL], "Rare": ["eval=countdown_rare", *SMALL]}
+SWEEP = Sweep("t", [], [], [], benchmarks=SETS, n=8)
+CURVE = {  # step -> pass@1 of two sets; averages 20, 35, 35, 30
+    10: (10, 30),
+    20: (50, 20),
+    30: (30, 40),
+    40: (20, 40),
+}
+
+
+def curve(points: dict) -> pd.DataFrame:
+    rows = [
+        {"benchmark": name, "metric": metric, "step": step, "value": value}
+        for step, values in points.items()
+        for name, value in zip("ab", values, strict=False)
+        for metric, value in (("pass@1", value), ("pass@4", 100 - value), ("truncated", 99))
+    ]
+    return pd.DataFrame(rows).reindex(columns=COLUMNS)
+
+
+def run_folder(path, points: dict = CURVE, kept=(), finished=True):
+    for step, values in points.items():
+        place = path / "eval" / f"step-{step:05d}.csv"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        curve({step: values}).to_csv(place, index=False)
+        (place.parent / f"step-{step:05d}-counts.csv").write_text("benchmark\n")
+    for folder in ("model", *(f"checkpoints/step-{step:05d}" for step in kept)):
+        (path / folder).mkdir(parents=True)
+    if finished:
+        (path / "DONE").write_text("{}")
+    return path
+
+
+# ---- the choice
+
+
+def test_the_best_step_by_hand():
+    assert best_step(curve(CURVE)) == 20  # the earlier of two at 35
+    assert best_step(curve({**CURVE, 40: (90, 90)})) == 40
+    assert best_step(curve({**CURVE, 20: (90,)})) == 30  # a set was not measured at step 20
+    assert best_step(curve({**CURVE, 40: (90, 90)}), at_most=30) == 20
+    assert best_step(curve(CURVE), at_most=19) == 10
+    with pytest.raises(UserError, match="no evaluation with pass@1 of all sets up to step 9"):
+        best_step(curve(CURVE), at_most=9)
+
+
+def test_the_checkpoint_that_is_evaluated(tmp_path):
+    run = run_folder(tmp_path / "kept", kept=(10, 20, 30))
+    assert choose(run, "last") == checkpoints.Checkpoint(40, 40, "model", "")
+    best = checkpoints.Checkpoint(20, 20, "checkpoints/step-00020", "")
+    assert choose(run, "best") == best
+    early = run_folder(tmp_path / "early", {10: (50, 50), 20: (1, 1)})
+    assert choose(run, "best", baseline=early).step == 10  # with no more compute than `early`
+    assert choose(run, "last", baseline=early).step == 40
+
+
+def test_a_chosen_checkpoint_that_was_not_kept_is_said(tmp_path):
+    taken = choose(run_folder(tmp_path / "run"), "best")
+    assert (taken.step, taken.chosen, taken.folder) == (40, 20, "model")
+    assert "step 20 is the best of the curve, but training kept step 40 alone" in taken.note
+
+
+def test_what_cannot_be_evaluated_is_refused(tmp_path):
+    with pytest.raises(UserError, match="is not finished"):
+        choose(run_folder(tmp_path / "a", finished=False), "last")
+    gone = run_folder(tmp_path / "b")
+    (gone / "model").rmdir()
+    with pytest.raises(UserError, match=r"b/model: is gone; train again"):
+        choose(gone, "last")
+
+
+# ---- what an evaluation is
+
+
+def test_an_evaluation_takes_over_what_its_experiment_says(tiny):
+    a = tiny("seed=3", "label=A", "eval.temperature=0.7", "eval.max_tokens=19", "model.chat=qwen")
+    words = {"X": ["eval=math500"], "Y": ["eval=math500", "max_tokens=7", "top_p=0.9"]}
+    sweep = Sweep("t", [], [], [], benchmarks=words, n=5)
+    x, y = evaluations_of([replace(a, backend="verl", device="cuda")], sweep)
+    assert (x.n, x.temperature, x.max_tokens, x.seed) == (5, 0.7, 19, 3)
+    assert (x.engine, x.device, x.label) == ("vllm", "cuda", "test-qwen2")
+    assert x.eval.prompts["chat"] == "qwen"
+    assert x.row.trained in x.model.path
+    assert (y.max_tokens, y.top_p) == (7, 0.9)
+    assert evaluations_of([a], replace(sweep, n=None, benchmarks={"X": words["X"]}))[0].n == 256
+    local = evaluations_of([a], SWEEP)[0]
+    assert local.engine == "local"
+    assert {"paper": "f_grpo", "scope": "laptop", "table": "laptop"}.items() <= vars(
+        local.row
+    ).items()
+    with pytest.raises(UserError, match=r"baselines.A=B: no run of test-qwen2, seed 3"):
+        evaluations_of([a], replace(SWEEP, baselines={"A": "B"}))
+
+
+def test_its_run_folder_names_the_training_and_does_not_depend_on_where_it_lies(tiny):
+    x = evaluations_of([tiny("seed=3")], SWEEP)[0]
+    assert x.path.name.startswith(f"{x.row.trained}-Natural-")
+    moved = replace(x, results_dir="elsewhere", model=replace(x.model, path="elsewhere/model"))
+    assert moved.path.name == x.path.name
+    for change in ({"n": 9}, {"row": replace(x.row, checkpoint="best")}, {"temperature": 2.0}):
+        assert replace(x, **change).path.name != x.path.name
+
+
+# ---- from a trained model to the comparison
+
+
+@pytest.fixture
+def trained(tiny):
+    from common.backends import run_experiment
+
+    x = tiny("keep_checkpoints=true", "scope=cluster", "eval.rare_nll_samples=0")
+    run_experiment(x, progress=False)
+    return x
+
+
+def test_its_rows_reach_the_comparison_with_counts(trained, results):
+    found = evaluations_of([trained], replace(SWEEP, checkpoint="best"))
+    folders = [evaluate(e) for e in found]
+    assert folders == [e.path for e in found]
+    for e, folder in zip(found, folders, strict=True):
+        assert verify(folder) == []
+        taken = json.loads((folder / "checkpoint.json").read_text())
+        curve = checkpoints.curve_of(results / "f_grpo" / trained.run_id)
+        assert taken["step"] == best_step(curve)
+        own = read_csv(folder / "metrics.csv")
+        told = own[["table", "model", "method", "benchmark", "seed", "step", "run_id"]]
+        assert told.drop_duplicates().values.tolist() == [
+            ["laptop", "test-qwen2", "grpo", e.row.benchmark, 1, taken["step"], folder.name]
+        ]
+        assert {"pass@1", "pass@8", "avg@8"} <= set(own["metric"])
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        assert config["scope"] == "cluster"
+        assert config["row"]["trained"] == trained.run_id
+    assert gather(results, "f_grpo", "laptop") == []
+    assert not (results / "f_grpo" / "laptop").exists()
+    assert gather(results, "f_grpo", "cluster") == []
+    rows, counts = read(results, "f_grpo", "cluster")
+    both = {"table": "laptop", "method": "grpo", "metric": "pass@1"}
+    hit = select("here", both | {"benchmark": ["Natural", "Rare"]}, tidy(rows), counts)
+    assert hit.by_problem.shape == (1, 12)
+    assert hit.values[0] == pytest.approx(hit.by_problem.mean())
+
+
+def test_other_checkpoints_than_at_the_beginning_are_not_mixed(trained, monkeypatch):
+    x = evaluations_of([trained], SWEEP)[0]
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(x, stop)
+    assert not (x.path / "DONE").exists()
+    other = checkpoints.Checkpoint(3, 3, "checkpoints/step-00003", "")
+    # a new process would not hold the lock of the run that was stopped
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    with monkeypatch.context() as changed:
+        changed.setattr(checkpoints, "choose", lambda *_: other)
+        with pytest.raises(UserError, match="the training has other checkpoints"):
+            evaluate(x)
+    assert evaluate(x) == x.path
+    assert (x.path / "DONE").exists()
+
+
+def test_one_sample_a_problem_is_enough(trained):
+    """CW-GRPO's Table 2: n=1."""
+    x = evaluations_of([trained], replace(SWEEP, n=1))[0]
+    metrics = read_csv(evaluate(x) / "metrics.csv").set_index("metric")["value"]
+    assert 0 <= metrics["pass@1"] <= 100

@@ -1,0 +1,236 @@
+"""Printed cells beside reruns: intervals, verdicts, footnotes, and the forms they are shown in."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_runs import MATH, cell, cluster_run
+
+from common import cells, compare, compare_text
+from common.page import Page, SameRun
+from common.results import write
+from papers.cov_grpo.compare import PAGE as COV
+from papers.f_grpo.compare import PAGE
+from papers.over_sharpening.compare import kernel_cells
+
+NO_RUNS = pd.DataFrame({"run_id": [], "state": []})
+LOST = pd.DataFrame(columns=["table", "model", "method", "state", "reason"])
+
+
+def printed(value, text, metric="pass@1"):
+    row = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "metric": metric, "k": 1}
+    return pd.DataFrame([row | {"value": value, "unit": "percent", "printed": text}])
+
+
+def rerun(*values, stderr=np.nan):
+    row = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "metric": "pass@1"}
+    row |= {"stderr": stderr, "n_problems": 30, "run_id": "r", "step": 1}
+    return pd.DataFrame([row | {"value": value, "seed": i} for i, value in enumerate(values)])
+
+
+PLAIN = Page("p", "P", [], {}, [], lambda root: [])
+
+
+def judged(value, text, *values, stderr=np.nan, page=PLAIN):
+    frame = rerun(*values, stderr=stderr) if values else pd.DataFrame()
+    table = cells.compare_cells(page, printed(value, text), frame, pd.DataFrame(), NO_RUNS, LOST)
+    return table.iloc[0]
+
+
+def test_the_interval_is_where_one_further_run_would_lie():
+    one = judged(50.0, "50.0", 51.0, 52.0, 53.0)
+    # mean 52, sd 1, t_2(0.975) = 4.302653: 4.302653 * sqrt(4/3) = 4.968276, and 0.05 of rounding
+    assert (one["rerun"], one["difference"], one["n_seeds"]) == (52.0, 2.0, 3)
+    assert one["low"] == pytest.approx(52 - 4.968276 - 0.05, abs=1e-5)
+    assert one["high"] == pytest.approx(52 + 4.968276 + 0.05, abs=1e-5)
+    assert one["verdict"] == "within noise"
+    assert judged(46.9, "46.9", 51.0, 52.0, 53.0)["verdict"] == "differs"
+    assert judged(46.99, "46.99", 51.0, 52.0, 53.0)["verdict"] == "differs"
+    assert judged(47.0, "47.0", 51.0, 52.0, 53.0)["verdict"] == "within noise"  # by its rounding
+
+
+def test_one_seed_has_an_interval_over_problems_and_says_so():
+    one = judged(50.0, "50.0", 53.0, stderr=1.0)
+    assert one["high"] == pytest.approx(53 + 1.96 * np.sqrt(2) + 0.05)
+    assert (one["verdict"], one["state"]) == ("differs", "computed")
+    assert "spread over seeds is unknown" in one["reason"]
+
+
+def test_the_verdict_of_no_difference_is_within_noise_nineteen_times_in_twenty():
+    rng = np.random.default_rng(0)
+    verdicts = [
+        judged(x := rng.normal(40, 2), f"{x:.9f}", *rng.normal(40, 2, 3))["verdict"]
+        for _ in range(200)
+    ]
+    assert 0.9 < np.mean([verdict == "within noise" for verdict in verdicts]) < 0.99
+
+
+def test_a_cell_without_a_rerun_is_not_run_or_not_reproducible():
+    one = judged(50.0, "50.0")
+    assert (one["verdict"], one["run_ids"], one["state"]) == ("not run", "", "")
+    assert pd.isna(one["rerun"])
+    page = Page(
+        "p",
+        "P",
+        [],
+        {},
+        [],
+        lambda root: [],
+        not_reproducible=[({"method": "A"}, "a closed model")],
+    )
+    one = judged(50.0, "50.0", page=page)
+    assert (one["verdict"], one["reason"]) == ("not reproducible", "a closed model")
+    assert judged(50.0, "50.0", 50.0, stderr=1.0, page=page)["verdict"] == "within noise"
+
+
+def test_runs_stand_for_all_rows_that_are_theirs_and_for_averages():
+    page = Page(
+        *("p", "P", [], {}, [], lambda root: []),
+        same_runs=[SameRun("t3", "A (N=8)", "t", "A", (10,)), SameRun("t2", "A2", "t", "A")],
+        averages={"Avg": ["b", "c"]},
+        metrics={"pass@1": "AVG@8"},
+    )
+    both = pd.concat([rerun(10.0, stderr=3.0), rerun(20.0, stderr=4.0).assign(benchmark="c")])
+    rows = pd.concat([both.assign(step=10), both.assign(step=20, value=[30.0, 50.0])])
+    rows = rows.assign(k=1, unit="percent")
+    out = cells.as_printed(page, rows).set_index(["table", "method", "benchmark", "metric"])
+    assert out["value"]["t", "A", "b", "pass@1"] == 30.0  # the last step
+    assert out["value"]["t2", "A2", "c", "AVG@8"] == 50.0
+    assert out["value"]["t3", "A (N=8)", "b, step 10", "pass@1"] == 10.0
+    assert out["value"]["t2", "A2", "Avg", "AVG@8"] == 40.0
+    assert out["stderr"]["t2", "A2", "Avg", "AVG@8"] == 2.5  # sqrt(9 + 16) / 2
+    assert out["run_id"]["t", "A", "Avg", "pass@1"] == "r"
+    half = cells.as_printed(page, rows[rows["benchmark"] == "b"])
+    assert "Avg" not in set(half["benchmark"])  # not of a part
+
+
+def test_closed_forms_are_compared_digit_by_digit():
+    exact = kernel_cells(None)
+    values = exact.set_index(["method", "metric"])["value"]
+    assert values["High similarity", "self_similarity_lambda"] == pytest.approx(0.885)
+    found = compare.published(compare.ROOT / "papers" / "over_sharpening" / "published")
+    own = found[found["table"] == "appendix_g"].reset_index(drop=True)
+    table = cells.compare_cells(PLAIN, own, pd.DataFrame(), exact, NO_RUNS, LOST)
+    verdicts = table.set_index(["method", "metric"])["verdict"]
+    assert verdicts["High similarity", "self_similarity_lambda"] == "differs"  # INC037
+    assert set(verdicts[:, "cross_similarity_rho"]) == {"within noise"}
+    assert set(table["state"]) == {"computed"}
+
+
+@pytest.mark.parametrize("paper", ["f_grpo", "two_stage", "over_sharpening", "cov_grpo"])
+def test_footnotes_touch_cells_that_are_there(paper):
+    page = compare.page(paper)
+    home = compare.ROOT / "papers" / paper / "published"
+    frame = compare.published(home)
+    listed = set(pd.read_csv(home / "inconsistencies.csv")["id"])
+    notes = cells.footnotes(page, frame)
+    assert set(page.footnotes) <= listed
+    assert {one for note in notes for one in note.split(";")} - {""} == set(page.footnotes)
+    assert {(one.table, one.method) for one in page.same_runs} <= set(
+        frame[["table", "method"]].itertuples(index=False, name=None)
+    )
+    assert set(page.problems) | set(page.averages) <= set(frame["benchmark"])
+    for where, _ in page.not_reproducible:
+        assert cells.matches(frame, where).any()
+
+
+def test_a_note_without_cells_belongs_to_the_tables_it_names():
+    notes = pd.DataFrame(
+        {"id": ["A", "B", "C"], "where": ["Tables 1, 3 and 4", "App H vs Tables 2-3", "Sec 5"]}
+    )
+    frame = pd.DataFrame({"table": [f"table{i}" for i in range(1, 6)], "notes": ["C", *4 * [""]]})
+    out = cells.note_table(PLAIN, notes, frame)
+    assert out["tables"].tolist() == ["table1;table3;table4", "table2;table3", "table1"]
+    assert out["cells"].tolist() == [0, 0, 1]
+
+
+def test_thirty_problems_show_large_differences_only():
+    result = cells.detectable(COV, compare.published(compare.ROOT / "papers/cov_grpo/published"),
+                              pd.DataFrame(columns=compare.claims.GAPS))  # fmt: skip
+    own = result.set_index(["table", "benchmark", "metric"])["mdd"]
+    # (1.95996 + 0.84162) sqrt(2 p (1 - p) / P) at the mean of the printed values
+    frame = compare.published(compare.ROOT / "papers/cov_grpo/published")
+    p = frame.query("table == 'table2' and benchmark == 'AIME24' and metric == 'pass@1'")["value"]
+    p = p.mean() / 100
+    expected = 280.158 * np.sqrt(2 * p * (1 - p) / 30)
+    assert own["table2", "AIME24", "pass@1"] == pytest.approx(expected, rel=1e-4)
+    assert own["table2", "AIME24", "pass@1"] > 30
+    assert own["table2", "MATH-500", "pass@1"] < 8
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    root = tmp_path_factory.mktemp("results")
+    for seed in (1, 2, 3):
+        cluster_run(root, "GRPO", seed, dict.fromkeys(MATH, 0.37))
+    cluster_run(root, "F-GRPO", 1, dict.fromkeys(MATH, 0.9))
+    home = root / "f_grpo" / "cluster"
+    config = "table: table1\nlabel: DAPO\nmodel: {name: Qwen2.5-7B}\n"
+    write(home / "20260101-000000" / "configs" / "qwen7b_dapo-s1-aa.yaml", config)
+    write(
+        home / "missing.csv",
+        "key,kind,state,detail\nqwen7b_dapo-s1-aa,train,timeout,killed at step 90\n",
+    )
+    return root
+
+
+@pytest.fixture(scope="module")
+def result(compared):
+    return compare.assess(PAGE, compared)
+
+
+def test_cluster_runs_stand_for_printed_cells(result):
+    assert result.left_out == []
+    average = cell(result, benchmark="Avg_Math")
+    assert average["n_seeds"] == 3
+    assert average["rerun"] == pytest.approx(37, abs=2)
+    assert average["verdict"] == "within noise"  # printed: 37.3
+    assert cell(result, "GRPO (N=8)", "Avg_Math", table="table3")["rerun"] == average["rerun"]
+    far = cell(result, "F-GRPO", "Avg_Math")
+    assert (far["verdict"], far["n_seeds"]) == ("differs", 1)
+    assert cell(result, metric="pass@256")["notes"] == "INC006"
+    claims = result.verdicts.set_index("id")
+    assert claims["published"]["focal_grpo"] == "holds"
+    assert set(result.summary["scope"]) == {"published", "cluster"}
+
+
+def test_a_job_without_a_result_is_named_at_its_cells(result):
+    lost = cell(result, "DAPO")
+    assert lost["verdict"] == "not run"
+    assert "qwen7b_dapo-s1-aa: timeout killed at step 90" in lost["reason"]
+    assert result.missing["method"].tolist() == ["DAPO"]
+    assert cell(result, "CISPO")["reason"] == "no run of it is in the results"
+    text = compare_text.markdown(result)
+    assert "## Without a result\n- qwen7b_dapo-s1-aa (train): timeout killed at step 90" in text
+
+
+def test_every_form_says_the_same(result, compared, capsys):
+    compare.compare(PAGE, compared, "json")
+    out = json.loads(capsys.readouterr().out)
+    assert out["paper"] == "f_grpo"
+    assert len(out["cells"]) == len(result.cells)
+    assert [row["verdict"] for row in out["cells"]] == result.cells["verdict"].tolist()
+    compare.compare(PAGE, compared, "latex")
+    latex = capsys.readouterr().out
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") >= 3
+    assert r"Avg\_Math & pass@1 & 37.3" in latex
+    markdown = (compared / "f_grpo" / "comparison.md").read_text()
+    assert markdown == compare_text.markdown(result)
+    assert "| Qwen2.5-7B | GRPO | Avg_Math | pass@1 | 37.3 |" in markdown
+    stored = pd.read_csv(compared / "f_grpo" / "cells.csv", keep_default_na=False)
+    assert stored["verdict"].tolist() == result.cells["verdict"].tolist()
+    compare.compare(PAGE, compared)
+    shown = capsys.readouterr().out
+    assert "within noise" in shown
+    assert "without a result: qwen7b_dapo-s1-aa" in shown
+
+
+def test_a_table_of_several_models_has_a_line_for_each():
+    frame = pd.concat([printed(1.0, "1.0"), printed(2.0, "2.0").assign(model="other")])
+    text = compare_text.pivot(frame.assign(stderr=np.nan, state=""), {"b": ("b", "pass@1")})
+    assert text.splitlines()[0] == "| model | method | b |"
+    assert text.splitlines()[2:] == ["| m | A | 1.0 |", "| other | A | 2.0 |"]
+    alone = compare_text.pivot(printed(1.0, "1.0").assign(stderr=np.nan, state=""),
+                               {"b": ("b", "pass@1")})  # fmt: skip
+    assert alone.splitlines()[2:] == ["| A | 1.0 |"]

@@ -1,0 +1,224 @@
+"""Bad input is named by file and line and left out, the rest is compared; imported results."""
+
+import gzip
+import json
+
+import pandas as pd
+import pytest
+from made_up_runs import cell, cluster_run
+
+from common import compare, import_runs
+from common.errors import UserError
+from common.metrics.passk import pass_at_k
+from common.result_checks import check_counts, check_names, check_rows
+from papers.f_grpo.compare import PAGE
+
+ROW = dict(table="t", model="m", method="A", benchmark="b", metric="pass@1", k=1, value=12.5,
+           unit="percent", seed=1, step=9, run_id="r")  # fmt: skip
+
+
+def rows(*changes):
+    return pd.DataFrame([ROW | change for change in changes])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"value": 137.0}, "f.csv:3: value=137.0 percent lies outside 0..100 (table=t, model=m"),
+        ({"value": -1.0}, "f.csv:3: value=-1.0 percent lies outside"),
+        ({"value": float("nan")}, "f.csv:3: value=nan is no number"),
+        ({"value": float("inf")}, "f.csv:3: value=inf is no number"),
+        ({"value": "12,5"}, "f.csv:3: value=12,5 is no number"),
+        ({"method": "B"}, "f.csv:3: the row is there already; the first one counts"),
+    ],
+)
+def test_a_row_that_cannot_be_is_named_with_its_line(change, words):
+    frame = rows({"method": "B"}, change, {"method": "C"})
+    kept, messages = check_rows(frame, "f.csv")
+    assert len(messages) == 1
+    assert messages[0].startswith(words)
+    assert kept["method"].tolist() == ["B", "C"]
+    assert kept["value"].tolist() == [12.5, 12.5]
+
+
+def test_of_two_values_of_one_row_none_counts():
+    kept, messages = check_rows(rows({}, {"value": 13.0}, {"method": "C"}), "f.csv")
+    assert kept["method"].tolist() == ["C"]
+    assert [x.split(": ")[0] for x in messages] == ["f.csv:2", "f.csv:3"]
+    assert "different values; none of them counts" in messages[0]
+
+
+def test_what_is_no_share_may_be_any_number():
+    fine = rows({"value": 137.0, "unit": "tokens"}, {"value": -3.0, "metric": "gain"})
+    assert check_rows(fine, "f.csv")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("b,2,8,9", "f.csv:4: problem 2: c=9, n=8: needs whole numbers, 0 <= c <= n"),
+        ("b,2,8,", "f.csv:4: problem 2: c=nan, n=8"),
+        ("b,2,8,-1", "f.csv:4: problem 2: c=-1"),
+        ("b,2,8,2.5", "f.csv:4: problem 2: c=2.5"),
+        ("b,2,16,3", "f.csv:4: problem 2: n=16: not that of the evaluation's others"),
+        ("b,1,8,3", "f.csv:4: problem 1: the problem is there already"),
+    ],
+)
+def test_an_evaluation_with_bad_counts_is_named_and_left_out(tmp_path, line, words):
+    (tmp_path / "f.csv").write_text(
+        f"benchmark,problem_id,n,c\nb,0,8,1\nb,1,8,1\n{line}\nx,0,4,1\n"
+    )
+    counts = pd.read_csv(tmp_path / "f.csv", dtype={"problem_id": str})
+    kept, (message,) = check_counts(counts, "f.csv")
+    assert message.startswith(words)
+    assert kept["benchmark"].tolist() == ["x"]  # the other evaluation stands
+    assert check_counts(kept, "f.csv") == (kept, []) or len(check_counts(kept, "f.csv")[1]) == 0
+
+
+def test_unknown_names_are_told_with_the_nearest_known_one():
+    printed = rows({"method": "GRPO"}, {"method": "F-GRPO"})
+    given = rows({"method": "GRPO"}, {"method": "GPRO"}, {"method": "Our own"}, {"benchmark": "bb"})
+    messages = check_names(given, printed, "f.csv", {"Our own", "A"})
+    assert messages == [
+        "f.csv:3: method=GPRO is not in t; did you mean GRPO? Its rows stand for no printed cell",
+        "f.csv:5: benchmark=bb is not in t; did you mean b? Its rows stand for no printed cell",
+    ]
+    assert check_names(given.assign(table="mine"), printed, "f.csv", set()) == []
+
+
+@pytest.fixture
+def gathered(tmp_path):
+    """Tables that came without their runs, of two methods."""
+    cluster_run(tmp_path, "GRPO")
+    cluster_run(tmp_path, "DAPO")
+    compare.gather(tmp_path, "f_grpo", "cluster")
+    for run in (tmp_path / "f_grpo").glob("*-s1"):
+        run.rename(tmp_path / run.name)
+    return tmp_path
+
+
+def test_the_rest_of_the_report_is_made(gathered):
+    home = gathered / "f_grpo" / "cluster"
+    lines = (home / "metrics.csv").read_text().splitlines()
+    table = [line.split(",") for line in lines]
+    grpo = next(i for i, line in enumerate(table) if line[2] == "GRPO")
+    table[grpo][6] = "137"
+    table.append([*table[grpo][:3], "AIMEE24", *table[grpo][4:6], "50", *table[grpo][7:]])
+    (home / "metrics.csv").write_text("\n".join(map(",".join, table)) + "\n")
+    data = (home / "counts.csv.gz").read_bytes()
+    (home / "counts.csv.gz").write_bytes(data[: len(data) // 2])
+    result = compare.assess(PAGE, gathered)
+    place = home / "metrics.csv"
+    assert any(
+        x.startswith(f"{place}:{grpo + 1}: value=137.0 percent lies outside")
+        for x in result.left_out
+    )
+    assert any(
+        "benchmark=AIMEE24 is not in table1; did you mean AIME2" in x for x in result.left_out
+    )
+    assert any(x.startswith(f"{home / 'counts.csv.gz'}: cannot be read") for x in result.left_out)
+    assert len(result.left_out) == 3
+    assert cell(result, "GRPO")["verdict"] == "not run"
+    assert cell(result, "DAPO")["rerun"] == pytest.approx(10, abs=1)
+    assert (result.verdicts["published"] == "holds").any()
+
+
+def test_a_damaged_table_is_named(gathered):
+    (gathered / "f_grpo" / "cluster" / "metrics.csv").write_text("what\n")
+    result = compare.assess(PAGE, gathered)
+    assert "starts with columns" in result.left_out[0]
+    assert set(result.cells["verdict"]) == {"not run", "not reproducible"}
+
+
+def test_a_claim_that_these_rows_do_not_decide_is_named_and_left_out():
+    def claim(name, **where):
+        order = [{"method": "A"}, {"method": "B"}]
+        predicate = {"order": order, "relation": ">", "where": where}
+        return {"id": name, "claim": "", "source": "", "published": predicate}
+
+    frame = rows({}, {"method": "B", "value": 1.0}, {"method": "B", "model": "other"})
+    frame = frame.drop(columns=["seed", "run_id"])
+    stated = [claim("either"), claim("named", model="m")]
+    verdicts, _, (problem,) = compare.judged(stated, {"published": frame}, {})
+    assert verdicts[["id", "published"]].values.tolist() == [["named", "holds"]]
+    assert problem.startswith("claim either: published: selector method=B matches several rows")
+
+
+# ---- results from elsewhere
+
+HEAD = "table,model,method,benchmark,seed,step,problem_id,n,c\n"
+GOOD = "table1,Qwen2.5-7B,GRPO,AIME24,1,9,a,16,4\ntable1,Qwen2.5-7B,GRPO,AIME24,1,9,b,16,0\n"
+
+
+def bring(root, path, **fixed):
+    return import_runs.import_runs(
+        "f_grpo", [str(path)], "A. Person, 2026", fixed, scope="cluster", root=root
+    )
+
+
+def test_counts_from_elsewhere_stand_for_printed_cells(tmp_path):
+    path, root = tmp_path / "theirs.csv", tmp_path / "results"
+    path.write_text(HEAD + GOOD + GOOD.replace("GRPO", "DAPO"))
+    runs = bring(root, path)
+    assert len(runs) == 2
+    assert bring(root, path) == runs  # found, not repeated
+    result = compare.assess(PAGE, root)
+    assert cell(result)["rerun"] == pytest.approx(12.5)  # (4/16 + 0) / 2
+    assert cell(result)["state"] == "ok"
+    assert set(result.runs["imported"]) == {"A. Person, 2026"}
+    rows, counts = compare.read(root, "f_grpo", "cluster")
+    at_4 = 50 * pass_at_k([4], 16, [4])[0, 0]
+    assert rows.query("method == 'GRPO' and k == 4")["value"].tolist() == pytest.approx([at_4])
+    assert counts["c"].tolist() == [4, 0, 4, 0]
+    meta = json.loads((runs[0] / "meta.json").read_text())
+    assert meta["imported"] == "A. Person, 2026"
+
+
+def test_samples_from_elsewhere_are_counted(tmp_path):
+    lines = [
+        json.dumps({"problem_id": p, "correct": right, "response": "..."})
+        for p, rights in {"a": [True, False, 1, 0], "b": ["false", "true", 0, 0]}.items()
+        for right in rights
+    ]
+    path = tmp_path / "theirs.jsonl.gz"
+    path.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
+    fixed = dict(table="table1", model="Qwen2.5-7B", method="GRPO", benchmark="AMC")
+    (run,) = bring(tmp_path, path, **fixed, seed="3", step="9")
+    counts = pd.read_csv(run / "counts.csv")
+    assert counts[["problem_id", "n", "c"]].values.tolist() == [["a", 4, 2], ["b", 4, 1]]
+    assert pd.read_csv(run / "metrics.csv")["seed"].unique().tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("b,16,0", "b,16,17", "theirs.csv:3: problem b: c=17, n=16"),
+        ("b,16,0", "b,8,0", "theirs.csv:3: problem b: n=8: not that of"),
+        ("b,16,0", "a,16,0", "theirs.csv:3: problem a: the problem is there already"),
+        ("b,16,0", "b,16,", "theirs.csv:3: c is missing"),
+        ("1,9,b", "x,9,b", "theirs.csv:3: seed=x is no whole number"),
+        (
+            "GRPO,AIME24,1,9,b",
+            "GPRO,AIME24,1,9,b",
+            "theirs.csv:3: method=GPRO is not in table1; did",
+        ),
+        ("AIME24,1,9,b", "AIM24,1,9,b", "benchmark=AIM24 is not in table1; did you mean AIME2"),
+        ("problem_id", "problem", "unknown; known are"),
+        ("seed,", "seeed,", "unknown; known are"),
+    ],
+)
+def test_an_import_that_cannot_be_used_writes_nothing(tmp_path, old, new, words):
+    path, root = tmp_path / "theirs.csv", tmp_path / "results"
+    path.write_text((HEAD + GOOD).replace(old, new))
+    with pytest.raises(UserError) as error:
+        bring(root, path)
+    assert words in str(error.value)
+    assert not root.exists()
+
+
+def test_a_truncated_import_is_named(tmp_path):
+    data = gzip.compress((HEAD + 50 * GOOD).encode())
+    (tmp_path / "theirs.csv.gz").write_bytes(data[:-20])
+    with pytest.raises(UserError, match=r"theirs.csv.gz: cannot be read"):
+        bring(tmp_path / "results", tmp_path / "theirs.csv.gz")
+    assert not (tmp_path / "results").exists()

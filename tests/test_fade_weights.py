@@ -1,0 +1,341 @@
+"""Weight geometry: singular values against numpy, streaming against memory, the command, errors."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from common.cli import compose
+from common.errors import UserError
+from common.experiment import strict
+from common.metrics import weights as metrics
+from papers.fade import checkpoints, weights
+
+SKETCH = dict(rank=4, oversample=4, iterations=3, seed=0)
+
+
+def split(matrix: np.ndarray, rows: int):
+    """The matrix as blocks of `rows` rows."""
+    return lambda: (matrix[start : start + rows] for start in range(0, len(matrix), rows))
+
+
+def random(m: int, n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((m, n))
+
+
+def decaying(m: int, n: int, decay: float) -> np.ndarray:
+    """s_i = decay^i, with random singular vectors."""
+    k = min(m, n)
+    left, right = np.linalg.qr(random(m, k, 1))[0], np.linalg.qr(random(n, k, 2))[0]
+    return left * decay ** np.arange(k) @ right.T
+
+
+# ---- singular values
+
+
+@pytest.mark.parametrize("shape", [(40, 7), (7, 40), (12, 12), (1, 9), (9, 1), (2, 3)])
+@pytest.mark.parametrize("rows", [1, 5, 1000])
+def test_full_is_numpys_svd(shape, rows):
+    matrix = random(*shape)
+    u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+    found = metrics.full(split(matrix, rows))
+    np.testing.assert_allclose(found.s, s, rtol=1e-9)
+    assert found.energy == pytest.approx(np.linalg.norm(matrix) ** 2)
+    assert metrics.energy(split(matrix, rows)) == pytest.approx(found.energy)
+    assert found.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum())
+    assert found.stable_rank == pytest.approx((s**2).sum() / s[0] ** 2)
+    if len(s) > 1:
+        assert found.ratio == pytest.approx(s[0] / s[1])
+    assert metrics.cosine(found.u, u[:, 0]) == pytest.approx(1)
+    assert metrics.cosine(found.v, vt[0]) == pytest.approx(1)
+    np.testing.assert_allclose(matrix @ found.v, found.s[0] * found.u, atol=1e-9)  # a pair
+
+
+def test_figures_by_hand():
+    # singular values 4, 3: energy 25, r1 16/25, s1/s2 4/3, sum 7
+    found = metrics.full(split(np.array([[0.0, 3.0], [4.0, 0.0], [0.0, 0.0]]), 2))
+    assert found.energy == 25
+    assert found.rank1 == pytest.approx(0.64)
+    assert found.ratio == pytest.approx(4 / 3)
+    # 4/7 = 0.571 reaches 1 - 0.5 alone; 1 - 0.42 = 0.58 needs both
+    assert (found.srank(0.5), found.srank(0.42), found.srank(0.01)) == (1, 2, 2)
+    np.testing.assert_allclose(np.abs(found.u), [0, 1, 0])
+    np.testing.assert_allclose(np.abs(found.v), [1, 0])
+
+
+def test_a_zero_change_has_no_direction():
+    for found in (
+        metrics.full(split(np.zeros((6, 3)), 2)),
+        metrics.full(split(np.zeros((3, 6)), 2)),
+        metrics.randomised(split(np.zeros((6, 3)), 2), **SKETCH),
+    ):
+        assert found.energy == 0
+        assert np.isnan([found.ratio, found.rank1, found.stable_rank, found.srank(0.01)]).all()
+        assert np.isnan(metrics.cosine(found.u, np.ones(len(found.u))))
+    assert metrics.full(split(np.zeros((6, 3)), 2)).u.shape == (6,)
+    assert metrics.full(split(np.zeros((3, 6)), 2)).v.shape == (6,)
+
+
+@pytest.mark.parametrize("shape", [(300, 60), (60, 300)])
+@pytest.mark.parametrize("rows", [37, 1000])
+def test_randomised_is_close_on_decaying_spectra(shape, rows):
+    matrix = decaying(*shape, 0.7).astype(np.float32)
+    u, s, vt = np.linalg.svd(matrix.astype(np.float64), full_matrices=False)
+    found = metrics.randomised(split(matrix, rows), **SKETCH)
+    np.testing.assert_allclose(found.s[:2], s[:2], rtol=1e-5)
+    assert found.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum(), rel=1e-5)
+    assert metrics.cosine(found.u, u[:, 0]) == pytest.approx(1, abs=1e-6)
+    assert metrics.cosine(found.v, vt[0]) == pytest.approx(1, abs=1e-6)
+    assert found.error < 1e-4
+    assert np.isnan(found.srank(0.01))  # not all singular values are known
+
+
+def test_the_error_of_randomised_bounds_what_is_off():
+    """A flat spectrum, where few directions cannot be right: the error says so, and bounds it."""
+    matrix = random(400, 300)
+    s = np.linalg.svd(matrix, compute_uv=False)
+    found = metrics.randomised(split(matrix, 64), **SKETCH | {"iterations": 0})
+    assert abs(found.s[0] / s[0] - 1) > 0.05
+    assert found.error > 0.05
+    for value in found.s[:2]:
+        assert np.abs(s - value).min() <= found.error * found.s[0]
+    better = metrics.randomised(split(matrix, 64), **SKETCH | {"iterations": 20})
+    assert better.error < found.error
+    again = metrics.randomised(split(matrix, 64), **SKETCH | {"iterations": 20})
+    assert np.array_equal(better.s, again.s)  # seeded
+
+
+def test_signs_and_energy_of_a_direction():
+    u = np.array([-0.1, -0.1, -0.1, -0.9, 0.2])
+    assert metrics.same_sign(u) == 0.8
+    assert metrics.half_energy(u) == 0.2  # 0.81 of 0.88 in one of five
+    assert metrics.half_energy(np.ones(10)) == 0.5
+    assert metrics.cosine(np.array([1.0, 0.0]), np.array([-3.0, 4.0])) == pytest.approx(0.6)
+
+
+# ---- checkpoints
+
+
+SHAPES = {
+    "model.embed_tokens.weight": (11, 6),
+    "model.layers.0.mlp.down_proj.weight": (6, 14),
+    "model.layers.0.input_layernorm.weight": (6,),
+    "model.layers.1.mlp.down_proj.weight": (6, 14),
+    "model.layers.1.self_attn.q_proj.bias": (6,),
+    "model.norm.weight": (6,),
+    "lm_head.weight": (11, 6),
+}
+
+
+def values(seed: int, shapes: dict = SHAPES) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+
+
+def save(folder, held: dict, shards: int = 1):
+    folder.mkdir(parents=True)
+    if shards == 1:
+        save_file(held, folder / checkpoints.SINGLE)
+        return folder
+    listed = {}
+    for i, name in enumerate(held):
+        listed[name] = f"model-{i % shards:05d}.safetensors"
+    for file in set(listed.values()):
+        save_file({n: held[n] for n in held if listed[n] == file}, folder / file)
+    (folder / checkpoints.INDEX).write_text(json.dumps({"weight_map": listed}))
+    return folder
+
+
+def geometry(tmp_path, start, *ends, **changes) -> weights.Geometry:
+    given = [f"before={start}", f"after=[{','.join(map(str, ends))}]"]
+    given += [f"results_dir={tmp_path / 'results'}", *(f"{k}={v}" for k, v in changes.items())]
+    return strict(weights.Geometry, compose("fade", given, "weights"))
+
+
+def measured(*arguments, **changes) -> dict[str, pd.DataFrame]:
+    (folder,) = weights.run(geometry(*arguments, **changes), progress=False)
+    names = ("tensors", "parts", "alignment", "similarity")
+    return {name: pd.read_csv(folder / f"{name}.csv") for name in names}
+
+
+def test_streamed_from_shards_is_numpy_in_memory(tmp_path):
+    base, one, two = values(0), values(1), values(2)
+    folders = [
+        save(tmp_path / "base", base, shards=3),
+        save(tmp_path / "one", one, shards=2),
+        save(tmp_path / "run" / "model", two),
+    ]
+    tiny = 3 * 6 * 4 / 2**20  # three rows of six columns at a time
+    found = measured(tmp_path, *folders, block_mb=tiny)
+    table = found["tensors"].set_index(["checkpoint", "tensor"])
+    assert len(table) == 2 * len(SHAPES)
+    for label, new in (("one", one), ("run", two)):
+        total = sum(float(((new[n] - base[n]).double() ** 2).sum()) for n in base)
+        for name, shape in SHAPES.items():
+            delta = (new[name] - base[name]).double().numpy()
+            row = table.loc[label, name]
+            assert row.l2 == pytest.approx(np.linalg.norm(delta))
+            assert row.energy_share == pytest.approx(100 * np.linalg.norm(delta) ** 2 / total)
+            if len(shape) == 1:
+                assert row[["s1", "rank1_fraction", "srank"]].isna().all()
+                continue
+            s = np.linalg.svd(delta, compute_uv=False)
+            assert row.s1 == pytest.approx(s[0], rel=1e-6)
+            assert row.s1_over_s2 == pytest.approx(s[0] / s[1], rel=1e-6)
+            assert row.rank1_fraction == pytest.approx(s[0] ** 2 / (s**2).sum(), rel=1e-6)
+            reached = np.flatnonzero(s.cumsum() / s.sum() >= 0.99)[0] + 1
+            assert (row.srank, row.svd) == (reached, "full")
+    flat = [torch.cat([(new[n] - base[n]).ravel() for n in base]).double() for new in (one, two)]
+    cosine = float(flat[0] @ flat[1] / flat[0].norm() / flat[1].norm())
+    assert found["similarity"].cosine[0] == pytest.approx(cosine)
+    whole = measured(tmp_path, *folders, block_mb=64)
+    for name, frame in whole.items():
+        pd.testing.assert_frame_equal(frame, found[name], rtol=1e-9)
+
+
+def test_parts_and_alignment(tmp_path):
+    """Changes by hand: the head 3 e_0 x e_1, layer 0 a single entry of 4, the rest nothing."""
+    base = values(0)
+    first = {name: tensor.clone() for name, tensor in base.items()}
+    second = {name: tensor.clone() for name, tensor in base.items()}
+    first["lm_head.weight"][0, 1] += 3
+    first["model.layers.0.mlp.down_proj.weight"][2, 5] += 4
+    second["lm_head.weight"][4, 1] += 3  # another token, the same hidden direction
+    second["model.layers.0.mlp.down_proj.weight"][2, 6] -= 1
+    folders = [save(tmp_path / n, h) for n, h in (("b", base), ("one", first), ("two", second))]
+    found = measured(tmp_path, *folders)
+    parts = found["parts"].set_index(["checkpoint", "part"])
+    assert parts.loc[("one", "output head"), "energy_share"] == pytest.approx(36)  # 9 of 25
+    assert parts.loc[("one", "layer 0"), "energy_share"] == pytest.approx(64)
+    assert parts.loc[("one", "layer 0"), "l2_share"] == pytest.approx(100 * 4 / 7)
+    assert parts.loc[("one", "output head"), "rank1_fraction"] == pytest.approx(1)
+    assert parts.loc[("one", "layer 1"), ["l2", "energy_share"]].tolist() == [0, 0]
+    assert np.isnan(parts.loc[("one", "layer 1"), "rank1_fraction"])  # no change, no direction
+    turned = found["alignment"].set_index(["checkpoint", "tensor"])
+    head = turned.loc[("one", "lm_head.weight")]
+    assert head[["cos_u", "cos_v"]].tolist() == pytest.approx([0, 1], abs=1e-6)
+    inner = turned.loc[("one", "model.layers.0.mlp.down_proj.weight")]
+    assert inner[["cos_u", "cos_v"]].tolist() == pytest.approx([1, 0], abs=1e-6)
+    assert turned.loc[("two", "lm_head.weight"), "cos_u"] == pytest.approx(1)
+
+
+def test_a_tied_embedding_is_the_output_head():
+    names = {"model.embed_tokens.weight", "model.norm.weight", "model.layers.3.mlp.up_proj.weight"}
+    found = [weights.part_of(name, names) for name in sorted(names)]
+    assert found == ["output head", "layer 3", "rest"]
+    assert weights.part_of("model.embed_tokens.weight", names | {"lm_head.weight"}) == "rest"
+
+
+def test_bfloat16_and_the_randomised_path(tmp_path):
+    shape = {"lm_head.weight": (60, 40)}
+    base = {name: tensor.bfloat16() for name, tensor in values(0, shape).items()}
+    delta = torch.from_numpy(decaying(60, 40, 0.5)).float() * 64
+    after = {"lm_head.weight": (base["lm_head.weight"].float() + delta).bfloat16()}
+    folders = [save(tmp_path / "base", base), save(tmp_path / "after", after)]
+    row = measured(tmp_path, *folders, full_up_to=8, block_mb=0.001)["tensors"].iloc[0]
+    delta = (after["lm_head.weight"].double() - base["lm_head.weight"].double()).numpy()
+    s = np.linalg.svd(delta, compute_uv=False)
+    assert row.svd == "randomised"
+    assert 0 <= row.svd_error < 1e-3
+    assert row.s1_over_s2 == pytest.approx(s[0] / s[1], rel=1e-4)
+    assert row.rank1_fraction == pytest.approx(s[0] ** 2 / (s**2).sum(), rel=1e-4)
+    assert np.isnan(row.srank)
+
+
+# ---- bad input
+
+
+def spoiled(kind: str, tmp_path):
+    """(before, after) of which something is wrong."""
+    base, after = values(0), values(1)
+    before = save(tmp_path / "before", base)
+    if kind == "not finite":
+        after["model.layers.1.mlp.down_proj.weight"][4, 2] = float("nan")
+    if kind == "other name":
+        after["extra.weight"] = after.pop("model.norm.weight")
+    if kind == "other shape":
+        after["lm_head.weight"] = torch.zeros(12, 6)
+    folder = save(tmp_path / "after", after, shards=2 if "shard" in kind else 1)
+    if kind == "missing shard":
+        (folder / "model-00001.safetensors").unlink()
+    if kind == "no shard holds it":
+        listed = json.loads((folder / checkpoints.INDEX).read_text())
+        listed["weight_map"]["ghost.weight"] = "model-00000.safetensors"
+        (folder / checkpoints.INDEX).write_text(json.dumps(listed))
+    if kind == "damaged":
+        (folder / checkpoints.SINGLE).write_bytes(b"x" * 100)
+    if kind == "no file":
+        (folder / checkpoints.SINGLE).unlink()
+    return before, folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("not finite", r"tensor model\.layers\.1\.mlp\.down_proj\.weight of .*after.*rows 4 to 5"),
+        ("other name", r"tensor extra\.weight: only .*after has it"),
+        ("other shape", r"tensor lm_head\.weight: shape \(11, 6\) in .*, \(12, 6\) in"),
+        ("missing shard", r"model-00001\.safetensors: .* missing"),
+        ("no shard holds it", r"names ghost\.weight, which no shard holds"),
+        ("damaged", r"after.model\.safetensors is damaged"),
+        ("no file", r"after: holds neither model\.safetensors nor"),
+    ],
+)
+def test_bad_checkpoints_are_named(kind, message, tmp_path):
+    before, after = spoiled(kind, tmp_path)
+    with pytest.raises(UserError, match=message):
+        measured(tmp_path, before, after, block_mb=2 * 14 * 4 / 2**20)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rank": 1}, "rank=1: must be at least 2"),
+        ({"delta": 1}, r"delta=1\.0: must be in"),
+        ({"block_mb": 0}, r"block_mb=0\.0: must be above 0"),
+        ({"after": "[]"}, r"after=\[\]: give before=FOLDER and after"),
+    ],
+)
+def test_bad_settings_are_named(changes, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        geometry(tmp_path, "a", "b", **changes)
+
+
+def test_without_runs_the_remedy_is_named(tmp_path):
+    config = strict(weights.Geometry, compose("fade", [f"results_dir={tmp_path}"], "weights"))
+    with pytest.raises(UserError, match="no finished run of FADE"):
+        weights.run(config)
+
+
+# ---- a laptop run: from its base model to its end, by way of what it kept
+
+
+def test_the_laptop_study_finds_base_and_steps(tiny, results):
+    from common.backends.local import train
+    from common.cli import compose as composed
+
+    x = tiny("paper=fade", "method=grpo", "optim.steps=2", "eval.every=1", "table=other")
+    folder = train(x, progress=False)
+    kept = folder / "checkpoints" / "step-00001"
+    save(kept, {n: t + 1e-3 for n, t in loaded(folder / "model").items()})
+    config = strict(weights.Geometry, composed("fade", [f"results_dir={results}"], "weights"))
+    (found,) = weights.run(config, progress=False)
+    table = pd.read_csv(found / "tensors.csv")
+    assert sorted(set(table.step)) == [1, 2]
+    assert set(table.label) == {x.label}
+    base = loaded(next(path.parent for path in results.glob("models/*/DONE")))
+    new = loaded(folder / "model")
+    head = table[(table.part == "output head") & (table.step == 2)].iloc[0]
+    delta = (new["model.embed_tokens.weight"] - base["model.embed_tokens.weight"]).double()
+    assert head.l2 == pytest.approx(float(delta.norm()))
+    assert head.l2 > 0
+
+
+def loaded(folder) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / checkpoints.SINGLE)

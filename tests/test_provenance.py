@@ -1,0 +1,95 @@
+"""Where a number comes from: its run, its files, and what happens when they are gone."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from made_up_runs import cell, cluster_run
+
+from common import compare, compare_text
+from common.results import sha256, verify
+from papers.f_grpo.compare import PAGE
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    root = tmp_path_factory.mktemp("results")
+    cluster_run(root)
+    return root
+
+
+@pytest.fixture
+def root(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "results")
+    return tmp_path / "results"
+
+
+def test_a_number_leads_to_its_run(root):
+    result = compare.assess(PAGE, root)
+    one = cell(result)
+    assert one["state"] == "ok"
+    (row,) = result.runs.to_dict("records")
+    assert row["run_id"] == one["run_ids"] == "GRPO-s1"
+    run = root / "f_grpo" / "GRPO-s1"
+    meta = json.loads((run / "meta.json").read_text())
+    assert row["commit"] == (meta["commit"] or "")
+    assert f"numpy {meta['packages']['numpy']}" in row["versions"]
+    assert (root / row["config"]).read_bytes() == (run / "config.yaml").read_bytes()
+    assert row["config_sha256"] == sha256((root / row["config"]).read_bytes())
+    assert row["samples_sha256"] == sha256((root / row["samples"]).read_bytes())
+    assert (row["seed"], row["imported"], result.left_out) == (1, "", [])
+
+
+def test_deleting_a_sample_file_turns_its_cells_grey(root):
+    number = cell(compare.assess(PAGE, root))["rerun"]
+    (root / "f_grpo" / "GRPO-s1" / "samples" / "AIME24.jsonl.gz").unlink()
+    result = compare.assess(PAGE, root)
+    assert (cell(result)["state"], cell(result)["rerun"]) == ("missing", number)
+    assert set(result.summary.query("scope == 'cluster'")["state"]) == {"missing"}
+    assert "is missing since the run finished; its numbers are shown grey" in result.left_out[0]
+    assert "(missing files)" in compare_text.markdown(result)
+    assert cell(result)["state"] in compare.GREY
+    # a cell that rests on no run of it is as before
+    assert cell(result, "DAPO")["state"] == ""
+
+
+def test_a_changed_sample_file_turns_its_cells_grey(root):
+    with open(root / "f_grpo" / "GRPO-s1" / "samples" / "AIME24.jsonl.gz", "ab") as file:
+        file.write(b"x")
+    result = compare.assess(PAGE, root)
+    assert cell(result)["state"] == "changed"
+    assert result.runs["detail"].tolist() == ["samples/AIME24.jsonl.gz is changed"]
+
+
+def test_changed_numbers_are_not_shown_and_their_cells_say_so(root):
+    with open(root / "f_grpo" / "GRPO-s1" / "metrics.csv", "a") as file:
+        file.write("\n")
+    one = cell(compare.assess(PAGE, root))
+    assert (one["verdict"], one["state"]) == ("not run", "changed")
+    assert pd.isna(one["rerun"])
+    assert "GRPO-s1: damaged" in one["reason"]
+
+
+def test_tables_without_their_runs_are_reference_and_remember_them(root):
+    before = compare.assess(PAGE, root).runs.iloc[0]
+    shutil.rmtree(root / "f_grpo" / "GRPO-s1")
+    result = compare.assess(PAGE, root)
+    after = result.runs.iloc[0]
+    assert (cell(result)["state"], after["state"]) == ("reference", "reference")
+    kept = ["run_id", "commit", "config_sha256", "samples", "samples_sha256", "versions"]
+    assert after[kept].tolist() == before[kept].tolist()
+    digest = sha256((root / "f_grpo" / "cluster" / "metrics.csv").read_bytes())
+    assert after["detail"] == (
+        f"run files not kept; f_grpo/cluster/metrics.csv has sha256 {digest}"
+    )
+
+
+def test_a_run_that_is_gone_is_named_while_others_stay(root):
+    cluster_run(root, "DAPO")
+    compare.assess(PAGE, root)
+    shutil.rmtree(root / "f_grpo" / "GRPO-s1")
+    result = compare.assess(PAGE, root)
+    assert any("GRPO-s1: was in the last comparison and is gone" in x for x in result.left_out)
+    assert cell(result)["verdict"] == "not run"
+    assert verify(root / "f_grpo" / "DAPO-s1") == []

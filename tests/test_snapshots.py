@@ -1,0 +1,32 @@
+"""keep_checkpoints: the models of the curve, for choosing one afterwards (F-GRPO App. H.4)."""
+
+from pathlib import Path
+
+import pytest
+
+from common.backends.local import train
+from common.errors import UserError
+from common.results import verify
+
+WEIGHTS = "model.safetensors"
+
+
+def test_the_model_of_an_evaluation_step_is_that_of_a_run_that_ends_there(tiny):
+    run = train(tiny("keep_checkpoints=true"), progress=False)  # 6 steps, evaluated every 3
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00003"]
+    assert verify(run) == []
+    short = train(tiny("optim.steps=3"), progress=False)
+    kept = run / "checkpoints" / "step-00003"
+    assert (kept / WEIGHTS).read_bytes() == (short / "model" / WEIGHTS).read_bytes()
+    assert (kept / WEIGHTS).read_bytes() != (run / "model" / WEIGHTS).read_bytes()
+    names = {path.name for path in (run / "model").iterdir()}
+    assert {path.name for path in kept.iterdir()} == names
+
+
+def test_a_finished_run_without_them_is_named(tiny):
+    run = train(tiny(), progress=False)
+    assert not (run / "checkpoints").exists()
+    with pytest.raises(UserError, match=r"kept no model of step 3; delete the folder"):
+        train(tiny("keep_checkpoints=true"), progress=False)
+    assert train(tiny(), progress=False) == run
+    assert Path(run, "DONE").exists()
