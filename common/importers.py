@@ -44,9 +44,9 @@ def verl(files: list[Path]) -> list[Dumped]:
             where = f"{file}, row {number}"
             _need(row, ("input", "output", "score", "step"), where)
             steps.add(row["step"])
-            found.append(
-                Dumped(where, (), (str(row["input"]),), str(row["output"]), _number(row["score"]))
-            )
+            ids = (str(row["problem_id"]),) if "problem_id" in row else ()  # in dumps of our runs
+            texts, score = (str(row["input"]),), _number(row["score"])
+            found.append(Dumped(where, ids, texts, str(row["output"]), score))
     if len(steps) > 1:
         raise UserError(
             f"files hold {len(steps)} steps ({sorted(steps)[:5]}); import one checkpoint at a time"

@@ -94,7 +94,9 @@ def _start(*arguments: str, gpus: int) -> subprocess.Popen:
     cpus = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "1")
     command = [str(_ray()), "start", *arguments, "--block", f"--num-cpus={cpus}"]
     command += [f"--num-gpus={gpus}", "--disable-usage-stats"]
-    return subprocess.Popen(command, start_new_session=True)
+    # SLURM sets AMD's variable beside NVIDIA's, and verl refuses to see both.
+    env = {name: value for name, value in os.environ.items() if name != "ROCR_VISIBLE_DEVICES"}
+    return subprocess.Popen(command, env=env, start_new_session=True)
 
 
 def _alive(address: str) -> int:

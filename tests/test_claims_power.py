@@ -26,7 +26,8 @@ def found(c, n=16, seeds=None, **more):
     values = 100 * c / n
     names = tuple(("b", str(i)) for i in range(c.shape[1]))
     seeds = tuple(range(len(c))) if seeds is None else seeds
-    return Found("A", seeds, values.mean(axis=1), ("t",), by_problem=values, problems=names, **more)
+    more |= {"n": n, "by_problem": values, "problems": names}
+    return Found("A", seeds, values.mean(axis=1), ("t",), **more)
 
 
 @pytest.mark.parametrize("paired", [True, False])

@@ -313,7 +313,15 @@ def test_an_experiment_cannot_be_changed():
         x.optim.lr = 1.0
 
 
-NOT_NUMBERS = ["scope", "results_dir", "wandb", "threads", "checkpoint_every", "verification"]
+NOT_NUMBERS = [
+    "scope",
+    "keep_checkpoints",
+    "results_dir",
+    "wandb",
+    "threads",
+    "checkpoint_every",
+    "verification",
+]
 
 
 def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():

@@ -36,14 +36,12 @@ def test_every_way_to_write_a_function_is_right():
     assert expressions.write((0, 3, 0), "nested") == "3*x"
 
 
-def test_shown_values_determine_the_function_and_are_single_tokens():
-    assert len({expressions.bare(f) for f in EVERY}) == len(EVERY) == 585
-    shown = {expressions.value(f, x) for f in EVERY for x in SHOWN}
-    assert shown <= set(expressions.NUMBERS)
+def test_shown_values_determine_the_function():
+    assert len({expressions.bare(f) for f in EVERY}) == len(EVERY) == 510
 
 
 def test_splits_share_nothing():
-    sizes = {"train": 400, "dev": 40, "test": 40}
+    sizes = {"train": 350, "dev": 40, "test": 40}
     ids = {split: {p.id for p in prompts(split, size)} for split, size in sizes.items()}
     assert {split: len(found) for split, found in ids.items()} == sizes
     assert not ids["train"] & ids["test"]
@@ -51,20 +49,20 @@ def test_splits_share_nothing():
     assert not ids["dev"] & ids["test"]
     shown = {prompt for prompt, _ in expressions.demonstrations(count=10_000, seed=0)}
     assert not shown & (ids["test"] | ids["dev"])
-    assert len(shown & ids["train"]) > 390
+    assert len(shown & ids["train"]) > 340
     assert prompts("test", 40) == prompts("test", 40)
     assert prompts("test", 40, seed=1) != prompts("test", 40)
 
 
 def test_a_prompt_and_its_tests_by_hand():
     prompt = expressions._prompt((2, 3, 1), "bare")
-    assert prompt.text == "0=1 1=6 2=15"
+    assert prompt.text == "1=6 10=231"
     held = json.loads(prompt.reference)
     assert [(t["input"], t["output"]) for t in held["tests"]] == [
-        ("0", "1"), ("1", "6"), ("2", "15"), ("5", "66"),
+        ("1", "6"), ("10", "231"), ("3", "28"),
     ]  # fmt: skip
     assert (held["test_type"], held["fn_name"]) == ("functional", "f")
-    assert "f(2) = 15" in expressions.instruct((2, 3, 1))
+    assert "f(10) = 231" in expressions.instruct((2, 3, 1))
 
 
 def test_demonstrations_hold_only_words_of_the_tokenizer():
@@ -73,10 +71,10 @@ def test_demonstrations_hold_only_words_of_the_tokenizer():
         assert response.startswith(OPENING)
         assert response.endswith(CLOSING)
         words = response[len(OPENING) : -len(CLOSING)]
-        for sign in "+*()":
+        for sign in "+*()0123456789":
             words = words.replace(sign, f" {sign} ")
         assert set(words.split()) <= set(expressions.WORDS)
-        assert set(prompt.replace("=", " = ").split()) <= set(expressions.WORDS)
+        assert set(prompt) <= {*expressions.WORDS, " "}
         longest = max(longest, len(words.split()) + 3)  # opening, closing, end
     assert longest <= 20  # sampling.max_tokens
 
@@ -103,9 +101,9 @@ def test_the_real_verifier_judges_programs():
     assert outcome("(x+1)*(x+x+1)").reward == 1.0
     wrong = outcome("3*x+2*x+1")
     assert (wrong.outcome, wrong.reward) == ("wrong", 0.0)
-    assert "test 3 of 4" in wrong.reason
-    learnt = outcome("{0: 1, 1: 6, 2: 15}[x]")  # knows the examples by heart
+    assert "test 2 of 3" in wrong.reason
+    learnt = outcome("{1: 6, 10: 231}[x]")  # knows the examples by heart
     assert learnt.outcome == "wrong"
-    assert "test 4 of 4" in learnt.reason
+    assert "test 3 of 3" in learnt.reason
     assert outcome("3*x+").outcome == "wrong"  # no program
     assert code.verify("3*x+2", reference).outcome == "unparsed"

@@ -182,7 +182,8 @@ def made_up_run(root, method, seed, step, right, entropy=0.5, rate=0.3):
         ]
         return pd.concat(parts)
 
-    run = Run(root, "fade", f"{method.split(' (')[0].replace(' ', '_')}-{step}-s{seed}", {})
+    name = "".join(c if c.isalnum() else "_" for c in method)
+    run = Run(root, "fade", f"{name}-s{seed}", {})
     own = {"table": "laptop_strong", "model": "tiny", "method": method, "seed": seed}
     frames = []
     for at, n in {step // 2: 64, step: 200}.items():

@@ -1,13 +1,14 @@
-"""Tiny program synthesis: a one-line Python function from three examples of what it returns.
+"""Tiny program synthesis: a one-line Python function from two examples of what it returns.
 
-A prompt is "0=1 1=6 2=15"; the response is a program, `def f(x)` that returns an expression of `x`,
+A prompt is "1=6 10=231"; the response is a program, `def f(x)` that returns an expression of `x`,
 numbers, + * and brackets. The reward is the real code verifier's (common/verifiers/code.py): the
 program runs in the sandbox on the shown inputs and on one that is not shown.
 
-The functions are a*x*x + b*x + c, so that three values determine one. Several programs are right
-for a prompt, 2*x*x+3*x+1 or x*(2*x+3)+1, and the demonstrator that the tiny model is first trained
-on is skewed towards small a and the first way. Functions are split by a hash of their coefficients
-into train, dev (for choosing) and test: no test function is ever seen before.
+The functions are a*x*x + b*x + c. The digits of f(10) are the coefficients, except where b has two
+of them, and there f(1) tells: two values determine a function. Several programs are right for a
+prompt, 2*x*x+3*x+1 or x*(2*x+3)+1; the demonstrator that the tiny model is first trained on is
+skewed towards small a and the first way. Functions are split by a hash of their coefficients into
+train, dev (for choosing) and test: no test function is ever seen before.
 """
 
 import hashlib
@@ -18,13 +19,12 @@ from itertools import product
 from common.errors import require
 from common.types import Prompt
 
-SHOWN, HIDDEN = (0, 1, 2), (5,)  # inputs of the unit tests: in the prompt, and not
+SHOWN, HIDDEN = (1, 10), (3,)  # inputs of the unit tests: in the prompt, and not
 OPENING, CLOSING = "```python\ndef f(x):\n    return ", "\n```"
-A, B, C = range(4), range(10), range(15)
+A, B, C = range(4), range(13), range(10)
 A_WEIGHTS = (0.4, 0.3, 0.2, 0.1)
 WAYS = {"falling": 0.6, "rising": 0.25, "nested": 0.15}
-NUMBERS = range(50)  # a token each; no shown value is larger
-WORDS = (*"+*()=x", OPENING, CLOSING, *map(str, NUMBERS))  # the tiny model's tokens
+WORDS = (*"+*()=x", OPENING, CLOSING, *"0123456789")  # the tiny model's tokens
 TIME_LIMIT = 2.0  # seconds a test
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
@@ -90,7 +90,7 @@ def _reference(f: Function) -> str:
 
 
 def bare(f: Function) -> str:
-    """What the tiny model reads: "0=1 1=6 2=15" and nothing else."""
+    """What the tiny model reads: "1=6 10=231" and nothing else."""
     return " ".join(f"{x}={value(f, x)}" for x in SHOWN)
 
 

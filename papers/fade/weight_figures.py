@@ -165,8 +165,9 @@ def proposition(rows: pd.DataFrame, path: Path) -> Path:
     start = rows[rows.K.eq(few) & rows.delta.eq(deltas[0])].norm_R_F.iloc[0]
     K = np.sort(rows.K.unique())
     axes[0, 2].plot(K, start * (few / K) ** 0.5, color="black", lw=0.8, ls=":", label="1/sqrt(K)")
-    axes[0, 0].set(xscale="log", xlabel="tokens N", ylabel=f"r1, {many} wrong modes", ylim=(0, 1))
-    axes[0, 1].set(xscale="log", xlabel="wrong modes K", ylabel="limit of r1 (Eq. 33)", ylim=(0, 1))
+    r1 = (rows.r1.min() - 0.02, 1)
+    axes[0, 0].set(xscale="log", xlabel="tokens N", ylabel=f"r1, {many} wrong modes", ylim=r1)
+    axes[0, 1].set(xscale="log", xlabel="wrong modes K", ylabel="limit of r1 (Eq. 33)", ylim=r1)
     axes[0, 2].set(xscale="log", yscale="log", xlabel="wrong modes K", ylabel="||R_F||")
     axes[0, 0].legend(fontsize=7)
     axes[0, 2].legend(fontsize=7)

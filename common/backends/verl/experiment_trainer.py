@@ -51,7 +51,7 @@ class ExperimentTrainer(MethodTrainer):
         due = trainer.keep_models and step % trainer.test_freq == 0
         if not due or not 0 < step < trainer.total_training_steps:
             return
-        checkpoints = Path(trainer.default_local_dir)  # <run>/work/checkpoints
+        checkpoints = Path(trainer.default_local_dir)  # below the run folder
         path = snapshots.folder(checkpoints.parents[1], step)
         if not path.exists():
             export(checkpoints / f"global_step_{step}" / "actor", path, trainer.device)
