@@ -164,8 +164,7 @@ def test_what_only_a_job_can_find_is_in_the_status(lab):
     folder = lab.root / "models" / models.identity(gone.model)
     copy = shutil.copytree(folder, lab.root / "copy")
     gone = replace(gone, model=replace(gone.model, path=str(copy), pretrain=None))
-    profile = lab.profile
-    lab.submit([full, gone], setup=[*profile.setup, "ulimit -f 40"], array_parallelism=1)
+    lab.submit([full, gone], container="prlimit --fsize=40000")  # put before the Python command
     lab.wait(lambda: lab.attempts(full))
     copy.rename(lab.root / "moved")
     cells = lab.settled()
