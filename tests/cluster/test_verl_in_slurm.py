@@ -2,10 +2,7 @@
 them put back into the queue by the operator, then the evaluations and the comparison that wait for
 them."""
 
-import os
-import shutil
 import sys
-import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +14,7 @@ from runs import PRETRAIN, SMALL, of_this_run
 
 sys.path.append(str(Path(__file__).parents[1] / "slurm"))
 
-import one_machine
-from lab import Lab, sh
+from lab import Lab, running, sh
 
 from common.experiment import load
 from common.reproduce import Sweep, evaluations_of
@@ -42,21 +38,8 @@ QUICK = [
 
 @pytest.fixture(scope="module")
 def cluster():
-    """SLURM_CONF names a running cluster for this process and its children."""
-    reason = one_machine.missing()
-    if reason:
-        (pytest.fail if os.environ.get("SLURM_TESTS") == "require" else pytest.skip)(reason)
-    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-    before = dict(os.environ)
-    try:
-        conf = one_machine.start(folder)
-        os.environ |= {"SLURM_CONF": str(conf), "PATH": one_machine.PATH}
+    with running() as folder:
         yield folder
-    finally:
-        one_machine.stop(folder)
-        os.environ.clear()
-        os.environ.update(before)
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")

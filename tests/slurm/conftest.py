@@ -3,36 +3,19 @@
 Skipped with a reason where it cannot be started; SLURM_TESTS=require makes that a failure.
 """
 
-import os
 import shutil
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
-import one_machine
 import pytest
-from lab import Lab, sh
+from lab import Lab, running, sh
 
 
 @pytest.fixture(scope="session")
 def slurm():
-    """The folder of a running cluster; SLURM_CONF names it for this process and its children."""
-    reason = one_machine.missing()
-    if reason:
-        (pytest.fail if os.environ.get("SLURM_TESTS") == "require" else pytest.skip)(reason)
-    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-    folder.chmod(0o755)
-    before = dict(os.environ)
-    try:
-        conf = one_machine.start(folder)
-        os.environ |= {"SLURM_CONF": str(conf), "PATH": one_machine.PATH}
+    with running() as folder:
         yield folder
-    finally:
-        one_machine.stop(folder)
-        os.environ.clear()
-        os.environ.update(before)
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1,10 +1,15 @@
 """What the tests of this folder do with a cluster: submit, wait, look."""
 
+import os
+import shutil
 import subprocess
+import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import one_machine
 import pytest
 
 from common.evaluation import Evaluate
@@ -22,6 +27,26 @@ STEPS = 80  # of a run: about six seconds on a core of its own
 SETS = {"Natural": ["eval=countdown_natural"], "Rare": ["eval=countdown_rare"]}
 SWEEP = Sweep("t", [], [], [], benchmarks=SETS)
 MATH = {"MATH500": ["eval=math500"]}
+
+
+@contextmanager
+def running():
+    """The folder of a running cluster; SLURM_CONF names it for this process and its children."""
+    reason = one_machine.missing()
+    if reason:
+        (pytest.fail if os.environ.get("SLURM_TESTS") == "require" else pytest.skip)(reason)
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    folder.chmod(0o755)
+    before = dict(os.environ)
+    try:
+        conf = one_machine.start(folder)
+        os.environ |= {"SLURM_CONF": str(conf), "PATH": one_machine.PATH}
+        yield folder
+    finally:
+        one_machine.stop(folder)
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(folder)
 
 
 class Lab:
