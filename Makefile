@@ -16,7 +16,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster
+.PHONY: help setup reproduce-all test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -78,7 +78,12 @@ setup-cluster: ## make .venv-cluster for CUDA from constraints-cluster-cuda.txt:
 	touch $(CLUSTER_VENV)/.ready
 
 test-cluster: $(VENV)/.ready $(CLUSTER_VENV)/.ready ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
+	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl  # beside each other: both mostly wait
+
+test-slurm: $(VENV)/.ready
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
+
+test-verl: $(VENV)/.ready $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster
 

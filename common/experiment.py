@@ -39,10 +39,14 @@ class Pretrain:
     initializer_range: float  # standard deviation of the random weights
     rope_theta: float
     seed: int
+    # whose demonstrations and words; a default, since configurations stored before it lack the key
+    task: Literal["countdown", "expressions"] = "countdown"
 
     def __post_init__(self):
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "task":
+                continue
             require(
                 value >= 0 if field.name == "seed" else value > 0,
                 f"model.pretrain.{field.name}",
@@ -72,6 +76,14 @@ class Model:
             self.path,
             "give either a path (folder or hub id) or a pretrain block, not both and not neither",
         )
+
+
+def hashed(model: Model) -> dict:
+    """What a model's cache folder and the runs on it are named after."""
+    found = asdict(model)
+    if found["pretrain"] is not None and found["pretrain"]["task"] == "countdown":
+        del found["pretrain"]["task"]  # of no concern to the models that were before it
+    return found
 
 
 @dataclass(frozen=True)
@@ -274,7 +286,7 @@ class Experiment:
     def identity(self) -> dict:
         """All that the numbers depend on: the config without where it runs and how it is
         watched."""
-        config = asdict(self)
+        config = asdict(self) | {"model": hashed(self.model)}
         elsewhere = ("scope", "results_dir", "wandb", "threads", "verification")
         for key in (*elsewhere, "checkpoint_every", "keep_checkpoints"):
             del config[key]

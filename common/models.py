@@ -3,25 +3,25 @@ demonstrations."""
 
 import math
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from common.errors import UserError
-from common.experiment import Model, Pretrain
+from common.experiment import Model, Pretrain, hashed
 from common.muon import Muon
 from common.policy import log_probs
 from common.results import config_hash, write
-from common.tasks import countdown
+from common.tasks import countdown, expressions
 from common.types import RolloutBatch
 
 PAD, EOS = "<pad>", "<eos>"
+TASKS = {"countdown": countdown, "expressions": expressions}  # by `model.pretrain.task`
 
 
 def identity(model: Model) -> str:
     """Name and hash of what the weights come from: the path, or the pretraining configuration."""
-    source = {key: value for key, value in asdict(model).items() if key != "chat"}
+    source = {key: value for key, value in hashed(model).items() if key != "chat"}
     return f"{model.name}-{config_hash(source)}"
 
 
@@ -67,9 +67,9 @@ def load(model: Model, results_dir: Path, device: str):
     return policy.to(device).eval(), tokenizer
 
 
-def tokenizer():
-    """One token a number (1..99), operator, bracket and `\\boxed{`; blanks before a token are
-    swallowed.
+def tokenizer(words: tuple[str, ...] = countdown.WORDS):
+    """One token a word of a task, such as a number, an operator or `\\boxed{`; blanks before a
+    token are swallowed.
 
     AutoTokenizer replaces the tokenizer class of every qwen2 checkpoint by Qwen2Tokenizer, which
     rebuilds its own pre-tokenizer; only added tokens survive that, so all words are added tokens.
@@ -78,14 +78,13 @@ def tokenizer():
     from transformers import Qwen2Tokenizer
 
     made = Qwen2Tokenizer(vocab={PAD: 0, EOS: 1}, unk_token=None, pad_token=PAD, eos_token=EOS)
-    words = [*"+-*()=}", "\\boxed{", *(str(number) for number in range(1, 100))]
     made.add_tokens([AddedToken(word, lstrip=True, normalized=False) for word in words])
     made.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
     return made
 
 
 def pretrain(config: Pretrain, path: Path) -> None:
-    """Train a random-init Qwen2 on Countdown demonstrations (cross-entropy on the response) and
+    """Train a random-init Qwen2 on its task's demonstrations (cross-entropy on the response) and
     save it.
 
     The result is an ordinary Hugging Face checkpoint (vocabulary size = len(tokenizer)) that
@@ -93,9 +92,10 @@ def pretrain(config: Pretrain, path: Path) -> None:
     """
     from rich.progress import track
 
-    tok = tokenizer()
+    task = TASKS[config.task]
+    tok = tokenizer(task.WORDS)
     model = random_model(config, tok)
-    rows = countdown.demonstrations(count=config.demonstrations, seed=config.seed)
+    rows = task.demonstrations(count=config.demonstrations, seed=config.seed)
     tensors = _pack(tok, rows)
     optimizers = _optimizers(model, config)
     generator = torch.Generator().manual_seed(config.seed)

@@ -23,6 +23,7 @@ NUMBERS, LARGEST, TARGETS = 4, 12, range(1, 51)
 OPERATORS, OPERATOR_WEIGHTS = "+-*", (0.5, 0.35, 0.15)
 OPERAND_WEIGHTS = {2: 0.10, 3: 0.45, 4: 0.45}
 LEFT_DEEP = 0.8
+WORDS = (*"+-*()=}", "\\boxed{", *map(str, range(1, 100)))  # the tiny model's tokens
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
 Tree = int | tuple  # a number, or (operator, left, right)

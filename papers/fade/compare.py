@@ -72,7 +72,7 @@ def own_rows(root: Path) -> list[pd.DataFrame]:
     for table in rows["table"].unique():
         curves = training.read(root, rows, table)
         found.append(training.result_rows(curves, table, PAIRS))
-        own = counts[(counts["table"] == table) | (counts["method"] == "base")]
+        own = counts[counts["table"] == table]
         found += [fit_rows(own, table), weight_rows(root, table)]
     return [frame.assign(model="exact") if "model" not in frame else frame for frame in found]
 

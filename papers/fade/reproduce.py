@@ -11,14 +11,23 @@ from common.reproduce import Reproduce, Task, command
 
 
 def parts(config: Reproduce) -> list[Task]:
-    """What is computed exactly: masses, entropy, pass@k scaling, multi-turn."""
-    return [("theory", theory, (config.root,))]
+    """What is computed exactly: masses, entropy, pass@k scaling, multi-turn; and the code rewards."""
+    small = config.overrides("code_rewards")
+    return [("theory", theory, (config.root,)), ("code rewards", code_rewards, (small,))]
 
 
 def theory(root: str) -> None:
     from papers.fade import theory
 
     theory.run(Path(root))
+
+
+def code_rewards(overrides: list[str]) -> None:
+    """Not a sweep: its first run makes the model of the others, another one than the sweeps'."""
+    from papers.fade import code_rewards
+
+    chosen = compose("fade", overrides, "code_rewards")
+    code_rewards.run(strict(code_rewards.CodeRewards, chosen), progress=False)
 
 
 def finish(root: Path) -> None:
