@@ -11,7 +11,7 @@ from common.reproduce import Reproduce, Task, command
 
 
 def parts(config: Reproduce) -> list[Task]:
-    """What is computed exactly: masses, entropy, pass@k scaling, multi-turn; and the code rewards."""
+    """What is computed exactly (masses, entropy, pass@k scaling, multi-turn), and code rewards."""
     small = config.overrides("code_rewards")
     return [("theory", theory, (config.root,)), ("code rewards", code_rewards, (small,))]
 
