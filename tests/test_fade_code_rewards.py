@@ -4,6 +4,7 @@ import shutil
 
 import pandas as pd
 import pytest
+from conftest import MODEL
 
 from common import models
 from common.cli import compose
@@ -16,15 +17,8 @@ from papers.fade import code_rewards
 
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 TINY = [
-    "model.pretrain.demonstrations=6400",
-    "model.pretrain.batch_size=64",
-    "model.pretrain.lr=0.03",
-    "model.pretrain.embedding_lr=0.02",
-    "model.pretrain.hidden_size=32",
-    "model.pretrain.layers=1",
-    "model.pretrain.heads=2",
-    "model.pretrain.kv_heads=1",
-    "model.pretrain.intermediate_size=64",
+    *MODEL,
+    "device=cpu",
     "data.train.size=40",
     "data.benchmarks.functions.size=4",
     "sampling.prompts=4",
