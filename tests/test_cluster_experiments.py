@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from conftest import ROOT
 from omegaconf import OmegaConf
+from test_experiment import runs_on_a_toy_batch
 
 from common import method
 from common.cli import compose
@@ -67,11 +68,19 @@ def test_every_experiment_composes_and_fits(paper, name):
     method.check(x.method, x.sampling.group_size, x.reward)
     assert x.sampling.prompts % x.optim.mini_batches == 0
     assert max(x.eval.k) <= x.eval.n
+    assert x.label != "???"
+    runs_on_a_toy_batch(x)
 
 
 def test_rows_can_be_told_apart():
     rows = [row(name, paper) for paper, name in EXPERIMENTS]
-    for what in (lambda x: (x.paper, x.model.name, x.label), lambda x: (x.paper, x.name)):
+    assert len(rows) >= 130
+    label, name, run_id = (
+        lambda x: (x.paper, x.model.name, x.label),
+        lambda x: (x.paper, x.name),
+        lambda x: x.run_id,
+    )
+    for what in (label, name, run_id):
         assert len({what(x) for x in rows}) == len(rows)
 
 
