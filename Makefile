@@ -80,12 +80,13 @@ setup-cluster: ## make .venv-cluster for CUDA from constraints-cluster-cuda.txt:
 test-cluster: $(VENV)/.ready $(CLUSTER_VENV)/.ready ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
 	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl  # beside each other: both mostly wait
 
-test-slurm: $(VENV)/.ready
+test-slurm: $(VENV)/.ready $(CLUSTER_VENV)/.ready
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
-
-test-verl: $(VENV)/.ready $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py
+
+test-verl: $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster --ignore=tests/cluster/test_verl_in_slurm.py
 
 lint: $(VENV)/.ready ## ruff, check only
 	$(BIN)/ruff check .
