@@ -256,6 +256,27 @@ def test_a_second_launch_keeps_the_first_log(tmp_path, monkeypatch):
     assert sorted(file.name for file in (tmp_path / "log").glob("*.txt")) == ["001.txt", "002.txt"]
 
 
+@pytest.mark.parametrize("failures", [1, 2, 9])
+def test_ray_is_started_again_where_it_does_not_come_up(tmp_path, monkeypatch, failures):
+    program = f"""
+logs = os.path.join(os.environ["TMPDIR"], "ray", "session_latest", "logs")
+os.makedirs(logs)
+open(os.path.join(logs, "raylet.out"), "w").write("no agent")
+if len(os.listdir(os.path.dirname(METRICS))) <= 2 * {failures} - 1:  # a log and Ray's, each time
+    raise Exception("{process.NO_NODE}. This could happen because")
+open(METRICS, "w").write('{{"step": 1}}\\n')
+"""
+    logs = tmp_path / "log"
+    if failures >= process.STARTS:
+        with pytest.raises(UserError, match=process.NO_NODE):
+            child(tmp_path, monkeypatch, program)
+    else:
+        assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
+    kept = [file.parent.name for file in logs.rglob("raylet.out")]
+    assert sorted(kept) == [f"00{i + 1}.ray" for i in range(min(failures, process.STARTS))]
+    assert len(list(logs.glob("*.txt"))) == min(failures + 1, process.STARTS)
+
+
 def test_what_a_killed_launch_left_is_removed_by_the_next(tmp_path, monkeypatch):
     scratch, shared = tmp_path / "scratch", tmp_path / "segment"
     scratch.mkdir()

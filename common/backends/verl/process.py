@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,6 +28,8 @@ from common.results import write_json
 
 LEFT = "left.json"  # in the work folder: what a launch has outside it
 LINES, WIDTH = 25, 300  # of the log, in an error message
+STARTS = 3  # of Ray: once in a few dozen, on a busy machine, its node never comes up
+NO_NODE = "The current node timed out during startup"  # Ray's words then
 ERROR = re.compile(r"\b\w*(Error|Exception): .*")
 # verl sets its own ranks; SLURM names the GPUs for AMD too, and verl then refuses to start
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "ROCR_VISIBLE_DEVICES")
@@ -40,7 +42,7 @@ CPU = {
     # a small machine that others use too: Ray would give up after half a minute
     "RAY_memory_usage_threshold": "0.99",
     "RAY_gcs_server_port_wait_time_s": "600",
-    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_agent_register_timeout_ms": "180000",
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_health_check_failure_threshold": "100",
 }
@@ -84,9 +86,22 @@ def launch(
     """Run verl on the configuration `settings`; yields the lines of its metrics as they come.
 
     The child inherits the descriptor `keep_open`, the run folder's lock, so that the folder stays
-    locked as long as anything writes to it. Its output goes to `work`/log. Raises UserError with
-    the last lines of it where the child fails.
+    locked as long as anything writes to it. Its output goes to `work`/log, and Ray's own beside it
+    where Ray did not come up; that is tried again. Raises UserError with the last lines of the log
+    where the child fails.
     """
+    for left in reversed(range(STARTS)):
+        failure = yield from _attempt(settings, work, device, threads, keep_open)
+        if failure is None:
+            return
+        if NO_NODE not in failure or not left:
+            raise UserError(failure)
+
+
+def _attempt(
+    settings: Path, work: Path, device: str, threads: int, keep_open: int
+) -> Generator[dict, None, str | None]:
+    """One child; returns what it left, where it failed."""
     number = len(list((work / "log").glob("*.txt"))) + 1
     log, metrics = work / "log" / f"{number:03d}.txt", work / "log" / f"{number:03d}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -113,8 +128,13 @@ def launch(
             end_all(scratch)
             child.wait()
             remove(shared)
-    if child.returncode != 0:
-        raise UserError(report(child.returncode, log, work / FAULT))
+        if child.returncode == 0:
+            return None
+        failure = report(child.returncode, log, work / FAULT)
+        if NO_NODE in failure:
+            for logs in scratch.glob("ray/session_latest/logs"):
+                shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
+    return failure
 
 
 def _die_with_parent() -> None:
