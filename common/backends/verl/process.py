@@ -38,6 +38,7 @@ CPU = {
     "VERL_ENGINE_DEVICE": "cuda",  # the name that verl's FSDP engine is registered for
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "TORCHDYNAMO_DISABLE": "1",  # g++ on three kernels of vLLM's sampler takes longer than a step
     "RAY_prestart_worker_first_driver": "0",  # else a process for every CPU that is counted
     # a small machine that others use too: Ray would give up after half a minute
     "RAY_memory_usage_threshold": "0.99",
