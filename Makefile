@@ -101,7 +101,7 @@ docs: $(VENV)/.ready ## write docs/methods.md from the docstrings and method fil
 	mv docs/methods.md.new docs/methods.md
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
-	$(BIN)/python -m bench step rollout dlc simulation metrics verifiers code_verifier startup
+	$(BIN)/python -m bench step rollout dlc simulation metrics verifiers code_verifier startup weights
 	$(CLUSTER_VENV)/bin/python -m bench losses advantages validation
 
 $(VENV)/.bench: $(VENV)/.ready

@@ -1,5 +1,5 @@
 """`python -m bench [NAME ...]`: step rollout dlc simulation metrics verifiers code_verifier startup
-losses advantages validation.
+weights losses advantages validation.
 
 Runs them (all without a name), prints one table and keeps the rows. The last three are measured
 beside verl, so `make bench` runs them in .venv-cluster.
@@ -24,7 +24,7 @@ from common.results import write_csv, write_json
 
 NAMES = (
     *("step", "rollout", "dlc", "simulation", "metrics", "verifiers", "code_verifier", "startup"),
-    *("losses", "advantages", "validation"),
+    *("weights", "losses", "advantages", "validation"),
 )
 PACKAGES = ("torch", "transformers", "trl", "verl", "numpy", "scipy")
 
