@@ -56,6 +56,8 @@ def draw(root: Path) -> None:
     """Every figure that the results below `root` allow, into <root>/fade/figures/."""
     folder = root / "fade" / "figures"
     rows, counts = compare.read(root, "fade", compare.LAPTOP)
+    shown = rows.loc[rows["method"].isin(MAIN), "table"]  # not the code rewards' table
+    rows = rows[rows["table"].isin(shown)]
     laptop_figures.draw(rows, MAIN, folder)
     for table in rows["table"].unique():
         own = rows[(rows["table"] == table) | (rows["method"] == "base")]
