@@ -16,7 +16,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl
+.PHONY: help setup reproduce-all test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -38,8 +38,11 @@ else
 	$(BIN)/python -m papers.$*.reproduce scale=$(SCALE)
 endif
 
-status-% cancel-%: $(SUBMITTER_READY) ## a paper's cluster jobs: queue, progress, failures; or stop them
-	$(SUBMITTER)/bin/python -m slurm $(firstword $(subst -, ,$@)) paper=$*
+status-%: $(SUBMITTER_READY) ## a paper's cluster jobs: queue, progress, failures
+	$(SUBMITTER)/bin/python -m slurm status paper=$*
+
+cancel-%: $(SUBMITTER_READY) ## end a paper's cluster jobs
+	$(SUBMITTER)/bin/python -m slurm cancel paper=$*
 
 reproduce-all: $(addprefix reproduce-,$(PAPERS)) ## all papers
 
@@ -77,16 +80,19 @@ setup-cluster: ## make .venv-cluster for CUDA from constraints-cluster-cuda.txt:
 	$(CLUSTER_VENV)/bin/pip install --disable-pip-version-check --no-build-isolation flash-attn==2.8.3
 	touch $(CLUSTER_VENV)/.ready
 
-test-cluster: $(VENV)/.ready $(CLUSTER_VENV)/.ready ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
-	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl  # beside each other: both mostly wait
+test-cluster: $(VENV)/.ready ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
+	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-slurm  # beside each other: both wait often
 
-test-slurm: $(VENV)/.ready $(CLUSTER_VENV)/.ready
+test-slurm: $(VENV)/.ready
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py
 
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster --ignore=tests/cluster/test_verl_in_slurm.py
+
+# After test-slurm: a machine has one SLURM.
+test-verl-slurm: test-slurm $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py
 
 lint: $(VENV)/.ready ## ruff, check only
 	$(BIN)/ruff check .

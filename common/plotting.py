@@ -45,9 +45,12 @@ def save(figure, path: Path, drawn: pd.DataFrame) -> None:
 
     Time stamps are left out, so the same numbers give the same bytes.
     """
-    for suffix, stamp in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix[1:], metadata=stamp)
-        write(path.with_suffix(suffix), buffer.getvalue())
+    figure.draw_without_rendering()
+    with plt.rc_context({"figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)  # laid out above, not again for every file
+        for suffix, stamp in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=suffix[1:], metadata=stamp)
+            write(path.with_suffix(suffix), buffer.getvalue())
     write_csv(path.with_suffix(".csv"), drawn)
     plt.close(figure)

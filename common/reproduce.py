@@ -1,6 +1,6 @@
 """Everything of one paper that this machine can do: `make reproduce-<paper>`.
 
-    its own parts (theory, simulation) -> base model -> RL runs -> figures -> comparison
+    base model -> RL runs, beside both its own parts (theory, simulation) -> figures -> comparison
 
 What a SCALE runs is in `papers/<paper>/configs/reproduce.yaml`. Finished parts are found by their
 configuration and not repeated; a stopped command goes on where it was.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from common import checkpoints
@@ -18,10 +18,9 @@ from common.cli import compose, main
 from common.errors import UserError, require
 from common.evaluation import Evaluate, Row
 from common.experiment import Experiment, load, strict
+from common.schedule import Task, run_all
 
 BASE = "base"  # its first seed runs first: that makes the model that all others start from
-
-Task = tuple[str, Callable, tuple]  # title, function, arguments: all can be pickled
 
 
 @dataclass(frozen=True)
@@ -165,15 +164,20 @@ def _composed(words: tuple[str, ...]) -> Evaluate:
     return strict(Evaluate, compose("..", list(words), "evaluate"))
 
 
-def command(paper: str, parts: Callable[[Reproduce], list[Task]], finish: Callable) -> None:
-    """`python -m papers.<paper>.reproduce`: the paper names its own parts, and what is drawn and
-    shown of the results folder at the end."""
-    main(lambda config: reproduce(config, parts, finish), Reproduce, paper, "reproduce")
+def none(config: Reproduce) -> list[Task]:
+    return []
 
 
-def reproduce(config: Reproduce, parts: Callable, finish: Callable) -> None:
-    from common.schedule import run_all
+def command(paper: str, parts: Callable, finish: Callable, *, later: Callable = none) -> None:
+    """`python -m papers.<paper>.reproduce`: the paper names its own parts, those that need the base
+    model (`later`), and what is drawn and shown of the results folder at the end."""
+    run = partial(reproduce, parts=parts, finish=finish, later=later)
+    main(run, Reproduce, paper, "reproduce")
 
+
+def reproduce(
+    config: Reproduce, parts: Callable, finish: Callable, *, later: Callable = none
+) -> None:
     if config.scale.startswith("cluster"):
         raise UserError(
             f"scale={config.scale}: is for a cluster; submit it with python -m slurm submit "
@@ -181,8 +185,9 @@ def reproduce(config: Reproduce, parts: Callable, finish: Callable) -> None:
         )
     runs = experiments(config)  # all of them are checked before any compute is spent
     start = next(x for x in runs if x.name == BASE)
-    run_all([(start.run_id, train, (start,)), *parts(config)], config.workers)
-    run_all([(x.run_id, train, (x,)) for x in runs if x is not start], config.workers)
+    rest = [(x.run_id, train, (x,)) for x in runs if x is not start]
+    first = [(start.run_id, train, (start,)), *parts(config)]
+    run_all(first, config.workers, then=[*later(config), *rest])
     finish(Path(config.root))
 
 

@@ -3,17 +3,20 @@
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 
 from common.errors import UserError
 
+Task = tuple[str, Callable, tuple]  # title, function, arguments: all can be pickled
 
-def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
-    """Run every (title, function, arguments), all picklable, each on one thread.
 
-    One task's failure does not stop the others; at the end a UserError names those that failed.
-    Ctrl-C stops all workers; what they had stored is kept.
+def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
+    """Run every task, each on one thread; `then` those that need what the first of them made.
+
+    One task's failure does not stop the others, but `then` is not begun where the first failed; at
+    the end a UserError names those that failed. Ctrl-C stops all workers; what they had stored is
+    kept.
     """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -24,25 +27,34 @@ def run_all(tasks: list[tuple[str, Callable, tuple]], workers: int) -> None:
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=Console(stderr=True)) as progress:
-            bar = progress.add_task("runs", total=len(tasks))
-            futures = {pool.submit(function, *args): title for title, function, args in tasks}
-            for future in as_completed(futures):
-                title, error = futures[future], future.exception()
-                if error is not None:
-                    failed[title] = str(error) or type(error).__name__
-                progress.console.print(f"{'failed' if error else 'done'}  {title}", highlight=False)
-                progress.advance(bar)
+            bar = progress.add_task("runs", total=len(tasks) + len(then))
+            titles = {pool.submit(function, *args): title for title, function, args in tasks}
+            first, running = next(iter(titles), None), set(titles)
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    title, error = titles[future], future.exception()
+                    if error is not None:
+                        failed[title] = str(error) or type(error).__name__
+                    elif future is first:
+                        more = {
+                            pool.submit(function, *args): title for title, function, args in then
+                        }
+                        titles |= more
+                        running |= more.keys()
+                    said = "failed" if error else "done"
+                    progress.console.print(f"{said}  {title}", highlight=False)
+                    progress.advance(bar)
     except KeyboardInterrupt:
         for process in list(pool._processes.values()):
             process.kill()
         raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
     if failed:
         reasons = "\n".join(f"  {title}: {reason}" for title, reason in failed.items())
-        raise UserError(
-            f"{len(failed)} of {len(tasks)} runs failed; the same command resumes:\n{reasons}"
-        )
+        count = f"{len(failed)} of {len(tasks) + len(then)} runs"
+        raise UserError(f"{count} failed; the same command resumes:\n{reasons}")
 
 
 def end_with_parent() -> None:

@@ -187,8 +187,8 @@ def _train(runs: list[Experiment], workers: int) -> UserError | None:
     from common.schedule import run_all
 
     try:
-        run_all([(runs[0].run_id, train, (runs[0],))], 1)  # makes the model, where there is none
-        run_all([(x.run_id, train, (x,)) for x in runs[1:]], workers)
+        base, *rest = [(x.run_id, train, (x,)) for x in runs]  # the first makes the model of all
+        run_all([base], workers, then=rest)
     except UserError as error:
         return error
     return None

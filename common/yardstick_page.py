@@ -30,7 +30,7 @@ checkpoints: a method that merely learns less would otherwise look as if it kept
 Values are means ± half a 95 % interval over seeds and problems. **Bold with an arrow:** above or
 below GRPO on the same seeds and problems, which is known better than the values themselves, after
 Holm's correction over all methods of the column (p < 0.05; the spread between seeds is averaged
-over methods). "steps": rollout steps to that pass@1. "2 of 3" seeds: only two reached it, so the
+over methods). "steps": rollout steps to that pass@1. "4 of 5" seeds: only four reached it, so the
 method is not ranked. Ranks follow the mean of rare pass@64; the intervals say how little a few
 places mean.
 

@@ -71,7 +71,8 @@ class Task:
                 requeue(this)
             raise SystemExit(1) from stopped  # not an error: submitit must write no error result
         except BaseException as error:
-            attempt.end(f"failed: {str(error)[:300]}")
+            how = "failed" if stop.reason is None else f"stopped: {stop.reason}"
+            attempt.end(f"{how}: {str(error)[:300]}")
             if this and isinstance(error, Exception) and self._may_return(stop, this):
                 requeue(this)  # a child died of the signal before the loop could stop
             raise

@@ -82,6 +82,8 @@ def test_rows_can_be_told_apart():
     )
     for what in (label, name, run_id):
         assert len({what(x) for x in rows}) == len(rows)
+    laptop = [x for x, (_, name) in zip(rows, EXPERIMENTS, strict=True) if "/" not in name]
+    assert len({(x.paper, x.label) for x in laptop}) == len(laptop)  # whatever the model's name
 
 
 # ---- F-GRPO's rows

@@ -108,7 +108,7 @@ def test_the_scales_compose():
     seeds = {}
     for x in runs:
         seeds.setdefault(x.label, set()).add(x.seed)
-    assert set(seeds) == {"base", *figures.MAIN}
+    assert set(seeds) == {"base", "GRPO", "AsymGRPO (delta=0.5)", "FADE"}
     assert all(len(own) == 3 for own in seeds.values())
     full = config.scales["full"]
     planned = [

@@ -98,7 +98,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><b data-x='"
 def test_every_text_is_escaped(tmp_path):
     cells = [cell(HOSTILE, HOSTILE, "differs", "ok", reason=HOSTILE, model=HOSTILE, metric=HOSTILE)]
     hostile = source(comparison(cells, words=HOSTILE), words=HOSTILE, fallback=HOSTILE)
-    ranking = sources.Yardstick(tmp_path, HOSTILE, pd.DataFrame({HOSTILE: [HOSTILE]}), [])
+    ranking = sources.Yardstick(tmp_path, HOSTILE, HOSTILE, pd.DataFrame({HOSTILE: [HOSTILE]}), [])
     text, found = render(hostile, yardstick=ranking)
     assert text.count("alert(1)") > 40  # it is there, as text
     assert len(found.find("script")) == 1
@@ -183,6 +183,26 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
         None,
         ["results/yardstick/ranking.csv: is not there"],
     )
+    (root / "yardstick").mkdir()
+    (root / "yardstick" / "ranking.csv").write_text("method\ngrpo\n")  # not ours
+    found, left_out = sources.read_yardstick(root, root)
+    assert found is None
+    assert left_out == ["yardstick/ranking.csv: 'level'"]
+
+
+def test_of_the_ranking_only_the_rows_that_rank_are_shown(tmp_path):
+    (tmp_path / "yardstick").mkdir()
+    lines = [
+        f"plain,{level},{benchmark},{metric},{level}{metric[-2:]}"
+        for level in (30, 32)
+        for benchmark, metric in (("natural", "pass@64"), ("rare", "pass@64"), ("rare", "pass@1"))
+    ]
+    table = "\n".join(["rate,level,benchmark,metric,value", *lines])
+    (tmp_path / "yardstick" / "ranking.csv").write_text(table)
+    found, left_out = sources.read_yardstick(tmp_path, tmp_path)
+    assert left_out == []
+    assert found.ranking.to_dict("records") == [{"rate": "plain", "value": "3064"}]
+    assert found.measure == "rare pass@64 where natural pass@1 first reaches 30 %"
 
 
 def test_without_a_finished_comparison_the_committed_one_is_shown_and_named(tmp_path):

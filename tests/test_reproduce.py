@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from common import schedule
 from common.cli import compose
 from common.errors import UserError
-from common.experiment import strict
+from common.experiment import load, strict
 from common.reproduce import BASE, Reproduce, experiments, reproduce
 
 PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
@@ -53,16 +52,27 @@ def test_runs_come_seed_by_seed_with_the_sweeps_overrides():
     assert {x.table for x in runs} == {"smoke"}
 
 
-def test_the_base_model_and_own_parts_run_first_then_the_rest_then_the_end(monkeypatch, tmp_path):
+def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_path):
     calls = []
-    monkeypatch.setattr(schedule, "run_all", lambda tasks, workers: calls.append((tasks, workers)))
+
+    def noted(tasks, workers, then):
+        calls.append((tasks, workers, then))
+
+    monkeypatch.setattr("common.reproduce.run_all", noted)
     config = asked("f_grpo", "scale=smoke", "workers=3", f"results_dir={tmp_path}")
     part = ("theory", print, ())
-    reproduce(config, lambda c: [part] if c is config else [], lambda root: calls.append(root))
-    (first, workers), (rest, _), end = calls
+    needs = ("needs the base model", print, ())
+    reproduce(
+        config,
+        lambda c: [part] if c is config else [],
+        lambda root: calls.append(root),
+        later=lambda c: [needs] if c is config else [],
+    )
+    (first, workers, rest), end = calls
     assert workers == 3
     assert [title.split("-s")[0] for title, _, _ in first] == ["base", "theory"]
-    assert len(rest) == len(experiments(config)) - 1
+    assert rest[0] == needs
+    assert len(rest) == len(experiments(config))
     assert first[0][0] not in [title for title, _, _ in rest]
     assert end == Path(tmp_path) / "smoke"
 
@@ -71,6 +81,15 @@ def test_a_part_gets_its_scales_overrides():
     config = asked("f_grpo", "scale=smoke")
     assert config.overrides("simulation")[-1] == "results_dir=results/smoke"
     assert "steps=100" in config.overrides("simulation")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_part_of_every_scale_composes(paper):
+    for scale, planned in compose(paper, [], "reproduce").scales.items():
+        for part in planned.parts:
+            composed = compose(paper, asked(paper, f"scale={scale}").overrides(part), part)
+            for name in composed.get("experiments", [BASE]):  # its own overrides are of these
+                load([f"experiment={name}", *composed.get("overrides", [])], paper)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,30 @@ def test_one_failure_stops_no_other_and_is_named(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "last"]
 
 
+def expect(folder: str, name: str) -> None:
+    wait_for((Path(folder) / name).exists)
+
+
+def follow(folder: str, needed: str, name: str) -> None:
+    if not (Path(folder) / needed).exists():
+        raise UserError(f"{needed} is not there")
+    note(folder, name)
+
+
+def test_what_waits_for_the_first_begins_when_it_is_done_beside_the_others(tmp_path):
+    made = ("made", note, (str(tmp_path), "made"))
+    other = ("other", expect, (str(tmp_path), "early"))  # ends only when `early` has run
+    run_all([made, other], 2, then=[("early", follow, (str(tmp_path), "made", "early"))])
+    assert (tmp_path / "early").exists()
+
+
+def test_what_waits_for_the_first_is_not_begun_where_that_failed(tmp_path):
+    bad, later = (("x", note, (str(tmp_path), name)) for name in ("bad", "later"))
+    with pytest.raises(UserError, match=r"1 of 2 runs failed.*\n  x: this one is bad"):
+        run_all([bad], 2, then=[later])
+    assert not (tmp_path / "later").exists()
+
+
 def test_workers_end_with_a_killed_parent(tmp_path):
     script = tmp_path / "sleepers.py"
     script.write_text(SLEEPERS)

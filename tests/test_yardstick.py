@@ -302,8 +302,8 @@ def test_mistakes_on_the_command_line(tmp_path, word, message):
 def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, monkeypatch):
     started = []
 
-    def here(tasks, workers):
-        for title, function, arguments in tasks:
+    def here(tasks, workers, then):
+        for title, function, arguments in [*tasks, *then]:
             if title.startswith("relu-"):
                 raise UserError("relu has failed")
             started.append(title)

@@ -183,7 +183,8 @@ def stability(measured: pd.DataFrame, path: Path) -> None:
     for axis, metric in zip(axes[0], metrics, strict=True):
         for x, method in enumerate(names):
             values = own[(own["method"] == method) & (own["metric"] == metric)]["value"]
-            axis.plot([x] * len(values), values, "o", color=MAIN[method], markersize=4, alpha=0.6)
+            style = dict(color=MAIN[method], markersize=4, alpha=0.6, clip_on=False)
+            axis.plot([x] * len(values), values, "o", **style)
             axis.hlines(values.mean(), x - 0.3, x + 0.3, color=MAIN[method])
         axis.set_xticks(range(len(names)), names, fontsize=7, rotation=30, ha="right")
         axis.set(title=metric.replace("_", " ") + " (nats)", ylim=(0, None))

@@ -6,34 +6,28 @@ reproduce-cov_grpo`.
 
 from pathlib import Path
 
-from common.cli import compose, main
+from common.cli import compose
 from common.experiment import strict
-from common.reproduce import Reproduce, Task, reproduce
+from common.reproduce import Reproduce, Task, command, none
 
 
-def parts(config: Reproduce) -> list[Task]:
-    """None beside the making of the base model: the covariance statistics need it (`finish`)."""
-    return []
-
-
-def run(config: Reproduce) -> None:
-    reproduce(config, parts, lambda root: finish(config, root))
+def later(config: Reproduce) -> list[Task]:
+    """The covariance statistics, on the model that the RL runs start from."""
+    return [("covariance", statistics, (config,))]
 
 
 def statistics(config: Reproduce) -> None:
-    """The covariance statistics, on the model that the RL runs start from."""
     from papers.cov_grpo import covariance
 
     composed = compose("cov_grpo", config.overrides("covariance"), "covariance")
     covariance.run(strict(covariance.Covariance, composed))
 
 
-def finish(config: Reproduce, root: Path) -> None:
+def finish(root: Path) -> None:
     from common.compare import LAPTOP, compare, gather
     from papers.cov_grpo import figures, laptop
     from papers.cov_grpo.compare import PAGE
 
-    statistics(config)
     gather(root, PAGE.paper, LAPTOP)
     laptop.gather(root)
     figures.draw(root)
@@ -41,4 +35,4 @@ def finish(config: Reproduce, root: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(run, Reproduce, "cov_grpo", "reproduce")
+    command("cov_grpo", none, finish, later=later)

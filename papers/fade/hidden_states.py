@@ -14,7 +14,9 @@ results_dir/fade/hidden_states:
                  number of wrong modes K, and delta
 """
 
+import json
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from common.errors import require
@@ -93,6 +95,12 @@ def tokens(policy, tokenizer, prompts, verify, *, group_size: int, max_tokens: i
     return A.double().numpy(), v.double().numpy(), h.double().numpy(), correct.numpy()
 
 
+@cache
+def training_prompts(node: str) -> list:
+    """Of a run's `data.train`, as JSON: most runs have the same."""
+    return resolve(json.loads(node), "data.train")()
+
+
 def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
     """The rows of one checkpoint; `stored` is the configuration of its run."""
     from common import models
@@ -101,7 +109,7 @@ def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
 
     held = Model(name=one.name, path=str(one.path), chat=None, pretrain=None)
     policy, tokenizer = models.load(held, Path(config.results_dir), "cpu")
-    every = resolve(stored["data"]["train"], "data.train")()
+    every = training_prompts(json.dumps(stored["data"]["train"]))
     with judges(stored["data"]["verifier"], strict(Verification, stored["verification"])) as verify:
         A, v, h, correct = tokens(
             policy,

@@ -5,9 +5,10 @@ python -m papers.fade.reproduce [scale=smoke|laptop|full] [workers=2]
 
 from pathlib import Path
 
-from common.cli import compose
+from common.cli import compose, main
 from common.experiment import strict
-from common.reproduce import Reproduce, Task, command
+from common.reproduce import Reproduce, Task, reproduce
+from common.schedule import run_all
 
 
 def parts(config: Reproduce) -> list[Task]:
@@ -30,21 +31,37 @@ def code_rewards(overrides: list[str]) -> None:
     code_rewards.run(strict(code_rewards.CodeRewards, chosen), progress=False)
 
 
-def finish(root: Path) -> None:
+def weight_changes(root: str) -> None:
+    from papers.fade import weights
+
+    chosen = compose("fade", [f"results_dir={root}"], "weights")
+    weights.run(strict(weights.Geometry, chosen), progress=False)
+
+
+def hidden_states(root: str) -> None:
+    from papers.fade import hidden_states
+
+    chosen = compose("fade", [f"results_dir={root}"], "hidden_states")
+    hidden_states.run(strict(hidden_states.States, chosen), progress=False)
+
+
+def run(config: Reproduce) -> None:
+    reproduce(config, parts, lambda root: finish(config, root))
+
+
+def finish(config: Reproduce, root: Path) -> None:
     """Weight changes and hidden states of the runs, figures, comparison."""
     from common.compare import LAPTOP, compare, gather
-    from papers.fade import figures, hidden_states, weight_figures, weights
+    from papers.fade import figures, weight_figures
     from papers.fade.compare import PAGE
 
     gather(root, PAGE.paper, LAPTOP)
-    where = [f"results_dir={root}"]
-    weights.run(strict(weights.Geometry, compose("fade", where, "weights")), progress=False)
-    chosen = compose("fade", where, "hidden_states")
-    hidden_states.run(strict(hidden_states.States, chosen), progress=False)
+    measured = {"weight changes": weight_changes, "hidden states": hidden_states}
+    run_all([(title, task, (str(root),)) for title, task in measured.items()], config.workers)
     figures.draw(root)
     weight_figures.draw(root)
     compare(PAGE, root)
 
 
 if __name__ == "__main__":
-    command("fade", parts, finish)
+    main(run, Reproduce, "fade", "reproduce")

@@ -44,9 +44,9 @@ SMALL = [
 ]
 
 
-def pretrained(folder: Path) -> Path:
+def pretrained(folder: Path, *more: str) -> Path:
     """The tiny model, as a folder of Hugging Face files."""
-    x = load(PRETRAIN, "f_grpo")
+    x = load([*PRETRAIN, *more], "f_grpo")
     models.load(x.model, folder, "cpu")
     return Path(models.folder(x.model, folder))
 

@@ -97,8 +97,9 @@ def test_every_training_was_verls(sweep):
 
 def test_the_requeued_one_went_on_from_its_checkpoint(sweep):
     lab, runs, _ = sweep
-    first, second, ended = lab.attempts(runs[0])
+    first, *stopped, second, ended = lab.attempts(runs[0])
     assert first["step"] == 0
+    assert all(row["how"].startswith("stopped: TERM") for row in stopped)  # if it lived to say so
     assert second["step"] >= 1
     assert ended["how"] == "done"
     for run in runs[1:]:

@@ -35,7 +35,10 @@ from common.verifiers import countdown
 pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
-STEPS, PROMPTS, GROUP, CAP = 3, 4, 16, 1.5  # enough responses for some to be right
+STEPS, PROMPTS, GROUP = 3, 4, 8
+CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
+# right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
+BETTER = ["model.pretrain.demonstrations=60000", "model.pretrain.layers=2"]
 PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
 METHOD = ["method=fade", "method.controller.beta=0.3"]
 SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}"
@@ -67,7 +70,7 @@ def resumed(tmp_path_factory):
         *METHOD,
         SAMPLER,
     ]
-    arguments = flags(pretrained(folder), folder, *more)
+    arguments = flags(pretrained(folder, *BETTER), folder, *more)
     x = load(arguments, "f_grpo")
     run, log = folder / "f_grpo" / x.run_id, folder / "log.txt"
     first = command(arguments, log, folder / "first.jsonl")
@@ -250,7 +253,7 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
             expected[cap] = (values * bound.aggregate(batch.mask)).sum().item()
         assert row["loss"] == pytest.approx(expected[CAP], abs=1e-5)
         difference.append(abs(expected[None] - expected[CAP]))
-    assert max(difference) > 1e-4
+    assert max(difference) > 1e-4, difference
 
 
 def test_the_evaluation_is_of_the_policy_alone_with_the_weights_of_its_step(resumed):

@@ -57,7 +57,10 @@ def test_flags_after_method_change_it():
 
 
 def test_verls_own_methods_pass():
-    main.preflight(configured("algorithm.adv_estimator=grpo"))
+    config = configured("algorithm.adv_estimator=grpo")
+    before = OmegaConf.to_container(config)
+    main.preflight(config)
+    assert OmegaConf.to_container(config) == before
 
 
 @pytest.mark.parametrize(

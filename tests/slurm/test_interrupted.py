@@ -15,7 +15,7 @@ def test_preempted(lab, whole):
     lab.submit(runs)
     for run in runs:
         lab.training(run)
-    sh("sbatch", "-p", "high", "-N3", "--gres=gpu:8", "-t1", "--wrap", "sleep 1")
+    sh("sbatch", "-p", "high", "-N3", "--gres=gpu:8", "-t1", "-o", "/dev/null", "--wrap", "sleep 1")
     lab.wait(lambda: all(len(lab.attempts(run)) == 2 for run in runs))  # began, stopped
     for run in runs:
         began, stopped = lab.attempts(run)

@@ -15,7 +15,7 @@ from common.backends import run_experiment
 from common.evaluation_store import evaluate
 from common.reproduce import Sweep, evaluations_of
 from slurm import queue, status, stop
-from slurm.attempts import progress
+from slurm.attempts import attempts, progress
 
 ROOT = Path(__file__).parents[2]
 
@@ -91,6 +91,34 @@ def test_what_a_signal_asks_for(number, polled, said):
         words, cwd=ROOT, capture_output=True, text=True, timeout=60, start_new_session=True
     )
     assert done.stdout.startswith(said), done.stderr
+
+
+DIES = """
+import os, signal, sys
+from slurm.job import Task
+
+class Dies(Task):
+    def _run(self, x, stop):
+        if sys.argv[3] == "signalled":
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise RuntimeError("a child died")
+
+Dies("compare", "key", "f_grpo", sys.argv[1], None, sys.argv[2], 60, 10, 1, 1)()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("signalled", "stopped: TERM: preempted or cancelled: a child died"),
+        ("alone", "failed: a child died"),
+    ],
+)
+def test_a_job_whose_child_died_of_the_signal_has_not_failed(tmp_path, how, said):
+    words = [sys.executable, "-c", DIES, str(tmp_path), str(tmp_path / "job"), how]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "RuntimeError: a child died" in done.stderr
+    assert [row.get("how") for row in attempts(tmp_path / "job")] == [None, said]
 
 
 class AfterOneStep(stop.Stop):

@@ -1,7 +1,9 @@
 """verl in a process of its own, with a Ray of its own: started, followed, ended, reported.
 
-Nothing survives it: the child dies with us, Ray's processes are ended by their mark, caches and
-sockets lie in a temporary folder that is removed.
+Nothing survives a launch: the child dies with us, Ray's processes are ended by their mark, caches
+and sockets lie in a temporary folder that is removed. Killed outright we cannot do that: Ray's
+agents then end by themselves after a minute or two, the folder and they at the latest with the next
+launch of that run.
 """
 
 import ctypes
