@@ -52,9 +52,10 @@ class Stop:
             threading.Thread(target=self._wait, args=(handlers,), daemon=True).start()
 
     def _wait(self, handlers: dict) -> None:
-        while not self.closed:
-            if (got := signal.sigtimedwait(handlers, 1.0)) is not None:
+        while not self.closed:  # a sigtimedwait that waits returns garbage after a suspension
+            if (got := signal.sigtimedwait(handlers, 0)) is not None:
                 handlers[got.si_signo]()
+            time.sleep(0.2)
 
     def _on_usr2(self, *_) -> None:
         self.reason, self.requeue = "USR2: time limit or preemption", True

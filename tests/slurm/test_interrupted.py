@@ -1,8 +1,12 @@
-"""Every way to lose a job: nothing is lost, and the results are those of a run left alone."""
+"""Every way to lose a job: nothing is lost, and the results are those of a run left alone.
+
+A run is held in the middle while a test gets at it: on a fast machine it would have ended by then.
+"""
 
 import os
 import signal
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import one_machine
@@ -13,10 +17,10 @@ def test_preempted(lab, whole):
     """Two elements of an array make way for another partition, save first, and come back."""
     runs = lab.runs(1, 2)
     lab.submit(runs)
-    for run in runs:
-        lab.training(run)
-    sh("sbatch", "-p", "high", "-N3", "--gres=gpu:8", "-t1", "-o", "/dev/null", "--wrap", "sleep 1")
-    lab.wait(lambda: all(len(lab.attempts(run)) == 2 for run in runs))  # began, stopped
+    high = ["-p", "high", "-N3", "--gres=gpu:8", "-t1", "-o", "/dev/null", "--wrap", "sleep 1"]
+    with held(lab, *runs):  # SLURM itself lets a job go on that it signals
+        sh("sbatch", *high)
+        lab.wait(lambda: all(len(lab.attempts(run)) == 2 for run in runs))  # began, stopped
     for run in runs:
         began, stopped = lab.attempts(run)
         assert began["step"] == 0
@@ -25,7 +29,7 @@ def test_preempted(lab, whole):
     assert min(saved) >= 15
     assert max(saved) < runs[0].optim.steps
     lab.wait(lambda: all(cell.state == "waiting" for cell in lab.cells().values()))
-    lab.wait(lambda: "BeginTime" in sh("squeue", "-h", "-o", "%r"))
+    lab.wait(lambda: requeued() == 2)
     hastened = lab.submit(runs)  # nothing to submit; the two minutes' wait is over
     assert sum("was requeued: started now" in line for line in hastened) == 2
     assert hastened[-1].endswith("0 to submit")
@@ -38,19 +42,19 @@ def test_preempted(lab, whole):
 
 def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole):
     """scontrol requeue of one, kill -9 of one, scancel of a running and of a waiting one."""
-    requeued, killed = lab.runs(1, 2)
+    back, killed = lab.runs(1, 2)
     cancelled, never = lab.runs(3, 4, overrides=("optim.steps=20000", "eval.every=20000"))
-    runs = [requeued, killed, cancelled, never]
+    runs = [back, killed, cancelled, never]
     lab.submit(runs, array_parallelism=3)
-    for run in runs[:3]:
-        lab.training(run)
-    sh("scontrol", "requeue", lab.job(requeued))
-    os.kill(worker(lab, killed), signal.SIGKILL)
-    sh("scancel", lab.job(never))
-    sh("scancel", lab.job(cancelled))
+    with held(lab, back, killed) as (_, pid):
+        lab.training(cancelled)
+        sh("scontrol", "requeue", lab.job(back))
+        os.kill(pid, signal.SIGKILL)
+        sh("scancel", lab.job(never))
+        sh("scancel", lab.job(cancelled))
     lab.wait(lambda: all(lab.cells()[run.run_id].unfinished for run in (killed, cancelled, never)))
     cells = lab.cells()
-    assert cells[requeued.run_id].queued
+    assert cells[back.run_id].queued
     assert cells[killed.run_id].state == "failed"
     assert cells[cancelled.run_id].state == "cancelled"
     assert cells[never.run_id].state in ("cancelled", "gone")
@@ -58,11 +62,11 @@ def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole):
     for run in (killed, cancelled, never):
         assert f"  {run.run_id}  (job " in shown
     assert cells["compare"].queued  # it waits for the requeued one
-    assert lab.submit([requeued, killed])[-3].endswith("2 queued, 2 to submit")
+    assert lab.submit([back, killed])[-3].endswith("2 queued, 2 to submit")
     cells = lab.settled()
     assert cells[cancelled.run_id].unfinished  # it stays in the status, with what it had reached
     assert cells[cancelled.run_id].step >= 15
-    for run in (requeued, killed):
+    for run in (back, killed):
         assert cells[run.run_id].state == "done"
         assert lab.content(run) == whole[2][run.seed]
         starts = [row["step"] for row in lab.attempts(run) if "start" in row]
@@ -72,14 +76,21 @@ def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole):
 
 
 def test_time_limit(lab, whole):
-    """The clock stops the run before SLURM does, and it goes on in another attempt."""
+    """The run stops before SLURM kills it, by the clock or by SLURM's signal, which may come half a
+    minute early, and it goes on in another attempt."""
     (run,) = lab.runs(1)
-    lab.submit([run], time_min=1, signal_lead_s=52)
-    lab.wait(lambda: "BeginTime" in sh("squeue", "-h", "-o", "%r"))
+    lab.submit([run], time_min=2, signal_lead_s=45)
+    with held(lab, run):
+        began = lab.attempts(run)
+        clock = began[-1]["start"] + 75
+        lab.wait(lambda: time.time() > clock or len(lab.attempts(run)) > len(began))
+    lab.wait(requeued)
     stopped = [row["how"] for row in lab.attempts(run) if "end" in row]
+    assert stopped
     assert all(how.startswith(("stopped: the clock", "stopped: USR2")) for how in stopped)
-    assert lab.step(run) < run.optim.steps
+    assert 15 <= lab.step(run) < run.optim.steps
     sh("scontrol", "update", f"JobId={lab.job(run)}", "TimeLimit=60")
+    lab.wait(requeued)  # the update has hidden it for a moment
     lab.submit([run])
     assert lab.settled()[run.run_id].state == "done"
     assert lab.content(run) == whole[2][1]
@@ -90,11 +101,9 @@ def test_a_lost_node(lab, whole):
     process, which comes to life again, has given up the run folder."""
     (run,) = lab.runs(1)
     lab.submit([run])
-    lab.training(run)
-    old, node = worker(lab, run), lab.attempts(run)[0]["node"]
-    os.kill(old, signal.SIGSTOP)
-    one_machine.stop_node(lab.folder, node)
-    try:
+    with held(lab, run):
+        node = lab.attempts(run)[0]["node"]
+        one_machine.stop_node(lab.folder, node)
         lab.wait(lambda: sh("sinfo", "-hN", "-n", node, "-p", "low", "-o", "%T") == "down*")
         lab.wait(lambda: lab.cells()[run.run_id].state == "waiting")
         lab.submit([run])
@@ -103,11 +112,30 @@ def test_a_lost_node(lab, whole):
         step = lab.step(run)
         time.sleep(3)
         assert lab.step(run) == step < run.optim.steps
-    finally:
-        os.kill(old, signal.SIGCONT)
     assert lab.settled()[run.run_id].state == "done"
     assert lab.content(run) == whole[2][1]
     one_machine.start_node(lab.folder, node)
+
+
+def requeued() -> int:
+    """How many jobs wait for the two minutes after a requeue."""
+    return sh("squeue", "-h", "--array", "-o", "%r").count("BeginTime")
+
+
+@contextmanager
+def held(lab, *runs):
+    """The process ids of runs that have passed a checkpoint and do nothing until this ends."""
+    pids = []
+    try:
+        for run in runs:
+            lab.training(run)
+            pids.append(worker(lab, run))
+            os.kill(pids[-1], signal.SIGSTOP)
+        yield pids
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def worker(lab, run) -> int:

@@ -63,6 +63,9 @@ stop = Stop(None, 10)
 stop.listen(polled=sys.argv[2] == "polled")
 child = subprocess.Popen(["sleep", "60"])
 before = stop.poll()
+if sys.argv[3:]:
+    pid = os.getpid()
+    subprocess.run(["sh", "-c", f"(sleep 1.5; kill -CONT {pid}) & kill -STOP {pid}"])
 os.killpg(0, int(sys.argv[1]))  # as SLURM does: every process of the step
 try:
     while not stop.reason:
@@ -78,15 +81,16 @@ finally:
 
 
 @pytest.mark.parametrize(
-    ("number", "polled", "said"),
+    ("number", "how", "said"),
     [
-        (signal.SIGUSR2, "polled", "False True True None True"),  # the child lives; an alarm is set
-        (signal.SIGTERM, "polled", "False True False None False"),
-        (signal.SIGUSR2, "verl", "USR2: time limit or preemption; no checkpoint in time"),
+        (signal.SIGUSR2, ["polled"], "False True True None True"),  # the child lives; alarm is set
+        (signal.SIGUSR2, ["polled", "suspended before"], "False True True None True"),
+        (signal.SIGTERM, ["polled"], "False True False None False"),
+        (signal.SIGUSR2, ["verl"], "USR2: time limit or preemption; no checkpoint in time"),
     ],
 )
-def test_what_a_signal_asks_for(number, polled, said):
-    words = [sys.executable, "-c", SIGNALLED, str(int(number)), polled]
+def test_what_a_signal_asks_for(number, how, said):
+    words = [sys.executable, "-c", SIGNALLED, str(int(number)), *how]
     done = subprocess.run(
         words, cwd=ROOT, capture_output=True, text=True, timeout=60, start_new_session=True
     )

@@ -165,7 +165,6 @@ def test_what_only_a_job_can_find_is_in_the_status(lab):
     copy = shutil.copytree(folder, lab.root / "copy")
     gone = replace(gone, model=replace(gone.model, path=str(copy), pretrain=None))
     lab.submit([full, gone], container="prlimit --fsize=40000")  # put before the Python command
-    lab.wait(lambda: lab.attempts(full))
     copy.rename(lab.root / "moved")
     cells = lab.settled()
     assert {cells[run.run_id].state for run in (full, gone)} == {"failed"}
