@@ -8,6 +8,7 @@ Those of theory.py are drawn there, those of weight changes in weight_figures.py
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from common import compare, laptop_figures
 from common.cli import guard, options
@@ -122,6 +123,9 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
             points = ends[ends["method"] == method]
             axis.plot(points[name], points["entropy"], "o", ms=4, color=color, label=method)
         axis.set(xscale="log", xlabel=name, title="entropy of the last 20 steps")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
     figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     ends["panel"] = "ends"
     kept = own[["method", "seed", "step", "entropy"]].assign(panel="by step")
