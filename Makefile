@@ -103,7 +103,7 @@ format: $(VENV)/.ready ## ruff, in place
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.ready ## write docs/methods.md from the docstrings and method files
-	$(BIN)/python -m common.catalogue > docs/methods.md.new
+	$(BIN)/python -m common.methods.catalogue > docs/methods.md.new
 	mv docs/methods.md.new docs/methods.md
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/

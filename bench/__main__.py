@@ -18,9 +18,10 @@ from pathlib import Path
 import pandas as pd
 
 from bench import COLUMNS
-from common.cli import ROOT, guard
+from common.cli import guard
+from common.config.compose import ROOT
 from common.errors import UserError
-from common.results import write_csv, write_json
+from common.results.files import write_csv, write_json
 
 NAMES = (
     *("step", "rollout", "dlc", "simulation", "metrics", "verifiers", "code_verifier", "startup"),

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from statistics import median
 
 from bench import alternate, row
-from common.verifiers import code, sandbox
+from common.verifiers.code import sandbox, verifier
 
 WORKERS, TARGET = 2, 150  # issue 4: at least this many tests a second on two cores
 PROGRAM = "n = int(input())\nprint(sum(map(int, input().split())))\n"
@@ -39,8 +39,8 @@ def run(rounds: int = 5, tests: int = 200) -> list[dict]:
 def _work(side: str, tests: int) -> None:
     if side == "ours":
         pairs = [{"input": INPUT, "output": OUTPUT}] * tests
-        reference = code.reference({"id": "bench", "tests": pairs})
-        verdict = code.verify(code.response({"code": PROGRAM}), reference)
+        reference = verifier.reference({"id": "bench", "tests": pairs})
+        verdict = verifier.verify(verifier.response({"code": PROGRAM}), reference)
         assert verdict.outcome == "correct", verdict
     else:
         command = [*["prlimit", "--as=1073741824", "--cpu=7", "--nofile=64", "--core=0"], *plain()]

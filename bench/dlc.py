@@ -12,10 +12,12 @@ from statistics import median
 
 from bench import alternate, row
 from bench.rollout import FIXED, SIZES, SMALL
-from common import models
-from common.experiment import load, resolve
+from common.config.resolve import resolve
+from common.experiment import load
+from common.models import pretrain
+from common.models.pretrain import random_model
+from common.rollout.dlc import MemoryNetwork
 from common.rollout.local import encode, generate
-from common.rollout.memory import MemoryNetwork
 from common.seeds import generator
 
 LIMITS = {2: 1.3, 1: 2.1}  # shrink: overhead
@@ -26,10 +28,10 @@ def run(rounds: int = 5) -> list[dict]:
     evaluation batch of the first. Weights are random: no time depends on them."""
     x = load([], "f_grpo")
     texts = [prompt.text for prompt in resolve(x.data.train, "data.train")()]
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     sizes = {"tiny model": {}, "4 layers x 512": SMALL}
     policies = {
-        name: models.random_model(
+        name: random_model(
             replace(x.model.pretrain, initializer_range=0.02, **size), tokenizer
         ).eval()
         for name, size in sizes.items()

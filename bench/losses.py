@@ -32,7 +32,7 @@ def plain(logits, ids, temperature):
 
 
 def forward_and_backward(name: str, logits, ids) -> None:
-    from common.logits import log_prob_and_entropy
+    from common.models.logits import log_prob_and_entropy
 
     function = {"ours": log_prob_and_entropy, "plain": plain}[name]
     log_prob, entropy = function(logits, ids, 1.0)

@@ -18,8 +18,11 @@ from statistics import median
 import torch
 
 from bench import alternate, row
-from common import models
-from common.experiment import load, resolve
+from common.config.resolve import resolve
+from common.experiment import load
+from common.models import store
+from common.models.load import load_model
+from common.models.pretrain import random_model
 from common.rollout.local import encode, generate
 from common.seeds import generator
 
@@ -35,7 +38,7 @@ def run(rounds: int = 3) -> list[dict]:
     tiny, tokenizer = base_model(x)
     lowered = copy.deepcopy(tiny).to(torch.bfloat16)
     sizes = replace(x.model.pretrain, initializer_range=0.02, **SMALL)
-    small = models.random_model(sizes, tokenizer).eval()
+    small = random_model(sizes, tokenizer).eval()
     end, never = tokenizer.eos_token_id, len(tokenizer)  # an id that no model here can say
     cases = [
         # name, our model, our dtype, the peer's model, end token, limit, rounds
@@ -61,12 +64,12 @@ def run(rounds: int = 3) -> list[dict]:
 def base_model(x):
     """The trained base model of results/models if it is there, else one from a twentieth of the
     demonstrations, made for this once: all that matters is that its answers end by themselves."""
-    if (Path(models.folder(x.model, Path(x.results_dir))) / "DONE").exists():
-        return models.load(x.model, Path(x.results_dir), "cpu")
+    if (Path(store.folder(x.model, Path(x.results_dir))) / "DONE").exists():
+        return load_model(x.model, Path(x.results_dir), "cpu")
     demonstrations = x.model.pretrain.demonstrations // 20
     short = replace(x.model, pretrain=replace(x.model.pretrain, demonstrations=demonstrations))
     with tempfile.TemporaryDirectory() as folder:
-        return models.load(short, Path(folder), "cpu")
+        return load_model(short, Path(folder), "cpu")
 
 
 def tokens_per_second(model, dtype, peer, ids, mask, *, group, limit, eos_id, rounds):

@@ -12,8 +12,8 @@ SIZES = (2, 256, 4096, 32768, 131072)
 
 def run(steps: int = 40, rounds: int = 5) -> list[dict]:
     """A row a group size; the peer is the same update as one would write it first."""
-    from common.cli import compose
-    from common.experiment import strict
+    from common.config.compose import compose
+    from common.config.strict import strict
     from papers.f_grpo.simulation import Simulation, simulate
 
     overrides = ["device=cpu", f"steps={steps}", f"every={steps}"]

@@ -17,10 +17,14 @@ from pathlib import Path
 from statistics import median
 
 from bench import MISSING, row, timed
-from common import models
 from common.backends.local import Loop
-from common.experiment import Experiment, Model, load
-from common.results import jsonl_appender
+from common.config.schema import Model
+from common.experiment import Experiment, load
+from common.models import pretrain
+from common.models.load import load_model
+from common.models.pretrain import random_model
+from common.models.store import save
+from common.results.files import jsonl_appender
 from common.types import Verdict
 
 PROMPTS, SAMPLES, TOKENS = 8, 8, 32
@@ -56,11 +60,11 @@ def verify(response: str, reference: str) -> Verdict:
 def experiment(folder: Path) -> Experiment:
     """The laptop defaults at this bench's sizes, with a random model saved below `folder`."""
     x = load([], "f_grpo")
-    tokenizer = models.tokenizer()
-    model = models.random_model(x.model.pretrain, tokenizer)
+    tokenizer = pretrain.tokenizer()
+    model = random_model(x.model.pretrain, tokenizer)
     tokenizer.add_special_tokens({"eos_token": "<never>"})  # beyond the model's vocabulary
     model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id
-    models.save(model, tokenizer, folder / "model")
+    save(model, tokenizer, folder / "model")
     return replace(
         x,
         device="cpu",
@@ -119,7 +123,7 @@ def alternate_with_trl(x: Experiment, loop: Loop, ours, steps: int, folder: str)
         # on CPU are slower (bench/rollout.py).
     )
     prompts = Dataset.from_list([{"prompt": prompt.text} for prompt in loop.prompts])
-    model, tokenizer = models.load(x.model, Path(x.results_dir), "cpu")
+    model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
     trainer = GRPOTrainer(
         model, reward, config, prompts, processing_class=tokenizer, callbacks=[Turns()]
     )

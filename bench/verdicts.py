@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import ROOT, guard, options
-from common.results import read_jsonl, write_csv
+from common.cli import guard, options
+from common.config.compose import ROOT
+from common.results.files import read_jsonl, write_csv
 from common.verifiers.__main__ import DEADLINES, completed, verdicts_of
 from common.verifiers.pool import Pool
 

@@ -9,11 +9,10 @@ Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from common.config.compose import ROOT
+from common.config.compose import choices as _choices
 from common.errors import UserError
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def main(function: Callable, schema: type, paper: str, config_name: str = "config") -> None:
@@ -24,7 +23,7 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
-    from common.experiment import strict
+    from common.config.strict import strict
 
     OmegaConf.register_new_resolver("choices", _choices)
     folder = str(ROOT / "papers" / paper / "configs")
@@ -41,26 +40,6 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
-
-
-def _choices(group: str) -> str:
-    """What `group=` accepts, for --help: Hydra itself lists only the paper's own groups."""
-    return ", ".join(sorted(file.stem for file in (ROOT / "configs" / group).glob("[!_]*.yaml")))
-
-
-def compose(paper: str, overrides: list[str], config_name: str = "config"):
-    """The composed configuration of a paper, as its command would see it."""
-    from hydra import compose, initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
-    from yaml import YAMLError
-
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
-        try:
-            return compose(config_name, overrides=overrides)
-        except (HydraException, YAMLError) as error:
-            raise UserError(f"{overrides}: {error}") from error
 
 
 def options(help_text: str, defaults: dict[str, str]) -> dict[str, str]:

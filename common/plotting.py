@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
-from common.results import write, write_csv
+from common.results.files import write, write_csv
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

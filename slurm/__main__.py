@@ -14,10 +14,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from common.cli import ROOT, compose, guard
+from common.cli import guard
+from common.config.compose import ROOT, compose
+from common.config.strict import strict
 from common.errors import require
-from common.experiment import strict
-from common.reproduce import Reproduce, evaluations, experiments
+from common.sweeps.plan import Reproduce, evaluations, experiments
 
 OPTIONS = {
     "submit": {
@@ -73,8 +74,8 @@ def asked_for(paper: str, scale: str, others: list[str]) -> Reproduce:
 
 
 def _submit(given: dict[str, str], asked: Reproduce) -> None:
+    from common.sweeps.profiles import load_profile
     from slurm import dry_run, plan, submit
-    from slurm.profiles import load_profile
 
     word = given["dry_run"].lower()
     answers = {"true": True, "1": True, "full": True, "false": False, "0": False}

@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from common.results import read_jsonl
+from common.results.files import read_jsonl
 
 
 class Attempt:

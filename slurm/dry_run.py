@@ -6,9 +6,11 @@ from pathlib import Path
 
 import yaml
 
-from common.cli import ROOT
+from common.config.compose import ROOT
+from common.sweeps.cost import FILE, Estimate
+from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
-from slurm.profiles import Profile
+from slurm.cost import predictions
 from slurm.script import Offline, dependency, sbatch_text, slurm_executor
 
 TITLES = {
@@ -30,7 +32,7 @@ def show(
 ) -> None:
     """Print the jobs of each kind with what they take, and one sbatch text a kind. With `full` the
     resolved configuration of every job and the text of every array. Writes nothing."""
-    estimates = cost.predictions(jobs, profile)
+    estimates = predictions(jobs, profile)
     path = records.folder(root, paper) / "SUBMISSION"
     arrays = plan.arrays(jobs)
     for kind, title in TITLES.items():
@@ -58,10 +60,10 @@ def show(
     )
     say(queue_shape(jobs, estimates, profile))
     more = "" if full else "; dry_run=full prints all scripts and configurations"
-    say(f"assumptions: {cost.FILE.relative_to(ROOT)}; nothing was submitted{more}")
+    say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
 
 
-def _sums(estimates: list[cost.Estimate]) -> str:
+def _sums(estimates: list[Estimate]) -> str:
     if not estimates:
         return ""
     sums = cost.total(estimates)
@@ -71,14 +73,14 @@ def _sums(estimates: list[cost.Estimate]) -> str:
     )
 
 
-def _each(e: cost.Estimate | None) -> str:
+def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
     said = f"  {e.gpu_hours:.3g} GPU-h in {e.attempts} attempt(s), {e.disk_gb:.2g} GB disk"
     return f"{said}, {e.memory_gb:.2g} GB a GPU"
 
 
-def _evaluated(jobs: list[plan.Job], estimates: dict[str, cost.Estimate]) -> list[str]:
+def _evaluated(jobs: list[plan.Job], estimates: dict[str, Estimate]) -> list[str]:
     """One line a trained model: what it is evaluated on."""
     by_model: dict[str, list[plan.Job]] = {}
     for job in jobs:

@@ -18,9 +18,10 @@ import yaml
 from submitit.core.utils import DelayedSubmission
 from submitit.slurm.slurm import SlurmJobEnvironment
 
+from common.config.strict import strict
 from common.errors import UserError
-from common.evaluation import Evaluate
-from common.experiment import Experiment, strict
+from common.evaluation.config import Evaluate
+from common.experiment import Experiment
 from slurm import ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, saving
@@ -88,12 +89,13 @@ class Task:
     def _run(self, x: Experiment | Evaluate | None, stop: Stop) -> str:
         root = Path(self.root)
         if self.kind == "model":
-            from common import models
+            from common.models import store
+            from common.models.load import load_model
 
-            models.load(x.model, root, "cpu")
-            return models.folder(x.model, root)
+            load_model(x.model, root, "cpu")
+            return store.folder(x.model, root)
         if self.kind == "compare":
-            from common.compare import compare
+            from common.comparison.compare import compare
 
             lost = status.record_comparison(root, self.paper)
             try:
@@ -103,7 +105,7 @@ class Task:
             return str(root / self.paper)
         _wait_for_lock(root / self.paper / self.key / ".lock")
         if self.kind == "evaluate":
-            from common.evaluation_store import evaluate
+            from common.evaluation.run import evaluate
 
             return str(evaluate(x, stop.between_steps))
         from common.backends import run_experiment

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from common.evaluation import Evaluate
+from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 
 Kind = Literal["model", "train", "evaluate", "compare"]
@@ -68,6 +68,6 @@ def arrays(jobs: list[Job]) -> list[list[Job]]:
 
 
 def _model_id(x: Experiment) -> str:
-    from common.models import identity  # torch: only where there is a model to make
+    from common.models.store import identity  # torch: only where there is a model to make
 
     return identity(x.model)

@@ -8,12 +8,13 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from common.cli import ROOT
+from common.config.compose import ROOT
 from common.errors import UserError, require
-from common.evaluation import Evaluate
+from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from slurm import cost, plan, queue
-from slurm.profiles import Profile
+from common.sweeps.profiles import Profile
+from slurm import plan, queue
+from slurm.cost import total
 from slurm.script import outside_jobs, sbatch_text, slurm_executor
 
 OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
@@ -22,7 +23,7 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
     """Refuse what will fail: no room on the disk, no SLURM, a partition or an account that sbatch
     does not take."""
-    needed = cost.total([estimates[j.key] for j in jobs if j.key in estimates])["disk_gb"]
+    needed = total([estimates[j.key] for j in jobs if j.key in estimates])["disk_gb"]
     place = next(p for p in (root, *root.parents) if p.exists())
     free = shutil.disk_usage(place).free / 1e9
     require(
@@ -105,7 +106,7 @@ def _model_is_here(path: str, offline: bool) -> None:
 
 
 def _set_is_here(node: dict) -> None:
-    from common.datasets import local_file, snapshot
+    from common.datasets.hub import local_file, snapshot
 
     if not (node.get("path") or local_file(node["name"], node.get("local"))):
         snapshot(node["hub"], node["revision"], node.get("files"), offline=True)

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.errors import UserError
-from common.results import write
+from common.results.files import write
 
 WAIT_S = 600  # for the head's address, and for all nodes to join
 STATUS_S = 60  # for one answer of `ray status`, which never gives up on a head that has died

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import yaml
 
-from common.cli import ROOT
+from common.config.compose import ROOT
 from common.errors import UserError
-from common.results import COMMIT, source, write, write_json
+from common.results.files import write, write_json
+from common.results.run import COMMIT, source
 
 PACKAGES = ("common", "papers", "configs", "slurm")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from submitit import helpers
 from submitit.slurm.slurm import SlurmExecutor, _make_sbatch_string
 
+from common.sweeps.profiles import Profile
 from slurm import plan
-from slurm.profiles import Profile
 
 RESTARTS = 1000  # submitit's own count of time limits is not used: slurm.job stops what is stuck
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
-from common.results import write
+from common.results.files import write
 from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress
 

@@ -13,12 +13,14 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 from submitit.local.local import LocalExecutor
 
 from common.errors import UserError
-from common.evaluation import Evaluate
+from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from slurm import cost, plan, queue, records, status
+from common.sweeps.cost import problems
+from common.sweeps.profiles import Profile
+from slurm import plan, queue, records, status
+from slurm.cost import predictions
 from slurm.job import Sequence, Task
 from slurm.preflight import check, preflight, refused
-from slurm.profiles import Profile
 from slurm.script import dependency, environment, outside_jobs, slurm_executor
 
 
@@ -36,7 +38,7 @@ def submit(
     before anything is submitted where a request is impossible or refused."""
     check(experiments, evaluations, profile)
     jobs = plan.plan(experiments, evaluations)
-    estimates = cost.predictions(jobs, profile)
+    estimates = predictions(jobs, profile)
     cells = status.cells(root, paper)
     queued = {cell.key for cell in cells if cell.queued}
     done = {job.key for job in jobs if status.is_done(root, paper, job)}
@@ -117,6 +119,6 @@ def _steps(job: plan.Job) -> int | None:
     """Of training; chunks of an evaluation, None where the number of problems is not known."""
     if job.kind == "evaluate":
         e = job.config
-        known = cost.problems(e.eval.prompts)
+        known = problems(e.eval.prompts)
         return known and -(-known // max(1, e.batch // e.n))
     return job.config.optim.steps if job.kind == "train" else None

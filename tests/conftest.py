@@ -53,8 +53,8 @@ TINY = [
 @pytest.fixture(scope="session")
 def pretrained(tmp_path_factory) -> Path:
     """A results folder with nothing in it but the tiny model; shared by all pytest workers."""
-    from common import models
     from common.experiment import load
+    from common.models import load as load_module
 
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -62,7 +62,7 @@ def pretrained(tmp_path_factory) -> Path:
     root = base / "pretrained"
     with open(base / "pretrained.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        models.load(load([*TINY, f"results_dir={root}"], "f_grpo").model, root, "cpu")
+        load_module.load_model(load([*TINY, f"results_dir={root}"], "f_grpo").model, root, "cpu")
     return root
 
 

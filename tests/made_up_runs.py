@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 
 from common.metrics.passk import report
-from common.results import COLUMNS, Run, write_csv, write_jsonl_gz
+from common.results.columns import COLUMNS
+from common.results.files import write_csv, write_jsonl_gz
+from common.results.run import Run
 
 MATH = ("AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common import compare
+from common.comparison import compare
 from common.report.figures import Picture
 from common.report.reruns import Cost, Rerun
 from common.report.sources import Source

@@ -507,7 +507,8 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_method_file_composes_and_its_advantage_runs(name):
-    from common.experiment import load, resolve
+    from common.config.resolve import resolve
+    from common.experiment import load
 
     method = load([f"method={name}"], "f_grpo").method  # refuses unknown and missing arguments
     assert method.name == name

@@ -7,14 +7,16 @@ import pandas as pd
 import pytest
 import yaml
 
-from common import checkpoints
-from common.checkpoints import best_step, choose
-from common.claim_rows import select, tidy
-from common.compare import gather, read
+from common.claims.select import select, tidy
+from common.comparison.gather import gather, read
 from common.errors import UserError
-from common.evaluation_store import evaluate
-from common.reproduce import Sweep, evaluations_of
-from common.results import COLUMNS, read_csv, verify
+from common.evaluation import checkpoints
+from common.evaluation.checkpoints import best_step, choose
+from common.evaluation.run import evaluate
+from common.results.collect import verify
+from common.results.columns import COLUMNS
+from common.results.files import read_csv
+from common.sweeps.plan import Sweep, evaluations_of
 
 SMALL = ["eval.prompts.size=6", "batch=16"]
 SETS = {"Natural": ["eval=countdown_natural", *SMALL], "Rare": ["eval=countdown_rare", *SMALL]}

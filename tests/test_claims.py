@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from scipy.stats import ttest_rel
 
-from common.claim_text import to_markdown, to_terminal
-from common.claims import evaluate, load
+from common.claims.judge import evaluate, load
+from common.claims.text import to_markdown, to_terminal
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
 

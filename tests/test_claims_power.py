@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from common.claim_gaps import combine, row
-from common.claim_rows import Found
-from common.claims import judge
+from common.claims.gaps import combine, row
+from common.claims.judge import judge
+from common.claims.select import Found
 from common.metrics.bootstrap import clustered_bounds
 from common.metrics.paired import Interval, detectable_share, subsampling_test
 

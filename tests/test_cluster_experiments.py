@@ -10,11 +10,12 @@ from conftest import ROOT
 from omegaconf import OmegaConf
 from test_experiment import runs_on_a_toy_batch
 
-from common import method
-from common.cli import compose
-from common.experiment import Experiment, load, strict
-from common.reproduce import Reproduce, evaluations_of
-from common.templates import render
+from common.config.compose import compose
+from common.config.strict import strict
+from common.datasets.templates import render
+from common.experiment import Experiment, load
+from common.methods import binding
+from common.sweeps.plan import Reproduce, evaluations_of
 
 EXPERIMENTS = [
     (folder.parts[-3], path.relative_to(folder).with_suffix("").as_posix())
@@ -65,7 +66,7 @@ def family(x: Experiment) -> str:
 def test_every_experiment_composes_and_fits(paper, name):
     x = row(name, paper)
     assert (x.paper, x.name) == (paper, name.rpartition("/")[2])  # the run folder is the file's
-    method.check(x.method, x.sampling.group_size, x.reward)
+    binding.check(x.method, x.sampling.group_size, x.reward)
     assert x.sampling.prompts % x.optim.mini_batches == 0
     assert max(x.eval.k) <= x.eval.n
     assert x.label != "???"

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from made_up_runs import MATH, cell, cluster_run
 
-from common import cells, compare, compare_text
-from common.page import Page, SameRun
-from common.results import write
+from common.comparison import cells, compare, published
+from common.comparison import text as compare_text
+from common.comparison.spec import Page, SameRun
+from common.results.files import write
 from papers.cov_grpo.compare import PAGE as COV
 from papers.f_grpo.compare import PAGE
 from papers.over_sharpening.compare import kernel_cells
@@ -109,7 +110,7 @@ def test_closed_forms_are_compared_digit_by_digit():
     exact = kernel_cells(None)
     values = exact.set_index(["method", "metric"])["value"]
     assert values["High similarity", "self_similarity_lambda"] == pytest.approx(0.885)
-    found = compare.published(compare.ROOT / "papers" / "over_sharpening" / "published")
+    found = published.published(compare.ROOT / "papers" / "over_sharpening" / "published")
     own = found[found["table"] == "appendix_g"].reset_index(drop=True)
     table = cells.compare_cells(PLAIN, own, pd.DataFrame(), exact, NO_RUNS, LOST)
     verdicts = table.set_index(["method", "metric"])["verdict"]
@@ -122,7 +123,7 @@ def test_closed_forms_are_compared_digit_by_digit():
 def test_footnotes_touch_cells_that_are_there(paper):
     page = compare.page(paper)
     home = compare.ROOT / "papers" / paper / "published"
-    frame = compare.published(home)
+    frame = published.published(home)
     listed = set(pd.read_csv(home / "inconsistencies.csv")["id"])
     notes = cells.footnotes(page, frame)
     assert set(page.footnotes) <= listed
@@ -146,11 +147,11 @@ def test_a_note_without_cells_belongs_to_the_tables_it_names():
 
 
 def test_thirty_problems_show_large_differences_only():
-    result = cells.detectable(COV, compare.published(compare.ROOT / "papers/cov_grpo/published"),
+    result = cells.detectable(COV, published.published(compare.ROOT / "papers/cov_grpo/published"),
                               pd.DataFrame(columns=compare.claims.GAPS))  # fmt: skip
     own = result.set_index(["table", "benchmark", "metric"])["mdd"]
     # (1.95996 + 0.84162) sqrt(2 p (1 - p) / P) at the mean of the printed values
-    frame = compare.published(compare.ROOT / "papers/cov_grpo/published")
+    frame = published.published(compare.ROOT / "papers/cov_grpo/published")
     p = frame.query("table == 'table2' and benchmark == 'AIME24' and metric == 'pass@1'")["value"]
     p = p.mean() / 100
     expected = 280.158 * np.sqrt(2 * p * (1 - p) / 30)

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from made_up_runs import cell, cluster_run
 
-from common import compare, import_runs
+from common.comparison import compare, gather, import_runs
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
-from common.result_checks import check_counts, check_names, check_rows
+from common.results.checks import check_counts, check_names, check_rows
 from papers.f_grpo.compare import PAGE
 
 ROW = dict(table="t", model="m", method="A", benchmark="b", metric="pass@1", k=1, value=12.5,
@@ -91,7 +91,7 @@ def gathered(tmp_path):
     """Tables that came without their runs, of two methods."""
     cluster_run(tmp_path, "GRPO")
     cluster_run(tmp_path, "DAPO")
-    compare.gather(tmp_path, "f_grpo", "cluster")
+    gather.gather(tmp_path, "f_grpo", "cluster")
     for run in (tmp_path / "f_grpo").glob("*-s1"):
         run.rename(tmp_path / run.name)
     return tmp_path
@@ -166,7 +166,7 @@ def test_counts_from_elsewhere_stand_for_printed_cells(tmp_path):
     assert cell(result)["rerun"] == pytest.approx(12.5)  # (4/16 + 0) / 2
     assert cell(result)["state"] == "ok"
     assert set(result.runs["imported"]) == {"A. Person, 2026"}
-    rows, counts = compare.read(root, "f_grpo", "cluster")
+    rows, counts = gather.read(root, "f_grpo", "cluster")
     at_4 = 50 * pass_at_k([4], 16, [4])[0, 0]
     assert rows.query("method == 'GRPO' and k == 4")["value"].tolist() == pytest.approx([at_4])
     assert counts["c"].tolist() == [4, 0, 4, 0]

@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 from conftest import ROOT, TINY
 
-from common import compare
 from common.backends.local import train
-from common.claims import load as load_claims
-from common.cli import compose
-from common.experiment import load, strict
-from common.reproduce import Reproduce, experiments
+from common.claims.judge import load as load_claims
+from common.comparison import compare
+from common.config.compose import compose
+from common.config.strict import strict
+from common.experiment import load
+from common.sweeps.plan import Reproduce, experiments
 from papers.cov_grpo import covariance, figures, laptop
 from papers.cov_grpo import reproduce as command
 from papers.cov_grpo.compare import PAGE, covariance_rows
@@ -88,8 +89,8 @@ def test_cluster_rows_are_as_printed(name):
 def test_the_cluster_reward_is_accuracy_plus_format(name):
     import torch
 
-    from common.experiment import resolve
-    from common.rewards import rewards
+    from common.config.resolve import resolve
+    from common.verifiers.rewards import rewards
 
     x = load([f"experiment={name}"], "cov_grpo")
     verify = resolve(x.data.verifier, "data.verifier")

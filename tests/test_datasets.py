@@ -13,15 +13,20 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from common import dataset_commands, dataset_rows, datasets, templates
-from common.cli import compose
-from common.datasets import Benchmark, load
+from common.config.compose import compose
+from common.config.resolve import resolve
+from common.config.schema import Data
+from common.config.strict import strict
+from common.datasets import __main__, templates
+from common.datasets import hub as hub_module
+from common.datasets import rows as dataset_rows
+from common.datasets.benchmark import Benchmark
+from common.datasets.hub import load
 from common.errors import UserError
-from common.experiment import Data, resolve, strict
-from common.results import read_jsonl
+from common.results.files import read_jsonl
 
 SHARED = ROOT.parent / "shared" / "data"
-SETS = dataset_commands.sets()
+SETS = __main__.sets()
 NODES = {key: {k: v for k, v in node.items() if k != "verifier"} for key, node in SETS.items()}
 shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs {SHARED.name} data beside the code")
 
@@ -52,7 +57,7 @@ def hub(tmp_path, monkeypatch):
 
     cache = tmp_path / "hub"
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.delenv(datasets.LOCAL, raising=False)
+    monkeypatch.delenv(hub_module.LOCAL, raising=False)
 
     def put(hub_id: str, revision: str, files: dict[str, list[dict]]) -> Path:
         repository = cache / f"datasets--{hub_id.replace('/', '--')}"
@@ -77,7 +82,7 @@ def local(tmp_path, monkeypatch):
 
     def put(rows: list[dict], name: str = "own.jsonl") -> str:
         (tmp_path / name).write_text("\n".join(map(json.dumps, rows)))
-        monkeypatch.setenv(datasets.LOCAL, str(tmp_path))
+        monkeypatch.setenv(hub_module.LOCAL, str(tmp_path))
         return str(tmp_path / name)
 
     return put
@@ -234,7 +239,7 @@ def test_a_whole_set_from_local_files_and_from_the_hub(key, hub, monkeypatch, ca
     from_hub = loaded(key, **changes, **stand_in)
     assert NODES[key]["hub"] in capsys.readouterr().err
 
-    monkeypatch.setenv(datasets.LOCAL, str(SHARED))
+    monkeypatch.setenv(hub_module.LOCAL, str(SHARED))
     from_file = loaded(key, **stand_in)
     said = capsys.readouterr().err
     assert file in said
@@ -506,9 +511,9 @@ def test_a_subset_is_drawn_by_its_seed_in_the_order_of_the_set(local):
         ({"fields": {"problem": "question", "answer": "a"}}, ["row 0", "'question'", "['a', 'q']"]),
         ({"id": "{key}"}, ["row 0", "'key'"]),
         ({"id": "same"}, ["own.id=['same']", "twice"]),
-        ({"convert": {"_target_": "common.dataset_rows.boxed"}}, ["row 0", "'solution'"]),
-        ({"convert": {"_target_": "common.dataset_rows.box"}}, ["convert._target_", "imported"]),
-        ({"convert": {"_target_": "common.dataset_rows.gpqa"}}, ["convert", "['seed']"]),
+        ({"convert": {"_target_": "common.datasets.rows.boxed"}}, ["row 0", "'solution'"]),
+        ({"convert": {"_target_": "common.datasets.rows.box"}}, ["convert._target_", "imported"]),
+        ({"convert": {"_target_": "common.datasets.rows.gpqa"}}, ["convert", "['seed']"]),
         ({"instruction": "shout"}, ["instruction=shout", "boxed_system"]),
         ({"chat": "chatgpt"}, ["chat=chatgpt", "qwen"]),
         ({"chat": None}, ["chat=None", "llama"]),
@@ -550,7 +555,7 @@ def test_local_files_come_before_the_hub_but_only_where_they_are(hub, local, mon
     assert load(**node(local="other.jsonl"))[0].reference == "file"
     local(ours("named"), "own.jsonl")
     assert load(**node())[0].reference == "named"
-    monkeypatch.setenv(datasets.LOCAL, "nowhere")
+    monkeypatch.setenv(hub_module.LOCAL, "nowhere")
     with pytest.raises(UserError, match="RLVR_DATA=nowhere: no such folder"):
         load(**node())
 
@@ -607,7 +612,7 @@ def test_every_pair_is_a_prompt():
 
 def run(*arguments: str) -> int | None:
     try:
-        dataset_commands.main([*arguments])
+        __main__.main([*arguments])
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -16,18 +16,26 @@ import pytest
 import yaml
 from conftest import MODEL, ROOT
 
-from common import evaluation, importers, models
-from common import evaluation_store as store
-from common.cli import compose
+from common.config import compose as compose_module
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.evaluate import COLUMNS, Sampled, draw, metric_rows
-from common.evaluation import Evaluate
-from common.evaluation_store import evaluate, stored
-from common.experiment import strict
-from common.importers import Dumped, match
-from common.rescore import import_samples, rescore
-from common.results import COLUMNS as RESULT_COLUMNS
-from common.results import read_csv, read_jsonl, verify
+from common.evaluation import __main__, dumps, store
+from common.evaluation import config as evaluation
+from common.evaluation import run as store
+from common.evaluation.config import Evaluate
+from common.evaluation.dumps import Dumped, match
+from common.evaluation.import_samples import import_samples
+from common.evaluation.rescore import rescore
+from common.evaluation.run import evaluate
+from common.evaluation.samples import COLUMNS, Sampled, metric_rows
+from common.evaluation.store import stored
+from common.models import load
+from common.models import load as models
+from common.results.collect import verify
+from common.results.columns import COLUMNS as RESULT_COLUMNS
+from common.results.files import read_csv, read_jsonl
+from common.rollout.local import draw
 from common.types import Prompt
 from common.verifiers import countdown
 
@@ -54,7 +62,7 @@ def lenient(tmp_path, monkeypatch) -> str:
 
 def made(results: Path, *overrides: str) -> Evaluate:
     words = [*SMALL, f"results_dir={results}", *overrides]
-    return strict(Evaluate, compose(store.CONFIGS, words, "evaluate"))
+    return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +138,7 @@ def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
 
 def test_the_engine_gives_the_rows_that_are_scored(finished):
     x = made(finished.parent.parent)
-    model, tokenizer = models.load(x.model, Path(x.results_dir), "cpu")
+    model, tokenizer = load.load_model(x.model, Path(x.results_dir), "cpu")
     prompts = store.problems(x.eval.prompts)
     drawn = draw(model, tokenizer, prompts[2:3], 8, x, (0, "evaluate", "countdown_natural", 2))
     rows = pd.DataFrame(read_jsonl(finished / "samples" / "0000002.jsonl.gz"))
@@ -220,7 +228,7 @@ def test_help_is_light(capsys, monkeypatch):
     assert done.stdout.endswith("heavy: []\n")
     monkeypatch.setattr(sys, "argv", ["common.evaluate", "rescore=nowhere"])
     with pytest.raises(SystemExit) as end:
-        store.main()
+        __main__.main()
     assert end.value.code == 2
     assert "nowhere is unfinished" in capsys.readouterr().err
 
@@ -382,7 +390,7 @@ def test_import_of_lm_eval_takes_every_response_once(tmp_path):
             lm_eval_row(0, {"problem": "What is 3 + 4?"}, ["6", "7", "8"], kind="flexible"),
         ],
     )
-    dumped = importers.lm_eval([file])
+    dumped = dumps.lm_eval([file])
     assert [one.response for one in dumped] == ["6", "7", "8", "1", "2", "3"]
     prompts = [Prompt("a", "What is  3 + 4?", "7"), Prompt("b", "Other", "2")]
     groups, alone = match(dumped, prompts)
@@ -390,7 +398,7 @@ def test_import_of_lm_eval_takes_every_response_once(tmp_path):
     assert not alone
     choices = lm_eval_row(0, {"problem": "x"}, [["-1.5", "True"]])
     with pytest.raises(UserError, match="log-likelihoods"):
-        importers.lm_eval([write_lines(tmp_path / "choices.jsonl", [choices])])
+        dumps.lm_eval([write_lines(tmp_path / "choices.jsonl", [choices])])
 
 
 def test_a_sample_belongs_to_the_problem_that_stands_last():

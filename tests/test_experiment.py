@@ -9,9 +9,11 @@ import pytest
 import torch
 from conftest import ROOT, TINY
 
-from common import cli, method
+from common import cli
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import Experiment, load, strict
+from common.experiment import Experiment, load
+from common.methods import binding
 
 METHODS = [path.stem for path in sorted(ROOT.glob("configs/method/[!_]*.yaml"))]
 
@@ -28,12 +30,12 @@ def refused(*overrides: str) -> str:
 def runs_on_a_toy_batch(x: Experiment) -> None:
     """Advantage, loss and aggregation of `x` on two groups, one of them all wrong."""
     P, G, T = 2, x.sampling.group_size, 3
-    method.check(x.method, G, x.reward)
-    bound = method.bind(x.method)
+    binding.check(x.method, G, x.reward)
+    bound = binding.bind(x.method)
     reward = torch.full((P, G), x.reward.wrong)
     reward[0, : G // 2] = x.reward.correct
-    _, arguments = method.observe(bound, {}, solve_rate=0.25, entropy=1.0, step=1)
-    weights = method.advantages(bound, reward, torch.full((P, G), T), arguments)
+    _, arguments = binding.observe(bound, {}, solve_rate=0.25, entropy=1.0, step=1)
+    weights = binding.advantages(bound, reward, torch.full((P, G), T), arguments)
     assert weights.shape == (P, G)
     assert (weights[0] != 0).any()
     log_prob = torch.full((P * G, T), -1.0, requires_grad=True)
@@ -88,7 +90,7 @@ def test_other_data_and_models_compose():
     x = load(
         ["data=jsonl", "data.train.path=a.jsonl", "data.benchmarks.test.path=b.jsonl"], "f_grpo"
     )
-    assert x.data.train == {"_target_": "common.prompts.jsonl", "path": "a.jsonl"}
+    assert x.data.train == {"_target_": "common.datasets.prompts.jsonl", "path": "a.jsonl"}
     assert list(x.data.benchmarks) == ["test"]
     x = load(["model=huggingface", "model.path=some/model"], "f_grpo")
     assert (x.model.name, x.model.path, x.model.pretrain) == ("some/model", "some/model", None)

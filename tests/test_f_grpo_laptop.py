@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from common import compare, matched
+from common.comparison import compare, gather, matched
 from common.metrics.passk import report
-from common.results import COLUMNS, Run, write_csv, write_jsonl_gz
+from common.results.columns import COLUMNS
+from common.results.files import write_csv, write_jsonl_gz
+from common.results.run import Run
 from papers.f_grpo import tail_miss
 from papers.f_grpo.compare import F_GRPO, GRPO, PAGE
 
@@ -227,14 +229,14 @@ def shown(root, form="csv"):
 
 
 def test_gather_collects_rows_and_counts(made_up):
-    compare.gather(made_up, "f_grpo", "laptop")
-    frame, counts = compare.read(made_up, "f_grpo", "laptop")
+    gather.gather(made_up, "f_grpo", "laptop")
+    frame, counts = gather.read(made_up, "f_grpo", "laptop")
     assert len(frame) == 9 * 4  # runs x (benchmark, k)
     assert len(counts) == 9 * 80
     assert frame["run_id"].nunique() == 9
     first = (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes()
     assert first[4:8] == bytes(4)  # gzip's time stamp
-    compare.gather(made_up, "f_grpo", "laptop")
+    gather.gather(made_up, "f_grpo", "laptop")
     assert (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes() == first
     steps = counts.groupby("method")["step"].unique().map(list).to_dict()
     assert steps == {"base": [0], GRPO: [200], F_GRPO: [200]}
@@ -294,12 +296,12 @@ def test_damaged_and_unfinished_runs_are_named_and_left_out(made_up, capsys):
     error = capsys.readouterr().err
     assert f"left out: {damaged / 'counts.csv'} was changed since the run finished" in error
     assert f"left out: {unfinished} is unfinished" in error
-    frame, _ = compare.read(made_up, "f_grpo", "laptop")
+    frame, _ = gather.read(made_up, "f_grpo", "laptop")
     assert sorted(set(frame["seed"])) == [1, 2, 3, 4]
 
 
 def test_tables_that_came_without_runs_are_kept(made_up):
-    compare.gather(made_up, "f_grpo", "laptop")
+    gather.gather(made_up, "f_grpo", "laptop")
     for run in (made_up / "f_grpo").glob("*-s?"):
         for file in sorted(run.rglob("*"), reverse=True):
             file.rmdir() if file.is_dir() else file.unlink()

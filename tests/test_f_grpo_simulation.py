@@ -8,9 +8,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from common.cli import compose
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import strict
 from papers.f_grpo import simulation
 from papers.f_grpo.simulation import COLUMNS, Simulation, ascend, draw, gradient, metrics, simulate
 from papers.f_grpo.simulation_figure import figure

@@ -9,7 +9,7 @@ import pytest
 from common.errors import UserError
 from common.tasks import countdown, expressions
 from common.tasks.expressions import CLOSING, HIDDEN, OPENING, SHOWN, A, B, C
-from common.verifiers import code
+from common.verifiers.code import verifier
 from common.verifiers.countdown import parse
 
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -96,7 +96,7 @@ def test_bad_arguments_are_named(arguments, message):
 @sandboxed
 def test_the_real_verifier_judges_programs():
     reference = expressions._prompt((2, 3, 1), "bare").reference
-    outcome = lambda body: code.verify(f"{OPENING}{body}{CLOSING}", reference)  # noqa: E731
+    outcome = lambda body: verifier.verify(f"{OPENING}{body}{CLOSING}", reference)  # noqa: E731
     assert outcome("x*(2*x+3)+1").outcome == "correct"
     assert outcome("(x+1)*(x+x+1)").reward == 1.0
     wrong = outcome("3*x+2*x+1")
@@ -106,4 +106,4 @@ def test_the_real_verifier_judges_programs():
     assert learnt.outcome == "wrong"
     assert "test 3 of 3" in learnt.reason
     assert outcome("3*x+").outcome == "wrong"  # no program
-    assert code.verify("3*x+2", reference).outcome == "unparsed"
+    assert verifier.verify("3*x+2", reference).outcome == "unparsed"

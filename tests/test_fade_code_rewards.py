@@ -6,13 +6,14 @@ import pandas as pd
 import pytest
 from conftest import MODEL
 
-from common import models
-from common.cli import compose
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import load, strict
-from common.results import verify
+from common.experiment import load
+from common.models import pretrain, store
+from common.results.collect import verify
 from common.tasks import countdown, expressions
-from common.verifiers import sandbox
+from common.verifiers.code import sandbox
 from papers.fade import code_rewards
 
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -75,8 +76,8 @@ def test_mistakes_are_found_before_anything_runs(tmp_path):
 def test_the_task_is_in_the_models_name_and_older_models_keep_theirs():
     plain, other = load([], "fade"), load(["+model.pretrain.task=expressions"], "fade")
     assert plain.model.pretrain.task == "countdown"
-    assert models.identity(plain.model) == "tiny-qwen2-003e8fa9"  # as before there was a task
-    assert models.identity(other.model) != models.identity(plain.model)
+    assert store.identity(plain.model) == "tiny-qwen2-003e8fa9"  # as before there was a task
+    assert store.identity(other.model) != store.identity(plain.model)
     assert "task" not in plain.identity["model"]["pretrain"]
     assert plain.run_id != other.run_id
     with pytest.raises(UserError, match="task"):
@@ -84,10 +85,10 @@ def test_the_task_is_in_the_models_name_and_older_models_keep_theirs():
 
 
 def test_each_task_has_its_own_words():
-    known = models.tokenizer(expressions.WORDS)
+    known = pretrain.tokenizer(expressions.WORDS)
     prompt, response = expressions.demonstrations(count=1, seed=0)[0]
-    ids = known(response + models.EOS)["input_ids"]
+    ids = known(response + pretrain.EOS)["input_ids"]
     assert known.batch_decode([ids], skip_special_tokens=True) == [response]
     assert known.convert_ids_to_tokens(ids)[0] == expressions.OPENING
     assert known(prompt)["input_ids"]
-    assert len(models.tokenizer()) == len(countdown.WORDS) + 2
+    assert len(pretrain.tokenizer()) == len(countdown.WORDS) + 2

@@ -8,13 +8,18 @@ import pandas as pd
 import pytest
 from conftest import ROOT, TINY
 
-from common import claims, compare
-from common.cli import compose
-from common.experiment import load, resolve, strict
-from common.method import bind, largest_weight
+from common.claims import judge
+from common.comparison import compare, gather
+from common.config.compose import compose
+from common.config.resolve import resolve
+from common.config.strict import strict
+from common.experiment import load
+from common.methods.binding import bind, largest_weight
 from common.metrics.passk import report
-from common.reproduce import Reproduce, experiments
-from common.results import COLUMNS, Run, write_csv
+from common.results.columns import COLUMNS
+from common.results.files import write_csv
+from common.results.run import Run
+from common.sweeps.plan import Reproduce, experiments
 from papers.fade import figures, training
 from papers.fade.compare import PAGE
 
@@ -42,7 +47,7 @@ def test_every_experiment_composes_under_its_name_and_label():
     spoken = {method for pair in PAGE.pairs for method in pair}
     spoken |= {*figures.MAIN, *figures.ABLATION, *figures.AVERAGES, *figures.DELTAS}
     spoken |= {*figures.REGIMES, *figures.REGIMES.values()}
-    for claim in claims.load(HOME / "claims.yaml"):
+    for claim in judge.load(HOME / "claims.yaml"):
         predicate = claim.get("laptop", {})
         if "laptop_strong" in str(predicate):
             spoken |= set(methods(predicate))
@@ -264,7 +269,7 @@ def test_figures_need_no_run_folders(finished, tmp_path):
     import shutil
 
     shutil.copytree(finished / "fade" / "laptop", tmp_path / "fade" / "laptop")
-    rows, _ = compare.read(tmp_path, "fade", compare.LAPTOP)
+    rows, _ = gather.read(tmp_path, "fade", compare.LAPTOP)
     found = training.read(tmp_path, rows, "laptop_strong")
     assert set(found["method"]) >= {"FADE", "GRPO"}
     assert found["step"].max() == 40

@@ -10,9 +10,9 @@ import torch
 from conftest import ROOT
 from scipy.stats import betabinom
 
-from common import theory as lab
-from common.experiment import Reward
-from common.method import all_groups, bind, group_weights
+from common.config.schema import Reward
+from common.methods import theory as lab
+from common.methods.binding import all_groups, bind, group_weights
 from papers.fade import closed_forms, entropy, masses, multi_turn, scaling
 
 # ---- masses

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from common.cli import compose
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import strict
 from common.metrics import weights as metrics
 from papers.fade import checkpoints, weights
 
@@ -316,7 +316,7 @@ def test_without_runs_the_remedy_is_named(tmp_path):
 
 def test_the_laptop_study_finds_base_and_steps(tiny, results):
     from common.backends.local import train
-    from common.cli import compose as composed
+    from common.config.compose import compose as composed
 
     x = tiny("paper=fade", "method=grpo", "optim.steps=2", "eval.every=1", "table=other")
     folder = train(x, progress=False)

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from common.cli import compose
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import strict
 from papers.fade import hidden_states, residuals, training_set
 
 
@@ -153,14 +153,14 @@ def test_tokens_are_the_policys_own(tiny, results):
     the sampler stored, and A sums to zero over a group's responses."""
     import torch
 
-    from common import models
-    from common.experiment import resolve
+    from common.config.resolve import resolve
+    from common.models import load
     from common.rollout.local import encode, generate
     from common.seeds import generator
     from common.verifiers.countdown import verify
 
     x = tiny()
-    policy, tokenizer = models.load(x.model, results, "cpu")
+    policy, tokenizer = load.load_model(x.model, results, "cpu")
     prompts = resolve(x.data.train, "data.train")()[:5]
     judge = lambda pairs: [verify(*pair) for pair in pairs]  # noqa: E731
     A, v, h, correct = hidden_states.tokens(
@@ -205,7 +205,7 @@ def test_bad_settings_are_named(override, message):
 def jsonl(path, ids: list[str]) -> dict:
     rows = (f'{{"id": "{i}", "problem": "problem {i[-1]}", "answer": "1"}}' for i in ids)
     path.write_text("\n".join(rows))
-    return {"_target_": "common.prompts.jsonl", "path": str(path)}
+    return {"_target_": "common.datasets.prompts.jsonl", "path": str(path)}
 
 
 def test_sets_are_mixed_without_repeats(tmp_path):

@@ -86,7 +86,7 @@ UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
 
 # Runs programs inside the sandbox; imports nothing of ours and is imported by nothing.
-CONTAINED = "common.verifiers.sandbox_child"
+CONTAINED = "common.verifiers.code.sandbox_child"
 
 
 def test_what_runs_programs_is_apart():

@@ -17,17 +17,20 @@ import pytest
 import torch
 from conftest import ROOT
 
-from common import evaluate, models, rare_nll
 from common.backends import local, run_experiment
 from common.backends.local import Loop, train
+from common.config.resolve import resolve
+from common.datasets.prompts import check, jsonl
 from common.errors import UserError
-from common.evaluate import Sampled, metric_rows
-from common.experiment import resolve
-from common.prompts import check, jsonl
-from common.results import read_csv, read_jsonl
-from common.rewards import rewards, verify_batch
+from common.evaluation import rare_nll
+from common.evaluation import samples as samples_module
+from common.evaluation.samples import Sampled, metric_rows
+from common.models import load as load_module
+from common.models import pretrain, store
+from common.results.files import read_csv, read_jsonl
 from common.types import Prompt, RolloutBatch, Verdict
 from common.verifiers import countdown
+from common.verifiers.rewards import rewards, verify_batch
 
 FILES = ["metrics.csv", "metrics.jsonl", "counts.csv", "samples/natural.jsonl.gz"]
 FILES += ["samples/rare.jsonl.gz", "model/model.safetensors", "eval/step-00003.csv"]
@@ -480,8 +483,8 @@ def test_a_broken_verifier_stops_training_before_it_learns(tiny, monkeypatch, fu
 def test_the_saved_model_loads_like_any_other(tiny, run):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    made = models.tokenizer()
-    for folder in (run / "model", Path(models.folder(tiny().model, Path(tiny().results_dir)))):
+    made = pretrain.tokenizer()
+    for folder in (run / "model", Path(store.folder(tiny().model, Path(tiny().results_dir)))):
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForCausalLM.from_pretrained(folder)
         assert model.config.vocab_size == len(tokenizer) == len(made)
@@ -507,7 +510,7 @@ def test_the_saved_model_loads_like_any_other(tiny, run):
         assert len(made("3 5 7 12 = 41", add_special_tokens=False)["input_ids"]) == 6
         message = [{"role": "user", "content": "3 5 = 8"}]
         assert tokenizer.apply_chat_template(message, tokenize=False) == "3 5 = 8"
-    loaded, _ = models.load(
+    loaded, _ = load_module.load_model(
         replace(tiny().model, path=str(run / "model"), pretrain=None), run, "cpu"
     )
     plain, ids = AutoModelForCausalLM.from_pretrained(run / "model"), torch.tensor([[5, 6, 7]])
@@ -534,7 +537,7 @@ def test_wandb_gets_the_rows_of_metrics_jsonl(tiny, monkeypatch):
 def test_wandb_offline_writes_every_run_of_a_process_without_network(tmp_path):
     program = (
         "from pathlib import Path\n"
-        "from common.tracking import mirror\n"
+        "from common.backends.tracking import mirror\n"
         "for run in ('one', 'two'):\n"
         f"    send = mirror('offline', 'f_grpo', run, {{}}, Path({str(tmp_path)!r}))\n"
         "    send({'step': 1, 'reward': f'first row of {run}'})\n"
@@ -576,7 +579,7 @@ def damaged_copy(source: Path, target: Path, damage: str) -> Path:
     ["no weights", "cut weights", "corrupt header", "corrupt config", "a tensor is missing"],
 )
 def test_a_damaged_model_is_refused_by_name(tiny, tmp_path, damage):
-    source = Path(models.folder(tiny().model, Path(tiny().results_dir)))
+    source = Path(store.folder(tiny().model, Path(tiny().results_dir)))
     folder = damaged_copy(source, tmp_path / "damaged", damage)
     x = tiny("model.pretrain=null", f"model.path={folder}")
     with pytest.raises(UserError, match=f"model.path={folder}: ") as caught:
@@ -685,7 +688,7 @@ def test_a_run_on_jsonl_prompts(tiny, tmp_path):
             f"data.train.path={tmp_path}/train.jsonl",
             f"data.benchmarks.test.path={tmp_path}/test.jsonl",
             "model=huggingface",
-            f"model.path={models.folder(given.model, Path(given.results_dir))}",
+            f"model.path={store.folder(given.model, Path(given.results_dir))}",
             f"results_dir={tmp_path}/out",
             *["sampling.prompts=2", "optim.steps=1", "eval.n=4", "eval.k=[1]", "eval.curve_n=4"],
             *["eval.rare_nll_samples=0"],
@@ -714,7 +717,7 @@ def test_rewards_are_exactly_the_two_values(correct, wrong):
 
 
 def test_equal_responses_are_verified_once_a_reference():
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     texts = ["3+5", "3+5", "5", "3+5"]
     ids = tokenizer([text + "<eos>" for text in texts], add_special_tokens=False)["input_ids"]
     width = max(map(len, ids))
@@ -748,7 +751,7 @@ def test_metric_rows_by_hand():
         ("q", 2, "", "unparsed", None, 8, -2.0, False),
         ("q", 3, "", "unparsed", None, 8, -2.0, False),
     ]
-    sampled = Sampled("toy", pd.DataFrame(rows, columns=evaluate.COLUMNS))
+    sampled = Sampled("toy", pd.DataFrame(rows, columns=samples_module.COLUMNS))
     counts = sampled.counts()
     assert counts.values.tolist() == [["toy", "p", 4, 2, 1], ["toy", "q", 4, 1, 1]]
     got = metric_rows(sampled, [1, 2, 8]).set_index("metric")
@@ -771,12 +774,12 @@ def test_metric_rows_by_hand():
 @pytest.mark.parametrize("batch", [4, 6, 64])
 def test_every_problem_gets_its_samples_whatever_the_batch(tiny, batch):
     x = tiny(f"eval.batch={batch}")
-    model, tokenizer = models.load(x.model, Path(x.results_dir), "cpu")
+    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
     prompts = [
         Prompt(text, text, text) for text in ("1 2 3 4 = 10", "5 6 7 8 = 26", "1 1 1 9 = 12")
     ]
     settings = dict(benchmark="b", n=10, settings=x.eval, seed=(0,))
-    rows = evaluate.sample(model, tokenizer, prompts, in_process, **settings).rows
+    rows = samples_module.sample(model, tokenizer, prompts, in_process, **settings).rows
     assert rows.groupby("problem_id").size().to_dict() == {p.id: 10 for p in prompts}
     assert rows.groupby("problem_id")["sample"].apply(list).tolist() == [list(range(10))] * 3
     assert rows["response"].nunique() > 20  # no draw is repeated for another part of the batch
@@ -788,10 +791,10 @@ def test_every_problem_gets_its_samples_whatever_the_batch(tiny, batch):
 def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(rare_nll, "SHARE", 0.2)
     x = tiny("eval.rare_nll_samples=40")
-    model, tokenizer = models.load(x.model, Path(x.results_dir), "cpu")
+    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
     prompts = [Prompt(text, text, text) for text in ("1 2 3 4 = 10", "5 6 7 8 = 26")]
     rare = rare_nll.rare_correct(model, tokenizer, prompts, all_made_up, x.eval, tmp_path)
-    drawn = evaluate.sample(
+    drawn = samples_module.sample(
         model,
         tokenizer,
         prompts,
@@ -823,7 +826,7 @@ def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatc
 
 def test_the_cache_of_rare_answers_knows_what_they_were_drawn_with(tiny, tmp_path):
     x = tiny()
-    model, tokenizer = models.load(x.model, Path(x.results_dir), "cpu")
+    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
     prompts = [Prompt("a", "1 2 3 4 = 10", "1 2 3 4 = 10")]
 
     def files(prompts=prompts, **changes):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from common import logits as module
-from common.logits import log_prob_and_entropy
+from common.models import logits as module
+from common.models.logits import log_prob_and_entropy
 
 
 def plain(logits, ids, temperature):

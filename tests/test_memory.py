@@ -7,13 +7,13 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from common import models
 from common.backends.local import Loop, train
 from common.errors import UserError
-from common.results import read_jsonl
+from common.models import load
+from common.results.files import read_jsonl
 from common.rollout.decoder import make_decoder
+from common.rollout.dlc import CalibratedDecoder, MemoryNetwork, importance
 from common.rollout.local import encode, generate
-from common.rollout.memory import CalibratedDecoder, MemoryNetwork, importance
 from common.types import RolloutBatch, Verdict
 from common.verifiers import countdown
 
@@ -28,7 +28,7 @@ def in_process(pairs):
 @pytest.fixture
 def policy(tiny):
     x = tiny()
-    return models.load(x.model, Path(x.results_dir), "cpu")
+    return load.load_model(x.model, Path(x.results_dir), "cpu")
 
 
 def memory_of(policy, **changes) -> MemoryNetwork:

@@ -2,7 +2,7 @@
 
 import torch
 
-from common.muon import Muon, newton_schulz
+from common.models.muon import Muon, newton_schulz
 
 SHAPES = [(24, 8), (8, 24), (16, 16)]
 

@@ -11,13 +11,17 @@ import yaml
 from conftest import MODEL, ROOT, TINY
 from omegaconf import OmegaConf
 
-from common import claims, compare
-from common.cli import compose
-from common.experiment import load, strict
-from common.method import bind, group_weights, largest_weight
+from common.claims import judge
+from common.comparison import compare
+from common.config.compose import compose
+from common.config.strict import strict
+from common.experiment import load
+from common.methods.binding import bind, group_weights, largest_weight
 from common.metrics.passk import report
-from common.reproduce import Reproduce, experiments
-from common.results import COLUMNS, Run, write_csv
+from common.results.columns import COLUMNS
+from common.results.files import write_csv
+from common.results.run import Run
+from common.sweeps.plan import Reproduce, experiments
 from papers.over_sharpening import figures, toy
 from papers.over_sharpening import reproduce as command
 from papers.over_sharpening.compare import (
@@ -56,7 +60,7 @@ def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     assert len(set(labels)) == len(labels)
     spoken = {method for pair in PAGE.pairs for method in pair} | set(figures.MAIN)
     spoken |= set(figures.ENTROPY) | {name for both in figures.ALPHAS.values() for name in both}
-    for claim in claims.load(HOME / "claims.yaml"):
+    for claim in judge.load(HOME / "claims.yaml"):
         predicate = claim.get("laptop", {})
         if "laptop_strong" in str(predicate):
             spoken |= {selector["method"] for selector in predicate["order"]}
@@ -68,7 +72,7 @@ def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     [("iac", 1), ("iac_alpha05", 0.5), ("iac_alpha15", 1.5), ("iac_alpha2", 2), ("dapo_iac", 1)],
 )
 def test_equal_weight_divides_the_learning_rate_by_seven_to_the_alpha(name, alpha):
-    from common.experiment import resolve
+    from common.config.resolve import resolve
 
     x, plain = experiment(f"{name}_equalised"), experiment(name)
     assert x.method == plain.method
@@ -82,7 +86,7 @@ def test_equal_weight_divides_the_learning_rate_by_seven_to_the_alpha(name, alph
 
 
 def test_alpha_zero_is_grpo_exactly():
-    from common.method import all_groups
+    from common.methods.binding import all_groups
 
     zero, grpo = (experiment(name) for name in ("iac_alpha0", "grpo"))
     rewards = all_groups(8, grpo.reward)

@@ -10,9 +10,9 @@ import torch
 from scipy.stats import chisquare
 
 from common.advantages.difficulty import iac
-from common.cli import compose
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import strict
 from papers.over_sharpening import toy
 from papers.over_sharpening.toy import EMBEDDING, LABELS, Cell, Toy
 
@@ -26,7 +26,7 @@ def config(*overrides: str) -> Toy:
 def reference(c: Toy, optimizer: str, G: int, cell: Cell, u: np.ndarray, uncorrected=True):
     """(pi(. | Persian), pi(. | Siamese) by similarity) of one seed, label by label, sample by
     sample; the rewards go through the method's own advantage function."""
-    from common.method import advantages, bind
+    from common.methods.binding import advantages, bind
 
     embed = lambda name: torch.tensor(EMBEDDING[name], dtype=torch.float64)  # noqa: E731
     start = torch.stack([embed(name) for name in LABELS]) * (c.start == "embeddings")

@@ -11,7 +11,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from common.policy import log_probs
+from common.models.policy import log_probs
 from common.types import RolloutBatch
 
 VOCABULARY = 19

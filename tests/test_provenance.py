@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from made_up_runs import cell, cluster_run
 
-from common import compare, compare_text
-from common.results import sha256, verify
+from common.comparison import compare, text
+from common.results.collect import verify
+from common.results.files import sha256
 from papers.f_grpo.compare import PAGE
 
 
@@ -48,7 +49,7 @@ def test_deleting_a_sample_file_turns_its_cells_grey(root):
     assert (cell(result)["state"], cell(result)["rerun"]) == ("missing", number)
     assert set(result.summary.query("scope == 'cluster'")["state"]) == {"missing"}
     assert "is missing since the run finished; its numbers are shown grey" in result.left_out[0]
-    assert "(missing files)" in compare_text.markdown(result)
+    assert "(missing files)" in text.markdown(result)
     assert cell(result)["state"] in compare.GREY
     # a cell that rests on no run of it is as before
     assert cell(result, "DAPO")["state"] == ""

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 from report_sources import CLAIM, cell, comparison, picture, png, source
 
-from common import compare
+from common.comparison import compare
 from common.errors import UserError
 from common.report import figures, page, reruns, sources, views
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from common.cli import compose
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import load, strict
-from common.reproduce import BASE, Reproduce, experiments, reproduce
+from common.experiment import load
+from common.sweeps.plan import BASE, Reproduce, experiments
+from common.sweeps.reproduce import reproduce
 
 PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
 SCALES = [
@@ -58,7 +60,7 @@ def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_
     def noted(tasks, workers, then):
         calls.append((tasks, workers, then))
 
-    monkeypatch.setattr("common.reproduce.run_all", noted)
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", noted)
     config = asked("f_grpo", "scale=smoke", "workers=3", f"results_dir={tmp_path}")
     part = ("theory", print, ())
     needs = ("needs the base model", print, ())

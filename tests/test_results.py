@@ -12,21 +12,20 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from common import results
 from common.errors import UserError
-from common.results import (
-    COLUMNS,
-    Run,
-    collect,
+from common.results import run as results
+from common.results.collect import collect, verify
+from common.results.columns import COLUMNS
+from common.results.files import (
     config_hash,
     jsonl_appender,
     read_csv,
     read_jsonl,
-    verify,
     write,
     write_csv,
     write_jsonl_gz,
 )
+from common.results.run import Run
 
 ROW = dict(
     table="t", model="m", method="GRPO", benchmark="natural", metric="pass@1", k=1, value=12.5,

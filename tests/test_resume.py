@@ -14,7 +14,8 @@ import pytest
 from conftest import ROOT, TINY
 
 from common.backends import run_experiment
-from common.results import read_csv, read_jsonl, verify
+from common.results.collect import verify
+from common.results.files import read_csv, read_jsonl
 
 # Children fork from a server that has imported torch and transformers: a restart costs its run.
 FORK = multiprocessing.get_context("forkserver")

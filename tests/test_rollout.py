@@ -16,9 +16,9 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from common import models
 from common.errors import UserError
-from common.policy import log_probs
+from common.models import pretrain
+from common.models.policy import log_probs
 from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
 from common.rollout.local import encode, generate
 
@@ -242,7 +242,7 @@ def test_same_generator_same_bytes(name):
 
 
 def test_encode_pads_on_the_left():
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     ids, mask = encode(tokenizer, ["3 5 = 8", "12 = 12", "1 2 3 4 = 5"], "cpu")
     assert mask.tolist() == [[0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
     assert (ids[mask == 0] == tokenizer.pad_token_id).all()
@@ -253,5 +253,5 @@ def test_encode_pads_on_the_left():
 @pytest.mark.parametrize("text", ["", "hello", "\u00fcber"])
 def test_a_text_of_unknown_tokens_is_refused(text):
     with pytest.raises(UserError, match="tokenizer knows none of it") as caught:
-        encode(models.tokenizer(), ["3 5 = 8", text], "cpu")
+        encode(pretrain.tokenizer(), ["3 5 = 8", text], "cpu")
     assert repr(text) in str(caught.value)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.schedule import run_all
+from common.sweeps.schedule import run_all
 
 SLEEPERS = """
 import time, os, sys
 from pathlib import Path
-from common.schedule import run_all
+from common.sweeps.schedule import run_all
 
 def sleep(folder):
     (Path(folder) / str(os.getpid())).touch()

@@ -6,7 +6,7 @@ import pytest
 
 from common.backends.local import train
 from common.errors import UserError
-from common.results import verify
+from common.results.collect import verify
 
 WEIGHTS = "model.safetensors"
 

@@ -7,10 +7,17 @@ import math
 import pytest
 import torch
 
-from common import theory
 from common.errors import UserError
-from common.method import all_groups, bind, group_weights, largest_weight
-from common.theory import after_step, compose, entropy, expected_update, masses, sampled_update
+from common.methods import theory
+from common.methods.binding import all_groups, bind, group_weights, largest_weight
+from common.methods.theory import (
+    after_step,
+    compose,
+    entropy,
+    expected_update,
+    masses,
+    sampled_update,
+)
 
 
 def weights_of(*arguments: str) -> torch.Tensor:

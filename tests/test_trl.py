@@ -14,10 +14,10 @@ from datasets import Dataset
 from transformers import Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from common import models
 from common.backends.trl_trainer import MethodTrainer
-from common.cli import compose
+from common.config.compose import compose
 from common.errors import UserError
+from common.models import pretrain
 
 G, PROMPTS, TOKENS = 4, 4, 6
 # TRL's own loss_type -> the method that it is, and what of GRPOConfig says the same
@@ -55,7 +55,7 @@ def reward(completion_ids, **kwargs):
 
 def made_up_model():
     torch.manual_seed(0)
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     return Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=len(tokenizer),
@@ -79,7 +79,7 @@ def trainer(tmp_path):
         folder = tmp_path / "model"
         if not folder.exists():
             made_up_model().save_pretrained(folder)
-        tokenizer = models.tokenizer()
+        tokenizer = pretrain.tokenizer()
         model = Qwen2ForCausalLM.from_pretrained(folder)
         settings = dict(
             output_dir=str(tmp_path),
@@ -229,7 +229,7 @@ def test_kl_and_entropy_terms_are_in_the_loss(trainer):
     """Against the mean entropy and TRL's own KL: k3 with the same weights, once its correction of
     the KL by the token's ratio is off, which no method here has."""
     overrides, config = SAME["dapo"]
-    batch = made_up_batch(0, len(models.tokenizer()))
+    batch = made_up_batch(0, len(pretrain.tokenizer()))
     plain = trainer(MethodTrainer, {}, method=method(*overrides))
     entropy = trainer(MethodTrainer, {}, method=method(*overrides, "method.entropy_coef=0.1"))
     base, _ = loss_and_gradient(plain, batch, 0.4)

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 from conftest import ROOT, TINY
 
-from common import compare
 from common.backends.local import train
-from common.claims import load as load_claims
+from common.claims.judge import load as load_claims
+from common.comparison import compare, gather
 from common.experiment import load
-from common.reproduce import Reproduce, evaluations, experiments
-from common.results import write_csv, write_jsonl_gz
+from common.results.files import write_csv, write_jsonl_gz
+from common.sweeps.plan import Reproduce, evaluations, experiments
 from papers.two_stage import case_study, figures, laptop
 from papers.two_stage.compare import PAGE, named, own_rows, toy_rows
 from papers.two_stage.toy import ENDS, PATHS
@@ -187,7 +187,7 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
 
 def test_claims_speak_of_methods_and_cells_that_are_there():
     labels = {load([f"experiment={name}"], "two_stage").label for name in NAMES}
-    from common.cli import compose
+    from common.config.compose import compose
 
     toy = compose("two_stage", [], "toy").figures
     cells = {f"{figure} {cell.name}" for figure, own in toy.items() for cell in own}
@@ -267,8 +267,8 @@ def test_every_experiment_has_the_papers_regularisers(name):
 
 
 def test_every_sweep_composes_and_starts_from_the_base(tmp_path):
-    from common.cli import compose
-    from common.experiment import strict
+    from common.config.compose import compose
+    from common.config.strict import strict
 
     whole = strict(Reproduce, compose("two_stage", [f"results_dir={tmp_path}"], "reproduce"))
     scales = {  # one seed of each sweep is enough to compose it
@@ -318,8 +318,8 @@ def test_cluster_rows_are_as_printed(name):
 
 
 def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():
-    from common.cli import compose
-    from common.experiment import strict
+    from common.config.compose import compose
+    from common.config.strict import strict
 
     wanted = {(r["model"], r["method"]) for t in (1, 2, 3, 4) for r in printed(f"table{t}")}
     rows = [row(name) for name in CLUSTER]
@@ -330,8 +330,8 @@ def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():
 
 
 def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
-    from common.cli import compose
-    from common.experiment import strict
+    from common.config.compose import compose
+    from common.config.strict import strict
 
     flags = ["scale=cluster", f"results_dir={tmp_path}"]
     config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
@@ -350,7 +350,7 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
         changed = [o for o in TINY if name != "base" or "optim.steps" not in o]
         where = [f"results_dir={results}", "table=laptop_strong", "eval.rare_nll_samples=0"]
         train(load([*changed, *where, f"experiment={name}"], "two_stage"), progress=False)
-    compare.gather(results, "two_stage", compare.LAPTOP)
+    gather.gather(results, "two_stage", compare.LAPTOP)
     laptop.gather(results)
     measured = laptop.read(results, "entropies")
     assert len(measured) == 3 * 2 * 3  # runs, benchmarks, metrics
@@ -361,7 +361,7 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     case_study.write_page(results)
     page = (results / "two_stage" / "laptop" / "case_study.md").read_text()
     assert page.startswith("# Right responses of GRPO and GRPO-N")
-    rows, _ = compare.read(results, "two_stage", compare.LAPTOP)
+    rows, _ = gather.read(results, "two_stage", compare.LAPTOP)
     figures.fig2(rows, curve, results / "fig2")
     drawn = pd.read_csv(results / "fig2.csv")
     assert set(drawn["metric"]) == {

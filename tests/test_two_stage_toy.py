@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy.stats import chisquare
 
-from common.cli import compose
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import strict
 from papers.two_stage import theory, toy, toy_figures
 from papers.two_stage.stages import Stages
 from papers.two_stage.toy import ENDS, PATHS, Cell, Toy, draw_below, gradient, simulate

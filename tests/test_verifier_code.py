@@ -17,7 +17,7 @@ import pytest
 from conftest import ROOT
 
 from common.errors import UserError
-from common.verifiers import code, sandbox
+from common.verifiers.code import sandbox, verifier
 
 DATA = ROOT.parent / "shared" / "data"
 TESTS = [("3\n1 2 3\n", "6\n"), ("1\n-5\n", "-5\n")]
@@ -41,11 +41,11 @@ isolated = pytest.mark.skipif(bool(cannot()), reason=cannot() or "the sandbox wo
 
 def reference(tests=TESTS, time_limit=2.0, **fields) -> str:
     tests = [{"input": given, "output": output} for given, output in tests]
-    return code.reference({"id": "x", "tests": tests, "time_limit": time_limit, **fields})
+    return verifier.reference({"id": "x", "tests": tests, "time_limit": time_limit, **fields})
 
 
 def judge(program: str, tests=TESTS, **fields):
-    return code.verify(code.response({"code": program}), reference(tests, **fields))
+    return verifier.verify(verifier.response({"code": program}), reference(tests, **fields))
 
 
 def rows(name: str) -> list[dict]:
@@ -96,7 +96,7 @@ def test_every_shared_case_is_judged_as_labelled():
         limit = 0.5 if case["expect"] in ("timeout", "not_pass") else 6.0
         row = problems[case["problem_id"]] | {"time_limit": limit}
         row["tests"] = row["tests"][:20]  # the long rows repeat themselves
-        verdict = code.verify(code.response(case), code.reference(row))
+        verdict = verifier.verify(verifier.response(case), verifier.reference(row))
         if verdict.outcome not in EXPECTED[case["expect"]]:
             found[case["id"]] = (case["expect"], verdict)
         assert verdict.reward == (verdict.outcome == "correct")
@@ -107,13 +107,13 @@ def test_every_shared_case_is_judged_as_labelled():
 @isolated
 def test_every_shared_problem_has_an_example_that_passes_and_others_fail():
     problems = [row for row in rows("code_samples.jsonl") if row["tests"]]
-    references = [code.reference(row | {"tests": row["tests"][:3]}) for row in problems]
+    references = [verifier.reference(row | {"tests": row["tests"][:3]}) for row in problems]
     assert len(references) > 8
     for number, ref in enumerate(references):
-        assert code.verify(code.example(ref), ref).outcome == "correct"
+        assert verifier.verify(verifier.example(ref), ref).outcome == "correct"
         other = next(r for r in references if json.loads(r)["tests"] != json.loads(ref)["tests"])
         if number:
-            assert code.verify(code.example(ref), other).outcome == "wrong"
+            assert verifier.verify(verifier.example(ref), other).outcome == "wrong"
 
 
 # --- hostile programs ---------------------------------------------------------------------------
@@ -159,8 +159,8 @@ def test_hostile_program(program, outcome, reason):
 def test_processes_share_one_memory_limit():
     program = "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n"
     program += "        x = b'y' * (60 << 20)\n        time.sleep(60)\ntime.sleep(60)"
-    text = code.response({"code": program})
-    verdict = code.verify(text, reference(time_limit=10.0), memory_gb=0.25)
+    text = verifier.response({"code": program})
+    verdict = verifier.verify(text, reference(time_limit=10.0), memory_gb=0.25)
     assert verdict.reason == "test 1 of 2: more than 0.25 GiB"
     assert processes() == set()
 
@@ -475,7 +475,7 @@ def test_ways_to_read_and_write(program):
     ],
 )
 def test_comparison_of_output(output, expected, same):
-    assert (code._different_lines(output, expected) is None) == same
+    assert (verifier._different_lines(output, expected) is None) == same
     program = f"import sys\nsys.stdout.buffer.write({output.encode()!r})"
     assert judge(program, [("", expected)]).reward == same
 
@@ -531,7 +531,7 @@ def test_time_in_all_is_bounded():
     tests = [("", "1")] * 10
     ref = reference(tests, time_limit=1.0)
     program = "```python\nimport time\ntime.sleep(0.4)\nprint(1)\n```"
-    verdict = code.verify(program, ref, total_time=0.6)
+    verdict = verifier.verify(program, ref, total_time=0.6)
     assert verdict.outcome == "timeout"
     assert verdict.reason.startswith("test 2 of 10")
 
@@ -569,26 +569,26 @@ def test_time_in_all_is_bounded():
 )
 def test_extract(response, program):
     began = time.process_time()
-    assert code.extract(response) == program
+    assert verifier.extract(response) == program
     assert time.process_time() - began < 1
 
 
 def test_no_program_is_unparsed():
-    assert code.verify("I cannot.", reference()).outcome == "unparsed"
-    assert code.verify("\ud800\0", reference()).outcome == "unparsed"
+    assert verifier.verify("I cannot.", reference()).outcome == "unparsed"
+    assert verifier.verify("\ud800\0", reference()).outcome == "unparsed"
 
 
 def test_response_survives_its_own_fence():
     for program in ("x\n", "s = '```'", "'''\n````\n'''"):
-        assert code.extract(code.response({"code": program})).strip() == program.strip()
-    assert code.response({"response": "r"}) == "r"
+        assert verifier.extract(verifier.response({"code": program})).strip() == program.strip()
+    assert verifier.response({"response": "r"}) == "r"
 
 
 # --- references ---------------------------------------------------------------------------------
 
 
 def read_tests(row: dict) -> list[tuple[str, str]]:
-    fields = json.loads(code.reference({"id": "x"} | row))
+    fields = json.loads(verifier.reference({"id": "x"} | row))
     return [(test["input"], test["output"]) for test in fields["tests"]]
 
 
@@ -611,9 +611,9 @@ def test_livecodebench_rows():
         assert read_tests(hub(packed(json.dumps(private, ensure_ascii=False), protocol))) == both
     row = hub("", metadata='{"func_name": "f"}')
     row["public_test_cases"] = row["public_test_cases"].replace("stdin", "functional")
-    assert json.loads(code.reference(row))["fn_name"] == "f"
+    assert json.loads(verifier.reference(row))["fn_name"] == "f"
     row["metadata"], row["starter_code"] = "{}", "class Solution:\n    def g(self, x):\n        "
-    assert json.loads(code.reference(row))["fn_name"] == "g"
+    assert json.loads(verifier.reference(row))["fn_name"] == "g"
 
 
 class Attack:
@@ -626,11 +626,11 @@ def test_pickles_are_never_loaded(tmp_path, monkeypatch):
     for thing in (Attack(), ["[]"], ("[]", "[]"), b"[]", {"a": "[]"}):
         for protocol in (0, 2, 4):
             with pytest.raises(UserError, match=r"row q.*pickle operation|row q.*strings"):
-                code.reference(hub(packed(thing, protocol)))
+                verifier.reference(hub(packed(thing, protocol)))
     assert list(tmp_path.iterdir()) == []
     for private in ("???", "AAAA", packed("[]")[:-8]):
         with pytest.raises(UserError, match="row q: its tests cannot be read"):
-            code.reference(hub(private))
+            verifier.reference(hub(private))
 
 
 def test_contest_rows():
@@ -642,12 +642,12 @@ def test_contest_rows():
         "time_limit": {"seconds": 8, "nanos": 500_000_000},
     }
     assert read_tests(row) == [("1", "2"), ("3", "4")]
-    assert json.loads(code.reference(row))["time_limit"] == 8.5
+    assert json.loads(verifier.reference(row))["time_limit"] == 8.5
     row["time_limit"] = {"seconds": 1, "nanos": 0}
-    assert json.loads(code.reference(row))["time_limit"] == 6.0
+    assert json.loads(verifier.reference(row))["time_limit"] == 6.0
     row["public_tests"]["output"] = []
     with pytest.raises(UserError, match="tests cannot be read"):
-        code.reference(row)
+        verifier.reference(row)
 
 
 def test_taco_rows():
@@ -656,7 +656,7 @@ def test_taco_rows():
     tests = {"fn_name": "f", "inputs": [[[1, 2], "a"]], "outputs": [[3]]}
     row = {"id": "x", "input_output": json.dumps(tests)}
     assert read_tests(row) == [('[1, 2]\n"a"', "3")]
-    assert json.loads(code.reference(row))["test_type"] == "functional"
+    assert json.loads(verifier.reference(row))["test_type"] == "functional"
     tests["outputs"] = [[3, 4]]
     assert read_tests({"input_output": tests | {"inputs": [[5]]}}) == [("5", "[3, 4]")]
 
@@ -679,19 +679,19 @@ ONE = {"input": "1", "output": "1"}
 )
 def test_bad_rows_are_named(row, said):
     with pytest.raises(UserError, match=said):
-        code.reference(row)
+        verifier.reference(row)
 
 
 @pytest.mark.parametrize("bad", ["", "6", "{}", '{"tests": []}', "[" * 100])
 def test_bad_reference(bad):
     with pytest.raises(UserError, match="reference="):
-        code.verify("```python\n```", bad)
+        verifier.verify("```python\n```", bad)
 
 
 def test_bad_options():
     for option in ({"memory_gb": 0}, {"total_time": 0}):
         with pytest.raises(UserError, match=next(iter(option))):
-            code.verify("```python\n```", reference(), **option)
+            verifier.verify("```python\n```", reference(), **option)
 
 
 # --- refusal ------------------------------------------------------------------------------------
@@ -700,7 +700,7 @@ def test_bad_options():
 def test_without_bubblewrap_nothing_is_run(monkeypatch, tmp_path):
     sandbox.close()
     monkeypatch.setenv("PATH", str(tmp_path))
-    for call in (code.prepare, lambda: judge("open('ran', 'w')")):
+    for call in (verifier.prepare, lambda: judge("open('ran', 'w')")):
         with pytest.raises(UserError, match=r"bwrap is not installed.*apt-get install bubblewrap"):
             call()
 
@@ -711,6 +711,6 @@ def test_where_namespaces_are_refused_nothing_is_run(monkeypatch, tmp_path):
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2; exit 1")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    for call in (code.prepare, lambda: judge(SUM)):
+    for call in (verifier.prepare, lambda: judge(SUM)):
         with pytest.raises(UserError, match=r"bubblewrap cannot isolate.*No permissions"):
             call()

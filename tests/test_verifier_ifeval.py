@@ -10,8 +10,8 @@ import pytest
 from conftest import ROOT
 
 from common.errors import UserError
-from common.verifiers import ifeval
-from common.verifiers.ifeval import KNOWN, NEEDS_PUNKT, missing, reference, verify
+from common.verifiers.ifeval import verifier
+from common.verifiers.ifeval.verifier import KNOWN, NEEDS_PUNKT, missing, reference, verify
 
 pytest.importorskip("lm_eval", reason="lm-eval[ifeval] is not installed")
 
@@ -42,7 +42,7 @@ def differing(pairs: list[tuple[dict, dict]], mode: str) -> list[str]:
     """Ids whose instruction-level verdicts are not the stored ones."""
     wrong = []
     for row, answer in pairs:
-        verdict = verify(ifeval.response(row), reference(row), mode=mode)
+        verdict = verify(verifier.response(row), reference(row), mode=mode)
         assert verdict.outcome == ("correct" if all(json.loads(verdict.parsed)) else "wrong")
         if json.loads(verdict.parsed) != answer[mode]:
             wrong.append(row["id"])
@@ -121,7 +121,7 @@ def test_verdicts_repeat_and_leave_the_random_state_alone():
 def test_the_known_pair_is_right_and_its_contrary_is_not():
     assert verify(*KNOWN).outcome == "correct"
     assert verify("a, b", KNOWN[1]).outcome == "wrong"
-    assert ifeval.example(KNOWN[1]) is None
+    assert verifier.example(KNOWN[1]) is None
 
 
 def test_a_checker_that_fails_is_an_error():
@@ -168,7 +168,7 @@ def nltk_folder(monkeypatch, tmp_path):
     from lm_eval.tasks.ifeval import instructions_util
 
     def forget():
-        ifeval._has_punkt.cache_clear()
+        verifier._has_punkt.cache_clear()
         instructions_util._get_sentence_tokenizer.cache_clear()
 
     forget()

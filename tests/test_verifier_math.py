@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.verifiers import math as verifier
-from common.verifiers.math import example, reference, response, verify
+from common.verifiers.math import verifier
+from common.verifiers.math.verifier import example, reference, response, verify
 from common.verifiers.pool import Pool
 from tests.conftest import ROOT
 

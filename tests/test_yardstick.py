@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 from conftest import TINY
 
-from common import yardstick
 from common.errors import UserError
-from common.results import COLUMNS
-from common.yardstick_figures import front
-from common.yardstick_page import markdown
-from common.yardstick_ranking import (
+from common.results.columns import COLUMNS
+from common.yardstick import __main__, plan
+from common.yardstick.figures import front
+from common.yardstick.ranking import (
     ACCURACY,
     MEASURES,
     PRIMARY,
@@ -23,6 +22,7 @@ from common.yardstick_ranking import (
     means,
     rank,
 )
+from common.yardstick.table import markdown
 
 RUN = [*TINY, "eval.n=256", "eval.curve_n=256", "eval.k=[1,64,256]", "eval.rare_nll_samples=0"]
 RUN += ["optim.steps=2", "eval.every=1", "sampling.group_size=4"]
@@ -142,7 +142,7 @@ def test_differences_are_taken_on_the_seeds_of_both():
 def simulated(monkeypatch):
     """simulated(trial, gain) -> p_holm by method: 3 seeds, which vary most (sd 3), and twenty
     methods like GRPO but "good", which has `gain` more."""
-    monkeypatch.setattr("common.yardstick_ranking.MEASURES", [PRIMARY])
+    monkeypatch.setattr("common.yardstick.ranking.MEASURES", [PRIMARY])
 
     def make(trial: int, gain: float) -> pd.Series:
         random = np.random.default_rng(trial)
@@ -261,7 +261,7 @@ def test_front_holds_what_is_highest_somewhere():
 
 def test_plan_seed_by_seed_at_both_rates(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}"]
-    planned, refused = yardstick.plan(["gspo", "grpo", "iac", "fade"], [1, 2], where)
+    planned, refused = plan.plan(["gspo", "grpo", "iac", "fade"], [1, 2], where)
     assert refused == {}
     first = [("base", "both"), ("grpo", "both"), ("gspo", "both"), ("iac", "plain")]
     first += [("iac_equalised", "equalised"), ("fade", "plain"), ("fade_equalised", "equalised")]
@@ -277,7 +277,7 @@ def test_plan_seed_by_seed_at_both_rates(tmp_path):
 
 def test_plan_names_what_the_backend_refuses(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}", "sampling.group_size=2"]
-    planned, refused = yardstick.plan(["pass_at_k_chen", "gspo"], [1], where)
+    planned, refused = plan.plan(["pass_at_k_chen", "gspo"], [1], where)
     assert {x.label for x in planned} == {"base", "grpo", "gspo"}
     assert list(refused) == ["pass_at_k_chen"]
     assert "k=4" in refused["pass_at_k_chen"]
@@ -296,7 +296,7 @@ def test_plan_names_what_the_backend_refuses(tmp_path):
 )
 def test_mistakes_on_the_command_line(tmp_path, word, message):
     with pytest.raises(UserError, match=message):
-        yardstick.command([*RUN, f"results_dir={tmp_path}", "methods=grpo", word])
+        __main__.command([*RUN, f"results_dir={tmp_path}", "methods=grpo", word])
 
 
 def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, monkeypatch):
@@ -309,10 +309,10 @@ def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, 
             started.append(title)
             function(*arguments)
 
-    monkeypatch.setattr("common.schedule.run_all", here)
+    monkeypatch.setattr("common.sweeps.schedule.run_all", here)
     words = [*RUN, f"results_dir={results}", "seeds=1"]
     with pytest.raises(UserError, match="relu has failed"):
-        yardstick.command([*words, "methods=grpo,mean_only,relu"])
+        __main__.command([*words, "methods=grpo,mean_only,relu"])
     folder = results / "yardstick"
     assert [title.split("-s1-")[0] for title in started] == [
         "base",
@@ -340,7 +340,7 @@ def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, 
     for name in ("metrics.csv", "counts.csv.gz"):
         shutil.copy(folder / name, copy / "yardstick" / name)
     again = [word.replace(str(results), str(copy)) for word in words]
-    yardstick.command([*again, "methods=grpo,mean_only,relu", "draw=only"])
+    __main__.command([*again, "methods=grpo,mean_only,relu", "draw=only"])
     for name in ("ranking.csv", "curves.csv", "yardstick.md", "figures/frontier.csv"):
         assert (copy / "yardstick" / name).read_bytes() == (folder / name).read_bytes(), name
     assert len(started) == 4
@@ -348,4 +348,4 @@ def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, 
 
 def test_without_results_the_command_says_so(tmp_path):
     with pytest.raises(UserError, match=r"metrics.csv does not exist"):
-        yardstick.command([*RUN, f"results_dir={tmp_path}", "methods=grpo", "draw=only"])
+        __main__.command([*RUN, f"results_dir={tmp_path}", "methods=grpo", "draw=only"])

@@ -17,20 +17,27 @@ import pandas as pd
 import torch
 from rich.progress import track
 
-from common import evaluate, method, models, rare_nll
 from common.backends import snapshots
+from common.backends.tracking import mirror
+from common.config.resolve import resolve
+from common.datasets.prompts import check
 from common.errors import UserError
-from common.experiment import Experiment, resolve
-from common.policy import log_probs
-from common.prompts import check
-from common.results import COLUMNS, Run, jsonl_appender, read_csv, write, write_csv, write_jsonl_gz
-from common.rewards import rewards, verify_batch
+from common.evaluation import rare_nll, samples
+from common.evaluation.samples import Sampled, metric_rows, sample
+from common.experiment import Experiment
+from common.methods import binding
+from common.models.load import load_model
+from common.models.policy import log_probs
+from common.models.store import identity, save
+from common.results.columns import COLUMNS
+from common.results.files import jsonl_appender, read_csv, write, write_csv, write_jsonl_gz
+from common.results.run import Run
+from common.rollout.dlc import MemoryNetwork, importance
 from common.rollout.local import encode, generate
-from common.rollout.memory import MemoryNetwork, importance
 from common.seeds import generator
-from common.tracking import mirror
 from common.types import Prompt, RolloutBatch, Verify, concatenate
 from common.verifiers.guard import judges
+from common.verifiers.rewards import rewards, verify_batch
 
 
 def train(x: Experiment, progress: bool = True) -> Path:
@@ -39,7 +46,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
     Killed at any moment and called again it goes on from its last checkpoint; on CPU it ends with
     the same bytes as an uninterrupted run.
     """
-    method.check(x.method, x.sampling.group_size, x.reward)
+    binding.check(x.method, x.sampling.group_size, x.reward)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()
@@ -58,7 +65,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
                 if step % x.eval.every == 0 and step < x.optim.steps:
                     loop.evaluate(step, x.eval.curve_n)
                     if x.keep_checkpoints:
-                        models.save(loop.model, loop.tokenizer, snapshots.folder(run.path, step))
+                        save(loop.model, loop.tokenizer, snapshots.folder(run.path, step))
                 if step % x.checkpoint_every == 0 and step < x.optim.steps:
                     loop.save_checkpoint()
         loop.finish()
@@ -75,16 +82,16 @@ class Loop:
         self.device = x.device
         if x.device == "auto":
             self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.method = method.bind(x.method)
+        self.method = binding.bind(x.method)
         self.prompts = check(resolve(x.data.train, "data.train")(), "data.train")
         self.benchmarks = {
             name: check(resolve(node, f"data.benchmarks.{name}")(), f"data.benchmarks.{name}")
             for name, node in x.data.benchmarks.items()
         }
-        self.model, self.tokenizer = models.load(x.model, Path(x.results_dir), self.device)
+        self.model, self.tokenizer = load_model(x.model, Path(x.results_dir), self.device)
         self.reference = None
         if x.method.kl_coef > 0:
-            self.reference, _ = models.load(x.model, Path(x.results_dir), self.device)
+            self.reference, _ = load_model(x.model, Path(x.results_dir), self.device)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=x.optim.lr,
@@ -103,7 +110,7 @@ class Loop:
         batch, reward, row = self.rollout(step)
         lengths = batch.mask.sum(1)
         surprise = -(batch.log_probs * batch.mask).sum(1) / lengths.clamp(min=1)
-        self.state, arguments = method.observe(
+        self.state, arguments = binding.observe(
             self.method,
             self.state,
             solve_rate=row["solve_rate"],
@@ -111,7 +118,7 @@ class Loop:
             step=step,
         )
         lengths = lengths.view(reward.shape).to(reward.device)
-        advantages = method.advantages(self.method, reward, lengths, arguments).to(self.device)
+        advantages = binding.advantages(self.method, reward, lengths, arguments).to(self.device)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
         row |= {"lr": self.set_lr(step, arguments), **arguments, **watched}
         updates = []
@@ -276,17 +283,17 @@ class Loop:
         if x.optim.equalise_to is not None:
             advantage = resolve(x.optim.equalise_to, "optim.equalise_to")
             size, other = x.sampling.group_size, replace(self.method, advantage=advantage)
-            lr *= method.largest_weight(other, size, x.reward, {})
-            lr /= method.largest_weight(self.method, size, x.reward, arguments)
+            lr *= binding.largest_weight(other, size, x.reward, {})
+            lr /= binding.largest_weight(self.method, size, x.reward, arguments)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         return lr
 
-    def evaluate(self, step: int, n: int) -> list[evaluate.Sampled]:
+    def evaluate(self, step: int, n: int) -> list[Sampled]:
         """Sample every benchmark and keep its rows and counts as `eval/step-<step>*.csv`."""
         x = self.x
         sampled = [
-            evaluate.sample(
+            sample(
                 self.model,
                 self.tokenizer,
                 prompts,
@@ -298,7 +305,7 @@ class Loop:
             )
             for name, prompts in self.benchmarks.items()
         ]
-        frames = [evaluate.metric_rows(one, x.eval.k) for one in sampled]
+        frames = [metric_rows(one, x.eval.k) for one in sampled]
         if step == x.optim.steps and x.eval.rare_nll_samples > 0:
             frames.append(self.rare_nll())
         rows = pd.concat(frames, ignore_index=True).assign(
@@ -310,16 +317,16 @@ class Loop:
             run_id=x.run_id,
         )
         folder = self.folder / "eval"
-        write_csv(folder / f"step-{step:05d}-counts.csv", evaluate.concatenate(sampled))
+        write_csv(folder / f"step-{step:05d}-counts.csv", samples.concatenate(sampled))
         write_csv(folder / f"step-{step:05d}.csv", rows[COLUMNS])
         return sampled
 
     def rare_nll(self) -> pd.DataFrame:
         """Delta NLL on the base model's rare right answers to the first 256 training prompts."""
         x = self.x
-        cache = Path(x.results_dir) / "models" / "rare-correct" / models.identity(x.model)
+        cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model)
         prompts = self.prompts[:256]
-        base, _ = models.load(x.model, Path(x.results_dir), self.device)
+        base, _ = load_model(x.model, Path(x.results_dir), self.device)
         rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verify, x.eval, cache)
         return rare_nll.delta_nll(self.model, self.tokenizer, rare, x.eval)
 
@@ -337,7 +344,7 @@ class Loop:
             frames.append(self.active_groups())
         rows = pd.concat(frames, ignore_index=True)
         write_csv(self.folder / "metrics.csv", rows)
-        models.save(self.model, self.tokenizer, self.folder / "model")
+        save(self.model, self.tokenizer, self.folder / "model")
         (self.folder / "checkpoint.pt").unlink(missing_ok=True)
 
     def active_groups(self) -> pd.DataFrame:

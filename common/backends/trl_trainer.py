@@ -17,9 +17,10 @@ from pathlib import Path
 
 import torch
 
-from common import method as methods
+from common.config.schema import Method
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import Method, strict
+from common.methods import binding as methods
 
 try:
     from trl import GRPOConfig, GRPOTrainer
@@ -35,7 +36,7 @@ STATE = "controller.json"
 
 class MethodTrainer(GRPOTrainer):
     """GRPOTrainer with the advantage, loss, aggregation, token weights, controller, entropy bonus
-    and KL penalty of `method`: a `common.experiment.Method` or the mapping that a method file
+    and KL penalty of `method`: a `common.config.schema.Method` or the mapping that a method file
     composes to.
 
     `reward_correct` is the reward that counts as solved for a controller. Its state is saved with

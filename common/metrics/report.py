@@ -80,7 +80,7 @@ def _beta(c: np.ndarray, n: int) -> list[dict]:
 def from_samples(
     rows: pd.DataFrame, benchmark: str, ks: Sequence[int], *, seed: int = 0
 ) -> pd.DataFrame:
-    """Rows of one benchmark that need its samples (columns of `common.evaluate.COLUMNS`).
+    """Rows of one benchmark that need its samples (columns of `common.evaluation.samples.COLUMNS`).
 
     maj@k                        majority vote over parsed answers, percent
     answer_entropy               bits (two_stage App. C.5)

@@ -11,13 +11,14 @@ named on the page and left out.
 import sys
 from pathlib import Path
 
-from common.cli import ROOT, guard, options
+from common.cli import guard, options
+from common.config.compose import ROOT
 
 
 def main() -> None:
     chosen = options(__doc__, {"results_dir": "results"})
     from common.report import page
-    from common.results import write
+    from common.results.files import write
 
     root = Path(chosen["results_dir"])
     target = root / "report" / "index.html"

@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import jinja2
 
-from common.claims import SCOPES
-from common.cli import ROOT
+from common.claims.judge import SCOPES
+from common.config.compose import ROOT
 from common.report import sources, views
 from common.report.figures import Picture, data_uri, fitting
 from common.report.reruns import Rerun

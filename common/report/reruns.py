@@ -15,10 +15,10 @@ from pathlib import Path
 
 import yaml
 
-from common.cli import ROOT
+from common.config.compose import ROOT
 from common.errors import UserError, require
 from common.experiment import Experiment, load
-from common.reproduce import BASE
+from common.sweeps.plan import BASE
 
 SCALES = ("full", "cluster")  # everything on this machine; the papers' own sizes
 PROFILES = {"laptop": ("local",), "cluster": ("h100-1x8", "h100-2x8")}  # the first that is enough

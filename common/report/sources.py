@@ -13,12 +13,13 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from common import claims, compare
-from common.cli import ROOT
+from common.claims import judge as claims
+from common.comparison.compare import Comparison, assess, page
+from common.config.compose import ROOT
 from common.errors import UserError
 from common.report.figures import Picture, pictures
 from common.report.reruns import Rerun, reruns
-from common.yardstick_ranking import PRIMARY
+from common.yardstick.ranking import PRIMARY
 
 # pandas' parser errors and UnicodeDecodeError are ValueErrors
 UNREADABLE = (UserError, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError)
@@ -34,7 +35,7 @@ class Source:
     title: str
     root: Path
     fallback: str  # why another folder than the one asked for; "" where it is that one
-    comparison: compare.Comparison | None
+    comparison: Comparison | None
     claims: dict[str, dict]  # by id, as written in claims.yaml
     hyperparameters: pd.DataFrame | None
     missing: pd.DataFrame | None  # what of the paper could not be read from its text
@@ -127,8 +128,8 @@ def attempt(left_out: list[str], what: str, function: Callable):
         return None
 
 
-def _assess(paper: str, root: Path) -> compare.Comparison:
-    return compare.assess(compare.page(paper), root)
+def _assess(paper: str, root: Path) -> Comparison:
+    return assess(page(paper), root)
 
 
 def _table(left_out: list[str], path: Path) -> pd.DataFrame | None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from common.claims import SCOPES
-from common.compare import GREY, LAPTOP
+from common.claims.judge import SCOPES
+from common.comparison.compare import GREY, LAPTOP
 from common.report.sources import Source
 
 MARKS = {

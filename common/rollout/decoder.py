@@ -14,7 +14,7 @@ return float32 logits.
 import torch
 import torch.nn.functional as F
 
-LLAMA_FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "MistralForCausalLM")
+from common.models.llama import is_plain_llama, rotate_half
 
 
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
@@ -23,17 +23,6 @@ def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
     if is_plain_llama(model):
         return LlamaDecoder(model, max_tokens, dtype or model.dtype)
     return TransformersDecoder(model)
-
-
-def is_plain_llama(model) -> bool:
-    """Whether `model` does nothing that our own forward passes leave out: SiLU, full attention,
-    bias on q, k, v only."""
-    if type(model).__name__ not in LLAMA_FAMILY or model.config.hidden_act != "silu":
-        return False
-    if getattr(model.config, "sliding_window", None):  # Mistral's default; Qwen2: if it is used
-        return False
-    biases = [name for name, _ in model.named_parameters() if name.endswith(".bias")]
-    return all(name.split(".")[-2] in ("q_proj", "k_proj", "v_proj") for name in biases)
 
 
 class LlamaDecoder:
@@ -181,8 +170,3 @@ def _fused(layer, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         "down": mlp.down_proj.weight,
     }
     return {name: tensor.detach().to(dtype) for name, tensor in fused.items()} | {"qkv_bias": bias}
-
-
-def rotate_half(x: torch.Tensor) -> torch.Tensor:
-    half = x.shape[-1] // 2
-    return torch.cat([-x[..., half:], x[..., :half]], -1)

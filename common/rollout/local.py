@@ -1,11 +1,20 @@
 """The local rollout engine: sampled responses with log-probabilities, on CPU or one GPU."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
 
 from common.errors import UserError
 from common.rollout.decoder import make_decoder
-from common.rollout.memory import CalibratedDecoder, MemoryNetwork
-from common.types import RolloutBatch
+from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
+from common.types import Prompt, RolloutBatch
+
+if TYPE_CHECKING:  # seconds: --help must not wait for them
+    import torch
+
+    from common.config.schema import Evaluation
 
 
 def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -102,3 +111,45 @@ def generate(
         stopped,
         None if memory is None else sampler_log_probs[:, :width],
     )
+
+
+def draw(
+    model, tokenizer, prompts: list[Prompt], n: int, settings: Evaluation, seed: tuple
+) -> list[tuple[str, int, float, bool]]:
+    """The local engine: `n` responses to every prompt, a prompt's together, as rows (text, tokens,
+    log_prob, stopped).
+
+    `settings` has temperature, max_tokens and batch, the sequences decoded at once. Any engine is
+    such a function of (prompts, n, settings, seed); the same arguments give the same rows.
+    """
+    from common.rollout.local import encode, generate
+    from common.seeds import generator
+
+    device = next(model.parameters()).device
+    per_prompt = min(n, settings.batch)  # a prompt's samples are split when n exceeds the batch
+    chunk = max(1, settings.batch // per_prompt)
+    rows = [[] for _ in prompts]
+    for start in range(0, len(prompts), chunk):
+        chosen = prompts[start : start + chunk]
+        ids, mask = encode(tokenizer, [prompt.text for prompt in chosen], device)
+        for drawn in range(0, n, per_prompt):
+            batch = generate(
+                model,
+                ids,
+                mask,
+                group_size=min(per_prompt, n - drawn),
+                temperature=settings.temperature,
+                max_tokens=settings.max_tokens,
+                eos_id=tokenizer.eos_token_id,
+                generator=generator(*seed, start, drawn),
+            )
+            lengths, log_probs = batch.mask.sum(1).int().tolist(), batch.log_probs.sum(1).tolist()
+            tokens = zip(batch.response_ids.tolist(), lengths, strict=True)
+            texts = tokenizer.batch_decode(
+                [row[:length] for row, length in tokens], skip_special_tokens=True
+            )
+            found = zip(texts, lengths, log_probs, batch.stopped.tolist(), strict=True)
+            for i, (text, length, log_prob, stopped) in enumerate(found):
+                row = (text, length, round(log_prob, 4), stopped)
+                rows[start + i // batch.group_size].append(row)
+    return [row for group in rows for row in group]

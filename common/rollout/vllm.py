@@ -1,6 +1,6 @@
 """Evaluation by vLLM: many samples a problem, on one GPU or, for tests, on a CPU.
 
-`engine` starts vLLM, `draw` has the shape of `common.evaluate.draw`, `check_agreement` compares
+`engine` starts vLLM, `draw` has the shape of `common.rollout.local.draw`, `check_agreement` compares
 its log-probabilities with the trainer's. What a sample is, is what the local engine makes of it:
 the prompt is the text's own token ids (no chat template, no special tokens), a response ends at
 the tokenizer's end token and at no other, and the text is decoded by the same tokenizer.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from common.errors import UserError, require
-from common.policy import log_probs
+from common.models.policy import log_probs
 from common.rollout.local import encode
 from common.seeds import generator
 from common.types import Prompt, RolloutBatch

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
 from common.errors import UserError
-from common.rollout.memory import MemoryNetwork
+from common.rollout.dlc import MemoryNetwork
 
 if TYPE_CHECKING:
     import vllm

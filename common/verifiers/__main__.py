@@ -31,7 +31,7 @@ import yaml
 
 from common.cli import guard
 from common.errors import UserError
-from common.results import read_jsonl
+from common.results.files import read_jsonl
 from common.types import Verdict
 from common.verifiers.pool import Pool
 
@@ -97,7 +97,7 @@ def _options(words: list[str]) -> dict:
 
 
 def _check_options(node: dict) -> None:
-    from common.experiment import resolve
+    from common.config.resolve import resolve
 
     resolve(node, "verifier")
 

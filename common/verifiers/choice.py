@@ -30,7 +30,7 @@ from functools import lru_cache
 
 from common.errors import UserError, require
 from common.types import Verdict
-from common.verifiers.math_extract import last_boxes
+from common.verifiers.math.extract import last_boxes
 
 LETTERS = string.ascii_uppercase
 LONGEST = 2000  # characters of a statement or box that are compared with options

@@ -13,8 +13,8 @@ import json
 import math
 from functools import lru_cache
 
+from common.config.resolve import resolve
 from common.errors import require
-from common.experiment import resolve
 from common.types import Verdict
 
 LONGEST = 300  # characters of a reason

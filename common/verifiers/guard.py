@@ -7,8 +7,8 @@ batch is preceded by canaries whose verdicts are known, sent through the same wo
 import importlib
 from contextlib import contextmanager
 
+from common.config.schema import Verification
 from common.errors import UserError
-from common.experiment import Verification
 from common.types import Verdict, Verify
 from common.verifiers.pool import TOO_LATE, Pool
 from common.verifiers.worker import NO_MEMORY

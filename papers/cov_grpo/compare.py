@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.compare import Page, SameRun, command
-from common.page import problems
+from common.comparison.compare import Page, SameRun, command
+from common.comparison.spec import problems
 from papers.cov_grpo import laptop
 from papers.cov_grpo.statistics import agreement
 

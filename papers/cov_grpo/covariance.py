@@ -22,7 +22,8 @@ from pathlib import Path
 
 from common.errors import require
 from common.experiment import load
-from common.results import Run, config_hash, write
+from common.results.files import config_hash, write
+from common.results.run import Run
 
 TABLES = ("cumulative", "percentiles", "weights", "histogram", "steps")
 MEANS = ("token", "sequence")
@@ -53,7 +54,7 @@ class Covariance:
 
 def run(config: Covariance) -> Path:
     """Measure what is not stored yet; returns the folder of the tables."""
-    from common.results import write_csv
+    from common.results.files import write_csv
 
     where = [f"experiment={config.experiment}", f"seed={config.seed}"]
     where += [f"results_dir={config.results_dir}", f"optim.steps={config.steps}"]
@@ -115,11 +116,11 @@ def measure(x, config: Covariance, folder: Path) -> dict:
 
 def rollout(loop, step: int):
     """(responses, advantages (P, G), what is logged) of a step, as the loop's own `one_step`."""
-    from common import method
+    from common.methods import binding
 
     batch, reward, row = loop.rollout(step)
     lengths = batch.mask.sum(1).view(reward.shape).to(reward.device)
-    advantages = method.advantages(loop.method, reward, lengths, {}).to(loop.device)
+    advantages = binding.advantages(loop.method, reward, lengths, {}).to(loop.device)
     kept = {key: row[key] for key in ("reward", "active_groups")}
     return batch, advantages, kept | {"lr": loop.set_lr(step, {})}
 
@@ -171,7 +172,7 @@ def entropy(loop, batch) -> float:
     nats."""
     import torch
 
-    from common.policy import log_probs
+    from common.models.policy import log_probs
 
     with torch.no_grad():
         values = log_probs(loop.model, batch, loop.x.sampling.temperature)[1]

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import compare, laptop_figures
-from common.cli import ROOT, guard, options
+from common.cli import guard, options
+from common.comparison import laptop_figures
+from common.comparison.compare import LAPTOP
+from common.comparison.gather import read
+from common.config.compose import ROOT
 from common.plotting import COLORS, panels, save
 from papers.cov_grpo import laptop
 from papers.cov_grpo.statistics import agreement
@@ -31,7 +34,7 @@ def draw(root: Path) -> None:
         spread(source, folder / "covariance")
         weights(source, folder / "weights")
         drift(source, folder / "entropy_drift")
-    rows, _ = compare.read(root, "cov_grpo", compare.LAPTOP)
+    rows, _ = read(root, "cov_grpo", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     curves, measured = laptop.read(root, "training"), laptop.read(root, "stability")
     for table in rows["table"].unique():

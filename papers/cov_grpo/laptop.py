@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import compare
-from common.results import COLUMNS, write_csv
+from common.comparison import gather as gather_module
+from common.comparison.compare import LAPTOP
+from common.results.columns import COLUMNS
+from common.results.files import write_csv
 
 BLOCK = 10  # training steps that one point of the curve is the mean of
 HORIZON = 100  # Table 5's training steps; Table 3's checkpoints are 1, 1.5 and 2 times it
@@ -17,8 +19,8 @@ CURVES = ["table", "method", "seed", "step", "entropy", "reward", "active_groups
 
 
 def gather(root: Path) -> None:
-    """Measure every finished run that `common.compare.gather` has found."""
-    runs = compare.runs(compare.read(root, "cov_grpo", compare.LAPTOP)[0])
+    """Measure every finished run that `common.comparison.gather.gather` has found."""
+    runs = gather_module.runs(gather_module.read(root, "cov_grpo", LAPTOP)[0])
     curves, measured = [], []
     for run_id, run in runs.iterrows():
         path = root / "cov_grpo" / run_id / "metrics.jsonl"
@@ -32,7 +34,7 @@ def gather(root: Path) -> None:
         ]
         own = pd.DataFrame(own).assign(**run, run_id=run_id)
         measured.append(own.reindex(columns=COLUMNS))
-    target = root / "cov_grpo" / compare.LAPTOP
+    target = root / "cov_grpo" / LAPTOP
     if curves:
         write_csv(target / "training.csv", pd.concat(curves, ignore_index=True)[CURVES])
         write_csv(target / "stability.csv", pd.concat(measured, ignore_index=True))
@@ -74,7 +76,7 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
 
 def read(root: Path, name: str) -> pd.DataFrame:
     """A table that `gather` wrote; empty if there is none."""
-    path = root / "cov_grpo" / compare.LAPTOP / f"{name}.csv"
+    path = root / "cov_grpo" / LAPTOP / f"{name}.csv"
     return (
         pd.read_csv(path)
         if path.exists()

@@ -6,9 +6,10 @@ reproduce-cov_grpo`.
 
 from pathlib import Path
 
-from common.cli import compose
-from common.experiment import strict
-from common.reproduce import Reproduce, Task, command, none
+from common.config.compose import compose
+from common.config.strict import strict
+from common.sweeps.plan import Reproduce
+from common.sweeps.reproduce import Task, command, none
 
 
 def later(config: Reproduce) -> list[Task]:
@@ -24,7 +25,8 @@ def statistics(config: Reproduce) -> None:
 
 
 def finish(root: Path) -> None:
-    from common.compare import LAPTOP, compare, gather
+    from common.comparison.compare import LAPTOP, compare
+    from common.comparison.gather import gather
     from papers.cov_grpo import figures, laptop
     from papers.cov_grpo.compare import PAGE
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.compare import Page, SameRun, command
-from common.page import problems
+from common.comparison.compare import Page, SameRun, command
+from common.comparison.spec import problems
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
 PAIRS = [  # compared at matched pass@1

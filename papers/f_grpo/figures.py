@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import compare, laptop_figures
 from common.cli import guard, options
+from common.comparison import laptop_figures
+from common.comparison.compare import LAPTOP
+from common.comparison.gather import read
 from common.plotting import COLORS, panels, save
-from common.results import write_csv
+from common.results.files import write_csv
 from papers.f_grpo import simulation_figure, tail_miss
 
 MAIN = {
@@ -32,7 +34,7 @@ def draw(root: Path) -> None:
             pd.read_csv(simulation / name) for name in ("final.csv", "trajectory.csv")
         )
         simulation_figure.figure(final, trajectory, folder)
-    rows, _ = compare.read(root, "f_grpo", compare.LAPTOP)
+    rows, _ = read(root, "f_grpo", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     for table in rows["table"].unique():
         group_size(rows[rows["table"] == table], folder / f"{table}_group_size")

@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common.errors import UserError, require
-from common.results import Run, config_hash, read_csv, write_csv, write_json
+from common.results.files import config_hash, read_csv, write_csv, write_json
+from common.results.run import Run
 
 KEYS = ["reading", "gamma", "N", "seed"]
 METRICS = ["Q_pos", "M_ret", "entropy"]
@@ -274,7 +275,7 @@ def _computed(config: Simulation, missing: list):
         return
     import multiprocessing
 
-    from common.schedule import end_with_parent
+    from common.sweeps.schedule import end_with_parent
 
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(config.workers, spawn, initializer=end_with_parent) as pool:

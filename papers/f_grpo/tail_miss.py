@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from common.results import read_jsonl
+from common.results.files import read_jsonl
 
 GROUP_SIZES = (2, 4, 8, 16, 32, 64)
 

@@ -16,7 +16,7 @@ import pandas as pd
 from common.cli import guard
 from common.errors import UserError
 from common.plotting import COLORS, panels, save
-from common.results import write_csv
+from common.results.files import write_csv
 from papers.f_grpo import theory
 
 REWARDS = {"{0, 1}": (1.0, 0.0), "{-1, 1}": (1.0, -1.0)}  # R_c, R_w: App. H.2 and App. J

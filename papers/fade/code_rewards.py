@@ -26,7 +26,7 @@ class CodeRewards:
 def run(config: CodeRewards, progress: bool = True) -> list[Path]:
     """The run folders; none, and a line on stderr, where the sandbox is missing."""
     from common.backends import run_experiment
-    from common.verifiers import code
+    from common.verifiers.code import verifier
 
     where = f"results_dir={config.results_dir}"
     runs = [
@@ -35,7 +35,7 @@ def run(config: CodeRewards, progress: bool = True) -> list[Path]:
         for name in config.experiments
     ]
     try:
-        code.prepare()
+        verifier.prepare()
     except UserError as error:
         print(f"code rewards are left out: {error}", file=sys.stderr)
         return []

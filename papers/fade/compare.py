@@ -17,8 +17,9 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.compare import LAPTOP as SCOPE
-from common.compare import Page, command, read
+from common.comparison.compare import LAPTOP as SCOPE
+from common.comparison.compare import Page, command
+from common.comparison.gather import read
 from papers.fade import scaling, training
 
 PAIRS = [  # compared at matched pass@1, and in steps to the same solve rate

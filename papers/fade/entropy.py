@@ -2,7 +2,7 @@
 
 Written by theory.py to <results_dir>/fade/theory/entropy.csv. A policy over K actions, some of them
 right; weights of AsymGRPO for groups of G, so that delta moves the sign alone; expected updates,
-from common/theory.py. Nothing is sampled but the policies.
+from common/methods/theory.py. Nothing is sampled but the policies.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ import pandas as pd
 import torch
 
 from common.advantages.sign import asym_grpo
-from common.experiment import Reward
-from common.theory import after_step, all_groups, entropy, expected_update, masses
+from common.config.schema import Reward
+from common.methods.theory import after_step, all_groups, entropy, expected_update, masses
 
 DELTAS = (0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 G = 8

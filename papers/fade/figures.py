@@ -10,9 +10,11 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from common import compare, laptop_figures
 from common.cli import guard, options
-from common.laptop_figures import Colors, over_seeds, present
+from common.comparison import laptop_figures
+from common.comparison.compare import LAPTOP
+from common.comparison.gather import read
+from common.comparison.laptop_figures import Colors, over_seeds, present
 from common.plotting import COLORS, panels, save
 from papers.fade import scaling_figures, training
 
@@ -56,7 +58,7 @@ CONTROLLER = ("alpha", "delta", "p_hat", "H_hat")
 def draw(root: Path) -> None:
     """Every figure that the results below `root` allow, into <root>/fade/figures/."""
     folder = root / "fade" / "figures"
-    rows, counts = compare.read(root, "fade", compare.LAPTOP)
+    rows, counts = read(root, "fade", LAPTOP)
     shown = rows.loc[rows["method"].isin(MAIN), "table"]  # not the code rewards' table
     rows = rows[rows["table"].isin(shown)]
     laptop_figures.draw(rows, MAIN, folder)

@@ -19,9 +19,11 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+from common.config.resolve import resolve
+from common.config.schema import Model, Verification
+from common.config.strict import strict
 from common.errors import require
-from common.experiment import Model, Verification, resolve, strict
-from common.results import write_csv, write_json
+from common.results.files import write_csv, write_json
 from papers.fade.checkpoints import Checkpoint
 from papers.fade.weights import laptop_runs
 
@@ -60,9 +62,9 @@ def tokens(policy, tokenizer, prompts, verify, *, group_size: int, max_tokens: i
     rbar of its response, v = e_y - pi (V,), h (d,) what the output head reads."""
     import torch
 
-    from common.rewards import rewards, verify_batch
     from common.rollout.local import encode, generate
     from common.seeds import generator
+    from common.verifiers.rewards import rewards, verify_batch
 
     ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], "cpu")
     batch = generate(
@@ -103,12 +105,12 @@ def training_prompts(node: str) -> list:
 
 def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
     """The rows of one checkpoint; `stored` is the configuration of its run."""
-    from common import models
+    from common.models.load import load_model
     from common.verifiers.guard import judges
     from papers.fade import residuals
 
     held = Model(name=one.name, path=str(one.path), chat=None, pretrain=None)
-    policy, tokenizer = models.load(held, Path(config.results_dir), "cpu")
+    policy, tokenizer = load_model(held, Path(config.results_dir), "cpu")
     every = training_prompts(json.dumps(stored["data"]["train"]))
     with judges(stored["data"]["verifier"], strict(Verification, stored["verification"])) as verify:
         A, v, h, correct = tokens(

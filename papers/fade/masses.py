@@ -1,7 +1,7 @@
 """The gradient masses of every method, exactly: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
 
 Written by `python -m papers.fade.theory` to <results_dir>/fade/weights/. The lab is
-common/theory.py; here are the paper's grids, its closed forms beside the exact values, and the
+common/methods/theory.py; here are the paper's grids, its closed forms beside the exact values, and the
 variance of a weight that is estimated from G responses (sec 14).
 
 Left out: W-REINFORCE of Fig. 2, which sec 8 gives no formula for.
@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from common.experiment import Method
-from common.method import Bound, bind, group_weights, observe
-from common.theory import all_groups, binomial, family, masses
+from common.config.schema import Method
+from common.methods.binding import Bound, bind, group_weights, observe
+from common.methods.theory import all_groups, binomial, family, masses
 from papers.fade.closed_forms import closed_form, peak
 
 SOLVE_RATES = [0.02, *(round(0.05 * i, 2) for i in range(1, 20)), 0.98]
@@ -53,7 +53,7 @@ def mass_table() -> pd.DataFrame:
     which the paper prints no form. A controller's arguments are those of its first step at a solve
     rate of 1/2 and an entropy of 1 nat.
     """
-    from common.experiment import Reward
+    from common.config.schema import Reward
 
     reward, rows = Reward(correct=1.0, wrong=0.0), []
     for name, method in variants():

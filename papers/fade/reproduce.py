@@ -5,10 +5,12 @@ python -m papers.fade.reproduce [scale=smoke|laptop|full] [workers=2]
 
 from pathlib import Path
 
-from common.cli import compose, main
-from common.experiment import strict
-from common.reproduce import Reproduce, Task, reproduce
-from common.schedule import run_all
+from common.cli import main
+from common.config.compose import compose
+from common.config.strict import strict
+from common.sweeps.plan import Reproduce
+from common.sweeps.reproduce import Task, reproduce
+from common.sweeps.schedule import run_all
 
 
 def parts(config: Reproduce) -> list[Task]:
@@ -51,7 +53,8 @@ def run(config: Reproduce) -> None:
 
 def finish(config: Reproduce, root: Path) -> None:
     """Weight changes and hidden states of the runs, figures, comparison."""
-    from common.compare import LAPTOP, compare, gather
+    from common.comparison.compare import LAPTOP, compare
+    from common.comparison.gather import gather
     from papers.fade import figures, weight_figures
     from papers.fade.compare import PAGE
 

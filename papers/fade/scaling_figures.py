@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.laptop_figures import Colors, present
+from common.comparison.laptop_figures import Colors, present
 from common.metrics.fits import fit_beta, power_law
 from common.plotting import COLORS, panels, save
-from common.results import write_csv
+from common.results.files import write_csv
 from papers.fade import scaling
 
 BENCHMARKS = ("natural", "rare")

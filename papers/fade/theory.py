@@ -10,7 +10,7 @@ trained.
 from pathlib import Path
 
 from common.cli import guard, options
-from common.results import write_csv
+from common.results.files import write_csv
 
 DIGITS = 6  # significant, of the tables that are drawn and kept
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.results import COLUMNS as ROW
-from common.results import write_csv
+from common.results.columns import COLUMNS as ROW
+from common.results.files import write_csv
 
 COLUMNS = ["entropy", "solve_rate", "lr", "alpha", "delta", "p_hat", "H_hat", "H_0"]
 EVERY = 5

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from common.config.resolve import resolve
 from common.errors import require
-from common.experiment import resolve
 from common.types import Prompt
 
 

@@ -26,9 +26,10 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 
+from common.config.schema import Model
+from common.config.strict import strict
 from common.errors import UserError, require
-from common.experiment import Model, strict
-from common.results import write_csv, write_json
+from common.results.files import write_csv, write_json
 from papers.fade.checkpoints import Checkpoint, change, check_same, locate, tensors
 
 HEAD, REST = "output head", "rest"
@@ -221,7 +222,7 @@ def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
     base model; the models of earlier steps where a run kept them."""
     import yaml
 
-    from common.models import folder
+    from common.models.store import folder
 
     found: dict[Path, list[Checkpoint]] = {}
     for done in sorted((root / "fade").glob("*/DONE")):

@@ -17,9 +17,10 @@ import pandas as pd
 from scipy.stats import hypergeom
 
 from common.cli import guard
-from common.compare import LAPTOP as SCOPE
-from common.compare import Page, SameRun, command, read
-from common.page import problems
+from common.comparison.compare import LAPTOP as SCOPE
+from common.comparison.compare import Page, SameRun, command
+from common.comparison.gather import read
+from common.comparison.spec import problems
 from papers.over_sharpening.toy import COLLAPSED
 
 EQUAL = "IAC (equal max weight)"

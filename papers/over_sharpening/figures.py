@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import compare, laptop_figures
 from common.cli import guard, options
+from common.comparison import laptop_figures
+from common.comparison.compare import LAPTOP
+from common.comparison.gather import read
 from common.plotting import COLORS, panels, save
-from common.results import write_csv
+from common.results.files import write_csv
 from papers.over_sharpening import toy_figures
 
 MAIN = {
@@ -38,7 +40,7 @@ def draw(root: Path) -> None:
     toy = root / "over_sharpening" / "toy"
     if (toy / "final.csv").exists():
         toy_figures.draw(toy, folder)
-    rows, _ = compare.read(root, "over_sharpening", compare.LAPTOP)
+    rows, _ = read(root, "over_sharpening", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     for table in rows["table"].unique():
         entropy(root, rows[rows["table"] == table], table, folder / f"{table}_entropy")

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from common.cli import guard, options
-from common.results import write_csv
+from common.results.files import write_csv
 from papers.over_sharpening import theory, theory_figures
 
 MODES, BETA, DRAWS = 8, 0.1, 10_000

@@ -20,9 +20,10 @@ from typing import Literal
 
 import numpy as np
 
+from common.config.schema import Method, Reward
 from common.errors import require
-from common.experiment import Method, Reward
-from common.results import Run, config_hash, write_csv, write_json
+from common.results.files import config_hash, write_csv, write_json
+from common.results.run import Run
 
 LABELS = ("cat", "dog", "persian", "siamese")
 CAT, PERSIAN, SIAMESE = 0, 2, 3
@@ -115,7 +116,7 @@ def weight_table(config: Toy, cell: Cell, G: int) -> np.ndarray:
     """
     import torch
 
-    from common.method import all_groups, bind, group_weights
+    from common.methods.binding import all_groups, bind, group_weights
 
     bound = bind(config.methods[cell.estimator])
     weights = group_weights(bound, all_groups(G, config.reward), {}).to(torch.float64).numpy()

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import compare
 from common.cli import guard, options
+from common.comparison.compare import LAPTOP
+from common.comparison.gather import read
 from common.errors import UserError
 from common.metrics.samples import answer_entropy
-from common.results import read_jsonl, write
+from common.results.files import read_jsonl, write
 
 METHODS = ("GRPO", "GRPO-N")
 SHOWN = 3  # prompts of each kind, and different right answers of each prompt and method
@@ -27,7 +28,7 @@ LONGEST = 80  # characters of a response: it is a model's text
 
 def write_page(root: Path, seed: int = 1) -> None:
     """Write the page; nothing where the two runs or their samples are not there."""
-    rows, _ = compare.read(root, "two_stage", compare.LAPTOP)
+    rows, _ = read(root, "two_stage", LAPTOP)
     own = rows[(rows["table"].isin(["laptop_strong", "smoke"])) & (rows["seed"] == seed)]
     runs = own.drop_duplicates("run_id").set_index("method")["run_id"]
     folders = [root / "two_stage" / runs[m] / "samples" for m in METHODS if m in runs]
@@ -35,7 +36,7 @@ def write_page(root: Path, seed: int = 1) -> None:
         return
     table = pd.concat([responses(folder, m) for folder, m in zip(folders, METHODS, strict=True)])
     text = page(table, list(runs[list(METHODS)]))
-    write(root / "two_stage" / compare.LAPTOP / "case_study.md", text)
+    write(root / "two_stage" / LAPTOP / "case_study.md", text)
 
 
 def responses(folder: Path, method: str) -> pd.DataFrame:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import compare, laptop_figures
 from common.cli import guard, options
+from common.comparison import laptop_figures
+from common.comparison.compare import LAPTOP
+from common.comparison.gather import read
 from common.plotting import COLORS, panels, save
 from papers.two_stage import laptop, toy_figures
 
@@ -25,7 +27,7 @@ def draw(root: Path) -> None:
     toy = root / "two_stage" / "toy"
     if (toy / "ends.csv").exists():
         toy_figures.draw(toy, folder)
-    rows, counts = compare.read(root, "two_stage", compare.LAPTOP)
+    rows, counts = read(root, "two_stage", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     training, entropies = laptop.read(root, "training"), laptop.read(root, "entropies")
     for table in rows["table"].unique():

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import compare
+from common.comparison import gather as gather_module
+from common.comparison.compare import LAPTOP
 from common.metrics.passk import pass_at_k
 from common.metrics.samples import answer_entropy, token_entropy
-from common.results import COLUMNS, read_jsonl, write_csv
+from common.results.columns import COLUMNS
+from common.results.files import read_jsonl, write_csv
 
 BLOCK = 10  # training steps that one point of training.csv is the mean of
 CURVES = ["table", "method", "seed", "step", "entropy", "reward"]
@@ -21,8 +23,8 @@ ENTROPIES = {"answer_level_entropy": "bits", "token_level_entropy": "nats"}
 
 
 def gather(root: Path) -> None:
-    """Measure every finished run that `common.compare.gather` has found."""
-    runs = compare.runs(compare.read(root, "two_stage", compare.LAPTOP)[0])
+    """Measure every finished run that `common.comparison.gather.gather` has found."""
+    runs = gather_module.runs(gather_module.read(root, "two_stage", LAPTOP)[0])
     measured, curves = [], []
     for run_id, run in runs.iterrows():
         folder = root / "two_stage" / run_id
@@ -32,7 +34,7 @@ def gather(root: Path) -> None:
         if (folder / "metrics.jsonl").exists() and run["step"] > 0:
             curve = training_curve(folder / "metrics.jsonl")
             curves.append(curve.assign(table=run["table"], method=run["method"], seed=run["seed"]))
-    target = root / "two_stage" / compare.LAPTOP
+    target = root / "two_stage" / LAPTOP
     if measured:
         write_csv(target / "entropies.csv", pd.concat(measured, ignore_index=True))
     if curves:
@@ -76,7 +78,7 @@ def training_curve(metrics: Path) -> pd.DataFrame:
 
 def read(root: Path, name: str) -> pd.DataFrame:
     """A table that `gather` wrote; empty if there is none."""
-    path = root / "two_stage" / compare.LAPTOP / f"{name}.csv"
+    path = root / "two_stage" / LAPTOP / f"{name}.csv"
     empty = pd.DataFrame(columns=CURVES if name == "training" else COLUMNS)
     return pd.read_csv(path) if path.exists() else empty
 

@@ -6,9 +6,10 @@ reproduce-two_stage`.
 
 from pathlib import Path
 
-from common.cli import compose
-from common.experiment import strict
-from common.reproduce import Reproduce, Task, command
+from common.config.compose import compose
+from common.config.strict import strict
+from common.sweeps.plan import Reproduce
+from common.sweeps.reproduce import Task, command
 
 
 def parts(config: Reproduce) -> list[Task]:
@@ -29,7 +30,8 @@ def theory(root: str) -> None:
 
 
 def finish(root: Path) -> None:
-    from common.compare import LAPTOP, compare, gather
+    from common.comparison.compare import LAPTOP, compare
+    from common.comparison.gather import gather
     from papers.two_stage import case_study, figures, laptop
     from papers.two_stage.compare import PAGE
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from common.cli import guard, options
 from common.plotting import COLORS, panels, save
-from common.results import write_csv
+from common.results.files import write_csv
 from papers.two_stage import theory
 
 GROUP_SIZES = (2, 3, 5, 10)  # Fig. 5

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from common.errors import require
-from common.results import Run, config_hash, write_csv, write_json
+from common.results.files import config_hash, write_csv, write_json
+from common.results.run import Run
 from papers.two_stage.stages import COLUMNS, Stages
 
 KEYS = ["figure", "optimizer", "method", "cell"]

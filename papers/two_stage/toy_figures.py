@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from common.plotting import COLORS, panels, save
-from common.results import write_csv
+from common.results.files import write_csv
 
 ACTIONS = {1: COLORS[0], 2: COLORS[1], 3: COLORS[2], 4: COLORS[3]}
 ROLES = {1: "explored, r > 0", 2: "unexplored, best", 3: "explored, r = 0", 4: "fourth"}

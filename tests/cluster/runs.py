@@ -7,10 +7,11 @@ leaves verl's files of validation samples.
 import shutil
 from pathlib import Path
 
-from common import models
 from common.backends import command
 from common.backends.verl import backend, config
 from common.experiment import load
+from common.models import load as load_module
+from common.models import store
 
 SIZES = {  # heads of 32 are vLLM's smallest on a CPU
     "demonstrations": 8000,
@@ -47,8 +48,8 @@ SMALL = [
 def pretrained(folder: Path, *more: str) -> Path:
     """The tiny model, as a folder of Hugging Face files."""
     x = load([*PRETRAIN, *more], "f_grpo")
-    models.load(x.model, folder, "cpu")
-    return Path(models.folder(x.model, folder))
+    load_module.load_model(x.model, folder, "cpu")
+    return Path(store.folder(x.model, folder))
 
 
 def flags(model: Path, folder: Path, *more: str) -> list[str]:
@@ -59,7 +60,7 @@ def flags(model: Path, folder: Path, *more: str) -> list[str]:
 def policy(path: Path):
     """(model, tokenizer) of a Hugging Face folder."""
     chosen = load(["model=huggingface", f"model.path={path}"], "f_grpo").model
-    return models.load(chosen, path, "cpu")
+    return load_module.load_model(chosen, path, "cpu")
 
 
 def of_this_run(run: Path) -> list[int]:

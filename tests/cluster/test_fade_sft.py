@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.utils.config import omega_conf_to_dataclass
 
 from common.backends.verl.config import tree
-from common.cli import ROOT
+from common.config.compose import ROOT
 
 FOLDER = ROOT / "papers" / "fade" / "configs" / "sft"
 

@@ -5,7 +5,7 @@ import sys
 
 import ray
 
-from common.cli import ROOT
+from common.config.compose import ROOT
 
 
 @ray.remote

@@ -14,12 +14,12 @@ from transformers import AutoModelForCausalLM
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
-from common import models
 from common.backends import run_experiment
-from common.backends.verl import config, data, explain, main, memory, methods
-from common.cli import ROOT
+from common.backends.verl import config, data, dlc, explain, main, methods
+from common.config.compose import ROOT
 from common.errors import UserError
 from common.experiment import load
+from common.models import store
 
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
 FOLDERS = sorted(ROOT.glob("papers/*/configs/experiment"))
@@ -122,12 +122,12 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
         ],
         "f_grpo",
     )
-    memory.prepare(x, tmp_path)
-    network = AutoModelForCausalLM.from_pretrained(tmp_path / memory.FOLDER)
+    dlc.prepare(x, tmp_path)
+    network = AutoModelForCausalLM.from_pretrained(tmp_path / dlc.FOLDER)
     assert network.config.hidden_size == 32
     assert (network.lm_head.weight == 0).all()
-    policy = str(tmp_path / "models" / models.identity(x.model))
-    changes = memory.settings(x, tmp_path, policy)
+    policy = str(tmp_path / "models" / store.identity(x.model))
+    changes = dlc.settings(x, tmp_path, policy)
     verls = config.compose(config.settings(x, place(tmp_path), 30, LAUNCH) | changes)
     rollout = verls.actor_rollout_ref.rollout
     assert rollout.engine_kwargs.memory == {"path": str(tmp_path / "memory"), "lr": 2e-3}
@@ -140,7 +140,7 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     omega_conf_to_dataclass(rollout)
     plain = composed(load(["method=dlc"], "f_grpo"), place(tmp_path))
     assert plain.algorithm.rollout_correction.rollout_is is None
-    assert memory.settings(load(["method=grpo"], "f_grpo"), tmp_path, policy) == {}
+    assert dlc.settings(load(["method=grpo"], "f_grpo"), tmp_path, policy) == {}
 
 
 def test_models_of_the_curve_are_taken_from_checkpoints(tmp_path):

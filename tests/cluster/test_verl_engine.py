@@ -25,11 +25,12 @@ from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import left_right_2_no_padding
 
-from common import method as loop
-from common import models
 from common.backends.verl import methods, plugin
-from common.cli import compose
-from common.experiment import Experiment, strict
+from common.config.compose import compose
+from common.config.strict import strict
+from common.experiment import Experiment
+from common.methods import binding as loop
+from common.models import pretrain, store
 
 P, G, PROMPT, T = 2, 4, 6, 10
 METHODS = ["grpo", "f_grpo", "dr_grpo", "gspo", "cispo"]
@@ -38,7 +39,7 @@ METHODS = ["grpo", "f_grpo", "dr_grpo", "gspo", "cispo"]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A random Qwen2 with the testbed's tokenizer, as a Hugging Face checkpoint."""
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -54,7 +55,7 @@ def model(tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("verl") / "model"
     network = Qwen2ForCausalLM(config)
-    models.save(network, tokenizer, path)
+    store.save(network, tokenizer, path)
     return path, network
 
 

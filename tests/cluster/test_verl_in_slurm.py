@@ -17,8 +17,9 @@ sys.path.append(str(Path(__file__).parents[1] / "slurm"))
 from lab import Lab, running, sh
 
 from common.experiment import load
-from common.reproduce import Sweep, evaluations_of
-from common.results import read_csv, read_jsonl, verify
+from common.results.collect import verify
+from common.results.files import read_csv, read_jsonl
+from common.sweeps.plan import Sweep, evaluations_of
 
 pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"

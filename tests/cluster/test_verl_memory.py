@@ -16,10 +16,10 @@ from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.padding import left_right_2_no_padding
 
-from common import models
 from common.backends.verl import config, worker
 from common.experiment import load
-from common.rollout.memory import MemoryNetwork
+from common.models import pretrain, store
+from common.rollout.dlc import MemoryNetwork
 from common.types import RolloutBatch
 
 P, G, PROMPT, T = 2, 4, 6, 10
@@ -43,7 +43,7 @@ def batches():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """(policy, verl's worker of its memory, made as PolicyWorker makes it)."""
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     torch.manual_seed(0)
     sizes = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2)
     described = Qwen2Config(
@@ -58,7 +58,7 @@ def made(tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("memory") / "model"
     policy = Qwen2ForCausalLM(described)
-    models.save(policy, tokenizer, path)
+    store.save(policy, tokenizer, path)
     place = config.Place("cpu", 1, 1, None, path.parent / "work", str(path))
     flags = ["device=cpu", f"sampling.prompts={P}", f"sampling.group_size={G}"]
     x = load([*flags, "optim.mini_batches=1", "optim.micro_batch=2"], "f_grpo")

@@ -16,11 +16,12 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.workers.config import FSDPActorConfig
 
-from common import method as loop
 from common.backends.verl import methods, plugin
-from common.cli import ROOT, compose
+from common.config.compose import ROOT, compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import Experiment, strict
+from common.experiment import Experiment
+from common.methods import binding as loop
 
 P, G, T = 5, 8, 6
 CONTROLLED = dict(solve_rate=0.4, entropy=0.8, step=3)

@@ -19,16 +19,17 @@ import torch
 import yaml
 from runs import flags, of_this_run, policy, pretrained
 
-from common import importers
-from common import method as loop
 from common.backends import snapshots
 from common.backends.verl import backend, data
-from common.cli import ROOT
+from common.config.compose import ROOT
+from common.evaluation import dumps
+from common.evaluation.import_samples import import_samples
 from common.experiment import load
-from common.policy import log_probs
-from common.rescore import import_samples
-from common.results import read_csv, read_jsonl, verify, write_jsonl_gz
-from common.rollout.memory import MemoryNetwork, importance
+from common.methods import binding as loop
+from common.models.policy import log_probs
+from common.results.collect import verify
+from common.results.files import read_csv, read_jsonl, write_jsonl_gz
+from common.rollout.dlc import MemoryNetwork, importance
 from common.types import RolloutBatch
 from common.verifiers import countdown
 
@@ -283,7 +284,7 @@ def test_a_validation_dump_of_verl_is_imported_with_the_runs_own_counts(resumed,
     assert {plain(row["problem_id"]) for row in rows} == {plain(row["input"]) for row in rows}
     dump = tmp_path / "3.jsonl.gz"
     write_jsonl_gz(dump, [row | {"input": row["problem_id"]} for row in rows])
-    assert {one.score for one in importers.verl([dump])} <= {0.0, 1.0}
+    assert {one.score for one in dumps.verl([dump])} <= {0.0, 1.0}
     for name in ("natural", "rare"):
         words = ["import=verl", f"files={dump}", f"eval=countdown_{name}", "eval.prompts.size=4"]
         imported = import_samples([*words, "workers=1", f"results_dir={tmp_path}"])

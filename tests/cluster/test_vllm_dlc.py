@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 from scipy.stats import chisquare
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from common import models
 from common.errors import UserError
+from common.models import pretrain, store
 from common.rollout import vllm, vllm_dlc
-from common.rollout.memory import MemoryNetwork
+from common.rollout.dlc import MemoryNetwork
 from common.types import Prompt
 
 pytestmark = pytest.mark.skipif(
@@ -40,7 +40,7 @@ def trained(memory: MemoryNetwork, seed: int) -> MemoryNetwork:
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
     """(policy with a tied head, tokenizer, memory of half the width with a head of its own)."""
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -148,8 +148,8 @@ def test_new_weights_of_the_memory_take_effect_also_on_cached_prompts(llm, parts
 
 def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp_path):
     policy, tokenizer, memory = parts
-    models.save(policy, tokenizer, tmp_path / "policy")
-    models.save(memory.model, tokenizer, tmp_path / "memory")
+    store.save(policy, tokenizer, tmp_path / "policy")
+    store.save(memory.model, tokenizer, tmp_path / "memory")
     described = [AutoConfig.from_pretrained(tmp_path / name) for name in ("policy", "memory")]
     llm = vllm.engine(
         str(tmp_path / "policy"),
@@ -228,7 +228,7 @@ def in_several_processes(folder: Path) -> None:
     vllm_dlc.require_plugin()
     settings = {"temperature": TEMPERATURE, "device": "cpu", "threads": 1}
     llm = vllm.engine(str(folder / "joint"), **settings, worker_extension_cls=vllm_dlc.SYNC)
-    samples = triples(drawn(llm, models.tokenizer(), PROMPTS, 2, 4), 2)
+    samples = triples(drawn(llm, pretrain.tokenizer(), PROMPTS, 2, 4), 2)
     own = "common.rollout.vllm_dlc_model" in sys.modules
     (folder / "samples.json").write_text(json.dumps({"drawn": samples, "own_process": own}))
 

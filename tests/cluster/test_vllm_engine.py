@@ -12,13 +12,14 @@ import torch
 from scipy.stats import chisquare
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from common import evaluation_store as store
-from common import models
-from common.cli import compose
+from common.config import compose as compose_module
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
-from common.evaluation_store import Evaluate, evaluate
-from common.experiment import strict
-from common.results import read_jsonl
+from common.evaluation.run import Evaluate, evaluate
+from common.models import pretrain
+from common.models import store as store_module
+from common.results.files import read_jsonl
 from common.rollout import vllm
 from common.types import Prompt
 
@@ -32,7 +33,7 @@ SAMPLING = SimpleNamespace(temperature=0.7, top_p=1.0, max_tokens=24)
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """(folder, model, tokenizer) of a random Qwen2; vLLM's CPU kernels need heads of 32."""
-    tokenizer = models.tokenizer()
+    tokenizer = pretrain.tokenizer()
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -49,7 +50,7 @@ def checkpoint(tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("vllm") / "model"
     model = Qwen2ForCausalLM(config).eval()
-    models.save(model, tokenizer, path)
+    store_module.save(model, tokenizer, path)
     return path, model, tokenizer
 
 
@@ -182,7 +183,7 @@ def test_an_evaluation_goes_on_where_it_stopped_with_the_same_samples(
     words = ["model=huggingface", f"model.path={checkpoint[0]}", "model.name=random", "workers=1"]
     words += ["engine=vllm", "eval.prompts.size=3", "n=8", "batch=8", "device=cpu"]
     words += ["eval.temperature=1.0", "eval.top_p=1.0", f"results_dir={tmp_path}"]
-    x = strict(Evaluate, compose(store.CONFIGS, words, "evaluate"))
+    x = strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
     monkeypatch.setattr(vllm, "engine", lambda path, temperature, **_: engines(temperature))
     run = evaluate(x)
     files = sorted((run / "samples").iterdir())

@@ -12,12 +12,12 @@ from pathlib import Path
 import one_machine
 import pytest
 
-from common.evaluation import Evaluate
-from common.reproduce import Sweep, evaluations_of
-from common.results import verify
+from common.evaluation.config import Evaluate
+from common.results.collect import verify
+from common.sweeps.plan import Sweep, evaluations_of
+from common.sweeps.profiles import load_profile
 from slurm import status
 from slurm.attempts import attempts, progress
-from slurm.profiles import load_profile
 from slurm.submit import submit
 
 PATIENCE = 900  # seconds: the machine may be busy

@@ -8,9 +8,10 @@ import pytest
 from lab import MATH, SWEEP
 
 from common.errors import UserError
-from common.reproduce import Sweep, evaluations_of
-from slurm import cost, dry_run, plan
-from slurm.profiles import load_profile
+from common.sweeps import cost
+from common.sweeps.plan import Sweep, evaluations_of
+from common.sweeps.profiles import load_profile
+from slurm import dry_run, plan
 
 # ---- cost
 
@@ -40,13 +41,13 @@ def test_decoding_by_hand():
 
 
 def test_sizes_agree_with_the_models_themselves(one):
-    from common import models
+    from common.models import load, store
 
-    made, _ = models.load(one.model, Path(one.results_dir), "cpu")
+    made, _ = load.load_model(one.model, Path(one.results_dir), "cpu")
     actual = sum(p.numel() for p in made.parameters())
     a = cost.assumptions()
     assert cost.model_size(one, a).parameters == pytest.approx(actual, rel=0.02)
-    folder = models.folder(one.model, Path(one.results_dir))
+    folder = store.folder(one.model, Path(one.results_dir))
     copied = replace(one, model=replace(one.model, path=folder, pretrain=None))
     assert cost.model_size(copied, a).parameters == pytest.approx(actual, rel=0.02)
     assert cost.model_size(copied, a).context == a.pretrain_context == 256

@@ -10,9 +10,10 @@ import pytest
 from lab import SWEEP
 
 from common.errors import UserError
-from common.reproduce import evaluations_of
-from slurm import cost, plan
-from slurm.profiles import load_profile
+from common.sweeps import cost
+from common.sweeps.plan import evaluations_of
+from common.sweeps.profiles import load_profile
+from slurm import plan
 from slurm.script import Offline, dependency, sbatch_text, slurm_executor
 
 ROOT = Path(__file__).parents[2]

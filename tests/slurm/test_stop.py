@@ -12,8 +12,8 @@ import pytest
 from lab import SETS
 
 from common.backends import run_experiment
-from common.evaluation_store import evaluate
-from common.reproduce import Sweep, evaluations_of
+from common.evaluation.run import evaluate
+from common.sweeps.plan import Sweep, evaluations_of
 from slurm import queue, status, stop
 from slurm.attempts import attempts, progress
 

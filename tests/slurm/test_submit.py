@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from common import models
-from common.compare import gather
+from common.comparison.gather import gather
 from common.errors import UserError
-from common.results import read_csv, source
+from common.models import store
+from common.results.files import read_csv
+from common.results.run import source
 
 ROOT = Path(__file__).parents[2]
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
@@ -161,7 +162,7 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(lab):
 def test_what_only_a_job_can_find_is_in_the_status(lab):
     """A full disk (a file size limit stands for it), and a model that the node does not see."""
     full, gone = lab.runs(1, 2, overrides=SHORT)
-    folder = lab.root / "models" / models.identity(gone.model)
+    folder = lab.root / "models" / store.identity(gone.model)
     copy = shutil.copytree(folder, lab.root / "copy")
     gone = replace(gone, model=replace(gone.model, path=str(copy), pretrain=None))
     lab.submit([full, gone], container="prlimit --fsize=40000")  # put before the Python command
@@ -188,8 +189,8 @@ def test_cancel_ends_everything(lab):
 
 
 def test_cancel_without_slurm(lab):
+    from common.sweeps.profiles import load_profile
     from slurm import status
-    from slurm.profiles import load_profile
     from slurm.submit import submit
 
     (run,) = lab.runs(1, overrides=("optim.steps=20000", "eval.every=20000"))
@@ -207,7 +208,7 @@ def test_cancel_without_slurm(lab):
 
 
 def test_an_executor_without_slurm(lab):
-    from slurm.profiles import load_profile
+    from common.sweeps.profiles import load_profile
     from slurm.submit import submit
 
     runs = lab.runs(1, 2, overrides=("optim.steps=2", "eval.every=2"))

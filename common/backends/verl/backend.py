@@ -17,13 +17,16 @@ from pathlib import Path
 from omegaconf import OmegaConf
 from rich.progress import Progress
 
-from common import method, models
 from common.backends import snapshots
-from common.backends.verl import config, data, memory, process, reward, rows
+from common.backends.tracking import mirror
+from common.backends.verl import config, data, dlc, process, reward, rows
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.results import Run, jsonl_appender, write
-from common.tracking import mirror
+from common.methods import binding
+from common.models import store
+from common.models.load import load_model
+from common.results.files import jsonl_appender, write
+from common.results.run import Run
 
 CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.31's cpu_attn.py
 
@@ -35,7 +38,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
     with the last lines of its log, where it ends before its time.
     """
     check_environment(x)
-    method.check(x.method, x.sampling.group_size, x.reward)
+    binding.check(x.method, x.sampling.group_size, x.reward)
     results = Path(x.results_dir).resolve()
     run = Run(results, x.paper, x.run_id, asdict(x))
     if run.done:
@@ -54,7 +57,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
 
         while (todo := launch_settings(x, place.work)) is not None:
             settings = config.settings(x, place, longest, todo)
-            settings |= memory.settings(x, place.work, place.model)
+            settings |= dlc.settings(x, place.work, place.model)
             one_launch(x, run, place, settings, note)
             if launch_settings(x, place.work) == todo:
                 raise UserError(
@@ -115,7 +118,7 @@ def here(x: Experiment, folder: Path) -> config.Place:
         gpus=gpus,
         cpus=int(cpus) if cpus and "RAY_ADDRESS" not in os.environ else None,
         work=folder / "work",
-        model=models.folder(x.model, Path(x.results_dir).resolve()),
+        model=store.folder(x.model, Path(x.results_dir).resolve()),
     )
 
 
@@ -154,7 +157,7 @@ def prepare(x: Experiment, place: config.Place) -> int:
     lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     require(min(lengths) > 0, "data.name", x.data.name, "a prompt has no token that is known")
     data.write_parquet(x, place.work, train_prompts, benchmarks)
-    memory.prepare(x, place.work)
+    dlc.prepare(x, place.work)
     reward.describe(x, place.work / "judge.json")
     return max(lengths)
 
@@ -164,7 +167,7 @@ def model_facts(x: Experiment, place: config.Place):
     from transformers import AutoConfig, AutoTokenizer
 
     if x.model.pretrain is not None:
-        models.load(x.model, Path(x.results_dir).resolve(), "cpu")
+        load_model(x.model, Path(x.results_dir).resolve(), "cpu")
     try:
         tokenizer = AutoTokenizer.from_pretrained(place.model)
         return tokenizer, AutoConfig.from_pretrained(place.model)

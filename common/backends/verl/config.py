@@ -13,10 +13,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from common import method as local
 from common.backends.verl import methods
+from common.config.resolve import resolve
 from common.errors import UserError, require
-from common.experiment import Experiment, resolve
+from common.experiment import Experiment
+from common.methods import binding as local
 
 SETUP = "make setup-cluster (GPUs) or make setup-cluster-cpu makes an environment that has it"
 LOSS = "actor_rollout_ref.actor.policy_loss"

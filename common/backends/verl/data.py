@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.experiment import Experiment, resolve
-from common.prompts import check
-from common.results import write
+from common.config.resolve import resolve
+from common.datasets.prompts import check
+from common.experiment import Experiment
+from common.results.files import write
 from common.types import Prompt
 
 TRAIN = "train"  # data_source of training rows; validation rows carry their benchmark's name

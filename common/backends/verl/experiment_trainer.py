@@ -15,7 +15,7 @@ from common.backends.verl.rows import PREFIX
 from common.backends.verl.trainer import MethodTrainer
 from common.backends.verl.worker import PolicyWorker
 from common.errors import UserError
-from common.results import write_json
+from common.results.files import write_json
 
 
 class ExperimentTrainer(MethodTrainer):

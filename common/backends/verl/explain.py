@@ -6,10 +6,10 @@ import math
 import re
 from dataclasses import dataclass
 
-from common import models
 from common.backends.verl import config, data
-from common.cli import ROOT
+from common.config.compose import ROOT
 from common.experiment import Experiment
+from common.models.pretrain import random_model, tokenizer
 
 GB = 1e9
 TEMPLATE_TOKENS = 1024  # prompts of F-GRPO are at most this long (App. H.1); used without tokenizer
@@ -111,7 +111,7 @@ def shape_of(x: Experiment) -> Shape | None:
 
     with torch.device("meta"):
         if x.model.pretrain is not None:
-            model = models.random_model(x.model.pretrain, models.tokenizer())
+            model = random_model(x.model.pretrain, tokenizer())
         else:
             try:
                 described = AutoConfig.from_pretrained(x.model.path)
@@ -131,7 +131,7 @@ def longest(x: Experiment, train: list, benchmarks: dict) -> int:
 
     try:
         pretrained = x.model.pretrain is not None
-        known = models.tokenizer() if pretrained else AutoTokenizer.from_pretrained(x.model.path)
+        known = tokenizer() if pretrained else AutoTokenizer.from_pretrained(x.model.path)
     except (OSError, ValueError):
         return TEMPLATE_TOKENS
     texts = [prompt.text for some in (train, *benchmarks.values()) for prompt in some]

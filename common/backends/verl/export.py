@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch.distributed.tensor import DTensor
 
-from common import models
 from common.errors import UserError
+from common.models.store import save
 
 
 def export(checkpoint: Path, path: Path, device: str) -> None:
@@ -37,7 +37,7 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
         )
     whole = path.with_name(f".{path.name}.tmp")
     shutil.rmtree(whole, ignore_errors=True)
-    models.save(model, AutoTokenizer.from_pretrained(described), whole)
+    save(model, AutoTokenizer.from_pretrained(described), whole)
     shutil.rmtree(path, ignore_errors=True)
     whole.rename(path)
 

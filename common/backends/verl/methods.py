@@ -5,9 +5,9 @@ from functools import cache
 
 from omegaconf import DictConfig, OmegaConf
 
-from common.cli import ROOT
+from common.config.compose import ROOT
+from common.config.resolve import resolve
 from common.errors import UserError
-from common.experiment import resolve
 
 FOLDER = ROOT / "configs" / "method"
 PREFIX = "rlvr_"

@@ -24,9 +24,9 @@ from pathlib import Path
 
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK
-from common.cli import ROOT
+from common.config.compose import ROOT
 from common.errors import UserError
-from common.results import write_json
+from common.results.files import write_json
 
 LEFT = "left.json"  # in the work folder: what a launch has outside it
 LINES, WIDTH = 25, 300  # of the log, in an error message

@@ -10,8 +10,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from common.experiment import Experiment, Reward, Verification
-from common.results import write, write_json
+from common.config.schema import Reward, Verification
+from common.experiment import Experiment
+from common.results.files import write, write_json
 from common.types import Verdict, Verify
 from common.verifiers.guard import judges
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from common import evaluate
 from common.errors import UserError
+from common.evaluation import samples as samples_module
+from common.evaluation.samples import Sampled, concatenate, metric_rows
 from common.experiment import Experiment
-from common.results import COLUMNS, read_csv, read_jsonl, write, write_csv, write_jsonl_gz
+from common.results.columns import COLUMNS
+from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
 
 PREFIX = "rlvr/"  # of our own metrics among verl's, see experiment_trainer.py
 COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
@@ -61,7 +63,7 @@ def curve_row(line: dict) -> dict | None:
     return row
 
 
-def sampled(x: Experiment, work: Path, step: int) -> list[evaluate.Sampled]:
+def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     """The evaluation samples that verl left for a step, one benchmark after another.
 
     Raises UserError where a problem has fewer samples than it should: those that are missing would
@@ -84,7 +86,7 @@ def sampled(x: Experiment, work: Path, step: int) -> list[evaluate.Sampled]:
                 f"{path}: benchmark {name} has not {n} samples of every problem (generating or "
                 "verifying some failed); delete the file and run again"
             )
-        found.append(evaluate.Sampled(name, rows[evaluate.COLUMNS]))
+        found.append(Sampled(name, rows[samples_module.COLUMNS]))
     return found
 
 
@@ -94,10 +96,10 @@ def write_results(x: Experiment, folder: Path, work: Path) -> None:
     frames = []
     for step in steps:
         found = sampled(x, work, step)
-        frame = pd.concat([evaluate.metric_rows(one, x.eval.k) for one in found])
+        frame = pd.concat([metric_rows(one, x.eval.k) for one in found])
         fixed = dict(table=x.table, model=x.model.name, method=x.label, seed=x.seed)
         frame = frame.assign(**fixed, step=step, run_id=x.run_id)[COLUMNS]
-        write_csv(folder / "eval" / f"step-{step:05d}-counts.csv", evaluate.concatenate(found))
+        write_csv(folder / "eval" / f"step-{step:05d}-counts.csv", concatenate(found))
         write_csv(folder / "eval" / f"step-{step:05d}.csv", frame)
         frames.append(read_csv(folder / "eval" / f"step-{step:05d}.csv"))
     for one in found:

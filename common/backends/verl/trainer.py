@@ -12,7 +12,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from common.advantages.parts import success
 from common.backends.verl import methods, plugin
 from common.errors import UserError
-from common.results import write_json
+from common.results.files import write_json
 
 STATE = "controller.json"  # beside verl's own files of a checkpoint
 

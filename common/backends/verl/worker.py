@@ -1,6 +1,6 @@
 """verl's worker of policy and rollout, with two things that it lacks: a socket of this launch's own
 for the weights it sends to vLLM, and a memory network that is trained beside the policy (DLC,
-common/rollout/memory.py).
+common/rollout/dlc.py).
 
 The memory is an engine of verl's own (FSDP) with its own optimiser, in the worker's process and on
 its GPU. Its weights travel with the policy's, as `memory.*`; verl drops the prompts' cache after

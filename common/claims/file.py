@@ -1,0 +1,92 @@
+"""`papers/<p>/claims.yaml` as data, checked: common/claims/judge.py says what the predicates mean."""
+
+import difflib
+from pathlib import Path
+
+import yaml
+
+from common.claims.select import SELECTABLE
+from common.errors import UserError
+
+SCOPES = ("published", "laptop", "cluster")
+FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it, the others' inside
+    "order": ({"order", "relation"}, {"margin"}),
+    "difference": ({"a", "b", "relation", "value"}, {"within"}),
+    "range": ({"of"}, {"low", "high"}),
+    "count": ({"pairs", "relation", "at_least"}, set()),
+    "mean_gain": ({"pairs", "relation", "value"}, {"within"}),
+}
+
+
+def load(path: Path) -> list[dict]:
+    """The claims of a file. Raises UserError naming file and claim for an unknown key or form."""
+    try:
+        claims = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from error
+    if not isinstance(claims, list):
+        raise UserError(f"{path}: must be a list of claims, each with id, claim, source")
+    seen = set()
+    for number, claim in enumerate(claims, 1):
+        place = f"{path}: claim {claim.get('id', number) if isinstance(claim, dict) else number}"
+        _check_keys(place, claim, {"id", "claim", "source"}, set(SCOPES))
+        if claim["id"] in seen:
+            raise UserError(f"{place}: id is there twice; give each claim its own")
+        seen.add(claim["id"])
+        for scope in SCOPES:
+            if scope in claim:
+                parse(f"{place}: {scope}", claim[scope])
+    return claims
+
+
+def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
+    """Form, its keys, and its selectors in the order written, pairs one after the other."""
+    _check_keys(place, predicate, set(), {*FORMS, "where", "relation", "margin"})
+    forms = [form for form in FORMS if form in predicate]
+    if len(forms) != 1:
+        raise UserError(f"{place}: has {forms or 'no predicate'}; give one of {', '.join(FORMS)}")
+    form, where = forms[0], predicate.get("where", {})
+    body = {key: value for key, value in predicate.items() if key != "where"}
+    if form != "order":
+        _check_keys(place, body, {form}, set())
+        body = body[form]
+    _check_keys(f"{place}: {form}", body, *FORMS[form])
+    relation = body.get("relation", ">")
+    close = relation == "~" and form in ("difference", "mean_gain")
+    if not close and relation not in (">", "<"):
+        raise UserError(f"{place}: relation={relation}: must be > or < (or ~ against a value)")
+    if close != ("within" in body) or (form == "range" and len(body) < 2):
+        raise UserError(f"{place}: within goes with relation ~ only, and a range needs low or high")
+    for key in ("margin", "value", "within", "low", "high", "at_least"):
+        if not isinstance(body.get(key, 0), int | float):
+            raise UserError(f"{place}: {key}={body[key]}: must be a number")
+    try:
+        pairs = [selector for a, b in body.get("pairs", ()) for selector in (a, b)]
+    except (TypeError, ValueError):
+        raise UserError(f"{place}: pairs must be a list of [selector, selector]") from None
+    single = [body[key] for key in ("a", "b", "of") if key in body]
+    selectors = body["order"] if form == "order" else single or pairs
+    if not isinstance(selectors, list) or len(selectors) < (1 if form == "range" else 2):
+        raise UserError(f"{place}: {form} needs at least two selectors")
+    if form == "count" and not 1 <= body["at_least"] <= len(selectors) / 2:
+        raise UserError(f"{place}: at_least={body['at_least']}: must be 1..{len(selectors) // 2}")
+    for selector in (where, *selectors):
+        _check_keys(place, selector, set(), set(SELECTABLE))
+        for key, value in selector.items():
+            if isinstance(value, dict) or value == []:
+                raise UserError(f"{place}: {key}={value}: must be a value or a list of values")
+    return form, body, [{**where, **selector} for selector in selectors]
+
+
+def _check_keys(place: str, value, needed: set, allowed: set) -> None:
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{place}: {value!r} must be a map of {', '.join(sorted(needed | allowed))}"
+        )
+    for key in value:
+        if key not in needed | allowed:
+            near = difflib.get_close_matches(str(key), sorted(needed | allowed), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {sorted(needed | allowed)}"
+            raise UserError(f"{place}: unknown key {key}={value[key]}; {hint}")
+    for key in sorted(needed - set(value)):
+        raise UserError(f"{place}: {key} is missing")

@@ -1,0 +1,136 @@
+"""One comparison behind a verdict: its interval, and what is shown of it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from common.claims.select import Found
+from common.metrics.bootstrap import clustered_bounds
+from common.metrics.paired import Interval, subsampling_test, two_way_interval
+
+MIN_SEEDS = 3  # two_way_interval is too narrow with two
+DRAWS = 1000  # of the bootstraps that are shown beside an interval
+SUBSAMPLES = 2000  # of App. I's test
+GAPS = [  # columns of the table of comparisons
+    *["claim", "scope", "table", "benchmark", "metric", "a", "b", "difference", "low", "high"],
+    *["p", "p_holm", "mdd", "n_seeds", "n_problems", "prompt_low", "prompt_high", "seed_low"],
+    *["seed_high", "subsampling_p", "verdict"],
+]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A weighted sum of what was found, as one comparison of a claim."""
+
+    terms: tuple[tuple[float, Found], ...]
+    interval: Interval  # NaN standard error where there are too few seeds
+    parts: tuple[np.ndarray, ...] = ()  # what the interval was made of, by seed and problem
+    strata: tuple | None = None
+    fixed: float = 0.0  # of the value, what numbers without a seed add
+
+    @property
+    def family(self) -> str:
+        """The table that Holm's correction goes over; "TABLE, A vs B at READING" of all pairs is
+        one."""
+        tables = (str(table) for _, one in self.terms for table in one.tables)
+        names = {re.sub(", .* vs .* at ", ", at ", table) for table in tables}
+        return " and ".join(sorted(names))
+
+
+def combine(terms: Sequence[tuple[float, Found]]) -> Gap:
+    """The weighted sum of what was found, with its interval."""
+    terms = tuple(terms)
+    value = sum(weight * x.values.mean() for weight, x in terms)
+    random = [(weight, x) for weight, x in terms if x.seeds is not None]
+    if not random:
+        return Gap(terms, Interval(value, 0.0, 1.0))
+    if min(len(x.seeds) for _, x in random) < MIN_SEEDS:
+        return Gap(terms, Interval(value, np.nan, np.nan))
+    problems = random[0][1].problems
+    shared = problems is not None and all(x.problems == problems for _, x in random)
+    parts = {}
+    for weight, x in random:
+        part = weight * (x.by_problem if shared else x.values[:, None])
+        parts[x.seeds] = parts.get(x.seeds, 0) + part
+    strata = tuple(benchmark for benchmark, _ in problems) if shared else None
+    interval = two_way_interval(*parts.values(), strata=strata)
+    fixed = value - interval.value
+    return Gap(terms, replace(interval, value=value), tuple(parts.values()), strata, fixed)
+
+
+def row(gap: Gap, null: float | None) -> dict:
+    """The columns GAPS of one comparison, without the claim's own; NaN where nothing is random."""
+    found = [x for _, x in gap.terms]
+    sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
+    shown = {
+        "table": gap.family,
+        "benchmark": "; ".join(dict.fromkeys(str(b) for x in found for b in x.benchmarks)),
+        "metric": "; ".join(dict.fromkeys(str(m) for x in found for m in x.metrics)),
+        "a": sides[0],
+        "b": sides[1],
+        "difference": gap.interval.value,
+    }
+    seeds = [len(x.seeds) for x in found if x.seeds is not None]
+    shown["n_seeds"] = min(seeds) if seeds else np.nan
+    problems = [len(x.problems) for x in found if x.problems]
+    shown["n_problems"] = max(problems) if gap.strata else np.nan
+    shown["subsampling_p"] = _subsampling_p(gap)
+    if not gap.parts:
+        return shown
+    shown["low"], shown["high"] = gap.interval.bounds()
+    shown["p"] = np.nan if null is None else gap.interval.p(null)
+    shown["mdd"] = gap.interval.detectable()
+    prompts, runs = clustered_bounds(gap.parts, strata=gap.strata, draws=DRAWS, seed=0)
+    names = ("prompt_low", "prompt_high", "seed_low", "seed_high")
+    return shown | {name: x + gap.fixed for name, x in zip(names, (*prompts, *runs), strict=True)}
+
+
+def _subsampling_p(gap: Gap) -> float:
+    """App. I's test of a - b where n >= 2k: the finished runs and the problems are fixed, only
+    samples are drawn anew. Each shared seed's pair of runs adds its problems."""
+    if [weight for weight, _ in gap.terms] != [1, -1]:
+        return np.nan
+    a, b = (x for _, x in gap.terms)
+    if a.counts is None or b.counts is None or (a.n, a.k, a.problems) != (b.n, b.k, b.problems):
+        return np.nan
+    shared = sorted(set(a.seeds) & set(b.seeds))
+    if not shared or a.n < 2 * a.k:
+        return np.nan
+    c_a, c_b = (np.concatenate([x.counts[x.seeds.index(seed)] for seed in shared]) for x in (a, b))
+    m = max(a.k, a.n // 4)
+    test = subsampling_test(c_a, c_b, n=a.n, ks=[a.k], m=m, iterations=SUBSAMPLES, seed=0)
+    return float(test[0]["p"])
+
+
+def order_text(found: list[Found], gaps: list[Gap]) -> str:
+    singles = [combine([(1, x)]).interval for x in found]
+    if all(x.seeds is None for x in found):
+        values = [g.interval.value for g in gaps]
+        signs = ["=" if abs(v) < 1e-9 else ">" if v > 0 else "<" for v in values]
+        rest = [f" {sign} {x.value:.4g}" for sign, x in zip(signs, singles[1:], strict=True)]
+        return f"{singles[0].value:.4g}" + "".join(rest)
+    values = [f"{x.value:.4g}" + (f" ± {x.stderr:.2g}" if x.stderr > 0 else "") for x in singles]
+    differences = ", ".join(f"diff {interval_text(gap.interval)}" for gap in gaps)
+    seeds = dict.fromkeys(str(len(x.seeds)) for x in found if x.seeds is not None)
+    problems = {x.problems and len(x.problems) for x in found} - {None}
+    size = f"{' and '.join(seeds)} seeds" + (f" x {max(problems)} problems" if problems else "")
+    return f"{' vs '.join(values)}, {differences}, {size}"
+
+
+def power_text(gaps: list[Gap], ps: list[float]) -> str:
+    """Corrected p-values, and the difference that such data would show in 80 % of repetitions."""
+    known = [p for p in ps if not np.isnan(p)]
+    power = [gap.interval.detectable() for gap in gaps if gap.parts and gap.interval.stderr > 0]
+    text = f", Holm p {', '.join(f'{p:.2g}' for p in known)}" if known else ""
+    return text + (f", detectable {', '.join(f'{x:.2g}' for x in power)}" if power else "")
+
+
+def interval_text(interval: Interval) -> str:
+    if interval.stderr == 0:
+        return f"{interval.value:.4g}"
+    if np.isnan(interval.stderr):
+        return f"{interval.value:.4g} (fewer than {MIN_SEEDS} seeds)"
+    low, high = interval.bounds()
+    return f"{interval.value:.3g} [{low:.3g}, {high:.3g}]"

@@ -1,0 +1,213 @@
+"""Claims are data: `papers/<p>/claims.yaml`, a list of sentences with one predicate a scope.
+
+    - id: focal-pass256
+      claim: Focal weighting raises GRPO's pass@256
+      source: Table 1
+      published: {order: [{method: F-GRPO}, {method: GRPO}], relation: ">", where: {k: 256, ...}}
+      laptop: ...                        # a scope that is left out is not part of that scale
+      cluster: ...
+
+A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
+seed, step, run_id); a list of values means the plain average over them, null the empty cell.
+Without `step` the last step of each seed counts. `where` is merged into every selector of its
+predicate. The predicates:
+
+    order: [SEL, SEL, ...]  with  relation: ">" | "<"  and  margin: points (0 if left out)
+    difference: {a: SEL, b: SEL, relation: "~" | ">" | "<", value: x, within: y}
+                                                                    a - b against x
+    range: {of: SEL, low: x, high: y}                               one bound may be left out
+    count: {pairs: [[SEL, SEL], ...], relation: ">" | "<", at_least: n}
+    mean_gain: {pairs: [[SEL, SEL], ...], relation: "~" | ">" | "<", value: x, within: y}
+                                                                    mean of first - second against x
+
+"~" reads |difference - x| <= within. Verdicts: holds, fails, inconclusive, not run. Rows without a
+seed (printed numbers, closed forms) are compared as numbers; a tie is inconclusive. Rows with seeds
+are compared by the 95 % interval of `two_way_interval`: over seeds and problems where the counts of
+every selected row are given (metrics pass@k and avg@k), else over seeds alone, which takes the
+problems as fixed. Selectors with the same seeds are paired by seed. With fewer than three seeds
+nothing is decided.
+
+A comparison by > or < holds when it lies on the claimed side with p < 0.05, fails when it lies on
+the other with p < 0.05, and is inconclusive otherwise. p has Holm's correction over all such
+comparisons of all claims of the scope that read the same table (its readings at matched pass@1, of
+all pairs of methods, are one table more); intervals shown are not corrected. An order holds when
+all its links hold and fails when one fails. "~" and range hold when the whole interval lies inside.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from common.claims.file import SCOPES, load, parse
+from common.claims.gaps import GAPS, Gap, combine, interval_text, order_text, power_text, row
+from common.claims.select import Found, Missing, select, tidy
+from common.metrics.bootstrap import holm
+from common.metrics.paired import Interval
+
+__all__ = ["GAPS", "SCOPES", "evaluate", "judge", "load"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A predicate with the numbers it is decided on."""
+
+    form: str
+    body: dict
+    found: list[Found]
+    gaps: list[Gap]
+    null: float | None  # the gaps are tested against it; None: an interval has to lie inside
+
+
+def evaluate(
+    claims: list[dict],
+    rows: dict[str, pd.DataFrame],
+    counts: dict[str, pd.DataFrame] | None = None,
+) -> pd.DataFrame:
+    """The verdicts of `judge`."""
+    return judge(claims, rows, counts)[0]
+
+
+def judge(
+    claims: list[dict],
+    rows: dict[str, pd.DataFrame],
+    counts: dict[str, pd.DataFrame] | None = None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Each claim's verdict in each scope, and the comparisons behind the verdicts.
+
+    rows: scope -> tidy rows (common.results.columns.COLUMNS; published tables lack the last ones); counts:
+    scope -> table, model, method, benchmark, seed, step, problem_id, n, c. Verdicts: claim, source,
+    a verdict a scope, id, and for each scope the numbers behind it and the runs it rests on.
+    Comparisons: GAPS. Raises UserError for an ambiguous selector.
+    """
+    frames = {scope: tidy(frame) for scope, frame in rows.items()}
+    decided, table = {}, []
+    for scope, frame in frames.items():
+        stated = {claim["id"]: claim[scope] for claim in claims if scope in claim}
+        measured = {
+            name: _measure(f"claim {name}: {scope}", predicate, frame, (counts or {}).get(scope))
+            for name, predicate in stated.items()
+        }
+        decided[scope], gaps = _decide(scope, measured)
+        table += gaps
+    verdicts = []
+    for claim in claims:
+        row = {"claim": claim["claim"], "source": claim["source"], "id": claim["id"]}
+        for scope in SCOPES:
+            unknown = ("not run", "no rows" if scope in claim else "", "")
+            found = decided.get(scope, {}).get(claim["id"], unknown)
+            row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), found, strict=True))
+        verdicts.append(row)
+    more = [f"{scope}_{what}" for what in ("numbers", "runs") for scope in SCOPES]
+    columns = ["claim", "source", *SCOPES, "id", *more]
+    return pd.DataFrame(verdicts, columns=columns), pd.DataFrame(table, columns=GAPS)
+
+
+def _measure(place: str, predicate: dict, rows, counts) -> Measured | str:
+    """The predicate's comparisons; or what is missing for them."""
+    form, body, selectors = parse(place, predicate)
+    found, missing = [], []
+    for selector in selectors:
+        try:
+            found.append(select(place, selector, rows, counts))
+        except Missing as error:
+            missing.append(str(error))
+    if missing:
+        return "missing: " + "; ".join(dict.fromkeys(missing))
+    pairs = list(pairwise(found) if form == "order" else zip(found[::2], found[1::2], strict=False))
+    relation = body.get("relation")
+    null = body.get("value") if relation in (">", "<") else None
+    if form in ("order", "count"):
+        gaps = [combine([(1, a), (-1, b)]) for a, b in pairs]
+        null = body.get("margin", 0) * (1 if relation == ">" else -1)
+    elif form == "mean_gain":
+        share = 1 / len(pairs)
+        gaps = [combine([term for a, b in pairs for term in ((share, a), (-share, b))])]
+    elif form == "difference":
+        gaps = [combine([(1, found[0]), (-1, found[1])])]
+    else:
+        gaps = [combine([(1, found[0])])]
+    return Measured(form, body, found, gaps, null)
+
+
+def _decide(scope: str, measured: dict[str, Measured | str]) -> tuple[dict, list[dict]]:
+    """Verdict, numbers and runs of each claim of a scope, and a row for each comparison."""
+    known = {name: x for name, x in measured.items() if isinstance(x, Measured)}
+    tested = [(gap, x.null) for x in known.values() if x.null is not None for gap in x.gaps]
+    adjusted = iter(_adjusted(tested))
+    decided, rows = {}, []
+    for name, x in measured.items():
+        if isinstance(x, str):
+            decided[name] = ("not run", x, "")
+            continue
+        if x.null is not None:
+            ps = [next(adjusted) for _ in x.gaps]
+            sides = [
+                _side(g, x.null, x.body["relation"], p) for g, p in zip(x.gaps, ps, strict=True)
+            ]
+        else:
+            ps, sides = [np.nan] * len(x.gaps), [_inside(x.gaps[0].interval, *_bounds(x.body))]
+        runs = dict.fromkeys(str(one) for part in x.found for one in part.run_ids)
+        decided[name] = (*_verdict(x, sides, ps), ";".join(runs))
+        rows += [
+            {"claim": name, "scope": scope, **row(gap, x.null), "p_holm": p, "verdict": side}
+            for gap, p, side in zip(x.gaps, ps, sides, strict=True)
+        ]
+    return decided, rows
+
+
+def _adjusted(tested: list[tuple[Gap, float]]) -> np.ndarray:
+    """Holm's p of each comparison within its table; NaN for plain numbers and too few seeds."""
+    ps = np.array([_p(gap, null) for gap, null in tested])
+    families = np.array([gap.family for gap, _ in tested])
+    for family in set(families):
+        ps[families == family] = holm(ps[families == family])
+    return ps
+
+
+def _p(gap: Gap, null: float) -> float:
+    """p-value of gap = null; NaN where nothing is random, or too little is known of it."""
+    return gap.interval.p(null) if gap.parts else np.nan
+
+
+def _verdict(x: Measured, sides: list[str], ps: list[float]) -> tuple[str, str]:
+    n = {side: sides.count(side) for side in ("holds", "fails", "inconclusive")}
+    if x.form == "count":
+        numbers = f"{n['holds']} hold, {n['fails']} fail, {n['inconclusive']} open of {len(sides)}"
+        enough = x.body["at_least"]
+        if n["holds"] >= enough:
+            return "holds", numbers
+        return ("fails" if len(sides) - n["fails"] < enough else "inconclusive"), numbers
+    if x.form == "mean_gain":
+        numbers = f"mean gain {interval_text(x.gaps[0].interval)} over {len(x.found) // 2} pairs"
+    elif x.form == "range":
+        numbers = interval_text(x.gaps[0].interval)
+    else:
+        numbers = order_text(x.found, x.gaps)
+    numbers += power_text(x.gaps, ps)
+    everywhere = "holds" if n["holds"] == len(sides) else "inconclusive"
+    return ("fails" if n["fails"] else everywhere), numbers
+
+
+def _side(gap: Gap, null: float, relation: str, p: float) -> str:
+    """holds, fails or inconclusive for gap > null (or <); p is the corrected one."""
+    value = gap.interval.value
+    if np.isnan(gap.interval.stderr) or abs(value - null) < 1e-9:
+        return "inconclusive"
+    if gap.parts and p >= 0.05:
+        return "inconclusive"
+    return "holds" if (value > null) == (relation == ">") else "fails"
+
+
+def _bounds(body: dict) -> tuple[float, float]:
+    within = body.get("within", 0)
+    low = body.get("low", body.get("value", -np.inf) - within)
+    return low, body.get("high", body.get("value", np.inf) + within)
+
+
+def _inside(interval: Interval, low: float, high: float) -> str:
+    below, above = interval.bounds()
+    if below >= low - 1e-9 and above <= high + 1e-9:
+        return "holds"
+    return "fails" if below > high + 1e-9 or above < low - 1e-9 else "inconclusive"

@@ -1,0 +1,157 @@
+"""Selectors: which result rows a claim speaks of, as values a seed and, with counts, a problem.
+
+A selector is a map of column to value. A list of values means the plain average over them, null the
+empty cell. Without `step` the last step counts. `seed` chooses seeds and is not averaged.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import pandas as pd
+
+from common.errors import UserError
+from common.metrics.passk import avg_at_k, pass_at_k
+from common.results.columns import COLUMNS
+
+SELECTABLE = [
+    name for name in COLUMNS if name not in ("value", "stderr", "n_problems", "n_samples")
+]
+COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]
+
+
+class Missing(Exception):
+    """A selector found no rows; says which."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a selector found: a value a seed (S,), and a problem (S, P) where there are counts.
+
+    `counts` (S, P) are the correct of `n` samples, where all that was selected is one pass@k of one
+    benchmark; the tables, benchmarks, metrics and runs that the values stand in are named.
+    """
+
+    name: str
+    seeds: tuple | None  # None: one number without a seed
+    values: np.ndarray
+    tables: tuple = ()
+    benchmarks: tuple = ()
+    metrics: tuple = ()
+    run_ids: tuple = ()
+    by_problem: np.ndarray | None = None
+    problems: tuple | None = None  # (benchmark, problem_id)
+    counts: np.ndarray | None = None
+    n: int | None = None
+    k: int | None = None
+
+
+def tidy(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with all result columns, the trailing ones empty where a published table lacks them."""
+    rows = rows.reindex(columns=list(COLUMNS))
+    for column in ("k", "value", "seed", "step"):
+        rows[column] = pd.to_numeric(rows[column])
+    return rows
+
+
+def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame | None) -> Found:
+    """The values of a selector in `tidy` rows, a seed and, if `counts` cover them, a problem.
+
+    counts: table, model, method, benchmark, seed, step, problem_id, n, c. Seeds that lack one of
+    the values to average are left out. Raises Missing if nothing is left, and UserError, which
+    starts with `place`, if several rows a seed match, or if counts and rows disagree.
+    """
+    wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
+    hits = {
+        key: np.logical_or.reduce([_equal(rows[key], v) for v in wanted[key]]) for key in wanted
+    }
+    found = rows[np.logical_and.reduce([*hits.values(), rows["value"].notna()])]
+    if found.empty:
+        absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
+        raise Missing("no row with " + _words(absent))
+    lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
+    one = len(found) == 1 and not lists  # a printed number: nothing to choose among
+    if "step" not in selector and not one:
+        steps = found["step"].fillna(-1)
+        groups = steps.groupby([found[key] for key in ("seed", *lists)], dropna=False)
+        found = found[steps == groups.transform("max")]
+    if not one:
+        found = _each_seed_once(place, selector, wanted, lists, found)
+    values = found.groupby("seed", dropna=False)["value"].mean()
+    seeds = None if values.index.isna().any() else tuple(values.index)
+    result = Found(
+        _words(selector) or "all",
+        seeds,
+        values.to_numpy(),
+        **{
+            f"{column}s": tuple(found[column].dropna().unique())
+            for column in ("table", "benchmark", "metric", "run_id")
+        },
+    )
+    return (
+        result if counts is None or seeds is None else _with_problems(place, result, found, counts)
+    )
+
+
+def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, found: pd.DataFrame):
+    """The rows of the seeds that have each of the values to average."""
+    repeated = found.duplicated(["seed", *lists]).any()
+    if repeated or found["seed"].isna().nunique() > 1:
+        shared = {*lists, "seed"} if repeated else set(lists)
+        keys = [key for key in SELECTABLE if key not in shared]
+        differ = [key for key in keys if found[key].nunique(dropna=False) > 1]
+        raise UserError(
+            f"{place}: selector {_words(selector)} matches several rows, which differ in "
+            f"{', '.join(differ) or 'nothing'}; name one"
+        )
+    groups = found.groupby("seed", dropna=False)["value"]
+    found = found[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
+    if found.empty:
+        raise Missing("some of the rows with " + _words(selector))
+    return found
+
+
+def _with_problems(place: str, found: Found, rows: pd.DataFrame, counts: pd.DataFrame) -> Found:
+    """`found` with values a problem, if all rows have counts and all seeds the same problems."""
+    if not rows["metric"].str.match("(pass|avg)@").all():
+        return found
+    near = counts[counts["method"].isin(rows["method"]) & counts["model"].isin(rows["model"])]
+    joined = near.merge(rows[[*COUNTED, "metric", "k", "unit"]], on=COUNTED)
+    if len(joined[COUNTED].drop_duplicates()) < len(rows[COUNTED].drop_duplicates()):
+        return found
+    joined["x"] = avg_at_k(joined["c"], joined["n"])
+    for k, group in joined[joined["metric"].str.startswith("pass@")].groupby("k"):
+        joined.loc[group.index, "x"] = pass_at_k(
+            group["c"].to_numpy(), group["n"].to_numpy(), [int(k)], group["problem_id"].to_list()
+        )[:, 0]
+    joined["x"] *= np.where(joined["unit"] == "percent", 100, 1)
+    wide = joined.pivot_table(index="seed", columns=["benchmark", "problem_id"], values="x")
+    if wide.isna().any(axis=None):
+        return found
+    means = wide.T.groupby(level="benchmark").mean().mean().to_numpy()
+    if not np.allclose(means, found.values, rtol=1e-6, atol=1e-6):
+        seed = int(np.argmax(abs(means - found.values)))
+        raise UserError(
+            f"{place}: counts of method={rows['method'].iloc[0]}, seed={found.seeds[seed]} give "
+            f"{means[seed]:.6g}, the row says {found.values[seed]:.6g}; not one run; run it again"
+        )
+    found = replace(found, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
+    if rows["metric"].nunique() > 1 or rows["benchmark"].nunique() > 1 or joined["n"].nunique() > 1:
+        return found
+    if not rows["metric"].iloc[0].startswith("pass@"):
+        return found
+    c = joined.pivot_table(index="seed", columns=["benchmark", "problem_id"], values="c")
+    return replace(
+        found,
+        counts=c.to_numpy().astype(int),
+        n=int(joined["n"].iloc[0]),
+        k=int(rows["k"].iloc[0]),
+    )
+
+
+def _equal(column: pd.Series, value) -> np.ndarray:
+    return (column.isna() if value is None else column == value).to_numpy(bool)
+
+
+def _words(selector: dict) -> str:
+    return ", ".join(f"{key}={value}" for key, value in selector.items())

@@ -1,0 +1,247 @@
+"""Published cells, one by one, beside what the cluster runs gave.
+
+Only runs of the paper's own model, data and method stand for a printed cell: cluster rows with the
+same table, model, method, benchmark and metric, and closed forms. Laptop runs never do.
+"""
+
+import re
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from common.comparison.spec import Page, matches
+from common.metrics.paired import detectable_share
+from common.results.provenance import of_runs, worst
+
+CELL = ["table", "model", "method", "benchmark", "metric"]
+COLUMNS = [
+    *[*CELL, "k", "value", "unit", "rerun", "low", "high", "n_seeds", "n_problems", "difference"],
+    *["verdict", "reason", "notes", "run_ids", "state"],
+]
+
+
+def as_printed(page: Page, rows: pd.DataFrame) -> pd.DataFrame:
+    """Cluster rows at their last step under the names of the printed cells that they stand for:
+    metrics as printed, averages over benchmarks, and the runs that stand in several tables."""
+    if rows.empty:
+        return rows
+    renamed = rows[rows["metric"].isin(page.metrics)]
+    rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(page.metrics))])
+    parts = [last_step(rows)]
+    for one in page.same_runs:
+        own = rows[(rows["table"] == one.of_table) & (rows["method"] == one.of_method)]
+        own = own.assign(table=one.table, method=one.method)
+        if one.steps:
+            own = own[own["step"].isin(one.steps)]
+            step = own["step"].astype(int).astype(str)
+            parts.append(own.assign(benchmark=own["benchmark"] + ", step " + step))
+        else:
+            parts.append(last_step(own))
+    rows = pd.concat(parts, ignore_index=True)
+    return pd.concat([rows, *averages(page, rows)], ignore_index=True)
+
+
+def last_step(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each cell and seed at the last step that it was measured at."""
+    key = [*CELL, "seed"]
+    steps = rows["step"].fillna(-1)
+    return rows[steps == steps.groupby([rows[name] for name in key], dropna=False).transform("max")]
+
+
+def averages(page: Page, rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Plain means over benchmarks, of the runs that have all of them."""
+    found = []
+    for name, benchmarks in page.averages.items():
+        own = rows[rows["benchmark"].isin(benchmarks)]
+        key = ["table", "model", "method", "metric", "k", "unit", "seed"]
+        groups = own.assign(variance=own["stderr"] ** 2).groupby(key, dropna=False)
+        means = groups.agg(
+            value=("value", "mean"),
+            benchmarks=("benchmark", "nunique"),
+            variance=("variance", lambda x: x.sum(skipna=False)),
+            n_problems=("n_problems", "sum"),
+            run_id=("run_id", lambda x: ";".join(dict.fromkeys(x.astype(str)))),
+        ).reset_index()
+        means = means[means["benchmarks"] == len(benchmarks)]
+        stderr = np.sqrt(means["variance"]) / len(benchmarks)
+        found.append(means.assign(benchmark=name, stderr=stderr).drop(columns="benchmarks"))
+    return found
+
+
+def compare_cells(
+    page: Page,
+    printed: pd.DataFrame,
+    rerun: pd.DataFrame,
+    exact: pd.DataFrame,
+    runs: pd.DataFrame,
+    lost: pd.DataFrame,
+) -> pd.DataFrame:
+    """COLUMNS of every printed cell.
+
+    printed: rows of published/table*.csv; rerun: `as_printed` cluster rows; exact: rows of closed
+    forms, one number each; runs: provenance of the rerun's runs; lost: table, model, method, state,
+    reason of runs without a usable result. The interval is where one further run, as the printed
+    one is, would lie with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds, which takes the
+    problems as fixed. With one seed it is ± 1.96 sqrt(2) standard errors over problems, as if both
+    had drawn their own. Half a unit of the printed last digit is added to both. A printed number in
+    the interval is within noise.
+    """
+    found = []
+    measured, closed = _by_cell(rerun), _by_cell(exact)
+    noted = footnotes(page, printed)
+    for (i, cell), note in zip(printed.iterrows(), noted, strict=True):
+        row = {name: cell[name] for name in (*CELL, "k", "value", "unit")} | {"notes": note}
+        key = tuple("" if pd.isna(cell[name]) else cell[name] for name in CELL)
+        if key in closed:
+            row |= _exact(cell, closed[key])
+        elif key in measured:
+            row |= _rerun(cell, measured[key], runs)
+        else:
+            row |= _absent(page, printed.loc[[i]], lost)
+        found.append(row)
+    return pd.DataFrame(found, columns=COLUMNS)
+
+
+def _by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
+    if rows.empty:
+        return {}
+    keys = [rows[name].astype(object).fillna("") for name in CELL]
+    return dict(iter(rows.groupby(keys)))
+
+
+def _rerun(cell: pd.Series, own: pd.DataFrame, runs: pd.DataFrame) -> dict:
+    seeds, value = len(own), own["value"].mean()
+    if seeds > 1:
+        spread = own["value"].std(ddof=1) * np.sqrt(1 + 1 / seeds)
+        half, reason = stdtrit(seeds - 1, 0.975) * spread, f"{seeds} seeds"
+    else:
+        half = 1.96 * np.sqrt(2) * own["stderr"].iloc[0]
+        reason = "one seed: the interval is over problems, the spread over seeds is unknown"
+        if np.isnan(half):
+            half, reason = 0.0, "one seed without a known spread: compared as a number"
+    half += rounding(cell)
+    run_ids = ";".join(dict.fromkeys(own["run_id"].astype(str)))
+    return {
+        "rerun": value,
+        "low": value - half,
+        "high": value + half,
+        "n_seeds": seeds,
+        "n_problems": own["n_problems"].iloc[0],
+        "difference": value - cell["value"],
+        "verdict": "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs",
+        "reason": reason,
+        "run_ids": run_ids,
+        "state": of_runs(run_ids, runs),
+    }
+
+
+def _exact(cell: pd.Series, own: pd.DataFrame) -> dict:
+    value, half = own["value"].iloc[0], rounding(cell)
+    return {
+        "rerun": value,
+        "low": value,
+        "high": value,
+        "difference": value - cell["value"],
+        "verdict": "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs",
+        "reason": "computed, not sampled: equal to the printed digits or not",
+        "run_ids": "",
+        "state": "computed",
+    }
+
+
+def _absent(page: Page, cell: pd.DataFrame, lost: pd.DataFrame) -> dict:
+    """Why a printed cell has no number beside it."""
+    row = cell.iloc[0]
+    blank = {"run_ids": "", "state": ""}
+    for where, reason in page.not_reproducible:
+        if matches(cell, where).iloc[0]:
+            return blank | {"verdict": "not reproducible", "reason": reason}
+    same = [
+        (one.of_table, one.of_method)
+        for one in page.same_runs
+        if (one.table, one.method) == (row["table"], row["method"])
+    ]
+    for table, method in [(row["table"], row["method"]), *same]:
+        own = lost[
+            (lost["table"] == table) & (lost["method"] == method) & (lost["model"] == row["model"])
+        ]
+        if len(own):
+            reason = "; ".join(own["reason"])
+            return blank | {
+                "verdict": "not run",
+                "reason": f"without a result: {reason}",
+                "state": worst(state for state in own["state"] if state in ("missing", "changed")),
+            }
+    return blank | {"verdict": "not run", "reason": "no run of it is in the results"}
+
+
+def rounding(cell: pd.Series) -> float:
+    """Half a unit of the last digit as printed; of whole numbers none is lost."""
+    digits = str(cell["printed"]).partition(".")[2] if "printed" in cell else ""
+    return 0.5 * 10 ** -len(digits) if digits else 0.0
+
+
+# ---- the paper's inconsistencies as footnotes
+
+
+def footnotes(page: Page, printed: pd.DataFrame) -> list[str]:
+    """The inconsistencies that touch each printed cell, joined by ";"."""
+    touched = {
+        name: np.logical_or.reduce([matches(printed, where) for where in wheres])
+        for name, wheres in page.footnotes.items()
+    }
+    return [
+        ";".join(name for name, cells in touched.items() if cells[i]) for i in range(len(printed))
+    ]
+
+
+def note_table(page: Page, notes: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The inconsistencies with the tables and the number of cells that they touch. One that cannot
+    be matched to cells belongs to the tables that it names, else to the whole paper."""
+    names = list(dict.fromkeys(cells["table"].dropna()))
+    tables, counts = [], []
+    for row in notes.to_dict("records"):
+        own = cells[cells["notes"].str.split(";").map(lambda ids, one=row["id"]: one in ids)]
+        counts.append(len(own))
+        named = list(dict.fromkeys(own["table"])) or _named(str(row["where"]), names)
+        tables.append(";".join(named))
+    return notes.assign(tables=tables, cells=counts)
+
+
+def _named(text: str, names: list[str]) -> list[str]:
+    """Tables that a text speaks of: "Table 2", "Tables 1, 3, 4", "Tables 2-5"."""
+    numbers = set()
+    for run in re.findall(r"Tables? ((?:\d+(?:\s*[-,]\s*|\s+and\s+)?)+)", text):
+        for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", run):
+            numbers |= set(range(int(first), int(last or first) + 1))
+    return [name for name in names if name.removeprefix("table") in map(str, numbers)]
+
+
+# ---- what could have been seen
+
+
+def detectable(page: Page, printed: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
+    """The minimum detectable difference of every benchmark, in points: p < 0.05 with 80 % power.
+
+    Of reruns the median over the comparisons made there. Of a printed benchmark with P problems the
+    value for two independent runs at the table's mean accuracy, as if each problem were one throw:
+    an upper bound, for many samples a problem and the same problems in both make it smaller.
+    """
+    key = ["scope", "table", "benchmark", "metric"]
+    known = gaps[gaps["mdd"].notna() & (gaps["mdd"] > 0)]
+    rerun = known.groupby(key, sort=False).agg(
+        n_problems=("n_problems", "max"), n_seeds=("n_seeds", "min"), mdd=("mdd", "median")
+    )
+    frames = [rerun.reset_index().assign(basis="median of the comparisons, as they came out")]
+    own = printed[printed["benchmark"].isin(page.problems) & (printed["unit"] == "percent")]
+    means = own.groupby(key[1:], sort=False)["value"].mean().reset_index()
+    means["n_problems"] = means["benchmark"].map(page.problems)
+    means["mdd"] = [
+        100 * detectable_share(value / 100, problems)
+        for value, problems in zip(means["value"], means["n_problems"], strict=True)
+    ]
+    basis = "number of problems alone, one run a method, unpaired: an upper bound"
+    frames.append(means.assign(scope="published", n_seeds=1, basis=basis))
+    columns = [*key, "n_problems", "n_seeds", "mdd", "basis"]
+    return pd.concat(frames, ignore_index=True).reindex(columns=columns)

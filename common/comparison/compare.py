@@ -1,0 +1,199 @@
+"""From run folders to what is compared: gathered rows and counts, verdicts on claims, printed cells
+beside reruns, and where each number comes from.
+
+Nothing here reads more than result files: no model, no GPU, seconds. What cannot be read or cannot
+be a result is named by file and line in `left_out`; everything else is still compared.
+"""
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pandas as pd
+
+from common.claims import judge
+from common.cli import options
+from common.comparison import cells
+from common.comparison.gather import RERUNS, gather, lost_runs, read, read_checked
+from common.comparison.matched import at_matched_accuracy
+from common.comparison.published import own_names, published, published_checked
+from common.comparison.spec import Columns, Page, SameRun
+from common.config.compose import ROOT
+from common.errors import UserError, require
+from common.results import provenance
+from common.results.checks import check_names
+from common.results.files import write, write_csv
+from common.results.provenance import GREY
+
+__all__ = ["GREY", "Columns", "Comparison", "Page", "SameRun", "assess", "command", "compare"]
+LAPTOP, CLUSTER = "laptop", "cluster"
+FORMATS = ("terminal", "md", "csv", "json", "latex")
+KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything about one paper: tables for people, pages and tests."""
+
+    page: Page
+    verdicts: pd.DataFrame  # claims.judge's, and <scope>_state
+    gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
+    cells: pd.DataFrame  # every printed cell, cells.COLUMNS
+    summary: pd.DataFrame  # printed rows, and reruns as mean over seeds, of both scopes
+    detectable: pd.DataFrame  # minimum detectable difference of every benchmark
+    notes: pd.DataFrame  # the paper's inconsistencies, with the tables and cells that they touch
+    runs: pd.DataFrame  # provenance.COLUMNS
+    missing: pd.DataFrame  # cluster jobs without a result
+    left_out: list[str]
+
+
+def page(paper: str) -> Page:
+    """The PAGE of papers/<paper>/compare.py."""
+    return import_module(f"papers.{paper}.compare").PAGE
+
+
+def command(page: Page, doc: str) -> None:
+    """`python -m papers.<paper>.compare`."""
+    chosen = options(doc, {"results_dir": "results", "format": "terminal"})
+    require(chosen["format"] in FORMATS, "format", chosen["format"], f"use one of {FORMATS}")
+    compare(page, Path(chosen["results_dir"]), chosen["format"])
+
+
+def compare(page: Page, root: Path, form: str = "terminal") -> None:
+    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
+    detectable.csv, comparison.{csv,md}."""
+    from common.comparison import text as compare_text
+
+    result = assess(page, root)
+    for reason in result.left_out:
+        print(f"left out: {reason}", file=sys.stderr)
+    folder = root / page.paper
+    for name in ("gaps", "cells", "detectable"):
+        write_csv(folder / f"{name}.csv", getattr(result, name))
+    write_csv(folder / "claims.csv", result.verdicts)
+    write_csv(folder / "comparison.csv", result.summary)
+    write(folder / "comparison.md", compare_text.markdown(result))
+    if form == "terminal":
+        compare_text.terminal(result)
+        print(f"also in {folder}: claims, gaps, cells, detectable, comparison (.csv, .md)")
+    else:
+        print(compare_text.RENDERERS[form](result), end="")
+
+
+def assess(page: Page, root: Path) -> Comparison:
+    """Gather the finished runs below `root`, and compare them with the paper."""
+    left_out = [problem for scope in RERUNS for problem in gather(root, page.paper, scope)]
+    reruns, problems = {}, []
+    for scope in RERUNS:
+        *reruns[scope], found = read_checked(root, page.paper, scope)
+        problems += found
+    rows = {scope: frame for scope, (frame, _) in reruns.items()}
+    home = ROOT / "papers" / page.paper
+    printed, found = published_checked(home / "published")
+    problems += found
+    place = str(root / page.paper / CLUSTER / "metrics.csv")
+    problems += check_names(rows[CLUSTER], printed, place, own_names(home))
+    tables = [provenance.table(root, page.paper, scope, rows[scope]) for scope in RERUNS]
+    runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
+    missing, found = provenance.jobs(root, page.paper)
+    problems += found
+    as_printed = cells.as_printed(page, rows[CLUSTER])
+    scopes = {"published": printed, **_with_own_rows(page, root, rows, as_printed)}
+    counts = {scope: frame for scope, (_, frame) in reruns.items()}
+    verdicts, gaps, found = judged(judge.load(home / "claims.yaml"), scopes, counts)
+    problems += found
+    for scope in judge.SCOPES:
+        numbers = "computed" if scope in RERUNS else ""  # what no run stands for
+        verdicts[f"{scope}_state"] = [
+            provenance.of_runs(ids, runs) or ("" if verdict == "not run" else numbers)
+            for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
+        ]
+    lost = lost_runs(root, page.paper, missing)
+    table = cells.compare_cells(page, printed, as_printed, page.exact(root), runs, lost)
+    notes = pd.read_csv(home / "published" / "inconsistencies.csv", keep_default_na=False)
+    return Comparison(
+        page=page,
+        verdicts=verdicts,
+        gaps=gaps,
+        cells=table,
+        summary=summary({"published": printed, **rows}, runs),
+        detectable=cells.detectable(page, printed, gaps),
+        notes=cells.note_table(page, notes, table),
+        runs=runs,
+        missing=missing,
+        left_out=list(dict.fromkeys([*left_out, *problems])),
+    )
+
+
+def judged(stated: list[dict], scopes: dict, counts: dict):
+    """claims.judge, without the claims that cannot be decided on these rows, which are named."""
+    try:
+        return *judge.judge(stated, scopes, counts), []
+    except UserError:
+        pass
+    fine, problems = [], []
+    for claim in stated:
+        try:
+            judge.judge([claim], scopes, counts)
+            fine.append(claim)
+        except UserError as error:
+            problems.append(f"{error}; this claim is left out")
+    return *judge.judge(fine, scopes, counts), problems
+
+
+def _with_own_rows(page: Page, root: Path, rows: dict, as_printed: pd.DataFrame) -> dict:
+    """The rows of each rerun scope that claims speak of: measured ones, readings of them, and
+    those of theory and simulation, which are the laptop's."""
+    found = {}
+    for scope, frame in rows.items():
+        tables = frame["table"].unique() if scope == LAPTOP else ()
+        parts = [frame, *(at_matched_accuracy(frame, table, page.pairs) for table in tables)]
+        parts += page.own_rows(root) if scope == LAPTOP else []
+        if scope == CLUSTER and len(as_printed):
+            parts = [pd.concat([frame, as_printed]).drop_duplicates([*KEY, "seed", "step"])]
+        parts = [part for part in parts if len(part)]
+        if parts:
+            found[scope] = pd.concat(parts, ignore_index=True)
+    return found
+
+
+def evaluate(page: Page, root: Path) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """The verdicts, and the rows of each scope that they rest on, of what was gathered before."""
+    home = ROOT / "papers" / page.paper
+    read_ = {scope: read(root, page.paper, scope) for scope in RERUNS}
+    rows = {scope: frame for scope, (frame, _) in read_.items()}
+    scopes = {"published": published(home / "published")}
+    scopes |= _with_own_rows(page, root, rows, cells.as_printed(page, rows[CLUSTER]))
+    counts = {scope: frame for scope, (_, frame) in read_.items()}
+    return judge.evaluate(judge.load(home / "claims.yaml"), scopes, counts), scopes
+
+
+def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
+    """One row a cell and scope: printed numbers as printed, reruns as mean over seeds at the last
+    step.
+
+    scope, table, model, method, benchmark, metric, k, value, unit, stderr (over seeds), n_seeds,
+    run_ids, state.
+    """
+    frames = []
+    for scope, frame in rows.items():
+        if frame.empty:
+            continue
+        if scope in RERUNS:
+            last = frame.groupby("run_id")["step"].transform("max")
+            grouped = frame[frame["step"].fillna(-1) == last.fillna(-1)].groupby(
+                KEY, dropna=False, sort=False
+            )
+            frame = grouped.agg(
+                value=("value", "mean"),
+                stderr=("value", "sem"),
+                n_seeds=("value", "size"),
+                run_ids=("run_id", lambda x: ";".join(dict.fromkeys(x.astype(str)))),
+            ).reset_index()
+            frame["state"] = [provenance.of_runs(ids, runs) for ids in frame["run_ids"]]
+        frames.append(frame.assign(scope=scope))
+    columns = ["scope", *KEY[:-1], "value", "unit", "stderr", "n_seeds", "run_ids", "state"]
+    table = pd.concat(frames, ignore_index=True).reindex(columns=columns)
+    text = table[["run_ids", "state"]].astype(object).fillna("")
+    return table.assign(run_ids=text["run_ids"], state=text["state"])

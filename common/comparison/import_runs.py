@@ -1,0 +1,168 @@
+"""Results that were made elsewhere, as run folders that the comparison finds: docs/importing.md.
+
+    python -m common.import_runs paper=f_grpo files='theirs/*.csv' source='who, when, which code'
+        [table=table1] [model=Qwen2.5-7B] [method=GRPO] [benchmark=MATH500] [seed=1] [step=1530]
+        [scope=cluster] [results_dir=results]
+
+A file is CSV or JSONL, plain or gzipped, with one row a problem (problem_id, n, c: samples and how
+many were correct) or one row a sample (problem_id, correct: 1, 0, true or false). table, model,
+method, benchmark, seed and step are columns too; those that are the same everywhere may be given
+here instead. Nothing is written unless every row can be used.
+"""
+
+import glob
+import re
+import zlib
+from pathlib import Path
+
+import pandas as pd
+
+from common.cli import guard, options
+from common.comparison.published import own_names, published
+from common.config.compose import ROOT
+from common.errors import UserError, require
+from common.metrics.passk import report
+from common.results.checks import CELL, check_counts, check_names, require_none
+from common.results.columns import COLUMNS
+from common.results.files import config_hash, read_jsonl, sha256, write, write_csv
+from common.results.run import Run
+
+KNOWN = (*CELL, "problem_id", "n", "c", "sample", "correct", "response", "distinct")
+RIGHT = {"1": 1, "true": 1, "1.0": 1, "0": 0, "false": 0, "0.0": 0}
+
+
+def command() -> None:
+    given = {"paper": "", "files": "", "source": "", "scope": "cluster", "results_dir": "results"}
+    given = options(__doc__, given | dict.fromkeys(CELL, ""))
+    for key in ("paper", "files", "source"):
+        require(given[key] != "", key, "", f"is missing; give {key}=...")
+    fixed = {name: given[name] for name in CELL if given[name]}
+    for run in import_runs(
+        given["paper"],
+        sorted(glob.glob(given["files"], recursive=True)),
+        given["source"],
+        fixed,
+        scope=given["scope"],
+        root=Path(given["results_dir"]),
+    ):
+        print(run)
+
+
+def import_runs(
+    paper: str, files: list[str], source: str, fixed: dict[str, str], *, scope: str, root: Path
+) -> list[Path]:
+    """Write one run folder for each table, model, method and seed in `files`; returns the folders.
+
+    Raises UserError, before anything is written, for a file that cannot be read, a column that is
+    missing, and each row that cannot be used, by file and line.
+    """
+    home = ROOT / "papers" / paper
+    require((home / "published").is_dir(), "paper", paper, "is no paper of this repository")
+    require(scope in ("laptop", "cluster"), "scope", scope, "use laptop or cluster")
+    require(bool(files), "files", "", "matches no file; give a path or a quoted glob")
+    printed, names = published(home / "published"), own_names(home)
+    frames = []
+    for file in files:
+        counts, messages = read_counts_of(Path(file), fixed)
+        if scope == "cluster":
+            messages += check_names(counts, printed, file, names)
+        require_none(messages)
+        frames.append(counts)
+    counts = pd.concat(frames, ignore_index=True)
+    require_none(check_counts(counts, ", ".join(files))[1])
+    hashes = {Path(file).name: sha256(Path(file).read_bytes()) for file in files}
+    row = ["table", "model", "method", "seed"]
+    return [
+        _write(root, paper, scope, dict(zip(row, key, strict=True)), own, source, hashes)
+        for key, own in counts.groupby(row, sort=False)
+    ]
+
+
+def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """The counts in a file, with the columns CELL, and what is wrong with its rows. Raises
+    UserError for a file that cannot be read or lacks a column."""
+    frame = _frame(path)
+    for name, value in fixed.items():
+        if name in frame and (frame[name].astype(str) != value).any():
+            raise UserError(f"{path}: {name}={value} was given, and the file has others; drop one")
+        frame[name] = value
+    unknown = [name for name in frame if name not in KNOWN]
+    require(not unknown, f"{path}: column", unknown, f"unknown; known are {', '.join(KNOWN)}")
+    sampled = "correct" in frame
+    needed = [*CELL, "problem_id", *(["correct"] if sampled else ["n", "c"])]
+    missing = [name for name in needed if name not in frame]
+    require(not missing, f"{path}: column", missing, "is missing; add it, or give it as KEY=VALUE")
+    messages = []
+    for name in needed:
+        for line in frame.index[frame[name].isna() | (frame[name].astype(str) == "")]:
+            messages.append(f"{path}:{line + 2}: {name} is missing")
+    for name in ("seed", "step"):
+        number = pd.to_numeric(frame[name], errors="coerce")
+        for line in frame.index[frame[name].notna() & ~((number >= 0) & (number % 1 == 0))]:
+            messages.append(f"{path}:{line + 2}: {name}={frame[name][line]} is no whole number")
+        frame[name] = number
+    if sampled:
+        right = frame["correct"].astype(str).str.lower().map(RIGHT)
+        for line in frame.index[right.isna() & frame["correct"].notna()]:
+            messages.append(f"{path}:{line + 2}: correct={frame['correct'][line]}: use 1 or 0")
+        if "sample" in frame:
+            for line in frame.index[frame.duplicated([*CELL, "problem_id", "sample"])]:
+                messages.append(f"{path}:{line + 2}: the sample is there already")
+        if messages:
+            return frame, messages
+        groups = frame.assign(right=right).groupby([*CELL, "problem_id"], sort=False)["right"]
+        frame = groups.agg(n="size", c="sum").reset_index()
+    if messages:
+        return frame, messages
+    frame["problem_id"] = frame["problem_id"].astype(str)
+    counts, messages = check_counts(frame, str(path))
+    return counts.astype({"seed": int, "step": int}) if not messages else frame, messages
+
+
+def _frame(path: Path) -> pd.DataFrame:
+    """A table whose index + 2 is the line in the file."""
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        rows = read_jsonl(path)
+        wrong = next((i for i, row in enumerate(rows) if not isinstance(row, dict)), None)
+        require(wrong is None, f"{path}:{wrong}", "", "must be one object a line")
+        return pd.DataFrame(rows, index=range(-1, len(rows) - 1))
+    try:
+        return pd.read_csv(path, dtype={"problem_id": str})
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from error
+
+
+def _write(root, paper, scope, row: dict, counts: pd.DataFrame, source: str, hashes: dict) -> Path:
+    config = {
+        "paper": paper,
+        "scope": scope,
+        "table": row["table"],
+        "model": {"name": row["model"]},
+        "label": row["method"],
+        "seed": int(row["seed"]),
+        "imported": {"source": source, "files": hashes},
+    }
+    readable = re.sub(r"[^\w.+-]+", "-", f"{row['model']}-{row['method']}")[-60:].strip("-.")
+    run_id = f"imported-{readable}-s{config['seed']}-{config_hash(config)}"
+    run = Run(root, paper, run_id, config)
+    if run.done:
+        run.close()
+        return run.path
+    frames = []
+    for (step, _), own in counts.groupby(["step", "benchmark"], sort=False):
+        n = int(own["n"].iloc[0])
+        ks = sorted({2**i for i in range(n.bit_length())} | {n})
+        frames.append(report(own, ks).assign(step=step))
+    for step, own in counts.groupby("step"):
+        stored = own[["benchmark", "problem_id", "n", "c"]]
+        write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", stored)
+    last = f"step-{counts['step'].max():05d}-counts.csv"
+    write(run.path / "counts.csv", (run.path / "eval" / last).read_bytes())
+    rows = pd.concat(frames, ignore_index=True).assign(**row, run_id=run_id)
+    write_csv(run.path / "metrics.csv", rows.reindex(columns=COLUMNS))
+    run.finish(imported=source)
+    return run.path
+
+
+if __name__ == "__main__":
+    guard(command)

@@ -1,0 +1,134 @@
+"""Figures of the laptop runs that every paper shows, from result rows alone; `colors` names the
+methods that are compared, in the order of the legend."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.comparison.matched import curves
+from common.plotting import COLORS, panels, save
+
+Colors = dict[str, str]  # method -> color
+
+
+def draw(rows: pd.DataFrame, colors: Colors, folder: Path) -> None:
+    """training, matched, passk and methods of every table, as <folder>/<table>_<figure>."""
+    for table in rows["table"].unique():
+        own = rows[(rows["table"] == table) | (rows["method"] == "base")]
+        training(own, colors, folder / f"{table}_training")
+        at_matched(own, table, colors, folder / f"{table}_matched")
+        pass_at_k(own, colors, folder / f"{table}_passk")
+        methods(own, colors, folder / f"{table}_methods")
+
+
+def present(rows: pd.DataFrame, colors: Colors) -> Colors:
+    """The main methods that have rows, so that a legend names no line that is not there."""
+    return {method: color for method, color in colors.items() if method in set(rows["method"])}
+
+
+def training(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """pass@1 on natural, pass@64 on rare prompts and token entropy along training; mean and
+    standard error over seeds."""
+    shown = {
+        "natural pass@1 (%)": ("natural", "pass@1"),
+        "rare pass@64 (%)": ("rare", "pass@64"),
+        "token entropy, natural (nats)": ("natural", "token_entropy"),
+        "Delta NLL, base-rare correct (nats)": ("rare-correct set", "delta_NLL_rare"),
+    }
+    measured = set(rows["metric"])
+    shown = {title: key for title, key in shown.items() if key[1] in measured}
+    figure, axes = panels(len(shown), width=3.0, height=2.9)
+    drawn = []
+    for axis, (title, (benchmark, metric)) in zip(axes[0], shown.items(), strict=True):
+        for method, color in present(rows, colors).items():
+            curve = over_seeds(rows, method, benchmark, metric, "step")
+            axis.errorbar(
+                curve["step"],
+                curve["mean"],
+                curve["sem"],
+                color=color,
+                marker="o",
+                markersize=3,
+                label=method,
+            )
+            drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
+        axis.set(xlabel="step", title=title)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    save(figure, path, pd.concat(drawn))
+
+
+def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> None:
+    """Diversity against accuracy along training: thin lines are seeds, thick their mean step by
+    step."""
+    points = curves(rows, table)
+    figure, axes = panels(1, width=5.2, height=3.6)
+    axis = axes[0, 0]
+    for method, color in present(points, colors).items():
+        own = points[points["method"] == method]
+        for _, curve in own.groupby("seed"):
+            axis.plot(curve["accuracy"], curve["diversity"], color=color, alpha=0.25, linewidth=0.8)
+        mean = own.groupby("step")[["accuracy", "diversity"]].mean()
+        axis.plot(mean["accuracy"], mean["diversity"], color=color, marker="o", label=method)
+    axis.set(
+        xlabel="natural pass@1 (%)",
+        ylabel="rare pass@64 (%)",
+        title="higher at the same pass@1 keeps more diversity",
+    )
+    axis.legend()
+    save(figure, path, points)
+
+
+def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """pass@k against k after the last step, natural and rare prompts."""
+    figure, axes = panels(2, width=3.6)
+    drawn = []
+    for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
+        for method, color in ({"base": COLORS[6]} | present(rows, colors)).items():
+            own = last(rows[rows["metric"].str.startswith("pass@")])
+            curve = over_seeds(own, method, benchmark, None, "k")
+            style = "--" if method == "base" else "-"
+            axis.errorbar(
+                curve["k"], curve["mean"], curve["sem"], color=color, linestyle=style, label=method
+            )
+            drawn.append(curve.assign(method=method, benchmark=benchmark))
+        axis.set_xscale("log", base=2)
+        axis.set(xlabel="k", ylabel="pass@k (%)", title=f"{benchmark} prompts")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, path, pd.concat(drawn))
+
+
+def methods(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """Every method after its last step: accuracy and diversity, mean and standard error over
+    seeds."""
+    shown = [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")]
+    own = last(rows)
+    names = list(own["method"].unique())[::-1]
+    figure, axes = panels(len(shown), width=2.6, height=0.9 + 0.22 * len(names), sharey=True)
+    drawn = []
+    for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):
+        for y, method in enumerate(names):
+            point = over_seeds(own, method, benchmark, metric, "method")
+            color = colors.get(method, COLORS[7])
+            axis.errorbar(point["mean"], [y] * len(point), xerr=point["sem"], fmt="o", color=color)
+            drawn.append(point.assign(benchmark=benchmark, metric=metric))
+        title = metric.replace("_", " ") + ("" if metric == "distinct_correct" else " (%)")
+        axis.set(xlabel=f"{benchmark} {title}")
+        axis.set_yticks(range(len(names)), names)
+    save(figure, path, pd.concat(drawn))
+
+
+def last(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["step"] == rows.groupby("run_id")["step"].transform("max")]
+
+
+def over_seeds(rows, method: str, benchmark: str, metric: str | None, by: str) -> pd.DataFrame:
+    """Mean and standard error over seeds of one method's values, by step, k or method."""
+    own = rows[(rows["method"] == method) & (rows["benchmark"] == benchmark)]
+    own = own if metric is None else own[own["metric"] == metric]
+    grouped = own.groupby(by)["value"].agg(["mean", "sem", "size"]).reset_index()
+    if by == "step" and metric is not None:
+        base = rows[(rows["method"] == "base") & (rows["benchmark"] == benchmark)]
+        base = base[base["metric"] == metric]
+        start = base.groupby("step")["value"].agg(["mean", "sem", "size"]).reset_index()
+        grouped = pd.concat([start, grouped], ignore_index=True)
+    return grouped.rename(columns={"size": "n_seeds"})

@@ -1,0 +1,75 @@
+"""Diversity at equal accuracy on the laptop testbed: a slower learner looks diversity-preserving
+until it is asked this."""
+
+import numpy as np
+import pandas as pd
+
+from common.results.columns import COLUMNS
+
+ACCURACY = ("natural", "pass@1")  # what is matched
+DIVERSITY = ("rare", "pass@64")  # the primary measure: seed noise on rare pass@256 is larger
+
+
+def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Points of the training curves of one table: method, seed, step, accuracy, diversity.
+
+    The base model is step 0 of every run, whatever the table.
+    """
+    wide = {}
+    for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": DIVERSITY}.items():
+        own = rows[(rows["benchmark"] == benchmark) & (rows["metric"] == metric)]
+        wide[name] = own.set_index(["table", "method", "seed", "step", "run_id"])["value"]
+    points = pd.DataFrame(wide).reset_index()
+    base = points.loc[points["method"] == "base", ["step", "accuracy", "diversity"]]
+    base = base.groupby(
+        "step", as_index=False
+    ).mean()  # one model: its seeds differ in samples only
+    points = points[(points["table"] == table) & (points["method"] != "base")]
+    starts = [
+        base.assign(method=method, seed=seed, run_id=run_id)
+        for method, seed, run_id in points[["method", "seed", "run_id"]].drop_duplicates().values
+    ]
+    columns = ["method", "seed", "run_id", "step", "accuracy", "diversity"]
+    return pd.concat([points, *starts])[columns].sort_values(columns[:4], ignore_index=True)
+
+
+def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> pd.DataFrame:
+    """Result rows of diversity at one accuracy for each pair of methods that was run, by seed.
+
+    The accuracy is the highest that every run of both methods reached; each run's curve is read
+    where it first reaches it, linearly between its points. Rows have table
+    "<table>, <A> vs <B> at matched pass@1"; none where there is no base model or only one method.
+    """
+    points, found = curves(rows, table), []
+    for pair in pairs:
+        runs = {method: points[points["method"] == method] for method in pair}
+        if any(run.empty or run["step"].min() > 0 for run in runs.values()):
+            continue
+        both = pd.concat(runs.values()).groupby(["method", "seed", "run_id"])
+        level = both["accuracy"].max().min()
+        for (method, seed, run_id), curve in both:
+            value = _read(curve["accuracy"].to_numpy(), curve["diversity"].to_numpy(), level)
+            found.append(
+                {
+                    "table": f"{table}, {pair[0]} vs {pair[1]} at matched pass@1",
+                    "model": rows["model"].iloc[0],
+                    "method": method,
+                    "benchmark": DIVERSITY[0],
+                    "metric": f"{DIVERSITY[1]} at {ACCURACY[0]} {ACCURACY[1]} = {level:.1f}",
+                    "k": 64,
+                    "value": value,
+                    "unit": "percent",
+                    "seed": seed,
+                    "run_id": run_id,
+                }
+            )
+    return pd.DataFrame(found, columns=COLUMNS)
+
+
+def _read(accuracy: np.ndarray, diversity: np.ndarray, level: float) -> float:
+    """`diversity` where `accuracy`, in the order of training, first reaches `level`."""
+    i = int(np.argmax(accuracy >= level))
+    if i == 0:
+        return float(diversity[0])
+    share = (level - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1])
+    return float(diversity[i - 1] + share * (diversity[i] - diversity[i - 1]))

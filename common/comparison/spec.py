@@ -1,0 +1,61 @@
+"""What a paper's comparison consists of, as data: papers/<p>/compare.py has one PAGE each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from common.config.compose import ROOT
+
+Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
+Where = dict[str, object]  # column of a printed table -> value, or a list of values: any of them
+
+
+@dataclass(frozen=True)
+class SameRun:
+    """A printed row that another printed row's runs stand for: `table`, `method` is the same run as
+    `of_table`, `of_method`. With `steps`, its benchmarks read "NAME, step N"."""
+
+    table: str
+    method: str
+    of_table: str
+    of_method: str
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a paper's comparison consists of."""
+
+    paper: str
+    title: str
+    published: list[tuple[str, str, Columns]]  # printed table, its caption, what is shown of it
+    laptop: Columns
+    pairs: list[tuple[str, str]]  # methods that are also compared at matched pass@1
+    own_rows: Callable[[Path], list[pd.DataFrame]]  # of theory and simulation, as result rows
+    # how a cluster run's rows become printed cells
+    same_runs: list[SameRun] = field(default_factory=list)
+    averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
+    metrics: dict[str, str] = field(default_factory=dict)  # our metric -> as printed
+    exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
+    # what is said of printed cells
+    footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
+    not_reproducible: list[tuple[Where, str]] = field(default_factory=list)
+    problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems
+
+
+def problems(files: dict[str, str]) -> dict[str, int]:
+    """Printed benchmark -> its problems, by the file of configs/eval that evaluates it."""
+    folder = ROOT / "configs" / "eval"
+    nodes = {name: (folder / f"{file}.yaml").read_text() for name, file in files.items()}
+    return {name: yaml.safe_load(node)["prompts"]["kept"] for name, node in nodes.items()}
+
+
+def matches(frame: pd.DataFrame, where: Where) -> pd.Series:
+    """Which rows have all the values of `where`."""
+    found = pd.Series(True, frame.index)
+    for column, value in where.items():
+        found &= frame[column].isin(value if isinstance(value, list) else [value])
+    return found

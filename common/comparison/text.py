@@ -1,0 +1,223 @@
+"""A comparison as text: markdown, a terminal, CSV, JSON, LaTeX."""
+
+import json
+
+import pandas as pd
+
+from common.claims import text as claim_text
+from common.comparison.spec import Columns
+from common.results.provenance import GREY
+
+RERUNS = {
+    "laptop": (
+        "0.4 M parameters, Subset-Countdown; mean ± standard error over seeds",
+        "Another model and another task: these rows stand beside the published ones, never for"
+        " them.\n\n",
+    ),
+    "cluster": ("mean ± standard error over seeds", ""),
+}
+NUMBERED = ("rerun", "low", "high", "difference", "value")
+COLORS = {"within noise": "green", "differs": "red", "not run": "dim", "not reproducible": "dim"}
+
+
+def markdown(x) -> str:
+    """Claims, then printed cells beside reruns, then the tables as they are."""
+    parts = [f"# {x.page.title}: published and rerun\n", "## Claims\n"]
+    parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
+    for name, own in beside(x.cells).groupby("table", sort=False):
+        parts += [f"\n### {name}, cell by cell\n", cell_table(own)]
+    for name, caption, columns in x.page.published:
+        printed = x.summary[(x.summary["scope"] == "published") & (x.summary["table"] == name)]
+        parts += [f"\n## Published: {caption}\n", pivot(printed, columns)]
+    for scope, (what, warning) in RERUNS.items():
+        rerun = x.summary[x.summary["scope"] == scope]
+        for name in rerun["table"].unique():
+            own = rerun[rerun["table"] == name]
+            printed = {table: columns for table, _, columns in x.page.published}
+            columns = x.page.laptop if scope == "laptop" else printed.get(name, x.page.laptop)
+            parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
+            parts.append(pivot(own, columns))
+    parts += ["\n## Minimum detectable difference (points; p < 0.05, 80 % power)\n"]
+    parts.append(power_table(x.detectable))
+    parts += notes(x)
+    if len(x.missing):
+        parts.append("\n## Without a result\n")
+        parts += [
+            f"- {row.key} ({row.kind}): {row.state} {row.detail}\n"
+            for row in x.missing.itertuples()
+        ]
+    if x.left_out:
+        parts += ["\n## Left out\n", *(f"- {reason}\n" for reason in x.left_out)]
+    return "".join(parts)
+
+
+def counted(cells: pd.DataFrame) -> str:
+    """How many printed cells of each table have which verdict."""
+    table = pd.crosstab(cells["table"], cells["verdict"])
+    table = table.reindex(columns=[name for name in COLORS if name in table])
+    rows = [[name, *map(str, row)] for name, row in zip(table.index, table.values, strict=True)]
+    return _lines(["table", *table.columns], rows)
+
+
+def beside(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells that have a rerun number, or ought to."""
+    return cells[cells["rerun"].notna() | cells["reason"].str.startswith("without a result")]
+
+
+def cell_table(cells: pd.DataFrame) -> str:
+    head = "model method benchmark metric printed rerun interval difference verdict notes".split()  # noqa: SIM905
+    return _lines(head, [list(_cell_words(row).values()) for row in cells.to_dict("records")])
+
+
+def _cell_words(row: dict) -> dict[str, str]:
+    number = {name: "" if pd.isna(row[name]) else f"{row[name]:.4g}" for name in NUMBERED}
+    interval = f"[{number['low']}, {number['high']}]" if number["low"] else ""
+    grey = f" ({row['state']} files)" if row["state"] in GREY else ""
+    why = f": {row['reason']}" if not number["rerun"] else ""
+    return {
+        **{name: _plain(row[name]) for name in ("model", "method", "benchmark", "metric")},
+        "printed": number["value"],
+        "rerun": number["rerun"],
+        "interval": interval,
+        "difference": number["difference"],
+        "verdict": row["verdict"] + grey + why,
+        "notes": row["notes"].replace(";", ", "),
+    }
+
+
+def pivot(frame: pd.DataFrame, columns: Columns) -> str:
+    """One line a model and method, one column for each title -> (benchmark, metric). The model is
+    named where the table has several."""
+    keys = frame[["model", "method"]].drop_duplicates()
+    several = keys["model"].nunique() > 1
+    rows = []
+    for model, method in keys.itertuples(index=False):
+        own = frame[(frame["model"] == model) & (frame["method"] == method)]
+        line = [_plain(model), _plain(method)] if several else [_plain(method)]
+        for benchmark, metric in columns.values():
+            hit = own[(own["benchmark"] == benchmark) & (own["metric"] == metric)]
+            line.append(_number(hit.iloc[0]) if len(hit) else "")
+        if any(line[1 + several :]):
+            rows.append(line)
+    return _lines([*(["model"] if several else []), "method", *columns], rows, len(columns))
+
+
+def power_table(detectable: pd.DataFrame) -> str:
+    head = ["scope", "table", "benchmark", "metric", "problems", "seeds", "detectable", "basis"]
+    names = [*head[:4], "n_problems", "n_seeds", "mdd", "basis"]
+    rows = [
+        [f"{v:.3g}" if isinstance(v, float) and v == v else _plain(v) for v in row]
+        for row in detectable[names].itertuples(index=False)
+    ]
+    return _lines(head, rows)
+
+
+def notes(x) -> list[str]:
+    """The inconsistencies that a cell, a table or the paper has as a footnote."""
+    lines = []
+    for row in x.notes.to_dict("records"):
+        where = f"{row['cells']} cells of {row['tables']}" if row["cells"] else row["tables"]
+        said, but = (_plain(row[name]) for name in ("what_the_paper_says", "what_contradicts_it"))
+        lines.append(f"- {row['id']} ({where or 'the paper'}; {row['where']}): {said}; but {but}\n")
+    return ["\n## Inconsistencies in the paper\n", *lines] if lines else []
+
+
+def terminal(x) -> None:
+    """Verdicts, and the cells that have a rerun number, as rich tables."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    console.print(claim_text.to_terminal(x.verdicts))
+    shown = beside(x.cells)
+    if len(shown):
+        table = Table(title="published cells with a rerun")
+        for name in ("table", *_cell_words(shown.iloc[0].to_dict())):
+            table.add_column(name, overflow="fold")
+        for row in shown.to_dict("records"):
+            color = "dim" if row["state"] in GREY else COLORS[row["verdict"]]
+            words = _cell_words(row)
+            table.add_row(
+                row["table"],
+                *(Text(words[name], color if name == "verdict" else "") for name in words),
+            )
+        console.print(table)
+    counts = x.cells["verdict"].value_counts()
+    console.print("printed cells: " + ", ".join(f"{n} {name}" for name, n in counts.items()))
+    for row in x.missing.itertuples():
+        console.print(f"without a result: {row.key} {row.state} {row.detail}", markup=False)
+
+
+def to_json(x) -> str:
+    """All tables as lists of objects; missing numbers are null."""
+    names = ("verdicts", "gaps", "cells", "summary", "detectable", "notes", "runs", "missing")
+    tables = {
+        name: json.loads(getattr(x, name).to_json(orient="records", double_precision=10))
+        for name in names
+    }
+    whole = {"paper": x.page.paper, "title": x.page.title, **tables, "left_out": x.left_out}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def to_csv(x) -> str:
+    return x.verdicts.to_csv(index=False, lineterminator="\n")
+
+
+def to_latex(x) -> str:
+    """Claims and compared cells as two tabulars (booktabs)."""
+    scopes = claim_text.in_use(x.verdicts)
+    claims = [
+        [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
+        for row in x.verdicts.to_dict("records")
+    ]
+    parts = [_tabular(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
+    for name, own in beside(x.cells).groupby("table", sort=False):
+        words = [_cell_words(row) for row in own.to_dict("records")]
+        parts.append(f"% {name}\n" + _tabular(list(words[0]), [list(w.values()) for w in words]))
+    return "\n".join(parts)
+
+
+RENDERERS = {"md": markdown, "csv": to_csv, "json": to_json, "latex": to_latex}
+
+
+def _tabular(head: list[str], rows: list[list[str]], columns: str = "") -> str:
+    lines = [" & ".join(map(_latex, line)) + r" \\" for line in rows]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns or 'l' * len(head)}}}",
+            r"\toprule",
+            " & ".join(map(_latex, head)) + r" \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def _latex(text: str) -> str:
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    special |= {character: "\\" + character for character in "&%$#_{}"}
+    special |= {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$"}
+    return "".join(special.get(character, character) for character in str(text))
+
+
+def _lines(head: list[str], rows: list[list[str]], numbers: int = 0) -> str:
+    rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
+
+
+def _plain(value: object) -> str:
+    """Text of a cell, without what would break a markdown table."""
+    return (
+        "" if value is None or value != value else " ".join(str(value).replace("|", "\\|").split())
+    )
+
+
+def _number(row: pd.Series) -> str:
+    digits = 2 if row["unit"] != "percent" else 1
+    text = f"{row['value']:.{digits}f}"
+    text = text if pd.isna(row["stderr"]) else f"{text} ± {row['stderr']:.{digits}f}"
+    return f"{text} (files {row['state']})" if row["state"] in GREY else text

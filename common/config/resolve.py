@@ -1,0 +1,41 @@
+"""TODO."""
+
+import inspect
+
+from common.errors import UserError, require
+
+
+def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bool = False):
+    """The function that `node["_target_"]` names, with the other entries bound as keyword
+    arguments.
+
+    The caller gives those named in `supplied` at every call, or, `open_ended`, any that are
+    missing. Raises UserError if the path cannot be imported or an argument is unknown or missing,
+    so that a typing mistake in a method file is found before the first rollout.
+    """
+    from functools import partial
+
+    from hydra.utils import get_method
+
+    target = node.get("_target_")
+    require(
+        isinstance(target, str), f"{key}._target_", target, "name a function by its dotted path"
+    )
+    try:
+        function = get_method(target)
+    except Exception as error:
+        raise UserError(f"{key}._target_={target}: cannot be imported ({error})") from error
+    arguments = {name: value for name, value in node.items() if name != "_target_"}
+    parameters = inspect.signature(function).parameters
+    known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for name, value in arguments.items():
+        require(
+            name in known, f"{key}.{name}", value, f"unknown argument of {target}; it takes {known}"
+        )
+    missing = [
+        name
+        for name in known
+        if name not in (*arguments, *supplied) and parameters[name].default is inspect._empty
+    ]
+    require(open_ended or not missing, key, target, f"needs a value for {missing}")
+    return partial(function, **arguments)

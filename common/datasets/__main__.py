@@ -1,0 +1,114 @@
+"""List, download and show the public sets.
+
+  python -m common.datasets list
+      every set: hub id, split, rows, verifier, and whether it can be loaded without a network
+  python -m common.datasets prefetch eval=math500,aime24 data=deepscaler
+  python -m common.datasets prefetch all
+      download for machines without a network (run it on the login node), read every row once, and
+      print the commit that a revision stands for, so that it can be pinned
+  python -m common.datasets show eval=math500 [index=0] [chat=plain]
+      one prompt as the model reads it, and its reference
+
+The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them.
+"""
+
+import sys
+from functools import cache
+
+from common.config.compose import ROOT
+from common.config.resolve import resolve
+from common.config.strict import strict
+from common.datasets.benchmark import Benchmark
+from common.datasets.hub import local_file, snapshot
+from common.errors import UserError, require
+from common.types import Prompt
+
+
+@cache
+def sets() -> dict[str, dict]:
+    """Every configured set that `load` makes: "eval=math500" -> its prompts node."""
+    from omegaconf import OmegaConf
+
+    found = {}
+    for group, key in (("eval", "prompts"), ("data", "train")):
+        for file in sorted((ROOT / "configs" / group).glob("*.yaml")):
+            config = OmegaConf.load(file)
+            if config[key]["_target_"] == "common.datasets.load":
+                node = OmegaConf.to_container(config, resolve=True)
+                if group == "eval":
+                    strict(Benchmark, node)
+                found[f"{group}={file.stem}"] = {
+                    **node[key],
+                    "verifier": node["verifier"]["_target_"].split(".")[-2],
+                }
+    return found
+
+
+def _prompts(node: dict, **changes) -> list[Prompt]:
+    node = {key: value for key, value in node.items() if key != "verifier"}
+    return resolve({**node, **changes}, node["name"])()
+
+
+def _list() -> None:
+    print(f"{'set':24} {'hub':44} {'split':11} {'rows':>6} {'verifier':9} here")
+    for key, node in sets().items():
+        here = "local file" if local_file(node["name"], node.get("local")) else "no"
+        if here == "no":
+            try:
+                snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+                here = "cached"
+            except UserError:
+                pass
+        hub = f"{node['hub']} {node['config'] or ''}"
+        rows = "?" if node["rows"] is None else node["rows"]
+        print(f"{key:24} {hub:44} {node['split']:11} {rows:>6} {node['verifier']:9} {here}")
+
+
+def _prefetch(chosen: list[str]) -> None:
+    known, failed = sets(), []
+    for key in [*known] if chosen == ["all"] else chosen:
+        node = known[key]
+        try:
+            folder = snapshot(node["hub"], node["revision"], node.get("files"))
+            prompts = _prompts(node, chat=node["chat"] or "plain")
+        except UserError as error:
+            print(f"{key}: {error}", file=sys.stderr)
+            failed.append(key)
+            continue
+        pin = f"; pin it: revision: {folder.name}" if node["revision"] != folder.name else ""
+        print(f"{key}: {len(prompts)} prompts, {node['hub']} at {folder.name}{pin}", flush=True)
+    if failed:
+        raise UserError(f"not prefetched: {', '.join(failed)}")
+
+
+def _show(key: str, index: int, chat: str) -> None:
+    prompts = _prompts(sets()[key], chat=chat)
+    require(0 <= index < len(prompts), "index", index, f"0 to {len(prompts) - 1}")
+    prompt = prompts[index]
+    print(f"id: {prompt.id}\nreference: {prompt.reference[:2000]}\n\n{prompt.text}")
+
+
+def main(arguments: list[str]) -> None:
+    if not arguments or {"-h", "--help"} & set(arguments):
+        print(__doc__.strip())
+        return
+    command, *words = arguments
+    given = dict(word.partition("=")[::2] for word in words if word != "all")
+    chosen = [f"{group}={name}" for group in ("eval", "data") for name in
+              filter(None, given.pop(group, "").split(","))]  # fmt: skip
+    unknown = [key for key in chosen if key not in sets()]
+    require(not unknown, "set", unknown, f"one of {', '.join(sets())}")
+    takes = {"list": set(), "prefetch": set(), "show": {"index", "chat"}}
+    require(command in takes, "command", command, f"one of {', '.join(takes)} (see --help)")
+    extra = [key for key in given if key not in takes[command]]
+    require(not extra, "option", extra, f"{command} does not take it (see --help)")
+    if command == "list":
+        _list()
+    elif command == "prefetch":
+        require(bool(chosen) != ("all" in words), "prefetch", words, "name sets or say all")
+        _prefetch(chosen or ["all"])
+    else:
+        require(len(chosen) == 1, "show", words, "name one set, as in eval=math500")
+        index = given.get("index", "0")
+        require(index.isdecimal(), "index", index, "needs a whole number")
+        _show(chosen[0], int(index), given.get("chat", "plain"))

@@ -1,0 +1,238 @@
+"""Prompts of the public sets, from the hub or from local files.
+
+The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them. As a command,
+`python -m common.datasets --help`, this lists, downloads and shows them.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from common.config.resolve import resolve
+from common.datasets.templates import render
+from common.errors import UserError, require
+from common.results.files import read_jsonl
+from common.types import Prompt
+
+LOCAL = "RLVR_DATA"  # environment variable: a folder of JSONL files in our shape
+NONE = (None, "", [], {})
+
+
+def load(
+    *,
+    name: str,
+    hub: str,  # hub id, or a folder in the layout of a hub repository
+    config: str | None,  # the hub's name of a subset
+    revision: str,  # a commit; "main" is whatever the cache or the hub has
+    split: str,
+    id: str,  # format of a prompt's id, from the hub's fields and {row}, the row's number
+    fields: dict[str, str],  # our field: the hub's field
+    reference: dict[str, Any],  # the verifier's function that makes a reference of a row
+    instruction: str,
+    chat: str | None,  # these two: common/datasets/templates.py
+    rows: int | None,  # expected in the source; None: not known
+    kept: int | None,  # expected after everything that drops rows; None: not known
+    files: list[str] | None = None,  # read these (globs) instead of what the hub calls a split
+    local: str | None = None,  # file name under $RLVR_DATA; None: <name>.jsonl
+    path: str | None = None,  # a JSONL file in our shape, read instead of all the above
+    convert: dict[str, Any] | None = None,  # a function of common/datasets/rows.py
+    gold: str = "answer",  # a row whose field is empty cannot be scored and is dropped
+    window: list[str] | None = None,  # [first, end): keep rows whose date is in it
+    drop_conflicts: bool = False,  # drop every prompt that occurs with different references
+    tokenizer: str | None = None,
+    max_prompt_tokens: int | None = None,  # drop longer prompts, counted by `tokenizer`
+    subset: int | None = None,  # so many prompts, drawn by `seed`, in the order of the set
+    seed: int = 0,
+) -> list[Prompt]:
+    """The prompts of one set; what was dropped is said on stderr, with the reason.
+
+    Raises UserError where the set cannot be found, a field or argument is missing or unknown, an
+    id occurs twice, or a number of rows is not the expected one.
+    """
+    known = {"name": name, "hub": hub, "id": id, "fields": fields, "convert": convert}
+    if path or (path := local_file(name, local)):
+        source, found = path, _own(path, ["id", "problem", *(["date"] if window else [])])
+    else:
+        folder = snapshot(hub, revision, files)
+        source = f"{hub} ({folder.name[:12]})"
+        found = _converted(_read(folder, config, split, files, name), **known)
+    to_reference = resolve(reference, "reference")
+    prompts, dropped, count = [], Counter(), 0
+    for row in _progress(found, name, rows):
+        count += 1
+        if window and not window[0] <= row["date"] < window[1]:
+            dropped["outside the window"] += 1
+        elif row.get(gold) in NONE or not str(row[gold]).strip():
+            dropped[f"with empty {gold}"] += 1
+        else:
+            text = render(row, instruction=instruction, chat=chat)
+            prompts.append(Prompt(str(row["id"]), text, to_reference(row)))
+    _expect(name, "rows", count, rows, source)
+    _refuse_repeated_ids(name, prompts)
+    if drop_conflicts:
+        prompts = _keep(prompts, _agreed(prompts), dropped, "in conflict with a duplicate")
+    if max_prompt_tokens:
+        short = _short(prompts, tokenizer, max_prompt_tokens)
+        prompts = _keep(prompts, short, dropped, f"over {max_prompt_tokens} tokens")
+    reasons = "".join(f", {number} {reason}" for reason, number in dropped.items())
+    print(f"{name}: {len(prompts)} of {count} rows from {source}{reasons}", file=sys.stderr)
+    _expect(name, "kept", len(prompts), kept, source)
+    if subset is not None:
+        require(0 < subset <= len(prompts), "subset", subset, f"1 to {len(prompts)} of {name}")
+        chosen = sorted(Random(f"{name}-{seed}").sample(range(len(prompts)), subset))
+        prompts = [prompts[i] for i in chosen]
+    return prompts
+
+
+def snapshot(hub: str, revision: str, files: list[str] | None, offline: bool = False) -> Path:
+    """The folder of a repository's files at a revision, downloaded where it is not cached.
+
+    HF_HUB_OFFLINE and HF_HOME are respected. Raises UserError saying how to prefetch.
+    """
+    if Path(hub).is_dir():
+        return Path(hub)
+    import huggingface_hub
+    from httpx import HTTPError
+    from huggingface_hub.errors import GatedRepoError
+
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                hub,
+                repo_type="dataset",
+                revision=revision,
+                allow_patterns=files,
+                local_files_only=offline or huggingface_hub.constants.HF_HUB_OFFLINE,
+            )
+        )
+    except GatedRepoError as error:
+        raise UserError(
+            f"hub={hub}: its authors ask for agreement; accept the terms on the set's page, then "
+            "`hf auth login`"
+        ) from error
+    except (OSError, ValueError, HTTPError) as error:
+        raise UserError(
+            f"hub={hub} revision={revision}: not in the cache and cannot be downloaded here "
+            f"({type(error).__name__}); run `python -m common.datasets prefetch ...` where there "
+            f"is a network, with the same HF_HOME, or set {LOCAL} to a folder of local files"
+        ) from error
+
+
+def _read(folder: Path, config: str | None, split: str, files: list[str] | None, name: str):
+    """The rows of a repository's split, or of some of its files, as dicts."""
+    from datasets import load_dataset
+
+    try:
+        if files:
+            paths = sorted(str(path) for pattern in files for path in folder.glob(pattern))
+            require(bool(paths), f"{name}.files", files, f"none of these in {folder}")
+            kind = "parquet" if paths[0].endswith(".parquet") else "json"
+            return load_dataset(kind, data_files=paths, split="train", streaming=True)
+        return load_dataset(str(folder), config, split=split, streaming=True)
+    except (OSError, ValueError) as error:  # an unknown subset or split, an empty folder
+        raise UserError(f"{name}: config={config} split={split}: {error}") from error
+
+
+def _own(path: str, needed: list[str]) -> Iterator[dict]:
+    """The rows of a local file in our shape."""
+    for i, row in enumerate(read_jsonl(Path(path)), 1):
+        missing = [field for field in needed if not isinstance(row, dict) or not row.get(field)]
+        require(not missing, f"{path}, row {i}", missing, "missing or empty; mend or drop the row")
+        yield row
+
+
+def _converted(table, *, name, hub, id, fields, convert) -> Iterator[dict]:
+    """Each hub row under our names."""
+    change = resolve(convert, "convert") if convert else lambda row: {}
+    for i, row in enumerate(table):
+        try:
+            row = {**row, **change(row)}
+            ours = {field: row[theirs] for field, theirs in fields.items()}
+            made = {"id": id.format_map({**row, "row": i}), **ours}
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise UserError(
+                f"{name}: row {i} of {hub} lacks or garbles {error}; it has {sorted(row)}. "
+                "Mend fields, id or convert, or pin another revision"
+            ) from error
+        yield made
+
+
+def local_file(name: str, local: str | None) -> str | None:
+    """The set's file under $RLVR_DATA, where that is set and has it."""
+    folder = os.environ.get(LOCAL)
+    if not folder:
+        return None
+    require(Path(folder).is_dir(), LOCAL, folder, "no such folder; mend or unset it")
+    path = Path(folder) / (local or f"{name}.jsonl")
+    return str(path) if path.is_file() else None
+
+
+def _progress(found: Iterator, name: str, total: int | None) -> Iterator:
+    """`found` with a bar on the terminal, for sets that take long."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(
+        found, name, total=total, console=console, transient=True, disable=not console.is_terminal
+    )
+
+
+def _expect(name: str, key: str, number: int, expected: int | None, source: str) -> None:
+    require(
+        expected is None or number == expected,
+        f"{name}.{key}",
+        expected,
+        f"{source} gives {number}; pin the revision that has {expected}, or, if {number} is what "
+        f"you want, set {key}={number}",
+    )
+
+
+def _refuse_repeated_ids(name: str, prompts: list[Prompt]) -> None:
+    repeated = [id for id, n in Counter(prompt.id for prompt in prompts).items() if n > 1]
+    require(not repeated, f"{name}.id", repeated[:3], "occurs twice; ids must be unique")
+
+
+def _keep(prompts: list, flags: list[bool], dropped: Counter, reason: str) -> list:
+    kept = [prompt for prompt, keep in zip(prompts, flags, strict=True) if keep]
+    if len(kept) < len(prompts):
+        dropped[reason] = len(prompts) - len(kept)
+    return kept
+
+
+def _agreed(prompts: list[Prompt]) -> list[bool]:
+    """False where the same text, spaces apart, occurs with another reference: all such rows go,
+    since nothing says which is right. Duplicates that agree stay."""
+    references: dict[str, set[str]] = {}
+    texts = [" ".join(prompt.text.split()) for prompt in prompts]
+    for text, prompt in zip(texts, prompts, strict=True):
+        references.setdefault(text, set()).add(prompt.reference)
+    return [len(references[text]) == 1 for text in texts]
+
+
+def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[bool]:
+    """False for prompts of more than `limit` tokens; never skipped where it cannot be told."""
+    from transformers import AutoTokenizer
+
+    require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs one")
+    try:
+        encode = AutoTokenizer.from_pretrained(tokenizer)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"tokenizer={tokenizer}: cannot be loaded ({type(error).__name__}); prefetch the set, "
+            "name a folder, or set max_prompt_tokens=null to keep long prompts"
+        ) from error
+    texts = [prompt.text for prompt in prompts]
+    lengths = map(len, encode(texts, add_special_tokens=False)["input_ids"]) if texts else []
+    return [length <= limit for length in lengths]
+
+
+if __name__ == "__main__":
+    from common.cli import guard
+    from common.datasets.__main__ import main
+
+    guard(lambda: main(sys.argv[1:]))

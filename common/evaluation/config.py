@@ -1,0 +1,110 @@
+"""What an evaluation is: its configuration, and the name of its run folder."""
+
+import inspect
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from common.config.resolve import resolve
+from common.config.schema import Model
+from common.datasets.benchmark import Benchmark
+from common.errors import require
+from common.evaluation import checkpoints
+from common.results.files import config_hash
+
+PAPER = "evaluations"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Whose row an evaluation's numbers are: a trained model's, in a paper's table."""
+
+    paper: str
+    scope: Literal["laptop", "cluster"]
+    table: str
+    method: str
+    benchmark: str  # as the paper's tables print it
+    seed: int  # of the training
+    trained: str  # its run id
+    checkpoint: checkpoints.Choice
+    baseline: str | None  # run id of the training whose best step is the last candidate
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """One evaluation: configs/evaluate.yaml says what the keys mean."""
+
+    label: str
+    engine: Literal["local", "vllm"]
+    n: int
+    temperature: float
+    top_p: float
+    max_tokens: int
+    batch: int
+    seed: int
+    device: Literal["auto", "cpu", "cuda"]
+    threads: int
+    workers: int
+    memory_gb: float
+    results_dir: str
+    row: Row | None
+    model: Model
+    eval: Benchmark
+
+    def __post_init__(self):
+        for key in ("n", "max_tokens", "batch", "threads", "workers"):
+            require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1")
+        for key in ("temperature", "memory_gb"):
+            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
+        require(
+            self.top_p == 1 or self.engine != "local",
+            "top_p",
+            self.top_p,
+            "the local engine draws from the whole distribution; set top_p=1.0",
+        )
+        resolve(self.eval.prompts, "eval.prompts")
+        resolve(self.eval.verifier, "eval.verifier")
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        readable = f"{self.row.trained}-{self.row.benchmark}" if self.row else self._readable
+        paper = self.row.paper if self.row else PAPER
+        return Path(self.results_dir) / paper / run_name(readable, self.identity())
+
+    @property
+    def _readable(self) -> str:
+        return f"{self.label}-{self.eval.name}"
+
+    def identity(self) -> dict:
+        """All that the numbers depend on; of a trained model its run id, wherever it lies."""
+        known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
+        if self.row is None:
+            return known | {"model": asdict(self.model)}
+        return known | {"row": {k: v for k, v in asdict(self.row).items() if k != "scope"}}
+
+    def sampling(self) -> dict:
+        """What a response was drawn with."""
+        names = ("engine", "n", "temperature", "top_p", "max_tokens", "batch", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def benchmark(self) -> dict:
+        """The benchmark's name, prompts and verifier, with every option of the latter."""
+        verifier = options(self.eval.verifier)
+        named = {"name": self.eval.name, "prompts": self.eval.prompts, "verifier": verifier}
+        return named | {"deadline": self.eval.deadline}
+
+
+def options(verifier: dict) -> dict:
+    """A verifier's node with the options that it leaves at their default written out."""
+    function = resolve(verifier, "eval.verifier")
+    parameters = inspect.signature(function.func).parameters.values()
+    known = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return {"_target_": verifier["_target_"], **known, **function.keywords}
+
+
+def run_name(readable: str, config: dict) -> str:
+    """The folder of the run that `config` describes: something readable and a hash."""
+    short = re.sub(r"[^\w.+-]+", "-", readable)[-80:].strip("-.")
+    return f"{short}-{config_hash(config)}"

@@ -1,0 +1,101 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from pathlib import Path
+
+from common.config.compose import CONFIGS, compose
+from common.config.strict import strict
+from common.errors import UserError, require
+from common.evaluation import dumps
+from common.evaluation.config import PAPER, Evaluate, run_name
+from common.evaluation.rescore import SHOWN
+from common.evaluation.samples import COLUMNS
+from common.evaluation.store import fill, finish, keep_problems, problems, stored
+from common.results.files import sha256
+from common.results.run import Run
+from common.types import Prompt
+from common.verifiers.pool import Pool
+
+ROWS = 4096  # imported samples that are verified and stored at a time
+
+
+def import_samples(words: list[str]) -> Path:
+    """`import=verl|lm_eval files=GLOB eval=NAME [label=MODEL]`: dumped samples under our verifier.
+
+    tokens, log_prob and stopped stay missing; `score` is the dump's own, where it has one. Raises
+    UserError where no sample belongs to the benchmark, or problems have different numbers of them.
+    """
+    given = {key: value for key, _, value in (word.partition("=") for word in words)}
+    kind, pattern = given.pop("import"), given.pop("files", "")
+    require(kind in dumps.READERS, "import", kind, f"one of {sorted(dumps.READERS)}")
+    files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+    require(bool(files), "files", pattern, "matches no file; give a path or a quoted glob")
+    overrides = [word for word in words if word.partition("=")[0] not in ("import", "files")]
+    overrides += [] if "label" in given else [f"label={kind}"]
+    x = strict(Evaluate, compose(CONFIGS, overrides, "evaluate"))
+    prompts = problems(_bare(x.eval.prompts))
+    groups, alone = dumps.match(dumps.READERS[kind](files), prompts)
+    _say_what_matched(groups, alone, prompts)
+    hashes = {file.name: sha256(file.read_bytes()) for file in files}
+    config = {"label": x.label, "import": kind, "files": hashes, "eval": x.benchmark()}
+    name = run_name(f"{x.label}-{x.eval.name}", config)
+    run = Run(Path(x.results_dir), PAPER, name, config)
+    if not run.done:
+        keep_problems(run, prompts)
+        _score_imported(run, groups, {prompt.id: prompt.reference for prompt in prompts}, x)
+        finish(run, x.eval.name, x.label, None)
+    run.close()
+    rows = stored(run.path)
+    known = rows[rows["score"].notna()]
+    if len(known):
+        differ = ((known["score"] > 0) != (known["outcome"] == "correct")).sum()
+        print(f"{differ} of {len(known)} samples: the dump's score (above 0: right) and our differ")
+    print(run.path)
+    return run.path
+
+
+def _bare(node: dict) -> dict:
+    """The prompts as bare problems: a dump has its own template around them."""
+    plain = {"instruction": "bare", "chat": "plain", "template": "bare"}
+    return node | {key: value for key, value in plain.items() if key in node}
+
+
+def _say_what_matched(groups: dict, alone: list, prompts: list[Prompt]) -> None:
+    matched = sum(map(len, groups.values()))
+    print(f"{matched} samples of {len(groups)} of {len(prompts)} problems", file=sys.stderr)
+    if alone:
+        names = "; ".join(one.where for one in alone[:SHOWN])
+        print(f"{len(alone)} samples belong to none and are left out: {names}", file=sys.stderr)
+    without = [prompt.id for prompt in prompts if prompt.id not in groups]
+    if without and groups:
+        names = ", ".join(without[:SHOWN])
+        print(f"{len(without)} problems have no sample and no row: {names}", file=sys.stderr)
+    require(bool(groups), "files", f"{len(alone)} samples", "none is of this benchmark, see eval=")
+    few, many = min(groups, key=lambda i: len(groups[i])), max(groups, key=lambda i: len(groups[i]))
+    if len(groups[few]) != len(groups[many]):
+        raise UserError(
+            f"problem {few} has {len(groups[few])} samples, problem {many} {len(groups[many])}; "
+            "import files that have the same number for each"
+        )
+
+
+def _score_imported(run: Run, groups: dict, references: dict[str, str], x: Evaluate) -> None:
+    import pandas as pd
+
+    flat = [(owner, i, one) for owner, ones in groups.items() for i, one in enumerate(ones)]
+    settings = {"workers": x.workers, "deadline": x.eval.deadline, "memory_gb": x.memory_gb}
+    with Pool(x.eval.verifier, **settings) as pool:
+
+        def chunk(start: int) -> pd.DataFrame:
+            part = flat[start : start + ROWS]
+            verdicts = pool.map([(one.response, references[owner]) for owner, _, one in part])
+            rows = [
+                (owner, i, one.response, v.outcome, v.parsed, None, None, None, one.score)
+                for (owner, i, one), v in zip(part, verdicts, strict=True)
+            ]
+            return pd.DataFrame(rows, columns=[*COLUMNS, "score"], dtype=object)
+
+        fill(run, list(range(0, len(flat), ROWS)), chunk)

@@ -1,0 +1,131 @@
+"""Samples that are there already: scored again by another verifier, or imported and then scored."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import yaml
+
+from common.errors import UserError, require
+from common.evaluation.config import PAPER, options, run_name
+from common.evaluation.store import fill, finish, stored
+from common.results.collect import verify
+from common.results.files import read_jsonl, sha256, write_csv
+from common.results.run import Run
+from common.verifiers.pool import Pool
+
+SHOWN = 5  # examples that are printed, of all that are stored
+
+
+def rescore(words: list[str]) -> Path:
+    """`rescore=RUN_FOLDER [eval.verifier.OPTION=VALUE ...]`: the run's samples under another
+    verifier or other options of its own.
+
+    A run folder of its own, without the responses, and with changes.csv: every sample whose
+    outcome changed. It belongs to the samples, the options and the verifier's source file, so that
+    a mended verifier scores again. The references are those stored with the run: another verifier
+    must read the same. Raises UserError where the run is unfinished or damaged.
+    """
+    given = {key: value for key, _, value in (word.partition("=") for word in words)}
+    source = Path(given.pop("rescore"))
+    settings = {"workers": "2", "memory_gb": "4", "results_dir": str(source.parent.parent)}
+    settings |= {key: given.pop(key) for key in list(given) if key in settings}
+    wrong = verify(source)
+    require(not wrong, "rescore", source, wrong[0] if wrong else "")
+    config = yaml.safe_load((source / "config.yaml").read_text())
+    require("eval" in config and "rescored" not in config, "rescore", source, "is no sampled run")
+    benchmark = _changed(config["eval"], given)
+    module = import_module(benchmark["verifier"]["_target_"].rpartition(".")[0])
+    identity = {
+        "label": config["label"],
+        "rescored": source.name,
+        "samples_sha256": sha256((source / "DONE").read_bytes()),
+        "verifier_sha256": hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest(),
+        "eval": benchmark,
+    }
+    name = run_name(f"{source.name}-rescored", identity)
+    run = Run(Path(settings["results_dir"]), PAPER, name, identity)
+    if not run.done:
+        _score_again(run, source, benchmark, settings)
+        before, after = stored(source), stored(run.path)
+        write_csv(run.path / "changes.csv", changes(before, after))
+        finish(run, benchmark["name"], config["label"], config.get("sampling", {}).get("seed"))
+    run.close()
+    _show_changes(source, run.path)
+    return run.path
+
+
+def _changed(benchmark: dict, given: dict[str, str]) -> dict:
+    """The stored benchmark with `eval.verifier.*` and `eval.deadline` from the command line."""
+    benchmark = benchmark | {"verifier": dict(benchmark["verifier"])}
+    target = given.pop("eval.verifier._target_", None)
+    if target is not None:  # the options of another verifier are not this one's
+        benchmark["verifier"] = {"_target_": target}
+    for key, text in given.items():
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UserError(f"{key}={text}: not a YAML value") from error
+        if key == "eval.deadline":
+            benchmark["deadline"] = value
+        else:
+            known = "rescore= takes eval.verifier.OPTION, eval.deadline, workers, memory_gb and "
+            require(key.startswith("eval.verifier."), key, text, f"{known}results_dir")
+            benchmark["verifier"][key.removeprefix("eval.verifier.")] = value
+    return benchmark | {"verifier": options(benchmark["verifier"])}
+
+
+def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, str]) -> None:
+    import pandas as pd
+
+    references = {row["id"]: row["reference"] for row in read_jsonl(source / "problems.jsonl.gz")}
+    limits = {"deadline": benchmark["deadline"], "memory_gb": float(settings["memory_gb"])}
+    with Pool(benchmark["verifier"], workers=int(settings["workers"]), **limits) as pool:
+
+        def chunk(start: int) -> pd.DataFrame:
+            rows = pd.DataFrame(read_jsonl(source / "samples" / f"{start:07d}.jsonl.gz"))
+            pairs = [(row.response, references[row.problem_id]) for row in rows.itertuples()]
+            verdicts = pool.map(pairs)
+            rows["outcome"] = [verdict.outcome for verdict in verdicts]
+            rows["parsed"] = pd.Series([verdict.parsed for verdict in verdicts], dtype=object)
+            return rows.drop(columns="response")
+
+        names = sorted((source / "samples").glob("*.jsonl.gz"))
+        fill(run, [int(path.name.partition(".")[0]) for path in names], chunk)
+
+
+def changes(before, after):
+    """The samples whose outcome differs: problem_id, sample, before, after, parsed_before,
+    parsed_after."""
+    names = ["problem_id", "sample", "outcome", "parsed"]
+    both = before[names].merge(
+        after[names], on=names[:2], suffixes=("_before", "_after"), validate="one_to_one"
+    )
+    both = both[both["outcome_before"] != both["outcome_after"]]
+    both = both.rename(columns={"outcome_before": "before", "outcome_after": "after"})
+    return both[["problem_id", "sample", "before", "after", "parsed_before", "parsed_after"]]
+
+
+def _show_changes(source: Path, run: Path) -> None:
+    import pandas as pd
+
+    table = pd.read_csv(run / "changes.csv", dtype={"problem_id": str}, keep_default_na=False)
+    total = int(pd.read_csv(run / "counts.csv")["n"].sum())
+    print(f"{run}\n{len(table)} of {total} verdicts changed")
+    for (before, after), number in Counter(zip(table.before, table.after, strict=True)).items():
+        print(f"  {before} -> {after}: {number}")
+    wanted = {(row.problem_id, row.sample): row for row in table.head(SHOWN).itertuples()}
+    for path in sorted((source / "samples").glob("*.jsonl.gz")):
+        if not wanted:
+            return
+        for sample in read_jsonl(path):
+            row = wanted.pop((sample["problem_id"], sample["sample"]), None)
+            if row is not None:
+                print(
+                    f"  {row.problem_id} sample {row.sample}: {row.before} -> {row.after}, parsed "
+                    f"{row.parsed_before[:60]!a} -> {row.parsed_after[:60]!a}, response ends "
+                    f"{sample['response'][-100:]!a}"
+                )

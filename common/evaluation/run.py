@@ -1,0 +1,91 @@
+"""Evaluation runs: results/evaluations/<model>-<benchmark>-<hash>/, made, resumed, scored again.
+
+    config.yaml       all that the numbers depend on: model, benchmark with its prompts and verifier
+                      (every option, also those left at their default), sampling
+    checkpoint.json   only with `row`: which step of the training was taken, and why
+    problems.jsonl.gz id, text and reference of every problem
+    samples/          one file a chunk of problems, one row a sample (`evaluate.COLUMNS`)
+    counts.csv        benchmark, problem_id, n, c, distinct
+    metrics.csv       result rows, and a 95 % interval (low, high) for those that have one
+    meta.json, DONE   versions and provenance; hashes of all files
+
+A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at, and
+its samples do not depend on where it was stopped. `python -m common.evaluate --help` lists options.
+
+With `row` a trained model is evaluated for a paper's table, and the folder is a run folder of that
+paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which its comparison gathers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.errors import UserError
+from common.evaluation import checkpoints
+from common.evaluation.config import Evaluate
+from common.evaluation.engines import local_engine, vllm_engine
+from common.evaluation.store import fill, finish, keep_problems, problems
+from common.results.files import write_json
+from common.results.run import Run
+from common.verifiers.guard import guarded
+from common.verifiers.pool import Pool
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
+    """Sample, verify and measure; returns the run folder. A finished run is found, not repeated.
+
+    `between` is called before each chunk, where all that was made so far is stored. Raises
+    UserError where a trained model is not finished, or is another than when the run began.
+    """
+    if (x.path / "DONE").exists():
+        return x.path
+    step, config = None, x.identity()
+    if x.row is not None:
+        home = Path(x.results_dir) / x.row.paper
+        baseline = home / x.row.baseline if x.row.baseline else None
+        taken = checkpoints.choose(home / x.row.trained, x.row.checkpoint, baseline)
+        step, config = taken.step, config | {"scope": x.row.scope}
+        x = replace(x, model=replace(x.model, path=str(home / x.row.trained / taken.folder)))
+    prompts = problems(x.eval.prompts)
+    run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
+    if step is not None:
+        keep_checkpoint(run, taken)
+    keep_problems(run, prompts)
+    size = max(1, x.batch // x.n)  # problems a chunk
+    settings = {"workers": x.workers, "deadline": x.eval.deadline, "memory_gb": x.memory_gb}
+    with Pool(x.eval.verifier, **settings) as pool:
+        verify = guarded(pool.map, x.eval.verifier, max_faults=1.0)  # faults are outcomes here
+        engine = None
+
+        def chunk(start: int) -> pd.DataFrame:
+            from common.evaluation.samples import scored
+
+            nonlocal engine
+            between()
+            if engine is None:  # not loaded where every chunk is there
+                engine = vllm_engine(x, prompts) if x.engine == "vllm" else local_engine(x)
+            chosen = prompts[start : start + size]
+            seed = (x.seed, "evaluate", x.eval.name, start)
+            return scored(chosen, x.n, engine(chosen, x.n, x, seed), verify)
+
+        fill(run, list(range(0, len(prompts), size)), chunk)
+    return finish(run, x.eval.name, x.label, x.seed, x.row, step)
+
+
+def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:
+    """Store which checkpoint is evaluated, or compare with that of the run's beginning."""
+    path = run.path / "checkpoint.json"
+    if not path.exists():
+        write_json(path, asdict(taken))
+    elif json.loads(path.read_text()) != asdict(taken):
+        raise UserError(
+            f"{path}: the training has other checkpoints than when this run began (now "
+            f"{taken.folder}); delete the folder to start again"
+        )

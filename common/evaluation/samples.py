@@ -1,0 +1,148 @@
+"""Evaluation: a checkpoint's samples, their counts (n, c per problem), and rows from these.
+
+`python -m common.evaluate model=... eval=math500 n=256` is `common/evaluation/run.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from common.rollout.local import draw
+from common.types import Prompt, Verify
+
+if TYPE_CHECKING:  # seconds: --help must not wait for them
+    import pandas as pd
+
+    from common.config.schema import Evaluation
+
+COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped".split()  # noqa: SIM905
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One benchmark's samples, one row a response: problem_id, sample, response, outcome, parsed,
+    tokens, log_prob (sum over its tokens, nats), stopped."""
+
+    benchmark: str
+    rows: pd.DataFrame
+
+    def counts(self) -> pd.DataFrame:
+        """benchmark, problem_id, n, c, distinct: right answers, and how many of them differ."""
+        import pandas as pd
+
+        correct = self.rows.outcome == "correct"
+        problems = self.rows.problem_id
+        counts = pd.DataFrame(
+            {
+                "n": correct.groupby(problems, sort=False).size(),
+                "c": correct.groupby(problems, sort=False).sum(),
+                "distinct": self.rows.parsed.where(correct).groupby(problems, sort=False).nunique(),
+            }
+        ).reset_index()
+        counts.insert(0, "benchmark", self.benchmark)
+        return counts
+
+
+def scored(prompts: list[Prompt], n: int, drawn: list[tuple], verify: Verify) -> pd.DataFrame:
+    """An engine's rows with their verdicts: COLUMNS, sorted by problem and sample."""
+    import pandas as pd
+
+    owners = [prompts[i // n] for i in range(len(drawn))]
+    verdicts = verify([(row[0], owner.reference) for row, owner in zip(drawn, owners, strict=True)])
+    rows = [
+        (owner.id, i % n, text, verdict.outcome, verdict.parsed, *rest)
+        for i, (owner, (text, *rest), verdict) in enumerate(
+            zip(owners, drawn, verdicts, strict=True)
+        )
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values(
+        ["problem_id", "sample"], kind="stable", ignore_index=True
+    )
+
+
+def sample(
+    model,
+    tokenizer,
+    prompts: list[Prompt],
+    verify: Verify,
+    *,
+    benchmark: str,
+    n: int,
+    settings: Evaluation,
+    seed: tuple,
+) -> Sampled:
+    """`n` verified responses to every prompt at the evaluation's temperature and length limit."""
+    drawn = draw(model, tokenizer, prompts, n, settings, (*seed, benchmark))
+    return Sampled(benchmark, scored(prompts, n, drawn, verify))
+
+
+def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:
+    """Result rows of one benchmark: pass@k of those k that its n allows, then `sample_rows`."""
+    import pandas as pd
+
+    from common.metrics.passk import report
+
+    counts = sampled.counts()
+    frame = report(counts, [k for k in ks if k <= int(counts.n.iloc[0])])
+    return pd.concat([frame, sample_rows(sampled)], ignore_index=True)
+
+
+def sample_rows(sampled: Sampled) -> pd.DataFrame:
+    """Result rows of how diverse and how valid one benchmark's samples are.
+
+    token_entropy     mean of -log p over all sampled tokens, nats: a token's entropy by sampling
+    sequence_entropy  mean of -log p of whole responses, nats
+    distinct_correct  different right answers among a problem's n, order and brackets apart
+    valid             percent of responses that are an expression at all
+    truncated         percent cut off by max_tokens
+    response_length   tokens, the end token included
+
+    Samples of other programs may lack log_prob, tokens or stopped: what needs them has no row.
+    """
+    import pandas as pd
+
+    rows, counts = sampled.rows, sampled.counts()
+    by_problem = rows.groupby("problem_id")
+    problems = len(counts)
+
+    def row(metric: str, values: pd.Series, unit: str) -> dict:
+        return {
+            "benchmark": sampled.benchmark,
+            "metric": metric,
+            "value": values.mean(),
+            "unit": unit,
+            "stderr": values.std() / problems**0.5 if problems > 1 else None,
+            "n_problems": problems,
+            "n_samples": int(counts.n.iloc[0]),
+        }
+
+    known = {name for name in ("log_prob", "tokens", "stopped") if rows[name].notna().all()}
+    percent = lambda flags: 100 * flags.groupby(rows.problem_id).mean()  # noqa: E731
+    found = []
+    if known >= {"log_prob", "tokens"}:
+        log_prob, tokens = by_problem.log_prob.sum(), by_problem.tokens.sum()
+        pooled = {"value": -log_prob.sum() / tokens.sum()}
+        found.append(row("token_entropy", -log_prob / tokens, "nats") | pooled)
+    if "log_prob" in known:
+        found.append(row("sequence_entropy", -by_problem.log_prob.mean(), "nats"))
+    found.append(row("distinct_correct", counts.distinct, "answers"))
+    found.append(row("valid", percent(rows.outcome.isin(["correct", "wrong"])), "percent"))
+    if "stopped" in known:
+        found.append(row("truncated", percent(~rows.stopped.astype(bool)), "percent"))
+    if "tokens" in known:
+        found.append(row("response_length", by_problem.tokens.mean(), "tokens"))
+    return pd.DataFrame(found)
+
+
+def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
+    """The counts of several benchmarks as one table."""
+    import pandas as pd
+
+    return pd.concat([one.counts() for one in sampled], ignore_index=True)
+
+
+if __name__ == "__main__":
+    from common.evaluation.__main__ import main
+
+    main()

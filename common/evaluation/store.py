@@ -1,0 +1,106 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.config.resolve import resolve
+from common.errors import UserError, require
+from common.evaluation.config import Row
+from common.results.columns import COLUMNS
+from common.results.files import read_jsonl, write_csv, write_jsonl_gz
+from common.results.run import Run
+from common.types import Prompt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def problems(node: dict) -> list[Prompt]:
+    """The benchmark's prompts. Raises UserError if there are none, or an id occurs twice."""
+    from common.datasets.prompts import check
+
+    prompts = check(resolve(node, "eval.prompts")(), "eval.prompts")
+    seen = set()
+    for prompt in prompts:
+        require(prompt.id not in seen, "eval.prompts id", repr(prompt.id), "occurs twice")
+        seen.add(prompt.id)
+    return prompts
+
+
+def keep_problems(run: Run, prompts: list[Prompt]) -> None:
+    """Store the problems, or compare with those stored when the run began."""
+    path, rows = run.path / "problems.jsonl.gz", [asdict(prompt) for prompt in prompts]
+    if not path.exists():
+        write_jsonl_gz(path, rows)
+    elif read_jsonl(path) != rows:
+        raise UserError(
+            f"{path}: the benchmark's problems have changed since this run began; delete the "
+            "folder to start again"
+        )
+
+
+def fill(run: Run, starts: list[int], make: Callable[[int], pd.DataFrame]) -> None:
+    """Write the chunks that are not there yet, with a progress bar."""
+    from rich.console import Console
+    from rich.progress import track
+
+    paths = {start: run.path / "samples" / f"{start:07d}.jsonl.gz" for start in starts}
+    missing = [start for start in starts if not paths[start].exists()]
+    done = len(starts) - len(missing)
+    if done:
+        print(f"{run.path}: goes on after {done} of {len(starts)} chunks", file=sys.stderr)
+    for start in track(missing, run.run_id, console=Console(stderr=True)):
+        rows = make(start).astype(object)
+        # pandas has NaN for a missing text, JSON null
+        write_jsonl_gz(paths[start], rows.where(rows.notna(), None).to_dict("records"))
+
+
+def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
+    """All samples of a run; responses, the bulk of them, only when asked for."""
+    import pandas as pd
+
+    rows = []
+    for path in sorted((run / "samples").glob("*.jsonl.gz")):
+        rows += [
+            row if with_response else {k: v for k, v in row.items() if k != "response"}
+            for row in read_jsonl(path)
+        ]
+    return pd.DataFrame(rows)
+
+
+def finish(
+    run: Run,
+    benchmark: str,
+    label: str,
+    seed: int | None,
+    row: Row | None = None,
+    step: int | None = None,
+) -> Path:
+    """counts.csv and metrics.csv from the stored samples, then the DONE marker. The rows are of
+    table "evaluation", or those of `row` at `step`, with the counts where a training run has them.
+    """
+    import pandas as pd
+
+    from common.evaluation.samples import Sampled, sample_rows
+    from common.metrics.report import from_counts, from_samples
+
+    sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
+    counts = sampled.counts()
+    n = int(counts["n"].min())
+    ks = sorted({k for k in (2**i for i in range(n.bit_length())) if k <= n} | {n})
+    frames = [from_counts(counts, ks), from_samples(sampled.rows, sampled.benchmark, ks)]
+    rows = pd.concat([*frames, sample_rows(sampled)], ignore_index=True)
+    where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}
+    if row is not None:
+        where |= {"table": row.table, "method": row.method, "seed": row.seed, "step": step}
+        write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+    write_csv(run.path / "counts.csv", counts)
+    rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
+    write_csv(run.path / "metrics.csv", rows)
+    run.finish()
+    return run.path

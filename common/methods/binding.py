@@ -1,0 +1,112 @@
+"""A method file made callable: what every backend needs of a `Method`, and nothing of backends."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from common.config.resolve import resolve
+from common.config.schema import Method, Reward
+from common.errors import UserError
+from common.losses import regularizers
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The functions of a method with their arguments bound; None where the method has none."""
+
+    advantage: Callable
+    loss: Callable
+    aggregate: Callable
+    token_weights: Callable | None
+    controller: Callable | None
+    kl: Callable  # (log_prob, ref_log_prob) -> (B, T)
+
+
+def bind(method: Method) -> Bound:
+    """Resolve the paths of a method. Raises UserError as `resolve` does."""
+    controlled = method.controller is not None
+    weighted = ("token_weights",) if method.token_weights is not None else ()
+    observed = ("solve_rate", "entropy", "step")
+    return Bound(
+        advantage=resolve(method.advantage, "method.advantage", ("lengths",), controlled),
+        loss=resolve(method.loss, "method.loss", weighted),
+        aggregate=resolve(method.aggregation, "method.aggregation"),
+        token_weights=resolve(method.token_weights, "method.token_weights") if weighted else None,
+        controller=(
+            resolve(method.controller, "method.controller", observed) if controlled else None
+        ),
+        kl=getattr(regularizers, f"kl_{method.kl_estimator}"),
+    )
+
+
+def advantages(
+    bound: Bound, rewards: torch.Tensor, lengths: torch.Tensor, arguments: dict
+) -> torch.Tensor:
+    """(P, G) weights of (P, G) rewards and response lengths; `arguments` are the controller's."""
+    if "lengths" in inspect.signature(bound.advantage).parameters:
+        arguments = {**arguments, "lengths": lengths}
+    return bound.advantage(rewards, **arguments)
+
+
+def observe(
+    bound: Bound, state: dict, *, solve_rate: float, entropy: float, step: int
+) -> tuple[dict, dict]:
+    """The controller's next state and its arguments for the advantage; ({}, {}) without one."""
+    if bound.controller is None:
+        return {}, {}
+    return bound.controller(state, solve_rate=solve_rate, entropy=entropy, step=step)
+
+
+def all_groups(group_size: int, reward: Reward) -> torch.Tensor:
+    """Rewards (G + 1, G), float64: a group of X successes, then failures, for X = 0..G."""
+    success = torch.ones(group_size + 1, group_size, dtype=torch.bool).tril(-1)
+    rewards = torch.full(success.shape, reward.wrong, dtype=torch.float64)
+    return rewards.masked_fill(success, reward.correct)
+
+
+def group_weights(bound: Bound, rewards: torch.Tensor, arguments: dict) -> torch.Tensor:
+    """The weights of each group as a batch of its own, with responses of equal length, (P, G)."""
+    rows = [advantages(bound, row, torch.ones_like(row), arguments) for row in rewards.split(1)]
+    return torch.cat(rows)
+
+
+def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dict) -> float:
+    """max |A_i| over all groups of two rewards: the scale that FADE Table 2 equalises.
+
+    Raises UserError where it is 0: no group of this size has a gradient.
+    """
+    largest = group_weights(bound, all_groups(group_size, reward), arguments).abs().max().item()
+    if largest == 0:
+        raise UserError(f"sampling.group_size={group_size}: every weight is 0; enlarge the group")
+    return largest
+
+
+def check(method: Method, group_size: int, reward: Reward) -> None:
+    """Run the method on one made-up group, before any compute is spent.
+
+    Raises UserError where method and experiment do not fit, e.g. groups of one.
+    """
+    bound = bind(method)
+    rewards = torch.full((1, group_size), reward.wrong)
+    rewards[0, 0] = reward.correct
+    log_prob = torch.linspace(-1.0, -0.5, 2 * group_size).view(group_size, 2).requires_grad_()
+    mask = torch.ones_like(log_prob)
+    _, arguments = observe(bound, {}, solve_rate=1 / group_size, entropy=0.5, step=1)
+    try:
+        weights = advantages(bound, rewards, mask.sum(1).view(1, -1), arguments)
+    except TypeError as error:
+        raise UserError(
+            f"method.controller={method.controller}: does not fit method.advantage ({error}); "
+            "give the advantage that takes what the controller sets"
+        ) from error
+    inputs = (log_prob.detach() + 0.1, weights.view(-1, 1), mask)
+    extra = {}
+    if bound.token_weights is not None:
+        extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
+    loss, _ = bound.loss(log_prob, *inputs, **extra)
+    if not torch.isfinite((loss * bound.aggregate(mask)).sum()):
+        raise UserError(
+            f"method={method.name}: its loss is not finite on rewards {rewards[0].tolist()}"
+        )

@@ -1,0 +1,172 @@
+"""docs/methods.md, from the method files and the docstrings of the functions that they name.
+
+python -m common.methods.catalogue        prints the page; `make docs` writes it
+"""
+
+import importlib
+import inspect
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable
+
+from common.losses import regularizers
+from common.methods.files import introduction, names, read
+
+PARTS = {  # key of a method file -> what a function that stands there is called
+    "advantage": "Advantage",
+    "loss": "Loss",
+    "token_weights": "Token weights",
+    "aggregation": "Aggregation",
+    "controller": "Controller",
+}
+INTRODUCTION = """\
+# Methods
+
+<!-- Written by `make docs` from docstrings and method files: change those, not this page. -->
+
+A method is a file of [configs/method](../configs/method) that names pure functions:
+
+- an **advantage**, from the rewards of a group of responses to their weights;
+- a **loss**, from log-probabilities and weights to a loss for each token;
+- an **aggregation**, from the losses of the tokens to one number;
+- some have a **controller**, which sets arguments of the advantage from step to step;
+- some have **token weights**, made from a whole mini-batch before it is split.
+
+```sh
+python -m papers.f_grpo method=NAME                        # train on the laptop testbed
+python -m papers.f_grpo method=power_alpha method.advantage.alpha=3
+python -m common.theory method=NAME                        # its gradient masses, exactly
+python -m common.backends.verl.main method=NAME ...        # in verl
+```
+
+In verl every name works as `rlvr_NAME`; [its package](../common/backends/verl/__init__.py) says
+what differs there. In TRL, [MethodTrainer](../common/backends/trl_trainer.py) takes a method.
+
+Peers are stock verl 0.9.1 and TRL 1.16.0. The table names a peer where it has all parts of the
+method, on the conditions of the "Peers" lines below; its defaults are often others.
+"""
+
+
+def function(path: str) -> Callable:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def parts(entries: dict) -> dict[str, Callable]:
+    """The functions that a method is made of, by key."""
+    targets = {part: entries.get(f"{part}._target_") for part in PARTS}
+    return {part: function(target[0]) for part, target in targets.items() if target}
+
+
+def peers(functions) -> list[str]:
+    """The peers that have all of `functions`, by their "Peers" lines."""
+    lines = [re.search("^Peers: (?!none)(.*)$", inspect.getdoc(f), re.M) for f in functions]
+    found = {"verl": "verl ", "TRL": "TRL GRPOTrainer"}
+    return [peer for peer, text in found.items() if all(line and text in line[1] for line in lines)]
+
+
+def prose(text: str) -> str:
+    """Plain text as one line of Markdown: what would be markup is escaped, except in `code`."""
+    pieces = re.split("(`[^`]*`)", " ".join(text.split()))
+    pieces[::2] = [re.sub(r"([*~]|<(?=\w))|(?<!\w)(?=_)", r"\\\1", piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def markdown(doc: str) -> list[str]:
+    """A docstring in Markdown: indented paragraphs are code; masses, source and peers a list."""
+    out = []
+    for paragraph in doc.split("\n\n"):
+        if paragraph.startswith("    "):
+            out += ["```text", textwrap.dedent(paragraph), "```", ""]
+            continue
+        marked = re.compile("^(Source|Peers): |^m_S = ")
+        facts = [line for line in paragraph.splitlines() if marked.match(line)]
+        rest = [line for line in paragraph.splitlines() if not marked.match(line)]
+        out += [f"- {prose(f)}" if f[0] != "m" else f"- Masses: `{f}`" for f in facts]
+        out += [""] * bool(facts) + [prose("\n".join(rest)), ""] * bool(rest)
+    return out
+
+
+def link(kind: str, name: str) -> str:
+    return f"[{name}](#{kind.lower().replace(' ', '-')}-{name})"
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines] + [""]
+
+
+def parameters(entries: dict, base: dict) -> list[str]:
+    """Key, value and comment of what a method file says and _base.yaml does not."""
+    rows = []
+    for key, (value, comment) in entries.items():
+        old, old_comment = base.get(key, ("", ""))
+        shared = value == old and comment in ("", old_comment)
+        if shared or value == "" or key in ("name", "advantage._target_"):
+            continue
+        part, _, last = key.partition(".")
+        shown = f"`{value}`"
+        if last == "_target_":
+            key, shown = part, link(PARTS[part], value.rpartition(".")[2])
+            comment = "; ".join(filter(None, [entries[part][1], comment]))
+        rows.append([f"`{key}`", shown, prose(comment)])
+    return table(["key", "value", "comment"], rows) if rows else ["No values of its own.", ""]
+
+
+def section(f: Callable, kind: str, users: list[str], methods: dict, base: dict) -> list[str]:
+    """One function: its docstring and the methods that use it."""
+    signature = inspect.signature(f)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    call = signature.replace(parameters=bare, return_annotation=signature.empty)
+    file = f.__module__.replace(".", "/") + ".py"
+    out = [f"### {kind} `{f.__name__}`", "", f"`{f.__name__}{call}` in [{file}](../{file})", ""]
+    out += markdown(inspect.getdoc(f))
+    if kind != "Advantage":
+        used = ", ".join(link("method", name) for name in users) or "no method file"
+        return [*out, f"Used by {used if len(users) < 12 else f'{len(users)} methods'}.", ""]
+    for name in users:
+        out += [f"#### Method `{name}`", "", prose(introduction(name)), ""]
+        out += parameters(methods[name], base)
+    return out
+
+
+def page() -> str:
+    base, methods = read("_base"), {name: read(name) for name in names()}
+    made = {name: parts(entries) for name, entries in methods.items()}
+    out = [INTRODUCTION, "## All methods", ""]
+    rows = []
+    for name, own in made.items():
+        cells = [link(PARTS[part], own[part].__name__) if part in own else "" for part in PARTS]
+        samples = "sampler.mu" in methods[name]  # no peer draws from anything but the policy
+        found = [] if samples else peers(own.values())
+        rows.append([link("method", name), *cells, ", ".join(found) or "none"])
+    out += table(["method", *(kind.lower() for kind in PARTS.values()), "peers"], rows)
+    out += ["## What the method files share", "", prose(introduction("_base")), ""]
+    out += ["The tables of the methods below show only what differs.", ""]
+    out += parameters(base, {})
+
+    kinds = {f: PARTS[part] for own in made.values() for part, f in own.items()}
+    kinds |= {f: "KL estimator" for n, f in vars(regularizers).items() if n.startswith("kl_")}
+    users = {f: [name for name, own in made.items() if f in own.values()] for f in kinds}
+    for name, entries in methods.items():
+        if float(entries["kl_coef"][0]) > 0:
+            users[getattr(regularizers, f"kl_{entries['kl_estimator'][0]}")].append(name)
+    # Modules by the kind they hold first, then by how many methods use them.
+    order = [*PARTS.values(), "KL estimator"]
+    first, uses = {}, Counter()
+    for f, kind in kinds.items():
+        first[f.__module__] = min(first.get(f.__module__, 9), order.index(kind))
+        uses[f.__module__] += len(users[f])
+    for module in sorted(first, key=lambda module: (first[module], -uses[module])):
+        doc = inspect.getdoc(importlib.import_module(module))
+        title, rest = re.match(r"(.*?)(?:: |\. ?|, |(?=;))(.*)", doc, re.S).groups()
+        out += [f"## {title}", "", *markdown(rest[:1].upper() + rest[1:])]
+        for f in vars(importlib.import_module(module)).values():
+            if inspect.isfunction(f) and f in kinds and f.__module__ == module:
+                out += section(f, kinds[f], users[f], methods, base)
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,340 @@
+"""The lab: what a method's weights do, computed exactly, for any method file.
+
+    python -m common.theory                                    every method: masses and figure
+    python -m common.theory method=power_alpha alpha=2         one method
+    python -m common.theory method=grpo p=0.3 G=16 json=true   one solve rate
+    python -m common.theory method=grpo rewards='[[1,0,0,1]]' json=true
+    python -m common.theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
+
+A key without a dot that is none of the options is an argument of the advantage. Options:
+G=16 p= rewards= policy= correct= eta=0.1 json=false results_dir=results; --help prints this.
+
+Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
+A method that looks at the whole batch is given one group at a time, and responses of equal length.
+FADE's Tables 1, 7 and 8 and Figs. 2 and 7 are these numbers for its methods. A controller's
+arguments are those of its first step at a solve rate of 1/2 and an entropy of 1 nat.
+"""
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from common.cli import guard
+from common.config.compose import ROOT
+from common.config.schema import Method, Reward
+from common.config.strict import strict
+from common.errors import UserError, require
+from common.methods.binding import (
+    Bound,
+    advantages,
+    all_groups,
+    bind,
+    check,
+    group_weights,
+    observe,
+)
+
+SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
+
+
+def binomial(G: int, p: float) -> torch.Tensor:
+    """Pr(X = x) for x = 0..G, float64."""
+    chances = [math.comb(G, x) * p**x * (1 - p) ** (G - x) for x in range(G + 1)]
+    return torch.tensor(chances, dtype=torch.float64)
+
+
+def masses(weights: torch.Tensor, p: float) -> dict[str, float | None]:
+    """What the weights of all groups, (G + 1, G) as `all_groups` orders them, do at solve rate p.
+
+        m_S   = E[(1/G) sum_{i in S} A_i],  m_F = -E[(1/G) sum_{i in F} A_i]     (FADE Eq. 3)
+        rho   = m_S p / (m_F q)                                                  (sec 11.3)
+        N_eff = G (E|A|)^2 / E[A^2], Kish's size of a group of weighted responses
+        var   = E[A^2] - E[A]^2 over responses
+        var_group = variance over groups of their mass, the mean of the two      (Fig. 7)
+
+    All expectations over X ~ Binomial(G, p). A ratio without a denominator is None.
+    """
+    G = weights.shape[1]
+    chance = binomial(G, p)
+    success = torch.ones_like(weights, dtype=torch.bool).tril(-1)
+    of_S = torch.where(success, weights, 0).mean(1)
+    of_F = -torch.where(success, 0, weights).mean(1)
+    m_S, m_F = (chance @ of_S).item(), (chance @ of_F).item()
+    size, square = (chance @ weights.abs().mean(1)).item(), (chance @ (weights**2).mean(1)).item()
+    group = (of_S + of_F) / 2
+    return {
+        "m_S": m_S,
+        "m_F": m_F,
+        "rho": m_S * p / (m_F * (1 - p)) if m_F * (1 - p) != 0 else None,
+        "N_eff": G * size**2 / square if square > 0 else None,
+        "var": square - (m_S - m_F) ** 2,
+        "var_group": (chance @ group**2 - (chance @ group) ** 2).item(),
+    }
+
+
+def expected_update(
+    weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor
+) -> torch.Tensor:
+    """E[(1/G) sum_i A_i grad_z log pi(a_i)] on the logits z of a softmax policy, (K,), exactly.
+
+    = m_S (pi_S - pi) - m_F (pi_F - pi)
+
+    policy (K,) sums to 1, correct (K,) is boolean; pi_S is the policy given success. Exact for
+    weights that depend on the outcomes only: given X, the successes are independent draws of pi_S.
+    """
+    found = masses(weights, policy[correct].sum().item())
+    pulls = []
+    for side in (correct, ~correct):
+        share = torch.where(side, policy, 0)
+        pulls.append(share / share.sum() - policy if side.any() else torch.zeros_like(policy))
+    return found["m_S"] * pulls[0] - found["m_F"] * pulls[1]
+
+
+def sampled_update(
+    weights: torch.Tensor,
+    policy: torch.Tensor,
+    correct: torch.Tensor,
+    *,
+    groups: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """The same from `groups` sampled groups, one estimate each, (groups, K)."""
+    G = weights.shape[1]
+    actions = torch.multinomial(policy, groups * G, replacement=True, generator=generator)
+    actions = actions.view(groups, G)
+    right = correct[actions]
+    row = weights[right.sum(1)]
+    # In a row of `weights` all successes weigh alike, and so do all failures.
+    own = torch.where(right, row[:, :1], row[:, -1:])
+    score = torch.nn.functional.one_hot(actions, len(policy)).to(policy.dtype) - policy
+    return (own[:, :, None] * score).mean(1)
+
+
+def entropy(policy: torch.Tensor) -> float:
+    """-sum_a pi_a log pi_a in nats."""
+    return torch.special.entr(policy).sum().item()
+
+
+def after_step(policy: torch.Tensor, update: torch.Tensor, eta: float) -> torch.Tensor:
+    """The policy after one step z <- z + eta update on its logits, (K,)."""
+    return torch.softmax(policy.log() + eta * update, 0)
+
+
+# ---- the command
+
+
+@dataclass(frozen=True)
+class Theory:
+    method: Method
+    G: int
+    p: float | None
+    rewards: list[list[float]] | None
+    policy: list[float] | None
+    correct: list[int] | None
+    eta: float
+    json: bool
+    results_dir: str
+    reward: Reward
+    sampling: dict
+    optim: dict
+
+    def __post_init__(self):
+        require(self.G >= 1, "G", self.G, "must be at least 1")
+        require(self.p is None or 0 <= self.p <= 1, "p", self.p, "must be in [0, 1]")
+        if self.rewards is not None:
+            lengths = {len(group) for group in self.rewards}
+            require(
+                len(lengths) == 1, "rewards", self.rewards, "give groups of one size: [[1,0,0]]"
+            )
+            require(lengths == {self.G}, "G", self.G, "must be the size of the groups in rewards")
+        if self.policy is not None:
+            require(
+                min(self.policy, default=0) > 0 and abs(sum(self.policy) - 1) < 1e-6,
+                "policy",
+                self.policy,
+                "give positive probabilities that sum to 1",
+            )
+            require(
+                bool(self.correct) and set(self.correct) <= set(range(len(self.policy))),
+                "correct",
+                self.correct,
+                f"give the right actions, each in 0..{len(self.policy) - 1}",
+            )
+        check(self.method, self.G, self.reward)
+
+
+def compose(arguments: list[str]) -> Theory:
+    """The configuration of a command line; `key=value` without a dot may name an argument of the
+    advantage."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    own = {"method", *Theory.__dataclass_fields__}
+    overrides = []
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals:
+            raise UserError(f"{argument}: give key=value, or --help")
+        plain = key in own or "." in key
+        overrides.append(argument if plain else f"++method.advantage.{key}={value}")
+        if key == "rewards" and not any(other.startswith("G=") for other in arguments):
+            overrides.append(f"G={value.split(']')[0].count(',') + 1}")
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        try:
+            return strict(Theory, compose("theory", overrides=overrides))
+        except HydraException as error:
+            raise UserError(f"{arguments}: {str(error).splitlines()[0]}") from error
+
+
+def family(arguments: list[str]) -> list[Theory]:
+    """One method file for every advantage: the one that is called like it, or has the shortest
+    name."""
+    found = {}
+    for file in sorted((ROOT / "configs" / "method").glob("[!_]*.yaml")):
+        theory = compose([f"method={file.stem}", *arguments])
+        key = str((theory.method.advantage, theory.method.controller))
+        found.setdefault(key, []).append(theory)
+
+    def preference(theory: Theory):
+        name, function = theory.method.name, theory.method.advantage["_target_"].split(".")[-1]
+        return name != function, len(name), name
+
+    chosen = [min(same, key=preference) for same in found.values()]
+    return sorted(chosen, key=lambda theory: theory.method.name)
+
+
+def start(theory: Theory) -> tuple[Bound, dict]:
+    """(the method, what its controller sets at its first step)."""
+    bound = bind(theory.method)
+    return bound, observe(bound, {}, solve_rate=0.5, entropy=1.0, step=1)[1]
+
+
+def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
+    """One row a solve rate: `masses`, and enrichment: how much more than mean GRPO the method looks
+    at this solve rate than at 1/2, which is FADE's Table 8 for alpha = 3,
+
+    (w(p) / w(1/2)) / (p q / (1/4)),  w = (m_S + m_F) / 2
+    """
+    bound, arguments = start(theory)
+    weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
+    rows = [{"method": theory.method.name, "G": theory.G, "p": p} for p in solve_rates]
+    for row in rows:
+        row |= masses(weights, row["p"])
+        half = masses(weights, 0.5)
+        at_half = half["m_S"] + half["m_F"]
+        share = 4 * row["p"] * (1 - row["p"])
+        row["enrichment"] = None
+        if at_half != 0 and share > 0:
+            row["enrichment"] = (row["m_S"] + row["m_F"]) / at_half / share
+    return pd.DataFrame(rows)
+
+
+def main(arguments: list[str]) -> None:
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__.strip())
+        return
+    everything = not any(argument.startswith("method=") for argument in arguments)
+    theory = compose(arguments)
+    if theory.rewards is not None:
+        answer = {"weights": _weights(theory)}
+    elif theory.policy is not None:
+        answer = _one_step(theory)
+    elif theory.p is not None:
+        answer = table(theory, [theory.p]).drop(columns=["method", "G", "p"]).iloc[0].to_dict()
+    elif everything:
+        _show(family(arguments), "all")
+        return
+    else:
+        _show([theory], theory.method.name)
+        return
+    if theory.json:
+        print(json.dumps(_finite(answer), allow_nan=False))
+    else:
+        for name, value in answer.items():
+            print(f"{name:>12}  {value}")
+
+
+def _weights(theory: Theory) -> list[list[float]]:
+    bound, given = start(theory)
+    rewards = torch.tensor(theory.rewards, dtype=torch.float64)
+    return advantages(bound, rewards, torch.ones_like(rewards), given).tolist()
+
+
+def _one_step(theory: Theory) -> dict:
+    bound, arguments = start(theory)
+    weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
+    policy = torch.tensor(theory.policy, dtype=torch.float64)
+    correct = torch.zeros(len(policy), dtype=torch.bool)
+    correct[theory.correct] = True
+    update = expected_update(weights, policy, correct)
+    new = after_step(policy, update, theory.eta)
+    return {
+        "expected_update": update.tolist(),
+        "change_of_mass": (new - policy).tolist(),
+        "change_of_entropy": entropy(new) - entropy(policy),
+    }
+
+
+def _finite(value):
+    """NaN, which pandas makes of a missing number, back to None."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _show(theories: list[Theory], name: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    rates = SOLVE_RATES if len(theories) == 1 else [0.3, 0.5]  # those of FADE Table 7
+    found = pd.concat([table(theory, rates) for theory in theories], ignore_index=True)
+    if theories[0].json:
+        print(json.dumps([_finite(row) for row in found.to_dict("records")], allow_nan=False))
+        return
+    shown = Table(title=f"exact gradient masses, G = {theories[0].G}")
+    for column in found.columns.drop("G"):
+        shown.add_column(column, justify="left" if column == "method" else "right")
+    for row in found.drop(columns="G").itertuples(index=False):
+        cells = ("" if pd.isna(cell) else f"{cell:.4g}" for cell in row[1:])
+        shown.add_row(row[0], *cells)
+    Console(markup=False, width=None if sys.stdout.isatty() else 120).print(shown)
+    path = Path(theories[0].results_dir) / "theory" / name
+    _draw(theories, path)
+    print(f"figure and its numbers: {path}.png .pdf .csv")
+
+
+def _draw(theories: list[Theory], path: Path) -> None:
+    """m_S and m_F against the solve rate, a panel a method, mean GRPO behind them."""
+    from common import plotting
+
+    grid = [step / 50 for step in range(1, 50)]
+    drawn = pd.concat([table(theory, grid) for theory in theories], ignore_index=True)
+    columns = min(6, len(theories))
+    figure, axes = plotting.panels(
+        columns, math.ceil(len(theories) / columns), width=2.2 if columns > 1 else 4, height=1.9
+    )
+    for axis, theory in zip(axes.flat, theories, strict=False):
+        rows = drawn[drawn.method == theory.method.name]
+        G = theory.G
+        mean_grpo = [(G - 1) / G * p * (1 - p) for p in grid]
+        axis.plot(grid, mean_grpo, color="0.75", label="mean GRPO")
+        axis.plot(rows.p, rows.m_S, label="$m_S$")
+        axis.plot(rows.p, rows.m_F, linestyle="--", label="$m_F$")
+        axis.set_title(theory.method.name, fontsize=8)
+    for axis in axes.flat[len(theories) :]:
+        axis.set_visible(False)
+    for axis in axes[-1]:
+        axis.set_xlabel("solve rate p")
+    axes[0, 0].legend(fontsize=6)
+    plotting.save(figure, path, drawn)
+
+
+if __name__ == "__main__":
+    guard(lambda: main(sys.argv[1:]))

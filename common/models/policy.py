@@ -1,0 +1,125 @@
+"""The policy as the trainer sees it: a causal LM's log-probabilities and entropies of given
+responses."""
+
+import torch
+import torch.nn.functional as F
+
+from common.models.llama import is_plain_llama, rotate_half
+from common.models.logits import log_prob_and_entropy
+from common.types import RolloutBatch
+
+
+def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probability of each response token and entropy of its distribution, (B, T) each, float32.
+
+    Both are of softmax(logits / temperature), the distribution that is sampled from. The prompt is
+    run once and its keys and values are shared, with gradient, by the G responses of the group.
+    Values on padding are meaningless: mask them.
+    """
+    forward = _packed_logits if is_plain_llama(model) else _padded_logits
+    first, rest, rows = forward(model, batch)  # (P, V), (N, V), (N,)
+    start, later = batch.response_ids[:, 0], batch.response_ids[:, 1:]
+    first = log_prob_and_entropy(first.repeat_interleave(batch.group_size, 0), start, temperature)
+    rest = log_prob_and_entropy(rest, later.flatten()[rows], temperature)
+    out = []
+    for one, others in zip(first, rest, strict=True):
+        flat = others.new_zeros(later.numel()).index_copy(0, rows, others)
+        out.append(torch.cat([one[:, None], flat.view(later.shape)], 1))
+    return out[0], out[1]
+
+
+def _padded_logits(model, batch: RolloutBatch):
+    """Any causal LM through its own forward: logits after each prompt (P, V), logits that predict
+    the responses' later tokens (N, V), and where those stand in response_ids[:, 1:].flatten()."""
+    from transformers import DynamicCache
+
+    group, width = batch.group_size, batch.response_ids.shape[1]
+    positions = batch.prompt_mask.cumsum(1) - 1
+    cache = DynamicCache(config=model.config)
+    first = model(
+        input_ids=batch.prompt_ids,
+        attention_mask=batch.prompt_mask,
+        position_ids=positions.clamp(min=0),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    ).logits[:, 0]
+    rows = torch.arange(len(batch.response_ids) * (width - 1), device=first.device)
+    if width == 1:
+        return first, first[:0], rows
+    cache.batch_repeat_interleave(group)
+    lengths = positions[:, -1:].repeat_interleave(group, 0) + 1
+    prompt_mask = batch.prompt_mask.repeat_interleave(group, 0)
+    rest = model(
+        input_ids=batch.response_ids[:, :-1],
+        attention_mask=torch.cat([prompt_mask, batch.mask[:, :-1].to(prompt_mask.dtype)], 1),
+        position_ids=lengths + torch.arange(width - 1, device=lengths.device),
+        past_key_values=cache,
+        use_cache=True,
+    ).logits
+    return first, rest.flatten(0, 1), rows
+
+
+def _packed_logits(model, batch: RolloutBatch):
+    """The same for the plain Llama family, from the modules' own weights: padding takes part in
+    attention only, so half-empty rectangles cost half."""
+    config, body = model.config, model.model
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    prompts, length = batch.prompt_ids.shape
+    responses, width = batch.response_ids.shape[0], batch.response_ids.shape[1] - 1
+    rows = (batch.mask[:, 1:] > 0).flatten().nonzero()[:, 0]  # the next token is a real one
+    positions = batch.prompt_mask.cumsum(1) - 1
+    later = (positions[:, -1:] + 1).repeat_interleave(batch.group_size, 0)
+    later = (later + torch.arange(width, device=later.device)).flatten()[rows]
+    positions = torch.cat([positions.clamp(min=0).flatten(), later])
+    ids = torch.cat([batch.prompt_ids.flatten(), batch.response_ids[:, :-1].flatten()[rows]])
+
+    causal = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
+    real = batch.prompt_mask.bool()
+    # A padding row must attend to something, or softmax gives nan.
+    eye = torch.eye(length, dtype=torch.bool, device=ids.device)
+    prompt_mask = (causal & real[:, None, None, :]) | eye
+    own = torch.ones(width, width, dtype=torch.bool, device=ids.device).tril()
+    real = real.repeat_interleave(batch.group_size, 0)[:, None, None, :]
+    shape = (responses, 1, width)
+    response_mask = torch.cat([real.expand(*shape, length), own.expand(*shape, width)], -1)
+
+    def rectangle(packed):  # (N, heads, D) -> (B, heads, T, D), zero on padding
+        flat = packed.new_zeros(responses * width, *packed.shape[1:])
+        return flat.index_copy(0, rows, packed).unflatten(0, (responses, width)).transpose(1, 2)
+
+    x = body.embed_tokens(ids)
+    cos, sin = (table[0, :, None] for table in body.rotary_emb(x[None], positions[None]))
+    count = prompts * length
+    for layer in body.layers:
+        attention = layer.self_attn
+        h = _norm(x, layer.input_layernorm, config)
+        q = attention.q_proj(h).unflatten(-1, (heads, -1))
+        k = attention.k_proj(h).unflatten(-1, (kv_heads, -1))
+        v = attention.v_proj(h).unflatten(-1, (kv_heads, -1))
+        q, k = (t * cos + rotate_half(t) * sin for t in (q, k))
+        first = [t[:count].unflatten(0, (prompts, length)).transpose(1, 2) for t in (q, k, v)]
+        h = _attend(*first, prompt_mask).transpose(1, 2).reshape(count, -1)
+        if width:
+            shared = [t.repeat_interleave(batch.group_size, 0) for t in first[1:]]
+            k, v = (
+                torch.cat([old, rectangle(new[count:])], 2)
+                for old, new in zip(shared, (k, v), strict=True)
+            )
+            rest = _attend(rectangle(q[count:]), k, v, response_mask).transpose(1, 2)
+            h = torch.cat([h, rest.reshape(responses * width, -1)[rows]])
+        x = x + attention.o_proj(h)
+        x = x + layer.mlp(_norm(x, layer.post_attention_layernorm, config))
+    last = torch.arange(length - 1, count, length, device=ids.device)
+    x = torch.cat([x[last], x[count:]])
+    logits = model.lm_head(_norm(x, body.norm, config))
+    return logits[:prompts], logits[prompts:], rows
+
+
+def _norm(x, module, config):
+    return F.rms_norm(x, x.shape[-1:], module.weight, config.rms_norm_eps)
+
+
+def _attend(q, k, v, mask):
+    grouped = q.shape[1] != k.shape[1]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)

@@ -1,0 +1,121 @@
+"""TODO."""
+
+import math
+from pathlib import Path
+
+import torch
+
+from common.config.schema import Pretrain
+from common.models.muon import Muon
+from common.models.policy import log_probs
+from common.models.store import save
+from common.results.files import write
+from common.tasks import countdown, expressions
+from common.types import RolloutBatch
+
+PAD, EOS = "<pad>", "<eos>"
+TASKS = {"countdown": countdown, "expressions": expressions}  # by `model.pretrain.task`
+
+
+def tokenizer(words: tuple[str, ...] = countdown.WORDS):
+    """One token a word of a task, such as a number, an operator or `\\boxed{`; blanks before a
+    token are swallowed.
+
+    AutoTokenizer replaces the tokenizer class of every qwen2 checkpoint by Qwen2Tokenizer, which
+    rebuilds its own pre-tokenizer; only added tokens survive that, so all words are added tokens.
+    """
+    from tokenizers import AddedToken
+    from transformers import Qwen2Tokenizer
+
+    made = Qwen2Tokenizer(vocab={PAD: 0, EOS: 1}, unk_token=None, pad_token=PAD, eos_token=EOS)
+    made.add_tokens([AddedToken(word, lstrip=True, normalized=False) for word in words])
+    made.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    return made
+
+
+def pretrain(config: Pretrain, path: Path) -> None:
+    """Train a random-init Qwen2 on its task's demonstrations (cross-entropy on the response) and
+    save it.
+
+    The result is an ordinary Hugging Face checkpoint (vocabulary size = len(tokenizer)) that
+    transformers, vLLM and verl load like any other. Its `DONE` file is written last.
+    """
+    from rich.progress import track
+
+    task = TASKS[config.task]
+    tok = tokenizer(task.WORDS)
+    model = random_model(config, tok)
+    rows = task.demonstrations(count=config.demonstrations, seed=config.seed)
+    tensors = _pack(tok, rows)
+    optimizers = _optimizers(model, config)
+    generator = torch.Generator().manual_seed(config.seed)
+    per_epoch = len(rows) // config.batch_size
+    steps, warmup = per_epoch * config.epochs, 50
+    for step in track(range(steps), f"pretraining {path.name}"):
+        if step % per_epoch == 0:
+            order = torch.randperm(len(rows), generator=generator)
+        chosen = order[step % per_epoch * config.batch_size :][: config.batch_size]
+        scale = min((step + 1) / warmup, 0.5 * (1 + math.cos(math.pi * step / steps)))
+        batch = RolloutBatch(*(tensor[chosen] for tensor in tensors))
+        log_prob, _ = log_probs(model, batch, temperature=1.0)
+        loss = -(log_prob * batch.mask).sum() / batch.mask.sum()
+        model.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer, lr in optimizers:
+            optimizer.param_groups[0]["lr"] = lr * scale
+            optimizer.step()
+    save(model, tok, path)
+    write(path / "DONE", f"final training loss {loss.item():.4f}\n")
+
+
+def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, float]]:
+    """Muon for the weight matrices of the layers, AdamW for embeddings, norms and biases, with
+    their peak learning rates. After one epoch pass@1 on dev prompts is 26 % with Muon and 15-19 %
+    with AdamW alone."""
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
+    others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
+    muon = Muon(matrices, lr=config.lr, weight_decay=0.01)
+    adamw = torch.optim.AdamW(others, lr=config.embedding_lr, betas=(0.9, 0.99), fused=True)
+    return [(muon, config.lr), (adamw, config.embedding_lr)]
+
+
+def random_model(config: Pretrain, tok):
+    """A random-init Qwen2 of the given sizes."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(config.seed)
+    return Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tok),
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            max_position_embeddings=256,
+            initializer_range=config.initializer_range,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            tie_word_embeddings=True,
+            eos_token_id=tok.eos_token_id,
+            pad_token_id=tok.pad_token_id,
+            bos_token_id=None,
+        )
+    )
+
+
+def _pack(tok, rows: list[tuple[str, str]]) -> list[torch.Tensor]:
+    """The fields of a RolloutBatch with one response a prompt."""
+    prompts = tok([prompt for prompt, _ in rows], add_special_tokens=False)["input_ids"]
+    answers = tok([answer + EOS for _, answer in rows], add_special_tokens=False)["input_ids"]
+    length, width = max(map(len, prompts)), max(map(len, answers))
+    prompt_ids = torch.full((len(rows), length), tok.pad_token_id)
+    ids = torch.full((len(rows), width), tok.pad_token_id)
+    prompt_mask, mask = torch.zeros_like(prompt_ids), torch.zeros(len(rows), width)
+    for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        prompt_ids[i, length - len(prompt) :] = torch.tensor(prompt)
+        prompt_mask[i, length - len(prompt) :] = 1
+        ids[i, : len(answer)] = torch.tensor(answer)
+        mask[i, : len(answer)] = 1
+    stopped = torch.ones(len(rows), dtype=torch.bool)
+    return [prompt_ids, prompt_mask, ids, mask, torch.zeros_like(mask), stopped]

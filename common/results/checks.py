@@ -1,0 +1,132 @@
+"""Rows and counts that cannot be results: named by file and line, and left out.
+
+`place` is the file, as messages name it; a frame's index counts its lines after the header.
+"""
+
+import difflib
+import gzip
+import io
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.errors import UserError
+from common.results.columns import KEY
+
+NAMES = ["table", "model", "method", "benchmark", "metric"]
+CELL = ["table", "model", "method", "benchmark", "seed", "step"]  # whose counts belong together
+SHOWN = 5  # lines that a message names
+
+
+def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
+    """The rows that can be results, and a message for each that is left out: a value that is no
+    number, a share outside 0..100 percent, the same row twice."""
+    number = pd.to_numeric(rows["value"], errors="coerce")
+    share = (rows["unit"] == "percent") & rows["metric"].astype(str).str.match("(pass|avg)@", False)
+    key = [name for name in KEY if name in rows]
+    messages, bad = [], np.zeros(len(rows), bool)
+    repeated = rows.duplicated(key, keep=False).to_numpy()
+    first = ~rows.duplicated([*key, "value"]).to_numpy()
+    several = (
+        repeated
+        & rows.assign(first=first)
+        .groupby(key, dropna=False)["first"]
+        .transform("sum")
+        .gt(1)
+        .to_numpy()
+    )
+    reasons = [
+        (number.isna() | np.isinf(number), "value={value} is no number"),
+        (share & ((number < 0) | (number > 100)), "value={value} percent lies outside 0..100"),
+        (several, "the same row has different values; none of them counts"),
+        (repeated & ~several & ~first, "the row is there already; the first one counts"),
+    ]
+    for found, reason in reasons:
+        for i in np.flatnonzero(np.asarray(found) & ~bad):
+            row = rows.iloc[i]
+            text = reason.format(value=row["value"])
+            messages.append(f"{place}:{rows.index[i] + 2}: {text} ({_which(row)}); left out")
+            bad[i] = True
+    return rows[~bad].assign(value=number[~bad]), messages
+
+
+def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
+    """The counts (benchmark, problem_id, n, c, and what of CELL there is) of evaluations that are
+    whole, and a message for each evaluation that is left out: c > n or no count, a problem twice,
+    problems with different n."""
+    if counts.empty:
+        return counts, []
+    key = [name for name in CELL if name in counts]
+    n, c = (pd.to_numeric(counts[name], errors="coerce") for name in ("n", "c"))
+    fine = (n >= 1) & (c >= 0) & (c <= n) & (c % 1 == 0) & (n % 1 == 0)
+    groups = counts.assign(number=n).groupby(key, dropna=False)
+    usual = groups["number"].transform("first")
+    reasons = [
+        (~fine, lambda row: f"c={row['c']}, n={row['n']}: needs whole numbers, 0 <= c <= n"),
+        (counts.duplicated([*key, "problem_id"]), lambda row: "the problem is there already"),
+        (fine & (n != usual), lambda row: f"n={row['n']}: not that of the evaluation's others"),
+    ]
+    messages, number = [], groups.ngroup()
+    left_out: set[int] = set()
+    for found, reason in reasons:
+        for group, lines in pd.Series(np.flatnonzero(found)).groupby(
+            number.to_numpy()[np.flatnonzero(found)]
+        ):
+            row = counts.iloc[lines.iloc[0]]
+            more = f", and {len(lines) - 1} more lines" if len(lines) > 1 else ""
+            messages.append(
+                f"{place}:{counts.index[lines.iloc[0]] + 2}: problem {row['problem_id']}: "
+                f"{reason(row)}{more} ({_which(row)}); this evaluation's counts are left out"
+            )
+            left_out.add(group)
+    if not left_out:
+        return counts, []
+    kept = ~number.isin(left_out)
+    return counts[kept].assign(n=n[kept].astype(int), c=c[kept].astype(int)), messages
+
+
+def check_names(rows: pd.DataFrame, printed: pd.DataFrame, place: str, own: set[str]) -> list[str]:
+    """A message for each name of a printed table's rerun that neither this table has nor our `own`
+    runs: such rows stand for no printed cell."""
+    messages = []
+    for table, part in rows[rows["table"].isin(printed["table"])].groupby("table", sort=False):
+        there = printed[printed["table"] == table]
+        for column in ("model", "method", "benchmark"):
+            known = [str(name) for name in there[column].dropna().unique()]
+            for name in sorted(set(part[column].dropna().astype(str)) - {*known, *own, "training"}):
+                near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known[:SHOWN])}"
+                line = part.index[(part[column].astype(str) == name).to_numpy()][0] + 2
+                messages.append(
+                    f"{place}:{line}: {column}={name} is not in {table}; {hint} Its rows stand for "
+                    "no printed cell"
+                )
+    return messages
+
+
+def read_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """A CSV of counts, plain or gzipped; of a damaged file the whole lines before the damage are
+    not trusted either. Returns no counts and a message then."""
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        return pd.read_csv(io.BytesIO(data), dtype={"problem_id": str}), []
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        return pd.DataFrame(), [
+            f"{path}: cannot be read ({error}); its counts are left out, intervals are over seeds "
+            "alone"
+        ]
+
+
+def require_none(messages: list[str]) -> None:
+    """Raises UserError with the first few of the messages, if there are any."""
+    if messages:
+        more = f"\nand {len(messages) - SHOWN} more" if len(messages) > SHOWN else ""
+        raise UserError("\n".join(messages[:SHOWN]) + more)
+
+
+def _which(row: pd.Series) -> str:
+    names = [*NAMES, "seed", "step"]
+    return ", ".join(f"{name}={row[name]}" for name in names if name in row and pd.notna(row[name]))

@@ -1,0 +1,122 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from common.errors import UserError
+from common.results.columns import COLUMNS
+from common.results.files import read_csv
+
+if TYPE_CHECKING:
+    import pandas as pd  # half a second: --help must not wait for it
+
+WORDS = {
+    "missing": "is missing since the run finished",
+    "changed": "was changed since the run finished",
+}
+
+
+@cache
+def _file_sha256(path: str, size: int, modified: int) -> str:
+    """Of a file as it was then; a comparison asks for the same files several times."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damage(run: Path) -> dict[str, str]:
+    """Files of a finished run that are "missing" or were "changed" since `DONE`, by their path in
+    it. Raises UserError where the marker is missing or damaged."""
+    marker = run / "DONE"
+    if not marker.exists():
+        raise UserError(f"{run} is unfinished (no DONE marker); run it again to resume")
+    try:
+        hashes = json.loads(marker.read_text()).items()
+    except (ValueError, AttributeError) as error:
+        raise UserError(f"{marker} is damaged; delete it and run again") from error
+    found = {}
+    for name, digest in hashes:
+        file = run / name
+        if not file.exists():
+            found[name] = "missing"
+        elif _file_sha256(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) != digest:
+            found[name] = "changed"
+    return found
+
+
+def verify(run: Path) -> list[str]:
+    """What is wrong with a finished run: files missing or changed since `DONE`; empty if
+    nothing."""
+    try:
+        return [f"{run / name} {WORDS[state]}" for name, state in damage(run).items()]
+    except UserError as error:
+        return [str(error)]
+
+
+def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict], list[str]]:
+    """The finished runs of a paper in one scope (laptop or cluster) that have rows, each with its
+    `damage`, and what was left out and why.
+
+    A run is left out where anything that its numbers are made of is missing or changed. Where only
+    other files are (samples, the model), the numbers stand and the damage is told.
+    """
+    found, left_out = {}, []
+    marks = ("config.yaml", "DONE")  # either makes a folder a run; figures/ and the like have none
+    folders = (root / paper).glob("*/")
+    for run in sorted(path for path in folders if any((path / mark).exists() for mark in marks)):
+        try:
+            damaged = damage(run)
+        except UserError as error:
+            left_out.append(str(error))
+            continue
+        problems = [f"{run / name} {WORDS[state]}" for name, state in damaged.items()]
+        if any(_numbers(name) for name in damaged):
+            left_out += problems
+        elif (run / "metrics.csv").exists() and _scope(run) == scope:
+            found[run] = damaged
+            left_out += [f"{problem}; its numbers are shown grey" for problem in problems]
+    return found, left_out
+
+
+def _numbers(name: str) -> bool:
+    """Whether result rows and counts are in this file of a run, or what they belong to."""
+    return name in ("config.yaml", "metrics.csv", "counts.csv") or name.startswith("eval/")
+
+
+def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]]:
+    """All rows of `finished_runs`, and what was left out and why: also each row that cannot be a
+    result (common/results/checks.py), by file and line."""
+    import pandas as pd
+
+    from common.results.checks import check_rows
+
+    runs, left_out = finished_runs(root, paper, scope)
+    frames, seen = [], {}
+    for run in runs:
+        path = run / "metrics.csv"
+        try:
+            rows, problems = check_rows(read_csv(path), str(path))
+        except UserError as error:
+            left_out.append(str(error))
+            continue
+        left_out += problems
+        for name in rows["run_id"].unique():
+            if seen.setdefault(name, path) != path:  # its rows would be counted twice
+                left_out.append(f"{path}: says that it is run {name}, as {seen[name]}; left out")
+                rows = rows[rows["run_id"] != name]
+        frames.append(rows)
+    frames = [frame for frame in frames if len(frame)]
+    rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
+    return rows, left_out
+
+
+def _scope(run: Path) -> str:
+    """Of a finished run; one without the key is older than the key, and from a laptop."""
+    config = run / "config.yaml"
+    return (yaml.safe_load(config.read_text()) if config.exists() else {}).get("scope", "laptop")

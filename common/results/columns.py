@@ -1,0 +1,23 @@
+"""TODO."""
+
+from __future__ import annotations
+
+COLUMNS = [
+    "table",
+    "model",
+    "method",
+    "benchmark",
+    "metric",
+    "k",
+    "value",
+    "unit",
+    "stderr",
+    "n_problems",
+    "n_samples",
+    "seed",
+    "step",
+    "run_id",
+]
+
+
+KEY = ["table", "model", "method", "benchmark", "metric", "k", "seed", "step", "run_id"]

@@ -1,0 +1,128 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import zlib
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.errors import UserError
+from common.results.columns import COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd  # half a second: --help must not wait for it
+
+
+def write(path: Path, data: str | bytes) -> None:
+    """Write `data` to `path` atomically; the parent folder is made if it is missing."""
+    data = data.encode() if isinstance(data, str) else data
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with suppress(OSError):  # where the folder cannot be made, there is nothing to remove
+            temporary.unlink()
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"cannot write {path}: {error.strerror}. Free space, or choose a writable folder with "
+        "results_dir=FOLDER; what was finished before is kept."
+    )
+
+
+def write_csv(path: Path, frame: pd.DataFrame) -> None:
+    """Write a table atomically; numbers keep 10 significant digits, missing stays empty."""
+    write(path, frame.to_csv(index=False, float_format="%.10g", lineterminator="\n"))
+
+
+def write_json(path: Path, value: object) -> None:
+    write(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def write_jsonl_gz(path: Path, rows: list[dict]) -> None:
+    """One JSON object a line, gzipped with a fixed time stamp so that equal rows give equal
+    bytes."""
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+    write(path, gzip.compress(text.encode(), compresslevel=6, mtime=0))
+
+
+def read_jsonl(path: Path) -> list[dict]:
+    """Rows of a `.jsonl` or `.jsonl.gz` file. Raises UserError naming the file and line if
+    damaged."""
+    rows = []
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                rows.append(json.loads(line))
+            return rows
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist; run what makes it first") from error
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise UserError(
+            f"{path} is damaged near line {len(rows) + 1} ({error}); delete it and run again"
+        ) from error
+
+
+def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
+    """A table that must start with `columns`. Raises UserError if it is missing, damaged or
+    other."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path)
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist; run what makes it first") from error
+    except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
+        raise UserError(f"{path} is damaged ({error}); delete it and run again") from error
+    if list(frame.columns[: len(columns)]) != list(columns):
+        raise UserError(
+            f"{path} starts with columns {list(frame.columns)}, expected {list(columns)}; "
+            "it was not written by this version, delete it and run again"
+        )
+    return frame
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def config_hash(config: dict) -> str:
+    """Eight hex digits that identify a configuration, whatever the order of its keys."""
+    return sha256(json.dumps(config, sort_keys=True).encode())[:8]
+
+
+@contextmanager
+def jsonl_appender(path: Path, keep_until_step: int):
+    """Append rows to `metrics.jsonl`, first dropping what lies past the checkpoint that we resume
+    from."""
+    kept = []
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                break  # the line that was being written when the run was killed
+            if row["step"] <= keep_until_step:
+                kept.append(line + "\n")
+    write(path, "".join(kept))
+    with open(path, "ab", buffering=0) as file:
+
+        def append(row: dict) -> None:
+            try:
+                file.write((json.dumps(row) + "\n").encode())
+            except OSError as error:
+                raise _cannot_write(path, error) from error
+
+        yield append

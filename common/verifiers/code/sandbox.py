@@ -1,0 +1,249 @@
+"""A sandbox for programs that a model wrote: bubblewrap, namespaces, rlimits, seccomp, no network.
+
+    result = run("print(int(input()) + 1)", "41\\n", seconds=6, memory=2 << 30)
+    result.output == "42\\n"
+
+One long-lived process inside one bubblewrap (`sandbox_child.py`) forks an isolated child a test;
+it ends with this process, by whatever signal. A program sees the Python prefix, the system
+libraries and numpy where it is installed, read-only; a /tmp of its own that vanishes; no network,
+no host directory, no other process. Without bubblewrap, or where it cannot make namespaces, every
+entry raises UserError: nothing is ever run unprotected.
+
+As root the program runs as user UID + the worker's process id, for RLIMIT_NPROC counts by user and
+no two sandboxes may share one. Otherwise all happens in a user namespace of the caller's own.
+"""
+
+import atexit
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import UserError
+from common.verifiers.code import seccomp
+
+UID = 2_000_000_000  # above every real user; a worker's process id is added
+WALL = 4  # times a test's limit, after which it ends even if it only waited for a processor
+PROCESSES = 32  # and threads, of one test
+OUTPUT = 64 << 20  # bytes of one file that a program writes, standard output included
+DISK = 64 << 20  # bytes of its /tmp
+GRACE = 10.0  # seconds beyond that after which the whole sandbox is given up
+EXCERPT = 2000  # bytes of standard error that are kept
+SCRIPT = Path(__file__).with_name("sandbox_child.py")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a test ended. `status`: exited (with `code`), killed (by signal `code`), timeout, memory,
+    processes (too many), output (too much), or sandbox: the sandbox itself failed, see `errors`."""
+
+    status: str
+    code: int = 0
+    output: str = ""
+    value: str = ""  # JSON that the called function returned
+    errors: str = ""  # the end of standard error
+    seconds: float = 0.0
+
+
+def require_bwrap() -> None:
+    """Run a trivial program in the sandbox; UserError with the remedy where that is impossible.
+
+    Call it before compute is spent. Every later `run` uses the sandbox that this one started.
+    """
+    result = run("print(input())", "ready", seconds=30, memory=256 << 20)
+    if (result.status, result.output) != ("exited", "ready\n"):
+        raise UserError(
+            f"the sandbox for model-written programs does not work here: {result.status} "
+            f"{result.code}, {result.errors[-500:]!r}; python and its libraries must be readable "
+            "by other users, and the worker's memory limit must be above that of a test"
+        )
+
+
+def run(
+    program: str, text: str, *, seconds: float, memory: int, function: str | None = None
+) -> Result:
+    """Run `program` on `text` as standard input, or call its `function` with the JSON list `text`.
+
+    seconds of processor time, or of time in which no process of the test waited for a processor, so
+    that a busy machine changes no result; never more than WALL times as long. memory in bytes of
+    address space a process, and resident in all. UserError where bubblewrap is missing or refused.
+    """
+    request = {"seconds": seconds, "memory": memory, "function": function}
+    with _lock:
+        result = _sandbox().run(request, program, text)
+        if result.status == "sandbox":  # once more: it may have been started by a thread now ended
+            close()
+            result = _sandbox().run(request, program, text)
+        if result.status == "sandbox":
+            close()
+    return result
+
+
+def close() -> None:
+    """End the sandbox of this process, if there is one."""
+    global _current
+    if _current is not None and _current.owner == os.getpid():
+        _current.close()
+    _current = None
+
+
+atexit.register(close)
+_lock = threading.RLock()
+_current = None
+
+
+def _sandbox() -> "_Sandbox":
+    global _current
+    if _current is None or _current.owner != os.getpid():
+        _current = _Sandbox()
+    return _current
+
+
+class _Sandbox:
+    """One bubblewrap with the script in it, and the socket to it."""
+
+    def __init__(self):
+        self.owner = os.getpid()
+        # An unprivileged container's root cannot become another user: it takes the other way.
+        root = os.geteuid() == 0 and "4294967295" in Path("/proc/self/uid_map").read_text()
+        release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
+        self._limits = {
+            "wall": WALL,
+            "uid": UID + self.owner if root else None,
+            "processes": PROCESSES,
+            # before 5.14 it counted all of a user's processes, outside the namespace too
+            "limit_processes": root or release >= (5, 14),
+            "output": OUTPUT,
+            "disk": DISK,
+            "seccomp": seccomp.program(platform.machine()).hex(),
+        }
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        with theirs:
+            self._process = subprocess.Popen(
+                _command(root),
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+
+    def run(self, request: dict, program: str, text: str) -> Result:
+        files = [os.memfd_create(name) for name in ("input", "output", "errors", "value", "text")]
+        try:
+            for file, content in ((files[0], text), (files[4], program)):
+                with open(file, "wb", closefd=False) as stream:
+                    stream.write(content.encode("utf-8", "replace"))
+                os.lseek(file, 0, os.SEEK_SET)
+            try:
+                reply = self._ask(request | self._limits, files)
+            except (OSError, ValueError) as error:
+                return Result("sandbox", errors=f"{type(error).__name__}; {self._said()}")
+            return _result(reply, files)
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _ask(self, request: dict, files: list[int]) -> dict:
+        self._socket.settimeout(WALL * request["seconds"] + GRACE)
+        socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+        return json.loads(self._socket.recv(65_536))
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        said = self._errors.read(EXCERPT).decode("utf-8", "replace").strip()
+        if said.startswith("bwrap:"):
+            raise UserError(
+                f"bubblewrap cannot isolate model-written programs here ({said[:300]}); it needs "
+                "root with CAP_SYS_ADMIN, or unprivileged user namespaces "
+                "(sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces)"
+            )
+        return said or "no answer from the sandbox"
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.send_signal(signal.SIGKILL)  # --die-with-parent takes all that is inside
+        self._process.wait()
+        self._errors.close()
+
+
+def _result(reply: dict, files: list[int]) -> Result:
+    size = os.fstat(files[1]).st_size
+    end = os.fstat(files[2]).st_size
+    status = "output" if size >= OUTPUT and reply["status"] != "sandbox" else reply["status"]
+    return Result(
+        status,
+        reply.get("code", 0),
+        "" if status == "output" else os.pread(files[1], size, 0).decode("utf-8", "replace"),
+        os.pread(files[3], OUTPUT, 0).decode("utf-8", "replace"),
+        reply.get("why")
+        or os.pread(files[2], EXCERPT, max(0, end - EXCERPT)).decode("utf-8", "replace"),
+        reply.get("seconds", 0.0),
+    )
+
+
+def _command(root: bool) -> list[str]:
+    """bubblewrap's command line; every path of the host that a program can see is named here."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise UserError(
+            "bwrap is not installed: model-written programs are only run inside bubblewrap "
+            "(apt-get install bubblewrap, or dnf install bubblewrap); never unprotected"
+        )
+    command = [bwrap, "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid"]
+    command += ["--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
+    command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
+    if root:
+        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        command += ["--unshare-user", "--uid", "60600", "--gid", "60600"]
+    command += ["--clearenv", "--setenv", "HOME", "/tmp", "--setenv", "PATH", "/bin"]
+    command += ["--setenv", "PYTHONHASHSEED", "0", "--setenv", "OPENBLAS_NUM_THREADS", "1"]
+    command += ["--setenv", "PYTHONPATH", "/packages", "--setenv", "LANG", "C.UTF-8"]
+    for folder in ("/usr", "/usr/bin", "/packages"):  # made as parents they would be root's only
+        command += ["--dir", folder]
+    for folder in ("/usr/lib", "/usr/lib64"):
+        if os.path.isdir(folder):
+            command += ["--ro-bind", folder, folder]
+    for folder in ("/lib", "/lib64"):
+        if os.path.islink(folder):
+            command += ["--symlink", os.readlink(folder), folder]
+        elif os.path.isdir(folder):
+            command += ["--ro-bind", folder, folder]
+    python, binds = _python()
+    command += binds
+    numpy = importlib.util.find_spec("numpy")
+    if numpy is not None and numpy.submodule_search_locations:
+        package = Path(numpy.submodule_search_locations[0])
+        for folder in (package, package.with_name("numpy.libs")):
+            if folder.is_dir():
+                command += ["--ro-bind", str(folder), f"/packages/{folder.name}"]
+    command += ["--ro-bind", str(SCRIPT), "/sandbox_child.py", "--proc", "/proc", "--dir", "/tmp"]
+    command += ["--tmpfs", "/dev"]
+    for device in ("null", "zero", "full", "random", "urandom"):
+        command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        command += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
+    command += ["--symlink", "/proc/self/fd", "/dev/fd", "--symlink", "/tmp", "/dev/shm"]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
+    return [*command, python, "-s", "-B", "-P", "-X", "utf8", "/sandbox_child.py"]
+
+
+def _python() -> tuple[str, list[str]]:
+    """The interpreter's path inside the sandbox, and the binds that put it there."""
+    executable = Path(os.path.realpath(sys.executable))
+    prefix = Path(sys.base_prefix).resolve()
+    if not executable.is_relative_to(prefix):
+        raise UserError(f"python {executable} is not below its prefix {prefix}: cannot be bound")
+    if prefix != Path("/usr"):
+        return f"/python/{executable.relative_to(prefix)}", ["--ro-bind", str(prefix), "/python"]
+    return str(executable), ["--ro-bind", str(executable), str(executable)]

@@ -1,0 +1,228 @@
+"""Verifier of Python programs against unit tests, run in `common.verifiers.code.sandbox`.
+
+Semantics of LiveCodeBench's checker: standard-input tests compare stripped lines, then the exact
+decimals of a line; functional tests call `fn_name` of `class Solution` (or a function of that
+name) with one JSON value a line and compare the returned value as Python compares it; 6 seconds a
+test; the checker's imports are preloaded; sys.exit counts as a normal end. Each test has a fresh
+process, and the first one that fails ends it. Where this differs from the checker: docs/verifiers.
+
+The reference is {"tests": [{"input", "output"}], "test_type", "fn_name", "time_limit"} as JSON.
+Expected outputs stay in this process: comparison is made here, on what the program wrote.
+"""
+
+import hashlib
+import json
+import re
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from itertools import zip_longest
+
+from common.errors import UserError, require
+from common.types import Verdict
+from common.verifiers.code import rows, sandbox
+
+LARGEST_EXAMPLE = 65_536  # characters of tests from which `example` still makes a program
+TAGS = ("", "python", "python3", "py")
+# A text without any fence is taken for a program where a line of it can only be code.
+STATEMENT = re.compile(
+    r"^[ \t]*+(?:import \w|from [\w.]++ import |(?:async )?def \w|class \w++[:(]|@\w|raise\b|"
+    r"(?:for|while|if|with|try|match)\b[^\n]*:|[\w.]++\(|\w[\w.\[\], ]*+[-+*/%&|^<>]{0,3}=[^=])",
+    re.MULTILINE,
+)
+
+
+def verify(
+    response: str, reference: str, *, memory_gb: float = 1.0, total_time: float = 90.0
+) -> Verdict:
+    """Verdict on the program in `response`: the last closed python fence after any thinking.
+
+    correct   every test passes
+    wrong     a wrong output, an exception, an exit status, too much memory, output or processes;
+              `reason` names the test
+    timeout   a test's time limit, or total_time in seconds for all tests
+    unparsed  no program
+    error     the sandbox failed
+
+    memory_gb bounds a process's address space, and what a test's processes hold together. `parsed`
+    is a hash of the program. UserError for a bad reference, or where there is no bubblewrap.
+    """
+    require(memory_gb >= 0.25, "memory_gb", memory_gb, "must be at least 0.25 GiB")
+    require(total_time > 0, "total_time", total_time, "must be above 0 seconds")
+    tests, function, limit = _load(reference)
+    program = extract(response)
+    if program is None:
+        return Verdict("unparsed", 0.0, reason="no closed python code fence")
+    parsed = hashlib.sha256(program.strip().encode("utf-8", "replace")).hexdigest()[:16]
+    left = total_time
+    for number, (text, expected) in enumerate(tests, 1):
+        where = f"test {number} of {len(tests)}: "
+        if left <= 0:
+            return _verdict("timeout", parsed, f"{where}{total_time:g} s in all are over")
+        seconds = min(limit, left)
+        result = sandbox.run(
+            program, text, seconds=seconds, memory=int(memory_gb * 2**30), function=function
+        )
+        left -= result.seconds
+        fault = _fault(result, seconds, memory_gb)
+        if fault is None and function is None:
+            fault = _different_lines(result.output, expected)
+        elif fault is None:
+            fault = _different_value(result.value, expected)
+        if fault is not None:
+            outcome = {"timeout": "timeout", "sandbox": "error"}.get(result.status, "wrong")
+            return _verdict(outcome, parsed, where + fault)
+    return Verdict("correct", 1.0, parsed)
+
+
+def _verdict(outcome: str, parsed: str, reason: str) -> Verdict:
+    return Verdict(outcome, 0.0, parsed, reason[:300])
+
+
+def _fault(result: sandbox.Result, seconds: float, memory_gb: float) -> str | None:
+    """Why the program did not end by itself with status 0, else None."""
+    last = result.errors.strip().rpartition("\n")[2]
+    match result.status:
+        case "exited" if result.code == 0:
+            return None
+        case "exited":
+            return f"exit status {result.code}, {last[:150]!r}"
+        case "killed":
+            return f"ended by signal {result.code}, {last[:150]!r}"
+        case "timeout":
+            return f"not done after {seconds:.3g} s"
+        case "memory":
+            return f"more than {memory_gb:g} GiB"
+        case "processes":
+            return f"more than {sandbox.PROCESSES} processes"
+        case "output":
+            return f"more than {sandbox.OUTPUT >> 20} MiB of output"
+    return f"the sandbox failed: {result.errors[-200:]!r}"
+
+
+def _different_lines(output: str, expected: str) -> str | None:
+    """The first difference of two texts, None where they count as equal."""
+    ours, gold = output.strip().split("\n"), expected.strip().split("\n")
+    for number, (a, b) in enumerate(zip_longest(ours, gold), 1):
+        if a is None or b is None:
+            return f"{len(ours)} lines of output, not {len(gold)}"
+        if a.strip() != b.strip() and not _same_decimals(a, b):
+            return f"line {number}: {a.strip()[:80]!r}, not {b.strip()[:80]!r}"
+    return None
+
+
+def _same_decimals(a: str, b: str) -> bool:
+    try:
+        return [Decimal(x) for x in a.split()] == [Decimal(x) for x in b.split()]
+    except InvalidOperation:  # no number, or a signalling NaN
+        return False
+
+
+def _different_value(value: str, expected: str) -> str | None:
+    try:
+        if json.loads(value) == json.loads(expected):
+            return None
+    except (ValueError, RecursionError):
+        return f"{value[:80]!r} cannot be compared"
+    return f"{value[:80]!r}, not {expected.strip()[:80]!r}"
+
+
+def extract(response: str) -> str | None:
+    """The program: the last closed python fence behind </think>, or the whole text where it has no
+    fence and looks like code. A fence without a language counts, one of another language not. None
+    without one, and where the thinking never ends."""
+    _, ended, text = response.rpartition("</think>")
+    if not ended and "<think>" in text:
+        return None
+    found, fence, seen, language, lines = None, 0, False, "", []
+    for line in text.splitlines(keepends=True):
+        rest = line.strip()
+        tag = rest.lstrip("`")
+        ticks = len(rest) - len(tag)
+        if fence and ticks >= fence and not tag:
+            if language in TAGS:
+                found = "".join(lines)
+            fence = 0
+        elif fence:
+            lines.append(line)
+        elif ticks >= 3 and "`" not in tag:
+            fence, seen, lines = ticks, True, []
+            language = tag.split()[0].lower() if tag.strip() else ""
+    if found is None and not seen and STATEMENT.search(text):
+        return text
+    return found
+
+
+@lru_cache(maxsize=16)
+def _load(reference: str) -> tuple[list[tuple[str, str]], str | None, float]:
+    """(input, expected output) pairs, the function's name or None, seconds a test. A functional
+    test's input becomes one JSON list of its arguments."""
+    try:
+        fields = json.loads(reference)
+        tests = [(test["input"], test["output"]) for test in fields["tests"]]
+        function = fields["fn_name"] if fields["test_type"] == "functional" else None
+        limit = float(fields["time_limit"])
+        if not all(isinstance(text, str) for test in tests for text in test):
+            raise TypeError("tests are not texts")
+        if function is not None:
+            tests = [(_arguments(text), output) for text, output in tests]
+            for _, output in tests:
+                json.loads(output)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"reference={reference[:80]!r}: not one of common.verifiers.code.reference, {error!r}"
+        ) from None
+    require(bool(tests), "reference", reference[:80], "has no tests: drop the row")
+    require(limit > 0, "time_limit", limit, "must be above 0 seconds")
+    require(
+        fields["test_type"] != "functional" or bool(function and isinstance(function, str)),
+        "fn_name",
+        fields["fn_name"],
+        "a functional test needs its name",
+    )
+    return tests, function, limit
+
+
+def _arguments(text: str) -> str:
+    return json.dumps([json.loads(line) for line in text.strip("\n").split("\n")])
+
+
+def reference(row: dict) -> str:
+    """The reference of a row of the shared data, LiveCodeBench, CodeContests, TACO or APPS, as
+    `code_rows` says. UserError where a row has no tests, or bad ones."""
+    text = rows.reference(row)
+    try:
+        _load(text)
+    except UserError as error:
+        raise UserError(f"row {rows.name(row)}: {error}") from None
+    return text
+
+
+def response(row: dict) -> str:
+    """The response of a case row: `response`, or `code` in a fence longer than any that it has."""
+    if row.get("code") is None:
+        return row["response"]
+    longest = max(map(len, re.findall(r"[`~]+", row["code"])), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}python\n{row['code']}\n{fence}\n"
+
+
+def example(reference: str) -> str | None:
+    """A program that knows the tests by heart: it goes through the sandbox like any other, and
+    fails on another problem's tests. None where the tests are long or contradict each other."""
+    tests, function, _ = _load(reference)
+    if sum(map(len, (text for test in tests for text in test))) > LARGEST_EXAMPLE:
+        return None
+    table = dict(tests)
+    if any(table[text] != output for text, output in tests):
+        return None
+    if function is None:
+        body = f"import sys\nprint({table!r}[sys.stdin.buffer.read().decode()])"
+    else:
+        body = f"import json\nT = {table!r}\ndef {function}(*values):\n"
+        body += "    return json.loads(T[json.dumps(list(values))])"
+    return f"```python\n{body}\n```"
+
+
+def prepare() -> None:
+    """UserError where programs cannot be run in isolation; call it before compute is spent."""
+    sandbox.require_bwrap()

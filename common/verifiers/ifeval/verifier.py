@@ -1,0 +1,135 @@
+"""Verifier of IFEval: are the instructions of the prompt followed? By lm-eval's official checker.
+
+The reference is JSON {"instruction_id_list", "kwargs", "prompt"}. `mode` is "strict" (the response
+as it is) or "loose" (any of eight versions: without asterisks, first line, last line). A response
+is correct if it follows all its instructions (prompt level); `parsed` is the list of verdicts for
+the single instructions, from which the instruction level is counted.
+
+The same response always gets the same verdict: the checker's random numbers are seeded. It uses
+them for the language detection, and, in the prompts of keys 1122 and 1129 ("#" and "!"), to put a
+random letter in the place of one that is none: those two verdicts mean nothing.
+
+Sentence counting and capital words (`NEEDS_PUNKT`) need NLTK's data "punkt_tab" on disk; nothing is
+downloaded. Neither think tags nor anything else is stripped: the checker sees what users would see,
+so cut the thought of a reasoning model off before.
+"""
+
+import json
+import random
+from functools import lru_cache
+
+from common.errors import UserError, require
+from common.types import Verdict
+
+PRELOAD = ("common.verifiers.ifeval.checker",)  # 4-6 s, in the workers' mother
+NEEDS_PUNKT = ("length_constraints:number_sentences", "change_case:capital_word_frequency")
+FIELDS = ("instruction_id_list", "kwargs", "prompt")
+LONGEST = 300  # characters of a reason
+# A right pair for those who test a verifier before they trust it: no reference determines one.
+KNOWN = (
+    "None of these words is set apart from another.",
+    '{"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}], "prompt": "No commas."}',
+)
+
+
+def verify(response: str, reference: str, *, mode: str = "strict") -> Verdict:
+    """Verdict on all instructions of the reference, "correct" or "wrong"; "error" where the checker
+    itself fails (deeply nested JSON, for one).
+
+    Raises UserError for a bad reference or mode, and where lm-eval or NLTK's data are missing.
+    """
+    require(mode in ("strict", "loose"), "mode", mode, "strict or loose")
+    from common.verifiers.ifeval.checker import CHECKS
+
+    prompt = _parse(reference)
+    lacking = missing(prompt.instruction_id_list)
+    require(lacking is None, "instruction_id_list", prompt.instruction_id_list, str(lacking))
+    before = random.getstate()
+    random.seed(0)
+    try:
+        followed = CHECKS[mode](prompt, response).follow_instruction_list
+    except Exception as error:
+        return Verdict("error", 0.0, reason=f"the official checker raised {type(error).__name__}")
+    finally:
+        random.setstate(before)
+    failed = [n for n, ok in zip(prompt.instruction_id_list, followed, strict=True) if not ok]
+    parsed = json.dumps([bool(ok) for ok in followed], separators=(",", ":"))
+    if failed:
+        return Verdict("wrong", 0.0, parsed, f"not followed: {', '.join(failed)}"[:LONGEST])
+    return Verdict("correct", 1.0, parsed)
+
+
+def missing(instruction_ids: list[str]) -> str | None:
+    """What must be installed before these instructions can be judged, or None."""
+    needs = sorted(set(instruction_ids) & set(NEEDS_PUNKT))
+    if not needs or _has_punkt():
+        return None
+    return (
+        f"{' and '.join(needs)} need NLTK's sentence model: python -m nltk.downloader punkt_tab "
+        "(or copy it to a folder named in NLTK_DATA)"
+    )
+
+
+def reference(row: dict) -> str:
+    """From `problem` (the prompt), `instruction_id_list` and `kwargs`; arguments that are None are
+    left out, as the hub's rows give every argument to every instruction. Raises UserError for a row
+    that cannot be judged because NLTK's data are missing: here, before any response is sampled."""
+    name = f"row {row.get('id')}: "
+    ids, arguments = row.get("instruction_id_list"), row.get("kwargs")
+    require(isinstance(row.get("problem"), str), name + "problem", row.get("problem"), "is missing")
+    require(isinstance(ids, list) and ids, name + "instruction_id_list", ids, "is missing or empty")
+    require(
+        isinstance(arguments, list) and len(arguments) == len(ids),
+        name + "kwargs",
+        arguments,
+        "must have one entry for each instruction",
+    )
+    lacking = missing(ids)
+    require(lacking is None, name + "instruction_id_list", ids, str(lacking))
+    given = [{k: v for k, v in (one or {}).items() if v is not None} for one in arguments]
+    return json.dumps(dict(zip(FIELDS, (ids, given, row["problem"]), strict=True)), sort_keys=True)
+
+
+def response(row: dict) -> str:
+    return row["response"]
+
+
+def example(reference: str) -> None:
+    """None: instructions do not determine a response."""
+
+
+@lru_cache(maxsize=4096)
+def _parse(reference: str):
+    """The checker's own form of a prompt, every instruction tried once."""
+    from common.verifiers.ifeval.checker import INSTRUCTION_DICT, Example
+
+    try:
+        fields = json.loads(reference)
+        ids, arguments, prompt = (fields[name] for name in FIELDS)
+        pairs = list(zip(ids, arguments, strict=True))
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"reference={reference[:80]}: must be JSON with {FIELDS}") from error
+    require(len(pairs) > 0, "instruction_id_list", ids, "must not be empty")
+    before = random.getstate()
+    for name, given in pairs:
+        require(name in INSTRUCTION_DICT, "instruction_id_list", name, "is no IFEval instruction")
+        try:
+            INSTRUCTION_DICT[name](name).build_description(**given)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"kwargs of {name}={given}: {error}") from error
+    random.setstate(before)
+    return Example(key=0, instruction_id_list=ids, prompt=prompt, kwargs=arguments)
+
+
+@lru_cache(maxsize=1)
+def _has_punkt() -> bool:
+    """Whether NLTK finds its sentence model, without fetching it."""
+    try:
+        import nltk
+    except ImportError as error:
+        raise UserError("verifier=ifeval: needs pip install 'lm-eval[ifeval]'") from error
+    try:
+        nltk.data.find("tokenizers/punkt_tab/english/")
+    except LookupError:
+        return False
+    return True

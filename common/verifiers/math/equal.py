@@ -1,0 +1,213 @@
+"""Equality of whole answers: lists, sets, tuples, intervals, relations, times, words.
+
+Their parts are compared by math_value. A gold decides what matters: the order of a tuple does,
+that of a list (1, 2), a set or a union does not; no answer with more or other parts than the gold
+is equal to it.
+"""
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+from common.verifiers.math.guard import refusal
+from common.verifiers.math.shape import (
+    CLOCK,
+    MOST_PARTS,
+    RELATION,
+    VARIABLE,
+    Shape,
+    is_words,
+    shape,
+    written,
+)
+from common.verifiers.math.text import squash, words
+from common.verifiers.math.value import number, same_formula, same_number
+
+FUNCTION = re.compile(r"\s*([a-zA-Z]\w*)\(([a-zA-Z])\)\s*")
+INTEGER_PARAMETERS = {"k", "n", "m", "l"}
+
+
+def same(gold: str, answer: str, tolerance: Fraction | None = None) -> bool | None:
+    """Whether `answer` is `gold`; None where `answer` cannot be read at all."""
+    if squash(gold) == squash(answer):
+        return True
+    left, right = shape(gold), shape(answer)
+    verdict = _same(left, right, tolerance)
+    if not verdict and len(left.parts) != len(right.parts) and not (left.parts and right.parts):
+        # "100,200" is read as one number: as two where the other side is a list
+        relisted = [
+            shape(text.replace(",", ", ")) if not side.parts and "," in text else side
+            for text, side in ((gold, left), (answer, right))
+        ]
+        if relisted != [left, right]:
+            verdict = _same(*relisted, tolerance) or verdict
+    return verdict
+
+
+def _same(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool | None:
+    if gold.name and answer.name and squash(gold.name) != squash(answer.name):
+        one, other = FUNCTION.fullmatch(gold.name), FUNCTION.fullmatch(answer.name)
+        if one and other:
+            answer = _renamed(answer, other[2], one[2])  # f(z) = z is f(x) = x
+        elif VARIABLE.fullmatch(gold.name) and VARIABLE.fullmatch(answer.name):
+            return False
+    verdict = _same_kind(gold, answer, tolerance)
+    if not verdict and RELATION.search(gold.text) and RELATION.search(answer.text):
+        verdict = _same_value(gold, answer, tolerance)  # -x > 1: left to math-verify
+    return verdict
+
+
+def _same_kind(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool | None:
+    if gold.kind == "many" or answer.kind == "many":
+        return _same_many(gold, answer, tolerance)
+    if gold.kind == "tuple" or answer.kind == "tuple":
+        if gold.kind != answer.kind or len(gold.parts) != len(answer.parts):
+            return False
+        if gold.brackets == answer.brackets == "=":
+            names = [squash(part.name) for part in answer.parts]
+            if sorted(names) == sorted(squash(part.name) for part in gold.parts):
+                order = [names.index(squash(part.name)) for part in gold.parts]
+                answer = replace(answer, parts=tuple(answer.parts[at] for at in order))
+        elif not _same_brackets(gold.brackets, answer.brackets):
+            return False
+        pairs = zip(gold.parts, answer.parts, strict=True)
+        return all(_same(replace(g, name=""), replace(a, name=""), tolerance) for g, a in pairs)
+    return _same_value(gold, answer, tolerance)
+
+
+def _same_brackets(gold: str, answer: str) -> bool:
+    """Square brackets are a vector's only beside a column or row of a matrix."""
+    if "||" in (gold, answer):
+        return {gold, answer} <= {"||", "()", "[]"}
+    return gold == answer or "=" in (gold, answer)
+
+
+def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
+    golds, answers = (s.parts if s.kind == "many" else _listed(s) for s in (gold, answer))
+    if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
+        if "{}" in (gold.brackets, answer.brackets) and len(golds) > 1:
+            return False  # a set is no tuple
+        if len(golds) != len(answers):
+            return False
+        if len(golds) > 1:  # (1, 2) for 1, 2: the brackets say that the order is meant
+            pairs = zip(golds, answers, strict=True)
+            return all(_same(replace(g, name=""), replace(a, name=""), tolerance) for g, a in pairs)
+    rest = list(answers)
+    if len(golds) < len(rest) <= MOST_PARTS:  # an answer may say one of several values twice
+        rest = [a for at, a in enumerate(rest) if not any(_equal_text(a, b) for b in rest[:at])]
+    if len(golds) != len(rest) or len(golds) > MOST_PARTS:
+        return False
+    for part in golds:
+        # the same text first: most parts are found without any algebra
+        found = next((a for a in rest if _equal_text(part, a)), None)
+        found = found or next((a for a in rest if _same(part, a, tolerance)), None)
+        if found is None:
+            return False
+        rest.remove(found)
+    return True
+
+
+def _listed(one: Shape) -> tuple:
+    """The parts of a tuple where it stands against a list; an interval or value is one part."""
+    return one.parts if one.brackets in ("()", "=") and not one.name else (one,)
+
+
+def _equal_text(a: Shape, b: Shape) -> bool:
+    return written(a) == written(b)
+
+
+def _same_value(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool | None:
+    left, right = gold.text, answer.text
+    if "=" in left and answer.name and "=" not in right:
+        right = f"{answer.name}={right}"  # 2x + y = 3 is y = 3 - 2x
+    elif "=" in right and gold.name and "=" not in left:
+        left = f"{gold.name}={left}"
+    if squash(left) == squash(right):
+        return True
+    if clock := _clocks(left, right):
+        return clock[0] == clock[1]
+    if is_words(left) or is_words(right) or "⟦" in left + right:
+        return bool(words(left)) and words(left) == words(right)
+    if re.search(r"(?<!\d)\d+_", left + right):  # digits in a base: 204_5
+        return squash(re.sub(r"_\{(\w+)\}", r"_\1", left)) == squash(
+            re.sub(r"_\{(\w+)\}", r"_\1", right)
+        )
+    verdict: bool | None = False
+    for one, other in _readings(left, right):
+        numbers = number(one), number(other)
+        if all(numbers):
+            verdict = same_number(*numbers, tolerance)
+        elif reason := refusal(other):
+            raise Refused(reason)
+        elif refusal(one):
+            verdict = False
+        else:
+            verdict = same_formula(one, other, tolerance)
+        if verdict:
+            return True
+    return verdict
+
+
+class Refused(Exception):
+    """An answer that is not parsed; its text says why."""
+
+
+def _readings(gold: str, answer: str):
+    """Both sides without degrees and percent, then with their other meanings, then as ratios."""
+    functions = re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", gold + answer)
+    if "°" in gold + answer and functions:
+        yield tuple(side.replace("°", r"\cdot\frac{\pi}{180}") for side in (gold, answer))
+        return
+    plain = [side.replace("°", "").replace("%", "").strip() for side in (gold, answer)]
+    if ":" in gold + answer:
+        plain = [re.sub(r":", "/", _grouped(side)) for side in plain]
+    yield tuple(plain)
+    if ("°" in gold) != ("°" in answer):
+        yield tuple(
+            rf"({text})\cdot\frac{{\pi}}{{180}}" if "°" in side else text
+            for side, text in zip((gold, answer), plain, strict=True)
+        )
+    if ("%" in gold) != ("%" in answer) and number(plain[0]) and number(plain[1]):
+        yield tuple(
+            _hundredth(text) if "%" in side else text
+            for side, text in zip((gold, answer), plain, strict=True)
+        )
+    one, other = (
+        INTEGER_PARAMETERS & set(re.findall(r"(?<![\\a-zA-Z])[a-z](?![a-zA-Z])|(?<=\\pi )[a-z]", s))
+        for s in (gold, answer)
+    )
+    if len(one) == len(other) == 1 and one != other and "\\pi" in gold and "\\pi" in answer:
+        yield plain[0], _letter(plain[1], other.pop(), one.pop())  # k \pi is n \pi
+
+
+def _hundredth(text: str) -> str:
+    value = number(text).value / 100
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+
+
+def _grouped(text: str) -> str:
+    sides = text.split(":")
+    return ":".join(f"({side.strip()})" if not side.strip().isdigit() else side for side in sides)
+
+
+def _clocks(gold: str, answer: str) -> tuple[int, int] | None:
+    """Seconds since midnight of two times of day; None where one is none, or they are ratios."""
+    matches = CLOCK.fullmatch(gold.strip()), CLOCK.fullmatch(answer.strip())
+    if not all(matches):
+        return None
+    times = []
+    for match in matches:
+        hours, half = int(match[1]), (match[4] or "").lower()
+        if half:
+            hours = hours % 12 + (12 if half == "p" else 0)
+        times.append(hours * 3600 + int(match[2]) * 60 + int(match[3] or 0))
+    return times[0], times[1]
+
+
+def _renamed(one: Shape, old: str, new: str) -> Shape:
+    parts = tuple(_renamed(part, old, new) for part in one.parts)
+    return replace(one, text=_letter(one.text, old, new), parts=parts)
+
+
+def _letter(text: str, old: str, new: str) -> str:
+    return re.sub(rf"(\\[a-zA-Z]+)|{old}", lambda m: m[1] or new, text)

@@ -1,0 +1,225 @@
+"""An answer taken apart: lists, sets, tuples, intervals, relations, names before "="."""
+
+import re
+from dataclasses import dataclass, replace
+
+from common.verifiers.math.text import squash, words
+from common.verifiers.math.value import Number, number
+
+MOST_PARTS = 64
+LETTER = r"(?:\\[a-zA-Z]+|[a-zA-Z])"
+SUBSCRIPT = r"(?:_(?:\{[^{}]*\}|\w)|\^\{?\\?(?:prime|')\}?|'+)?"
+VARIABLE = re.compile(rf"\s*{LETTER}{SUBSCRIPT}(?:\([a-zA-Z]\))?\s*")
+MEMBER = re.compile(
+    rf"({VARIABLE.pattern}|\([^()]*\))\\in(?![a-zA-Z])(?!\s*(?:\\mathbb|[A-Z]\s*$))(.*)"
+)
+COLUMN = re.compile(r"\\begin\{pmatrix\}((?:(?!\\begin).)*)\\end\{pmatrix\}", re.DOTALL)
+# The left side of "name = value": letters, subscripts, ratios, brackets, but no sum or number.
+NAME = re.compile(
+    r"(?:\\[a-zA-Z]+(?![a-zA-Z])|[a-zA-Z|():/,<>' ]|⟦[^⟦⟧]*⟧|_\{[^{}]*\}|_\w|[{}]|\^\*)+"
+)
+RELATION = re.compile(r"\\(?:le|ge|neq)(?![a-zA-Z])|[<>]")
+CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*[mM]\.?)?(?:\s*⟧)?")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An answer taken apart: kind is value (text), many (parts in any order), tuple (parts in
+    order, between brackets) or words; name is what stood before "="."""
+
+    kind: str
+    text: str = ""
+    parts: tuple = ()
+    brackets: str = ""
+    name: str = ""
+
+
+def shape(text: str, depth: int = 0) -> Shape:
+    """The parts of a cleaned answer."""
+    text = text.strip().removesuffix(".").strip()
+    if depth > 6 or number(text) or CLOCK.fullmatch(text):
+        return Shape("value", text)
+    text = re.sub(r"(?<=\S)\s*⟦\s*(?:where|such|is|are)\b.*", "", text)
+    for separators in (";", ","):
+        parts = split(text, separators)
+        if len(parts) > 1 and len(parts) <= MOST_PARTS:
+            return _many([shape(part, depth + 1) for part in parts])
+    text = _without_remarks(text)
+    if len(split(text, ",")) > 1:
+        return shape(text, depth + 1)
+    if text.startswith("\\{") and text.endswith("\\}") and _closes(text[1:-2] + "}", "{", "}"):
+        inner = text[2:-2]
+        condition = re.split(r"\||(?<=\w):", inner, maxsplit=1)
+        if len(condition) == 2 and VARIABLE.fullmatch(condition[0]):
+            return shape(condition[1], depth + 1)
+        member = shape(inner, depth + 1)
+        parts = (member,) if member.kind != "many" and member.brackets != "=" else member.parts
+        return Shape("many", parts=parts, brackets="{}")
+    if len(parts := re.split(r"\\cup(?![a-zA-Z])", text)) > 1:
+        return _many([shape(part, depth + 1) for part in parts])
+    if match := MEMBER.fullmatch(text):
+        return replace(shape(match[2], depth + 1), name=match[1].strip())
+    if "\\pm" in text and len(re.findall(r"\\[pm][pm](?![a-zA-Z])", text)) <= 2:
+        upper = text.replace("\\pm", "+").replace("\\mp", "-")
+        lower = text.replace("\\pm", "-").replace("\\mp", "+")
+        return _many([shape(upper, depth + 1), shape(lower, depth + 1)])
+    if (region := _region(text)) is not None:
+        return replace(region, text=text)
+    if len(sides := _equation(text)) > 1:
+        return _named(sides, depth)
+    opening, closing = text[:1], text[-1:]
+    if opening in ("(", "[", "]") and closing in (")", "]", "[") and _encloses(text):
+        inner = split(text[1:-1], ",;")
+        if len(inner) > 1:
+            parts = tuple(shape(part, depth + 1) for part in inner[:MOST_PARTS])
+            return Shape("tuple", parts=parts, brackets=opening + closing)
+        if opening + closing == "()":
+            return shape(text[1:-1], depth + 1)
+    if opening == "{" and closing == "}" and _closes(text, "{", "}"):
+        return shape(text[1:-1], depth + 1)
+    if match := COLUMN.fullmatch(text):
+        rows = [row for row in match[1].split("\\\\") if row.strip()]
+        if 1 < len(rows) <= MOST_PARTS and "&" not in match[1]:
+            return Shape("tuple", parts=tuple(shape(r, depth + 1) for r in rows), brackets="||")
+        if len(rows) == 1 and (cells := rows[0].split("&"))[1:]:
+            return Shape("tuple", parts=tuple(shape(c, depth + 1) for c in cells), brackets="||")
+    return Shape("words" if "⟦" in text else "value", text)
+
+
+def split(text: str, separators: str) -> list[str]:
+    """`text` at the separators outside brackets, without empty parts. The commas of 1,234 separate
+    nothing, unless there is nothing else: the 312,123,231 of a tuple are three numbers."""
+    parts, depth, start, grouped = [], 0, 0, set()
+    for match in re.finditer(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", text):
+        if match.group() != text.strip():
+            grouped.update(range(match.start(), match.end()))
+    for at, character in enumerate(text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character in separators and depth <= 0 and at not in grouped:
+            parts.append(text[start:at])
+            start, depth = at + 1, 0
+    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
+
+
+def _many(parts: list[Shape]) -> Shape:
+    flat = []
+    for part in parts:
+        flat.extend(part.parts if part.kind == "many" and not part.name else [part])
+    names = [part.name for part in flat]
+    if all(VARIABLE.fullmatch(name) for name in names) and len(set(names)) == len(names):
+        return Shape("tuple", parts=tuple(flat), brackets="=")  # x = 1, y = 2
+    return Shape("many", parts=tuple(flat))
+
+
+def _named(sides: list[str], depth: int) -> Shape:
+    *names, value = sides
+    if NAME.fullmatch(names[0]) and re.search("[a-zA-Z⟦]", names[0]):
+        return replace(shape(value, depth + 1), name=names[0].strip())
+    if not re.search(r"[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", names[0])):
+        return shape(value, depth + 1)  # a chain of numbers: 1/2 + 1/2 = 1
+    return Shape("value", "=".join(sides))
+
+
+def _equation(text: str) -> list[str]:
+    """The sides of "a = b = c"; "name: value" counts as one, and an approximation is dropped."""
+    if match := re.fullmatch(r"\s*([A-Za-z]{2,}|⟦[^⟦⟧]*⟧)\s*:\s*(.+)", text):
+        return [match[1].replace(":", ""), match[2]]
+    text = re.split(r"\\approx(?![a-zA-Z])", text)
+    text = text[0] if re.search(r"\d|=", text[0]) else text[-1]
+    return split(text, "=") or [text]
+
+
+def _region(text: str) -> Shape | None:
+    """The interval of "x < 3" or "1 \\le x < 3", the two of "x \\neq 3"; None for others."""
+    sides, signs = RELATION.split(text), [match.group() for match in RELATION.finditer(text)]
+    if not signs or len(signs) > 2 or any(not side.strip() for side in sides):
+        return None
+    if len(signs) == 2:
+        rising = {"<": ")", "\\le": "]"}
+        if not VARIABLE.fullmatch(sides[1]):
+            return None
+        if any(sign not in rising for sign in signs):
+            if all(sign in (">", "\\ge") for sign in signs):
+                turn = {">": "<", "\\ge": "\\le"}
+                return _region(f"{sides[2]}{turn[signs[1]]} {sides[1]}{turn[signs[0]]} {sides[0]}")
+            return None
+        opening = "(" if signs[0] == "<" else "["
+        return _interval(sides[1], sides[0], sides[2], opening + rising[signs[1]])
+    left, right = sides
+    sign = signs[0]
+    if not VARIABLE.fullmatch(left):
+        if not VARIABLE.fullmatch(right):
+            return None
+        left, right = right, left
+        sign = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}.get(sign, sign)
+    if sign == "\\neq":
+        below = _interval(left, "-\\infty", right, "()")
+        return Shape("many", parts=(below, _interval(left, right, "\\infty", "()")))
+    if sign in ("<", "\\le"):
+        return _interval(left, "-\\infty", right, "(" + (")" if sign == "<" else "]"))
+    return _interval(left, right, "\\infty", ("(" if sign == ">" else "[") + ")")
+
+
+def _interval(name: str, low: str, high: str, brackets: str) -> Shape:
+    ends = (Shape("value", low.strip()), Shape("value", high.strip()))
+    return Shape("tuple", parts=ends, brackets=brackets, name=name.strip())
+
+
+def is_words(text: str) -> bool:
+    """Whether `text` is prose: a word of four letters that is no command and no function."""
+    return re.search(r"(?<![\\a-zA-Z{])[A-Za-z]{4,}", text) is not None
+
+
+def _without_remarks(text: str) -> str:
+    """`text` without units and remarks in words: those after it, before it, and from a "for" or
+    "where" on. Other words between formulas separate them. Words alone stay."""
+    if "⟦" not in text:
+        return text
+    formula = re.sub(r"⟦\s*(?:for|when|if|with|since|because|as)\b.*", "", text)
+    formula = re.sub(r"⟦[^⟦⟧]*⟧\s*(?:\^\{?[23]\}?|/\s*⟦[^⟦⟧]*⟧)*", " ⟦ ", formula).strip("⟦ .,:;")
+    if not re.search(r"[\w)}\]|°%!]", formula):
+        return text
+    return re.sub(r"[\s,]*(?:⟦\s*)+[\s,]*", ", ", formula)
+
+
+def _encloses(text: str) -> bool:
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        if at == 0:
+            depth = 1
+        if depth == 0 and at < len(text) - 1:
+            return False
+    return True
+
+
+def _closes(text: str, opening: str, closing: str) -> bool:
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == opening) - (character == closing)
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+def canonical(text: str) -> str:
+    """A short text that is the same for the plainest spellings of one cleaned answer: numbers as
+    reduced fractions, lists sorted, spaces and names dropped."""
+    return written(shape(text))[:200]
+
+
+def written(one: Shape) -> str:
+    if one.kind == "many":
+        return "{" + ",".join(sorted({written(part) for part in one.parts})) + "}"
+    if one.kind == "tuple":
+        inner = ",".join(written(part) for part in one.parts)
+        opening, closing = one.brackets if len(one.brackets) == 2 else "()"
+        return f"{opening}{inner}{closing}"
+    if one.kind == "words" or is_words(one.text):
+        return words(one.text)
+    text = one.text.replace("°", "").replace("%", "")
+    value: Number | None = number(text)
+    return str(value.value) if value else squash(text)

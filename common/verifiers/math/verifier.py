@@ -1,0 +1,171 @@
+"""Verifier of mathematical answers: math-verify's parser and comparison behind guards.
+
+The way of a response: final answer (math_extract) -> one spelling (math_text) -> equal texts are
+equal -> parts (math_equal) -> numbers exactly, formulas by parser and value (math_value), unless
+refused (math_guard). Conventions and disagreements with other graders: docs/verifiers.md.
+"""
+
+import json
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from common.errors import UserError, require
+from common.types import Verdict
+from common.verifiers.math import extract
+from common.verifiers.math.equal import Refused, same
+from common.verifiers.math.guard import refusal
+from common.verifiers.math.shape import canonical, shape
+from common.verifiers.math.text import clean, squash
+
+PRELOAD = ("math_verify",)  # a second, in the workers' mother
+Convention = Literal["ours", "boxed", "last_number", "exact", "math_verify"]
+CONVENTIONS = ("ours", "boxed", "last_number", "exact", "math_verify")
+
+
+class Gold(NamedTuple):
+    """A reference read once: the gold as given and cleaned, what may differ, a unit to drop."""
+
+    text: str
+    cleaned: str
+    tolerance: Fraction | None
+    unit: str
+
+
+def verify(response: str, reference: str, *, convention: Convention = "ours") -> Verdict:
+    """Verdict on the final answer of `response` against `reference` (see `reference`).
+
+    convention  ours         the last box, else "####", "answer is", ... (math_extract), compared
+                             as mathematics
+                boxed        the last box only, compared as mathematics
+                last_number  the last number only, compared as mathematics
+                exact        our final answer, compared as text without outer spaces
+                math_verify  math_verify.parse on the whole response, the gold as \\boxed{gold}
+
+    unparsed: no final answer, or one that is refused (too long, nested, large) or that the parser
+    rejects. `parsed` is the canonical text of the answer; that of the gold where it is correct.
+    Raises UserError for an empty reference or an unknown convention, and for nothing else.
+    """
+    gold = _gold(reference)
+    require(convention in CONVENTIONS, "convention", convention, f"use one of {CONVENTIONS}")
+    if convention == "math_verify":
+        return _as_is(response, gold)
+    if convention == "last_number":
+        found = extract.last_number(extract.after_thought(response))
+        answers = [found] if found else []
+    elif convention == "boxed":
+        answers = extract.last_boxes(extract.after_thought(response)) or []
+    else:
+        answers = extract.final_answers(response)
+    if not answers:
+        return Verdict("unparsed", 0.0, reason="no final answer")
+    if convention == "exact":
+        answer = answers[-1].strip()
+        right = answer == gold.text.strip()
+        return Verdict("correct" if right else "wrong", float(right), answer[:200])
+    return _judged(reference, tuple(answer.strip() for answer in answers))
+
+
+def reference(row: dict) -> str:
+    """The reference of a data row: its `gold`, else `answer`; JSON with "gold" and, where the row
+    gives them, "tolerance" (`error` of OlympiadBench, `float_rounding` of Math-Verify's cases) and
+    "unit". Raises UserError where the gold is missing or empty."""
+    field = "gold" if "gold" in row else "answer"
+    gold = row.get(field)
+    if isinstance(gold, int | float) and not isinstance(gold, bool):
+        gold = str(gold)
+    require(
+        isinstance(gold, str) and gold.strip() != "",
+        f"row {row.get('id')}: {field}",
+        repr(gold)[:80],
+        "an empty gold must never be scored: drop the row",
+    )
+    finals = row.get("final_answer") or []
+    more = {"gold": ", ".join(finals) if len(finals) > 1 else gold}
+    places = (row.get("config") or {}).get("float_rounding", 6)
+    if row.get("error"):
+        more["tolerance"] = str(row["error"])
+    elif places < 5:  # 5 or 6 places are the usual precision
+        more["tolerance"] = f"1e-{places}"
+    if row.get("unit"):
+        more["unit"] = str(row["unit"])
+    return json.dumps(more, sort_keys=True) if len(more) > 1 else more["gold"]
+
+
+def response(row: dict) -> str:
+    """The response of a case row; a bare answer (kind `answer_pair`, or marked so) in a box.
+    A `unit_test` may hold either: verify reads a short line without a box as an answer."""
+    text = row["response"]
+    if row.get("kind") == "answer_pair" or row.get("answer_format") == "bare answer":
+        return f"\\boxed{{{extract.balanced(text)}}}"
+    return text
+
+
+def example(reference: str) -> str | None:
+    """A response that is correct: the gold in a box."""
+    gold = _gold(reference)
+    return f"The answer is $\\boxed{{{extract.balanced(gold.text)}}}$."
+
+
+@lru_cache(maxsize=4096)
+def _gold(reference: str) -> Gold:
+    fields = {"gold": reference}
+    if reference.lstrip().startswith('{"'):
+        try:
+            fields = json.loads(reference)
+            tolerance = Fraction(fields["tolerance"]) if "tolerance" in fields else None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"reference={reference[:80]}: no reference of math ({error})") from None
+    else:
+        tolerance = None
+    text = fields.get("gold")
+    require(
+        isinstance(text, str) and text.strip() != "",
+        "reference",
+        repr(reference)[:80],
+        "an empty gold must never be scored",
+    )
+    boxes = extract.last_boxes(text) if "\\box" in text or "\\fbox" in text else None
+    inside = ", ".join(boxes) if boxes else extract.balanced(text)
+    return Gold(inside, clean(inside), tolerance, clean(fields.get("unit", "")))
+
+
+@lru_cache(maxsize=16384)
+def _judged(reference: str, answers: tuple[str, ...]) -> Verdict:
+    """The verdict on one extracted answer; several boxes count as one answer where the gold has as
+    many parts, else the last counts."""
+    gold = _gold(reference)
+    answer = clean(answers[-1]) if len(answers[-1]) <= extract.LONGEST else answers[-1]
+    if squash(answer) == squash(gold.cleaned):
+        return Verdict("correct", 1.0, canonical(gold.cleaned))
+    if reason := refusal(answer):
+        return Verdict("unparsed", 0.0, reason=reason)
+    try:
+        if len(answers) > 1 and len(parts := shape(gold.cleaned).parts) > 1:
+            joined = clean(", ".join(answers[-len(parts) :]))
+            if len(answers) == len(parts) and not refusal(joined):
+                answer = joined
+        if gold.unit:
+            answer = squash(answer).removesuffix(squash(gold.unit))
+        verdict = same(gold.cleaned, answer, gold.tolerance)
+    except Refused as refused:
+        return Verdict("unparsed" if str(refused) else "wrong", 0.0, reason=str(refused))
+    except Exception as error:  # sympy raises of many kinds; its text may be unbounded
+        return Verdict("unparsed", 0.0, reason=f"{type(error).__name__} while comparing")
+    if verdict is None:
+        return Verdict("unparsed", 0.0, canonical(answer), "the parser rejects the answer")
+    if verdict:
+        return Verdict("correct", 1.0, canonical(gold.cleaned))
+    return Verdict("wrong", 0.0, canonical(answer))
+
+
+def _as_is(response: str, gold: Gold) -> Verdict:
+    import math_verify
+
+    golds = math_verify.parse(f"\\boxed{{{gold.text}}}", parsing_timeout=None)
+    answers = math_verify.parse(response, parsing_timeout=None)
+    if not answers:
+        return Verdict("unparsed", 0.0, reason="math_verify.parse found nothing")
+    right = math_verify.verify(golds, answers, timeout_seconds=None)
+    text = next((answer for answer in answers if isinstance(answer, str)), "")
+    return Verdict("correct" if right else "wrong", float(right), text[:200])

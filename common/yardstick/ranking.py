@@ -1,0 +1,251 @@
+"""Diversity at matched pass@1: the comparison behind `make yardstick`, from rows and counts alone.
+
+Along training pass@1 rises and diversity falls, so a method that learns less looks as if it kept
+more. Here each run is read where its pass@1 on natural prompts first reaches a level, the same for
+all, linearly between its checkpoints; the base model is checkpoint 0 of every run. A method
+that some seed does not take there is not ranked: to rank it by the seeds that did would choose them
+by their result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtridf, stdtrit
+
+from common.errors import UserError
+from common.metrics.bootstrap import holm
+from common.metrics.paired import Interval, two_way_interval
+from common.metrics.passk import pass_at_k
+
+LEVELS = (30.0, 32.0)  # percent of natural pass@1; from runs of seed 0, which is in no comparison
+
+KS = (1, 64, 256)
+MIN_SEEDS = 3  # for an interval or a test, as claims
+BASE, REFERENCE = "base", "grpo"
+RATES = ("plain", "equalised")
+ACCURACY = ("natural", "pass@1")
+PRIMARY = ("rare", "pass@64")  # ranks; a seed's noise is larger on rare pass@256
+SMALL_IS_GOOD = "steps"
+MEASURES = [
+    PRIMARY,
+    ("rare", "pass@256"),
+    ("natural", "pass@64"),
+    ("natural", "pass@256"),
+    ("natural", "distinct_correct"),
+    ("natural", "token_entropy"),
+    ("training", SMALL_IS_GOOD),  # rollout steps to the level
+]
+COLUMNS = [
+    "rate",
+    "level",
+    "benchmark",
+    "metric",
+    "rank",
+    "method",
+    "value",
+    "low",
+    "high",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "p",
+    "p_holm",
+    "n_seeds",
+    "n_reached",
+]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run's checkpoints, the base model first."""
+
+    rate: str
+    method: str
+    seed: int
+    steps: np.ndarray  # (T,)
+    values: dict[tuple[str, str], np.ndarray]  # (benchmark, metric) -> (T, problems), or (T, 1)
+
+    def mean(self, measure: tuple[str, str]) -> np.ndarray:
+        return self.values[measure].mean(axis=1)
+
+    def at(self, level: float) -> dict[tuple[str, str], np.ndarray] | None:
+        """All values where pass@1 first reaches `level`, (problems,) each; None if it does not."""
+        place = first_reach(self.mean(ACCURACY), level)
+        if place is None:
+            return None
+        return {name: between(value, place) for name, value in self.values.items()}
+
+
+def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:
+    """(i, share): `accuracy` (T,) first reaches `level` that share of the way from i - 1 to i."""
+    reached = np.flatnonzero(accuracy >= level - 1e-9)
+    if not len(reached):
+        return None
+    i = int(reached[0])
+    if i == 0:
+        return 0, 0.0
+    return i, (level - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1])
+
+
+def between(values: np.ndarray, place: tuple[int, float]) -> np.ndarray:
+    """What (T, ...) values are at a `first_reach`."""
+    i, share = place
+    return values[0] if i == 0 else values[i - 1] + share * (values[i] - values[i - 1])
+
+
+def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
+    """Every run as a curve, once a learning rate that it stands for.
+
+    rows: common.results.columns.COLUMNS, `table` is plain, equalised or both; counts: run_id, step,
+    benchmark, problem_id, n, c, distinct. Raises UserError without the base model, or where runs
+    were evaluated on other problems than it.
+    """
+    runs = rows.groupby("run_id", sort=False)[["table", "method", "seed"]].first()
+    entropy = rows[rows["metric"] == "token_entropy"].set_index(["run_id", "step", "benchmark"])
+    entropy = entropy["value"].sort_index()
+    by_run = dict(list(counts.groupby("run_id")))
+    points = {
+        run_id: {
+            int(step): _point(own, entropy.loc[run_id, step])
+            for step, own in by_run[run_id].groupby("step")
+        }
+        for run_id in runs.index
+    }
+    bases = [points[run_id][0] for run_id in runs.index[runs["method"] == BASE]]
+    if not bases:
+        raise UserError("no finished run of the base model, where every curve starts; run it first")
+    # one model: its seeds differ in the samples only
+    start = {name: np.mean([base[name] for base in bases], axis=0) for name in bases[0]}
+    found = []
+    for run_id, (table, method, seed) in runs[runs["method"] != BASE].iterrows():
+        own = {0: start} | points[run_id]
+        steps = np.array(sorted(own))
+        for name in start:
+            if any(own[step][name].shape != start[name].shape for step in steps):
+                raise UserError(f"run {run_id}: {name} has other problems than the base model")
+        values = {name: np.stack([own[step][name] for step in steps]) for name in start}
+        values["training", SMALL_IS_GOOD] = steps[:, None].astype(float)
+        rates = RATES if table == "both" else (table,)
+        found += [Curve(rate, method, int(seed), steps, values) for rate in rates]
+    return found
+
+
+def _point(counts: pd.DataFrame, entropy: pd.Series) -> dict[tuple[str, str], np.ndarray]:
+    """The measures of one checkpoint, a problem, in percent where they are shares."""
+    found = {}
+    for benchmark, own in counts.groupby("benchmark"):
+        own = own.sort_values("problem_id")
+        shares = 100 * pass_at_k(own["c"].to_numpy(), own["n"].to_numpy(), KS)
+        found |= {(benchmark, f"pass@{k}"): shares[:, i] for i, k in enumerate(KS)}
+        found[benchmark, "distinct_correct"] = own["distinct"].to_numpy(float)
+        found[benchmark, "token_entropy"] = np.array([entropy[benchmark]])
+    return found
+
+
+def rank(found: list[Curve], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
+    """Every method at every rate, level and measure: COLUMNS, in the order of rank.
+
+    Intervals of values are over seeds and problems (`two_way_interval`; entropy and steps: seeds
+    alone). Differences are from GRPO on the seeds of both (`paired`); p_holm is corrected for all
+    methods of one rate, level and measure. Values are missing where some seed did not reach the
+    level, intervals and p also where fewer than 3 seeds did.
+    """
+    frames = []
+    for rate, level in product(RATES, levels):
+        runs = {}
+        for curve in found:
+            if curve.rate == rate:
+                runs.setdefault(curve.method, {})[curve.seed] = curve.at(level)
+        for benchmark, metric in MEASURES:
+            frame = pd.DataFrame(_rows(runs, (benchmark, metric)), columns=COLUMNS)
+            frame["p_holm"] = holm(frame["p"].to_numpy(float))
+            ascending = metric == SMALL_IS_GOOD
+            frame["rank"] = frame["value"].astype(float).rank(ascending=ascending, method="min")
+            frame = frame.sort_values(["rank", "method"], na_position="last")
+            about = {"rate": rate, "level": level, "benchmark": benchmark, "metric": metric}
+            frames.append(frame.assign(**about))
+    return pd.concat(frames, ignore_index=True).astype({"rank": "Int64"})
+
+
+def _rows(runs: dict[str, dict], measure: tuple[str, str]) -> list[dict]:
+    """One row a method of one measure: method -> seed -> values at the level, or None."""
+    rows, gaps = [], {}
+    theirs = {seed: at[measure] for seed, at in runs.get(REFERENCE, {}).items() if at is not None}
+    for method, by_seed in sorted(runs.items()):
+        reached = {seed: at[measure] for seed, at in by_seed.items() if at is not None}
+        row = {"method": method, "n_seeds": len(by_seed), "n_reached": len(reached)}
+        rows.append(row)
+        if len(reached) < len(by_seed):
+            continue
+        own = np.stack(list(reached.values()))
+        row["value"] = own.mean()
+        if len(own) >= MIN_SEEDS:
+            row["low"], row["high"] = two_way_interval(own).bounds()
+        shared = sorted(set(reached) & set(theirs))
+        if method != REFERENCE and shared:
+            gap = np.stack([reached[seed] - theirs[seed] for seed in shared])
+            row["difference"] = gap.mean()
+            if len(gap) >= MIN_SEEDS:
+                gaps[len(rows) - 1] = gap
+    for index, interval in zip(gaps, paired(list(gaps.values())), strict=True):
+        low, high = interval.bounds()
+        rows[index] |= {"difference_low": low, "difference_high": high, "p": interval.p()}
+    return rows
+
+
+def paired(gaps: list[np.ndarray]) -> list[Interval]:
+    """Intervals of the means of differences, (seeds, problems) each, of many methods from one.
+
+    As `two_way_interval`, but the variance between seeds is at least its average over all methods,
+    which has their degrees of freedom together. A method's own three seeds have two, and Holm's
+    correction for 47 methods asks for the far tail: there `two_way_interval` calls some method
+    different in up to 15 % of simulated tables without a difference, and finds one of five seed
+    standard deviations in 12 %. This: 0-8 % (up to 13 % where some methods' seeds spread six times
+    as much as others'), and 65 %. With 5 seeds a method's own suffice as well.
+    """
+    if not gaps:
+        return []
+    spreads, sizes = [gap.mean(axis=1).var(ddof=1) for gap in gaps], [len(gap) - 1 for gap in gaps]
+    average = np.average(spreads, weights=sizes)
+    return [
+        _interval(gap, (own, size) if own > average else (average, sum(sizes)))
+        for gap, own, size in zip(gaps, spreads, sizes, strict=True)
+    ]
+
+
+def _interval(gap: np.ndarray, seeds: tuple[float, int]) -> Interval:
+    """Of a mean over (seeds, problems), given the variance between seeds and its df."""
+    count, problems = gap.shape
+    a, df_a = seeds[0] / count, seeds[1]
+    b = c = 0.0
+    if problems > 1:
+        b = gap.mean(axis=0).var(ddof=1) / problems
+        rest = gap - gap.mean(axis=0) - gap.mean(axis=1, keepdims=True) + gap.mean()
+        c = (rest**2).sum() / ((count - 1) * (problems - 1) * count * problems)
+    variance = max(a + b - c, a, b)
+    if variance < 1e-24:  # rounding alone
+        return Interval(float(gap.mean()), 0.0, 1.0)
+    df = df_a
+    if variance > a:
+        t_a, t_b = stdtrit(df_a, 0.975), stdtrit(problems - 1, 0.975)
+        squared = (t_a**2 * a + t_b**2 * (variance - a)) / variance
+        df = stdtridf(0.975, np.sqrt(squared))
+    return Interval(float(gap.mean()), float(np.sqrt(variance)), float(df))
+
+
+def means(found: list[Curve]) -> pd.DataFrame:
+    """rate, method, step, benchmark, metric, mean, sem, n_seeds: what the figure draws from."""
+    rows = [
+        (c.rate, c.method, int(step), *name, value)
+        for c in found
+        for name in c.values
+        for step, value in zip(c.steps, c.mean(name), strict=True)
+    ]
+    key = ["rate", "method", "step", "benchmark", "metric"]
+    frame = pd.DataFrame(rows, columns=[*key, "value"])
+    grouped = frame.groupby(key, sort=False)["value"].agg(mean="mean", sem="sem", n_seeds="size")
+    return grouped.reset_index()

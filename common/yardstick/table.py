@@ -1,0 +1,94 @@
+"""The yardstick's table as markdown, from ranking.csv alone."""
+
+import pandas as pd
+
+from common.yardstick.ranking import MEASURES, PRIMARY
+
+HEADERS = [
+    "rare pass@64",
+    "minus GRPO",
+    "rare pass@256",
+    "natural pass@64",
+    "natural pass@256",
+    "distinct right",
+    "entropy (nats)",
+    "steps",
+]
+TITLES = {
+    "plain": "At the same learning rate",
+    "equalised": "At equalised effective learning rate",
+}
+HEAD = """# The yardstick: every method under one protocol
+
+**What this is:** one model of 0.4 M parameters, one task (Subset-Countdown), one short training
+recipe (configs/yardstick.yaml), seeds: {seeds}. It shows how the methods compare there, and says
+nothing about 7 B models. Methods run with the values of their files in configs/method/ (gamma, k,
+alpha, ...), not tuned.
+
+Every run is read where its pass@1 on natural prompts first reaches **{level} %**, linearly between
+checkpoints: a method that merely learns less would otherwise look as if it kept more diversity.
+Values are means ± half a 95 % interval over seeds and problems. **Bold with an arrow:** above or
+below GRPO on the same seeds and problems, which is known better than the values themselves, after
+Holm's correction over all methods of the column (p < 0.05; the spread between seeds is averaged
+over methods). "steps": rollout steps to that pass@1. "4 of 5" seeds: only four reached it, so the
+method is not ranked. Ranks follow the mean of rare pass@64; the intervals say how little a few
+places mean.
+
+The equalised rate is the plain one times GRPO's largest weight over the method's; where that is 1,
+both tables show the same runs. AdamW divides by the size of the gradient, so at the same rate a
+method of small weights does not simply learn less.
+
+![rare pass@256 against natural pass@1 along training](figures/frontier.png)
+"""
+
+
+def markdown(ranking: pd.DataFrame, absent: dict[str, str]) -> str:
+    """One table a learning rate, in the order of rank; `absent`: what is not in them, and why."""
+    first, *others = ranking["level"].drop_duplicates()
+    titles = [*HEADERS, *(f"rare pass@64 at {level:g} %" for level in others)]
+    parts = [HEAD.format(level=f"{first:g}", seeds=spread(ranking["n_seeds"]))]
+    for rate, title in TITLES.items():
+        own = ranking[ranking["rate"] == rate]
+        if own.empty:
+            continue
+        cells = own.set_index(["level", "benchmark", "metric", "method"]).sort_index()
+        lines = [["", "method", *titles, "seeds"]]
+        lines.append(["---:", "---", *["---:"] * len(titles), "---:"])
+        order = own[(own["level"] == first) & (own["benchmark"] == PRIMARY[0])]
+        for row in order[order["metric"] == PRIMARY[1]].to_dict("records"):
+            name, number, size = row["method"], row["rank"], row["n_seeds"]
+            line = ["" if pd.isna(number) else str(number), f"`{name}`"]
+            line += [_cell(row, PRIMARY[1]), _plus_minus(row, "difference", 1)]
+            line += [_cell(cells.loc[(first, *m, name)], m[1]) for m in MEASURES[1:]]
+            line += [_cell(cells.loc[(at, *PRIMARY, name)], PRIMARY[1]) for at in others]
+            reached = row["n_reached"]
+            lines.append([*line, str(size) if reached == size else f"{reached} of {size}"])
+        parts.append(f"\n## {title}\n\n")
+        parts += [f"| {' | '.join(line)} |\n" for line in lines]
+    if absent:
+        parts.append("\nNot in the tables:\n\n")
+        parts += [f"- `{name}`: {reason}\n" for name, reason in absent.items()]
+    return "".join(parts)
+
+
+def spread(numbers: pd.Series) -> str:
+    """ "3", or "2 to 3"."""
+    low, high = numbers.min(), numbers.max()
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _cell(row, metric: str) -> str:
+    """The value; bold with an arrow where it differs from GRPO after Holm's correction."""
+    text = _plus_minus(row, "value", {"token_entropy": 3, "distinct_correct": 2}.get(metric, 1))
+    if pd.isna(row["p_holm"]) or row["p_holm"] >= 0.05:
+        return text
+    return f"**{text}** {'↑' if row['difference'] > 0 else '↓'}"
+
+
+def _plus_minus(row, column: str, digits: int) -> str:
+    """A number and half its interval; a dash where it is missing."""
+    if pd.isna(row[column]):
+        return "–"
+    high = row["high" if column == "value" else "difference_high"]
+    half = "" if pd.isna(high) else f" ± {high - row[column]:.{digits}f}"
+    return f"{row[column]:{'+' if column == 'difference' else ''}.{digits}f}{half}"
