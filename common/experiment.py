@@ -9,6 +9,7 @@ sweep).
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from common.config.moved import first_paths
 from common.config.resolve import resolve
 from common.config.schema import (
     Data,
@@ -86,7 +87,7 @@ class Experiment:
 
     @property
     def run_id(self) -> str:
-        return f"{self.name}-s{self.seed}-{config_hash(self.identity)}"
+        return f"{self.name}-s{self.seed}-{config_hash(first_paths(self.identity))}"
 
 
 def load(overrides: list[str], paper: str) -> Experiment:

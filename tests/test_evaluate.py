@@ -20,7 +20,7 @@ from common.config import compose as compose_module
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
-from common.evaluation import __main__, dumps, store
+from common.evaluation import __main__, dumps
 from common.evaluation import config as evaluation
 from common.evaluation import run as store
 from common.evaluation.config import Evaluate
@@ -29,7 +29,7 @@ from common.evaluation.import_samples import import_samples
 from common.evaluation.rescore import rescore
 from common.evaluation.run import evaluate
 from common.evaluation.samples import COLUMNS, Sampled, metric_rows
-from common.evaluation.store import stored
+from common.evaluation.store import problems, stored
 from common.models import load
 from common.models import load as models
 from common.results.collect import verify
@@ -139,7 +139,7 @@ def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
 def test_the_engine_gives_the_rows_that_are_scored(finished):
     x = made(finished.parent.parent)
     model, tokenizer = load.load_model(x.model, Path(x.results_dir), "cpu")
-    prompts = store.problems(x.eval.prompts)
+    prompts = problems(x.eval.prompts)
     drawn = draw(model, tokenizer, prompts[2:3], 8, x, (0, "evaluate", "countdown_natural", 2))
     rows = pd.DataFrame(read_jsonl(finished / "samples" / "0000002.jsonl.gz"))
     names = ["response", "tokens", "log_prob", "stopped"]
@@ -188,7 +188,7 @@ def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "local_engine", stop)
     with pytest.raises(KeyboardInterrupt):
         evaluate(x)
-    found = store.problems(x.eval.prompts)
+    found = problems(x.eval.prompts)
     monkeypatch.setattr(store, "problems", lambda _: found[::-1])
     # a new process would not hold the lock of the run that was stopped
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
@@ -317,7 +317,7 @@ def verl_rows(prompts, outputs, step=20):
 
 
 def test_import_of_verl_dumps(tmp_path, capsys):
-    prompts = store.problems(made(tmp_path).eval.prompts)
+    prompts = problems(made(tmp_path).eval.prompts)
     reference = prompts[0].reference
     right = countdown.example(reference)
     rows = verl_rows(prompts[:1], [(right, 1.0), ("\\boxed{1}", 0.0), (right, 0.0)])
@@ -345,7 +345,7 @@ def test_import_of_verl_dumps(tmp_path, capsys):
 
 
 def test_import_refuses(tmp_path):
-    prompts = store.problems(made(tmp_path).eval.prompts)
+    prompts = problems(made(tmp_path).eval.prompts)
     words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.jsonl"]
 
     def refused(rows, kind="verl"):

@@ -269,7 +269,7 @@ def test_figures_need_no_run_folders(finished, tmp_path):
     import shutil
 
     shutil.copytree(finished / "fade" / "laptop", tmp_path / "fade" / "laptop")
-    rows, _ = gather.read(tmp_path, "fade", compare.LAPTOP)
+    rows, _ = gather.read(tmp_path, "fade", gather.LAPTOP)
     found = training.read(tmp_path, rows, "laptop_strong")
     assert set(found["method"]) >= {"FADE", "GRPO"}
     assert found["step"].max() == 40

@@ -350,7 +350,7 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
         changed = [o for o in TINY if name != "base" or "optim.steps" not in o]
         where = [f"results_dir={results}", "table=laptop_strong", "eval.rare_nll_samples=0"]
         train(load([*changed, *where, f"experiment={name}"], "two_stage"), progress=False)
-    gather.gather(results, "two_stage", compare.LAPTOP)
+    gather.gather(results, "two_stage", gather.LAPTOP)
     laptop.gather(results)
     measured = laptop.read(results, "entropies")
     assert len(measured) == 3 * 2 * 3  # runs, benchmarks, metrics
@@ -361,7 +361,7 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     case_study.write_page(results)
     page = (results / "two_stage" / "laptop" / "case_study.md").read_text()
     assert page.startswith("# Right responses of GRPO and GRPO-N")
-    rows, _ = gather.read(results, "two_stage", compare.LAPTOP)
+    rows, _ = gather.read(results, "two_stage", gather.LAPTOP)
     figures.fig2(rows, curve, results / "fig2")
     drawn = pd.read_csv(results / "fig2.csv")
     assert set(drawn["metric"]) == {

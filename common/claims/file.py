@@ -1,4 +1,4 @@
-"""`papers/<p>/claims.yaml` as data, checked: common/claims/judge.py says what the predicates mean."""
+"""`papers/<p>/claims.yaml` as data, checked; common/claims/judge.py says what predicates mean."""
 
 import difflib
 from pathlib import Path

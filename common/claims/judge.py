@@ -76,7 +76,7 @@ def judge(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Each claim's verdict in each scope, and the comparisons behind the verdicts.
 
-    rows: scope -> tidy rows (common.results.columns.COLUMNS; published tables lack the last ones); counts:
+    rows: scope -> tidy rows (results/columns.py; published tables lack the last ones); counts:
     scope -> table, model, method, benchmark, seed, step, problem_id, n, c. Verdicts: claim, source,
     a verdict a scope, id, and for each scope the numbers behind it and the runs it rests on.
     Comparisons: GAPS. Raises UserError for an ambiguous selector.

@@ -15,7 +15,7 @@ import pandas as pd
 from common.claims import judge
 from common.cli import options
 from common.comparison import cells
-from common.comparison.gather import RERUNS, gather, lost_runs, read, read_checked
+from common.comparison.gather import CLUSTER, LAPTOP, RERUNS, gather, lost_runs, read, read_checked
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published, published_checked
 from common.comparison.spec import Columns, Page, SameRun
@@ -27,7 +27,6 @@ from common.results.files import write, write_csv
 from common.results.provenance import GREY
 
 __all__ = ["GREY", "Columns", "Comparison", "Page", "SameRun", "assess", "command", "compare"]
-LAPTOP, CLUSTER = "laptop", "cluster"
 FORMATS = ("terminal", "md", "csv", "json", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 

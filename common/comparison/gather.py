@@ -1,4 +1,4 @@
-"""TODO."""
+"""Rows, counts and provenance of finished runs, gathered into tables, and read again."""
 
 import gzip
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.select import COUNTED
-from common.comparison.compare import CLUSTER, LAPTOP
 from common.errors import UserError
 from common.results import provenance
 from common.results.checks import check_counts, check_rows, read_counts
@@ -14,6 +13,7 @@ from common.results.collect import collect, finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
+LAPTOP, CLUSTER = "laptop", "cluster"
 RERUNS = (LAPTOP, CLUSTER)
 
 

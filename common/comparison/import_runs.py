@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard, options
+from common.cli import options
 from common.comparison.published import own_names, published
 from common.config.compose import ROOT
 from common.errors import UserError, require
@@ -162,7 +162,3 @@ def _write(root, paper, scope, row: dict, counts: pd.DataFrame, source: str, has
     write_csv(run.path / "metrics.csv", rows.reindex(columns=COLUMNS))
     run.finish(imported=source)
     return run.path
-
-
-if __name__ == "__main__":
-    guard(command)

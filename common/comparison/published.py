@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a paper printed: the cells of papers/<paper>/published/table*.csv."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Hydra's composition of the files under `configs/` and `papers/<paper>/configs/`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from common.errors import UserError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def choices(group: str) -> str:

@@ -1,7 +1,8 @@
-"""TODO."""
+"""From a configuration's `_target_` to the function, its arguments bound and checked."""
 
 import inspect
 
+from common.config.moved import today
 from common.errors import UserError, require
 
 
@@ -22,7 +23,7 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
         isinstance(target, str), f"{key}._target_", target, "name a function by its dotted path"
     )
     try:
-        function = get_method(target)
+        function = get_method(today(target))
     except Exception as error:
         raise UserError(f"{key}._target_={target}: cannot be imported ({error})") from error
     arguments = {name: value for name, value in node.items() if name != "_target_"}

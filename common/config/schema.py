@@ -1,4 +1,4 @@
-"""TODO."""
+"""The parts of an Experiment: types and ranges. Values live in `configs/base.yaml`."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal

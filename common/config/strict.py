@@ -1,4 +1,4 @@
-"""TODO."""
+"""A configuration as a frozen dataclass, or one `UserError` naming key, value and remedy."""
 
 import difflib
 from dataclasses import is_dataclass

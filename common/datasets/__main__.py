@@ -15,6 +15,7 @@ The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes
 import sys
 from functools import cache
 
+from common.cli import guard
 from common.config.compose import ROOT
 from common.config.resolve import resolve
 from common.config.strict import strict
@@ -112,3 +113,7 @@ def main(arguments: list[str]) -> None:
         index = given.get("index", "0")
         require(index.isdecimal(), "index", index, "needs a whole number")
         _show(chosen[0], int(index), given.get("chat", "plain"))
+
+
+if __name__ == "__main__":
+    guard(lambda: main(sys.argv[1:]))

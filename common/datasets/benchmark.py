@@ -1,4 +1,4 @@
-"""TODO."""
+"""A benchmark as configs/eval/<name>.yaml describes it."""
 
 from dataclasses import dataclass
 from typing import Any

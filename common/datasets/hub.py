@@ -229,10 +229,3 @@ def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[boo
     texts = [prompt.text for prompt in prompts]
     lengths = map(len, encode(texts, add_special_tokens=False)["input_ids"]) if texts else []
     return [length <= limit for length in lengths]
-
-
-if __name__ == "__main__":
-    from common.cli import guard
-    from common.datasets.__main__ import main
-
-    guard(lambda: main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""TODO."""
+"""The command `python -m common.evaluate`: draw samples, rescore stored ones, import others."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from common.config.moved import first_paths
 from common.config.resolve import resolve
 from common.config.schema import Model
 from common.datasets.benchmark import Benchmark
@@ -107,4 +108,4 @@ def options(verifier: dict) -> dict:
 def run_name(readable: str, config: dict) -> str:
     """The folder of the run that `config` describes: something readable and a hash."""
     short = re.sub(r"[^\w.+-]+", "-", readable)[-80:].strip("-.")
-    return f"{short}-{config_hash(config)}"
+    return f"{short}-{config_hash(first_paths(config))}"

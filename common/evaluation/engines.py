@@ -1,4 +1,4 @@
-"""TODO."""
+"""What draws the samples of an evaluation: the model in this process, or vLLM."""
 
 from __future__ import annotations
 

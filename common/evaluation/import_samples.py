@@ -1,4 +1,4 @@
-"""TODO."""
+"""Samples that other programs drew, under our verifier: `common.evaluate import=...`."""
 
 from __future__ import annotations
 

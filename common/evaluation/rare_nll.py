@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from common.config.schema import Evaluation
-from common.evaluation.rare_nll import response_log_probs
 from common.evaluation.samples import sample
 from common.results.files import config_hash, read_jsonl, write_jsonl_gz
 from common.types import Prompt
 
-if TYPE_CHECKING:  # seconds: --help must not wait for them
-    import pandas as pd
+if TYPE_CHECKING:
     import torch
-
-    from common.config.schema import Evaluation
 
 SHARE = 0.01  # the paper's top 1 %
 

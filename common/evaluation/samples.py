@@ -140,9 +140,3 @@ def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.concat([one.counts() for one in sampled], ignore_index=True)
-
-
-if __name__ == "__main__":
-    from common.evaluation.__main__ import main
-
-    main()

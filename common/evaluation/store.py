@@ -1,4 +1,4 @@
-"""TODO."""
+"""The files of an evaluation's folder: problems, chunks of samples, then counts and rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""The method files of configs/method as text: names, values and comments."""
 
 import re
 

@@ -24,7 +24,6 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from common.cli import guard
 from common.config.compose import ROOT
 from common.config.schema import Method, Reward
 from common.config.strict import strict
@@ -334,7 +333,3 @@ def _draw(theories: list[Theory], path: Path) -> None:
         axis.set_xlabel("solve rate p")
     axes[0, 0].legend(fontsize=6)
     plotting.save(figure, path, drawn)
-
-
-if __name__ == "__main__":
-    guard(lambda: main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""TODO."""
+"""What the two forward passes written here (training, decoding) share."""
 
 import torch
 

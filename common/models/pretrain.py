@@ -1,4 +1,4 @@
-"""TODO."""
+"""Tiny language models made here: a random-init Qwen2 trained on a task's demonstrations."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Where a model's weights are, what they are named after, and how they are saved."""
 
 import os
 from pathlib import Path

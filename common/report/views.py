@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from common.claims.judge import SCOPES
-from common.comparison.compare import GREY, LAPTOP
+from common.comparison.compare import GREY
+from common.comparison.gather import LAPTOP
 from common.report.sources import Source
 
 MARKS = {

@@ -1,4 +1,4 @@
-"""TODO."""
+"""The finished runs of a paper and their rows, each checked against its `DONE` marker."""
 
 from __future__ import annotations
 

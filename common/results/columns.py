@@ -1,4 +1,4 @@
-"""TODO."""
+"""The columns of a result row, in the order in which every table has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Reading and writing files: every write is atomic (temporary file, fsync, rename)."""
 
 from __future__ import annotations
 

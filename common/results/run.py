@@ -96,7 +96,7 @@ class Run:
 def source() -> dict[str, str | None]:
     """commit and diff_sha256 of this code: what its COMMIT file says, which a job's copy of the
     code has, or git."""
-    file = Path(__file__).parent.parent / COMMIT
+    file = Path(__file__).parents[2] / COMMIT
     if file.exists():
         return json.loads(file.read_text())
     diff = _git("diff", "HEAD")

@@ -122,7 +122,6 @@ def draw(
     `settings` has temperature, max_tokens and batch, the sequences decoded at once. Any engine is
     such a function of (prompts, n, settings, seed); the same arguments give the same rows.
     """
-    from common.rollout.local import encode, generate
     from common.seeds import generator
 
     device = next(model.parameters()).device

@@ -1,8 +1,8 @@
 """Evaluation by vLLM: many samples a problem, on one GPU or, for tests, on a CPU.
 
-`engine` starts vLLM, `draw` has the shape of `common.rollout.local.draw`, `check_agreement` compares
-its log-probabilities with the trainer's. What a sample is, is what the local engine makes of it:
-the prompt is the text's own token ids (no chat template, no special tokens), a response ends at
+`engine` starts vLLM, `draw` has the shape of `rollout.local.draw`, `check_agreement` compares its
+log-probabilities with the trainer's. What a sample is, is what the local engine makes of it: the
+prompt is the text's own token ids (no chat template, no special tokens), a response ends at
 the tokenizer's end token and at no other, and the text is decoded by the same tokenizer.
 
 A problem's samples share its prompt's cache blocks. Every sample has a seed of its own, from the

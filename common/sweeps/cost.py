@@ -1,4 +1,8 @@
-"""TODO."""
+"""What a run will take, from tokens, model size and accelerator, and what cannot run at all.
+
+A roofline with the assumptions of configs/cost.yaml, good to a factor of two; no torch, no GPU, no
+network. Left out: queueing, tensor parallelism, communication, CPU offloading.
+"""
 
 import json
 import math

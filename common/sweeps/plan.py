@@ -1,4 +1,4 @@
-"""TODO."""
+"""The runs and evaluations of a paper's SCALE, from its configs/reproduce.yaml."""
 
 from __future__ import annotations
 

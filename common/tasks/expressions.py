@@ -1,7 +1,7 @@
 """Tiny program synthesis: a one-line Python function from two examples of what it returns.
 
 A prompt is "1=6 10=231"; the response is a program, `def f(x)` that returns an expression of `x`,
-numbers, + * and brackets. The reward is the real code verifier's (common/verifiers/code/verifier.py): the
+numbers, + * and brackets. The reward is the real code verifier's (verifiers/code): the
 program runs in the sandbox on the shown inputs and on one that is not shown.
 
 The functions are a*x*x + b*x + c. The digits of f(10) are the coefficients, except where b has two

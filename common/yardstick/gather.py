@@ -1,4 +1,4 @@
-"""TODO."""
+"""The yardstick's rows and counts, gathered from its finished runs and read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""The runs of the yardstick: every method at the same learning rate and an equalised one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from common.experiment import Experiment
 
 PAPER = "yardstick"
-CONFIGS = ".."  # of `common.cli`: configs/ itself, where a paper's name would mean papers/<paper>
 REFERENCE = "grpo"
 BASE = "base"
 PLAIN, EQUALISED, BOTH = "plain", "equalised", "both"  # the `table` of the rows
@@ -43,7 +42,7 @@ def plan(
 
 
 def _load(method: str, overrides: list[str]) -> Experiment:
-    from common.config.compose import compose
+    from common.config.compose import CONFIGS, compose
     from common.config.strict import strict
     from common.experiment import Experiment
 

@@ -9,8 +9,7 @@ import pandas as pd
 
 from common.cli import guard, options
 from common.comparison import laptop_figures
-from common.comparison.compare import LAPTOP
-from common.comparison.gather import read
+from common.comparison.gather import LAPTOP, read
 from common.config.compose import ROOT
 from common.plotting import COLORS, panels, save
 from papers.cov_grpo import laptop

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison import gather as gather_module
-from common.comparison.compare import LAPTOP
+from common.comparison.gather import LAPTOP
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
 

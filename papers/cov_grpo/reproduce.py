@@ -25,8 +25,8 @@ def statistics(config: Reproduce) -> None:
 
 
 def finish(root: Path) -> None:
-    from common.comparison.compare import LAPTOP, compare
-    from common.comparison.gather import gather
+    from common.comparison.compare import compare
+    from common.comparison.gather import LAPTOP, gather
     from papers.cov_grpo import figures, laptop
     from papers.cov_grpo.compare import PAGE
 

@@ -11,8 +11,7 @@ import pandas as pd
 
 from common.cli import guard, options
 from common.comparison import laptop_figures
-from common.comparison.compare import LAPTOP
-from common.comparison.gather import read
+from common.comparison.gather import LAPTOP, read
 from common.plotting import COLORS, panels, save
 from common.results.files import write_csv
 from papers.f_grpo import simulation_figure, tail_miss

@@ -32,8 +32,8 @@ def theory(root: str) -> None:
 
 
 def finish(root: Path) -> None:
-    from common.comparison.compare import LAPTOP, compare
-    from common.comparison.gather import gather
+    from common.comparison.compare import compare
+    from common.comparison.gather import LAPTOP, gather
     from papers.f_grpo import figures
     from papers.f_grpo.compare import PAGE
 

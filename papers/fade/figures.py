@@ -12,8 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from common.cli import guard, options
 from common.comparison import laptop_figures
-from common.comparison.compare import LAPTOP
-from common.comparison.gather import read
+from common.comparison.gather import LAPTOP, read
 from common.comparison.laptop_figures import Colors, over_seeds, present
 from common.plotting import COLORS, panels, save
 from papers.fade import scaling_figures, training

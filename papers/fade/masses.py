@@ -1,7 +1,7 @@
 """The gradient masses of every method, exactly: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
 
 Written by `python -m papers.fade.theory` to <results_dir>/fade/weights/. The lab is
-common/methods/theory.py; here are the paper's grids, its closed forms beside the exact values, and the
+methods/theory.py; here are the paper's grids, its closed forms beside the exact values, and the
 variance of a weight that is estimated from G responses (sec 14).
 
 Left out: W-REINFORCE of Fig. 2, which sec 8 gives no formula for.

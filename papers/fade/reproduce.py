@@ -53,8 +53,8 @@ def run(config: Reproduce) -> None:
 
 def finish(config: Reproduce, root: Path) -> None:
     """Weight changes and hidden states of the runs, figures, comparison."""
-    from common.comparison.compare import LAPTOP, compare
-    from common.comparison.gather import gather
+    from common.comparison.compare import compare
+    from common.comparison.gather import LAPTOP, gather
     from papers.fade import figures, weight_figures
     from papers.fade.compare import PAGE
 

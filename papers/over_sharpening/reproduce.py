@@ -31,8 +31,8 @@ def theory(root: str, thin: int) -> None:
 
 
 def finish(root: Path) -> None:
-    from common.comparison.compare import LAPTOP, compare
-    from common.comparison.gather import gather
+    from common.comparison.compare import compare
+    from common.comparison.gather import LAPTOP, gather
     from papers.over_sharpening import figures
     from papers.over_sharpening.compare import PAGE
 

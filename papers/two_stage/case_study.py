@@ -15,8 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard, options
-from common.comparison.compare import LAPTOP
-from common.comparison.gather import read
+from common.comparison.gather import LAPTOP, read
 from common.errors import UserError
 from common.metrics.samples import answer_entropy
 from common.results.files import read_jsonl, write

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison import gather as gather_module
-from common.comparison.compare import LAPTOP
+from common.comparison.gather import LAPTOP
 from common.metrics.passk import pass_at_k
 from common.metrics.samples import answer_entropy, token_entropy
 from common.results.columns import COLUMNS

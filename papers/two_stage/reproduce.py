@@ -30,8 +30,8 @@ def theory(root: str) -> None:
 
 
 def finish(root: Path) -> None:
-    from common.comparison.compare import LAPTOP, compare
-    from common.comparison.gather import gather
+    from common.comparison.compare import compare
+    from common.comparison.gather import LAPTOP, gather
     from papers.two_stage import case_study, figures, laptop
     from papers.two_stage.compare import PAGE
 

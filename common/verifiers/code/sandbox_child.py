@@ -1,6 +1,6 @@
 """Runs inside the sandbox: forks one isolated process a test. A stand-alone script, no module.
 
-`common.verifiers.code.sandbox` starts it within bubblewrap, as root or in a user namespace, with the
+`verifiers/code/sandbox.py` starts it within bubblewrap, as root or in a user namespace, with the
 capability to make namespaces. Its standard input is a socket: a request is a small JSON object
 with the descriptors of five memory files (input, output, errors, result, program text), the answer
 a JSON object. Python and the usual modules are loaded once, so a test costs a fork.
