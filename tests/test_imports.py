@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from tiny import ROOT
 
 MATHS = {"torch", "numpy", "scipy", "pandas"}
-OURS = {"common", "papers", "slurm", "configs", "bench", "tests", "conftest"}
+OURS = {"common", "papers", "slurm", "configs", "bench", "tests"}
 
 
 def modules(folder: str) -> dict[str, Path]:

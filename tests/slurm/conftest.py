@@ -6,10 +6,10 @@ Skipped with a reason where it cannot be started; SLURM_TESTS=require makes that
 import shutil
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from lab import Lab, running, sh
+from tiny import TINY
 
 
 @pytest.fixture(scope="session")
@@ -47,12 +47,10 @@ def big(tiny):
 
 
 @pytest.fixture(scope="session")
-def whole(request, slurm, pretrained, tmp_path_factory):
+def whole(slurm, pretrained, tmp_path_factory):
     """(lab, runs, seed -> content) of runs that the cluster was never asked to interrupt."""
     from common.experiment import load
 
-    above = str(Path(__file__).parents[1] / "conftest.py")
-    TINY = request.config.pluginmanager.get_plugin(above).TINY  # `tiny` lives for one test only
     root = tmp_path_factory.mktemp("whole") / "results"
     shutil.copytree(pretrained, root)
     lab = Lab(slurm, root, lambda *o: load([*TINY, f"results_dir={root}", *o], "f_grpo"))

@@ -4,10 +4,10 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from lab import SWEEP
+from tiny import ROOT
 
 from common.errors import UserError
 from common.sweeps import cost
@@ -16,7 +16,6 @@ from common.sweeps.profiles import load_profile
 from slurm import plan
 from slurm.script import Offline, dependency, sbatch_text, slurm_executor
 
-ROOT = Path(__file__).parents[2]
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("*.yaml"))
 
 

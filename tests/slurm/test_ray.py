@@ -10,11 +10,11 @@ from pathlib import Path
 
 import one_machine
 import pytest
+from tiny import ROOT
 
 from common.errors import UserError
 from slurm import ray_cluster
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import os, sys
 from pathlib import Path

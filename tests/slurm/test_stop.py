@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 from lab import SETS
+from tiny import ROOT
 
 from common.backends import run_experiment
 from common.evaluation.run import evaluate
 from common.sweeps.plan import Sweep, evaluations_of
 from slurm import queue, status, stop
 from slurm.attempts import attempts, progress
-
-ROOT = Path(__file__).parents[2]
-
 
 # ---- what SLURM says
 

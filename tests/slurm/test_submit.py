@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
+from tiny import ROOT
 
 from common.comparison.gather import gather
 from common.errors import UserError
@@ -18,7 +18,6 @@ from common.models import store
 from common.results.files import read_csv
 from common.results.run import source
 
-ROOT = Path(__file__).parents[2]
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
 
 

@@ -1,0 +1,176 @@
+"""A run that is killed at any moment and started again ends with the bytes of one that was not."""
+
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tiny import ROOT, TINY
+
+from common.backends import run_experiment
+from common.results.collect import verify
+from common.results.files import read_csv, read_jsonl
+
+# Children fork from a server that has imported torch and transformers: a restart costs its run.
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(
+    [
+        "common.backends.local",
+        "hydra.utils",
+        "transformers.integrations",
+        "transformers.models.auto.modeling_auto",
+        "transformers.models.auto.tokenization_auto",
+        "transformers.models.qwen2.modeling_qwen2",
+        "transformers.models.qwen2.tokenization_qwen2",
+    ]
+)
+
+
+def start(function, *arguments) -> multiprocessing.Process:
+    process = FORK.Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
+def dies_at_write(x, number: int, after: bool) -> None:
+    """Run `x` until its `number`-th file is to be renamed into place; die just before or after."""
+    rename, count = os.replace, iter(range(1, 10**6))
+
+    def dying(*arguments):
+        last = next(count) == number
+        if not last or after:
+            rename(*arguments)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = dying
+    run_experiment(x, False)
+
+
+def content(run: Path) -> dict[str, bytes]:
+    """Every file but those that tell when and where the run ran, and the lock."""
+    files = {str(f.relative_to(run)): f for f in run.rglob("*") if f.is_file()}
+    return {n: f.read_bytes() for n, f in files.items() if n not in ("meta.json", "DONE", ".lock")}
+
+
+@pytest.fixture
+def experiment(tiny):
+    """Eight steps, a checkpoint every other one, and every step moves the model."""
+    return tiny("method.entropy_coef=0.01", "optim.steps=8", "eval.every=4", "checkpoint_every=2")
+
+
+@pytest.fixture
+def whole(experiment, tmp_path):
+    """(content of an uninterrupted run, its seconds); its folder and cache are out of the way."""
+    run = Path(experiment.results_dir) / experiment.paper / experiment.run_id
+    start(time.sleep, 0).join()  # the server is up
+    began = time.monotonic()
+    process = start(run_experiment, experiment, False)
+    process.join()
+    seconds = time.monotonic() - began
+    assert process.exitcode == 0
+    files = content(run)
+    expected = ["config.yaml", "counts.csv", "metrics.csv", "metrics.jsonl", "eval/step-00004.csv"]
+    expected += ["samples/rare.jsonl.gz", "samples/natural.jsonl.gz", "model/model.safetensors"]
+    assert set(expected) < set(files)
+    assert all(row["grad_norm"] > 0 for row in read_jsonl(run / "metrics.jsonl"))
+    forget(experiment)
+    return files, seconds
+
+
+def forget(x) -> None:
+    shutil.rmtree(Path(x.results_dir) / x.paper)
+    shutil.rmtree(Path(x.results_dir) / "models" / "rare-correct")
+
+
+def assert_equal(one: dict[str, bytes], two: dict[str, bytes]) -> None:
+    assert sorted(one) == sorted(two)  # nothing is missing, no checkpoint or temporary file is left
+    assert [name for name in one if one[name] != two[name]] == []
+
+
+def assert_whole_files(run: Path) -> None:
+    """What a killed run leaves is unfinished, and each of its files is whole."""
+    assert verify(run) == [f"{run} is unfinished (no DONE marker); run it again to resume"]
+    for path in run.glob("eval/step-?????.csv"):
+        assert len(read_csv(path)) > 10
+    for path in run.glob("samples/*.gz"):
+        read_jsonl(path)
+
+
+def test_killed_ten_times_at_random_moments(experiment, whole):
+    expected, seconds = whole
+    run = Path(experiment.results_dir) / experiment.paper / experiment.run_id
+    rng, kills = random.Random("kills"), 0
+    while kills < 10:
+        process = start(run_experiment, experiment, False)
+        process.join(rng.uniform(0.1, 0.9) * seconds)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        if process.exitcode == 0:  # it finished first: compare, and begin again
+            assert_equal(content(run), expected)
+            forget(experiment)
+        else:
+            assert process.exitcode == -signal.SIGKILL
+            kills += 1
+            if run.exists() and not (run / "DONE").exists():
+                assert_whole_files(run)
+    process = start(run_experiment, experiment, False)
+    process.join()
+    assert process.exitcode == 0
+    assert verify(run) == []
+    assert_equal(content(run), expected)
+
+
+def test_killed_at_every_other_write(experiment, whole):
+    """Each restart dies two writes later than the one before, by turns before and after it."""
+    expected, _ = whole
+    run = Path(experiment.results_dir) / experiment.paper / experiment.run_id
+    left = []
+    for number in range(1, 100, 2):
+        process = start(dies_at_write, experiment, number, number % 4 == 1)
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+        if not (run / "DONE").exists():
+            assert_whole_files(run)
+        left.append(set(content(run)))
+    assert len(left) >= 8
+    assert any("checkpoint.pt" in files for files in left)  # it died while it trained,
+    assert any("metrics.csv" in files for files in left)  # while it wrote results,
+    assert any({n for n in files if ".tmp" in n} for files in left)  # and between file and name
+    assert verify(run) == []
+    assert_equal(content(run), expected)
+
+
+def test_ctrl_c_ends_the_command_with_a_message(results):
+    arguments = [*TINY, f"results_dir={results}", "optim.steps=100000", "eval.every=100000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "papers.f_grpo", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a background job's children ignore SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size for path in results.glob("f_grpo/*/metrics.jsonl")):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert str(results / "f_grpo") not in out  # no result is announced
+    assert "stopped; the same command goes on from the last checkpoint" in error
+    assert "Traceback" not in error
+    (run,) = results.glob("f_grpo/*")
+    assert_whole_files(run)

@@ -1,0 +1,339 @@
+"""Configurations: every file composes and runs; everything misspelt or out of range is refused."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, asdict, fields
+
+import pytest
+import torch
+from tiny import ROOT, TINY
+
+from common import cli
+from common.config.strict import strict
+from common.errors import UserError
+from common.experiment import Experiment, load
+from common.methods import binding
+
+METHODS = [path.stem for path in sorted(ROOT.glob("configs/method/[!_]*.yaml"))]
+
+
+def refused(*overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        load([*overrides], "f_grpo")
+    return str(caught.value)
+
+
+# ---- every file
+
+
+def runs_on_a_toy_batch(x: Experiment) -> None:
+    """Advantage, loss and aggregation of `x` on two groups, one of them all wrong."""
+    P, G, T = 2, x.sampling.group_size, 3
+    binding.check(x.method, G, x.reward)
+    bound = binding.bind(x.method)
+    reward = torch.full((P, G), x.reward.wrong)
+    reward[0, : G // 2] = x.reward.correct
+    _, arguments = binding.observe(bound, {}, solve_rate=0.25, entropy=1.0, step=1)
+    weights = binding.advantages(bound, reward, torch.full((P, G), T), arguments)
+    assert weights.shape == (P, G)
+    assert (weights[0] != 0).any()
+    log_prob = torch.full((P * G, T), -1.0, requires_grad=True)
+    old, mask = torch.full((P * G, T), -1.1), torch.ones(P * G, T)
+    inputs, extra = (old, weights.view(-1, 1), mask), {}
+    if bound.token_weights is not None:
+        extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
+    loss, clipped = bound.loss(log_prob, *inputs, **extra)
+    assert loss.shape == clipped.shape == (P * G, T)
+    token_weights = bound.aggregate(mask)
+    assert token_weights.shape == (P * G, T)
+    assert 0 < token_weights.sum().item() < 1 + 1e-5
+    (loss * token_weights).sum().backward()
+    gradient = log_prob.grad.view(P, G, T)
+    assert torch.isfinite(gradient).all()
+    assert (gradient[0] != 0).any()
+
+
+def test_there_are_files():
+    assert len(METHODS) >= 40
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_composes_and_runs(name):
+    x = load([f"method={name}"], "f_grpo")
+    assert x.method.name == x.name == name
+    runs_on_a_toy_batch(x)
+
+
+def test_the_papers_values_arrive():
+    x = load(["experiment=f_grpo_gamma2"], "f_grpo")
+    assert x.method.advantage["gamma"] == 2
+    assert x.method.advantage["reward_wrong"] == 0
+    assert load(["reward.wrong=-1", "method=f_grpo"], "f_grpo").method.advantage == {
+        "_target_": "common.advantages.group.focal",
+        "gamma": 0.5,
+        "reward_correct": 1.0,
+        "reward_wrong": -1.0,
+        "unbiased": True,
+        "epsilon": 1e-6,
+    }
+    assert load(["method=dapo"], "f_grpo").method.loss["eps_high"] == 0.28
+    assert load(["method=f_cispo"], "f_grpo").method.loss == {
+        "_target_": "common.losses.clip.cispo",
+        "eps_low": 1.0,
+        "eps_high": 5.0,
+    }
+    assert load(["optim.lr=3e-5", "seed=7"], "f_grpo").optim.lr == 3e-5
+
+
+def test_other_data_and_models_compose():
+    x = load(
+        ["data=jsonl", "data.train.path=a.jsonl", "data.benchmarks.test.path=b.jsonl"], "f_grpo"
+    )
+    assert x.data.train == {"_target_": "common.datasets.prompts.jsonl", "path": "a.jsonl"}
+    assert list(x.data.benchmarks) == ["test"]
+    x = load(["model=huggingface", "model.path=some/model"], "f_grpo")
+    assert (x.model.name, x.model.path, x.model.pretrain) == ("some/model", "some/model", None)
+
+
+# ---- mistakes: one message with key, value and remedy
+
+
+@pytest.mark.parametrize(
+    ("overrides", "parts"),
+    [
+        # unknown or misspelt
+        (["optim.lrr=1"], ["optim.lrr"]),
+        (["+optim.lrr=1"], ["optim.lrr=1", "did you mean optim.lr?"]),
+        (["+evall.n=1"], ["evall", "did you mean eval?"]),
+        (["+x=1"], ["x=1", "known: ", "sampling"]),
+        (["+model.pretrain.head=2"], ["model.pretrain.head=2", "did you mean", "pretrain.heads?"]),
+        (["experiment=grpo_n9"], ["experiment/grpo_n9", "grpo_n8"]),
+        (["method=gpro"], ["method/gpro", "grpo"]),
+        (["seed"], ["seed", "EQUAL"]),
+        # wrong type or nothing
+        (["optim.lr=fast"], ["optim.lr='fast'", "valid number"]),
+        (["seed=1.5"], ["seed=1.5", "valid integer"]),
+        (["seed=one"], ["seed='one'", "valid integer"]),
+        (["eval.k=8"], ["eval.k=8", "valid list"]),
+        (["optim=adam"], ["optim='adam'"]),
+        (["data.benchmarks=natural"], ["data.benchmarks='natural'", "dictionary"]),
+        (["optim.betas=[0.9]"], ["optim.betas", "required"]),
+        (["optim.lr=???"], ["optim.lr", "give it a value"]),
+        (["model=huggingface"], ["model.path", "give it a value"]),
+        (["data=jsonl"], ["data.train.path", "give it a value"]),
+        # out of range
+        (["optim.lr=0"], ["optim.lr=0", "above 0"]),
+        (["optim.lr=-1e-4"], ["optim.lr=-0.0001", "above 0"]),
+        (["optim.lr=nan"], ["optim.lr=nan", "above 0"]),
+        (["optim.betas=[0.9,1.0]"], ["optim.betas=(0.9, 1.0)", "[0, 1)"]),
+        (["optim.grad_clip=0"], ["optim.grad_clip=0", "above 0"]),
+        (["optim.weight_decay=-1"], ["optim.weight_decay=-1", ">= 0"]),
+        (["optim.warmup_steps=-1"], ["optim.warmup_steps=-1", ">= 0"]),
+        (["optim.steps=-1"], ["optim.steps=-1", ">= 0"]),
+        (["optim.mini_batches=0"], ["optim.mini_batches=0", "at least 1"]),
+        (["optim.mini_batches=5"], ["optim.mini_batches=5", "divide sampling.prompts=32"]),
+        (["optim.micro_batch=0"], ["optim.micro_batch=0", "at least 1"]),
+        (["eval.k=[1,257]"], ["eval.k=257", "raise eval.n=256 or drop this k"]),
+        (["eval.k=[0]"], ["eval.k=0", "1 <= k"]),
+        (["eval.k=[]"], ["eval.k=[]", "at least one"]),
+        (["eval.n=0"], ["eval.n=0", "at least 1"]),
+        (["eval.curve_n=300"], ["eval.curve_n=300", "eval.n=256"]),
+        (["eval.every=0"], ["eval.every=0", "at least 1"]),
+        (["eval.batch=0"], ["eval.batch=0", "at least 1"]),
+        (["eval.max_tokens=0"], ["eval.max_tokens=0", "at least 1"]),
+        (["eval.temperature=0"], ["eval.temperature=0", "above 0"]),
+        (["eval.rare_nll_samples=-1"], ["eval.rare_nll_samples=-1", ">= 0"]),
+        (["sampling.temperature=0"], ["sampling.temperature=0", "above 0"]),
+        (["sampling.group_size=0"], ["sampling.group_size=0", "at least 1"]),
+        (["sampling.prompts=0"], ["sampling.prompts=0", "at least 1"]),
+        (["sampling.max_tokens=0"], ["sampling.max_tokens=0", "at least 1"]),
+        (["reward.correct=-1"], ["reward.correct=-1", "exceed reward.wrong"]),
+        (["method.kl_coef=-1"], ["method.kl_coef=-1", ">= 0"]),
+        (["method.entropy_coef=-1"], ["method.entropy_coef=-1", ">= 0"]),
+        (["seed=-1"], ["seed=-1", ">= 0"]),
+        (["threads=0"], ["threads=0", "at least 1"]),
+        (["checkpoint_every=0"], ["checkpoint_every=0", "at least 1"]),
+        (["device=gpu"], ["device=gpu", "auto|cpu|cuda"]),
+        (["wandb=on"], ["wandb", "off|offline|online"]),
+        (["model.pretrain.layers=0"], ["model.pretrain.layers=0", "positive"]),
+        (["model.pretrain.heads=3"], ["model.pretrain.heads=3", "divide hidden_size=128"]),
+        # combinations
+        (["model.path=folder"], ["model.path=folder", "either", "not both"]),
+        (["model.pretrain=null"], ["model.path=None", "either"]),
+        # the functions that a method file names
+        (["+method.advantage.gama=1"], ["method.advantage.gama=1", "unknown argument", "epsilon"]),
+        (["~method.advantage.epsilon"], ["method.advantage", "needs a value for ['epsilon']"]),
+        (
+            ["method.loss._target_=common.losses.clip.ppo"],
+            ["method.loss._target_=common.losses.clip.ppo", "cannot be imported"],
+        ),
+        (["~method.loss._target_"], ["method.loss._target_=None", "dotted path"]),
+        (["+data.verifier.tolerance=1"], ["data.verifier.tolerance=1", "unknown argument"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) and "=" in value[0] else "",
+)  # fmt: skip
+def test_mistakes_on_the_command_line(overrides, parts):
+    message = refused(*overrides)
+    for part in parts:
+        assert part in message
+    assert "Traceback" not in message
+
+
+@pytest.fixture
+def own_configs(tmp_path, monkeypatch):
+    """A copy of the paper's configs to write into: own_configs("experiment/x.yaml", text)."""
+    folder = tmp_path / "papers" / "f_grpo" / "configs"
+    shutil.copytree(ROOT / "papers" / "f_grpo" / "configs", folder)
+    monkeypatch.setattr(cli, "ROOT", tmp_path)
+
+    def write(name: str, text: str) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("optim: {lrr: 1}", ["optim.lrr=1", "did you mean optim.lr?"]),
+        ("optm: {lr: 1}", ["optm=", "did you mean optim?"]),
+        ("eval: {n: 8, K: [1]}", ["eval.K=[1]", "known: batch, curve_n, every, k"]),
+        ("model: {pretrain: {layer: 1}}", ["model.pretrain.layer=1", "model.pretrain.layers?"]),
+        ("method: {advantage: {gama: 1}}", ["method.advantage.gama=1", "unknown argument"]),
+        ("optim: {lr: fast}", ["optim.lr='fast'", "valid number"]),
+        ("optim: {lr: 0}", ["optim.lr=0", "above 0"]),
+        ("sampling: {prompts: 7}", ["optim.mini_batches=2", "divide sampling.prompts=7"]),
+        ("eval: {n: 4, curve_n: 4}", ["eval.k=8", "raise eval.n=4"]),
+        ("model: {path: x}", ["model.path=x", "not both"]),
+        ("name: ${nam}", ["name", "nam"]),
+        ("defaults: [{override /method: gpro}]", ["method/gpro", "grpo"]),
+        ("optim: {lr: 1", ["mistake.yaml", "line"]),  # no YAML
+    ],
+)
+def test_mistakes_in_an_experiment_file(own_configs, text, parts):
+    own_configs("experiment/mistake.yaml", "# @package _global_\n" + text + "\n")
+    message = refused("experiment=mistake")
+    for part in parts:
+        assert part in message
+
+
+def test_an_unknown_argument_in_a_method_file(own_configs):
+    own_configs("method/mine.yaml", "defaults: [grpo, _self_]\nname: mine\nloss: {epsilon: 0.2}\n")
+    message = refused("method=mine")
+    assert "method.loss.epsilon=0.2: unknown argument of common.losses.clip.ppo_clip" in message
+    assert "eps_low" in message
+
+
+def test_groups_of_one_are_refused_before_any_compute(tmp_path):
+    from common.backends import run_experiment
+
+    for name in ("grpo", "f_grpo"):
+        x = load(
+            [*TINY, f"method={name}", "sampling.group_size=1", f"results_dir={tmp_path}/results"],
+            "f_grpo",
+        )
+        with pytest.raises(UserError, match=r"sampling\.group_size=1: grpo .* use 2 or more"):
+            run_experiment(x)
+    assert not (tmp_path / "results").exists()  # neither a run nor a model was begun
+
+
+def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
+    from common.backends import run_experiment
+
+    for override, message in {
+        "+data.train.shuffle=true": r"data\.train\.shuffle=True: unknown argument",
+        "+data.benchmarks.rare.n=1": r"data\.benchmarks\.rare\.n=1: unknown argument",
+        "data.train.split=tran": "split=tran: one of",
+        "data.train.size=0": r"data\.train: no prompts",
+        "data.train.template=html": "template=html: one of",
+        "backend=spark": "backend=spark: unknown",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            run_experiment(load([*TINY, override, f"results_dir={tmp_path}/r"], "f_grpo"))
+    assert not (tmp_path / "r" / "models").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["optim.lrr=1"], "optim.lrr"),
+        (["+optim.lrr=1"], "did you mean optim.lr?"),
+        (["optim.lr=fast"], "optim.lr='fast'"),
+        (["experiment=nope"], "experiment/nope"),
+        (["hydra.searchpath=[pkg://configs,file://{tmp}]", "experiment=broken"], "broken.yaml"),
+        (["sampling.group_size=1"], "use 2 or more"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_the_command_ends_with_one_message(tmp_path, arguments, part):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "broken.yaml").write_text("optim: {lr: 1")
+    arguments = [argument.format(tmp=tmp_path) for argument in arguments]
+    done = subprocess.run(
+        [sys.executable, "-m", "papers.f_grpo", *arguments, f"results_dir={tmp_path}/results"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+# ---- the frozen object
+
+
+def test_an_experiment_cannot_be_changed():
+    x = load([], "f_grpo")
+    with pytest.raises(FrozenInstanceError):
+        x.seed = 2
+    with pytest.raises(FrozenInstanceError):
+        x.optim.lr = 1.0
+
+
+NOT_NUMBERS = [
+    "scope",
+    "keep_checkpoints",
+    "results_dir",
+    "wandb",
+    "threads",
+    "checkpoint_every",
+    "verification",
+]
+
+
+def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
+    base = load([], "f_grpo")
+    assert base.run_id == load([], "f_grpo").run_id
+    assert base.run_id.startswith("grpo-s1-")
+    assert set(base.identity) == {field.name for field in fields(Experiment)} - set(NOT_NUMBERS)
+    for override in ("scope=cluster", "results_dir=elsewhere", "threads=2", "checkpoint_every=7"):
+        assert load([override], "f_grpo").run_id == base.run_id
+    changes = [
+        "seed=2", "table=other", "label=other", "device=cpu", "reward.wrong=-1",
+        "sampling.prompts=16", "sampling.group_size=4", "sampling.temperature=0.9",
+        "sampling.max_tokens=19", "optim.lr=2e-4", "optim.betas=[0.9,0.99]",
+        "optim.weight_decay=0", "optim.grad_clip=2", "optim.warmup_steps=1", "optim.steps=199",
+        "optim.mini_batches=4", "eval.n=512", "eval.k=[1,2]", "eval.temperature=0.9",
+        "eval.max_tokens=19", "eval.every=10", "eval.curve_n=32", "eval.batch=1024",
+        "eval.rare_nll_samples=0", "method.advantage.unbiased=false", "method.kl_coef=0.1",
+        "method.entropy_coef=0.1", "method.loss.eps_high=0.3", "method=f_grpo",
+        "method.aggregation._target_=common.losses.aggregate.sequence_mean_token_mean",
+        "data.train.size=6401", "data.train.template=instruct", "data.benchmarks.rare.seed=1",
+        "model.pretrain.seed=1", "model.pretrain.lr=0.01", "model.name=other",
+    ]  # fmt: skip
+    ids = [load([change], "f_grpo").run_id for change in changes]
+    assert len({base.run_id, *ids}) == len(changes) + 1
+    assert load(["experiment=grpo_n8", "seed=3"], "f_grpo").run_id.startswith("grpo_n8-s3-")
+
+
+def test_the_stored_config_makes_the_same_experiment():
+    x = load(["experiment=f_grpo_gamma1", "seed=4", "optim.lr=3e-5"], "f_grpo")
+    again = strict(Experiment, asdict(x))
+    assert again == x
+    assert again.run_id == x.run_id

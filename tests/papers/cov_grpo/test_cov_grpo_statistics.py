@@ -1,0 +1,203 @@
+"""CW-GRPO's covariance statistics, by hand and on real rollouts of a tiny model."""
+
+import math
+
+import pandas as pd
+import pytest
+import torch
+from tiny import TINY
+
+from common.backends.local import train
+from common.errors import UserError
+from common.experiment import load
+from common.losses.covariance import gaussian_kernel
+from papers.cov_grpo import covariance
+from papers.cov_grpo.statistics import (
+    agreement,
+    by_group,
+    cumulative_contribution,
+    percentiles,
+    softmax_drift,
+    weight_summary,
+)
+
+C = torch.tensor([4.0, -3.0, 2.0, -1.0, 0.0])
+
+
+def random_batch(prompts: int, group: int, tokens: int, seed: int):
+    """log-probs, advantages and a ragged mask; one group's advantages are all 0."""
+    g = torch.Generator().manual_seed(seed)
+    rows = prompts * group
+    log_prob = -torch.rand(rows, tokens, generator=g)
+    advantages = torch.randn(prompts, group, generator=g)
+    advantages[0] = 0
+    lengths = torch.randint(1, tokens + 1, (rows, 1), generator=g)
+    mask = (torch.arange(tokens) < lengths).float()
+    return log_prob, advantages.view(-1, 1), mask
+
+
+# ---- Fig. 3, Table 1
+
+
+def test_cumulative_contribution_by_hand():
+    # |c| sorted: 4 3 2 1 0, sum 10
+    found = cumulative_contribution(C, [0.0001, 0.2, 0.4, 0.6, 1.0])
+    assert found == pytest.approx([0.4, 0.4, 0.7, 0.9, 1.0])
+
+
+def test_percentiles_by_hand():
+    c = torch.tensor([4.0, 3.0, 2.0, 1.0, -5.0, -1.0, 0.0])
+    shares = [0.0001, 0.5, 1.0]
+    threshold, mean = (
+        percentiles(c, shares, reading)["value"].tolist() for reading in ("threshold", "mean")
+    )
+    assert threshold == [4, 3, 1, -5, -5, -1]
+    assert mean == [4, 3.5, 2.5, -5, -5, -3]
+
+
+def test_a_side_without_tokens_has_no_value():
+    found = percentiles(torch.tensor([1.0, 0.0]), [1.0], "mean").set_index("side")["value"]
+    assert found["positive"] == 1
+    assert math.isnan(found["negative"])
+
+
+def test_what_cannot_be_measured_is_refused():
+    with pytest.raises(UserError, match="all 0"):
+        cumulative_contribution(torch.zeros(3), [0.5])
+    with pytest.raises(UserError, match="share=0"):
+        cumulative_contribution(C, [0])
+    with pytest.raises(UserError, match="reading=median"):
+        percentiles(C, [0.5], "median")
+
+
+# ---- weights
+
+
+def test_by_group_is_the_kernel_on_each_group_alone():
+    log_prob, A, mask = random_batch(3, 4, 6, seed=1)
+    w = by_group(log_prob, log_prob, A, mask, mean="token", group_size=4)
+    for start in range(0, 12, 4):
+        own = slice(start, start + 4)
+        alone = gaussian_kernel(log_prob[own], log_prob[own], A[own], mask[own], mean="token")
+        torch.testing.assert_close(w[own], alone)
+        assert w[own].sum().item() == pytest.approx(mask[own].sum().item(), rel=1e-5)
+    whole = gaussian_kernel(log_prob, log_prob, A, mask, mean="token")
+    assert not torch.allclose(w, whole)
+    one = by_group(log_prob, log_prob, A, mask, mean="token", group_size=12)
+    torch.testing.assert_close(one, whole)
+    with pytest.raises(UserError, match="group_size=5"):
+        by_group(log_prob, log_prob, A, mask, mean="token", group_size=5)
+
+
+def test_groups_without_a_gradient_take_weight_from_the_others_in_a_mini_batch_only():
+    log_prob, A, mask = random_batch(4, 6, 8, seed=2)
+    given = (log_prob, log_prob, A, mask)
+    pooled = weight_summary(gaussian_kernel(*given, mean="token"), A, mask)
+    alone = weight_summary(by_group(*given, mean="token", group_size=6), A, mask)
+    assert pooled["mean"] == pytest.approx(1, rel=1e-5)
+    assert pooled["mean_active"] < 0.98
+    assert alone["mean_active"] == pytest.approx(1, rel=1e-5)
+
+
+def test_weight_summary_by_hand():
+    mask = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    weights = torch.tensor([[2.0, 0.5, 9.0], [1.0, 9.0, 9.0]])
+    found = weight_summary(weights, torch.tensor([[1.0], [0.0]]), mask)
+    expected = {"mean": 3.5 / 3, "padded": 2, "mean_active": 1.25, "damped": 50}
+    expected["effective"] = 100 * 2.5**2 / (2 * 4.25)
+    assert found == pytest.approx(expected)
+    nothing = weight_summary(weights, torch.zeros(2, 1), mask)
+    assert nothing["mean_active"] is nothing["effective"] is nothing["damped"] is None
+
+
+# ---- entropy drift
+
+
+def test_minus_eta_covariance_is_the_first_order_of_a_natural_step():
+    g = torch.Generator().manual_seed(3)
+    for _ in range(20):
+        logits, A = 2 * torch.randn(2, 7, generator=g).double()
+        errors = []
+        for eta in (1e-2, 1e-3):
+            measured, predicted = softmax_drift(logits, A, eta)
+            errors.append(abs(measured - predicted))
+        # second order: a hundredth of the error at a tenth of the step
+        assert errors[1] < errors[0] / 50
+        assert errors[1] < 1e-4
+
+
+def test_a_likely_good_action_lowers_entropy():
+    logits = torch.tensor([2.0, 0.0, 0.0])
+    measured, predicted = softmax_drift(logits, torch.tensor([1.0, 0.0, 0.0]), 0.01)
+    assert measured < 0
+    assert predicted < 0
+
+
+def test_agreement_by_hand():
+    found = agreement(pd.Series([1.0, 2.0, -1.0]), pd.Series([2.0, 4.0, 2.0]))
+    assert found["same_sign"] == pytest.approx(200 / 3)
+    assert found["slope"] == pytest.approx((2 + 8 - 2) / 6)
+    # deviations (1/3, 4/3, -5/3) and (-2/3, 4/3, -2/3)
+    assert found["correlation"] == pytest.approx((24 / 9) / math.sqrt(42 / 9 * 24 / 9))
+    still = agreement(pd.Series([0.0, 0.0]), pd.Series([1.0, 2.0]))
+    assert still["correlation"] is still["slope"] is None
+
+
+# ---- the command
+
+
+def test_the_command_measures_and_does_not_disturb_the_training(results):
+    tiny = [o for o in TINY if "optim.steps" not in o]
+    config = covariance.Covariance(
+        experiment="grpo",
+        overrides=tiny,
+        steps=3,
+        seed=1,
+        eta=0.01,
+        shares=[0.01, 0.2, 1.0],
+        bins=10,
+        results_dir=str(results),
+    )
+    folder = covariance.run(config)
+    tables = {name: pd.read_csv(folder / f"{name}.csv") for name in covariance.TABLES}
+    assert [len(tables[name]) for name in covariance.TABLES] == [12, 48, 9, 30, 3]
+    whole = tables["cumulative"].query("share == 1")
+    assert whole["contribution"].tolist() == pytest.approx([1.0] * 4)
+    assert (tables["weights"]["mean"] - 1).abs().max() < 1e-5
+    percent = tables["histogram"].groupby("reading")["percent"].sum()
+    assert percent.tolist() == pytest.approx([100] * 3)
+    steps = tables["steps"]
+    product = -steps["eta"] * steps["covariance"]
+    assert steps["predicted"].tolist() == pytest.approx(product.tolist(), rel=1e-6)
+    assert (steps["measured_plain"] != steps["measured_adamw"]).any()
+
+    run = train(
+        load(
+            ["experiment=grpo", *tiny, "optim.steps=3", f"results_dir={results}"],
+            "cov_grpo",
+        ),
+        progress=False,
+    )
+    log = pd.read_json(run / "metrics.jsonl", lines=True)
+    for column in ("reward", "lr", "entropy"):
+        assert steps[column].tolist() == pytest.approx(log[column].tolist(), rel=1e-5)
+
+    before = {path: path.stat().st_mtime_ns for path in folder.parent.glob("covariance-*/*.csv")}
+    assert before
+    covariance.run(config)
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 0}, "steps=0"),
+        ({"eta": 0.0}, "eta=0"),
+        ({"shares": [0.5, 2.0]}, "shares="),
+    ],
+)
+def test_bad_settings_are_refused(changes, message):
+    settings = dict(experiment="grpo", overrides=[], steps=1, seed=1, eta=0.1, shares=[1.0])
+    settings |= dict(bins=4, results_dir="results") | changes
+    with pytest.raises(UserError, match=message):
+        covariance.Covariance(**settings)

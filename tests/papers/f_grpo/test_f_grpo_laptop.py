@@ -1,0 +1,325 @@
+"""F-GRPO's laptop measurements: matched accuracy, the measured Lemma 3.1, and the comparison."""
+
+import gzip
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny import ROOT
+
+from common.comparison import compare, gather, matched
+from common.metrics.passk import report
+from common.results.columns import COLUMNS
+from common.results.files import write_csv, write_jsonl_gz
+from common.results.run import Run
+from papers.f_grpo import tail_miss
+from papers.f_grpo.compare import F_GRPO, GRPO, PAGE
+
+# ---- diversity at matched accuracy
+
+
+def curve(table: str, method: str, seed: int, points: dict[int, tuple[float, float]]):
+    """Rows of a training curve: step -> (natural pass@1, rare pass@64)."""
+    for step, values in points.items():
+        pairs = [matched.ACCURACY, matched.DIVERSITY]
+        for (benchmark, metric), value in zip(pairs, values, strict=True):
+            yield dict(
+                table=table, model="tiny", method=method, benchmark=benchmark, metric=metric,
+                value=value, seed=seed, step=step, run_id=f"{table}-{method}-{seed}",
+            )  # fmt: skip
+
+
+def rows(*curves) -> pd.DataFrame:
+    return pd.DataFrame([row for one in curves for row in one], columns=COLUMNS)
+
+
+def test_matched_accuracy_by_hand():
+    frame = rows(
+        curve("t", "base", 1, {0: (20.0, 50.0)}),
+        curve("t", GRPO, 1, {50: (30.0, 44.0), 100: (40.0, 30.0)}),
+        curve("t", F_GRPO, 1, {50: (24.0, 49.0), 100: (32.0, 45.0)}),
+        curve("other", GRPO, 1, {50: (99.0, 1.0)}),  # another table has no part in it
+    )
+    out = matched.at_matched_accuracy(frame, "t", PAGE.pairs)
+    assert len(out) == 2
+    assert set(out["table"]) == {f"t, {F_GRPO} vs {GRPO} at matched pass@1"}
+    # The highest accuracy that both reach is 32. GRPO passes it a fifth of the way from step 50
+    # (30, 44) to step 100 (40, 30): 44 - 14 / 5 = 41.2. F-GRPO has 45 there.
+    assert dict(zip(out["method"], out["value"], strict=True)) == pytest.approx(
+        {GRPO: 41.2, F_GRPO: 45.0}
+    )
+    assert set(out["metric"]) == {"pass@64 at natural pass@1 = 32.0"}
+    assert list(out.columns) == COLUMNS
+
+
+def test_the_base_model_is_the_first_point_of_every_run():
+    frame = rows(
+        curve("elsewhere", "base", 1, {0: (20.0, 50.0)}),
+        curve("t", GRPO, 7, {50: (40.0, 30.0)}),
+        curve("t", F_GRPO, 8, {50: (25.0, 46.0)}),
+    )
+    out = matched.at_matched_accuracy(frame, "t", PAGE.pairs).set_index("method")
+    # Level 25: a quarter of the way from the base (20, 50) to GRPO's only point (40, 30).
+    assert out["value"].to_dict() == pytest.approx({GRPO: 45.0, F_GRPO: 46.0})
+    assert out["seed"].to_dict() == {GRPO: 7, F_GRPO: 8}
+    points = matched.curves(frame, "t")
+    assert points["step"].tolist() == [0, 50, 0, 50]
+    assert set(points["seed"]) == {7, 8}
+
+
+def test_the_level_is_what_every_seed_reached_and_where_first():
+    frame = rows(
+        curve("t", "base", 1, {0: (20.0, 50.0)}),
+        # Up to 40, back to 30, up again: 36 is first passed 16/20 of the way to (40, 40).
+        curve("t", GRPO, 1, {10: (40.0, 40.0), 20: (30.0, 10.0), 30: (50.0, 0.0)}),
+        curve("t", GRPO, 2, {10: (36.0, 20.0), 20: (25.0, 25.0)}),  # the lowest of all maxima
+        curve("t", F_GRPO, 1, {10: (60.0, 10.0)}),  # 16/40 of the way: 50 - 0.4 * 40
+    )
+    out = matched.at_matched_accuracy(frame, "t", PAGE.pairs)
+    found = {(m, s): v for m, s, v in out[["method", "seed", "value"]].values}
+    assert found == pytest.approx({(GRPO, 1): 42.0, (GRPO, 2): 20.0, (F_GRPO, 1): 34.0})
+
+
+def test_a_run_that_never_beats_the_base_is_read_at_the_base():
+    frame = rows(
+        curve("t", "base", 1, {0: (20.0, 50.0)}),
+        curve("t", GRPO, 1, {50: (10.0, 5.0)}),
+        curve("t", F_GRPO, 1, {50: (30.0, 45.0)}),
+    )
+    assert matched.at_matched_accuracy(frame, "t", PAGE.pairs)["value"].tolist() == [50.0, 50.0]
+
+
+def test_without_base_or_with_one_method_there_is_nothing_to_match():
+    base = curve("t", "base", 1, {0: (20.0, 50.0)})
+    one = curve("t", GRPO, 1, {50: (30.0, 44.0)})
+    assert matched.at_matched_accuracy(rows(one, base), "t", PAGE.pairs).empty
+    both = [curve("t", method, 1, {50: (30.0, 44.0)}) for method in (GRPO, F_GRPO)]
+    assert matched.at_matched_accuracy(rows(*both), "t", PAGE.pairs).empty
+
+
+# ---- Lemma 3.1 measured
+
+
+@pytest.mark.parametrize("n", [4, 5, 7])
+def test_lemma_unbiased_equals_exact_enumeration(n):
+    """Over all groups of N of the n samples, the share that is active and has no rare answer."""
+    for c in range(n + 1):
+        for r in range(c + 1):
+            kinds = ["rare"] * r + ["right"] * (c - r) + ["wrong"] * (n - c)
+            for N in range(2, n + 1):
+                groups = list(itertools.combinations(kinds, N))
+                misses = sum(
+                    "rare" not in group and "right" in group and "wrong" in group
+                    for group in groups
+                )
+                got = tail_miss.lemma_unbiased(np.array([c]), np.array([r]), n, N)
+                assert got == pytest.approx([misses / len(groups)], abs=1e-12), (c, r, N)
+
+
+@pytest.mark.parametrize("N", [2, 8, 16])
+def test_lemma_unbiased_is_unbiased(N):
+    rng, n, mu, tau, draws = np.random.default_rng(0), 24, 0.3, 0.05, 40_000
+    drawn = rng.multinomial(n, [tau, mu - tau, 1 - mu], size=draws)
+    values = tail_miss.lemma_unbiased(drawn[:, :2].sum(1), drawn[:, 0], n, N)
+    exact = (1 - tau) ** N - (mu - tau) ** N - (1 - mu) ** N  # Eq. 11
+    assert abs(values.mean() - exact) < 5 * values.std() / draws**0.5
+    plugged = drawn[:, 0] / n  # what the docstring warns of: tau replaced by r / n is off
+    biased = (1 - plugged) ** N - (drawn[:, 1] / n) ** N - (drawn[:, 2] / n) ** N
+    if N == 16:
+        assert abs(biased.mean() - exact) > 5 * biased.std() / draws**0.5
+
+
+def samples(path, problems: dict[str, str]):
+    """R: right by *, r: right without, w: wrong, u: unparsed; one letter a sample."""
+    meaning = {
+        "R": ("correct", "3*4"),
+        "r": ("correct", "+3+4"),
+        "w": ("wrong", "3*5"),
+        "u": ("unparsed", None),
+    }
+    write_jsonl_gz(
+        path,
+        [
+            dict(problem_id=problem, sample=i, outcome=meaning[kind][0], parsed=meaning[kind][1])
+            for problem, kinds in problems.items()
+            for i, kind in enumerate(kinds)
+        ],
+    )
+
+
+def test_measure_by_hand(tmp_path):
+    path = tmp_path / "natural.jsonl.gz"
+    samples(path, {"p": "rrwu" + "rwRw", "q": "Rrww" + "wurr"})
+    (row,) = tail_miss.measure(path).to_dict("records")  # half = 4, so N = 2 only
+    assert row["N"] == 2
+    # Second halves in groups of two: p has rw (active, no rare) and Rw (active, rare); q has wu and
+    # rr (neither active). Measured 1/2 and 0; active 1/2 and 0.
+    assert row["measured"] == pytest.approx(0.25)
+    assert row["active"] == pytest.approx(0.5)
+    assert row["measured_stderr"] == pytest.approx(0.25)  # sd of 1/2 and 0 over sqrt(2)
+    # First halves, all pairs: p has two right, two wrong, none rare: 4 of 6 pairs are active.
+    # q: one rare, one right, two wrong: of 6 pairs, 2 (right with wrong) are active without rare.
+    assert row["predicted"] == pytest.approx((4 / 6 + 2 / 6) / 2)
+    # Differences 1/2 - 2/3 = -1/6 and 0 - 1/3 = -1/3: sd is (1/6) / sqrt(2), over sqrt(2).
+    assert row["difference_stderr"] == pytest.approx(1 / 12)
+
+
+def test_measure_against_slow_loops(tmp_path):
+    rng = np.random.default_rng(1)
+    problems = {f"p{i}": "".join(rng.choice(list("Rrwu"), 64)) for i in range(5)}
+    samples(tmp_path / "s.jsonl.gz", problems)
+    out = tail_miss.measure(tmp_path / "s.jsonl.gz")
+    assert out["N"].tolist() == [2, 4, 8, 16]
+    for N, measured, active in out[["N", "measured", "active"]].values:
+        N = int(N)
+        groups = [k[i : i + N] for k in problems.values() for i in range(32, 64, N)]
+        is_active = [0 < sum(x in "Rr" for x in group) < N for group in groups]
+        miss = [a and "R" not in group for a, group in zip(is_active, groups, strict=True)]
+        assert measured == pytest.approx(sum(miss) / len(miss))
+        assert active == pytest.approx(sum(is_active) / len(is_active))
+
+
+# ---- gather and show
+
+
+def made_up_run(root, method: str, seed: int, step: int, right: dict[str, int], n: int = 64):
+    """A finished run folder of 40 problems a benchmark, `right` of n samples right on average."""
+    rng = np.random.default_rng([seed, step, *map(ord, method)])
+    counts = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "benchmark": benchmark,
+                    "problem_id": [f"{i} = {i}" for i in range(40)],
+                    "n": n,
+                    "c": rng.binomial(n, share / n, 40),
+                    "distinct": 1,
+                }
+            )
+            for benchmark, share in right.items()
+        ]
+    )
+    run = Run(root, "f_grpo", f"{method.lower().split()[0]}-{len(method)}-s{seed}", {"seed": seed})
+    frame = report(counts, [1, 64]).assign(
+        table="laptop_strong", model="tiny", method=method, seed=seed, step=step, run_id=run.run_id
+    )
+    write_csv(run.path / "metrics.csv", frame[COLUMNS])
+    write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+    write_csv(run.path / "counts.csv", counts)
+    run.finish()
+    return run.path
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """Four seeds in which F-GRPO is far better on rare prompts, and equal on natural ones."""
+    made_up_run(tmp_path, "base", 1, 0, {"natural": 10, "rare": 1.0})
+    for seed in (1, 2, 3, 4):
+        made_up_run(tmp_path, GRPO, seed, 200, {"natural": 30, "rare": 0.3})
+        made_up_run(tmp_path, F_GRPO, seed, 200, {"natural": 30, "rare": 3.0})
+    return tmp_path
+
+
+def shown(root, form="csv"):
+    compare.compare(PAGE, root, form)
+    return pd.read_csv(root / "f_grpo" / "claims.csv", keep_default_na=False).set_index("id")
+
+
+def test_gather_collects_rows_and_counts(made_up):
+    gather.gather(made_up, "f_grpo", "laptop")
+    frame, counts = gather.read(made_up, "f_grpo", "laptop")
+    assert len(frame) == 9 * 4  # runs x (benchmark, k)
+    assert len(counts) == 9 * 80
+    assert frame["run_id"].nunique() == 9
+    first = (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes()
+    assert first[4:8] == bytes(4)  # gzip's time stamp
+    gather.gather(made_up, "f_grpo", "laptop")
+    assert (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes() == first
+    steps = counts.groupby("method")["step"].unique().map(list).to_dict()
+    assert steps == {"base": [0], GRPO: [200], F_GRPO: [200]}
+    assert gzip.decompress(first).decode().splitlines()[0] == (
+        "table,model,method,benchmark,seed,step,problem_id,n,c,distinct"
+    )
+
+
+def test_show_writes_the_verdicts(made_up, capsys):
+    verdicts = shown(made_up)
+    text = (made_up / "f_grpo" / "claims.csv").read_text()
+    assert text.startswith("claim,source,published,laptop,cluster,")
+    assert capsys.readouterr().out == text
+    assert verdicts["laptop"]["focal_grpo"] == "holds"
+    assert verdicts["laptop"]["focal_grpo_matched"] == "holds"
+    assert verdicts["laptop"]["focal_dapo"] == "not run"
+    assert verdicts["published"]["focal_grpo"] == "holds"
+    assert set(verdicts["cluster"]) == {"not run"}
+    cells = pd.read_csv(made_up / "f_grpo" / "comparison.csv")
+    own = cells[(cells["scope"] == "laptop") & (cells["method"] == F_GRPO)]
+    assert (own["n_seeds"] == 4).all()
+    assert set(own["benchmark"]) == {"natural", "rare"}
+    page = (made_up / "f_grpo" / "comparison.md").read_text()
+    assert f"| {F_GRPO} |" in page
+    assert "## Laptop: laptop_strong" in page
+    assert "## Published: Table 2" in page
+
+
+def test_a_claim_that_fails_is_shown_as_failing(tmp_path):
+    for seed in (1, 2, 3, 4):
+        made_up_run(tmp_path, GRPO, seed, 200, {"natural": 30, "rare": 3.0})
+        made_up_run(tmp_path, F_GRPO, seed, 200, {"natural": 30, "rare": 0.3})
+    verdicts = shown(tmp_path)
+    assert verdicts["laptop"]["focal_grpo"] == "fails"
+    assert verdicts["published"]["focal_grpo"] == "holds"
+    assert verdicts["laptop"]["focal_grpo_matched"] == "not run"  # no base model
+
+
+def test_without_results_nothing_of_the_laptop_is_decided(tmp_path, capsys):
+    verdicts = shown(tmp_path, "md")
+    assert len(verdicts) > 10
+    assert set(verdicts["laptop"]) == {"not run"}
+    assert set(verdicts["cluster"]) == {"not run"}
+    assert {"holds"} < set(verdicts["published"])
+    out = capsys.readouterr().out
+    assert out == (tmp_path / "f_grpo" / "comparison.md").read_text()
+    assert "## Laptop" not in out
+    assert not (tmp_path / "f_grpo" / "laptop").exists()
+
+
+def test_damaged_and_unfinished_runs_are_named_and_left_out(made_up, capsys):
+    damaged = made_up_run(made_up, GRPO, 5, 200, {"natural": 1, "rare": 60})
+    (damaged / "counts.csv").write_text("changed\n")
+    unfinished = made_up_run(made_up, GRPO, 6, 200, {"natural": 1, "rare": 60})
+    (unfinished / "DONE").unlink()
+    shown(made_up)
+    error = capsys.readouterr().err
+    assert f"left out: {damaged / 'counts.csv'} was changed since the run finished" in error
+    assert f"left out: {unfinished} is unfinished" in error
+    frame, _ = gather.read(made_up, "f_grpo", "laptop")
+    assert sorted(set(frame["seed"])) == [1, 2, 3, 4]
+
+
+def test_tables_that_came_without_runs_are_kept(made_up):
+    gather.gather(made_up, "f_grpo", "laptop")
+    for run in (made_up / "f_grpo").glob("*-s?"):
+        for file in sorted(run.rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+        run.rmdir()
+    assert shown(made_up)["laptop"]["focal_grpo"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [("format=html", "error: format=html: use one of"), ("result_dir=x", "error: result_dir=x: ")],
+)
+def test_the_command_refuses_what_it_does_not_know(tmp_path, argument, message):
+    done = subprocess.run(
+        [sys.executable, "-m", "papers.f_grpo.compare", argument],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(message)
+    assert "Traceback" not in done.stderr

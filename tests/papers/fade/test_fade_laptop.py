@@ -1,0 +1,293 @@
+"""FADE's experiments, comparison and figures of the laptop runs, on made-up results."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny import ROOT, TINY
+
+from common.claims import judge
+from common.comparison import compare, gather
+from common.config.compose import compose
+from common.config.resolve import resolve
+from common.config.strict import strict
+from common.experiment import load
+from common.methods.binding import bind, largest_weight
+from common.metrics.passk import report
+from common.results.columns import COLUMNS
+from common.results.files import write_csv
+from common.results.run import Run
+from common.sweeps.plan import Reproduce, experiments
+from papers.fade import figures, training
+from papers.fade.compare import PAGE
+
+HOME = ROOT / "papers" / "fade"
+EXPERIMENTS = sorted(
+    path.stem
+    for path in (HOME / "configs" / "experiment").glob("*.yaml")
+    if not path.stem.startswith("code")
+)
+
+
+@cache
+def experiment(name: str):
+    return load([f"experiment={name}"], "fade")
+
+
+def test_every_experiment_composes_under_its_name_and_label():
+    labels = set()
+    for name in EXPERIMENTS:
+        x = experiment(name)
+        assert x.name == name
+        assert (x.paper, x.sampling.group_size, x.eval.n) == ("fade", 8, 200)
+        labels.add(x.label)
+    assert len(labels) == len(EXPERIMENTS)
+    spoken = {method for pair in PAGE.pairs for method in pair}
+    spoken |= {*figures.MAIN, *figures.ABLATION, *figures.AVERAGES, *figures.DELTAS}
+    spoken |= {*figures.REGIMES, *figures.REGIMES.values()}
+    for claim in judge.load(HOME / "claims.yaml"):
+        predicate = claim.get("laptop", {})
+        if "laptop_strong" in str(predicate):
+            spoken |= set(methods(predicate))
+    assert spoken <= labels
+
+
+def methods(node):
+    """Every `method` value of a predicate."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from [value] if key == "method" else methods(value)
+    if isinstance(node, list):
+        for value in node:
+            yield from methods(value)
+
+
+def test_experiments_are_what_their_labels_say():
+    for label, delta in figures.DELTAS.items():
+        (x,) = [x for x in map(experiment, EXPERIMENTS) if x.label == label]
+        assert x.method.advantage.get("delta", 1.0) == delta
+    for name, alpha in (("power_2", 2), ("power_3", 3)):
+        advantage = experiment(name).method.advantage
+        assert (advantage["alpha"], advantage["normalise"]) == (alpha, False)
+    controllers = {
+        name: experiment(name).method.controller for name in EXPERIMENTS if "fade" in name
+    }
+    plain = controllers["fade"]
+    assert plain == controllers["fade_equalised"]
+    changed = {
+        "fade_printed_ema": {"ema": "printed"},
+        "fade_alpha_only": {"adapt": "alpha"},
+        "fade_delta_only": {"adapt": "delta"},
+        "fade_entropy": {"adapt": "entropy"},
+        "fade_low_target": {"target_fraction": 0.25},
+        "fade_high_target": {"target_fraction": 1.0},
+    }
+    for name, change in changed.items():
+        assert controllers[name] == {**plain, **change}
+        assert all(plain[key] != value for key, value in change.items())
+    assert controllers["fade_log_schedule"]["steps"] == experiment("fade").optim.steps
+    assert experiment("asym_norm").method.advantage["delta"] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    # max |A| by hand at G = 8 over GRPO's (7/8) / sqrt(7/64 * 8/7) = 7 / sqrt(8): mean GRPO 7/8,
+    # Power 2 (7/8)^2, delta = 0.5 doubles the failures of 7 right: 2 * 7/8, MaxRL (7/8) / (1/8)
+    [("mean_only", 7 / 8), ("power_2", 49 / 64), ("asym_05", 14 / 8), ("max_rl", 7)],
+)
+def test_equalised_runs_have_grpos_largest_weight(name, share):
+    x, plain = experiment(f"{name}_equalised"), experiment(name)
+    assert x.method == plain.method
+    assert plain.optim.equalise_to is None
+    reference = bind(experiment("grpo").method)
+    assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference.advantage.func
+    assert largest_weight(bind(x.method), 8, x.reward, {}) == pytest.approx(share)
+    assert largest_weight(reference, 8, x.reward, {}) == pytest.approx(7 / 8**0.5, rel=1e-4)
+
+
+def test_the_scales_compose():
+    config = strict(Reproduce, compose("fade", ["scale=laptop"], "reproduce"))
+    runs = experiments(config)
+    seeds = {}
+    for x in runs:
+        seeds.setdefault(x.label, set()).add(x.seed)
+    assert set(seeds) == {"base", "GRPO", "AsymGRPO (delta=0.5)", "FADE"}
+    assert all(len(own) == 3 for own in seeds.values())
+    full = config.scales["full"]
+    planned = [
+        (s.table, name, seed, tuple(s.overrides))
+        for s in full.sweeps
+        for name in s.experiments
+        for seed in s.seeds
+    ]
+    assert len(set(planned)) == len(planned)
+    assert {name for _, name, _, _ in planned} >= set(EXPERIMENTS)
+    five = {name for _, name, seed, _ in planned if seed == 5}
+    assert {experiment(name).label for name in five} == {"base", *figures.MAIN}
+
+
+def test_one_tiny_run_logs_the_controller(results):
+    from common.backends import run_experiment
+
+    steps = ["optim.steps=4", "eval.every=2", f"results_dir={results}"]
+    folder = run_experiment(load(["experiment=fade", *TINY, *steps], "fade"), progress=False)
+    log = pd.read_json(folder / "metrics.jsonl", lines=True)
+    p_hat = 0.5
+    for row in log.itertuples():
+        p_hat = 0.98 * p_hat + 0.02 * row.solve_rate
+        assert row.p_hat == pytest.approx(p_hat)
+        assert row.alpha == pytest.approx(min(max(1.5 * (1 - p_hat) / p_hat, 1), 3))
+        assert row.delta == pytest.approx(min(max(1 + row.H_hat - 0.5 * row.H_0, 0.3), 1))
+    assert set(pd.read_csv(folder / "metrics.csv")["method"]) == {"FADE"}
+
+
+# ---- training curves
+
+
+def curve(method: str, seed: int, rates: list[float]) -> pd.DataFrame:
+    steps = range(5, 5 * len(rates) + 1, 5)
+    frame = pd.DataFrame({"step": steps, "solve_rate": rates}).reindex(
+        columns=["step", *training.COLUMNS]
+    )
+    frame["entropy"] = 1.0
+    return frame.assign(method=method, seed=seed)
+
+
+def test_steps_to_by_hand():
+    # moving means over 4 points: A 0, .1, .2, .3, .5 at 25 steps; B 0, .1, .1, .1, .15
+    curves = pd.concat(
+        [curve("A", 1, [0, 0.2, 0.4, 0.6, 0.8]), curve("B", 1, [0, 0.2, 0.1, 0.1, 0.2])]
+    )
+    found = training.steps_to(curves, ("A", "B"))
+    assert found == {("A", 1): 15.0, ("B", 1): 25.0}
+    assert training.steps_to(curves, ("A", "C")) == {}
+    rows = training.result_rows(curves, "t", [("A", "B")])
+    last = rows[(rows["metric"] == "solve_rate_last") & (rows["method"] == "A")]["value"]
+    assert last.item() == pytest.approx(0.5)
+    steps = rows[rows["metric"] == "steps_to_solve_rate"]
+    assert set(steps["table"]) == {"t, A vs B"}
+    assert not (rows["metric"] == "alpha_last").any()  # no controller, no row
+
+
+# ---- laptop runs, made up
+
+
+def made_up_run(root, method, seed, step, right, entropy=0.5, rate=0.3):
+    rng = np.random.default_rng([seed, step, *map(ord, method)])
+
+    def counted(n):
+        parts = [
+            pd.DataFrame(
+                {"benchmark": name, "problem_id": [str(i) for i in range(24)], "n": n}
+                | {"c": rng.binomial(n, rng.beta(60 * share, 60 * (1 - share), 24)), "distinct": 1}
+            )
+            for name, share in right.items()
+        ]
+        return pd.concat(parts)
+
+    name = "".join(c if c.isalnum() else "_" for c in method)
+    run = Run(root, "fade", f"{name}-s{seed}", {})
+    own = {"table": "laptop_strong", "model": "tiny", "method": method, "seed": seed}
+    frames = []
+    for at, n in {step // 2: 64, step: 200}.items():
+        counts = counted(n)
+        ks = [k for k in (1, 2, 4, 8, 10, 16, 32, 50, 64, 100) if k <= n]
+        frames.append(report(counts, ks).assign(**own, step=at, run_id=run.run_id))
+        write_csv(run.path / "eval" / f"step-{at:05d}-counts.csv", counts)
+    write_csv(run.path / "metrics.csv", pd.concat(frames)[COLUMNS])
+    lines = []
+    for t in range(1, step + 1):
+        row = {"step": t, "entropy": entropy, "solve_rate": rate * t / step, "lr": 1e-4}
+        if method == "FADE":
+            row |= {
+                "alpha": 3 - t / step * (1 + seed / 10),
+                "delta": 1.0,
+                "p_hat": 0.5,
+                "H_hat": 1.0,
+                "H_0": 1.0,
+            }
+        lines.append(json.dumps(row))
+    (run.path / "metrics.jsonl").write_text("\n".join(lines) + "\n" if lines else "")
+    run.finish()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    root = tmp_path_factory.mktemp("finished")
+    for seed in (1, 2, 3):
+        made_up_run(root, "base", seed, 0, {"natural": 0.2, "rare": 0.1})
+        made_up_run(root, "GRPO", seed, 40, {"natural": 0.3, "rare": 0.01}, rate=0.2 + seed / 50)
+        made_up_run(root, "FADE", seed, 40, {"natural": 0.9, "rare": 0.4}, rate=0.8 + seed / 50)
+        made_up_run(root, "mean GRPO", seed, 40, {"natural": 0.3, "rare": 0.02}, entropy=0.6)
+        made_up_run(
+            root, "AsymGRPO (delta=2)", seed, 40, {"natural": 0.3, "rare": 0.02}, 0.3 + seed / 100
+        )
+        made_up_run(
+            root, "AsymGRPO (delta=0.5)", seed, 40, {"natural": 0.3, "rare": 0.02}, 0.4 + seed / 100
+        )
+    compare.compare(PAGE, root, "csv")
+    return root
+
+
+def test_laptop_runs_are_judged(finished, capsys):
+    found = pd.read_csv(finished / "fade" / "claims.csv").set_index("id")["laptop"]
+    assert found["pass1_grpo"] == found["div_grpo"] == found["rl_diversity"] == "holds"
+    assert found["early_grpo"] == "holds"  # FADE's made-up solve rate rises three times as fast
+    assert found["entropy_reinforce"] == "holds"
+    assert found["entropy_suppress"] == "fails"
+    assert found["alpha_falls"] == "holds"
+    assert found["log_schedule"] == found["rank1"] == found["shift"] == "not run"
+    page = (finished / "fade" / "comparison.md").read_text()
+    assert "rare pass@100" in page
+
+
+def test_laptop_figures_show_what_was_run(finished):
+    figures.draw(finished)
+    folder = finished / "fade" / "figures"
+    drawn = {path.stem for path in folder.glob("laptop_strong_*.png")}
+    expected = {
+        "training", "matched", "passk", "methods", "fig8_controller", "fig4_sign",
+        "fig6_coefficients", "fig13_curves", "fig10_solve_rates", "fig11_budgets",
+        "fig12_difficulty",
+    }  # fmt: skip
+    assert drawn == {f"laptop_strong_{name}" for name in expected}  # no ablation, no other regime
+    ends = pd.read_csv(folder / "laptop_strong_fig4_sign.csv")
+    ends = ends[ends["panel"] == "ends"].set_index(["method", "seed"])
+    mean = 0.3 * np.arange(5, 41, 5).mean() / 40
+    expected = 2 * mean / (1 - mean)
+    assert ends.loc[("AsymGRPO (delta=2)", 1), "rho"] == pytest.approx(expected, rel=1e-3)
+    kept = finished / "fade" / "laptop"
+    assert (kept / "laptop_strong_training.csv").exists()
+    fits = pd.read_csv(kept / "laptop_strong_coefficients.csv")
+    assert set(fits["method"]) == {"base", "GRPO", "mean GRPO", "FADE", "AsymGRPO (delta=0.5)"}
+    assert (fits["b_low"] <= fits["b_high"]).all()
+
+
+def test_figures_need_no_run_folders(finished, tmp_path):
+    import shutil
+
+    shutil.copytree(finished / "fade" / "laptop", tmp_path / "fade" / "laptop")
+    rows, _ = gather.read(tmp_path, "fade", gather.LAPTOP)
+    found = training.read(tmp_path, rows, "laptop_strong")
+    assert set(found["method"]) >= {"FADE", "GRPO"}
+    assert found["step"].max() == 40
+
+
+# ---- printed numbers
+
+
+def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
+    found = compare.evaluate(PAGE, tmp_path)[0].set_index("id")
+    decided = found[found["published"] != "not run"]["published"]
+    assert set(decided) == {"holds", "fails"}
+    fails = set(decided.index[decided == "fails"])
+    assert fails == {
+        "rl_diversity",  # pass@100 of GRPO is above SFT's on LiveCodeBench and AIME 2024
+        "rho_perp",  # 2.4 is below the 3 of sec 15.2
+        "power_5",
+        "best_aime_7b",
+        "best_aime_32b",
+    }
+    assert set(found["laptop"]) == {"not run"}

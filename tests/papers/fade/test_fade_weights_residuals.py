@@ -1,0 +1,235 @@
+"""Residuals of hidden states, Proposition 15.1 on made-up data, and both on a laptop checkpoint."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny import ROOT
+
+from common.config.compose import compose
+from common.config.strict import strict
+from common.errors import UserError
+from papers.fade import hidden_states, residuals, training_set
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def states(*overrides: str) -> hidden_states.States:
+    return strict(hidden_states.States, compose("fade", [*overrides], "hidden_states"))
+
+
+# ---- formulas
+
+
+def test_mean_pairwise_cosine_is_the_loop_over_pairs():
+    h = random(7, 4) * np.arange(1, 8)[:, None]  # lengths do not count
+    unit = h / np.linalg.norm(h, axis=1, keepdims=True)
+    pairs = [unit[i] @ unit[j] for i in range(7) for j in range(7) if i != j]
+    assert residuals.mean_pairwise_cosine(h) == pytest.approx(np.mean(pairs))
+    assert residuals.mean_pairwise_cosine(np.array([[1.0, 0], [0, 1], [-1, 0]])) == -1 / 3
+    assert residuals.mean_pairwise_cosine(np.array([[2.0, 0], [5, 0], [0, 0]])) == 1
+    assert np.isnan(residuals.mean_pairwise_cosine(h[:1]))
+
+
+def test_perpendicular_and_norm_by_hand():
+    u = np.array([0.6, 0.8])
+    h = np.array([[1.0, 0], [3, 4]])  # (1, 0) - 0.6 u; (3, 4) is along u
+    np.testing.assert_allclose(residuals.perpendicular(h, u), [[0.64, -0.48], [0, 0]], atol=1e-12)
+    v = np.array([[1.0, -1], [0, 2]])
+    # (1/2) [v_1 x (0.64, -0.48) + 0]: |v_1| = sqrt 2, |h_perp| = 0.8
+    assert residuals.residual_norm(v, residuals.perpendicular(h, u)) == pytest.approx(0.4 * 2**0.5)
+
+
+def test_the_decomposition_is_exact():
+    """Eq. 32: M_1 + M_2 = W, and M_1 is perpendicular to M_2."""
+    A, v, h = random(30), random(30, 5, seed=1), random(30, 6, seed=2)
+    W = residuals.head_gradient(A, v, h)
+    loop = sum(a * np.outer(x, y) for a, x, y in zip(A, v, h, strict=True)) / 30
+    np.testing.assert_allclose(W, loop)
+    u = residuals.leading_direction(W)
+    M2 = residuals.head_gradient(A, v, residuals.perpendicular(h, u))
+    np.testing.assert_allclose(M2 @ u, 0, atol=1e-12)
+    limit = residuals.rank1_limit(A, v, h, u)
+    assert limit == pytest.approx(residuals.rank1(W))  # Eq. 33 with these rows' own means
+    other = np.eye(6)[0]  # along any other direction it is not r_1
+    assert residuals.rank1_limit(A, v, h, other) < limit
+
+
+def test_compare_by_hand():
+    u = np.array([0.0, 0, 1])
+    h = np.array([[1.0, 0, 5], [1, 0, -5], [2, 0, 0], [0, 1, 0], [0, -1, 9], [1, 0, 0]])
+    correct = np.array([True, True, False, False, False, False])
+    v = np.tile([1.0, -1.0], (6, 1))
+    found = residuals.compare(v, h, correct, u, seed=0)
+    assert (found["n_S"], found["n_F"]) == (2, 4)
+    assert found["rho_S"] == pytest.approx(1)
+    # wrong: directions x, y, -y, x; of 6 pairs one is 1, one is -1
+    assert found["rho_F"] == pytest.approx(0, abs=1e-12)
+    assert found["norm_S"] == pytest.approx(2**0.5)
+    assert found["norm_F"] == pytest.approx(2**0.5 * 3 / 4)  # mean (3/4, 0)
+    assert found["norm_ratio"] == pytest.approx(0.75)
+    assert found["clt_ratio"] == pytest.approx(0.5**0.5)
+    one_sided = residuals.compare(v[:2], h[:2], correct[:2], u, seed=0)
+    assert one_sided["n_F"] == 0
+    assert np.isnan([one_sided[k] for k in ("rho_F", "norm_ratio", "norm_ratio_equal_n")]).all()
+
+
+def test_independent_residuals_follow_the_clt_baseline():
+    """Equal covariances, no mean: the ratio is sqrt(N_S/N_F), and 1 with as many of each."""
+    v, h = random(20_000, 20), random(20_000, 30, seed=1)  # 580 free entries: norms vary by 3 %
+    correct = np.arange(20_000) < 4_000
+    found = residuals.compare(v, h, correct, np.eye(30)[0], seed=0)
+    assert found["clt_ratio"] == 0.5
+    assert found["norm_ratio"] == pytest.approx(0.5, rel=0.15)
+    assert found["norm_ratio_equal_n"] == pytest.approx(1, rel=0.15)
+    assert abs(found["rho_S"]) < 0.01
+
+
+# ---- Proposition 15.1 and Corollary 15.2
+
+
+@pytest.mark.parametrize("delta", [0.3, 1.0])
+def test_r1_converges_to_its_limit(delta):
+    made = dict(K=4, delta=delta, p=0.3, d=32)
+    A, v, h = residuals.expectation(**made)
+    u = residuals.leading_direction(residuals.head_gradient(A, v, h))
+    limit = residuals.rank1_limit(A, v, h, u)
+    gaps = []
+    for N in (100, 2_000, 40_000):
+        drawn = residuals.modes(N=N, noise=1.0, seed=0, **made)[:3]
+        gaps.append(abs(residuals.rank1(residuals.head_gradient(*drawn)) - limit))
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 0.01
+    assert 0.3 < limit < 0.999  # and it is not 1: R is not 0
+
+
+def test_the_expectation_is_the_mean_of_many():
+    made = dict(K=3, delta=0.5, p=0.4, d=8)
+    A, v, h = residuals.expectation(**made)
+    drawn = residuals.modes(N=200_000, noise=0.1, seed=1, **made)[:3]
+    np.testing.assert_allclose(
+        residuals.head_gradient(A, v, h), residuals.head_gradient(*drawn), atol=0.01
+    )
+
+
+def test_more_wrong_modes_leave_a_smaller_residual():
+    """||R_F|| = c mu / sqrt(K) along the shared direction, Corollary 15.2."""
+    norms = []
+    for K in (1, 4, 16):
+        _, v, h = residuals.expectation(K=K, delta=1.0, p=0.3, d=32)
+        h_perp = residuals.perpendicular(h[1:], np.eye(32)[0])
+        norms.append(residuals.residual_norm(v[1:], h_perp))
+    c = np.linalg.norm(v[1])
+    assert norms == pytest.approx([c, c / 2, c / 4])
+
+
+# ---- on laptop checkpoints
+
+
+def test_hidden_states_of_a_laptop_run(tiny, results):
+    from common.backends.local import train
+
+    x = tiny("paper=fade", "method=grpo", "optim.steps=2", "table=other")
+    train(x, progress=False)
+    made = ["prompts=30", "group_size=16", "N=[50]", "K=[2]", "delta=[1]"]
+    config = states(*made, f"results_dir={results}")
+    folder = hidden_states.run(config, progress=False)
+    rows = pd.read_csv(folder / "residuals.csv")
+    assert list(rows.label) == ["base", "base", x.label, x.label]
+    assert list(rows.direction) == ["gradient", "states"] * 2
+    assert (rows.n_S > 0).all()
+    assert (rows.n_F > rows.n_S).all()  # this model is right two times in a hundred
+    assert rows.rho_S.between(-1, 1).all()
+    assert (rows.norm_F > 0).all()
+    assert rows.clt_ratio.to_numpy() == pytest.approx((rows.n_S / rows.n_F) ** 0.5)
+    again = pd.read_csv(hidden_states.run(config, progress=False) / "residuals.csv")
+    pd.testing.assert_frame_equal(rows, again)
+    assert len(pd.read_csv(folder / "proposition.csv")) == 1
+
+
+def test_tokens_are_the_policys_own(tiny, results):
+    """v = e_y - pi and h belong to the sampled tokens: lm_head(h) gives the log-probabilities that
+    the sampler stored, and A sums to zero over a group's responses."""
+    import torch
+
+    from common.config.resolve import resolve
+    from common.models import load
+    from common.rollout.local import encode, generate
+    from common.seeds import generator
+    from common.verifiers.countdown import verify
+
+    x = tiny()
+    policy, tokenizer = load.load_model(x.model, results, "cpu")
+    prompts = resolve(x.data.train, "data.train")()[:5]
+    judge = lambda pairs: [verify(*pair) for pair in pairs]  # noqa: E731
+    A, v, h, correct = hidden_states.tokens(
+        policy, tokenizer, prompts, judge, group_size=4, max_tokens=20, seed=3
+    )
+    ids, mask = encode(tokenizer, [p.text for p in prompts], "cpu")
+    batch = generate(
+        policy, ids, mask, group_size=4, temperature=1.0, max_tokens=20,
+        eos_id=tokenizer.eos_token_id, generator=generator(3, "hidden states"),
+    )  # fmt: skip
+    real = batch.mask > 0
+    assert len(A) == len(v) == len(h) == len(correct) == int(real.sum())
+    y = batch.response_ids[real].numpy()
+    np.testing.assert_allclose(v.sum(1), 0, atol=1e-6)
+    chosen = np.log(1 - v[np.arange(len(y)), y])
+    np.testing.assert_allclose(chosen, batch.log_probs[real].numpy(), atol=1e-4)
+    logits = policy.lm_head(torch.from_numpy(h).float()).log_softmax(-1).detach().numpy()
+    np.testing.assert_allclose(logits[np.arange(len(y)), y], chosen, atol=1e-4)
+    # one weight a response; those of a group sum to zero
+    ends = np.r_[0, real.sum(1).cumsum(0).numpy()[:-1]]
+    np.testing.assert_allclose(A[ends].reshape(5, 4).sum(1), 0, atol=1e-6)
+
+
+# ---- bad input, and the prompts of the cluster rows
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("p=1", r"p=1\.0: must be in"),
+        ("K=[63]", "K=63: must be 1..width-2=62"),
+        ("N=[1]", "N=1: must be at least 2"),
+        ("delta=[0]", r"delta=0\.0: must be above 0"),
+        ("prompts=1", "prompts=1: must be at least 2"),
+    ],
+)
+def test_bad_settings_are_named(override, message):
+    with pytest.raises(UserError, match=message):
+        states(override)
+
+
+def jsonl(path, ids: list[str]) -> dict:
+    rows = (f'{{"id": "{i}", "problem": "problem {i[-1]}", "answer": "1"}}' for i in ids)
+    path.write_text("\n".join(rows))
+    return {"_target_": "common.datasets.prompts.jsonl", "path": str(path)}
+
+
+def test_sets_are_mixed_without_repeats(tmp_path):
+    parts = [jsonl(tmp_path / "a", ["a1", "a2", "a3"]), jsonl(tmp_path / "b", ["b3", "b4"])]
+    every = training_set.mixed(parts=parts, size=None, seed=0)
+    assert [prompt.id for prompt in every] == ["a1", "a2", "a3", "b4"]
+    some = training_set.mixed(parts=parts, size=3, seed=0)
+    assert len(some) == 3
+    assert [p for p in every if p in some] == some
+    assert some == training_set.mixed(parts=parts, size=3, seed=0)
+    assert any(training_set.mixed(parts=parts, size=3, seed=s) != some for s in range(1, 9))
+    with pytest.raises(UserError, match="size=5: the parts have 4 prompts"):
+        training_set.mixed(parts=parts, size=5, seed=0)
+
+
+@pytest.mark.parametrize("name", ["codecontests", "taco"])
+def test_the_cluster_rows_read_the_sets_as_their_own_files_do(name):
+    from omegaconf import OmegaConf
+
+    own = OmegaConf.load(ROOT / "configs" / "data" / f"{name}.yaml").train
+    mix = OmegaConf.load(ROOT / "papers/fade/configs/data/codecontests_taco.yaml")
+    (part,) = [p for p in mix.train.parts if p.name == name]
+    plain = lambda node: OmegaConf.to_container(node, resolve=False)  # noqa: E731
+    extra = {"tokenizer": "${model.path}", "max_prompt_tokens": 2048}
+    assert plain(part) == plain(own) | extra
+    curve = OmegaConf.load(ROOT / "configs/eval/livecodebench_v6.yaml").prompts
+    assert plain(mix.benchmarks.livecodebench_v6) == plain(curve)

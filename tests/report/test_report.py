@@ -1,0 +1,288 @@
+"""The page without a browser: what is on it, what may never be, and what stops it (nothing)."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas as pd
+import pytest
+from report_sources import CLAIM, cell, comparison, picture, png, source
+from tiny import ROOT
+
+from common.comparison import compare
+from common.errors import UserError
+from common.report import figures, page, reruns, sources, views
+
+VOID = {"meta", "link", "img", "br", "input"}
+CELLS = [
+    cell("F", "AIME", "within noise", "ok", notes="INC001"),
+    cell("F", "AMC", "differs", "reference"),
+    cell("G", "AIME", "within noise", "missing"),
+    cell("G", "AMC", "differs", "changed"),
+    cell("G2", "AIME", "not run", "", reason="no run"),
+    cell("G2", "AMC", "not reproducible", "", reason="needs o1"),
+]
+
+
+class Page(HTMLParser):
+    """Elements with their attributes and their own text; fails where tags do not match."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.elements: list[tuple[str, dict, list[str]]] = []
+        self.open: list[tuple[str, dict, list[str]]] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        element = (tag, dict(attributes), [])
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data):
+        for element in self.open:
+            element[2].append(data)
+
+    def find(self, tag: str, **wanted) -> list[tuple[dict, str]]:
+        return [
+            (attributes, " ".join(" ".join(text).split()))
+            for name, attributes, text in self.elements
+            if name == tag and all(attributes.get(k.rstrip("_")) == v for k, v in wanted.items())
+        ]
+
+
+def render(*found, yardstick=None, folder=Path("folder")) -> tuple[str, Page]:
+    text, _ = page.render(list(found), yardstick, [], folder)
+    return text, Page(text)
+
+
+def links(made: Page, folder: Path) -> list[str]:
+    """Links that lead nowhere, inside the page or beside it."""
+    ids = [attributes["id"] for _, attributes, _ in made.elements if "id" in attributes]
+    assert len(ids) == len(set(ids)), "an id is there twice"
+    wrong = []
+    for _, attributes, _ in made.elements:
+        for key in ("href", "src"):
+            link = attributes.get(key, "data:")
+            if link.startswith("data:"):
+                continue
+            here = link.startswith("#")
+            if not (link[1:] in ids if here else (folder / unquote(link)).exists()):
+                wrong.append(link)
+    return wrong
+
+
+def test_the_page_is_whole_and_its_links_lead_somewhere(tmp_path):
+    run = tmp_path / "paper_a" / "run-a"
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text("a: 1\n")
+    (tmp_path / "report").mkdir()
+    made = source(comparison(CELLS), root=tmp_path)
+    _, found = render(made, folder=tmp_path / "report")
+    assert links(found, tmp_path / "report") == []
+    assert found.find("a", href="../paper_a/run-a/config.yaml")
+    assert found.find("a", href="#run-paper_a-run-a")  # from a cell to its run
+    assert found.find("a", href="#note-paper_a-INC001")  # and to the paper's inconsistency
+    assert found.find("a", href="#command-paper_a-0")  # from a row to its command
+    assert not [a for tag, a, _ in found.elements if "://" in a.get("href", a.get("src", ""))]
+
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><b data-x='"
+
+
+def test_every_text_is_escaped(tmp_path):
+    cells = [cell(HOSTILE, HOSTILE, "differs", "ok", reason=HOSTILE, model=HOSTILE, metric=HOSTILE)]
+    hostile = source(comparison(cells, words=HOSTILE), words=HOSTILE, fallback=HOSTILE)
+    ranking = sources.Yardstick(tmp_path, HOSTILE, HOSTILE, pd.DataFrame({HOSTILE: [HOSTILE]}), [])
+    text, found = render(hostile, yardstick=ranking)
+    assert text.count("alert(1)") > 40  # it is there, as text
+    assert len(found.find("script")) == 1
+    assert "alert(1)" not in found.find("script")[0][1]
+    assert all(attributes["src"].startswith("data:") for attributes, _ in found.find("img"))
+    names = {name for _, attributes, _ in found.elements for name in attributes}
+    assert not {name for name in names if name.startswith("on") or name == "data-x"}
+
+
+def test_cells_are_coloured_by_verdict_but_grey_without_their_files():
+    _, found = render(source(comparison(CELLS)))
+    classes = [
+        attributes["class"]
+        for attributes, _ in found.find("td")
+        if attributes.get("class", "").startswith("c-") and "data-benchmark" in attributes
+    ]
+    assert classes == [
+        *["c-grey s-missing"],  # the laptop's row
+        *["c-good s-ok", "c-bad s-reference", "c-grey s-missing", "c-grey s-changed"],
+        *["c-none", "c-never"],
+    ]
+    said = [
+        text for attributes, text in found.find("td") if attributes.get("class") == "c-good s-ok"
+    ]
+    assert said[0].startswith("within noise 70.3 rerun 71.0 [69.0, 73.0]")  # not by colour alone
+    assert "published 70.3 percent rerun 71.0 [69.0, 73.0] (3 seeds, 30 problems)" in said[0]
+    assert "difference +0.7" in said[0]
+
+
+def test_a_claim_shows_each_verdict_and_the_numbers_behind_it():
+    lost = comparison(CELLS)
+    _, found = render(source(lost))
+    row = found.find("tr", class_="claim")[0]
+    assert row[0]["data-verdict"] == "good bad absent"
+    assert "holds 2 > 1" in row[1]
+    assert "fails plain" in row[1]
+    assert "smallest detectable 3.2" in row[1]
+    assert "95 % interval 7.64 to 12.3" in row[1]
+    lost.verdicts["laptop_state"] = "changed"
+    _, found = render(source(lost))
+    assert found.find("tr", class_="claim")[0][0]["data-verdict"] == "good grey absent"
+
+
+def test_filters_know_what_a_claim_speaks_of():
+    made = source(comparison(CELLS))
+    known = views.facets([made])
+    assert list(known["method"]) == ["F", "G", "G2", "plain"]
+    assert views.mentioned(CLAIM, "method") == {"F", "G", "G2"}
+    claim = views.claims(made, known)[0]
+    assert claim.facets == {"model": "0", "method": "0 1 2", "benchmark": "0"}
+    _, found = render(made)
+    assert found.find("option", value="G2", data_i=None)
+    rows = found.find("tr", class_=None)
+    assert [a["data-method"] for a, _ in rows if "data-method" in a] == ["3", "0", "1", "2"]
+
+
+def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
+    home, root = tmp_path / "papers", tmp_path / "results"
+    (home / "paper_a" / "published").mkdir(parents=True)
+    (root / "paper_a" / "figures").mkdir(parents=True)
+    (root / "paper_a" / "figures" / "broken.png").write_bytes(png()[:-30])
+    (root / "paper_a" / "figures" / "whole.png").write_bytes(png())
+    (home / "paper_a" / "published" / "hyperparameters.csv").write_bytes(b"\xff\xfe a,b\n\x00")
+    monkeypatch.setattr(compare, "page", lambda paper: paper)
+
+    def damaged(*_):
+        raise UserError(f"{ROOT}/results/x.csv:3: value 137 %")
+
+    monkeypatch.setattr(compare, "assess", damaged)
+    monkeypatch.setattr(sources, "reruns", damaged)
+    made = sources.read("paper_a", home, root, tmp_path / "none")
+    text, found = render(made, folder=tmp_path)
+    assert "results/x.csv:3: value 137 %" in made.left_out  # and no machine's folder
+    named = [text for _, text in found.find("li")]
+    for words in ("figures/broken.png", "hyperparameters.csv", "missing.csv: is not there"):
+        assert any(words in reason for reason in named), words
+    assert any("claims.yaml" in reason for reason in named)
+    assert [p.name for p in made.figures] == ["whole"]
+    assert "paper_a/figures/whole.png: the CSV of its numbers is not there" in made.left_out
+    assert "could not be compared" in text
+    assert sources.read_yardstick(root, root) == (
+        None,
+        ["results/yardstick/ranking.csv: is not there"],
+    )
+    (root / "yardstick").mkdir()
+    (root / "yardstick" / "ranking.csv").write_text("method\ngrpo\n")  # not ours
+    found, left_out = sources.read_yardstick(root, root)
+    assert found is None
+    assert left_out == ["yardstick/ranking.csv: 'level'"]
+
+
+def test_of_the_ranking_only_the_rows_that_rank_are_shown(tmp_path):
+    (tmp_path / "yardstick").mkdir()
+    lines = [
+        f"plain,{level},{benchmark},{metric},{level}{metric[-2:]}"
+        for level in (30, 32)
+        for benchmark, metric in (("natural", "pass@64"), ("rare", "pass@64"), ("rare", "pass@1"))
+    ]
+    table = "\n".join(["rate,level,benchmark,metric,value", *lines])
+    (tmp_path / "yardstick" / "ranking.csv").write_text(table)
+    found, left_out = sources.read_yardstick(tmp_path, tmp_path)
+    assert left_out == []
+    assert found.ranking.to_dict("records") == [{"rate": "plain", "value": "3064"}]
+    assert found.measure == "rare pass@64 where natural pass@1 first reaches 30 %"
+
+
+def test_without_a_finished_comparison_the_committed_one_is_shown_and_named(tmp_path):
+    root, reference = tmp_path / "results", tmp_path / "reference"
+    (reference / "paper_a").mkdir(parents=True)
+    assert sources.choose(root, reference, "paper_a", "claims.csv")[0] == reference
+    (root / "paper_a").mkdir(parents=True)
+    own, why = sources.choose(root, reference, "paper_a", "claims.csv")
+    assert own == reference
+    _, found = render(source(comparison(CELLS), fallback=why))
+    assert any("paper_a/ holds no finished comparison in results/" in t for _, t in found.find("p"))
+    (root / "paper_a" / "claims.csv").write_text("claim\n")
+    assert sources.choose(root, reference, "paper_a", "claims.csv") == (root, "")
+    assert sources.choose(root, reference, "paper_b", "claims.csv") == (root, "")
+
+
+def test_figures_that_do_not_fit_are_linked_and_the_page_stays_under_five_megabytes(tmp_path):
+    many = [picture(f"fig{i}", 400_000, tmp_path) for i in range(12)]
+    for p in many:
+        p.path.write_bytes(b"")
+        p.path.with_suffix(".csv").write_bytes(b"")
+    text, found = render(source(comparison(CELLS), figures=many), folder=tmp_path)
+    assert 4_000_000 < len(text.encode()) < page.LIMIT
+    inside = len(found.find("img"))
+    assert 0 < inside < 12
+    assert len([a for a, _ in found.find("a") if a["href"].endswith(".png")]) == 12 - inside
+    assert links(found, tmp_path) == []
+
+
+def test_a_figure_gets_smaller_not_other():
+    from PIL import Image
+
+    small, width, height = figures.shrink(png())
+    assert (width, height) == (40, 20)
+    import io
+
+    assert Image.open(io.BytesIO(small)).convert("RGB").getpixel((3, 3)) == pytest.approx(
+        (0, 114, 178), abs=4
+    )
+
+
+def test_the_same_input_gives_the_same_bytes():
+    texts = {render(source(comparison(CELLS)))[0] for _ in range(2)}
+    assert len(texts) == 1
+
+
+def test_a_command_makes_the_row_that_it_stands_beside(monkeypatch):
+    import shlex
+
+    from common.experiment import load
+
+    monkeypatch.setattr(reruns, "_cost", lambda name, x: reruns.Cost(name, None, 0, ""))
+    monkeypatch.setattr(reruns, "load", lambda words, paper: None)
+    rows = reruns.reruns("f_grpo")
+    chosen = [
+        rows[1],
+        next(r for r in rows if r.model == "Qwen2.5-1.5B-Math" and r.method == "F-GRPO"),
+    ]
+    for row in chosen:
+        python, _, module, *words = shlex.split(row.command)
+        words = [word for word in words if word != "--multirun"]
+        seed = next(word for word in words if word.startswith("seed="))
+        assert len(seed.split(",")) == row.seeds
+        x = load([*words[:-1], seed.split(",")[0]], module.removeprefix("papers."))
+        assert (x.scope, x.table, x.model.name, x.label) == (
+            row.scope,
+            row.table,
+            row.model,
+            row.method,
+        )
+        assert ("cluster" in python) == (x.backend == "verl")
+
+
+def test_costs_come_from_the_launcher_and_say_when_there_is_none():
+    from common.experiment import load
+
+    cost = reruns._cost("GRPO", load(["experiment=grpo_n8", "seed=1"], "f_grpo"))
+    assert (cost.where, cost.gpus) == ("local", 0)
+    assert 0 < cost.hours < 1
+    row = reruns.Rerun("laptop", "t", "tiny", "GRPO", 3, "", cost)
+    assert page.cost(row) == f"about {180 * cost.hours:.0f} min of one core"
+    none = reruns.Rerun("cluster", "t", "7B", "F", 1, "", reruns.Cost("F", None, 0, "too large"))
+    assert page.cost(none) == "cost not known: too large"

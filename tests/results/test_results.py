@@ -1,0 +1,325 @@
+"""The results store: whole files or none, one writer a run, and nothing damaged is ever read."""
+
+import errno
+import gzip
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tiny import ROOT
+
+from common.errors import UserError
+from common.results import run as results
+from common.results.collect import collect, verify
+from common.results.columns import COLUMNS
+from common.results.files import (
+    config_hash,
+    jsonl_appender,
+    read_csv,
+    read_jsonl,
+    write,
+    write_csv,
+    write_jsonl_gz,
+)
+from common.results.run import Run
+
+ROW = dict(
+    table="t", model="m", method="GRPO", benchmark="natural", metric="pass@1", k=1, value=12.5,
+    unit="percent", stderr=None, n_problems=10, n_samples=8, seed=1, step=6, run_id="a",
+)  # fmt: skip
+
+
+def frame(**changes) -> pd.DataFrame:
+    return pd.DataFrame([ROW | changes], columns=COLUMNS)
+
+
+def finished(root, run_id="a", rows=None):
+    run = Run(root, "paper", run_id, {"seed": 1})
+    write_csv(run.path / "metrics.csv", frame(run_id=run_id) if rows is None else rows)
+    run.finish()
+    return run.path
+
+
+# ---- writing
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_failing_write_leaves_the_old_file(tmp_path, monkeypatch, failing):
+    path = tmp_path / "metrics.csv"
+    write(path, "old")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, failing, full)
+        with pytest.raises(UserError) as caught:
+            write(path, "new")
+    message = str(caught.value)
+    assert str(path) in message
+    assert "No space left on device" in message
+    assert "results_dir=FOLDER" in message
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["metrics.csv"]  # no temporary file left
+    write(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_a_file_in_place_of_the_folder(tmp_path):
+    (tmp_path / "results").write_text("not a folder")
+    for path in (tmp_path / "results" / "a.csv", tmp_path / "results" / "deeper" / "a.csv"):
+        with pytest.raises(UserError, match=r"cannot write .*a\.csv"):
+            write(path, "x")
+    with pytest.raises(UserError, match=r"cannot write results_dir=.*results"):
+        Run(tmp_path / "results", "paper", "a", {})
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_training_curve_on_a_full_disk(tmp_path, monkeypatch):
+    def full(_, mode, **settings):
+        return open("/dev/full", mode, **settings)
+
+    monkeypatch.setattr(results, "open", full, raising=False)
+    monkeypatch.setattr(results, "write", lambda path, data: None)
+    with (
+        pytest.raises(UserError, match=r"metrics\.jsonl: No space left on device"),
+        jsonl_appender(tmp_path / "metrics.jsonl", keep_until_step=0) as append,
+    ):
+        append({"step": 1})
+
+
+def test_equal_rows_give_equal_gz_bytes(tmp_path):
+    rows = [{"problem_id": "1 2 3 4 = 5", "parsed": None, "log_prob": -0.1234}, {"x": "ü"}]
+    one, two = tmp_path / "one.jsonl.gz", tmp_path / "deeper" / "two.jsonl.gz"
+    write_jsonl_gz(one, rows)
+    write_jsonl_gz(two, rows)
+    assert one.read_bytes() == two.read_bytes()
+    assert one.read_bytes()[4:8] == bytes(4)  # gzip's time stamp
+    assert read_jsonl(one) == rows
+
+
+def test_missing_stays_missing_and_numbers_survive(tmp_path):
+    path = tmp_path / "metrics.csv"
+    rows = [ROW | {"value": None}, ROW | {"value": 1 / 3}, ROW | {"value": 0.0, "k": None}]
+    write_csv(path, pd.DataFrame(rows, columns=COLUMNS))
+    again = read_csv(path)
+    assert again["value"].isna().tolist() == [True, False, False]
+    assert again["value"][2] == 0
+    assert abs(again["value"][1] - 1 / 3) < 1e-10
+    assert again["stderr"].isna().all()
+    assert again["k"].isna().tolist() == [False, False, True]
+    assert path.read_text().splitlines()[1].split(",")[6] == ""
+
+
+# ---- reading what is damaged
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"a": 1}\n{"a": 2\n{"a": 3}\n', 2),
+        ("oops\n", 1),
+        ('{"a": 1}\n\n{"a": 3}\n', 2),
+        ('{"a": 1}\n{"a": 2}\n{"a": "\udc80"}\n', 1),  # no UTF-8: the file is read in blocks
+    ],
+)
+def test_a_damaged_jsonl_is_named_with_its_line(tmp_path, text, line):
+    for path in (tmp_path / "rows.jsonl", tmp_path / "rows.jsonl.gz"):
+        data = text.encode(errors="surrogateescape")
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        with pytest.raises(UserError, match=f"{path} is damaged near line {line} ") as caught:
+            read_jsonl(path)
+        assert "delete it and run again" in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "no gzip", "checksum"])
+def test_a_damaged_gz_is_named(tmp_path, damage):
+    path = tmp_path / "samples.jsonl.gz"
+    write_jsonl_gz(path, [{"response": f"{i * 7919 % 1000}"} for i in range(500)])
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        data = data[: len(data) // 2]
+    elif damage == "flipped":
+        data[12:40] = bytes(byte ^ 0xFF for byte in data[12:40])
+    elif damage == "no gzip":
+        data = bytearray(b"plain text")
+    else:
+        data[-8] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(UserError, match=f"{path} is damaged near line"):
+        read_jsonl(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "No columns"),
+        (",".join(COLUMNS) + "\n" + "1," * 13 + "1\n" + "1," * 20 + "1\n", "line 3"),
+        ("a,b\n1,2\n", "starts with columns"),
+        (",".join(COLUMNS[::-1]) + "\n", "starts with columns"),
+        (",".join(COLUMNS) + "\n\udc80\n", "damaged"),
+    ],
+    ids=["empty", "ragged", "other columns", "other order", "no UTF-8"],
+)
+def test_a_damaged_csv_is_named(tmp_path, text, message):
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=message) as caught:
+        read_csv(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for read, name in ((read_csv, "a.csv"), (read_jsonl, "a.jsonl"), (read_jsonl, "a.jsonl.gz")):
+        with pytest.raises(UserError, match=f"{name} does not exist; run what makes it first"):
+            read(tmp_path / name)
+
+
+# ---- runs
+
+
+def test_a_finished_run_is_collected_and_verified(tmp_path):
+    path = finished(tmp_path)
+    assert verify(path) == []
+    rows, left_out = collect(tmp_path, "paper", "laptop")
+    assert left_out == []
+    assert rows["value"].tolist() == [12.5]
+    meta = json.loads((path / "meta.json").read_text())
+    assert meta["run_id"] == "a"
+    assert meta["packages"]["torch"]
+    hashes = json.loads((path / "DONE").read_text())
+    assert sorted(hashes) == ["config.yaml", "meta.json", "metrics.csv"]
+
+
+@pytest.mark.parametrize("damage", ["changed", "deleted"])
+@pytest.mark.parametrize("name", ["metrics.csv", "config.yaml", "samples/natural.jsonl.gz"])
+def test_verify_notices_a_changed_or_deleted_file(tmp_path, name, damage):
+    run = Run(tmp_path, "paper", "a", {})
+    write_csv(run.path / "metrics.csv", frame())
+    write_jsonl_gz(run.path / "samples" / "natural.jsonl.gz", [{"a": 1}])
+    run.finish()
+    finished(tmp_path, "b")
+    if damage == "changed":
+        with open(run.path / name, "ab") as file:
+            file.write(b"\n")
+        expected = f"{run.path / name} was changed since the run finished"
+    else:
+        (run.path / name).unlink()
+        expected = f"{run.path / name} is missing since the run finished"
+    assert verify(run.path) == [expected]
+    rows, left_out = collect(tmp_path, "paper", "laptop")
+    if name.startswith("samples"):  # the numbers stand, their samples do not
+        assert left_out == [f"{expected}; its numbers are shown grey"]
+        assert rows["run_id"].tolist() == ["a", "b"]
+    else:
+        assert left_out == [expected]
+        assert rows["run_id"].tolist() == ["b"]  # the damaged run's rows are not read
+
+
+def test_a_damaged_marker_is_reported(tmp_path):
+    path = finished(tmp_path)
+    for text in ("", "[]", "{"):
+        (path / "DONE").write_text(text)
+        rows, left_out = collect(tmp_path, "paper", "laptop")
+        assert rows.empty
+        assert left_out == [f"{path / 'DONE'} is damaged; delete it and run again"]
+
+
+def test_an_unfinished_run_is_reported_and_never_read(tmp_path):
+    finished(tmp_path)
+    run = Run(tmp_path, "paper", "b", {})
+    write_csv(run.path / "metrics.csv", frame(run_id="b"))
+    run.close()
+    rows, left_out = collect(tmp_path, "paper", "laptop")
+    assert rows["run_id"].tolist() == ["a"]
+    assert left_out == [f"{run.path} is unfinished (no DONE marker); run it again to resume"]
+
+
+def test_no_runs_no_rows(tmp_path):
+    rows, left_out = collect(tmp_path, "paper", "laptop")
+    assert rows.empty
+    assert list(rows.columns) == COLUMNS
+    assert left_out == []
+
+
+def test_the_rows_of_another_scope_are_left_where_they_are(tmp_path):
+    for name, config in (("a", {}), ("b", {"scope": "laptop"}), ("c", {"scope": "cluster"})):
+        run = Run(tmp_path, "paper", name, config)
+        write_csv(run.path / "metrics.csv", frame(run_id=name))
+        run.finish()
+    runs = {x: collect(tmp_path, "paper", x)[0].run_id.tolist() for x in ("laptop", "cluster")}
+    assert runs == {"laptop": ["a", "b"], "cluster": ["c"]}
+
+
+@pytest.mark.parametrize("k", [1, None])
+def test_a_run_that_says_it_is_another_is_named_and_left_out(tmp_path, k):
+    finished(tmp_path, "a", frame(k=k))
+    finished(tmp_path, "b", frame(k=k, run_id="b"))
+    assert len(collect(tmp_path, "paper", "laptop")[0]) == 2  # two runs: no duplicate
+    finished(tmp_path, "c", frame(k=k, value=99.0))  # says that it is run a
+    rows, (left_out,) = collect(tmp_path, "paper", "laptop")
+    assert rows["run_id"].tolist() == ["a", "b"]
+    assert rows["value"].max() < 99
+    assert "c/metrics.csv: says that it is run a" in left_out
+
+
+def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
+    program = textwrap.dedent(
+        f"""
+        import sys, time
+        from pathlib import Path
+        from common.results import Run
+        run = Run(Path({str(tmp_path)!r}), "paper", "a", {{}})
+        print("held", flush=True)
+        time.sleep(60)
+        """
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(UserError, match="is being written by another process; wait for it"):
+        Run(tmp_path, "paper", "a", {})
+    Run(tmp_path, "paper", "b", {}).close()  # another run is free
+    other.kill()  # however the process ends, the lock goes with it
+    other.wait()
+    Run(tmp_path, "paper", "a", {}).close()
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    folder = tmp_path / "paper" / "a"
+    write(folder / ".model.123.tmp" / "config.json", "{}")
+    write(folder / "eval" / ".step-00003.csv.123.tmp", "half")
+    write(folder / "eval" / "step-00002.csv", "whole")
+    run = Run(tmp_path, "paper", "a", {})
+    run.finish()
+    left = sorted(str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file())
+    assert left == [".lock", "DONE", "config.yaml", "eval/step-00002.csv", "meta.json"]
+
+
+def test_the_training_curve_goes_on_from_the_checkpoint(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with jsonl_appender(path, keep_until_step=0) as append:
+        for step in range(1, 6):
+            append({"step": step, "reward": step / 8})
+    path.write_bytes(path.read_bytes() + b'{"step": 6, "rew')  # killed while it wrote
+    with jsonl_appender(path, keep_until_step=3) as append:
+        append({"step": 4, "reward": 0.5})
+    assert [row["step"] for row in read_jsonl(path)] == [1, 2, 3, 4]
+    assert path.read_text().splitlines()[2] == '{"step": 3, "reward": 0.375}'
+
+
+def test_config_hash_ignores_the_order_of_keys_only():
+    config = {"a": 1, "b": {"c": [1, 2], "d": None}}
+    assert config_hash(config) == config_hash({"b": {"d": None, "c": [1, 2]}, "a": 1})
+    assert len(config_hash(config)) == 8
+    others = [{"a": 2, "b": config["b"]}, {"a": 1, "b": {"c": [2, 1], "d": None}}, {"a": 1}]
+    assert len({config_hash(other) for other in [config, *others]}) == 4

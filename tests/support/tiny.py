@@ -1,0 +1,40 @@
+"""The smallest real experiment: what most tests train, and where the checkout is."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# A one-layer Qwen2 that writes valid expressions and is right two times in a hundred: about 3 s.
+MODEL = [
+    "model.name=test-qwen2",
+    "model.pretrain.demonstrations=8000",
+    "model.pretrain.batch_size=64",
+    "model.pretrain.lr=0.03",
+    "model.pretrain.embedding_lr=0.02",
+    "model.pretrain.hidden_size=32",
+    "model.pretrain.layers=1",
+    "model.pretrain.heads=2",
+    "model.pretrain.kv_heads=1",
+    "model.pretrain.intermediate_size=64",
+]
+# A whole experiment on it in about a second.
+TINY = [
+    *MODEL,
+    "device=cpu",
+    "data.train.size=40",
+    "data.benchmarks.natural.size=6",
+    "data.benchmarks.rare.size=6",
+    "sampling.prompts=4",
+    "sampling.group_size=16",
+    "optim.steps=6",
+    "optim.lr=1e-3",
+    "optim.warmup_steps=2",
+    "optim.micro_batch=32",
+    "eval.n=8",
+    "eval.k=[1,4,8]",
+    "eval.curve_n=4",
+    "eval.every=3",
+    "eval.batch=64",
+    "eval.rare_nll_samples=16",
+    "checkpoint_every=2",
+]

@@ -1,0 +1,296 @@
+"""The rows of the papers' tables as experiments: they compose, they fit, they are as printed."""
+
+import csv
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from omegaconf import OmegaConf
+from test_experiment import runs_on_a_toy_batch
+from tiny import ROOT
+
+from common.config.compose import compose
+from common.config.strict import strict
+from common.datasets.templates import render
+from common.experiment import Experiment, load
+from common.methods import binding
+from common.sweeps.plan import Reproduce, evaluations_of
+
+EXPERIMENTS = [
+    (folder.parts[-3], path.relative_to(folder).with_suffix("").as_posix())
+    for folder in sorted(ROOT.glob("papers/*/configs/experiment"))
+    for path in sorted(folder.rglob("*.yaml"))
+]
+CLUSTER = [name for paper, name in EXPERIMENTS if paper == "f_grpo" and name.startswith("cluster/")]
+PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
+NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
+COEFFICIENTS = {"entropy": "entropy bonus coefficient", "kl": "KL penalty coefficient"}
+
+
+def row(name: str, paper: str = "f_grpo") -> Experiment:
+    return composed((f"experiment={name}",), paper)
+
+
+@cache
+def composed(overrides: tuple[str, ...], paper: str) -> Experiment:
+    return load([*overrides], paper)
+
+
+@cache
+def printed() -> dict[tuple[str, str], str]:
+    """(scope, parameter) -> the printed value."""
+    with open(PUBLISHED / "hyperparameters.csv", newline="") as file:
+        return {(r["scope"], r["parameter"]): r["value"] for r in csv.DictReader(file)}
+
+
+def numbers(scope: str, parameter: str) -> list[float]:
+    found = [float(text) for text in NUMBER.findall(printed()[scope, parameter])]
+    assert found, f"no number in {scope}, {parameter}"
+    return found
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def family(x: Experiment) -> str:
+    """GRPO, DAPO or CISPO, from the printed name."""
+    return x.label.removeprefix("F-").split(" ")[0]
+
+
+# ---- every file of every paper
+
+
+@pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)
+def test_every_experiment_composes_and_fits(paper, name):
+    x = row(name, paper)
+    assert (x.paper, x.name) == (paper, name.rpartition("/")[2])  # the run folder is the file's
+    binding.check(x.method, x.sampling.group_size, x.reward)
+    assert x.sampling.prompts % x.optim.mini_batches == 0
+    assert max(x.eval.k) <= x.eval.n
+    assert x.label != "???"
+    runs_on_a_toy_batch(x)
+
+
+def test_rows_can_be_told_apart():
+    rows = [row(name, paper) for paper, name in EXPERIMENTS]
+    assert len(rows) >= 130
+    label, name, run_id = (
+        lambda x: (x.paper, x.model.name, x.label),
+        lambda x: (x.paper, x.name),
+        lambda x: x.run_id,
+    )
+    for what in (label, name, run_id):
+        assert len({what(x) for x in rows}) == len(rows)
+    laptop = [x for x, (_, name) in zip(rows, EXPERIMENTS, strict=True) if "/" not in name]
+    assert len({(x.paper, x.label) for x in laptop}) == len(laptop)  # whatever the model's name
+
+
+# ---- F-GRPO's rows
+
+
+def test_every_row_of_tables_1_to_4_has_one_experiment():
+    wanted = set()
+    for table in ("table1", "table2", "table3", "table4"):
+        with open(PUBLISHED / f"{table}.csv", newline="") as file:
+            for line in csv.DictReader(file):
+                # N = 8 is what Tables 1 and 4 do not say: the same runs
+                wanted.add((line["model"], line["method"].removesuffix(" (N=8)")))
+    rows = [row(name) for name in CLUSTER]
+    assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_a_row_is_in_the_table_it_names(name):
+    x = row(name)
+    with open(PUBLISHED / f"{x.table}.csv", newline="") as file:
+        assert (x.model.name, x.label) in {(r["model"], r["method"]) for r in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_training_is_as_printed(name):
+    x = row(name)
+    assert printed()["training", "framework"].split()[0] == x.backend
+    ours = {
+        "adam betas": list(x.optim.betas),
+        "weight decay": [x.optim.weight_decay],
+        "gradient norm clipping": [x.optim.grad_clip],
+        "learning rate": [x.optim.lr],
+        "warmup steps": [x.optim.warmup_steps],
+        "global batch size": [x.sampling.prompts],
+        "mini-batch size": [x.sampling.prompts / x.optim.mini_batches],
+        "sampling temperature": [x.sampling.temperature],
+        "reward correct / wrong": [x.reward.correct, x.reward.wrong],
+    }
+    assert ours == {key: numbers("training", key)[: len(ours[key])] for key in ours}
+    (epochs,), (pool,) = numbers("training", "epochs"), numbers("data", "samples retained")
+    epoch = pool // x.sampling.prompts  # verl drops the incomplete last batch of an epoch
+    assert x.optim.steps == epochs * epoch
+    assert "end of each epoch" in printed()["evaluation", "checkpoint saving"]
+    assert x.eval.every == epoch
+    assert epoch % x.checkpoint_every == 0
+    assert printed()["training", "loss aggregation"] == "token-mean"
+    assert x.method.aggregation == {"_target_": "common.losses.aggregate.token_mean"}
+    assert "math-verify" in printed()["training", "verifier"]
+    assert x.data.verifier == {"_target_": "common.verifiers.math.verify"}
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_lengths_are_the_models(name):
+    x = row(name)
+    mine = f"max response length, {x.model.name}"
+    key = mine if ("training", mine) in printed() else "max response length, other models"
+    assert [x.sampling.max_tokens] == numbers("training", key)
+    head = "max length "
+    (evaluated,) = [
+        numbers(scope, key)
+        for scope, key in printed()
+        if key.startswith(head) and plain(x.model.name).startswith(plain(key.removeprefix(head)))
+    ]
+    assert [x.eval.max_tokens] == evaluated
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_the_method_is_as_printed(name):
+    x = row(name)
+    kind = "importance-weight clip" if family(x) == "CISPO" else "clip"
+    for side in ("low", "high"):
+        assert [x.method.loss[f"eps_{side}"]] == numbers(family(x), f"{kind} epsilon {side}")
+    focal = x.label.startswith("F-")
+    assert x.method.advantage["_target_"].endswith(".focal" if focal else ".grpo")
+    if focal:
+        assert [x.method.advantage["gamma"]] == numbers("gamma", f"{x.model.name} {x.label}")
+    for key, what in COEFFICIENTS.items():
+        added = x.method.name == f"grpo_{key}"
+        expected = numbers("regularizer baselines", f"{what} chosen") if added else [0]
+        assert [getattr(x.method, f"{key}_coef")] == expected
+    given = re.search(r"\(N=(\d+)\)", x.label)
+    sizes = numbers("training", "group size N")  # 8, then those of Table 2
+    assert x.sampling.group_size == (int(given.group(1)) if given else sizes[0])
+    assert x.sampling.group_size in sizes
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_data_and_evaluation_are_as_printed(name):
+    x = row(name)
+    assert [x.eval.n] == numbers("evaluation", "samples per problem n (protocol)")
+    assert [x.eval.temperature] == numbers("evaluation", "temperature (all models)")
+    assert set(numbers("evaluation", "k reported")) <= set(x.eval.k)
+    assert printed()["data", "training set"].lower().startswith(x.data.name)
+    assert x.data.train["drop_conflicts"]
+    assert [x.data.train["max_prompt_tokens"]] == numbers("data", "filter")
+    assert x.model.name in printed()["models", "trained models"].split("; ")
+    sets = [plain(name) for name in printed()["evaluation", "in-domain benchmarks"].split(",")]
+    assert len(sets) == len(x.data.benchmarks)
+    assert all(any(s.startswith(plain(name)) for s in sets) for name in x.data.benchmarks)
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_prompts_hold_the_printed_system_prompt(name):
+    x = row(name)
+    kin = "Llama" if "Llama" in x.model.name else "Qwen"
+    system = printed()["evaluation", f"system prompt, math and GPQA, {kin}"].replace("\\n", "\n")
+    for node in (x.data.train, *x.data.benchmarks.values()):
+        made = {key: node[key] for key in ("instruction", "chat")}
+        before, _ = render({"problem": "1 + 1 = ?"}, **made).split("1 + 1 = ?")
+        for line in system.split("\n"):
+            assert line.replace("[date]", "") in before
+        assert printed()["data", "training system prompt"] in before
+
+
+@pytest.mark.parametrize("name", [n for n in CLUSTER if n.endswith("b_grpo") or "math_grpo" in n])
+def test_curve_sets_are_those_of_the_evaluation(name):
+    """The file repeats configs/eval/*.yaml: Hydra cannot place a part of a file."""
+    x = row(name)
+    for benchmark, node in x.data.benchmarks.items():
+        file = OmegaConf.load(ROOT / "configs" / "eval" / f"{benchmark}.yaml")
+        there = OmegaConf.create({"model": {"chat": x.model.chat}, "eval": file})
+        there = OmegaConf.to_container(there, resolve=True)["eval"]
+        assert node == there["prompts"]
+        assert there["verifier"] == x.data.verifier
+        assert there["deadline"] == x.verification.deadline
+
+
+def test_the_sweeps_are_overrides_of_the_rows():
+    """App. H.2 and H.3: every printed value is another run, the chosen one is the row itself."""
+    swept = {("cluster/qwen7b_f_grpo", "advantage.gamma"): numbers("gamma", "sweep (appendix)")}
+    for key, what in COEFFICIENTS.items():
+        values = numbers("regularizer baselines", f"{what} sweep")
+        swept[f"cluster/qwen7b_grpo_{key}", f"{key}_coef"] = values
+    for (name, key), values in swept.items():
+        runs = [load([f"experiment={name}", f"method.{key}={v}"], "f_grpo") for v in values]
+        ids = {x.run_id for x in runs}
+        assert len(ids) == len(values) > 1
+        assert row(name).run_id in ids
+
+
+# ---- what is evaluated of them
+
+
+def cluster(paper: str) -> Reproduce:
+    return strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
+
+
+@pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo"])
+def test_every_printed_benchmark_is_evaluated_under_its_printed_name(paper):
+    for sweep in cluster(paper).scales["cluster"].sweeps:
+        # Table 2 of F-GRPO prints averages alone, of the sets that Table 3 names
+        table = "table3" if (paper, sweep.table) == ("f_grpo", "table2") else sweep.table
+        with open(ROOT / "papers" / paper / "published" / f"{table}.csv", newline="") as file:
+            lines = [r for r in csv.DictReader(file) if r["metric"].startswith("pass@")]
+        names = {r["benchmark"] for r in lines}
+        assert set(sweep.benchmarks) == {name for name in names if not name.startswith("Avg")}
+        assert sweep.n >= max(int(r["k"]) for r in lines)
+
+
+def test_evaluations_are_as_printed():
+    """Of the last sweep, for time: two models on nine benchmarks."""
+    config = cluster("f_grpo")
+    assert config.scales["cluster"].sweeps[0].n in numbers(
+        "evaluation", "samples per problem n (significance test)"
+    )
+    sweep = config.scales["cluster"].sweeps[-1]
+    runs = [row(name) for name in sweep.experiments]
+    found = evaluations_of(runs, sweep)
+    assert len(found) == len(runs) * 9
+    with open(PUBLISHED / "table4.csv", newline="") as file:
+        cells = {
+            (r["table"], r["model"], r["method"], r["benchmark"]) for r in csv.DictReader(file)
+        }
+    for e in found:
+        assert (e.row.table, e.label, e.row.method, e.row.benchmark) in cells
+        assert (e.engine, e.top_p) == ("vllm", 1.0)
+        assert [e.temperature] == numbers("evaluation", "temperature (all models)")
+        assert e.max_tokens == next(x.eval.max_tokens for x in runs if x.run_id == e.row.trained)
+        assert e.eval.prompts["chat"] == "qwen"
+    instructions = {e.row.benchmark: e.eval.prompts["instruction"] for e in found}
+    assert instructions["GPQA"] == instructions["AMC"] == "boxed_system"
+    assert instructions["IFEval"] == instructions["SynLogic"] == "helpful"
+    llama = next(s for s in config.scales["cluster"].sweeps if "llama" in s.experiments[0])
+    one = evaluations_of([row("cluster/llama3b_grpo")], replace(llama, baselines={}))
+    assert {e.row.benchmark: e.eval.prompts["instruction"] for e in one}["IFEval"] == "bare"
+
+
+def test_every_focal_row_has_its_baseline_in_its_sweep():
+    sweeps = [s for s in cluster("f_grpo").scales["cluster"].sweeps if s.baselines]
+    for sweep in sweeps:
+        assert sweep.checkpoint == "best"
+        assert "keep_checkpoints=true" in sweep.overrides
+        labels = [(row(name).model.name, row(name).label) for name in sweep.experiments]
+        focal = [(model, label) for model, label in labels if label.startswith("F-")]
+        assert {(model, sweep.baselines[label]) for model, label in focal} <= set(labels)
+    assert sum(len(s.experiments) for s in sweeps) == 18
+
+
+def test_the_sampling_of_cw_grpo_is_its_repositorys():
+    with open(ROOT / "papers" / "cov_grpo" / "published" / "hyperparameters.csv") as file:
+        lines = list(csv.DictReader(file))
+    (said,) = [
+        r["value"] for r in lines if r["scope"] == "repo: evaluation" and r["parameter"] == "7B"
+    ]
+    (sweep,) = cluster("cov_grpo").scales["cluster"].sweeps
+    x = row("cluster/qwen7b_grpo", "cov_grpo")
+    for e in evaluations_of([x], sweep):
+        assert (f"temperature {e.temperature}" in said, f"top_p {e.top_p}" in said) == (True, True)
+        assert (e.n, e.eval.prompts["instruction"]) == (1, "think_tags")

@@ -1,0 +1,128 @@
+"""What `make reproduce-<paper>` runs, in which order, and what it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import ROOT
+
+from common.config.compose import compose
+from common.config.strict import strict
+from common.errors import UserError
+from common.experiment import load
+from common.sweeps.plan import BASE, Reproduce, experiments
+from common.sweeps.reproduce import reproduce
+
+PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
+SCALES = [
+    (paper, scale)
+    for paper in PAPERS
+    for scale in compose(paper, [], "reproduce").scales
+    if not scale.startswith("cluster")
+]
+
+
+def asked(paper: str, *overrides: str) -> Reproduce:
+    return strict(Reproduce, compose(paper, list(overrides), "reproduce"))
+
+
+@pytest.mark.parametrize(("paper", "scale"), SCALES)
+def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
+    runs = experiments(asked(paper, f"scale={scale}"))
+    assert any(x.name == BASE for x in runs)
+    names = [x.run_id for x in runs]
+    assert len(set(names)) == len(names)
+    assert {x.paper for x in runs} == {paper}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_smoke_results_are_kept_apart(paper):
+    assert {x.results_dir for x in experiments(asked(paper, "scale=smoke"))} == {"results/smoke"}
+    assert {x.results_dir for x in experiments(asked(paper, "scale=laptop"))} == {"results"}
+
+
+def test_runs_come_seed_by_seed_with_the_sweeps_overrides():
+    runs = experiments(asked("f_grpo", "scale=smoke"))
+    assert [(x.name, x.seed) for x in runs[:4]] == [
+        ("base", 1),
+        ("grpo_n8", 1),
+        ("f_grpo_gamma1", 1),
+        ("base", 2),
+    ]
+    assert [x.optim.steps for x in runs[:3]] == [0, 6, 6]  # the base model is not trained
+    assert {x.table for x in runs} == {"smoke"}
+
+
+def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_path):
+    calls = []
+
+    def noted(tasks, workers, then):
+        calls.append((tasks, workers, then))
+
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", noted)
+    config = asked("f_grpo", "scale=smoke", "workers=3", f"results_dir={tmp_path}")
+    part = ("theory", print, ())
+    needs = ("needs the base model", print, ())
+    reproduce(
+        config,
+        lambda c: [part] if c is config else [],
+        lambda root: calls.append(root),
+        later=lambda c: [needs] if c is config else [],
+    )
+    (first, workers, rest), end = calls
+    assert workers == 3
+    assert [title.split("-s")[0] for title, _, _ in first] == ["base", "theory"]
+    assert rest[0] == needs
+    assert len(rest) == len(experiments(config))
+    assert first[0][0] not in [title for title, _, _ in rest]
+    assert end == Path(tmp_path) / "smoke"
+
+
+def test_a_part_gets_its_scales_overrides():
+    config = asked("f_grpo", "scale=smoke")
+    assert config.overrides("simulation")[-1] == "results_dir=results/smoke"
+    assert "steps=100" in config.overrides("simulation")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_part_of_every_scale_composes(paper):
+    for scale, planned in compose(paper, [], "reproduce").scales.items():
+        for part in planned.parts:
+            composed = compose(paper, asked(paper, f"scale={scale}").overrides(part), part)
+            for name in composed.get("experiments", [BASE]):  # its own overrides are of these
+                load([f"experiment={name}", *composed.get("overrides", [])], paper)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["scale=huge"], "scale=huge: use one of"),
+        (["workers=0"], "workers=0: must be at least 1"),
+        (["+speed=2"], "unknown key speed"),
+        (["+scales.smoke.sweep=[]"], "sweep"),
+    ],
+)
+def test_bad_requests_are_refused(overrides, message):
+    with pytest.raises(UserError, match=message):
+        asked("f_grpo", *overrides)
+
+
+def test_a_cluster_scale_is_sent_to_the_launcher():
+    command = [sys.executable, "-m", "papers.f_grpo.reproduce", "scale=cluster"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "python -m slurm submit paper=f_grpo profile=NAME scale=cluster" in done.stderr
+
+
+def test_explain_prints_sizes_and_differences_and_runs_nothing(tmp_path):
+    command = [sys.executable, "-m", "papers.f_grpo", f"results_dir={tmp_path / 'results'}"]
+    done = subprocess.run([*command, "explain=1x1x80"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "model tiny-qwen2, 1 x 1 GPUs" in done.stdout
+    assert "256 = 32 x 8" in done.stdout
+    assert "0.0001, printed 1e-6" in done.stdout
+    assert not (tmp_path / "results").exists()
+    done = subprocess.run([*command, "explain=2x"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "explain=2x: give NODESxGPUSxGB" in done.stderr

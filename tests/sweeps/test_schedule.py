@@ -1,0 +1,95 @@
+"""Runs side by side: all are tried, failures are named, and no worker outlives a killed parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tiny import ROOT
+
+from common.errors import UserError
+from common.sweeps.schedule import run_all
+
+SLEEPERS = """
+import time, os, sys
+from pathlib import Path
+from common.sweeps.schedule import run_all
+
+def sleep(folder):
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    run_all([("a", sleep, (sys.argv[1],)), ("b", sleep, (sys.argv[1],))], workers=2)
+"""
+
+
+def note(folder: str, name: str) -> None:
+    if name == "bad":
+        raise UserError("this one is bad")
+    (Path(folder) / name).touch()
+
+
+def test_one_failure_stops_no_other_and_is_named(tmp_path):
+    tasks = [(name, note, (str(tmp_path), name)) for name in ("first", "bad", "last")]
+    with pytest.raises(UserError, match=r"1 of 3 runs failed.*\n  bad: this one is bad"):
+        run_all(tasks, workers=1)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "last"]
+
+
+def expect(folder: str, name: str) -> None:
+    wait_for((Path(folder) / name).exists)
+
+
+def follow(folder: str, needed: str, name: str) -> None:
+    if not (Path(folder) / needed).exists():
+        raise UserError(f"{needed} is not there")
+    note(folder, name)
+
+
+def test_what_waits_for_the_first_begins_when_it_is_done_beside_the_others(tmp_path):
+    made = ("made", note, (str(tmp_path), "made"))
+    other = ("other", expect, (str(tmp_path), "early"))  # ends only when `early` has run
+    run_all([made, other], 2, then=[("early", follow, (str(tmp_path), "made", "early"))])
+    assert (tmp_path / "early").exists()
+
+
+def test_what_waits_for_the_first_is_not_begun_where_that_failed(tmp_path):
+    bad, later = (("x", note, (str(tmp_path), name)) for name in ("bad", "later"))
+    with pytest.raises(UserError, match=r"1 of 2 runs failed.*\n  x: this one is bad"):
+        run_all([bad], 2, then=[later])
+    assert not (tmp_path / "later").exists()
+
+
+def test_workers_end_with_a_killed_parent(tmp_path):
+    script = tmp_path / "sleepers.py"
+    script.write_text(SLEEPERS)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen(
+        [sys.executable, script, marks], env=environment, stderr=subprocess.DEVNULL
+    )
+    wait_for(lambda: len(list(marks.iterdir())) == 2)
+    workers = [int(file.name) for file in marks.iterdir()]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait_for(lambda: not any(alive(worker) for worker in workers))
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"  # a zombie has ended; nobody has asked for its exit code
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.1)

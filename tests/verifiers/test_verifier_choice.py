@@ -1,0 +1,284 @@
+"""Multiple choice: nasty answers, the conventions of others pinned to their source, and the shared
+MMLU-Pro outputs with the verdicts of the authors' extraction."""
+
+import json
+import re
+import time
+
+import pytest
+from tiny import ROOT
+
+from common.errors import UserError
+from common.verifiers import choice
+from common.verifiers.choice import CONVENTIONS, example, reference, verify
+
+DATA = ROOT.parent / "shared" / "data"
+OPTIONS = ["12 N", "a rise in pressure", "42 N", "vitamin C"]
+REFERENCE = reference({"id": "x", "answer": "C", "options": OPTIONS})
+
+
+def rows(name: str) -> list[dict]:
+    if not (DATA / name).exists():
+        pytest.skip(f"shared/data/{name} is not there")
+    return [json.loads(line) for line in (DATA / name).open(encoding="utf-8")]
+
+
+@pytest.fixture(scope="module")
+def outputs() -> list[dict]:
+    return [row for row in rows("verifier_cases.jsonl") if row["source"] == "mmlu_pro_outputs"]
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        # boxes
+        ("\\boxed{C}", "C"),
+        ("so $\\boxed{\\text{C}}$.", "C"),
+        ("\\boxed{\\mathbf{(C)}}", "C"),
+        ("\\boxed{\\textbf{C.}}", "C"),
+        ("\\boxed{ (C) }", "C"),
+        ("\\boxed{[C]}", "C"),
+        ("\\fbox{C}", "C"),
+        ("\\boxed{c}", "C"),
+        ("\\boxed{Option C}", "C"),
+        ("\\boxed{C. 42 N}", "C"),
+        ("\\boxed{(C) 42~\\text{N}}", "C"),
+        ("\\boxed{D) vitamin C}", "D"),  # the second letter belongs to the option's text
+        ("\\boxed{42 N}", "C"),
+        ("\\boxed{42\\text{ N}}", "C"),
+        ("\\boxed{A rise in pressure}", "B"),  # an article, not the letter A
+        ("\\boxed{A} no, \\boxed{C}", "C"),  # the last
+        ("\\boxed{C}. So the answer is (A).", "C"),  # a letter in a box goes first
+        ("\\boxed{7}\nThe answer is (C).", "C"),  # a box without a letter decides nothing
+        ("\\boxed{12 N} is one force. The answer is (C).", "C"),
+        ("<think>\\boxed{A}</think>\\boxed{C}", "C"),
+        ("<think>the answer is (A)</think> The answer is (C).", "C"),
+        ("</think>a</think>\\boxed{C}", "C"),
+        # statements
+        ("The answer is (C).", "C"),
+        ("the answer is C", "C"),
+        ("The answer is (C) 42 N. Question: ... The answer is (A).", "C"),  # first, as the authors
+        ("Answer: C", "C"),
+        ("The answer is **C**", "C"),
+        ("**Answer:** C", "C"),
+        ("Final answer: option (C)", "C"),
+        ("The correct answer is: C.", "C"),
+        ("ANSWER: \\text{C}", "C"),
+        ("The answer is 42 N.", "C"),
+        ('answer: "42 N"', "C"),
+        ("Answer: **A**, wait. Answer: **C**", "C"),  # loose statements: the last
+        ("The answer is Greater; the answer is (C)", "C"),
+        # nothing but the answer
+        ("C", "C"),
+        (" (C)\n", "C"),
+        ("c", "C"),
+        ("C. 42 N", "C"),
+        ("42 n", "C"),
+        # no answer
+        ("", None),
+        (" \n", None),
+        ("C\0", None),
+        ("I think C", None),
+        ("\\boxed{}", None),
+        ("\\boxed{A, C}", None),
+        ("\\boxed{(A) and (C)}", None),
+        ("\\boxed{A/C}", None),
+        ("\\boxed{AC}", None),
+        ("\\boxed{42}", None),
+        ("\\boxed{C", None),
+        ("\\boxed{E}", None),  # beyond the options
+        ("\\boxed{Z}", None),
+        ("\\boxed{ı}", None),  # upper() makes it an ASCII I
+        ("\\boxed{Ⅽ}", None),  # the Roman numeral
+        ("The answer is Greater", None),
+        ("the answer is not known", None),
+        ("Answer: None of the above", None),
+        ("<think>the answer is (C)</think>", None),
+        ("\ud800 \\boxed{\ud800}", None),
+    ],
+)
+def test_ours(response, letter):
+    verdict = verify(response, REFERENCE)
+    assert verdict.parsed == letter
+    assert verdict.outcome == {"C": "correct", None: "unparsed"}.get(letter, "wrong")
+    assert verdict.reward == (letter == "C")
+    assert verify("\\boxed{A}", REFERENCE).outcome == "wrong"
+
+
+def test_a_text_names_an_option_only_if_it_is_the_only_one_of_that_text():
+    twice = reference({"id": "x", "answer": "A", "options": ["Two", "two.", "three"]})
+    assert verify("\\boxed{two}", twice).outcome == "unparsed"
+    assert verify("\\boxed{three}", twice).parsed == "C"
+    assert verify("\\boxed{A}", twice).outcome == "correct"
+    elements = reference({"id": "x", "answer": "D", "options": ["Al", "Tl", "C", "B"]})
+    assert verify("\\boxed{B}", elements).parsed == "B"  # a capital is a letter before it is a text
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_hostile_responses(convention):
+    big = 250_000  # what is quadratic takes minutes
+    texts = ["answer: ", "answer is (", "\\boxed{", "(", "A ", " ", "a\n", "The answer is ", "\0"]
+    texts += ["\ud800", ": \t", "answer:A", "answer:\n", "\\boxed{C} ", "<think>", "**"]
+    for text in texts:
+        start = time.process_time()
+        verdict = verify(text * (big // len(text)), REFERENCE, convention=convention)
+        assert time.process_time() - start < 1, text
+        assert verdict.parsed is None or verdict.parsed in "ABCD"
+        assert len(verdict.reason) < 300
+    start = time.process_time()
+    verify("x" + " " * big + "answer is\n" + "answer" + " " * big, REFERENCE, convention=convention)
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_the_example_is_correct_and_for_its_own_letter_only(convention):
+    for letter in "ABCD":
+        other = reference({"id": "x", "answer": letter, "options": OPTIONS})
+        assert verify(example(other), other, convention=convention).outcome == "correct"
+        verdict = verify(example(other), REFERENCE, convention=convention)
+        assert verdict.outcome == ("correct" if letter == "C" else "wrong")
+        assert verify("", other, convention=convention).outcome == "unparsed"
+
+
+def test_bad_references_and_options_are_refused():
+    with pytest.raises(UserError, match=r"row q7: answer=E: .* 4 options"):
+        reference({"id": "q7", "answer": "E", "options": OPTIONS})
+    with pytest.raises(UserError, match="row q8: options="):
+        reference({"id": "q8", "answer": "A"})
+    with pytest.raises(UserError, match="row q9: options="):
+        reference({"id": "q9", "answer": "A", "choices": ["a", " "]})
+    for answer in ("", None, "AB", 2):
+        with pytest.raises(UserError, match="answer="):
+            reference({"id": "q", "answer": answer, "options": OPTIONS})
+    for text in ("C", "{}", "[]", "null", '{"answer": "C"}'):
+        with pytest.raises(UserError, match="must be JSON"):
+            verify("C", text)
+    with pytest.raises(UserError, match="convention=mmlu: one of"):
+        verify("C", REFERENCE, convention="mmlu")
+
+
+def test_references_of_all_rows_of_the_shared_sets():
+    for name, key in (("arc_challenge.jsonl", "choices"), ("mmlu_pro.jsonl", "options")):
+        for row in rows(name):
+            made = json.loads(reference(row))
+            assert made == {"answer": row["answer"], "options": row[key]}
+    # its letter says C, its index B
+    odd = next(row for row in rows("mmlu_pro.jsonl") if row["id"] == "mmlu_pro-3983")
+    assert odd["answer_index"] == 1
+    assert verify("\\boxed{C}", reference(odd)).outcome == "correct"
+
+
+# ---- the conventions of others
+
+
+def test_mmlu_pro_outputs_have_the_authors_verdicts(outputs):
+    assert len(outputs) > 400
+    for row in outputs:
+        gold = reference(row)
+        for convention in ("mmlu_pro", "ours"):
+            verdict = verify(choice.response(row), gold, convention=convention)
+            assert (verdict.outcome == "correct") == row["correct"], (row["id"], convention)
+            assert verdict.parsed == row["extracted_2level"]
+        verdict = verify(row["response"], gold, convention="mmlu_pro_last")
+        assert verdict.parsed == row["extracted_3level"]
+    swapped = 0
+    for row in outputs:
+        other = next(letter for letter in "AB" if letter != row["extracted_2level"])
+        if len(row["options"]) > 1:
+            gold = reference({**row, "gold": other})
+            swapped += verify(row["response"], gold).outcome == "correct"
+    assert swapped == 0
+
+
+TEXTS = ["answer: ", "Answer:", "answer is ", "answer is (", "B", "(D) ", "J)", "\n", " ", "C1"]
+TEXTS += ["Bo", ".", "The answer is ", ": ", "42 n", "Vitamin C!", "\n\n", "no", "A"]
+TEXTS += ["The best answer is "]
+
+
+def random_texts(n: int) -> list[str]:
+    import random
+
+    rng = random.Random(0)
+    return ["".join(rng.choices(TEXTS, k=rng.randint(1, 9))) for _ in range(n)]
+
+
+def test_levels_of_mmlu_pro_equal_the_authors_quadratic_patterns():
+    """compute_accuracy.py and evaluate_from_local.py of TIGER-AI-Lab/MMLU-Pro."""
+    ten = reference({"id": "x", "answer": "A", "options": [f"text {i}" for i in range(10)]})
+
+    def searched(pattern, text, group=1):
+        found = re.search(pattern, text, re.DOTALL if group == 0 else 0)
+        return found and found.group(group)
+
+    found = 0
+    for text in random_texts(5000):
+        two = searched(r"answer is \(?([A-J])\)?", text) or searched(
+            r".*[aA]nswer:\s*([A-J])", text
+        )
+        three = two or searched(r"\b[A-J]\b(?!.*\b[A-J]\b)", text, 0)
+        assert verify(text, ten, convention="mmlu_pro").parsed == two, text
+        assert verify(text, ten, convention="mmlu_pro_last").parsed == three, text
+        found += two is not None
+    assert found > 1000
+
+
+@pytest.mark.parametrize("name", ["lm_eval", "lm_eval_gpqa", "lm_eval_gpqa_strict", "lm_eval_arc"])
+def test_lm_eval_conventions_equal_its_own_filters(name, outputs):
+    """Its filters and patterns as the task files of the installed version give them."""
+    yaml = pytest.importorskip("yaml")
+    pytest.importorskip("lm_eval")
+    from lm_eval.api.metrics import exact_match_fn
+    from lm_eval.filters.extraction import MultiChoiceRegexFilter, RegexFilter
+    from lm_eval.tasks import __file__ as tasks
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_constructor("!function", lambda loader, node: node.value)
+    folder = tasks.rpartition("/")[0]
+    file, at = {
+        "lm_eval": ("mmlu_pro/_default_template_yaml", 0),
+        "lm_eval_gpqa": ("gpqa/generative/_gpqa_generative_n_shot_yaml", 1),
+        "lm_eval_gpqa_strict": ("gpqa/generative/_gpqa_generative_n_shot_yaml", 0),
+        "lm_eval_arc": ("arc/arc_challenge_chat.yaml", 0),
+    }[name]
+    with open(f"{folder}/{file}") as stream:
+        task = yaml.load(stream, Loader)
+    arguments = dict(task["filter_list"][at]["filter"][0])
+    kind = {"regex": RegexFilter, "multi_choice_regex": MultiChoiceRegexFilter}
+    make = kind.get(arguments.pop("function"))
+    (metric,) = task["metric_list"]
+    ignored = {key: metric[key] for key in ("ignore_case", "ignore_punctuation")}
+
+    def theirs(texts: list[str], asked: list[dict]) -> list[bool]:
+        golds = [f"({row['gold']})" if "gpqa" in name else row["gold"] for row in asked]
+        if make is None:  # arc: the engine stops, then white space is stripped
+            found = [text.rpartition(task["gen_prefix"])[2] for text in texts]
+            for stop in task["generation_kwargs"]["until"]:
+                found = [text.partition(stop)[0] for text in found]
+            found = [text.strip() for text in found]
+        else:
+            docs = [{"choices": row["options"]} for row in asked]
+            found = [one for (one,) in make(**arguments).apply([[text] for text in texts], docs)]
+        return [
+            bool(exact_match_fn(predictions=[one], references=[gold], **ignored)["exact_match"])
+            for one, gold in zip(found, golds, strict=True)
+        ]
+
+    short = {"gold": "C", "options": OPTIONS}
+    prefixes = {"gold": "B", "options": ["42", "42 n", "42 nno", "b"]}
+    cases = [(row["response"], row) for row in outputs]
+    if name == "lm_eval_arc":
+        cases = [(f"{choice.PREFIX} {row['extracted_2level']}.", row) for row in outputs[:50]]
+    for i, text in enumerate(random_texts(1000)):
+        start = "The answer is (C)." if i % 2 else "\n: C"
+        cases.append((start + text if i % 3 else text, short))
+        cases.append((text, prefixes))
+    right = 0
+    for (text, row), correct in zip(
+        cases, theirs([t for t, _ in cases], [r for _, r in cases]), strict=True
+    ):
+        verdict = verify(text, reference({"id": "x", **row}), convention=name)
+        assert (verdict.outcome == "correct") == correct, (text[-200:], row)
+        right += correct
+    assert 5 < right < len(cases)

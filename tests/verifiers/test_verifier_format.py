@@ -1,0 +1,151 @@
+"""The format reward of cov_grpo, and sums of rewards."""
+
+import pytest
+from tiny import ROOT
+
+from common.errors import UserError
+from common.verifiers import combine, format
+from common.verifiers.format import verify
+
+CHOICE = {"_target_": "common.verifiers.choice.verify", "weight": 1.0}
+FORMAT = {"_target_": "common.verifiers.format.verify", "weight": 0.5}
+GOLD = '{"answer": "B", "options": ["1", "2"]}'
+
+
+@pytest.mark.parametrize(
+    ("response", "matched", "opened", "open_rs"),
+    [
+        # right under: the paper's words; the same, the prompt ending in <think>; Open-RS's code
+        ("<think>\nthought\n</think>\nanswer", True, True, True),
+        ("<think>thought</think>answer", True, True, False),
+        ("\n <think>\n\n</think>\n<answer>4</answer>", True, True, True),
+        ("Well. <think>thought</think> answer", True, False, False),
+        ("thought\n</think>\nanswer", False, True, True),
+        ("thought</think>answer", False, True, False),
+        ("<think>thought</think>", False, False, False),
+        ("<think>\nthought\n</think>\n", False, False, True),
+        ("<think>\nthought\n</think>\n \n\t", False, False, True),
+        ("<think>thought", False, False, False),
+        ("answer", False, False, False),
+        ("", False, False, False),
+        ("</think>\n<think>\nanswer", False, False, False),
+        ("</think><think> answer", False, False, False),
+        ("<think>a</think><think>b</think> answer", False, False, False),
+        ("<think><think>a</think></think> answer", False, False, False),
+        ("<think>a</think> answer </think>", False, False, False),
+        ("<think>a <think> b\n</think>\n answer", False, False, True),
+        ("\n</think>\n\n</think>\n", False, False, False),
+        ("<THINK>a</THINK> answer", False, False, False),
+        ("< think>a</ think> answer", False, False, False),
+        ("<think>\ud800\0</think>\ud800", True, True, False),
+    ],
+)
+def test_tags(response, matched, opened, open_rs):
+    for options, right in (
+        ({}, matched),
+        ({"opened": True}, opened),
+        ({"convention": "open_rs"}, open_rs),
+    ):
+        verdict = verify(response, "", **options)
+        assert verdict.outcome == ("correct" if right else "wrong"), options
+        assert verdict.reward == right
+        assert bool(verdict.reason) != right
+
+
+def test_format_takes_any_length_and_refuses_unknown_conventions():
+    assert verify("<think>" * 100_000, "").reason == "100000 opening and 0 closing think tags"
+    with pytest.raises(UserError, match="convention=deepseek: matched or open_rs"):
+        verify("", "", convention="deepseek")
+
+
+def test_the_example_is_correct_under_every_convention():
+    row = {"id": "a", "problem": "?", "response": "text"}
+    made = format.example(format.reference(row))
+    for options in ({}, {"opened": True}, {"convention": "open_rs"}):
+        assert verify(made, format.reference(row), **options).outcome == "correct"
+    assert format.response(row) == "text"
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome", "reward"),
+    [
+        ("<think>x</think>\\boxed{B}", "correct", 1.5),
+        ("\\boxed{B}", "correct", 1.0),
+        ("<think>x</think>\\boxed{A}", "wrong", 0.5),
+        ("\\boxed{A}", "wrong", 0.0),
+        ("<think>x</think>no", "unparsed", 0.5),
+        ("", "unparsed", 0.0),
+    ],
+)
+def test_a_sum_has_the_first_verdict_and_the_weighted_rewards(response, outcome, reward):
+    verdict = combine.verify(response, GOLD, parts=[CHOICE, FORMAT])
+    assert (verdict.outcome, verdict.reward) == (outcome, reward)
+    parsed = response[-2] if "boxed" in response else None
+    assert verdict.parsed == parsed
+    assert verdict.reason.startswith(f"choice: {outcome}")
+    assert "; format: " in verdict.reason
+    swapped = combine.verify(response, GOLD, parts=[FORMAT, CHOICE])
+    assert swapped.reward == reward
+    assert swapped.outcome in ("correct", "wrong")
+
+
+def test_the_options_of_a_part_reach_it():
+    parts = [CHOICE | {"convention": "lm_eval", "weight": 2}, FORMAT | {"opened": True}]
+    assert combine.verify("x</think>\\boxed{B}", GOLD, parts=parts).reward == 0.5
+    assert combine.verify("x</think>the answer is B", GOLD, parts=parts).reward == 2.5
+
+
+@pytest.mark.parametrize("outcome", ["timeout", "error"])
+def test_a_part_that_fails_leaves_no_reward(outcome, monkeypatch):
+    from common.types import Verdict
+
+    monkeypatch.setattr(format, "verify", lambda r, g: Verdict(outcome, 0.0, reason="x" * 999))
+    combine._bound.cache_clear()
+    verdict = combine.verify("\\boxed{B}", GOLD, parts=[CHOICE, FORMAT])
+    combine._bound.cache_clear()
+    assert (verdict.outcome, verdict.reward, verdict.parsed) == (outcome, 0.0, None)
+    assert len(verdict.reason) == 300
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "parts=.*must list verifiers"),
+        (["common.verifiers.choice.verify"], r"parts\[0\]="),
+        ([CHOICE, {"_target_": FORMAT["_target_"]}], r"parts\[1\].weight=None: must be a number"),
+        ([CHOICE | {"weight": "1"}], r"parts\[0\].weight=1"),
+        ([CHOICE | {"weight": True}], r"parts\[0\].weight=True"),
+        ([CHOICE | {"weight": float("nan")}], r"parts\[0\].weight=nan"),
+        ([CHOICE, FORMAT | {"tags": 2}], r"parts\[1\].tags=2: unknown argument"),
+        ([CHOICE, FORMAT | {"_target_": "common.verifiers.formats.verify"}], "cannot be imported"),
+        ([{"weight": 1}], r"parts\[0\]._target_=None"),
+    ],
+)
+def test_bad_parts_are_refused(parts, message):
+    with pytest.raises(UserError, match=message):
+        combine.verify("", GOLD, parts=parts)
+
+
+def test_parts_are_resolved_once(monkeypatch):
+    calls = []
+    real = combine.resolve
+    monkeypatch.setattr(combine, "resolve", lambda *a: calls.append(a) or real(*a))
+    combine._bound.cache_clear()
+    for _ in range(5):
+        combine.verify("", GOLD, parts=[CHOICE, FORMAT])
+    assert len(calls) == 2
+
+
+def test_both_load_no_heavy_library():
+    import subprocess
+    import sys
+
+    program = (
+        "import sys, common.verifiers.combine as c\n"
+        f"c.verify('', {GOLD!r}, parts=[{CHOICE!r}, {FORMAT!r}])\n"
+        "print(sorted({'torch', 'transformers', 'pandas', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,243 @@
+"""IFEval through the official checker: the stored verdicts on GPT-4's responses, no network, no
+output, the same verdict twice, and clear messages where data are missing."""
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+from tiny import ROOT
+
+from common.errors import UserError
+from common.verifiers.ifeval import verifier
+from common.verifiers.ifeval.verifier import KNOWN, NEEDS_PUNKT, missing, reference, verify
+
+pytest.importorskip("lm_eval", reason="lm-eval[ifeval] is not installed")
+
+DATA = ROOT.parent / "shared" / "data"
+RANDOM = {1122, 1129}  # the official checker draws their letter at random
+KEYWORD = {"keyword": "cat", "frequency": 2, "relation": "at least"}
+
+
+def made(*instructions: tuple[str, dict], problem: str = "Write about cats.") -> str:
+    ids, arguments = [one[0] for one in instructions], [one[1] for one in instructions]
+    row = {"id": "x", "problem": problem, "instruction_id_list": ids, "kwargs": arguments}
+    return reference(row)
+
+
+@pytest.fixture(scope="module")
+def stored() -> list[tuple[dict, dict]]:
+    if not (DATA / "ifeval.jsonl").exists():
+        pytest.skip("shared/data/ifeval.jsonl is not there")
+    prompts, answers = (
+        [json.loads(line) for line in (DATA / name).open(encoding="utf-8")]
+        for name in ("ifeval.jsonl", "ifeval_gpt4_responses.jsonl")
+    )
+    rows = {row["id"]: row for row in prompts}
+    return [({**rows[a["id"]], "response": a["response"]}, a) for a in answers]
+
+
+def differing(pairs: list[tuple[dict, dict]], mode: str) -> list[str]:
+    """Ids whose instruction-level verdicts are not the stored ones."""
+    wrong = []
+    for row, answer in pairs:
+        verdict = verify(verifier.response(row), reference(row), mode=mode)
+        assert verdict.outcome == ("correct" if all(json.loads(verdict.parsed)) else "wrong")
+        if json.loads(verdict.parsed) != answer[mode]:
+            wrong.append(row["id"])
+    return wrong
+
+
+@pytest.mark.parametrize("mode", ["strict", "loose"])
+def test_stored_verdicts(stored, mode):
+    fixed = [pair for pair in stored if pair[0]["key"] not in RANDOM]
+    pairs = [pair for pair in fixed if missing(pair[0]["instruction_id_list"]) is None]
+    assert len(fixed) == 538
+    assert len(pairs) >= 474
+    assert differing(pairs, mode) == []
+    assert any(not all(answer[mode]) for _, answer in pairs)
+
+
+@pytest.mark.parametrize("mode", ["strict", "loose"])
+def test_stored_verdicts_of_rows_that_need_punkt(stored, mode):
+    pairs = [p for p in stored if set(p[0]["instruction_id_list"]) & set(NEEDS_PUNKT)]
+    assert len(pairs) == 64
+    lacking = missing(list(NEEDS_PUNKT))
+    if lacking is not None:
+        pytest.skip(f"64 rows: {lacking}")
+    assert differing(pairs, mode) == []
+
+
+@pytest.mark.parametrize(
+    ("response", "strict", "loose"),
+    [
+        ("cat and CAT", "[true,true]", "[true,true]"),
+        ("cat, cat", "[true,false]", "[true,false]"),
+        ("cat", "[false,true]", "[false,true]"),
+        ("Sure, here it is:\ncat cat", "[true,false]", "[true,true]"),  # less its first line
+        ("cat cat\nBye, now.", "[true,false]", "[true,true]"),  # less its last line
+        ("", "[false,false]", "[false,false]"),
+        (" \n", "[false,false]", "[false,false]"),
+        ("\0\ud800 cat cat", "[true,true]", "[true,true]"),
+    ],
+)
+def test_instructions(response, strict, loose):
+    asked = made(("keywords:frequency", KEYWORD), ("punctuation:no_comma", {}))
+    for mode, expected in (("strict", strict), ("loose", loose)):
+        verdict = verify(response, asked, mode=mode)
+        right = "false" not in expected
+        assert (verdict.parsed, verdict.reward) == (expected, float(right))
+        assert verdict.outcome == ("correct" if right else "wrong")
+        assert ("punctuation:no_comma" in verdict.reason) == expected.endswith("false]")
+        assert ("keywords:frequency" in verdict.reason) == expected.startswith("[false")
+
+
+def test_arguments_that_are_none_are_left_out():
+    filled = dict.fromkeys(("num_words", "letter", "relation"))  # as the hub's rows come
+    asked = made(
+        ("keywords:frequency", KEYWORD | {"num_words": None}), ("startend:quotation", filled)
+    )
+    assert json.loads(asked)["kwargs"] == [KEYWORD, {}]
+    assert verify('"cat cat"', asked).outcome == "correct"
+    assert made(("startend:quotation", None)) == made(("startend:quotation", {}))
+
+
+def test_verdicts_repeat_and_leave_the_random_state_alone():
+    hashes = {"letter": "#", "let_frequency": 4, "let_relation": "at least"}
+    letter = made(("keywords:letter_frequency", hashes))
+    english = made(("language:response_language", {"language": "en"}))
+    both = "the house is big la maison est grande"  # unseeded, langdetect says fr one time in six
+    for asked, text in ((letter, "aaaa bbb cccc d eeee ffff #"), (english, both)):
+        random.seed(1)
+        state = random.getstate()
+        first = verify(text, asked)
+        assert random.getstate() == state
+        for seed in range(30):
+            random.seed(seed)
+            assert verify(text, asked) == first
+
+
+def test_the_known_pair_is_right_and_its_contrary_is_not():
+    assert verify(*KNOWN).outcome == "correct"
+    assert verify("a, b", KNOWN[1]).outcome == "wrong"
+    assert verifier.example(KNOWN[1]) is None
+
+
+def test_a_checker_that_fails_is_an_error():
+    asked = made(("detectable_format:json_format", {}))
+    assert verify('{"a": 1}', asked).outcome == "correct"
+    verdict = verify("[" * 100_000, asked)
+    assert verdict.outcome == "error"
+    assert "RecursionError" in verdict.reason
+
+
+def test_bad_rows_references_and_modes_are_refused():
+    row = {
+        "id": "i7",
+        "problem": "p",
+        "instruction_id_list": ["punctuation:no_comma"],
+        "kwargs": [{}],
+    }
+    for change, message in (
+        ({"problem": None}, "row i7: problem=None"),
+        ({"instruction_id_list": []}, "row i7: instruction_id_list"),
+        ({"kwargs": []}, "row i7: kwargs"),
+        ({"kwargs": None}, "row i7: kwargs"),
+    ):
+        with pytest.raises(UserError, match=message):
+            reference(row | change)
+    with pytest.raises(UserError, match="keywords:nothing: is no IFEval instruction"):
+        verify("x", made(("keywords:nothing", {})))
+    with pytest.raises(UserError, match="kwargs of punctuation:no_comma"):
+        verify("x", made(("punctuation:no_comma", {"commas": 1})))
+    for text in ("", "{}", "[]", "no"):
+        with pytest.raises(UserError, match="must be JSON"):
+            verify("x", text)
+    with pytest.raises(UserError, match="mode=lose: strict or loose"):
+        verify("x", KNOWN[1], mode="lose")
+
+
+# ---- NLTK's data
+
+
+@pytest.fixture
+def nltk_folder(monkeypatch, tmp_path):
+    """An empty folder, the only one in which NLTK looks for data during the test."""
+    import nltk
+    from lm_eval.tasks.ifeval import instructions_util
+
+    def forget():
+        verifier._has_punkt.cache_clear()
+        instructions_util._get_sentence_tokenizer.cache_clear()
+
+    forget()
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    yield tmp_path
+    forget()
+
+
+SENTENCES = ("length_constraints:number_sentences", {"relation": "at least", "num_sentences": 3})
+CAPITALS = (
+    "change_case:capital_word_frequency",
+    {"capital_relation": "at least", "capital_frequency": 2},
+)
+
+
+def test_missing_punkt_is_named_before_anything_is_judged(nltk_folder):
+    for one in (SENTENCES, CAPITALS):
+        assert "nltk.downloader punkt_tab" in missing([one[0], "punctuation:no_comma"])
+        with pytest.raises(UserError, match=r"row x: .* need NLTK's sentence model: .* punkt_tab"):
+            made(("punctuation:no_comma", {}), one)
+        ids, given = [one[0]], [one[1]]
+        other = json.dumps({"instruction_id_list": ids, "kwargs": given, "prompt": "Write."})
+        with pytest.raises(UserError, match=r"need NLTK's sentence model: .* punkt_tab"):
+            verify("One. Two. Three.", other)
+    assert missing(["punctuation:no_comma"]) is None
+    assert verify(*KNOWN).outcome == "correct"
+
+
+def test_sentences_and_capitals_are_judged_where_punkt_is(nltk_folder):
+    folder = nltk_folder / "tokenizers" / "punkt_tab" / "english"
+    folder.mkdir(parents=True, mode=0o700)
+    for name in ("collocations.tab", "sent_starters.txt", "abbrev_types.txt", "ortho_context.tab"):
+        (folder / name).write_text("")
+    assert missing(list(NEEDS_PUNKT)) is None
+    assert verify("One. Two. Three.", made(SENTENCES)).outcome == "correct"
+    assert verify("One. Two.", made(SENTENCES)).outcome == "wrong"
+    assert verify("THE CAT sat.", made(CAPITALS)).outcome == "correct"
+    assert verify("The CAT sat.", made(CAPITALS)).outcome == "wrong"
+
+
+def test_no_network_is_tried_and_nothing_is_printed(tmp_path):
+    """In a fresh process without NLTK data: lm-eval would fetch them, and log what it cannot tell
+    the language of."""
+    english = ("language:response_language", {"language": "en"})
+    asked = made(("change_case:english_lowercase", {}), english)
+    program = (
+        "import socket, sys\n"
+        "tried = []\n"
+        "def refuse(*arguments, **named):\n"
+        "    tried.append(arguments)\n"
+        "    raise OSError('no network in this test')\n"
+        "socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse\n"
+        "from common.verifiers import ifeval\n"
+        "assert not {'nltk', 'lm_eval', 'torch', 'datasets'} & set(sys.modules)\n"
+        "import os\n"
+        "rank = os.environ.get('LOCAL_RANK')\n"
+        "assert ifeval.verify(*ifeval.KNOWN).outcome == 'correct'\n"
+        f"asked = {asked!r}\n"
+        "ifeval.verify('12345 67 ... !?' * 9, asked)\n"
+        "assert ifeval.missing(list(ifeval.NEEDS_PUNKT))\n"
+        "assert not tried and os.environ.get('LOCAL_RANK') == rank\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={"HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,296 @@
+"""The pool of verifier workers, the guard around it, and the filter: deadlines, deaths, order, and
+that nothing is left running."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tiny import ROOT
+
+from common.errors import UserError
+from common.types import Verdict
+from common.verifiers.guard import guarded
+from common.verifiers.pool import Pool
+
+HERE = str(ROOT / "tests" / "support")
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """pool(function of broken_verifiers, **settings) -> Pool, closed at the end of the test."""
+    monkeypatch.setattr("sys.path", [HERE, *sys.path])
+    opened = []
+
+    def make(function: str = "echo", **settings) -> Pool:
+        settings = {"workers": 2, "deadline": 1.0, "memory_gb": 1.0} | settings
+        opened.append(Pool({"_target_": f"broken_verifiers.{function}"}, **settings))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(autouse=True)
+def earlier() -> None:
+    """Children of other tests that this process has run, such as a sandbox, are not ours."""
+    EARLIER.clear()
+    EARLIER.update(children())
+
+
+EARLIER: set[int] = set()
+
+
+def children() -> list[int]:
+    """Processes that this test has started below this one, zombies included."""
+    command = ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())]
+    found = subprocess.run(command, capture_output=True, text=True).stdout
+    rows = [line.split(maxsplit=1) for line in found.splitlines()]
+    pids = [int(pid) for pid, name in rows if not name.startswith("ps -o")]
+    return [pid for pid in pids if pid not in EARLIER]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+def test_verdicts_come_in_order_and_equal_pairs_are_judged_once(pool):
+    pairs = [(f"r{i % 50}", f"g{i % 7}") for i in range(1000)]
+    judge = pool("counted")
+    verdicts = judge.map(pairs)
+    assert [v.parsed for v in verdicts] == [f"{r} {g}" for r, g in pairs]
+    judged = {(pair, v.reason) for pair, v in zip(pairs, verdicts, strict=True)}
+    assert len(judged) == len(set(pairs)) == 350  # one serial number a pair, however often it came
+    by_worker = {}
+    for (_, reference), v in zip(pairs, verdicts, strict=True):
+        by_worker.setdefault(reference, set()).add(v.reason.split()[0])
+    assert max(map(len, by_worker.values())) <= 2
+    assert judge.map([]) == []
+
+
+def test_odd_texts_arrive_unchanged(pool):
+    odd = ["", "\0", "\ud800 alone", "two\nlines\r\n", "é∑" * 100_000, "x" * 2_000_000]
+    verdicts = pool("length").map([(text, "g") for text in odd])
+    assert [v.parsed for v in verdicts] == [str(len(text)) for text in odd]
+
+
+def test_a_hanging_dying_or_bloated_item_costs_only_itself(pool):
+    odd = ["hang", "die", "raise", "bloat", "exit"]
+    pairs = [(odd[i // 10] if i % 10 == 3 and i < 50 else f"ok{i}", "g") for i in range(100)]
+    verdicts = dict(zip((r for r, _ in pairs), pool(deadline=0.5).map(pairs), strict=True))
+    said = {
+        text: (verdicts[text].outcome, verdicts[text].reason.split(", line")[0]) for text in odd
+    }
+    assert said == {
+        "hang": ("timeout", "no verdict within 0.5 s"),
+        "die": ("error", "the worker process died"),
+        "raise": ("error", "ValueError in echo"),
+        "bloat": ("timeout", "needs more memory than a worker may have"),
+        "exit": ("error", "the worker process died"),
+    }
+    fine = {text: v.outcome for text, v in verdicts.items() if text.startswith("ok")}
+    assert len(fine) == 95
+    assert set(fine.values()) == {"correct"}
+
+
+def test_hanging_items_are_shared_among_the_workers(pool):
+    start = time.monotonic()
+    verdicts = pool("sleeps", deadline=0.25, workers=2).map([(str(i), "g") for i in range(16)])
+    assert {v.outcome for v in verdicts} == {"timeout"}
+    assert time.monotonic() - start < 16 * 0.25 / 2 * 1.1 + 1.0  # a second for the start
+
+
+def test_memory_stays_flat_and_no_zombie_is_left(pool):
+    judge = pool(deadline=0.2)
+    judge.map([("ok", "g")])
+    [mother] = children()
+    for _ in range(3):
+        judge.map([(word, str(i)) for i in range(4) for word in ("die", "ok", "hang")])
+    judge.map([(str(i), "g") for i in range(1000)])
+    listed = ["ps", "-o", "stat=,rss=", "--ppid", str(mother)]
+    rows = subprocess.run(listed, capture_output=True, text=True).stdout.split()
+    states, sizes = rows[::2], rows[1::2]
+    assert 1 <= len(states) <= 2
+    assert "Z" not in "".join(states)
+    assert max(map(int, sizes)) < 100_000  # KiB
+    judge.close()
+    assert children() == []
+
+
+@pytest.mark.parametrize("target", ["broken_verifiers.absent", "no_such_module.verify"])
+def test_a_verifier_that_cannot_be_imported_is_an_error_at_once(target):
+    with Pool({"_target_": target}, workers=1, deadline=1, memory_gb=1) as judge:
+        with pytest.raises(UserError, match=f"verifier {target} cannot be started: Traceback"):
+            judge.map([("a", "b")])
+        assert children() == []
+
+
+def test_a_bad_reference_stops_the_map_and_the_pool_goes_on(pool):
+    judge = pool(deadline=2.0)
+    start = time.monotonic()
+    with pytest.raises(UserError, match="the gold is empty"):
+        judge.map([("hang" if i % 2 else "ok", "g") for i in range(100)] + [("ok", "")])
+    assert time.monotonic() - start < 120
+    assert judge.map([("ok", "g")])[0].outcome == "correct"
+
+
+def test_threads_and_asyncio_share_one_pool(pool):
+    judge, results = pool(), {}
+
+    def work(name: str):
+        results[name] = judge.map([(f"{name}{i}", "g") for i in range(50)])
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    async def both():
+        calls = (asyncio.to_thread(judge.map, [(f"{n}0", "g")]) for n in "de")
+        return await asyncio.gather(*calls)
+
+    assert [len(v) for v in results.values()] == [50] * 3
+    assert {v.parsed for v in results["b"]} == {f"b{i}" for i in range(50)}
+    assert [v[0].parsed for v in asyncio.run(both())] == ["d0", "e0"]
+
+
+def test_closing_stops_a_map_in_another_thread(pool):
+    judge, raised = pool("hangs", deadline=60.0), []
+
+    def work():
+        try:
+            judge.map([(str(i), "g") for i in range(8)])
+        except UserError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert wait_until(lambda: len(children()) == 1)
+    time.sleep(0.5)
+    judge.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert raised == ["the pool of verifiers was closed while it worked"]
+    assert wait_until(lambda: children() == [])
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = {path!r}
+from common.verifiers.pool import Pool
+pool = Pool({{"_target_": "broken_verifiers.announces"}}, workers=2, deadline=60, memory_gb=1)
+pool.map([({file!r}, str(i)) for i in range(8)])
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_nothing_outlives_the_caller_however_it_ends(tmp_path, end):
+    """A script without a main guard, whose workers hang, is ended by a signal."""
+    file = tmp_path / "pids"
+    program = SCRIPT.format(path=[HERE, str(ROOT)], file=str(file))
+    # a background job's children ignore SIGINT
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    command = [sys.executable, "-c", program]
+    script = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=heed)
+    assert wait_until(lambda: file.exists() and len(file.read_text().split()) == 4, 30)
+    workers = set(map(int, file.read_text().split()))  # two workers and their mother, twice
+    assert len(workers) == 3
+    assert all(map(alive, workers))
+    script.send_signal(end)
+    script.wait(20)
+    assert wait_until(lambda: not any(map(alive, workers)))
+
+
+# ---- the guard (what it refuses is tested on whole runs in test_local.py)
+
+
+def test_the_guard_lets_a_single_fault_pass_and_not_two():
+    pairs = [("a", "1 2 3 4 = 10"), ("b", "1 2 3 4 = 10")]
+    fault, right, wrong = Verdict("error", 0.0), Verdict("correct", 1.0), Verdict("wrong", 0.0)
+
+    def verify(faults):
+        def verdicts(asked):
+            if asked == pairs:
+                return [fault] * faults + [wrong] * (2 - faults)
+            return [right if text else wrong for text, _ in asked]
+
+        node = {"_target_": "common.verifiers.countdown.verify"}
+        return guarded(verdicts, node, max_faults=0.1)
+
+    assert [v.outcome for v in verify(1)(pairs)] == ["error", "wrong"]
+    with pytest.raises(UserError, match="2 of 2 verdicts are timeouts or errors"):
+        verify(2)(pairs)
+
+
+# ---- python -m common.verifiers
+
+
+def filtered(rows: list, *arguments: str) -> subprocess.CompletedProcess:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    command = [sys.executable, "-m", "common.verifiers", "countdown", *arguments]
+    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True)
+
+
+def test_the_filter_answers_every_row_in_order(tmp_path):
+    (tmp_path / "problems.jsonl").write_text('{"id": "p", "answer": "1 2 3 4 = 10"}\n')
+    rows = [
+        {"id": "b", "answer": "1 2 3 4 = 10", "response": "\\boxed{1+2+3+4}"},
+        {"id": "a", "gold": "1 2 3 4 = 10", "answer": None, "response": "\\boxed{1}"},
+        {"id": "c", "problem_id": "p", "answer": None, "response": "none"},
+        {"id": "d", "answer": "", "response": "\\boxed{1}"},
+        {"id": "e", "answer": "1 2 3 4 = 10", "response": None},
+        {"id": "p", "response": "\\boxed{4+3+2+1}"},
+    ]
+    rows[:2] = [row | {"problem_id": "p"} for row in rows[:2]]
+    rows[3:5] = [row | {"problem_id": "p"} for row in rows[3:5]]
+    done = filtered(rows, f"problems={tmp_path / 'problems.jsonl'}", "workers=1")
+    assert done.returncode == 0, done.stderr
+    out = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [list(row) for row in out] == [["id", "outcome", "reward", "parsed", "reason"]] * 6
+    assert [(row["id"], row["outcome"]) for row in out] == [
+        ("b", "correct"),
+        ("a", "wrong"),
+        ("c", "unparsed"),
+        ("d", "error"),
+        ("e", "error"),
+        ("p", "correct"),
+    ]
+    assert "answer=''" in out[3]["reason"]
+    assert out[4]["reason"] == "the row has no field 'response'"
+    assert "correct 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tolerance=1"], "unknown argument of common.verifiers.countdown.verify"),
+        (["workers"], "options are given as key=value"),
+        (["workers=0"], "verification.workers=0"),
+        (["problems=absent.jsonl"], "absent.jsonl does not exist"),
+    ],
+)
+def test_the_filter_refuses_bad_options(arguments, message):
+    done = filtered([{"id": 1}], *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

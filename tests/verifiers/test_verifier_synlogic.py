@@ -1,0 +1,302 @@
+"""SynLogic: each puzzle's rules by hand, the shared cases, and responses meant to break it."""
+
+import json
+import time
+from collections import defaultdict
+
+import pytest
+from synlogic_puzzles import HOSTILE, PUZZLES
+from tiny import ROOT
+
+from common.errors import UserError
+from common.verifiers import synlogic
+
+DATA = ROOT.parent / "shared" / "data"
+shared = pytest.mark.skipif(
+    not (DATA / "synlogic_sample.jsonl").exists(), reason="the shared data folder is absent"
+)
+
+
+def reference(task: str) -> str:
+    answer, metadata, *_ = PUZZLES[task]
+    return synlogic.reference(
+        {"id": task, "data_source": task, "answer": answer, "metadata": metadata}
+    )
+
+
+def rows(name: str) -> list[dict]:
+    return [json.loads(line) for line in (DATA / name).read_text().splitlines()]
+
+
+def test_every_task_has_a_puzzle_here():
+    assert set(PUZZLES) == set(synlogic.TASKS)
+
+
+@pytest.mark.parametrize("task", PUZZLES)
+def test_puzzle_worked_out_by_hand(task):
+    _, _, right, wrong, unparsed = PUZZLES[task]
+    for text in right:
+        verdict = synlogic.verify(text, reference(task))
+        assert (verdict.outcome, verdict.reward) == ("correct", 1.0), (text, verdict)
+    for text, reason in wrong.items():
+        verdict = synlogic.verify(text, reference(task))
+        assert (verdict.outcome, verdict.reward) == ("wrong", 0.0), (text, verdict)
+        assert reason in verdict.reason
+    for text in unparsed:
+        verdict = synlogic.verify(text, reference(task))
+        assert (verdict.outcome, verdict.reward, verdict.parsed) == ("unparsed", 0.0, None), text
+        assert verdict.reason
+
+
+@pytest.mark.parametrize("task", PUZZLES)
+def test_only_the_answer_behind_the_thinking_counts(task):
+    right, wrong = PUZZLES[task][2], list(PUZZLES[task][3])
+    for good in right:
+        for bad in wrong:
+            text = f"<think>{good}</think>\n{bad}"
+            assert synlogic.verify(text, reference(task)).outcome == "wrong", text
+            text = f"<think>{bad}</think>\n{good}"
+            assert synlogic.verify(text, reference(task)).outcome == "correct", text
+        assert synlogic.verify(f"<think>{good}", reference(task)).outcome == "unparsed"
+
+
+def test_answers_that_count_as_the_same_are_parsed_the_same():
+    for task in ("futoshiki", "minesweeper", "space_reasoning_tree", "goods_exchange"):
+        parsed = {synlogic.verify(text, reference(task)).parsed for text in PUZZLES[task][2][:2]}
+        assert len(parsed) == 1, (task, parsed)
+
+
+@pytest.mark.parametrize("task", PUZZLES)
+def test_hostile_text_is_judged_at_once(task):
+    for text in HOSTILE:
+        start = time.process_time()
+        verdict = synlogic.verify(text, reference(task))
+        assert time.process_time() - start < 1.0, text[:40]
+        assert verdict.outcome in ("wrong", "unparsed"), text[:40]
+        assert len(verdict.parsed or "") <= 200
+        assert len(verdict.reason) <= 300
+        json.dumps([verdict.parsed, verdict.reason], ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("task", PUZZLES)
+def test_programs_are_not_run(task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    attack = "__import__('pathlib').Path('run').touch()"
+    for text in (
+        f"```python\n{attack}\n```",
+        f"```python\n[[{attack}]]\n```",
+        f"[[{attack} = 1]]",
+        f"(({attack}, 1), (2, 3))",
+        f"\\boxed{{{attack}}}",
+        f"The answer is {attack}",
+    ):
+        assert synlogic.verify(text, reference(task)).outcome in ("wrong", "unparsed")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_answers_differ_beyond_the_cap():
+    one, two = (f"\\boxed{{{'x' * 300}{end}}}" for end in "ab")
+    node = reference("space_reasoning")
+    assert synlogic.verify(one, node).parsed != synlogic.verify(two, node).parsed
+
+
+def test_steps_without_an_error():
+    row = {"data_source": "dyck_language_reasoning_errors", "answer": ""}
+    node = synlogic.reference({**row, "metadata": {"error_indices": []}})
+    assert synlogic.verify(synlogic.example(node), node).outcome == "correct"
+    for text in ('""', "```\n\n```", "no errors", "无错误"):
+        assert synlogic.verify(text, node).outcome == "correct", text
+    assert synlogic.verify("3", node).outcome == "wrong"
+    assert synlogic.verify("I could not find the answer.", node).outcome == "unparsed"
+    assert synlogic.verify("", node).outcome == "unparsed"
+
+
+def test_an_arrow_that_leads_from_no_number():
+    maze = {"maze": [["2", "X", "X"], ["X", "1", "X"]]}
+    node = synlogic.reference({"data_source": "arrow_maze", "metadata": maze})
+    verdict = synlogic.verify('[["2", "→", "→"], ["←", "1", "↑"]]', node)
+    assert (verdict.outcome, verdict.reason) == ("wrong", "an arrow leads from no number")
+
+
+def test_tents_and_islands_that_touch():
+    puzzle = {
+        "grid": [["T", "X", "X"], ["X", "X", "T"]],
+        "row_constraints": [1, 1],
+        "col_constraints": [0, 2, 0],
+    }
+    node = synlogic.reference({"data_source": "campsite", "metadata": puzzle})
+    assert synlogic.verify("[[T,C,X],[X,C,T]]", node).reason == "two tents touch"
+    puzzle = {"grid": [["T", "X", "T"]], "row_constraints": [1], "col_constraints": [0, 1, 0]}
+    node = synlogic.reference({"data_source": "campsite", "metadata": puzzle})
+    assert synlogic.verify("[[T,C,T]]", node).reason == "1 tents for 2 trees"
+    puzzle = {
+        "grid": [["X", "T", "X"], ["X", "X", "X"], ["X", "T", "X"], ["X", "X", "X"]],
+        "row_constraints": [2, 0, 0, 0],
+        "col_constraints": [1, 0, 1],
+    }
+    node = synlogic.reference({"data_source": "campsite", "metadata": puzzle})
+    text = "[[C,T,C],[X,X,X],[X,T,X],[X,X,X]]"  # both beside the upper tree
+    assert "paired" in synlogic.verify(text, node).reason
+    grid = {"grid": [[1, "X"], ["X", 1]]}
+    node = synlogic.reference({"data_source": "number_wall", "metadata": grid})
+    assert "touch" in synlogic.verify("[[1,A],[A,1]]", node).reason
+
+
+@pytest.mark.parametrize(
+    ("task", "puzzle", "text", "reason"),
+    [
+        (  # rows and columns hold each number, the boxes do not
+            "sudoku",
+            {"original_sudoku": [["X"] * 9] * 9},
+            str([[(i + j) % 9 + 1 for j in range(9)] for i in range(9)]),
+            "box 1 does not hold each of 1 to 9 once",
+        ),
+        (
+            "calcudoko",
+            {
+                "grid_size": 2,
+                "regions": [{"cells": ["(1,1)", "(2,2)"], "target": 2, "operator": "+"}],
+            },
+            "[[1 2,2 1]]",
+            "a number twice in the cage of (1,1)",
+        ),
+        (
+            "skyscraper_puzzle",
+            {"n": 1, "top": [2], "bottom": [1], "left": [1], "right": [1]},
+            "[[1]]",
+            "1 towers are seen from top 1, not 2",
+        ),
+        (
+            "kukurasu",
+            {"row_sums": [3], "col_sums": [1, 1, 0]},
+            "[[X, X, 1]]",
+            "the column sums are [0, 0, 1]",
+        ),
+    ],
+)
+def test_one_broken_rule_is_enough(task, puzzle, text, reason):
+    node = synlogic.reference({"data_source": task, "metadata": puzzle})
+    verdict = synlogic.verify(text, node)
+    assert (verdict.outcome, verdict.reason) == ("wrong", reason)
+
+
+def test_an_answer_far_from_the_end_or_with_crossed_brackets_is_none():
+    node = reference("object_properties")
+    assert synlogic.verify("\\boxed{4}" + "." * 90_000, node).outcome == "correct"
+    assert synlogic.verify("\\boxed{4}" + "." * 100_000, node).outcome == "unparsed"
+    assert synlogic.verify("[(1, 2], [4, 3))", reference("numbrix")).outcome == "unparsed"
+
+
+def test_no_number_starts_with_zero():
+    puzzle = {"letter_words": ["AB", "C", "AD"], "operators": ["+"]}
+    node = synlogic.reference({"data_source": "cryptarithm", "metadata": puzzle})
+    assert synlogic.verify("The answer is 11 + 2 = 13", node).reason == "two letters with one digit"
+    assert synlogic.verify("The answer is 21 + 3 = 24", node).outcome == "correct"
+    assert "leading zero" in synlogic.verify("The answer is 01 + 2 = 03", node).reason
+
+
+def test_a_field_without_mines():
+    node = synlogic.reference({"data_source": "minesweeper", "metadata": {"current_mines": []}})
+    assert synlogic.verify(synlogic.example(node), node).outcome == "correct"
+    assert synlogic.verify("none", node).outcome == "unparsed"
+
+
+def test_hub_rows_give_the_same_reference():
+    answer, metadata, *_ = PUZZLES["survo"]
+    game = {"question": "Fill", "answer": answer, "metadata": metadata, "difficulty": 3}
+    for extra in ({"game_data_str": json.dumps(game)}, json.dumps({"game_data_str": repr(game)})):
+        row = {"data_source": "synlogic/survo", "extra_info": extra}
+        assert synlogic.reference(row) == reference("survo")
+    game["metadata"] = repr(metadata)
+    row = {"data_source": "survo", "extra_info": {"game_data_str": json.dumps(game)}}
+    assert synlogic.reference(row) == reference("survo")
+    _, metadata, *_ = PUZZLES["mathador"]
+    row = {"data_source": "game_of_24", "answer": "", "metadata": metadata}
+    assert synlogic.reference(row) == reference("mathador")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"id": "r1", "data_source": "chess"}, ["r1", "chess", "sudoku"]),
+        ({"id": "r1"}, ["r1", "data_source", "known tasks"]),
+        ({"id": "r1", "data_source": "web_of_lies", "answer": ""}, ["r1", "answer", "drop"]),
+        ({"id": "r1", "data_source": "web_of_lies", "answer": None}, ["r1", "answer", "drop"]),
+        ({"id": "r1", "data_source": "sudoku", "metadata": {}}, ["r1", "original_sudoku"]),
+        ({"id": "r1", "data_source": "sudoku", "metadata": "[1]"}, ["r1", "metadata", "object"]),
+        ({"id": "r1", "data_source": "sudoku", "metadata": "{oops"}, ["r1", "metadata", "object"]),
+    ],
+)
+def test_bad_rows_are_named(row, words):
+    with pytest.raises(UserError) as error:
+        synlogic.reference(row)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "",
+        "4",
+        "[]",
+        '{"task": "chess", "answer": 1, "metadata": {}}',
+        '{"task": "sudoku", "answer": 1, "metadata": {}}',
+        '{"task": "boolean_expressions", "answer": "", "metadata": {}}',
+    ],
+)
+def test_bad_references_are_errors_of_the_user(node):
+    with pytest.raises(UserError, match="reference"):
+        synlogic.verify("\\boxed{A}", node)
+
+
+@shared
+def test_every_shared_case_is_judged_as_labelled():
+    references = {row["id"]: synlogic.reference(row) for row in rows("synlogic_sample.jsonl")}
+    cases = rows("synlogic_cases.jsonl")
+    assert len(cases) == 300
+    for case in cases:
+        verdict = synlogic.verify(synlogic.response(case), references[case["problem_id"]])
+        assert (verdict.outcome == "correct") == case["correct"], (case["id"], verdict)
+        unparsed = case["intended"] == "no answer"
+        assert (verdict.outcome == "unparsed") == unparsed, (case["id"], verdict)
+
+
+@shared
+def test_stored_answers_are_right_but_futoshikis():
+    for row in rows("synlogic_sample.jsonl"):
+        node = synlogic.reference(row)
+        assert len(node) < 1000
+        text = synlogic.example(node)
+        if row["data_source"] == "mathador":
+            assert text is None  # no expression is stored
+        elif row["data_source"] == "futoshiki":
+            stored = synlogic.verify(str(row["answer"]), node)
+            assert text is None
+            assert stored.outcome == "wrong"
+            assert "does not hold" in stored.reason
+        else:
+            assert synlogic.verify(text, node).outcome == "correct", row["id"]
+
+
+# The one swap of different answers that is valid: the same grid, another wall, checked by hand.
+VALID = {("number_wall-10", "number_wall-8")}
+
+
+@shared
+def test_the_answer_of_another_puzzle_is_wrong_unless_it_is_right():
+    tasks = defaultdict(list)
+    for row in rows("synlogic_sample.jsonl"):
+        node = synlogic.reference(row)
+        if text := synlogic.example(node):
+            tasks[row["data_source"]].append((row["id"].removeprefix("synlogic-"), text, node))
+    accepted = set()
+    for task in tasks.values():
+        for one, text, _ in task:
+            for two, own, node in task:
+                if one == two or synlogic.verify(text, node).outcome == "wrong":
+                    continue
+                assert synlogic.verify(text, node).outcome == "correct"
+                if synlogic.verify(own, node).parsed != synlogic.verify(text, node).parsed:
+                    accepted.add(tuple(sorted((one, two))))
+    assert accepted == VALID
