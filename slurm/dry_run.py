@@ -10,6 +10,7 @@ from common.config.compose import ROOT
 from common.sweeps.cost import FILE, Estimate
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
+from slurm.ask import ask
 from slurm.cost import predictions
 from slurm.script import Offline, dependency, sbatch_text, slurm_executor
 
@@ -100,8 +101,8 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     hours, wide = 0.0, {}
     for kind in ("train", "evaluate"):
         own = sorted((estimates[j.key].hours for j in jobs if j.kind == kind), reverse=True)
-        wide[kind] = min(profile.ask(kind).parallel, len(own))
-        hours += sum(own[:: profile.ask(kind).parallel])  # each wave lasts as long as its longest
+        wide[kind] = min(ask(profile, kind).parallel, len(own))
+        hours += sum(own[:: ask(profile, kind).parallel])  # each wave lasts as long as its longest
     then = f", then {wide['evaluate']} evaluations on a GPU each" if wide["evaluate"] else ""
     return (
         f"queue: at most {wide['train']} training jobs at once, each {profile.nodes} node(s) x "

@@ -11,6 +11,7 @@ from submitit.slurm.slurm import SlurmExecutor, _make_sbatch_string
 
 from common.sweeps.profiles import Profile
 from slurm import plan
+from slurm.ask import ask
 
 RESTARTS = 1000  # submitit's own count of time limits is not used: slurm.job stops what is stuck
 
@@ -31,32 +32,32 @@ def slurm_executor(
     kind: type[SlurmExecutor] = SlurmExecutor,
 ) -> SlurmExecutor:
     """submitit's executor for jobs of one kind."""
-    light, ask = group[0].kind in plan.LIGHT, profile.ask(group[0].kind)
+    light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind)
     python = profile.python or shlex.quote(sys.executable)
     python = f"{profile.container} {python}" if profile.container else python
     executor = kind(path / "logs", max_num_timeout=RESTARTS, python=python)
     # trap 7: a job whose afterok can never hold would wait for ever
     extra = {"requeue": True, "kill-on-invalid-dep": "yes"}
-    gpus = {"gpus_per_node": ask.gpus_per_node} if ask.gpus_per_node else {}
+    gpus = {"gpus_per_node": asked.gpus_per_node} if asked.gpus_per_node else {}
     executor.update_parameters(
         job_name=group[0].key,
         partition=(profile.light_partition if light else None) or profile.partition,
         account=profile.account,
         qos=profile.qos,
         constraint=None if light else profile.constraint,
-        nodes=ask.nodes,
+        nodes=asked.nodes,
         ntasks_per_node=1,
-        cpus_per_task=ask.cpus_per_node,
-        mem=f"{ask.memory_gb}GB",
-        time=ask.time_min,
+        cpus_per_task=asked.cpus_per_node,
+        mem=f"{asked.memory_gb}GB",
+        time=asked.time_min,
         # trap 8: SLURM sends it up to a minute late; slurm.stop has a clock of its own
         signal_delay_s=profile.signal_lead_s,
-        array_parallelism=ask.parallel,
+        array_parallelism=asked.parallel,
         dependency=needs,
         wckey=None,  # submitit sets one, which clusters that check them refuse
         setup=environment(path, profile),
         # from SLURM 22.05 on srun does not take --cpus-per-task over from sbatch
-        srun_args=[f"--cpus-per-task={ask.cpus_per_node}", "--kill-on-bad-exit=1"],
+        srun_args=[f"--cpus-per-task={asked.cpus_per_node}", "--kill-on-bad-exit=1"],
         additional_parameters=extra,
         **gpus,
     )

@@ -18,6 +18,7 @@ from common.experiment import Experiment
 from common.sweeps.cost import problems
 from common.sweeps.profiles import Profile
 from slurm import plan, queue, records, status
+from slurm.ask import ask
 from slurm.cost import predictions
 from slurm.job import Sequence, Task
 from slurm.preflight import check, preflight, refused
@@ -76,7 +77,7 @@ def submit(
 
 
 def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) -> Task:
-    ask = profile.ask(job.kind)
+    asked = ask(profile, job.kind)
     return Task(
         kind=job.kind,
         key=job.key,
@@ -84,10 +85,10 @@ def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) ->
         root=str(root),
         config=str(path / "configs" / f"{job.key}.yaml") if job.config else None,
         folder=str(path / "runs" / job.key),
-        time_min=ask.time_min,
+        time_min=asked.time_min,
         signal_lead_s=profile.signal_lead_s,
-        nodes=ask.nodes,
-        gpus=ask.gpus_per_node,
+        nodes=asked.nodes,
+        gpus=asked.gpus_per_node,
     )
 
 

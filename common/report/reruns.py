@@ -1,14 +1,12 @@
 """How to rerun each row, and what that costs: from the sweeps of papers/<p>/configs/reproduce.yaml.
 
 Rows are described from the experiment files themselves, in milliseconds; Hydra composes only the
-first row that trains each model, for its cost. Costs are predictions of slurm/cost.py with the
-assumptions of configs/cost.yaml, good to a factor of two. That module is named, not imported:
-common knows no slurm.
+first row that trains each model, for its cost. Costs are predictions of common/sweeps/cost.py with
+the assumptions of configs/cost.yaml, good to a factor of two.
 """
 
 from __future__ import annotations
 
-import importlib
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,9 @@ import yaml
 from common.config.compose import ROOT
 from common.errors import UserError, require
 from common.experiment import Experiment, load
+from common.sweeps import cost
 from common.sweeps.plan import BASE
+from common.sweeps.profiles import load_profile
 
 SCALES = ("full", "cluster")  # everything on this machine; the papers' own sizes
 PROFILES = {"laptop": ("local",), "cluster": ("h100-1x8", "h100-2x8")}  # the first that is enough
@@ -104,10 +104,9 @@ def _read(folders: tuple[Path, ...], name: str) -> dict:
 
 
 def _cost(name: str, x: Experiment) -> Cost:
-    cost, profiles = (importlib.import_module(f"slurm.{part}") for part in ("cost", "profiles"))
     reason = ""
     for where in PROFILES[x.scope]:
-        profile = profiles.load_profile(where)
+        profile = load_profile(where)
         try:
             hours = cost.estimate(x, profile, cost.assumptions()).hours
         except UserError as error:

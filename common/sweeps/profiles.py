@@ -15,7 +15,7 @@ FOLDER = ROOT / "configs" / "slurm"
 
 @dataclass(frozen=True)
 class Profile:
-    """A kind of node and how much of it a training job takes; `ask` says what other jobs do."""
+    """A kind of node and how much of it a training job takes; slurm/ask.py says what others do."""
 
     name: str
     executor: Literal["slurm", "local"]  # local: all jobs one after another, on this machine
@@ -62,32 +62,6 @@ class Profile:
     def gpus(self) -> int:
         """Of one training job, over its nodes."""
         return self.nodes * self.gpus_per_node
-
-    def ask(self, kind: str) -> "Ask":
-        """What a job of that kind asks for. An evaluation takes one GPU and its share of the node:
-        engines work side by side, one a (model, benchmark)."""
-        if kind in ("model", "compare"):
-            cpus, memory = self.light_cpus, self.light_memory_gb
-            return Ask(1, 0, cpus, memory, self.light_time_min, self.array_parallelism)
-        if kind == "train":
-            size = (self.nodes, self.gpus_per_node, self.cpus_per_node, self.memory_gb)
-            return Ask(*size, self.time_min, self.array_parallelism)
-        share = max(1, self.gpus_per_node)
-        cpus, memory = max(1, self.cpus_per_node // share), max(1, self.memory_gb // share)
-        parallel = self.array_parallelism * max(1, self.gpus)
-        return Ask(1, min(1, self.gpus_per_node), cpus, memory, self.time_min, parallel)
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What one job asks SLURM for."""
-
-    nodes: int
-    gpus_per_node: int
-    cpus_per_node: int
-    memory_gb: int
-    time_min: int
-    parallel: int  # of its array, at once
 
 
 def load_profile(name: str, folder: Path = FOLDER) -> Profile:
