@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from made_up_runs import MATH, cell, cluster_run
 
+from common.claims.gaps import GAPS
 from common.comparison import cells, compare, published
 from common.comparison import text as compare_text
 from common.comparison.spec import Page, SameRun
@@ -148,7 +149,7 @@ def test_a_note_without_cells_belongs_to_the_tables_it_names():
 
 def test_thirty_problems_show_large_differences_only():
     result = cells.detectable(COV, published.published(compare.ROOT / "papers/cov_grpo/published"),
-                              pd.DataFrame(columns=compare.claims.GAPS))  # fmt: skip
+                              pd.DataFrame(columns=GAPS))  # fmt: skip
     own = result.set_index(["table", "benchmark", "metric"])["mdd"]
     # (1.95996 + 0.84162) sqrt(2 p (1 - p) / P) at the mean of the printed values
     frame = published.published(compare.ROOT / "papers/cov_grpo/published")

@@ -9,7 +9,6 @@ import pytest
 import torch
 from tiny import ROOT, TINY
 
-from common import cli
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment, load
@@ -185,7 +184,8 @@ def own_configs(tmp_path, monkeypatch):
     """A copy of the paper's configs to write into: own_configs("experiment/x.yaml", text)."""
     folder = tmp_path / "papers" / "f_grpo" / "configs"
     shutil.copytree(ROOT / "papers" / "f_grpo" / "configs", folder)
-    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr("common.config.compose.ROOT", tmp_path)
+    monkeypatch.setattr("common.cli.ROOT", tmp_path)
 
     def write(name: str, text: str) -> None:
         (folder / name).parent.mkdir(exist_ok=True)

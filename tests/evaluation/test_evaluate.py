@@ -31,7 +31,6 @@ from common.evaluation.run import evaluate
 from common.evaluation.samples import COLUMNS, Sampled, metric_rows
 from common.evaluation.store import problems, stored
 from common.models import load
-from common.models import load as models
 from common.results.collect import verify
 from common.results.columns import COLUMNS as RESULT_COLUMNS
 from common.results.files import read_csv, read_jsonl
@@ -243,7 +242,7 @@ def test_metric_rows_leave_out_what_the_samples_lack():
 
 
 def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, monkeypatch, capsys):
-    monkeypatch.setattr(models, "load", None)
+    monkeypatch.setattr(load, "load_model", None)
     target = f"eval.verifier._target_={lenient}"
     run = rescore([f"rescore={finished}", target, "workers=1"])
     assert run != finished

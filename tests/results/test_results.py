@@ -14,7 +14,7 @@ import pytest
 from tiny import ROOT
 
 from common.errors import UserError
-from common.results import run as results
+from common.results import files
 from common.results.collect import collect, verify
 from common.results.columns import COLUMNS
 from common.results.files import (
@@ -84,8 +84,8 @@ def test_the_training_curve_on_a_full_disk(tmp_path, monkeypatch):
     def full(_, mode, **settings):
         return open("/dev/full", mode, **settings)
 
-    monkeypatch.setattr(results, "open", full, raising=False)
-    monkeypatch.setattr(results, "write", lambda path, data: None)
+    monkeypatch.setattr(files, "open", full, raising=False)
+    monkeypatch.setattr(files, "write", lambda path, data: None)
     with (
         pytest.raises(UserError, match=r"metrics\.jsonl: No space left on device"),
         jsonl_appender(tmp_path / "metrics.jsonl", keep_until_step=0) as append,
@@ -273,7 +273,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
         f"""
         import sys, time
         from pathlib import Path
-        from common.results import Run
+        from common.results.run import Run
         run = Run(Path({str(tmp_path)!r}), "paper", "a", {{}})
         print("held", flush=True)
         time.sleep(60)

@@ -301,7 +301,7 @@ def test_the_sandbox_ends_with_its_process(how):
     """Killed, or ended by itself; with a program running inside."""
     program = "import time\\nprint(1, flush=True)\\ntime.sleep(60)"
     script = (
-        "import sys, threading, time\nfrom common.verifiers import sandbox\n"
+        "import sys, threading, time\nfrom common.verifiers.code import sandbox\n"
         "sandbox.require_bwrap()\nprint(sandbox._current._process.pid, flush=True)\n"
         f"run = lambda: sandbox.run('{program}', '', seconds=60, memory=1 << 28)\n"
         "threading.Thread(target=run, daemon=True).start()\ntime.sleep(0.3)\n"
@@ -378,7 +378,7 @@ def test_without_privilege(open_folder):
     for name in ("__init__", "errors", "types"):
         shutil.copy(ROOT / "common" / f"{name}.py", package)
     script = (
-        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom common.verifiers import sandbox\n"
+        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom common.verifiers.code import sandbox\n"
         "for text in sys.argv[2:]:\n"
         "    r = sandbox.run(text, '', seconds=1, memory=1 << 28)\n"
         "    print(r.status, r.code, r.output.strip(), r.errors)\n"

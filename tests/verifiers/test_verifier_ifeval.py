@@ -221,7 +221,7 @@ def test_no_network_is_tried_and_nothing_is_printed(tmp_path):
         "    tried.append(arguments)\n"
         "    raise OSError('no network in this test')\n"
         "socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse\n"
-        "from common.verifiers import ifeval\n"
+        "from common.verifiers.ifeval import verifier as ifeval\n"
         "assert not {'nltk', 'lm_eval', 'torch', 'datasets'} & set(sys.modules)\n"
         "import os\n"
         "rank = os.environ.get('LOCAL_RANK')\n"
