@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from common.comparison import training
 from common.results.columns import COLUMNS as ROW
-from common.results.files import write_csv
 
 COLUMNS = ["entropy", "solve_rate", "lr", "alpha", "delta", "p_hat", "H_hat", "H_0"]
 EVERY = 5
@@ -19,23 +19,15 @@ WINDOW = 4  # kept points, 20 steps: the moving average of solve rates
 
 
 def read(root: Path, rows: pd.DataFrame, table: str) -> pd.DataFrame:
-    """The training curves of a table's runs; writes the table anew if there are run folders."""
-    stored = root / "fade" / "laptop" / f"{table}_training.csv"
-    runs = rows.loc[rows["table"] == table, ["method", "seed", "run_id"]].drop_duplicates()
-    frames = []
-    for method, seed, run_id in runs.values:
-        log = root / "fade" / run_id / "metrics.jsonl"
-        if log.exists() and log.stat().st_size:
-            frame = pd.read_json(log, lines=True)
-            frame = frame[frame["step"] % EVERY == 0].reindex(columns=["step", *COLUMNS])
-            frames.append(frame.assign(method=method, seed=seed))
-    if frames:
-        found = pd.concat(frames)[["method", "seed", "step", *COLUMNS]]
-        digits = {name: found[name].astype(float).round(5) for name in COLUMNS if name != "lr"}
-        write_csv(stored, found.assign(**digits))
-    if not stored.exists():
-        return pd.DataFrame(columns=["method", "seed", "step", *COLUMNS])
-    return pd.read_csv(stored)
+    """The training curves of a table's runs; writes the table again if there are run folders."""
+    path, columns = root / "fade" / "laptop" / f"{table}_training.csv", ["method", "seed", "step"]
+    curves = []
+    for run, log in training.logs(root, "fade", rows[rows["table"] == table]):
+        curve = log[log["step"] % EVERY == 0].reindex(columns=["step", *COLUMNS])
+        digits = {name: curve[name].astype(float).round(5) for name in COLUMNS if name != "lr"}
+        curves.append(curve.assign(**digits, method=run["method"], seed=run["seed"]))
+    training.keep(path, curves, [*columns, *COLUMNS])
+    return training.kept(path, [*columns, *COLUMNS])
 
 
 def smoothed(curves: pd.DataFrame, column: str) -> pd.DataFrame:

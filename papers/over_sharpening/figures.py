@@ -10,10 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard, options
-from common.comparison import laptop_figures
+from common.comparison import laptop_figures, training
 from common.comparison.gather import LAPTOP, read
 from common.plotting import COLORS, panels, save
-from common.results.files import write_csv
 from papers.over_sharpening import toy_figures
 
 MAIN = {
@@ -54,18 +53,13 @@ def entropy(root: Path, rows: pd.DataFrame, table: str, path: Path) -> None:
     run folders are.
     """
     stored = root / "over_sharpening" / "laptop" / f"{table}_entropy.csv"
-    runs = rows[rows["method"].isin(ENTROPY)][["method", "seed", "run_id"]].drop_duplicates()
-    frames = []
-    for method, seed, run_id in runs.values:
-        log = root / "over_sharpening" / run_id / "metrics.jsonl"
-        if log.exists():
-            frame = pd.read_json(log, lines=True)[["step", "entropy"]]
-            frames.append(frame.assign(method=method, seed=seed))
-    if frames:
-        write_csv(stored, pd.concat(frames))
+    columns = ["step", "entropy", "method", "seed"]
+    logs = training.logs(root, "over_sharpening", rows[rows["method"].isin(ENTROPY)])
+    curves = [log.assign(method=run["method"], seed=run["seed"]) for run, log in logs]
+    training.keep(stored, curves, columns)
     if not stored.exists():
         return
-    drawn = pd.read_csv(stored)
+    drawn = training.kept(stored, columns)
     figure, axes = panels(1, width=4.6, height=3.2)
     axis = axes[0, 0]
     for method, color in laptop_figures.present(drawn, ENTROPY).items():

@@ -10,35 +10,34 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison import gather as gather_module
+from common.comparison import training
 from common.comparison.gather import LAPTOP
 from common.metrics.passk import pass_at_k
 from common.metrics.samples import answer_entropy, token_entropy
 from common.results.columns import COLUMNS
-from common.results.files import read_jsonl, write_csv
+from common.results.files import read_jsonl
 
-BLOCK = 10  # training steps that one point of training.csv is the mean of
-CURVES = ["table", "method", "seed", "step", "entropy", "reward"]
+LOGGED = ["entropy", "reward"]  # entropy: nats a token, exact, of the rollouts' policy
+CURVES = ["table", "method", "seed", "step", *LOGGED]
 MOVED = ["table", "method", "benchmark", "seed", "step"]
 ENTROPIES = {"answer_level_entropy": "bits", "token_level_entropy": "nats"}
 
 
 def gather(root: Path) -> None:
     """Measure every finished run that `common.comparison.gather.gather` has found."""
-    runs = gather_module.runs(gather_module.read(root, "two_stage", LAPTOP)[0])
-    measured, curves = [], []
-    for run_id, run in runs.iterrows():
-        folder = root / "two_stage" / run_id
-        for file in sorted((folder / "samples").glob("*.jsonl.gz")):
+    rows, _ = gather_module.read(root, "two_stage", LAPTOP)
+    measured = []
+    for run_id, run in gather_module.runs(rows).iterrows():
+        for file in sorted((root / "two_stage" / run_id / "samples").glob("*.jsonl.gz")):
             named = entropies(file).assign(**run, run_id=run_id)
             measured.append(named.reindex(columns=COLUMNS))
-        if (folder / "metrics.jsonl").exists() and run["step"] > 0:
-            curve = training_curve(folder / "metrics.jsonl")
-            curves.append(curve.assign(table=run["table"], method=run["method"], seed=run["seed"]))
+    curves = [
+        training.blocks(log, LOGGED).assign(**run[["table", "method", "seed"]])
+        for run, log in training.logs(root, "two_stage", rows)
+    ]
     target = root / "two_stage" / LAPTOP
-    if measured:
-        write_csv(target / "entropies.csv", pd.concat(measured, ignore_index=True))
-    if curves:
-        write_csv(target / "training.csv", pd.concat(curves, ignore_index=True)[CURVES])
+    training.keep(target / "entropies.csv", measured, COLUMNS)
+    training.keep(target / "training.csv", curves, CURVES)
 
 
 def entropies(samples: Path) -> pd.DataFrame:
@@ -65,22 +64,10 @@ def entropies(samples: Path) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def training_curve(metrics: Path) -> pd.DataFrame:
-    """step, entropy (nats a token, exact, of the rollouts' policy), reward: means of BLOCK steps
-    under the block's last step."""
-    curve = pd.read_json(metrics, lines=True)
-    block = (curve["step"] - 1) // BLOCK
-    means = curve.groupby(block).agg(
-        step=("step", "max"), entropy=("entropy", "mean"), reward=("reward", "mean")
-    )
-    return means.reset_index(drop=True)
-
-
 def read(root: Path, name: str) -> pd.DataFrame:
     """A table that `gather` wrote; empty if there is none."""
-    path = root / "two_stage" / LAPTOP / f"{name}.csv"
-    empty = pd.DataFrame(columns=CURVES if name == "training" else COLUMNS)
-    return pd.read_csv(path) if path.exists() else empty
+    columns = CURVES if name == "training" else COLUMNS
+    return training.kept(root / "two_stage" / LAPTOP / f"{name}.csv", columns)
 
 
 def boundary(counts: pd.DataFrame, k: int) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from tiny import ROOT, TINY
 
 from common.backends.local import train
 from common.claims.judge import load as load_claims
-from common.comparison import compare
+from common.comparison import compare, training
 from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import load
@@ -130,7 +130,7 @@ def test_blocks_and_stability_by_hand():
     entropy = [1.0] * 10 + [0.5] * 90 + [0.2] * 10 + [0.6] * 10 + [0.4] * 10
     log = pd.DataFrame({"step": range(1, 131), "entropy": entropy})
     log = log.assign(reward=0.5, active_groups=1.0)
-    curve = laptop.blocks(log)
+    curve = training.blocks(log, ["entropy"])
     assert curve["step"].tolist() == list(range(10, 131, 10))
     assert curve["entropy"].tolist() == pytest.approx([1] + [0.5] * 9 + [0.2, 0.6, 0.4])
     found = laptop.stability(log)

@@ -71,15 +71,6 @@ def test_entropies_by_hand(tmp_path):
     assert (found[["n_problems", "n_samples"]] == [2, 4]).all(axis=None)
 
 
-def test_training_curve_is_block_means(tmp_path):
-    rows = [
-        {"step": i, "entropy": float(i), "reward": 1.0 if i <= 10 else 3.0} for i in range(1, 16)
-    ]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    curve = laptop.training_curve(tmp_path / "metrics.jsonl")
-    assert curve.to_dict("list") == {"step": [10, 15], "entropy": [5.5, 13.0], "reward": [1.0, 3.0]}
-
-
 def test_boundary_by_hand():
     def counts(method, step, n, right: dict[str, int]):
         return [
