@@ -1,4 +1,4 @@
-"""The evaluation store: what a run leaves, resuming, scoring again, and importing."""
+"""The evaluation store: what a run leaves, resuming, and what is refused."""
 
 import contextlib
 import io
@@ -14,65 +14,22 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from tiny import MODEL, ROOT
+from evaluations import SMALL, made
+from tiny import ROOT
 
-from common.config import compose as compose_module
-from common.config.compose import compose
-from common.config.strict import strict
 from common.errors import UserError
-from common.evaluation import __main__, dumps
+from common.evaluation import __main__
 from common.evaluation import config as evaluation
 from common.evaluation import run as store
-from common.evaluation.config import Evaluate
-from common.evaluation.dumps import Dumped, match
-from common.evaluation.import_samples import import_samples
-from common.evaluation.rescore import rescore
 from common.evaluation.run import evaluate
 from common.evaluation.samples import COLUMNS, Sampled, metric_rows
-from common.evaluation.store import problems, stored
+from common.evaluation.store import problems
 from common.models import load
 from common.results.collect import verify
 from common.results.columns import COLUMNS as RESULT_COLUMNS
 from common.results.files import read_csv, read_jsonl
 from common.rollout.local import draw
-from common.types import Prompt
 from common.verifiers import countdown
-
-SMALL = [*MODEL, "device=cpu", "eval.prompts.size=6", "n=8", "batch=8", "workers=1"]
-
-
-LENIENT = """
-from common.types import Verdict
-
-def verify(response, reference, *, ending="}"):
-    right = response.endswith(ending)
-    return Verdict("correct" if right else "wrong", float(right), response[-8:])
-"""
-
-
-@pytest.fixture
-def lenient(tmp_path, monkeypatch) -> str:
-    """A verifier to score again with: right is what ends as asked."""
-    (tmp_path / "lenient.py").write_text(LENIENT)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield "lenient.verify"
-    sys.modules.pop("lenient", None)
-
-
-def made(results: Path, *overrides: str) -> Evaluate:
-    words = [*SMALL, f"results_dir={results}", *overrides]
-    return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
-
-
-@pytest.fixture(scope="module")
-def finished(pretrained, tmp_path_factory) -> Path:
-    """A finished run of this module's own; tests read it."""
-    root = tmp_path_factory.mktemp("evaluations")
-    (root / "models").symlink_to(pretrained / "models")
-    return evaluate(made(root))
-
-
-# ---- a run
 
 
 def test_a_run_keeps_samples_counts_metrics_and_how_it_sampled(finished):
@@ -236,186 +193,3 @@ def test_metric_rows_leave_out_what_the_samples_lack():
     rows = [("p", i, "", "correct", "a", None, None, None) for i in range(2)]
     got = metric_rows(Sampled("toy", pd.DataFrame(rows, columns=COLUMNS)), [1])
     assert got["metric"].tolist() == ["pass@1", "distinct_correct", "valid"]
-
-
-# ---- scoring again
-
-
-def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, monkeypatch, capsys):
-    monkeypatch.setattr(load, "load_model", None)
-    target = f"eval.verifier._target_={lenient}"
-    run = rescore([f"rescore={finished}", target, "workers=1"])
-    assert run != finished
-    assert verify(run) == verify(finished) == []
-    before, after = stored(finished, with_response=True), stored(run)
-    assert "response" not in after
-    key = ["problem_id", "sample"]
-    assert after[key].equals(before[key])
-    right = before["response"].str.endswith("}")
-    assert (after["outcome"] == right.map({True: "correct", False: "wrong"})).all()
-    differ = int((after["outcome"] != before["outcome"]).sum())
-    assert differ > 5
-    out = capsys.readouterr().out
-    assert f"{differ} of 48 verdicts changed" in out
-    assert f"wrong -> correct: {((before['outcome'] == 'wrong') & right).sum()}" in out
-    assert out.count("response ends") == 5
-    table = pd.read_csv(run / "changes.csv")
-    assert len(table) == differ
-    assert (table["before"] != table["after"]).all()
-    assert pd.read_csv(run / "counts.csv")["c"].sum() == right.sum()
-    assert lenient in (run / "config.yaml").read_text()
-    assert rescore([f"rescore={finished}", target]) == run  # found
-    other = rescore([f"rescore={finished}", target, "eval.verifier.ending=x"])
-    assert other != run
-    assert pd.read_csv(other / "counts.csv")["c"].sum() == 0
-    with pytest.raises(UserError, match="no sampled run"):
-        rescore([f"rescore={run}"])
-
-
-def test_scoring_again_the_same_way_changes_nothing(finished, capsys):
-    run = rescore([f"rescore={finished}"])
-    assert "0 of 48 verdicts changed" in capsys.readouterr().out
-    assert (run / "counts.csv").read_bytes() == (finished / "counts.csv").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["eval.verifier.convention=boxed"], "unknown argument"),
-        (["eval.prompts.size=3"], "rescore= takes"),
-        (["eval.verifier.ending=["], "not a YAML value"),
-    ],
-)
-def test_scoring_again_refuses(finished, words, message):
-    with pytest.raises(UserError, match=message):
-        rescore([f"rescore={finished}", *words])
-
-
-# ---- samples of other programs
-
-
-def write_lines(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def verl_rows(prompts, outputs, step=20):
-    """As verl 0.9.1 writes them: the input decoded without special tokens."""
-    return [
-        {
-            "input": f"system\nBe brief.\nuser\n{prompt.text}\nassistant\n",
-            "output": output,
-            "gts": prompt.reference,
-            "score": score,
-            "step": step,
-            "uid": f"{i}_{j}_0",
-        }
-        for i, prompt in enumerate(prompts)
-        for j, (output, score) in enumerate(outputs)
-    ]
-
-
-def test_import_of_verl_dumps(tmp_path, capsys):
-    prompts = problems(made(tmp_path).eval.prompts)
-    reference = prompts[0].reference
-    right = countdown.example(reference)
-    rows = verl_rows(prompts[:1], [(right, 1.0), ("\\boxed{1}", 0.0), (right, 0.0)])
-    rows += verl_rows(prompts[1:3], [("\\boxed{1}", 0.0)] * 3)
-    rows += verl_rows([Prompt("else", "a riddle", "x")], [("y", 0.0)] * 2)
-    write_lines(tmp_path / "20.jsonl", rows)
-    words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.jsonl", "label=other/model"]
-    run = import_samples(["import=verl", *words])
-    said = capsys.readouterr()
-    assert "9 samples of 3 of 6 problems" in said.err
-    assert "2 samples belong to none" in said.err
-    assert "20.jsonl, row 10" in said.err
-    assert f"3 problems have no sample and no row: {prompts[3].id}" in said.err
-    assert "1 of 9 samples: the dump's score" in said.out  # the second right one had 0
-    assert run.name.startswith("other-model-countdown_natural-")
-    assert verify(run) == []
-    counts = pd.read_csv(run / "counts.csv").set_index("problem_id")
-    assert counts["c"].to_dict() == {prompts[0].id: 2, prompts[1].id: 0, prompts[2].id: 0}
-    metrics = read_csv(run / "metrics.csv").set_index("metric")
-    assert metrics.loc["pass@1", "value"] == pytest.approx(100 * 2 / 9)
-    assert {"maj@3", "answer_entropy"} <= set(metrics.index)
-    assert not {"truncated", "token_entropy", "response_length"} & set(metrics.index)
-    assert import_samples(["import=verl", *words]) == run
-    assert "0 of 9 verdicts changed" in (rescore([f"rescore={run}"]), capsys.readouterr().out)[1]
-
-
-def test_import_refuses(tmp_path):
-    prompts = problems(made(tmp_path).eval.prompts)
-    words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.jsonl"]
-
-    def refused(rows, kind="verl"):
-        write_lines(tmp_path / "20.jsonl", rows)
-        with pytest.raises(UserError) as error:
-            import_samples([f"import={kind}", *words])
-        assert not (tmp_path / "evaluations").exists()
-        return str(error.value)
-
-    rows = verl_rows(prompts, [("x", 0.0)])
-    assert "2 steps ([20, 30])" in refused(rows + verl_rows(prompts, [("x", 0.0)], step=30))
-    assert f"has 1 samples, problem {prompts[0].id} 2" in refused(rows + rows[:1])
-    assert "none is of this benchmark" in refused(verl_rows([Prompt("i", "t", "r")], [("x", 0.0)]))
-    assert "row 1: no field output" in refused([{"input": "x"}])
-    assert "no field doc_id" in refused(rows, "lm_eval")
-    assert "import=trl: one of" in refused(rows, "trl")
-    words[-1] = f"files={tmp_path}/*.nothing"
-    assert "matches no file" in refused(rows)
-
-
-def lm_eval_row(doc_id, doc, resps, prompt="", kind="strict-match"):
-    """As lm-eval 0.4.13 writes them, with the fields that matter here."""
-    return {
-        "doc_id": doc_id,
-        "doc": doc,
-        "target": "7",
-        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": ["\n"]}}},
-        "resps": [resps],
-        "filtered_resps": [resps[0]],
-        "filter": kind,
-        "metrics": ["exact_match"],
-        "exact_match": 0.0,
-    }
-
-
-def test_import_of_lm_eval_takes_every_response_once(tmp_path):
-    file = write_lines(
-        tmp_path / "samples_math.jsonl",
-        [
-            lm_eval_row(0, {"problem": "What is 3 + 4?"}, ["6", "7", "8"]),
-            lm_eval_row(1, {"unique_id": "b"}, ["1", "2", "3"]),
-            lm_eval_row(0, {"problem": "What is 3 + 4?"}, ["6", "7", "8"], kind="flexible"),
-        ],
-    )
-    dumped = dumps.lm_eval([file])
-    assert [one.response for one in dumped] == ["6", "7", "8", "1", "2", "3"]
-    prompts = [Prompt("a", "What is  3 + 4?", "7"), Prompt("b", "Other", "2")]
-    groups, alone = match(dumped, prompts)
-    assert {owner: len(ones) for owner, ones in groups.items()} == {"a": 3, "b": 3}
-    assert not alone
-    choices = lm_eval_row(0, {"problem": "x"}, [["-1.5", "True"]])
-    with pytest.raises(UserError, match="log-likelihoods"):
-        dumps.lm_eval([write_lines(tmp_path / "choices.jsonl", [choices])])
-
-
-def test_a_sample_belongs_to_the_problem_that_stands_last():
-    prompts = [Prompt("a", "1 + 1?", "2"), Prompt("b", "11 + 1?", "12"), Prompt("c", "5?", "5")]
-
-    def owner(*texts, ids=()):
-        groups, alone = match([Dumped("w", ids, texts, "r", None)], prompts)
-        assert len(groups) + len(alone) == 1
-        return next(iter(groups), None)
-
-    assert owner("Q: 5?\nA: 5\nQ: 1 + 1?\nA:") == "a"  # after an example
-    assert owner("Q: 1 + 1?\nA: 2\nQ: 5?\nA:") == "c"
-    assert owner("Q: 11 + 1?\nA:") == "b"  # not a, which ends there too
-    assert owner("<|im_start|>user\n5?<|im_end|>\n") == "c"
-    assert owner("Solve 5?", "11 +  1?") == "b"  # an equal text before one that holds it
-    assert owner("5?", ids=("a",)) == "a"
-    assert owner("unknown") is None
-    twice = [*prompts, Prompt("d", "5?", "6")]
-    groups, alone = match([Dumped("w", (), ("5?",), "r", None)], twice)
-    assert len(alone) == 1
-    assert not groups

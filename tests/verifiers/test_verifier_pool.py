@@ -221,7 +221,7 @@ def test_nothing_outlives_the_caller_however_it_ends(tmp_path, end):
     assert wait_until(lambda: not any(map(alive, workers)))
 
 
-# ---- the guard (what it refuses is tested on whole runs in test_local.py)
+# ---- the guard (what it refuses is tested on whole runs in tests/backends)
 
 
 def test_the_guard_lets_a_single_fault_pass_and_not_two():

@@ -1,0 +1,78 @@
+"""Models and checkpoints that cannot be read are refused by name."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from local_loop import make_loop
+
+from common.backends.local import train
+from common.errors import UserError
+from common.models import store
+
+
+def damaged_copy(source: Path, target: Path, damage: str) -> Path:
+    shutil.copytree(source, target)
+    weights = target / "model.safetensors"
+    if damage == "no weights":
+        weights.unlink()
+    elif damage == "cut weights":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif damage == "corrupt header":
+        weights.write_bytes(b"\xff" * 100)
+    elif damage == "corrupt config":
+        (target / "config.json").write_text("{")
+    elif damage == "a tensor is missing":
+        from safetensors.torch import load_file, save_file
+
+        tensors = load_file(weights)
+        del tensors["model.layers.0.mlp.down_proj.weight"]
+        save_file(tensors, weights, metadata={"format": "pt"})
+    return target
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["no weights", "cut weights", "corrupt header", "corrupt config", "a tensor is missing"],
+)
+def test_a_damaged_model_is_refused_by_name(tiny, tmp_path, damage):
+    source = Path(store.folder(tiny().model, Path(tiny().results_dir)))
+    folder = damaged_copy(source, tmp_path / "damaged", damage)
+    x = tiny("model.pretrain=null", f"model.path={folder}")
+    with pytest.raises(UserError, match=f"model.path={folder}: ") as caught:
+        train(x, progress=False)
+    assert "fetch" in str(caught.value)
+
+
+def test_a_missing_model_is_refused_by_name(tiny, tmp_path):
+    x = tiny("model.pretrain=null", f"model.path={tmp_path}/nowhere")
+    with pytest.raises(
+        UserError, match=r"model\.path=.*nowhere: cannot be loaded .* give a folder"
+    ):
+        train(x, progress=False)
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "other model", "pickle"])
+def test_a_damaged_checkpoint_is_refused_by_name(tiny, tmp_path, damage):
+    loop = make_loop(tiny(), tmp_path)
+    loop.step = 2
+    loop.save_checkpoint()
+    path = tmp_path / "checkpoint.pt"
+    assert make_loop(tiny(), tmp_path).step == 2
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif damage == "text":
+        path.write_text("no checkpoint")
+    elif damage == "other model":
+        torch.save({"step": 2, "model": {}, "optimizer": {}}, path)
+    else:
+        torch.save({"step": 2, "model": Unpickled()}, path)
+    with pytest.raises(UserError, match=f"{path} is damaged .*; delete it to train from the start"):
+        make_loop(tiny(), tmp_path)
+
+
+class Unpickled:
+    def __reduce__(self):
+        return os._exit, (3,)  # would end the tests: a checkpoint is data, never a program

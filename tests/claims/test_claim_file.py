@@ -1,0 +1,181 @@
+"""The file of claims: mistakes are named, scopes and rendering; and the papers' own tables."""
+
+import pandas as pd
+import pytest
+from claim_rows import order, rows, verdict
+from rich.console import Console
+from tiny import ROOT
+
+from common.claims.judge import evaluate, load
+from common.claims.text import to_markdown, to_terminal
+from common.errors import UserError
+
+PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
+
+MODELS = ["Qwen2.5-7B", "Qwen2.5-1.5B-Math", "Llama-3.2-3B-Instruct"]
+
+PAIRS = [
+    [{"model": model, "method": f"F-{method}"}, {"model": model, "method": method}]
+    for model in MODELS
+    for method in ("GRPO", "DAPO", "CISPO")
+]
+
+GOOD = """
+- id: c1
+  claim: A is above B
+  source: Table 1
+  published: {order: [{method: A}, {method: B}], relation: ">"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("source", "sorce", ["claim c1", "unknown key sorce", "did you mean source?"]),
+        ("published", "publised", ["claim c1", "did you mean published?"]),
+        ("order", "oder", ["claim c1: published", "unknown key oder", "did you mean order?"]),
+        ("{method: A}", "{methd: A}", ["claim c1: published", "did you mean method?"]),
+        ("{method: A}", "{value: A}", ["unknown key value"]),
+        ("{method: A}", "{method: []}", ["method=[]"]),
+        ("{method: A}, ", "", ["at least two selectors"]),
+        ('">"', '"~"', ["relation=~"]),
+        (', relation: ">"', "", ["relation is missing"]),
+        ('">"', '">", value: 1', ["unknown key value"]),
+        ('">"', '">", margin: much', ["margin=much", "number"]),
+        ('">"', '">", within: 1', ["unknown key within"]),
+        ('">"', '">", range: {of: {}, low: 1}', ["['order', 'range']"]),
+        ("order: [{method: A}, {method: B}]", "margin: 1", ["no predicate", "order"]),
+        (
+            'order: [{method: A}, {method: B}], relation: ">"',
+            "range: {of: {method: A}}",
+            ["range needs low or high"],
+        ),
+        (
+            'order: [{method: A}, {method: B}], relation: ">"',
+            'difference: {a: {}, b: {}, relation: "~", value: 1}',
+            ["within goes with relation ~"],
+        ),
+        (
+            'order: [{method: A}, {method: B}], relation: ">"',
+            'count: {pairs: [[{}]], relation: ">", at_least: 1}',
+            ["pairs must be a list of [selector, selector]"],
+        ),
+        (
+            'order: [{method: A}, {method: B}], relation: ">"',
+            'count: {pairs: [[{}, {}]], relation: ">", at_least: 7}',
+            ["at_least=7: must be 1..1"],
+        ),
+        ("source: Table 1", "", ["claim c1: source is missing"]),
+        (GOOD, GOOD + GOOD, ["claim c1: id is there twice"]),
+        (GOOD, "claim", ["must be a list of claims"]),
+        (GOOD, "- [", ["cannot be read"]),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path, old, new, words):
+    path = tmp_path / "claims.yaml"
+    path.write_text(GOOD)
+    assert load(path)[0]["id"] == "c1"
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new))
+    with pytest.raises(UserError) as error:
+        load(path)
+    assert all(word in str(error.value) for word in ["claims.yaml", *words]), error.value
+
+
+def test_scopes_and_rendering(tmp_path):
+    path = tmp_path / "claims.yaml"
+    path.write_text(
+        GOOD.replace("A is above", "A | is above") + "  cluster: {range: {of: {}, low: 1}}\n"
+    )
+    found = evaluate(load(path), {"published": rows({"A": 2.0, "B": 1.0})})
+    assert list(found.columns[:5]) == ["claim", "source", "published", "laptop", "cluster"]
+    assert found.loc[0, ["published", "laptop", "cluster"]].tolist() == ["holds"] + ["not run"] * 2
+    assert found.loc[0, "laptop_numbers"] == ""
+    assert found.loc[0, "cluster_numbers"] == "no rows"
+    markdown = to_markdown(found).splitlines()
+    assert markdown[0] == "| claim | source | published | cluster |"  # no claim speaks of laptop
+    assert markdown[2] == "| A \\| is above B | Table 1 | holds: 2 > 1 | not run: no rows |"
+    console = Console(width=120, record=True, force_terminal=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(to_terminal(found))
+    shown = console.export_text(styles=True)
+    assert "\x1b[32mholds" in shown
+    assert "2 > 1" in shown
+
+
+@pytest.fixture(scope="module")
+def published():
+    return pd.concat([pd.read_csv(path) for path in sorted(PUBLISHED.glob("table*.csv"))])
+
+
+@pytest.mark.parametrize(
+    ("predicate", "where", "expected", "numbers"),
+    [
+        (
+            order("F-GRPO", "GRPO"),
+            {"table": "table1", "model": MODELS[0], "benchmark": "Avg_Math", "k": 256},
+            "holds",
+            "70.3 > 64.1",
+        ),
+        (
+            order("GRPO (N=2)", "GRPO (N=32)", "GRPO (N=8)", relation="<"),
+            {"table": "table2", "metric": "delta_NLL_rare"},
+            "holds",
+            "0.19 < 0.52 < 0.68",
+        ),
+        # Sec. 5.3: N=2 has the lowest pass@1; true of math, not of OOD (INC002)
+        (
+            order("GRPO (N=2)", "GRPO (N=8)", "GRPO (N=32)", relation="<"),
+            {"table": "table2", "benchmark": "Avg_Math", "k": 1},
+            "holds",
+            "36.2 < 37.3 < 39.2",
+        ),
+        (
+            order("GRPO (N=2)", "GRPO (N=8)", "GRPO (N=32)", relation="<"),
+            {"table": "table2", "benchmark": "Avg_OOD", "k": 1},
+            "fails",
+            "18 > 17.1 < 17.7",
+        ),
+        # Sec. 5.4: +3.5 recomputes, +3.8 does not (INC001: Table 1 gives 4.02)
+        (
+            {"mean_gain": {"pairs": PAIRS, "relation": "~", "value": 3.5, "within": 0.05}},
+            {"table": "table1", "benchmark": "Avg_Math", "k": 256},
+            "holds",
+            "mean gain 3.478 over 9 pairs",
+        ),
+        (
+            {"mean_gain": {"pairs": PAIRS, "relation": "~", "value": 3.8, "within": 0.05}},
+            {"table": "table1", "benchmark": "Avg_OOD", "k": 256},
+            "fails",
+            "mean gain 4.022 over 9 pairs",
+        ),
+        (
+            {"count": {"pairs": PAIRS, "relation": ">", "at_least": 7}},
+            {"table": "table1", "benchmark": "Avg_OOD", "k": 1},
+            "holds",
+            "7 hold, 2 fail",
+        ),
+        (
+            {"count": {"pairs": PAIRS, "relation": ">", "at_least": 8}},
+            {"table": "table1", "benchmark": "Avg_OOD", "k": 1},
+            "fails",
+            "7 hold, 2 fail",
+        ),
+        # the printed average agrees with the mean of the printed parts, 55.93
+        (
+            {
+                "range": {
+                    "of": {"benchmark": ["IFEval", "SynLogic", "GPQA"]},
+                    "low": 55.8,
+                    "high": 56,
+                }
+            },
+            {"table": "table1", "model": MODELS[0], "method": "GRPO", "k": 256},
+            "holds",
+            "55.93",
+        ),
+    ],
+)
+def test_the_papers_own_tables(published, predicate, where, expected, numbers):
+    found = verdict({**predicate, "where": where}, published)
+    assert found[0] == expected
+    assert numbers in found[1]

@@ -1,0 +1,88 @@
+"""Claims with counts of problems: no false verdicts, pairing, pass@k of any k."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from claim_rows import order, verdict
+
+from common.claims.judge import evaluate
+from common.errors import UserError
+from common.metrics.passk import pass_at_k
+
+
+def draw_counts(rng, *, models, seeds, problems, seed_sd, problem_sd, n=16):
+    """Rows and counts of two methods without a difference; each row has the mean of its counts."""
+    shape = (models, 2, seeds, problems)
+    logit = rng.normal(0, 2, (models, 1, 1, problems))
+    logit = logit + rng.normal(0, problem_sd, (models, 2, 1, problems))
+    logit = logit + rng.normal(0, seed_sd, (models, 2, seeds, 1)) + rng.normal(0, 0.3, shape)
+    c = rng.binomial(n, 1 / (1 + np.exp(-logit)))
+    model, method, seed, problem = (index.ravel() for index in np.indices(shape))
+    counts = pd.DataFrame(
+        {
+            "table": "t",
+            "model": [f"m{i}" for i in model],
+            "method": np.array(["A", "B"])[method],
+            "benchmark": "b",
+            "seed": seed,
+            "step": 9,
+            "problem_id": problem,
+            "n": n,
+            "c": c.ravel(),
+        }
+    )
+    keys = ["table", "model", "method", "benchmark", "seed", "step"]
+    frame = counts.groupby(keys)["c"].mean().mul(100 / n).rename("value").reset_index()
+    return frame.assign(metric="pass@1", k=1, unit="percent"), counts
+
+
+@pytest.mark.parametrize("with_problems", [True, False])
+def test_no_difference_gives_no_verdict(with_problems):
+    # without counts the problems count as fixed, so the two methods must not have luck with them
+    frame, counts = draw_counts(
+        np.random.default_rng(3),
+        models=150,
+        seeds=5,
+        problems=20,
+        seed_sd=0.2,
+        problem_sd=0.4 * with_problems,
+    )
+    frame["table"], counts["table"] = frame["model"], counts["model"]  # one comparison a table
+    claims = [
+        {"id": i, "claim": "", "source": "", "laptop": order("A", "B", where={"model": f"m{i}"})}
+        for i in range(150)
+    ]
+    found = evaluate(claims, {"laptop": frame}, {"laptop": counts} if with_problems else None)
+    share = found["laptop"].isin(["holds", "fails"]).mean()
+    assert share <= 0.05
+    assert found["laptop_numbers"].str.contains("5 seeds x 20 problems").all() == with_problems
+
+
+def test_luck_with_problems_is_seen_through_by_counts_only():
+    rng = np.random.default_rng(5)
+    frame, counts = draw_counts(rng, models=60, seeds=5, problems=30, seed_sd=0, problem_sd=1.5)
+    decided = [0, 0]
+    for i in range(60):
+        for j, table in enumerate((counts, None)):
+            decided[j] += verdict(order("A", "B", where={"model": f"m{i}"}), frame, table)[0] != (
+                "inconclusive"
+            )
+    assert decided[0] <= 6
+    assert decided[1] >= 20
+
+
+def test_counts_give_pass_at_k_of_any_k_and_must_agree_with_rows():
+    rng = np.random.default_rng(0)
+    frame, counts = draw_counts(rng, models=1, seeds=3, problems=40, seed_sd=0, problem_sd=0)
+    counts["x"] = 100 * pass_at_k(counts["c"], 16, [4])[:, 0]
+    keys = ["table", "model", "method", "benchmark", "seed", "step"]
+    at_4 = counts.groupby(keys)["x"].mean().rename("value").reset_index()
+    at_4 = at_4.assign(metric="pass@4", k=4, unit="percent")
+    both = pd.concat([frame, at_4])
+    found = verdict(order("A", "B", where={"k": 4}), both, counts)
+    assert "3 seeds x 40 problems" in found[1]
+    mean = counts[counts.method == "A"]["x"].mean()
+    assert found[1].startswith(f"{mean:.4g} ± ")
+    counts.loc[0, "c"] = 16 if counts.loc[0, "c"] < 2 else 0
+    with pytest.raises(UserError, match="method=A, seed=0 give"):
+        verdict(order("A", "B", where={"k": 4}), both, counts)

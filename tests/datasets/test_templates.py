@@ -1,0 +1,46 @@
+"""Templates: instructions, chats, and that every pair gives a prompt."""
+
+from common.datasets import templates
+
+ROW = {"problem": "1+1?", "choices": ["1", "2"]}
+
+
+def test_instructions():
+    made = {name: f(ROW) for name, f in templates.INSTRUCTIONS.items()}
+    assert made["bare"] == (None, "1+1?\nA. 1\nB. 2")
+    boxed = "Please reason step by step, and put your final answer within \\boxed{}."
+    assert made["boxed_system"] == (boxed, "1+1?\nA. 1\nB. 2")
+    assert made["boxed_user"] == (templates.HELPFUL, f"1+1?\nA. 1\nB. 2\n{boxed}")
+    assert made["helpful"] == (templates.HELPFUL, "1+1?\nA. 1\nB. 2")
+    assert "<think> </think> and <answer> </answer>" in made["think_tags"][0]
+    assert '"the answer is (X)"' in made["letter"][1]
+    assert "reads the input from stdin" in templates.code(ROW)[1]
+    assert "def f(x):\n```" in templates.code(ROW | {"starter_code": "def f(x):\n"})[1]
+
+
+def test_chats():
+    assert templates.plain(None, "u") == "u\n"
+    assert templates.plain("s", "u") == "s\n\nu\n"
+    assert templates.qwen("s", "u") == (
+        "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert templates.qwen(None, "u") == ("<|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\n")
+    assert templates.qwen_no_think(None, "u").endswith("assistant\n<think>\n\n</think>\n\n")
+    assert templates.llama("s", "u") == (
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+        "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\ns<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\nu<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    )
+    opened = "<｜begin▁of▁sentence｜>s<｜User｜>u<｜Assistant｜><think>\n"
+    assert templates.r1_distill("s", "u") == opened
+
+
+def test_every_pair_is_a_prompt():
+    texts = {
+        templates.render(ROW, instruction=instruction, chat=chat)
+        for instruction in templates.INSTRUCTIONS
+        for chat in templates.CHATS
+    }
+    assert len(texts) == len(templates.INSTRUCTIONS) * len(templates.CHATS)
+    assert all("1+1?" in text for text in texts)

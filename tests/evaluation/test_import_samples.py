@@ -1,0 +1,146 @@
+"""Samples of other programs: verl's dumps and lm-eval's."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from evaluations import SMALL, made
+
+from common.errors import UserError
+from common.evaluation import dumps
+from common.evaluation.dumps import Dumped, match
+from common.evaluation.import_samples import import_samples
+from common.evaluation.rescore import rescore
+from common.evaluation.store import problems
+from common.results.collect import verify
+from common.results.files import read_csv
+from common.types import Prompt
+from common.verifiers import countdown
+
+
+def write_lines(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def verl_rows(prompts, outputs, step=20):
+    """As verl 0.9.1 writes them: the input decoded without special tokens."""
+    return [
+        {
+            "input": f"system\nBe brief.\nuser\n{prompt.text}\nassistant\n",
+            "output": output,
+            "gts": prompt.reference,
+            "score": score,
+            "step": step,
+            "uid": f"{i}_{j}_0",
+        }
+        for i, prompt in enumerate(prompts)
+        for j, (output, score) in enumerate(outputs)
+    ]
+
+
+def test_import_of_verl_dumps(tmp_path, capsys):
+    prompts = problems(made(tmp_path).eval.prompts)
+    reference = prompts[0].reference
+    right = countdown.example(reference)
+    rows = verl_rows(prompts[:1], [(right, 1.0), ("\\boxed{1}", 0.0), (right, 0.0)])
+    rows += verl_rows(prompts[1:3], [("\\boxed{1}", 0.0)] * 3)
+    rows += verl_rows([Prompt("else", "a riddle", "x")], [("y", 0.0)] * 2)
+    write_lines(tmp_path / "20.jsonl", rows)
+    words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.jsonl", "label=other/model"]
+    run = import_samples(["import=verl", *words])
+    said = capsys.readouterr()
+    assert "9 samples of 3 of 6 problems" in said.err
+    assert "2 samples belong to none" in said.err
+    assert "20.jsonl, row 10" in said.err
+    assert f"3 problems have no sample and no row: {prompts[3].id}" in said.err
+    assert "1 of 9 samples: the dump's score" in said.out  # the second right one had 0
+    assert run.name.startswith("other-model-countdown_natural-")
+    assert verify(run) == []
+    counts = pd.read_csv(run / "counts.csv").set_index("problem_id")
+    assert counts["c"].to_dict() == {prompts[0].id: 2, prompts[1].id: 0, prompts[2].id: 0}
+    metrics = read_csv(run / "metrics.csv").set_index("metric")
+    assert metrics.loc["pass@1", "value"] == pytest.approx(100 * 2 / 9)
+    assert {"maj@3", "answer_entropy"} <= set(metrics.index)
+    assert not {"truncated", "token_entropy", "response_length"} & set(metrics.index)
+    assert import_samples(["import=verl", *words]) == run
+    assert "0 of 9 verdicts changed" in (rescore([f"rescore={run}"]), capsys.readouterr().out)[1]
+
+
+def test_import_refuses(tmp_path):
+    prompts = problems(made(tmp_path).eval.prompts)
+    words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.jsonl"]
+
+    def refused(rows, kind="verl"):
+        write_lines(tmp_path / "20.jsonl", rows)
+        with pytest.raises(UserError) as error:
+            import_samples([f"import={kind}", *words])
+        assert not (tmp_path / "evaluations").exists()
+        return str(error.value)
+
+    rows = verl_rows(prompts, [("x", 0.0)])
+    assert "2 steps ([20, 30])" in refused(rows + verl_rows(prompts, [("x", 0.0)], step=30))
+    assert f"has 1 samples, problem {prompts[0].id} 2" in refused(rows + rows[:1])
+    assert "none is of this benchmark" in refused(verl_rows([Prompt("i", "t", "r")], [("x", 0.0)]))
+    assert "row 1: no field output" in refused([{"input": "x"}])
+    assert "no field doc_id" in refused(rows, "lm_eval")
+    assert "import=trl: one of" in refused(rows, "trl")
+    words[-1] = f"files={tmp_path}/*.nothing"
+    assert "matches no file" in refused(rows)
+
+
+def lm_eval_row(doc_id, doc, resps, prompt="", kind="strict-match"):
+    """As lm-eval 0.4.13 writes them, with the fields that matter here."""
+    return {
+        "doc_id": doc_id,
+        "doc": doc,
+        "target": "7",
+        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": ["\n"]}}},
+        "resps": [resps],
+        "filtered_resps": [resps[0]],
+        "filter": kind,
+        "metrics": ["exact_match"],
+        "exact_match": 0.0,
+    }
+
+
+def test_import_of_lm_eval_takes_every_response_once(tmp_path):
+    file = write_lines(
+        tmp_path / "samples_math.jsonl",
+        [
+            lm_eval_row(0, {"problem": "What is 3 + 4?"}, ["6", "7", "8"]),
+            lm_eval_row(1, {"unique_id": "b"}, ["1", "2", "3"]),
+            lm_eval_row(0, {"problem": "What is 3 + 4?"}, ["6", "7", "8"], kind="flexible"),
+        ],
+    )
+    dumped = dumps.lm_eval([file])
+    assert [one.response for one in dumped] == ["6", "7", "8", "1", "2", "3"]
+    prompts = [Prompt("a", "What is  3 + 4?", "7"), Prompt("b", "Other", "2")]
+    groups, alone = match(dumped, prompts)
+    assert {owner: len(ones) for owner, ones in groups.items()} == {"a": 3, "b": 3}
+    assert not alone
+    choices = lm_eval_row(0, {"problem": "x"}, [["-1.5", "True"]])
+    with pytest.raises(UserError, match="log-likelihoods"):
+        dumps.lm_eval([write_lines(tmp_path / "choices.jsonl", [choices])])
+
+
+def test_a_sample_belongs_to_the_problem_that_stands_last():
+    prompts = [Prompt("a", "1 + 1?", "2"), Prompt("b", "11 + 1?", "12"), Prompt("c", "5?", "5")]
+
+    def owner(*texts, ids=()):
+        groups, alone = match([Dumped("w", ids, texts, "r", None)], prompts)
+        assert len(groups) + len(alone) == 1
+        return next(iter(groups), None)
+
+    assert owner("Q: 5?\nA: 5\nQ: 1 + 1?\nA:") == "a"  # after an example
+    assert owner("Q: 1 + 1?\nA: 2\nQ: 5?\nA:") == "c"
+    assert owner("Q: 11 + 1?\nA:") == "b"  # not a, which ends there too
+    assert owner("<|im_start|>user\n5?<|im_end|>\n") == "c"
+    assert owner("Solve 5?", "11 +  1?") == "b"  # an equal text before one that holds it
+    assert owner("5?", ids=("a",)) == "a"
+    assert owner("unknown") is None
+    twice = [*prompts, Prompt("d", "5?", "6")]
+    groups, alone = match([Dumped("w", (), ("5?",), "r", None)], twice)
+    assert len(alone) == 1
+    assert not groups

@@ -1,0 +1,86 @@
+"""Delta NLL on rare right answers."""
+
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from local_loop import made_up, slow_log_probs
+
+from common.backends import local
+from common.backends.local import train
+from common.evaluation import rare_nll
+from common.evaluation import samples as samples_module
+from common.models import load as load_module
+from common.results.files import read_csv
+from common.types import Prompt, Verdict
+
+
+def all_made_up(pairs):
+    return [made_up(*pair) for pair in pairs]
+
+
+def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(rare_nll, "SHARE", 0.2)
+    x = tiny("eval.rare_nll_samples=40")
+    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
+    prompts = [Prompt(text, text, text) for text in ("1 2 3 4 = 10", "5 6 7 8 = 26")]
+    rare = rare_nll.rare_correct(model, tokenizer, prompts, all_made_up, x.eval, tmp_path)
+    drawn = samples_module.sample(
+        model,
+        tokenizer,
+        prompts,
+        all_made_up,
+        benchmark="rare-correct",
+        n=40,
+        settings=x.eval,
+        seed=(0,),
+    ).rows
+    right = drawn[(drawn["outcome"] == "correct") & drawn["stopped"]]
+    nll = (-right["log_prob"] / right["tokens"]).sort_values(ascending=False)
+    assert len(rare) == round(0.2 * len(right)) > 2
+    assert [row["response"] for row in rare] == right["response"][nll.index[: len(rare)]].tolist()
+    ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]  # noqa: E731
+    for row in rare:
+        response = [*ids(row["response"]), tokenizer.eos_token_id]
+        terms = slow_log_probs(model, ids(row["prompt"]), response, 1.0)
+        slow = -sum(log_prob.item() for log_prob, _ in terms) / len(response)
+        assert row["nll"] == pytest.approx(slow, abs=1e-5)
+    row = rare_nll.delta_nll(model, tokenizer, rare, x.eval).iloc[0]
+    assert row["value"] == pytest.approx(0, abs=1e-6)
+    assert row["n_samples"] == len(rare)
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(0.0)  # the uniform model: NLL = log V for every token
+    row = rare_nll.delta_nll(model, tokenizer, rare, x.eval).iloc[0]
+    mean = sum(row["nll"] for row in rare) / len(rare)
+    assert row["value"] == pytest.approx(math.log(len(tokenizer)) - mean, abs=1e-4)
+
+
+def test_the_cache_of_rare_answers_knows_what_they_were_drawn_with(tiny, tmp_path):
+    x = tiny()
+    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
+    prompts = [Prompt("a", "1 2 3 4 = 10", "1 2 3 4 = 10")]
+
+    def files(prompts=prompts, **changes):
+        settings = replace(x.eval, **changes)
+        rare_nll.rare_correct(model, tokenizer, prompts, all_made_up, settings, tmp_path)
+        return len(list(tmp_path.glob("*.jsonl.gz")))
+
+    assert files() == 1
+    assert files(n=9, k=[1], every=2, curve_n=2) == 1  # of other samples
+    assert files(temperature=0.5) == 2
+    assert files(max_tokens=10) == 3
+    assert files(rare_nll_samples=8) == 4
+    assert files([Prompt("a", "1 2 3 4 = 11", "1 2 3 4 = 11")]) == 5  # the same id, another text
+    assert files() == 5
+
+
+def test_a_base_model_without_right_answers_leaves_the_row_out(tiny, monkeypatch):
+    wrong = Verdict("wrong", 0.0, "x")
+    judges = nullcontext(lambda pairs: [wrong for _ in pairs])
+    monkeypatch.setattr(local, "judges", lambda *_: judges)
+    rows = read_csv(train(tiny("optim.steps=1"), progress=False) / "metrics.csv")
+    assert len(rows) > 10
+    assert "delta_NLL_rare" not in set(rows["metric"])

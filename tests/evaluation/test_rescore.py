@@ -1,0 +1,60 @@
+"""Scoring stored samples again."""
+
+import pandas as pd
+import pytest
+
+from common.errors import UserError
+from common.evaluation.rescore import rescore
+from common.evaluation.store import stored
+from common.models import load
+from common.results.collect import verify
+
+
+def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, monkeypatch, capsys):
+    monkeypatch.setattr(load, "load_model", None)
+    target = f"eval.verifier._target_={lenient}"
+    run = rescore([f"rescore={finished}", target, "workers=1"])
+    assert run != finished
+    assert verify(run) == verify(finished) == []
+    before, after = stored(finished, with_response=True), stored(run)
+    assert "response" not in after
+    key = ["problem_id", "sample"]
+    assert after[key].equals(before[key])
+    right = before["response"].str.endswith("}")
+    assert (after["outcome"] == right.map({True: "correct", False: "wrong"})).all()
+    differ = int((after["outcome"] != before["outcome"]).sum())
+    assert differ > 5
+    out = capsys.readouterr().out
+    assert f"{differ} of 48 verdicts changed" in out
+    assert f"wrong -> correct: {((before['outcome'] == 'wrong') & right).sum()}" in out
+    assert out.count("response ends") == 5
+    table = pd.read_csv(run / "changes.csv")
+    assert len(table) == differ
+    assert (table["before"] != table["after"]).all()
+    assert pd.read_csv(run / "counts.csv")["c"].sum() == right.sum()
+    assert lenient in (run / "config.yaml").read_text()
+    assert rescore([f"rescore={finished}", target]) == run  # found
+    other = rescore([f"rescore={finished}", target, "eval.verifier.ending=x"])
+    assert other != run
+    assert pd.read_csv(other / "counts.csv")["c"].sum() == 0
+    with pytest.raises(UserError, match="no sampled run"):
+        rescore([f"rescore={run}"])
+
+
+def test_scoring_again_the_same_way_changes_nothing(finished, capsys):
+    run = rescore([f"rescore={finished}"])
+    assert "0 of 48 verdicts changed" in capsys.readouterr().out
+    assert (run / "counts.csv").read_bytes() == (finished / "counts.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["eval.verifier.convention=boxed"], "unknown argument"),
+        (["eval.prompts.size=3"], "rescore= takes"),
+        (["eval.verifier.ending=["], "not a YAML value"),
+    ],
+)
+def test_scoring_again_refuses(finished, words, message):
+    with pytest.raises(UserError, match=message):
+        rescore([f"rescore={finished}", *words])

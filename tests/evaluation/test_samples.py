@@ -1,0 +1,62 @@
+"""Samples of an evaluation: every problem gets its own, and metric rows by hand."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from common.evaluation import samples as samples_module
+from common.evaluation.samples import Sampled, metric_rows
+from common.models import load as load_module
+from common.types import Prompt
+from common.verifiers import countdown
+
+
+def in_process(pairs):
+    return [countdown.verify(*pair) for pair in pairs]
+
+
+def test_metric_rows_by_hand():
+    """Problem p: right, right (the same answer), wrong, unparsed; q: right, cut off three times."""
+    rows = [
+        ("p", 0, "", "correct", "a", 4, -2.0, True),
+        ("p", 1, "", "correct", "a", 4, -1.0, True),
+        ("p", 2, "", "wrong", "b", 2, -1.0, True),
+        ("p", 3, "", "unparsed", None, 2, -4.0, False),
+        ("q", 0, "", "correct", "c", 4, -2.0, True),
+        ("q", 1, "", "unparsed", None, 8, -2.0, False),
+        ("q", 2, "", "unparsed", None, 8, -2.0, False),
+        ("q", 3, "", "unparsed", None, 8, -2.0, False),
+    ]
+    sampled = Sampled("toy", pd.DataFrame(rows, columns=samples_module.COLUMNS))
+    counts = sampled.counts()
+    assert counts.values.tolist() == [["toy", "p", 4, 2, 1], ["toy", "q", 4, 1, 1]]
+    got = metric_rows(sampled, [1, 2, 8]).set_index("metric")
+    assert list(got.index[:2]) == ["pass@1", "pass@2"]  # k = 8 is above n = 4
+    value = got["value"]
+    assert value["pass@1"] == pytest.approx(37.5)  # (2/4 + 1/4) / 2
+    # 1 - C(2,2)/C(4,2) = 5/6; 1 - C(3,2)/C(4,2) = 1/2; mean 2/3
+    assert value["pass@2"] == pytest.approx(100 * 2 / 3)
+    assert value["token_entropy"] == pytest.approx(16 / 40)  # all nats over all tokens
+    assert value["sequence_entropy"] == pytest.approx(2.0)  # 8/4 and 8/4
+    assert value["distinct_correct"] == 1
+    assert value["valid"] == pytest.approx(50.0)  # 3/4 and 1/4
+    assert value["truncated"] == pytest.approx(50.0)  # 1/4 and 3/4
+    assert value["response_length"] == pytest.approx(5.0)  # 3 and 7
+    assert got["stderr"]["valid"] == pytest.approx(25.0)  # sd of 75, 25 is 50/sqrt(2), over sqrt(2)
+    assert (got["n_problems"] == 2).all()
+    assert (got["n_samples"] == 4).all()
+
+
+@pytest.mark.parametrize("batch", [4, 6, 64])
+def test_every_problem_gets_its_samples_whatever_the_batch(tiny, batch):
+    x = tiny(f"eval.batch={batch}")
+    model, tokenizer = load_module.load_model(x.model, Path(x.results_dir), "cpu")
+    prompts = [
+        Prompt(text, text, text) for text in ("1 2 3 4 = 10", "5 6 7 8 = 26", "1 1 1 9 = 12")
+    ]
+    settings = dict(benchmark="b", n=10, settings=x.eval, seed=(0,))
+    rows = samples_module.sample(model, tokenizer, prompts, in_process, **settings).rows
+    assert rows.groupby("problem_id").size().to_dict() == {p.id: 10 for p in prompts}
+    assert rows.groupby("problem_id")["sample"].apply(list).tolist() == [list(range(10))] * 3
+    assert rows["response"].nunique() > 20  # no draw is repeated for another part of the batch

@@ -1,0 +1,34 @@
+"""A program and its tests for the code verifier, and whether its sandbox works here."""
+
+import pytest
+
+from common.errors import UserError
+from common.verifiers.code import sandbox, verifier
+
+TESTS = [("3\n1 2 3\n", "6\n"), ("1\n-5\n", "-5\n")]
+
+SUM = "n = int(input())\nprint(sum(map(int, input().split())))\n"
+
+
+def cannot() -> str:
+    """Why bubblewrap cannot be had here, "" where it can; a sandbox that is broken otherwise is an
+    error, never a skip."""
+    try:
+        sandbox.require_bwrap()
+    except UserError as error:
+        if not str(error).startswith(("bwrap is not installed", "bubblewrap cannot isolate")):
+            raise
+        return str(error)
+    return ""
+
+
+isolated = pytest.mark.skipif(bool(cannot()), reason=cannot() or "the sandbox works")
+
+
+def reference(tests=TESTS, time_limit=2.0, **fields) -> str:
+    tests = [{"input": given, "output": output} for given, output in tests]
+    return verifier.reference({"id": "x", "tests": tests, "time_limit": time_limit, **fields})
+
+
+def judge(program: str, tests=TESTS, **fields):
+    return verifier.verify(verifier.response({"code": program}), reference(tests, **fields))

@@ -1,0 +1,25 @@
+"""A small evaluation on the tiny model."""
+
+from pathlib import Path
+
+from tiny import MODEL
+
+from common.config import compose as compose_module
+from common.config.compose import compose
+from common.config.strict import strict
+from common.evaluation.config import Evaluate
+
+SMALL = [*MODEL, "device=cpu", "eval.prompts.size=6", "n=8", "batch=8", "workers=1"]
+
+LENIENT = """
+from common.types import Verdict
+
+def verify(response, reference, *, ending="}"):
+    right = response.endswith(ending)
+    return Verdict("correct" if right else "wrong", float(right), response[-8:])
+"""
+
+
+def made(results: Path, *overrides: str) -> Evaluate:
+    words = [*SMALL, f"results_dir={results}", *overrides]
+    return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))

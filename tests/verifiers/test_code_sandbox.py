@@ -1,0 +1,366 @@
+"""The sandbox of the code verifier: what hostile programs are denied; nothing stays behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from code_cases import SUM, isolated, judge, reference
+from tiny import ROOT
+
+from common.errors import UserError
+from common.verifiers.code import sandbox, verifier
+
+
+def processes() -> set[int]:
+    """Of this test's sandbox: its user's, and what descends from it."""
+    found = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                if os.stat(folder).st_uid == sandbox.UID + os.getpid() or _inside(int(folder.name)):
+                    found.add(int(folder.name))
+            except OSError:
+                continue
+    return found
+
+
+def _inside(pid: int) -> bool:
+    """Whether a process descends from the sandbox of this process, the sandbox itself excluded."""
+    chain = []
+    while pid > 1 and pid != sandbox._current._process.pid:
+        chain.append(pid)
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return pid == sandbox._current._process.pid and len(chain) > 2  # bwrap's init, the zygote
+
+
+# --- hostile programs ---------------------------------------------------------------------------
+
+
+@isolated
+@pytest.mark.parametrize(
+    ("program", "outcome", "reason"),
+    [
+        ("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", "timeout", ""),
+        ("x = bytearray(10 << 30)", "wrong", "MemoryError"),
+        ("import os\nos._exit(0)", "wrong", "line 1: ''"),
+        ("print(6)", "wrong", "test 2 of 2: line 1: '6', not '-5'"),
+        ("while True: print('x' * 10**6)", "wrong", "more than 64 MiB of output"),
+        ("import sys\nfor _ in range(1000): sys.stdout.write('x' * 10**6)", "wrong", "64 MiB"),
+        ("import os\nos.kill(os.getpid(), 9)\n" + SUM, "wrong", "signal 9"),
+        ("import ctypes\nctypes.string_at(0)", "wrong", "signal 11"),
+        ("import os\nos.abort()", "wrong", "signal 6"),
+        ("import os\n" + SUM + "import sys; sys.stdout.flush(); os._exit(3)", "wrong", "status 3"),
+        ("import time\ntime.sleep(60)", "timeout", "not done after 0.5 s"),
+        ("raise ValueError('x' * 10**6)", "wrong", "ValueError"),
+        ("def f(: pass", "wrong", "SyntaxError"),
+        ("print(" * 10_000, "wrong", ""),
+        ("\0", "wrong", ""),
+        ("\ud800", "wrong", ""),
+        ("", "wrong", ""),
+        ("open('x', 'w').write('y' * 10**8)\n" + SUM, "wrong", "OSError"),
+        ("from threading import Thread\nThread(target=lambda: [0 for _ in iter(int, 1)]).start()\n"
+         + SUM, "timeout", ""),
+    ],
+)  # fmt: skip
+def test_hostile_program(program, outcome, reason):
+    patient = "MiB" in reason or "OSError" in reason  # page faults are slow on a busy machine
+    verdict = judge(program, time_limit=10.0 if patient else 0.5)
+    assert verdict.outcome == outcome, verdict
+    assert reason in verdict.reason
+    assert len(verdict.reason) <= 300
+    assert processes() == set()
+    assert judge(SUM).outcome == "correct"  # and the sandbox lives on
+
+
+@isolated
+def test_processes_share_one_memory_limit():
+    program = "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n"
+    program += "        x = b'y' * (60 << 20)\n        time.sleep(60)\ntime.sleep(60)"
+    text = verifier.response({"code": program})
+    verdict = verifier.verify(text, reference(time_limit=10.0), memory_gb=0.25)
+    assert verdict.reason == "test 1 of 2: more than 0.25 GiB"
+    assert processes() == set()
+
+
+@isolated
+def test_limits_of_one_process():
+    look = "from resource import *\nprint([getrlimit(k)[1] for k in (RLIMIT_AS, RLIMIT_FSIZE, "
+    look += "RLIMIT_NOFILE, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_NPROC)])"
+    result = sandbox.run(look, "", seconds=5, memory=1 << 28)
+    assert result.output == f"[{1 << 28}, {sandbox.OUTPUT}, 64, 0, 7, {sandbox.PROCESSES}]\n"
+    look = "import os\ns = os.statvfs('/tmp')\nprint(s.f_blocks * s.f_frsize, s.f_files)"
+    assert sandbox.run(look, "", seconds=5, memory=1 << 28).output == f"{sandbox.DISK} 4096\n"
+
+
+SIGNALS = """
+import os, signal
+for s in range(1, 65):
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+"""
+
+
+@isolated
+def test_ignored_signals_do_not_delay_the_deadline():
+    for idle in ("while True: pass", "import time\nwhile True: time.sleep(1)"):
+        began = time.monotonic()
+        assert judge(SIGNALS + idle, time_limit=0.3).outcome == "timeout"
+        assert time.monotonic() - began < 4
+
+
+@isolated
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "os.kill(os.getppid(), 9)",
+        "os.kill(1, 9) or 1 / 0",
+        "os.kill(-1, 9) or 1 / 0",
+        "os.kill(0, 15)",
+        "os.killpg(os.getpgrp(), 9)",
+        "[os.kill(p, 9) for p in range(1, 500) if p != os.getpid()] and 1 / 0",
+        "open('/proc/1/mem', 'r+b')",
+        "open('/proc/1/environ').read()",
+        "os.setuid(0)",
+        "os.chroot('/')",
+        "ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0 or 1 / 0",
+        "ctypes.CDLL(None).unshare(0x10000000) == 0 or 1 / 0",
+        "ctypes.CDLL(None).unshare(0x20000) == 0 or 1 / 0",
+        "ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None) == 0 or 1 / 0",
+        "ctypes.CDLL(None).memfd_create(b'x', 0) >= 0 or 1 / 0",
+        "ctypes.CDLL(None).shmget(1, 4096, 0o1600) >= 0 or 1 / 0",
+        "socket.socket()",
+        "socket.create_connection(('1.1.1.1', 53), 1)",
+        "open('/etc/passwd').read()",
+        "open('/etc/probe', 'w')",
+        "open('/probe', 'w')",
+        "open('/usr/lib/probe', 'w')",
+        "open('/dev/probe', 'w')",
+        "open('/packages/probe', 'w')",
+        "open('/sandbox_child.py', 'a')",
+        "open('/proc/sys/kernel/hostname', 'w').write('x')",
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))",
+        "os.listdir('/work') or os.listdir('/home') or os.listdir('/root')",
+    ],
+)
+def test_denied(attack):
+    """Each attack raises or does nothing (`or 1 / 0`), or kills nobody but the program."""
+    program = f"import ctypes, os, resource, socket\ntry:\n    {attack}\n    print('done')\n"
+    program += "except Exception as error:\n    print('denied')\n"
+    judge(SUM)  # the sandbox stands, whichever tests ran in this process before
+    zygote = sandbox._current._process.pid
+    verdict = judge(program, [("", "denied")], time_limit=5.0)
+    if attack.startswith(("os.kill(0", "os.kill(os.getppid", "os.killpg")):
+        assert verdict.reason.startswith("test 1 of 1: ended by signal"), verdict
+    else:
+        assert verdict.outcome == "correct", verdict
+    assert judge(SUM).outcome == "correct"
+    assert sandbox._current._process.pid == zygote  # the same sandbox, unharmed
+
+
+@isolated
+def test_a_program_sees_no_expected_output_and_nothing_of_another():
+    """It searches all of its readable memory for a text of the previous program's, whose parts are
+    joined here only, and for the expected output."""
+    judge("x = 'left-by-' + 'the-first'\nprint(x)", [("previous-input", "left-by-the-first")])
+    search = (
+        "import re\nfound = []\nparts = [('left-by-', 'the-first'), ('expec', 'ted-output'),"
+        " ('previous', '-input')]\n"
+        "with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb', 0) as memory:\n"
+        "    for line in maps.read().splitlines():\n"
+        "        a, b = (int(x, 16) for x in line.split()[0].split('-'))\n"
+        "        if ' r' not in line or 'v' in line.split()[-1]: continue\n"
+        "        memory.seek(a)\n"
+        "        try: held = memory.read(b - a)\n"
+        "        except OSError: continue\n"
+        "        for first, second in parts:\n"
+        "            at = held.find(first.encode())\n"
+        "            while at >= 0:\n"
+        "                rest = at + len(first)\n"
+        "                if held.startswith(second.encode(), rest): found.append(first)\n"
+        "                at = held.find(first.encode(), at + 1)\n"
+        "assert any(open('/proc/self/maps'))\n"
+        "print(found)"
+    )
+    verdict = judge(search, [("the-input", "expected-output")], time_limit=10.0)
+    assert verdict.reason == "test 1 of 1: line 1: '[]', not 'expected-output'"
+    seen = search.replace("('previous', '-input')", "('the-', 'input')")
+    seen = seen.replace("import re", "import sys\nheld_input = sys.stdin.read()")
+    verdict = judge(seen, [("the-input", "expected-output")], time_limit=10.0)
+    assert "'the-'" in verdict.reason  # the search does find what is there
+
+
+@isolated
+def test_nothing_is_left_behind():
+    mounts = Path("/proc/self/mounts").read_text()
+    program = (
+        "import os, time\nopen('left', 'w').write('x')\nopen('/dev/shm/left', 'w')\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n"
+        "    os._exit(0)\n" + SUM
+    )
+    began = time.monotonic()
+    assert judge(program).outcome == "correct"  # at once: a daemon holds nobody up
+    assert time.monotonic() - began < 5
+    assert processes() == set()
+    look = "import os\nprint(os.listdir('/tmp'), [p for p in os.listdir('/proc') if p.isdecimal()])"
+    assert judge(look, [("", "[] ['1', '2']")]).outcome == "correct"
+    assert Path("/proc/self/mounts").read_text() == mounts
+
+
+@isolated
+def test_the_only_network_is_the_sandbox_s_own_loopback():
+    look = "print([l.split(':')[0].strip() for l in open('/proc/self/net/dev') if ':' in l])"
+    assert judge(look, [("", "['lo']")]).outcome == "correct"
+
+
+@isolated
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
+def test_the_sandbox_ends_with_its_process(how):
+    """Killed, or ended by itself; with a program running inside."""
+    program = "import time\\nprint(1, flush=True)\\ntime.sleep(60)"
+    script = (
+        "import sys, threading, time\nfrom common.verifiers.code import sandbox\n"
+        "sandbox.require_bwrap()\nprint(sandbox._current._process.pid, flush=True)\n"
+        f"run = lambda: sandbox.run('{program}', '', seconds=60, memory=1 << 28)\n"
+        "threading.Thread(target=run, daemon=True).start()\ntime.sleep(0.3)\n"
+        "print('running', flush=True)\nsys.stdin.readline()\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, **pipes, text=True, env=environment)
+    bwrap = int(process.stdout.readline())
+    inside = {bwrap, *descendants(bwrap)}
+    assert len(inside) >= 3
+    assert process.stdout.readline() == "running\n"
+    inside |= descendants(bwrap)
+    if how is None:
+        process.stdin.close()
+    else:
+        process.send_signal(how)
+    process.wait(timeout=20)
+    for _ in range(100):
+        if not any(Path(f"/proc/{pid}").exists() for pid in inside):
+            break
+        time.sleep(0.05)
+    assert not [pid for pid in inside if Path(f"/proc/{pid}").exists()]
+
+
+def descendants(pid: int) -> set[int]:
+    found = set()
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found |= {int(child), *descendants(int(child))}
+    return found
+
+
+@isolated
+def test_a_dead_sandbox_is_replaced():
+    assert judge(SUM).outcome == "correct"
+    sandbox._current._process.kill()
+    sandbox._current._process.wait()
+    assert judge(SUM).outcome == "correct"
+
+
+@isolated
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_every_worker_has_a_user_of_its_own_and_no_privilege():
+    user = str(2_000_000_000 + os.getpid())
+    look = "import os\nprint(os.getuid(), os.getgid(), os.getgroups())\n"
+    look += "print([l for l in open('/proc/self/status') if l[:3] in ('Cap', 'NoN')])"
+    result = sandbox.run(look, "", seconds=5, memory=1 << 28)
+    if user in result.output:
+        assert result.output.startswith(f"{user} {user} []\n")
+    else:  # an unprivileged container's root
+        assert result.output.startswith("60600 60600")
+    assert "CapPrm:\\t0000000000000000" in result.output
+    assert "CapEff:\\t0000000000000000" in result.output
+    assert "NoNewPrivs:\\t1" in result.output
+
+
+@pytest.fixture
+def open_folder():
+    """One that every user may read; pytest's own may not be."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@isolated
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests are run without privilege already")
+def test_without_privilege(open_folder):
+    """The same in a user namespace, by the system's python, which another user can read."""
+    if not os.access("/usr/bin/python3", os.X_OK):
+        pytest.skip("no system python")
+    package = open_folder / "common"
+    shutil.copytree(ROOT / "common" / "verifiers", package / "verifiers")
+    for name in ("__init__", "errors", "types"):
+        shutil.copy(ROOT / "common" / f"{name}.py", package)
+    script = (
+        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom common.verifiers.code import sandbox\n"
+        "for text in sys.argv[2:]:\n"
+        "    r = sandbox.run(text, '', seconds=1, memory=1 << 28)\n"
+        "    print(r.status, r.code, r.output.strip(), r.errors)\n"
+    )
+    programs = [
+        "print(7)",
+        "import os; os.kill(0, 9)",
+        "import os; open('/x', 'w')",
+        "import os; open('/proc/1/environ').read()",
+        "print([l.split()[1] for l in open('/proc/self/status') if l[:6] in ('CapEff', 'CapPrm')])",
+        "import os; print(os.listdir('/tmp'), os.getuid(), open('left', 'w'))",
+        "import os; print(os.listdir('/tmp'), [p for p in os.listdir('/proc') if p.isdecimal()])",
+        "while True: pass",
+    ]
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", script, str(open_folder), *programs],
+        **{"user": 60601, "group": 60601, "extra_groups": []},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if "unprivileged user namespaces" in done.stderr:
+        pytest.skip("no unprivileged user namespaces here")
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
+    assert said.startswith("exited 0 7 \nkilled 9")
+    assert "Read-only file system" in said
+    assert "PermissionError" in said.split("'/x'")[1]
+    assert "['0000000000000000', '0000000000000000']" in said
+    assert "[] ['1', '2']" in said
+    assert "timeout 0" in said
+
+
+# --- refusal ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh():
+    """No sandbox before the test, and none of its own left to the tests after it."""
+    sandbox.close()
+    yield
+    sandbox.close()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_without_bubblewrap_nothing_is_run(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for call in (verifier.prepare, lambda: judge("open('ran', 'w')")):
+        with pytest.raises(UserError, match=r"bwrap is not installed.*apt-get install bubblewrap"):
+            call()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_where_namespaces_are_refused_nothing_is_run(monkeypatch, tmp_path):
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2; exit 1")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for call in (verifier.prepare, lambda: judge(SUM)):
+        with pytest.raises(UserError, match=r"bubblewrap cannot isolate.*No permissions"):
+            call()
