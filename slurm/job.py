@@ -24,7 +24,7 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from slurm import ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart
-from slurm.stop import Stop, Stopped, deadline, preempted, requeue, saving
+from slurm.stop import Stop, Stopped, deadline, preempted, requeue
 
 SlurmJobEnvironment._requeue = lambda self, countdown: requeue(self.job_id)  # trap 1, see there
 STUCK = 3  # attempts that start at the same step before a run is given up
@@ -58,11 +58,10 @@ class Task:
             schema = Evaluate if self.kind == "evaluate" else Experiment
             x = strict(schema, yaml.safe_load(Path(self.config).read_text()))
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        local = self.kind == "train" and x.backend == "local"
-        stop.listen(polled=local or self.kind == "evaluate")
+        stop.listen(polled=self._polls(x))
         attempt = Attempt(folder / "attempts.jsonl", self._progress())
         try:
-            with saving(stop), ray_cluster.head(ray, self.nodes, self.gpus):
+            with ray_cluster.head(ray, self.nodes, self.gpus):
                 done = self._run(x, stop)
         except Stopped as stopped:
             attempt.end(f"stopped: {stopped}")
@@ -110,7 +109,15 @@ class Task:
             return str(evaluate(x, stop.between_steps))
         from common.backends import run_experiment
 
-        return str(run_experiment(x, progress=False))
+        return str(run_experiment(x, False, stop.between_steps))
+
+    def _polls(self, x: Experiment | Evaluate | None) -> bool:
+        """Whether what runs asks between steps if it must stop."""
+        if self.kind != "train":
+            return self.kind == "evaluate"
+        from common.backends import backend
+
+        return backend(x.backend).stops_between_steps
 
     def _progress(self) -> int:
         return progress(Path(self.root) / self.paper / self.key, self.kind)

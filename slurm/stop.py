@@ -14,7 +14,6 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
 from datetime import datetime
 
 from common.errors import UserError
@@ -80,35 +79,11 @@ class Stop:
         return self.reason is not None
 
     def between_steps(self) -> None:
-        """Called where nothing would be lost. Raises Stopped if it is time."""
+        """Called where nothing would be lost, or what it raises is followed by a checkpoint. Raises
+        Stopped if it is time."""
         if self.poll():
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            raise Stopped(self.reason)
-
-
-@contextmanager
-def saving(stop: Stop):
-    """Make the local backend's loop ask `stop` before each step, save and raise Stopped.
-
-    The loop's state is then that of a periodic checkpoint, so that a resumed run ends with the same
-    bytes. Other backends keep their periodic checkpoints.
-    """
-    from common.backends.local import Loop
-
-    one_step = Loop.one_step
-
-    def asked(loop: Loop, step: int) -> dict:
-        if stop.poll():
             signal.setitimer(signal.ITIMER_REAL, 0)  # nothing may interrupt the writing
-            loop.save_checkpoint()
-            raise Stopped(stop.reason)
-        return one_step(loop, step)
-
-    Loop.one_step = asked
-    try:
-        yield
-    finally:
-        Loop.one_step = one_step
+            raise Stopped(self.reason)
 
 
 def deadline(job_id: str, time_min: int) -> float | None:

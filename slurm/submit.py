@@ -12,10 +12,10 @@ from pathlib import Path
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 from submitit.local.local import LocalExecutor
 
+from common.datasets.prompts import stated
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from common.sweeps.cost import problems
 from common.sweeps.profiles import Profile
 from slurm import plan, queue, records, status
 from slurm.ask import ask
@@ -120,6 +120,6 @@ def _steps(job: plan.Job) -> int | None:
     """Of training; chunks of an evaluation, None where the number of problems is not known."""
     if job.kind == "evaluate":
         e = job.config
-        known = problems(e.eval.prompts)
+        known = stated(e.eval.prompts)
         return known and -(-known // max(1, e.batch // e.n))
     return job.config.optim.steps if job.kind == "train" else None

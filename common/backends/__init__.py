@@ -2,30 +2,40 @@
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from common.backends.interface import Backend
 from common.cli import main
 from common.errors import UserError, require
 from common.experiment import Experiment
 
 
-def run_experiment(x: Experiment, progress: bool = True) -> Path:
-    """Run `x` on the backend it names and return its run folder. Raises UserError for an unknown
-    one, and where backend=verl is asked for in an environment without verl."""
-    if x.backend == "verl":
-        from common.backends.verl.backend import train
-    elif x.backend == "local":
-        from common.backends.local import train
+def backend(name: str) -> Backend:
+    """The backend of that name, imported only now. Raises UserError for an unknown one."""
+    if name == "local":
+        from common.backends.local import BACKEND
+    elif name == "verl":
+        from common.backends.verl.backend import BACKEND
     else:
-        raise UserError(f"backend={x.backend}: unknown; choose from local, verl")
-    return train(x, progress)
+        raise UserError(f"backend={name}: unknown; choose from local, verl")
+    return BACKEND
+
+
+def run_experiment(
+    x: Experiment, progress: bool = True, between: Callable[[], None] = lambda: None
+) -> Path:
+    """Run `x` on the backend it names and return its run folder; `between` as in Backend. Raises
+    UserError for an unknown one, and where backend=verl is asked for in an environment without
+    verl."""
+    return backend(x.backend).train(x, progress, between)
 
 
 def command(paper: str) -> None:
     """`python -m papers.<paper> [experiment=NAME] [key=value ...] [explain[=NODESxGPUSxGB]]`.
 
-    With `explain` nothing runs: it prints what backend=verl would do on that many nodes and GPUs of
-    so much memory (1x8x80), and where it differs from the paper.
+    With `explain` nothing runs: it prints what the experiment's backend would do on that many nodes
+    and GPUs of so much memory (1x8x80), and where it differs from the paper.
     """
     asked = [word for word in sys.argv[1:] if word.partition("=")[0] == "explain"]
     sys.argv = [word for word in sys.argv if word not in asked]
@@ -37,10 +47,8 @@ def command(paper: str) -> None:
 
 
 def _explained(x: Experiment, word: str) -> str:
-    from common.backends.verl.explain import explain
-
     size = word.partition("=")[2] or "1x8x80"
     numbers = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)", size)
     require(numbers is not None, "explain", size, "give NODESxGPUSxGB, as in 2x8x80")
     nodes, gpus, gpu_gb = map(int, numbers.groups())
-    return explain(x, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb)
+    return backend(x.backend).explain(x, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb)

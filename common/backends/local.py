@@ -10,22 +10,23 @@ Left out on purpose: several GPUs, asynchronous rollouts, mixed precision, more 
 """
 
 import io
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 import torch
 from rich.progress import track
 
-from common.backends import snapshots
+from common.backends import explain, snapshots
+from common.backends.interface import Backend
+from common.backends.prompts import prompts
 from common.backends.tracking import mirror
-from common.config.resolve import resolve
-from common.datasets.prompts import check
 from common.errors import UserError
 from common.evaluation import rare_nll, samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
-from common.methods import binding
+from common.methods import binding, rate
 from common.models.load import load_model
 from common.models.policy import log_probs
 from common.models.store import identity, save
@@ -40,11 +41,12 @@ from common.verifiers.guard import judges
 from common.verifiers.rewards import rewards, verify_batch
 
 
-def train(x: Experiment, progress: bool = True) -> Path:
+def train(x: Experiment, progress: bool = True, between: Callable[[], None] = lambda: None) -> Path:
     """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
 
-    Killed at any moment and called again it goes on from its last checkpoint; on CPU it ends with
-    the same bytes as an uninterrupted run.
+    Killed at any moment and called again it resumes from its last checkpoint; on CPU it ends with
+    the same bytes as an uninterrupted run. `between` is called before each step; where it raises, a
+    checkpoint of the steps so far is written first.
     """
     binding.check(x.method, x.sampling.group_size, x.reward)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
@@ -59,6 +61,11 @@ def train(x: Experiment, progress: bool = True) -> Path:
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
             steps = range(loop.step + 1, x.optim.steps + 1)
             for step in track(steps, x.run_id, disable=not progress):
+                try:
+                    between()
+                except BaseException:
+                    loop.save_checkpoint()
+                    raise
                 row = loop.one_step(step)
                 append(row)
                 send(row)
@@ -83,11 +90,7 @@ class Loop:
         if x.device == "auto":
             self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.method = binding.bind(x.method)
-        self.prompts = check(resolve(x.data.train, "data.train")(), "data.train")
-        self.benchmarks = {
-            name: check(resolve(node, f"data.benchmarks.{name}")(), f"data.benchmarks.{name}")
-            for name, node in x.data.benchmarks.items()
-        }
+        self.prompts, self.benchmarks = prompts(x)
         self.model, self.tokenizer = load_model(x.model, Path(x.results_dir), self.device)
         self.reference = None
         if x.method.kl_coef > 0:
@@ -276,15 +279,16 @@ class Loop:
         return chosen
 
     def set_lr(self, step: int, arguments: dict) -> float:
-        """Linear warm-up, then constant; scaled by max |A| of `optim.equalise_to` over that of the
-        method at this step (FADE Table 2)."""
+        """Linear warm-up, then constant; equalised with `optim.equalise_to` at this step."""
         x = self.x
-        lr = x.optim.lr * min(1.0, step / max(1, x.optim.warmup_steps))
-        if x.optim.equalise_to is not None:
-            advantage = resolve(x.optim.equalise_to, "optim.equalise_to")
-            size, other = x.sampling.group_size, replace(self.method, advantage=advantage)
-            lr *= binding.largest_weight(other, size, x.reward, {})
-            lr /= binding.largest_weight(self.method, size, x.reward, arguments)
+        lr = rate.equalised(
+            x.optim.lr * min(1.0, step / max(1, x.optim.warmup_steps)),
+            self.method,
+            to=x.optim.equalise_to,
+            group_size=x.sampling.group_size,
+            reward=x.reward,
+            arguments=arguments,
+        )
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         return lr
@@ -387,3 +391,13 @@ class Loop:
                 f"{path} is damaged ({str(error).splitlines()[0][:200]}); delete it to train from "
                 "the start"
             ) from error
+
+
+BACKEND = Backend(
+    train=train,
+    explain=explain.local,
+    engine="local",
+    needs_gpu=False,
+    stops_between_steps=True,
+    packages=(),
+)

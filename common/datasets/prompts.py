@@ -35,6 +35,12 @@ def jsonl(*, path: str) -> list[Prompt]:
     return list(prompts.values())
 
 
+def stated(node: dict) -> int | None:
+    """How many prompts the configuration of a set says that it has; None where it does not."""
+    said = (node.get(key) for key in ("subset", "kept", "rows", "size"))
+    return next((number for number in said if number), None)
+
+
 def check(prompts: list[Prompt], key: str) -> list[Prompt]:
     """The prompts, or a UserError if there are none or one has an empty text or reference
     answer."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from common.backends import backend as of
 from common.config.compose import ROOT
 from common.errors import UserError, require
 from common.experiment import Experiment, load
@@ -72,7 +73,7 @@ def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
 
 def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str:
     """What to type for all `seeds` of a row."""
-    python = ".venv-cluster/bin/python" if backend == "verl" else ".venv/bin/python"
+    python = ".venv-cluster/bin/python" if of(backend).packages else ".venv/bin/python"
     many = ["--multirun"] if len(seeds) > 1 else []
     seed = "seed=" + ",".join(str(seed) for seed in seeds)
     return shlex.join([python, "-m", f"papers.{paper}", *many, *words, seed])

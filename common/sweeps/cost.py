@@ -11,8 +11,10 @@ from pathlib import Path
 
 import yaml
 
+from common.backends import backend
 from common.config.compose import ROOT
 from common.config.strict import strict
+from common.datasets.prompts import stated
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -80,7 +82,7 @@ def assumptions(path: Path = FILE) -> Assumptions:
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """The cost of one training. Raises UserError where it cannot run, with the key to change."""
     size, unit = model_size(x, a), accelerator(profile, a)
-    gpus = max(1, profile.gpus) if x.backend != "local" else 1
+    gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     prompt = a.prompt_tokens.get(x.data.name, a.prompt_tokens["default"])
     _check(x, profile, size, prompt, gpus)
     memory = _memory_gb(x, size, prompt, gpus)
@@ -122,7 +124,7 @@ def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Siz
         f"the weights of {e.model.name} take {memory:.0f} GB, and an evaluation has one GPU "
         f"({unit.memory_gb:g} GB): choose a profile with more memory",
     )
-    asked = problems(e.eval.prompts) or a.benchmark_problems
+    asked = stated(e.eval.prompts) or a.benchmark_problems
     sampled = asked * e.n * e.max_tokens * a.response_fraction
     seconds = sampled / decode_rate(size, unit, a, prompt + a.response_fraction * e.max_tokens)
     stored = sampled * a.samples_bytes_per_token
@@ -157,12 +159,6 @@ def _estimate(
 
 def _kind(profile: Profile) -> str:
     return "cpu" if profile.accelerator == "cpu" else "gpu"
-
-
-def problems(node: dict) -> int | None:
-    """How many a benchmark has, by what its configuration says; None where it does not."""
-    said = (node.get(key) for key in ("subset", "kept", "rows", "size"))
-    return next((number for number in said if number), None)
 
 
 def model_size(x: Experiment, a: Assumptions) -> Size:
@@ -218,7 +214,7 @@ def decode_rate(size: Size, unit: Accelerator, a: Assumptions, mean_tokens: floa
 
 def _evaluated(x: Experiment, a: Assumptions) -> float:
     """Tokens sampled by evaluations: the curve, then the last one with all n."""
-    known = (problems(node) for node in x.data.benchmarks.values())
+    known = (stated(node) for node in x.data.benchmarks.values())
     asked = sum(number or a.benchmark_problems for number in known)
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
     each = asked * x.eval.max_tokens * a.response_fraction
@@ -241,12 +237,13 @@ def _memory_gb(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
 def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) -> None:
     for key, tokens in (("sampling", x.sampling.max_tokens), ("eval", x.eval.max_tokens)):
         _check_length(f"{key}.max_tokens", tokens, prompt, size, x.model.name)
-    if x.backend == "local":
+    if not backend(x.backend).needs_gpu:
         require(
             profile.nodes == 1,
             "nodes",
             profile.nodes,
-            f"backend=local is one process; choose a profile with one node, not {profile.name}",
+            f"backend={x.backend} is one process; "
+            f"choose a profile with one node, not {profile.name}",
         )
         return
     each = x.sampling.prompts * x.sampling.group_size // x.optim.mini_batches

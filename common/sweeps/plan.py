@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from common.backends import backend
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import require
@@ -99,8 +100,8 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
     """One evaluation for each trained model and benchmark of their sweep.
 
     What a model is evaluated with is its experiment's: weights, chat markup, temperature, length,
-    seed, device; backend=local samples by the local engine, others by vLLM. `benchmarks` may say
-    otherwise. Raises UserError for a baseline that is not in the sweep.
+    seed, device, and the engine of its backend. `benchmarks` may say otherwise. Raises UserError
+    for a baseline that is not in the sweep.
     """
     found = []
     by_label = {(x.model.name, x.seed, x.label): x.run_id for x in runs}
@@ -140,7 +141,7 @@ def _settings(x: Experiment, n: int | None) -> list[str]:
         "model=huggingface",
         "model.path=trained",
         f"model.chat={x.model.chat or 'null'}",
-        f"engine={'local' if x.backend == 'local' else 'vllm'}",
+        f"engine={backend(x.backend).engine}",
         f"temperature={x.eval.temperature}",
         f"max_tokens={x.eval.max_tokens}",
         f"seed={x.seed}",

@@ -1,14 +1,6 @@
 """One experiment of over-sharpening: `python -m papers.over_sharpening experiment=iac seed=1`."""
 
-from common.cli import main
-from common.experiment import Experiment
-
-
-def run(x: Experiment) -> None:
-    from common.backends import run_experiment
-
-    print(run_experiment(x))
-
+from common.backends import command
 
 if __name__ == "__main__":
-    main(run, Experiment, "over_sharpening")
+    command("over_sharpening")

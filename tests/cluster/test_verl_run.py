@@ -20,7 +20,8 @@ import yaml
 from runs import flags, of_this_run, policy, pretrained
 
 from common.backends import snapshots
-from common.backends.verl import backend, data
+from common.backends.prompts import prompts
+from common.backends.verl import backend
 from common.config.compose import ROOT
 from common.evaluation import dumps
 from common.evaluation.import_samples import import_samples
@@ -216,7 +217,7 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
     bound, state, difference = loop.bind(x.method), {}, []
     references = {
         tuple(tokenizer(prompt.text, add_special_tokens=False)["input_ids"]): prompt.reference
-        for prompt in data.prompts(x)[0]
+        for prompt in prompts(x)[0]
     }
     for row, network in zip(read_jsonl(run / "metrics.jsonl"), policies, strict=True):
         drawn = packed(steps[row["step"]], GROUP)

@@ -170,8 +170,7 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
     stops = 0
     while True:
         try:
-            with stop.saving(AfterOneStep(None, 10)):
-                folder = run_experiment(x, progress=False)
+            folder = run_experiment(x, False, AfterOneStep(None, 10).between_steps)
             break
         except stop.Stopped:
             stops += 1

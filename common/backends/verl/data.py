@@ -4,23 +4,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.config.resolve import resolve
-from common.datasets.prompts import check
 from common.experiment import Experiment
 from common.results.files import write
 from common.types import Prompt
 
 TRAIN = "train"  # data_source of training rows; validation rows carry their benchmark's name
-
-
-def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
-    """Training prompts, and those of each benchmark. Raises UserError as `check` does."""
-    train = check(resolve(x.data.train, "data.train")(), "data.train")
-    benchmarks = {
-        name: check(resolve(node, f"data.benchmarks.{name}")(), f"data.benchmarks.{name}")
-        for name, node in x.data.benchmarks.items()
-    }
-    return train, benchmarks
 
 
 def rows(chosen: list[Prompt], source: str, max_tokens: int) -> list[dict]:

@@ -1,0 +1,146 @@
+"""What an experiment would do, before it runs: its sizes, and what it does unlike the paper. Needs
+no GPU; without a network it says what it could not read."""
+
+import math
+from dataclasses import dataclass
+
+from common.backends.printed import compared
+from common.backends.prompts import prompts
+from common.datasets.prompts import stated
+from common.errors import UserError
+from common.experiment import Experiment
+from common.models.pretrain import random_model, tokenizer
+
+GB = 1e9
+TEMPLATE_TOKENS = 1024  # prompts of F-GRPO are at most this long (App. H.1); used without tokenizer
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What memory depends on."""
+
+    parameters: int
+    layers: int
+    hidden: int
+    kv_width: int  # key-value heads x their size
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """Of the prompts, read from the sets or, without them, stated by their configurations."""
+
+    pool: int | None  # of training
+    problems: int | None  # of all benchmarks
+    longest: int  # tokens
+    read: bool  # from the sets themselves
+    assumed: str | None  # why `longest` is not known
+
+
+def known(x: Experiment) -> Known:
+    """Tries the sets first, and the tokenizer."""
+    try:
+        train, benchmarks = prompts(x)
+    except UserError as error:
+        counts = [stated(node) for node in x.data.benchmarks.values()]
+        problems = None if None in counts else sum(counts)
+        why = f"the data cannot be read here, counts are the configuration's: {error}"
+        return Known(stated(x.data.train), problems, TEMPLATE_TOKENS, False, why)
+    texts = [prompt.text for some in (train, *benchmarks.values()) for prompt in some]
+    longest = longest_of(x, texts)
+    why = None if longest else f"model.path={x.model.path}: its tokenizer cannot be read here"
+    problems = sum(map(len, benchmarks.values()))
+    return Known(len(train), problems, longest or TEMPLATE_TOKENS, True, why)
+
+
+def longest_of(x: Experiment, texts: list[str]) -> int | None:
+    """Tokens of the longest text; None where the tokenizer cannot be read."""
+    from transformers import AutoTokenizer
+
+    try:
+        pretrained = x.model.pretrain is not None
+        encode = tokenizer() if pretrained else AutoTokenizer.from_pretrained(x.model.path)
+    except (OSError, ValueError):
+        return None
+    return max(len(ids) for ids in encode(texts, add_special_tokens=False)["input_ids"])
+
+
+def text(x: Experiment, where: str, known: Known, rate: str, memory: list[str]) -> str:
+    """All of it; `where` says on what, `memory` are the lines of a backend's own section."""
+    lines = [f"{x.run_id}: {x.label}, model {x.model.name}, backend={x.backend}, {where}", ""]
+    lines += table(sizes(x, known, rate))
+    lines += [f"  ({known.assumed})"] if known.assumed else []
+    pool = known.pool if known.read else None  # what is dropped of a set is not stated
+    return "\n".join([*lines, "", *memory, "", *compared(x, pool)])
+
+
+def table(rows: list[tuple[str, str]]) -> list[str]:
+    width = max((len(name) for name, _ in rows), default=0)
+    return [f"  {name:<{width}}  {text}" for name, text in rows]
+
+
+def sizes(x: Experiment, known: Known, rate: str) -> list[tuple[str, str]]:
+    """Prompts, responses, optimiser steps and tokens; `rate` describes the learning rate."""
+    s, responses = x.sampling, x.sampling.prompts * x.sampling.group_size
+    updates = x.optim.steps * x.optim.mini_batches
+    if known.pool is None:
+        passes = "unknown: so is the number of prompts"
+    else:
+        passes = f"{x.optim.steps * s.prompts / known.pool:.2f} of {known.pool:,} prompts"
+        passes += "" if known.read else ", before any is dropped"
+    points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
+    evaluated = f"? problems x {x.eval.n}, {points} points x {x.eval.curve_n}"
+    if known.problems is not None:
+        samples = known.problems * (x.eval.n + points * x.eval.curve_n)
+        evaluated = f"{samples:,}: {known.problems}{evaluated[1:]}"
+    return [
+        ("prompts a step", f"{s.prompts:,}"),
+        ("responses a step", f"{responses:,} = {s.prompts} x {s.group_size}"),
+        ("optimiser steps a rollout", str(x.optim.mini_batches)),
+        ("responses an optimiser step", f"{responses // x.optim.mini_batches:,}"),
+        ("steps (rollouts)", f"{x.optim.steps:,}, {updates:,} optimiser steps"),
+        ("passes over the data", passes),
+        ("longest prompt", f"{known.longest:,} tokens" + (" (assumed)" if known.assumed else "")),
+        ("response limit", f"{s.max_tokens:,} tokens, evaluation {x.eval.max_tokens:,}"),
+        ("tokens a step, at most", f"{responses * (known.longest + s.max_tokens):,}"),
+        ("learning rate", f"{rate}, warm-up {x.optim.warmup_steps} steps"),
+        ("evaluation samples", evaluated),
+    ]  # fmt: skip
+
+
+def shape_of(x: Experiment) -> Shape | None:
+    """The model's sizes from its configuration; None where that cannot be read."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.device("meta"):
+        if x.model.pretrain is not None:
+            model = random_model(x.model.pretrain, tokenizer())
+        else:
+            try:
+                described = AutoConfig.from_pretrained(x.model.path)
+            except (OSError, ValueError):
+                return None
+            model = AutoModelForCausalLM.from_config(described)
+    c = model.config
+    head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    heads = getattr(c, "num_key_value_heads", None) or c.num_attention_heads
+    count = sum(parameter.numel() for parameter in model.parameters())
+    return Shape(count, c.num_hidden_layers, c.hidden_size, heads * head, c.vocab_size)
+
+
+def local(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
+    """The local backend: one process, whatever the number of nodes and GPUs."""
+    device = {"auto": "a GPU if there is one, else the CPU", "cuda": "one GPU", "cpu": "the CPU"}
+    shape, scaled = shape_of(x), x.optim.equalise_to is not None
+    rate = f"{x.optim.lr:.3g}" + (", times the largest weights' ratio at each step" * scaled)
+    memory = ["Memory, one process in float32 (estimate, not measured):"]
+    if shape is None:
+        memory.append(f"  unknown: model.path={x.model.path} cannot be read here")
+    else:
+        memory.append(
+            f"  {shape.parameters / GB:.3g} billion parameters; weights, gradients, AdamW"
+        )
+        memory[-1] += f" {16 * shape.parameters / GB:.3g} GB"
+    where = f"one process on {device[x.device]}; {nodes} x {gpus} GPUs change nothing"
+    return text(x, where, known(x), rate, memory)
