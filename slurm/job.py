@@ -5,7 +5,6 @@ A task is repeatable: a finished run is found, an unfinished one goes on from it
 """
 
 import fcntl
-import importlib
 import os
 import sys
 import time
@@ -95,10 +94,11 @@ class Task:
             return store.folder(x.model, root)
         if self.kind == "compare":
             from common.comparison.compare import compare
+            from common.comparison.spec import page
 
             lost = status.record_comparison(root, self.paper)
             try:
-                compare(importlib.import_module(f"papers.{self.paper}.compare").PAGE, root)
+                compare(page(self.paper), root)
             finally:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)

@@ -9,6 +9,21 @@ from pathlib import Path
 import pytest
 from tiny import ROOT
 
+# Rooms and modules of common/, lowest floor first: a room imports its own modules and lower floors.
+FLOORS = [
+    "errors seeds types",
+    "advantages config controllers losses results tasks",
+    "cli models plotting",
+    "methods metrics rollout verifiers",
+    "claims datasets experiment",
+    "comparison evaluation",
+    "backends",
+    "sweeps",
+    "yardstick",
+    "report",
+    "evaluate import_runs theory",  # commands that keep their names; the code is in the rooms
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 MATHS = {"torch", "numpy", "scipy", "pandas"}
 OURS = {"common", "papers", "slurm", "configs", "bench", "tests"}
 
@@ -37,6 +52,8 @@ def below(name: str, *packages: str) -> bool:
 
 
 COMMON, PAPERS, SLURM = modules("common"), modules("papers"), modules("slurm")
+# Runs programs inside the sandbox; imports nothing of ours and is imported by nothing.
+CONTAINED = "common.verifiers.code.sandbox_child"
 
 
 def test_the_source_was_found():
@@ -44,6 +61,129 @@ def test_the_source_was_found():
     assert "papers.f_grpo.reproduce" in PAPERS
     assert "common.experiment.Experiment" in imported(COMMON["common.backends.local"])
     assert "common.backends.local.BACKEND" in imported(COMMON["common.backends"])  # in a function
+
+
+def arrows(source: dict[str, Path]) -> dict[str, set[str]]:
+    """Module -> the modules of `source` that it imports; a name from a package's __init__ is of
+    the package."""
+    found = {}
+    for name, file in source.items():
+        others = {one if one in source else one.rpartition(".")[0] for one in imported(file)}
+        found[name] = (others & source.keys()) - {name}
+    return found
+
+
+def circles(arrows: dict[str, set[str]]) -> list[str]:
+    """What still imports each other when all that imports nothing else has been taken away."""
+    left = dict(arrows)
+    while free := [name for name in left if not left[name] & left.keys()]:
+        for name in free:
+            del left[name]
+    return sorted(left)
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+def upward(arrows: dict[str, set[str]]) -> list[str]:
+    """Imports of a room that is not on a lower floor."""
+    return [
+        f"{name} imports {other}"
+        for name, others in arrows.items()
+        for other in sorted(others)
+        if room(name) != room(other) and FLOOR[room(other)] >= FLOOR[room(name)]
+    ]
+
+
+def test_a_circle_and_an_import_upwards_are_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    assert upward({"common.claims.judge": {"common.metrics.passk", "common.claims.file"}}) == []
+    planted = {
+        "common.metrics.passk": {"common.claims.judge"},
+        "common.cli": {"common.models.load"},
+    }
+    assert upward(planted) == [
+        "common.metrics.passk imports common.claims.judge",
+        "common.cli imports common.models.load",
+    ]
+
+
+def test_every_room_has_a_floor():
+    assert {room(name) for name in COMMON if name != "common"} == FLOOR.keys()
+
+
+def test_no_room_imports_a_higher_one():
+    assert not upward(arrows({n: f for n, f in COMMON.items() if n != "common"}))
+
+
+def test_no_modules_import_each_other():
+    assert not circles(arrows({**COMMON, **PAPERS, **SLURM}))
+
+
+# Functions that import what a string names.
+IMPORTERS = {"import_module", "__import__", "find_spec", "get_object", "get_class", "get_method"}
+IMPORTERS |= {"resolve_name", "run_module"}
+# Where the string is no literal: what each module imports by it.
+BY_NAME = {
+    "common.config.resolve": "what a `_target_` names: the only place",
+    "common.verifiers.worker": "libraries that a verifier names in PRELOAD",
+    CONTAINED: "libraries that judged programs may use",
+}
+
+PENDING = {  # until they ask common.config.resolve
+    "common.backends.verl.methods",
+    "common.evaluation.rescore",
+    "common.methods.catalogue",
+    "common.verifiers.__main__",
+    "common.verifiers.guard",
+}
+
+
+def by_string(tree: ast.AST) -> list[tuple[str, bool | None]]:
+    """(call, does its string name a module of ours; None where that is not known)."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if getattr(node.func, "id", called) not in IMPORTERS:
+            continue
+        first = node.args[0]
+        if isinstance(first, ast.JoinedStr):  # f"papers.{name}": by how it begins
+            first = first.values[0]
+        text = first.value if isinstance(first, ast.Constant) else None
+        ours = None if text is None else text.split(".")[0] in OURS
+        found.append((f"line {node.lineno}: {ast.unparse(node)}", ours))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "ours"),
+    [
+        ("importlib.import_module(f'papers.{paper}.compare')", True),
+        ("import_module('slurm.cost')", True),
+        ("__import__('common.cli')", True),
+        ("importlib.util.find_spec('verl')", False),
+        ("importlib.import_module(name)", None),
+        ("get_object(f'{name}.PAGE')", None),
+    ],
+)
+def test_an_import_by_a_string_is_seen(source, ours):
+    assert [seen for _, seen in by_string(ast.parse(source))] == [ours]
+
+
+def test_no_module_is_imported_by_a_string():
+    """Except by `_target_`, in one place, and libraries of others."""
+    unknown = set()
+    for name, file in {**COMMON, **PAPERS, **SLURM}.items():
+        if name in PENDING:
+            continue
+        calls = by_string(ast.parse(file.read_text()))
+        assert not [call for call, ours in calls if ours], f"{name}: import it, or use a _target_"
+        unknown |= {name} if any(ours is None for _, ours in calls) else set()
+    assert unknown == BY_NAME.keys()
 
 
 @pytest.mark.parametrize("name", COMMON)
@@ -83,10 +223,6 @@ def test_the_maths_imports_only_maths_types_and_errors(name):
 
 EVALUATORS = {"eval", "exec", "compile", "__import__"}
 UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
-
-
-# Runs programs inside the sandbox; imports nothing of ours and is imported by nothing.
-CONTAINED = "common.verifiers.code.sandbox_child"
 
 
 def test_what_runs_programs_is_apart():

@@ -7,7 +7,6 @@ be a result is named by file and line in `left_out`; everything else is still co
 
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -45,11 +44,6 @@ class Comparison:
     runs: pd.DataFrame  # provenance.COLUMNS
     missing: pd.DataFrame  # cluster jobs without a result
     left_out: list[str]
-
-
-def page(paper: str) -> Page:
-    """The PAGE of papers/<paper>/compare.py."""
-    return import_module(f"papers.{paper}.compare").PAGE
 
 
 def command(page: Page, doc: str) -> None:

@@ -8,6 +8,8 @@ import pandas as pd
 import yaml
 
 from common.config.compose import ROOT
+from common.config.resolve import named
+from common.errors import require
 
 Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
 Where = dict[str, object]  # column of a printed table -> value, or a list of values: any of them
@@ -44,6 +46,15 @@ class Page:
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
     not_reproducible: list[tuple[Where, str]] = field(default_factory=list)
     problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems
+
+
+def page(paper: str) -> Page:
+    """The PAGE that papers/<paper>/configs/compare.yaml names: for commands that are of no paper.
+
+    Raises UserError where there is no such file, or what it names cannot be imported."""
+    file = ROOT / "papers" / paper / "configs" / "compare.yaml"
+    require(file.is_file(), "paper", paper, f"has no {file.name} that names its comparison")
+    return named(yaml.safe_load(file.read_text()), f"papers/{paper}/configs/compare.yaml")
 
 
 def problems(files: dict[str, str]) -> dict[str, int]:

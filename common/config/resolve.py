@@ -6,6 +6,19 @@ from common.config.moved import today
 from common.errors import UserError, require
 
 
+def named(node: dict, key: str):
+    """What `node["_target_"]` names: a function, or a constant as it stands. Raises UserError if
+    the path cannot be imported."""
+    from hydra.utils import get_object
+
+    target = node.get("_target_")
+    require(isinstance(target, str), f"{key}._target_", target, "give a dotted path")
+    try:
+        return get_object(today(target))
+    except Exception as error:
+        raise UserError(f"{key}._target_={target}: cannot be imported ({error})") from error
+
+
 def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bool = False):
     """The function that `node["_target_"]` names, with the other entries bound as keyword
     arguments.
@@ -16,16 +29,8 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
     """
     from functools import partial
 
-    from hydra.utils import get_method
-
-    target = node.get("_target_")
-    require(
-        isinstance(target, str), f"{key}._target_", target, "name a function by its dotted path"
-    )
-    try:
-        function = get_method(today(target))
-    except Exception as error:
-        raise UserError(f"{key}._target_={target}: cannot be imported ({error})") from error
+    function, target = named(node, key), node["_target_"]
+    require(callable(function), f"{key}._target_", target, "is no function")
     arguments = {name: value for name, value in node.items() if name != "_target_"}
     parameters = inspect.signature(function).parameters
     known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]

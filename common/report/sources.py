@@ -14,7 +14,8 @@ import pandas as pd
 import yaml
 
 from common.claims import judge as claims
-from common.comparison.compare import Comparison, assess, page
+from common.comparison.compare import Comparison, assess
+from common.comparison.spec import page
 from common.config.compose import ROOT
 from common.errors import UserError
 from common.report.figures import Picture, pictures

@@ -8,9 +8,10 @@ import pytest
 from made_up_runs import MATH, cell, cluster_run
 
 from common.claims.gaps import GAPS
-from common.comparison import cells, compare, published
+from common.comparison import cells, compare, published, spec
 from common.comparison import text as compare_text
 from common.comparison.spec import Page, SameRun
+from common.errors import UserError
 from common.results.files import write
 from papers.cov_grpo.compare import PAGE as COV
 from papers.f_grpo.compare import PAGE
@@ -120,9 +121,21 @@ def test_closed_forms_are_compared_digit_by_digit():
     assert set(table["state"]) == {"computed"}
 
 
+def test_a_papers_comparison_is_what_its_configuration_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(spec, "ROOT", tmp_path)
+    with pytest.raises(UserError, match=r"paper=sixth: has no compare\.yaml"):
+        spec.page("sixth")
+    file = tmp_path / "papers" / "sixth" / "configs" / "compare.yaml"
+    write(file, "_target_: papers.f_grpo.compare.PAGE")
+    assert spec.page("sixth") is PAGE
+    write(file, "_target_: papers.f_grpo.compare.ABSENT")
+    with pytest.raises(UserError, match=r"sixth/configs/compare\.yaml\._target_=.*ABSENT"):
+        spec.page("sixth")
+
+
 @pytest.mark.parametrize("paper", ["f_grpo", "two_stage", "over_sharpening", "cov_grpo"])
 def test_footnotes_touch_cells_that_are_there(paper):
-    page = compare.page(paper)
+    page = spec.page(paper)
     home = compare.ROOT / "papers" / paper / "published"
     frame = published.published(home)
     listed = set(pd.read_csv(home / "inconsistencies.csv")["id"])

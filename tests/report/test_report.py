@@ -9,7 +9,6 @@ import pytest
 from report_sources import CLAIM, cell, comparison, picture, png, source
 from tiny import ROOT
 
-from common.comparison import compare
 from common.errors import UserError
 from common.report import figures, page, reruns, sources, views
 
@@ -162,12 +161,12 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
     (root / "paper_a" / "figures" / "broken.png").write_bytes(png()[:-30])
     (root / "paper_a" / "figures" / "whole.png").write_bytes(png())
     (home / "paper_a" / "published" / "hyperparameters.csv").write_bytes(b"\xff\xfe a,b\n\x00")
-    monkeypatch.setattr(compare, "page", lambda paper: paper)
+    monkeypatch.setattr(sources, "page", lambda paper: paper)
 
     def damaged(*_):
         raise UserError(f"{ROOT}/results/x.csv:3: value 137 %")
 
-    monkeypatch.setattr(compare, "assess", damaged)
+    monkeypatch.setattr(sources, "assess", damaged)
     monkeypatch.setattr(sources, "reruns", damaged)
     made = sources.read("paper_a", home, root, tmp_path / "none")
     text, found = render(made, folder=tmp_path)
