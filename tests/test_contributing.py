@@ -1,0 +1,147 @@
+"""CONTRIBUTING.md is executed: its files are written into a copy of the checkout, its commands run.
+
+A fenced block whose first line is `# path/of/a.file` is that file; a block of `sh` is run. And the
+documents name nothing that is not there.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import ROOT
+
+DOCUMENT = ROOT / "CONTRIBUTING.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+TO_BE_MADE = {"configs/slurm/mine.yaml"}  # by the reader
+NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+
+
+def blocks(section: str) -> list[tuple[str, str]]:
+    """(language, text) of the fenced blocks below the heading `section`; "" is the whole file."""
+    text = DOCUMENT.read_text()
+    if section:
+        text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return BLOCK.findall(text)
+
+
+def run(folder: Path, command: str) -> str:
+    """Standard output of a command of the document, in the copy."""
+    here = {"HOME": str(folder), "PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=here | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    """The tracked files of the checkout without results and tests, and those of the document."""
+    folder = tmp_path_factory.mktemp("checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in listed.stdout.decode().strip("\0").split("\0"):
+        if not name.startswith(("results/", "tests/")) and (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    for language, text in blocks(""):
+        if named := NAMED.match(text):
+            file = folder / named[1]
+            assert not file.exists(), f"{named[1]}: is in the repository already"
+            assert file.suffix[1:] in (language, "py", "yaml"), named[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text[named.end() :])
+    return folder
+
+
+def executed(folder: Path, section: str) -> str:
+    """What the commands of a section print."""
+    commands = [text for language, text in blocks(section) if language == "sh"]
+    assert commands, f"{section}: no block of sh"
+    return "".join(run(folder, command) for command in commands)
+
+
+def test_a_method_has_the_masses_that_its_docstring_states(checkout):
+    row = json.loads(executed(checkout, "A method"))
+    p, q, G, shrink = 0.5, 0.5, 8, 0.5  # of the command, and of the method file
+    assert row["m_S"] == pytest.approx(p * (1 - shrink * (p + q / G)))
+    assert row["m_F"] == pytest.approx(shrink * p * q * (1 - 1 / G))
+
+
+def test_a_loss_composes_with_the_method_that_it_belongs_to(checkout):
+    row = json.loads(executed(checkout, "A loss"))
+    assert row["m_S"] > row["m_F"] > 0
+
+
+def test_a_model_a_verifier_and_a_data_set_train_together(checkout):
+    folder = checkout / executed(checkout, "A data set").strip()
+    assert (folder / "DONE").exists()
+    config = (folder / "config.yaml").read_text()
+    for name in ("smaller-qwen2", "near.verify", "train.jsonl", "leaky_clip"):
+        assert name in config, name
+
+
+def test_a_paper_shows_in_the_report(checkout):
+    executed(checkout, "A paper")
+    claim = "With a shrunk baseline the policy still moves where GRPO has stopped"
+    results = checkout / "results" / "smoke"
+    (row,) = csv.DictReader((results / "sixth" / "claims.csv").open())
+    assert (row["claim"], row["published"], row["laptop"]) == (claim, "holds", "holds")
+    page = (results / "report" / "index.html").read_text()
+    assert "The sixth paper" in page
+    told = page.split(claim, 1)[1][:2000]
+    assert "holds" in told
+    assert row["laptop_numbers"].split(",")[0] in told
+
+
+def test_a_paper_is_a_target_of_make(checkout):
+    assert "sixth" in run(checkout, "make help").splitlines()[-1]
+
+
+def documents() -> list[Path]:
+    """The Markdown files that people write; reference results are made by commands."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    names = listed.stdout.strip("\0").split("\0")
+    return [ROOT / name for name in names if not name.startswith("results/reference/")]
+
+
+@pytest.mark.parametrize("file", documents(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_and_modules_of_the_documents_are_there(file):
+    text = file.read_text()
+    own = {named[1] for _, block in BLOCK.findall(text) if (named := NAMED.match(block))}
+    for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
+        assert (file.parent / link).exists(), link
+    for path in (
+        set(re.findall(r"\b((?:common|papers|slurm|configs|tests|bench)/[\w./-]+\.\w+)", text))
+        - TO_BE_MADE
+    ):
+        assert path in own or any((top / path).exists() for top in (ROOT, file.parent)), path
+    for module in re.findall(r"\b(?:common|papers|slurm|bench)(?:\.\w+)+", text):
+        assert exists(module, own), module
+
+
+def exists(name: str, own: set[str]) -> bool:
+    """Whether a dotted name begins with a module or package of ours."""
+    parts = name.split(".")
+    paths = ["/".join(parts[:n]) for n in range(2, len(parts) + 1)]
+    return any(
+        (ROOT / path).is_dir() or (ROOT / f"{path}.py").exists() or f"{path}.py" in own
+        for path in paths
+    )
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
