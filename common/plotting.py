@@ -3,6 +3,7 @@ drawn."""
 
 import io
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -14,7 +15,7 @@ import matplotlib.pyplot as plt
 
 # Okabe and Ito's palette: told apart by colour-blind readers and in grey print.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
-STYLE = {
+STYLE: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "figure.dpi": 110,
     "savefig.dpi": 160,

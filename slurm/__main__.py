@@ -47,7 +47,7 @@ def main() -> None:
         else:
             others.append(argument)
     for key in ("paper", "profile"):
-        require(key not in given or given[key], key, "", f"{verb} needs {key}=NAME")
+        require(key not in given or given[key] != "", key, "", f"{verb} needs {key}=NAME")
     paper = given["paper"]
     papers = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
     require(paper in papers, "paper", paper, f"use one of {', '.join(papers)}")
@@ -81,7 +81,7 @@ def _submit(given: dict[str, str], asked: Reproduce) -> None:
     answers = {"true": True, "1": True, "full": True, "false": False, "0": False}
     require(word in answers, "dry_run", word, "use true, full or false")
     profile, runs, wanted = load_profile(given["profile"]), experiments(asked), evaluations(asked)
-    where = {"paper": given["paper"], "profile": profile, "root": Path(asked.root)}
+    where: dict = {"paper": given["paper"], "profile": profile, "root": Path(asked.root)}
     if answers[word]:
         dry_run.show(plan.plan(runs, wanted), **where, full=word == "full")
     else:

@@ -12,6 +12,7 @@ import traceback
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from submitit.core.utils import DelayedSubmission
@@ -52,7 +53,7 @@ class Task:
         ray = folder / f"ray-{this}-{restart()}"
         if rank > 0:
             return ray_cluster.work(ray, self.gpus)
-        x = None
+        x: Any = None
         if self.config:
             schema = Evaluate if self.kind == "evaluate" else Experiment
             x = strict(schema, yaml.safe_load(Path(self.config).read_text()))
@@ -84,7 +85,7 @@ class Task:
         """What submitit's own handler requeues if a signal comes before ours are set."""
         return DelayedSubmission(self)
 
-    def _run(self, x: Experiment | Evaluate | None, stop: Stop) -> str:
+    def _run(self, x: Any, stop: Stop) -> str:
         root = Path(self.root)
         if self.kind == "model":
             from common.models import store

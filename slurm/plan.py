@@ -1,7 +1,7 @@
 """From experiments to jobs: model -> train -> evaluate (trained model x benchmark) -> compare."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -17,7 +17,7 @@ class Job:
 
     kind: Kind
     key: str  # the run id of a train or evaluate job; unique
-    config: Experiment | Evaluate | None
+    config: Any  # Experiment of a training or a model, Evaluate of an evaluation, or None
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
 

@@ -83,7 +83,7 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
         _words(selector) or "all",
         seeds,
         values.to_numpy(),
-        **{
+        **{  # type: ignore[arg-type]
             f"{column}s": tuple(found[column].dropna().unique())
             for column in ("table", "benchmark", "metric", "run_id")
         },

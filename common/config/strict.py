@@ -3,7 +3,7 @@
 import difflib
 from dataclasses import is_dataclass
 from types import UnionType
-from typing import TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -36,7 +36,7 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
         raise UserError(f"{key}={first['input']!r}: {first['msg']}") from error
 
 
-def _refuse_unknown_keys(schema: type, values: dict, prefix: str) -> None:
+def _refuse_unknown_keys(schema: Any, values: dict, prefix: str) -> None:
     hints = get_type_hints(schema)
     for key, value in values.items():
         if key not in hints:

@@ -86,7 +86,8 @@ def _score_imported(run: Run, groups: dict, references: dict[str, str], x: Evalu
     import pandas as pd
 
     flat = [(owner, i, one) for owner, ones in groups.items() for i, one in enumerate(ones)]
-    settings = {"workers": x.workers, "deadline": x.eval.deadline, "memory_gb": x.memory_gb}
+    settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
+    settings |= {"memory_gb": x.memory_gb}
     with Pool(x.eval.verifier, **settings) as pool:
 
         def chunk(start: int) -> pd.DataFrame:

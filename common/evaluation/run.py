@@ -59,7 +59,8 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
         keep_checkpoint(run, taken)
     keep_problems(run, prompts)
     size = max(1, x.batch // x.n)  # problems a chunk
-    settings = {"workers": x.workers, "deadline": x.eval.deadline, "memory_gb": x.memory_gb}
+    settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
+    settings |= {"memory_gb": x.memory_gb}
     with Pool(x.eval.verifier, **settings) as pool:
         verify = guarded(pool.map, x.eval.verifier, max_faults=1.0)  # faults are outcomes here
         engine = None

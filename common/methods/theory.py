@@ -223,7 +223,7 @@ def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
     """
     bound, arguments = start(theory)
     weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
-    rows = [{"method": theory.method.name, "G": theory.G, "p": p} for p in solve_rates]
+    rows: list[dict] = [{"method": theory.method.name, "G": theory.G, "p": p} for p in solve_rates]
     for row in rows:
         row |= masses(weights, row["p"])
         half = masses(weights, 0.5)

@@ -21,12 +21,13 @@ columns are ignored. The counts.csv of a run folder is such a file.
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from common.cli import guard
 from common.errors import UserError
 
-OPTIONS = {
+OPTIONS: dict[str, dict] = {
     "passk": {"k": None},
     "compare": {"k": None, "m": 256, "iterations": 50000, "seed": 0},
     "report": {"k": None},
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> None:
     if command == "holm":
         table = _holm(files[0])
     else:
-        run = {"passk": _passk, "compare": _compare, "report": _report}[command]
+        run: Callable = {"passk": _passk, "compare": _compare, "report": _report}[command]
         table = run(*map(_counts, files), files=files, **options)
     table.to_csv(sys.stdout, index=False, float_format="%.10g", lineterminator="\n")
 
@@ -139,12 +140,12 @@ def _options(command: str, given: dict[str, str]) -> dict:
             known = ", ".join(options) or "none"
             raise UserError(f"unknown option {key}={text}; {command} knows {known}")
         try:
-            value = [int(word) for word in text.split(",")] if key == "k" else int(text)
+            values = [int(word) for word in text.split(",")] if key == "k" else [int(text)]
         except ValueError:
             raise UserError(f"{key}={text}: needs whole numbers, as in k=1,256 or m=256") from None
-        if min(value if key == "k" else [value]) < (0 if key == "seed" else 1):
+        if min(values) < (0 if key == "seed" else 1):
             raise UserError(f"{key}={text}: is too small")
-        options[key] = value
+        options[key] = values if key == "k" else values[0]
     if "k" in options and options["k"] is None:
         raise UserError("k is missing; say which, as in k=1,256")
     return options

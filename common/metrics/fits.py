@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import betaln, gammaln
 
@@ -13,7 +14,7 @@ SHIFTS = np.array([0.0, 0.3, 1, 3, 10, 30, 100])  # of k, where the fits start f
 LIMITS = np.array([[-12.0, -7, -4], [25, 3, 7]])  # of log a, log b, log(1 + c)
 
 
-def power_law(k: Sequence[float], a: float, b: float, c: float) -> np.ndarray:
+def power_law(k: ArrayLike, a: float, b: float, c: float) -> np.ndarray:
     """G(k) = exp(-a (k + c)^-b): FADE's shifted power law, with its k_0 called c."""
     return np.exp(-a * (np.asarray(k, dtype=float) + c) ** -b)
 
@@ -109,9 +110,7 @@ class BetaMixture:
         return 1 - np.exp(betaln(self.a, self.b + k) - betaln(self.a, self.b)) @ self.weight
 
 
-def fit_beta(
-    c: Sequence[int], n: int, *, components: int = 1, objective: str = "mse"
-) -> BetaMixture:
+def fit_beta(c: ArrayLike, n: int, *, components: int = 1, objective: str = "mse") -> BetaMixture:
     """BetaBin(n, a, b), or a mixture of two of them, fitted to correct counts c (P,) of n samples.
 
     objective: "mse" between the histogram of c and the fitted probabilities, as FADE Fig. 10;

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtri, stdtr, stdtridf, stdtrit
 
 from common.errors import UserError
@@ -120,8 +121,8 @@ def _welch(terms: list[tuple[float, int]]) -> tuple[float, float]:
 
 
 def subsampling_test(
-    c_a: Sequence[int],
-    c_b: Sequence[int],
+    c_a: ArrayLike,
+    c_b: ArrayLike,
     *,
     n: int,
     ks: Sequence[int],

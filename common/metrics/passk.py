@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from common.errors import UserError
 
@@ -31,8 +32,8 @@ def pass_at_k_table(n: int, ks: Sequence[int]) -> np.ndarray:
 
 
 def pass_at_k(
-    c: Sequence[int],
-    n: int | Sequence[int],
+    c: ArrayLike,
+    n: ArrayLike,
     ks: Sequence[int],
     problems: Sequence[str] | None = None,
 ) -> np.ndarray:
@@ -56,7 +57,7 @@ def pass_at_k(
     return result
 
 
-def avg_at_k(c: Sequence[int], n: int | Sequence[int]) -> np.ndarray:
+def avg_at_k(c: ArrayLike, n: ArrayLike) -> np.ndarray:
     """Mean accuracy c / n of each problem (P,), in [0, 1]; avg@k has k = n. Raises as pass_at_k."""
     c, n = _checked_counts(c, n, None)
     return c / n

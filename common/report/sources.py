@@ -108,7 +108,8 @@ def read_yardstick(root: Path, reference: Path) -> tuple[Yardstick | None, list[
     if primary is None:
         return None, left_out
     drawn, problems = pictures(own / YARDSTICK / "figures")
-    return Yardstick(own, fallback, *primary, drawn), [*left_out, *problems]
+    measure, rows = primary
+    return Yardstick(own, fallback, measure, rows, drawn), [*left_out, *problems]
 
 
 def _primary(ranking: pd.DataFrame) -> tuple[str, pd.DataFrame]:

@@ -207,7 +207,7 @@ def split(text: str) -> tuple[str, ...]:
     return tuple(part for part in str(text).split(";") if part)
 
 
-def slug(*parts: str) -> str:
+def slug(*parts: object) -> str:
     """An anchor: letters, digits, - and _ only."""
     return "-".join(re.sub(r"[^A-Za-z0-9_]+", "-", str(part)).strip("-") for part in parts)
 

@@ -61,6 +61,8 @@ class MemoryNetwork:
 class CalibratedDecoder:
     """A decoder (see rollout/decoder.py) of f_theta - mu f_phi; `policy` holds the last f_theta."""
 
+    policy: torch.Tensor
+
     def __init__(self, policy, memory: MemoryNetwork, max_tokens: int, dtype=None):
         self.mu = memory.mu
         self.decoders = [make_decoder(m, max_tokens, dtype) for m in (policy, memory.model)]

@@ -16,7 +16,7 @@ import json
 import tempfile
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -107,6 +107,8 @@ def send(llm: "vllm.LLM", memory: MemoryNetwork) -> None:
 
 class Sync:
     """What is called in each worker of a joint model; vLLM mixes it into its worker class."""
+
+    model_runner: Any  # the worker's
 
     def load_memory(self, path: str) -> int:
         """Load the tensors of a safetensors file into the joint model; returns their number."""

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> None:
     name, *rest = arguments
     if name not in NAMES:
         raise UserError(f"{name}: no such verifier; known: {', '.join(NAMES)} (see --help)")
-    options = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
+    options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
     options |= _options(rest)
     problems = options.pop("problems", None)
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}

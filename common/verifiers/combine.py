@@ -11,6 +11,7 @@ All parts get the same reference, that of the first: the others must not need on
 
 import json
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 from common.config.resolve import resolve
@@ -46,10 +47,10 @@ def verify(response: str, reference: str, *, parts: list[dict]) -> Verdict:
 
 
 @lru_cache(maxsize=64)
-def _bound(parts: str) -> list[tuple[str, float, object]]:
+def _bound(parts: str) -> list[tuple[str, float, Callable[..., Verdict]]]:
     """(short name, weight, verifier with its options bound) of each part, checked once."""
     bound, nodes = [], json.loads(parts)
-    require(isinstance(nodes, list) and nodes, "parts", parts[:80], "must list verifiers")
+    require(isinstance(nodes, list) and len(nodes) > 0, "parts", parts[:80], "must list verifiers")
     for at, node in enumerate(nodes):
         key = f"parts[{at}]"
         require(isinstance(node, dict), key, node, "must name a verifier by _target_, and a weight")

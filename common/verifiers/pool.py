@@ -44,7 +44,7 @@ class Pool:
         require(workers > 0, "verification.workers", workers, "must be at least 1")
         require(deadline > 0, "verification.deadline", deadline, "must be above 0 seconds")
         require(memory_gb > 0, "verification.memory_gb", memory_gb, "must be above 0 GiB")
-        self._settings = {"verifier": verifier, "memory_gb": memory_gb}
+        self._settings: dict = {"verifier": verifier, "memory_gb": memory_gb}
         self.deadline = deadline
         self._workers = [_Worker(self) for _ in range(workers)]
         self._mapping, self._starting = threading.Lock(), threading.Lock()
@@ -128,7 +128,7 @@ class Pool:
         with theirs:
             self._mother = subprocess.Popen(
                 [sys.executable, "-P", "-m", "common.verifiers.worker"],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONPATH": path},
@@ -160,8 +160,10 @@ class _Worker:
     """One worker process as its thread in the caller sees it; forked when needed, and again."""
 
     def __init__(self, pool: Pool):
-        self._pool, self._pid = pool, None
-        self._socket, self._received = None, b""
+        self._pool = pool
+        self._pid: int | None = None
+        self._socket: socket.socket | None = None
+        self._received = b""
 
     def run(self, chunks: deque, verdicts: dict, total: int) -> None:
         """Judge chunks until all verdicts are in."""

@@ -16,7 +16,6 @@ import os
 import resource
 import signal
 import socket
-import sys
 import traceback
 from functools import partial
 
@@ -103,4 +102,4 @@ def judge(verifier, response: str, reference: str) -> list | str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

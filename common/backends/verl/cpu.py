@@ -155,7 +155,7 @@ if os.environ.get("VERL_PLATFORM") == "cpu":
     ray._private.services.start_raylet = start_raylet
     ray._private.services.get_node = get_node
     verl.utils.distributed.initialize_global_process_group_ray = initialize
-    importlib.metadata.version = version
+    importlib.metadata.version = version  # type: ignore[assignment]
 
 
 def vllm_plugin() -> None:

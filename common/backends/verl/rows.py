@@ -116,7 +116,7 @@ def active_groups(x: Experiment, folder: Path) -> pd.DataFrame:
     """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all
     steps."""
     curve = pd.read_json(folder / "metrics.jsonl", lines=True)
-    row = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
+    row: dict = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
     row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")
     row |= dict(n_problems=x.sampling.prompts * len(curve), n_samples=x.sampling.group_size)
     row |= dict(seed=x.seed, step=x.optim.steps, run_id=x.run_id)

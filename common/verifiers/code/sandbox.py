@@ -131,7 +131,7 @@ class _Sandbox:
         with theirs:
             self._process = subprocess.Popen(
                 _command(root),
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 start_new_session=True,

@@ -260,7 +260,7 @@ def _run(code: str, function: str | None, arguments: list, main, dumps) -> int:
             said = " ".join(str(error)[:300].split())
             streams[1].write(f"\n{type(error).__name__}: {said}\n")
     try:  # what the interpreter does at its end, without the slow teardown
-        threading._shutdown()
+        threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         current = sys.stdout
         vars(main).clear()  # files that the program left open are flushed

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import zip_longest
 
 from common.errors import UserError, require
-from common.types import Verdict
+from common.types import Outcome, Verdict
 from common.verifiers.code import rows, sandbox
 
 LARGEST_EXAMPLE = 65_536  # characters of tests from which `example` still makes a program
@@ -69,12 +69,12 @@ def verify(
         elif fault is None:
             fault = _different_value(result.value, expected)
         if fault is not None:
-            outcome = {"timeout": "timeout", "sandbox": "error"}.get(result.status, "wrong")
-            return _verdict(outcome, parsed, where + fault)
+            outcomes: dict[str, Outcome] = {"timeout": "timeout", "sandbox": "error"}
+            return _verdict(outcomes.get(result.status, "wrong"), parsed, where + fault)
     return Verdict("correct", 1.0, parsed)
 
 
-def _verdict(outcome: str, parsed: str, reason: str) -> Verdict:
+def _verdict(outcome: Outcome, parsed: str, reason: str) -> Verdict:
     return Verdict(outcome, 0.0, parsed, reason[:300])
 
 

@@ -77,7 +77,8 @@ def reference(row: dict) -> str:
     name = f"row {row.get('id')}: "
     ids, arguments = row.get("instruction_id_list"), row.get("kwargs")
     require(isinstance(row.get("problem"), str), name + "problem", row.get("problem"), "is missing")
-    require(isinstance(ids, list) and ids, name + "instruction_id_list", ids, "is missing or empty")
+    listed = isinstance(ids, list) and len(ids) > 0
+    require(listed, name + "instruction_id_list", ids, "is missing or empty")
     require(
         isinstance(arguments, list) and len(arguments) == len(ids),
         name + "kwargs",

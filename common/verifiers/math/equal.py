@@ -40,7 +40,7 @@ def same(gold: str, answer: str, tolerance: Fraction | None = None) -> bool | No
             for text, side in ((gold, left), (answer, right))
         ]
         if relisted != [left, right]:
-            verdict = _same(*relisted, tolerance) or verdict
+            verdict = _same(relisted[0], relisted[1], tolerance) or verdict
     return verdict
 
 

@@ -216,8 +216,8 @@ def written(one: Shape) -> str:
         return "{" + ",".join(sorted({written(part) for part in one.parts})) + "}"
     if one.kind == "tuple":
         inner = ",".join(written(part) for part in one.parts)
-        opening, closing = one.brackets if len(one.brackets) == 2 else "()"
-        return f"{opening}{inner}{closing}"
+        brackets = one.brackets if len(one.brackets) == 2 else "()"
+        return f"{brackets[0]}{inner}{brackets[1]}"
     if one.kind == "words" or is_words(one.text):
         return words(one.text)
     text = one.text.replace("°", "").replace("%", "")
