@@ -118,4 +118,4 @@ verdicts: $(VENV)/.ready ## how the verifiers judge labelled cases, into results
 	$(BIN)/python -m bench.verdicts data=$(DATA)
 
 clean: ## delete the environment and caches, never results
-	rm -rf $(VENV) $(CLUSTER_VENV) .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CLUSTER_VENV) .pytest_cache .ruff_cache .mypy_cache

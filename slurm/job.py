@@ -112,7 +112,7 @@ class Task:
 
         return str(run_experiment(x, False, stop.between_steps))
 
-    def _polls(self, x: Experiment | Evaluate | None) -> bool:
+    def _polls(self, x: Any) -> bool:
         """Whether what runs asks between steps if it must stop."""
         if self.kind != "train":
             return self.kind == "evaluate"

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from typing import Any
 
 from common.config.compose import ROOT
 from common.experiment import Experiment
@@ -54,7 +55,7 @@ def _pairs(x: Experiment, printed: list[dict], pool: int | None):
             yield row, value, theirs == mine
 
 
-def values(x: Experiment, pool: int | None) -> dict[str, object]:
+def values(x: Experiment, pool: int | None) -> dict[str, Any]:
     """Ours by the names under which the papers' tables print them."""
     s, o, e = x.sampling, x.optim, x.eval
     loss = x.method.loss

@@ -51,8 +51,8 @@ def main(arguments: list[str]) -> None:
     if command == "holm":
         table = _holm(files[0])
     else:
-        run: Callable = {"passk": _passk, "compare": _compare, "report": _report}[command]
-        table = run(*map(_counts, files), files=files, **options)
+        commands: dict[str, Callable] = {"passk": _passk, "compare": _compare, "report": _report}
+        table = commands[command](*map(_counts, files), files=files, **options)
     table.to_csv(sys.stdout, index=False, float_format="%.10g", lineterminator="\n")
 
 

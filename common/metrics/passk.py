@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from common.errors import UserError
 
 
-def pass_at_k_table(n: int, ks: Sequence[int]) -> np.ndarray:
+def pass_at_k_table(n: int, ks: ArrayLike) -> np.ndarray:
     """pass@k of every c = 0..n and every k: (n+1, K), in [0, 1].
 
     C(n-c, k) / C(n, k) = prod_{j<c} (n-k-j) / (n-j), a cumulative product down the rows; its
@@ -116,7 +116,7 @@ def check_benchmark(benchmark: str, counts: pd.DataFrame) -> int:
     return int(sizes[0])
 
 
-def _checked_ks(ks: Sequence[int]) -> np.ndarray:
+def _checked_ks(ks: ArrayLike) -> np.ndarray:
     ks = np.asarray(ks)
     if ks.ndim != 1 or not len(ks) or not np.all(ks >= 1) or not np.all(ks == ks.astype(int)):
         raise UserError(f"k={ks.tolist()}: needs a list of whole numbers, each at least 1")

@@ -99,7 +99,7 @@ def _packed_logits(model, batch: RolloutBatch):
         v = attention.v_proj(h).unflatten(-1, (kv_heads, -1))
         q, k = (t * cos + rotate_half(t) * sin for t in (q, k))
         first = [t[:count].unflatten(0, (prompts, length)).transpose(1, 2) for t in (q, k, v)]
-        h = _attend(*first, prompt_mask).transpose(1, 2).reshape(count, -1)
+        h = _attend(first[0], first[1], first[2], prompt_mask).transpose(1, 2).reshape(count, -1)
         if width:
             shared = [t.repeat_interleave(batch.group_size, 0) for t in first[1:]]
             k, v = (
