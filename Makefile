@@ -9,6 +9,10 @@ CLUSTER_VENV := .venv-cluster
 PAPERS := $(patsubst papers/%/reproduce.py,%,$(wildcard papers/*/reproduce.py))
 FORMAT ?= terminal
 DATA ?= ../shared/data
+# Tests without a marker of pyproject.toml's list.
+QUICK := not (trains or process or sandbox or sweep or slurm or verl or browser)
+# The mark of the environment that lint and tests need; .ci/run names the one with TRL.
+READY ?= $(VENV)/.ready
 KEPT := theory simulation covariance weights laptop figures *.csv *.csv.gz *.md
 # What submits, and what jobs then run in: .venv-cluster where it was made, else .venv (a dry run needs no more).
 SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV))
@@ -16,7 +20,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
+.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -60,7 +64,16 @@ reference-%: ## copy what git keeps of finished runs (tables and pictures) to re
 	cp -r $(foreach name,$(KEPT),$(wildcard results/$*/$(name))) results/reference/$*/
 	rm -f results/reference/$*/figures/*.pdf
 
-test: $(VENV)/.ready ## the tests: no GPU, no network
+check: $(READY) ## the loop of every change, two minutes: lint, types and the tests that need nothing
+	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint
+
+test-quick: $(READY)
+	$(BIN)/python -m pytest -n 2 -m '$(QUICK)' tests tests/slurm
+
+types: $(READY)
+	$(BIN)/python -m mypy
+
+test: $(READY) ## the tests: no GPU, no network
 	$(BIN)/python -m pytest -n 2
 
 setup-cluster-cpu: $(CLUSTER_VENV)/.ready ## make .venv-cluster: verl and vLLM for a machine without a GPU
@@ -80,10 +93,10 @@ setup-cluster: ## make .venv-cluster for CUDA from constraints-cluster-cuda.txt:
 	$(CLUSTER_VENV)/bin/pip install --disable-pip-version-check --no-build-isolation flash-attn==2.8.3
 	touch $(CLUSTER_VENV)/.ready
 
-test-cluster: $(VENV)/.ready ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
+test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
 	$(MAKE) --jobs=2 --output-sync=target test-slurm test-verl test-verl-slurm  # beside each other: both wait often
 
-test-slurm: $(VENV)/.ready
+test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
 
 test-verl: $(CLUSTER_VENV)/.ready
@@ -94,7 +107,11 @@ test-verl-slurm: test-slurm $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py
 
-lint: $(VENV)/.ready ## ruff, check only
+# What waits and what computes beside each other, the longest first; a failure ends none of the others.
+gate: ## what .ci/run runs: lint, types, make test and make test-cluster
+	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm
+
+lint: $(READY) ## ruff, check only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 

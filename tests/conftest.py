@@ -13,6 +13,18 @@ from pathlib import Path
 import pytest
 from tiny import TINY
 
+NEEDS = {"pretrained": "trains", "slurm": "slurm"}  # a fixture, and the marker of who asks for it
+
+
+def pytest_collection_modifyitems(items):
+    """What is certain is marked here; the rest stands at the top of a test or of its file."""
+    for item in items:
+        for fixture, marker in NEEDS.items():
+            if fixture in item.fixturenames:
+                item.add_marker(marker)
+        if "cluster" in item.path.relative_to(Path(__file__).parent).parts:
+            item.add_marker("verl")
+
 
 @pytest.fixture(scope="session")
 def pretrained(tmp_path_factory) -> Path:

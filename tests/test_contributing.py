@@ -18,6 +18,8 @@ import pytest
 from test_imports import FLOOR
 from tiny import ROOT
 
+pytestmark = pytest.mark.process
+
 DOCUMENT = ROOT / "CONTRIBUTING.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 PATH = re.compile(r"(?<![\w/>.])((?:common|papers|slurm|configs|tests|bench)/[\w./-]+\.\w+)")

@@ -249,6 +249,7 @@ def test_text_is_never_evaluated(name):
     assert not {other.split(".")[0] for other in imported(file)} & UNSAFE
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["papers.f_grpo", "papers.f_grpo.reproduce"])
 def test_help_is_quick(module):
     program = (

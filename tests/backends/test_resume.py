@@ -103,6 +103,7 @@ def assert_whole_files(run: Path) -> None:
         read_jsonl(path)
 
 
+@pytest.mark.process
 def test_killed_ten_times_at_random_moments(experiment, whole):
     expected, seconds = whole
     run = Path(experiment.results_dir) / experiment.paper / experiment.run_id
@@ -128,6 +129,7 @@ def test_killed_ten_times_at_random_moments(experiment, whole):
     assert_equal(content(run), expected)
 
 
+@pytest.mark.process
 def test_killed_at_every_other_write(experiment, whole):
     """Each restart dies two writes later than the one before, by turns before and after it."""
     expected, _ = whole
@@ -150,6 +152,7 @@ def test_killed_at_every_other_write(experiment, whole):
     assert_equal(content(run), expected)
 
 
+@pytest.mark.process
 def test_ctrl_c_ends_the_command_with_a_message(results):
     arguments = [*TINY, f"results_dir={results}", "optim.steps=100000", "eval.every=100000"]
     process = subprocess.Popen(

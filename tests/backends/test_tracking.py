@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from tiny import ROOT
 
 from common.backends import local
@@ -25,6 +26,7 @@ def test_wandb_gets_the_rows_of_metrics_jsonl(tiny, monkeypatch):
     assert len(sent) == 3
 
 
+@pytest.mark.process
 def test_wandb_offline_writes_every_run_of_a_process_without_network(tmp_path):
     program = (
         "from pathlib import Path\n"

@@ -19,6 +19,7 @@ from common.config.compose import compose
 from common.errors import UserError
 from common.models import pretrain
 
+pytestmark = pytest.mark.trains
 G, PROMPTS, TOKENS = 4, 4, 6
 # TRL's own loss_type -> the method that it is, and what of GRPOConfig says the same
 SAME = {

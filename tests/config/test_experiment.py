@@ -255,6 +255,7 @@ def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
     assert not (tmp_path / "r" / "models").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

@@ -68,6 +68,7 @@ def test_mistaken_commands(arguments, part, capsys):
     assert part in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_the_command_starts_and_helps():
     done = subprocess.run(
         [sys.executable, "-m", "common.datasets", "--help"],

@@ -102,6 +102,7 @@ def test_the_engine_gives_the_rows_that_are_scored(finished):
     assert sorted(drawn) == sorted(rows[names].itertuples(index=False, name=None))
 
 
+@pytest.mark.process
 def test_a_killed_run_goes_on_where_it_was(finished, tmp_path):
     (tmp_path / "models").symlink_to(finished.parent.parent / "models")
     command = [sys.executable, "-m", "common.evaluate", *SMALL, f"results_dir={tmp_path}"]
@@ -170,6 +171,7 @@ def test_a_bad_value_is_refused(tmp_path, override, words):
     assert not (tmp_path / "evaluations").exists()
 
 
+@pytest.mark.process
 def test_help_is_light(capsys, monkeypatch):
     program = (
         "import runpy, sys; sys.argv = ['common.evaluate', '--help']\n"

@@ -316,6 +316,7 @@ def test_command_refuses(files, text, arguments, words):
     assert all(word in str(error.value) for word in words), error.value
 
 
+@pytest.mark.process
 def test_command_help_is_quick_and_errors_exit_with_2(tmp_path):
     command = [sys.executable, "-X", "importtime", "-m", "common.metrics"]
     shown = subprocess.run([*command, "--help"], capture_output=True, text=True)

@@ -10,6 +10,8 @@ from report_sources import cell, comparison, source
 
 from common.report import page
 
+pytestmark = pytest.mark.browser
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("needs a browser: apt-get install chromium", allow_module_level=True)

@@ -268,6 +268,7 @@ def test_a_run_that_says_it_is_another_is_named_and_left_out(tmp_path, k):
     assert "c/metrics.csv: says that it is run a" in left_out
 
 
+@pytest.mark.process
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     program = textwrap.dedent(
         f"""

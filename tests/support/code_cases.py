@@ -22,7 +22,12 @@ def cannot() -> str:
     return ""
 
 
-isolated = pytest.mark.skipif(bool(cannot()), reason=cannot() or "the sandbox works")
+WHY_NOT = cannot()
+
+
+def isolated(test):
+    """The test runs programs in the sandbox, and is skipped where there is none."""
+    return pytest.mark.sandbox(pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)(test))
 
 
 def reference(tests=TESTS, time_limit=2.0, **fields) -> str:

@@ -108,6 +108,7 @@ def test_bad_requests_are_refused(overrides, message):
         asked("f_grpo", *overrides)
 
 
+@pytest.mark.process
 def test_a_cluster_scale_is_sent_to_the_launcher():
     command = [sys.executable, "-m", "papers.f_grpo.reproduce", "scale=cluster"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -115,6 +116,7 @@ def test_a_cluster_scale_is_sent_to_the_launcher():
     assert "python -m slurm submit paper=f_grpo profile=NAME scale=cluster" in done.stderr
 
 
+@pytest.mark.process
 def test_explain_prints_sizes_and_differences_and_runs_nothing(tmp_path):
     command = [sys.executable, "-m", "papers.f_grpo", f"results_dir={tmp_path / 'results'}"]
     done = subprocess.run([*command, "explain=1x1x80"], cwd=ROOT, capture_output=True, text=True)

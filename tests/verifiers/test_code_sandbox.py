@@ -16,6 +16,8 @@ from tiny import ROOT
 from common.errors import UserError
 from common.verifiers.code import sandbox, verifier
 
+pytestmark = pytest.mark.sandbox
+
 
 def processes() -> set[int]:
     """Of this test's sandbox: its user's, and what descends from it."""

@@ -136,6 +136,7 @@ def test_parts_are_resolved_once(monkeypatch):
     assert len(calls) == 2
 
 
+@pytest.mark.process
 def test_both_load_no_heavy_library():
     import subprocess
     import sys

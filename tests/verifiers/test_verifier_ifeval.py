@@ -209,6 +209,7 @@ def test_sentences_and_capitals_are_judged_where_punkt_is(nltk_folder):
     assert verify("The CAT sat.", made(CAPITALS)).outcome == "wrong"
 
 
+@pytest.mark.process
 def test_no_network_is_tried_and_nothing_is_printed(tmp_path):
     """In a fresh process without NLTK data: lm-eval would fetch them, and log what it cannot tell
     the language of."""

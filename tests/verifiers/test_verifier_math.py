@@ -320,6 +320,7 @@ def test_a_bare_answer_is_put_in_a_box():
     assert response({"kind": "generation", "response": "#### 5"}) == "#### 5"
 
 
+@pytest.mark.process
 def test_light_until_algebra_is_needed():
     code = (
         "import sys; from common.verifiers.math import verify;"

@@ -8,11 +8,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from math_cases import HOSTILE, hostile
 from tiny import ROOT
 
 from common.verifiers.math.verifier import verify
 from common.verifiers.pool import Pool
+
+pytestmark = pytest.mark.process
 
 
 def test_hostile_answers_end_unparsed():

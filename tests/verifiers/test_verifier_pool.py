@@ -19,6 +19,8 @@ from common.types import Verdict
 from common.verifiers.guard import guarded
 from common.verifiers.pool import Pool
 
+pytestmark = pytest.mark.process
+
 HERE = str(ROOT / "tests" / "support")
 
 

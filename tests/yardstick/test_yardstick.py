@@ -299,6 +299,7 @@ def test_mistakes_on_the_command_line(tmp_path, word, message):
         __main__.command([*RUN, f"results_dir={tmp_path}", "methods=grpo", word])
 
 
+@pytest.mark.sweep
 def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, monkeypatch):
     started = []
 

@@ -211,6 +211,7 @@ def test_claims_speak_of_methods_that_are_there():
 # ---- one tiny reproduction
 
 
+@pytest.mark.sweep
 def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     tiny = [o for o in TINY if "optim.steps" not in o]
     for name in ("base", "grpo", "cw_grpo", "cw_grpo_group", "cw_grpo_repository", "clip_cov"):

@@ -309,6 +309,7 @@ def test_tables_that_came_without_runs_are_kept(made_up):
     assert shown(made_up)["laptop"]["focal_grpo"] == "holds"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("argument", "message"),
     [("format=html", "error: format=html: use one of"), ("result_dir=x", "error: result_dir=x: ")],

@@ -12,6 +12,8 @@ from common.tasks.expressions import CLOSING, HIDDEN, OPENING, SHOWN, A, B, C
 from common.verifiers.code import verifier
 from common.verifiers.countdown import parse
 
+pytestmark = pytest.mark.sandbox
+
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 EVERY = [f for f in product(A, B, C) if any(f[:2])]
 

@@ -16,6 +16,8 @@ from common.tasks import countdown, expressions
 from common.verifiers.code import sandbox
 from papers.fade import code_rewards
 
+pytestmark = pytest.mark.sandbox
+
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 TINY = [
     *MODEL,

@@ -336,6 +336,7 @@ def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
         assert {x.eval.prompts["instruction"] for x in own} == {"boxed_user"}
 
 
+@pytest.mark.sweep
 def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     for name in ("base", "grpo", "grpo_n"):
         changed = [o for o in TINY if name != "base" or "optim.steps" not in o]
@@ -379,6 +380,7 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     assert (results / "two_stage" / "laptop" / "entropies.csv").read_bytes() == first
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "argument", "message"),
     [
