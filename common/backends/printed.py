@@ -80,7 +80,6 @@ def values(x: Experiment, pool: int | None) -> dict[str, Any]:
         ("max completion length", "max response length"): s.max_tokens,
         ("reward correct / wrong",): (x.reward.correct, x.reward.wrong),
         ("temperature (all models)",): e.temperature,
-        ("samples per problem n (protocol)", "samples per prompt n"): e.n,
         ("max length",): e.max_tokens,
         ("clip epsilon low", "clip ratio"): loss.get("eps_low"),
         ("clip epsilon high",): loss.get("eps_high"),

@@ -104,7 +104,8 @@ def draw(
     `settings` has temperature, top_p and max_tokens. log_prob is of softmax(logits / temperature)
     over the whole vocabulary. vLLM reports that before the temperature or after both temperature
     and top_p, so it is missing (None) where top_p < 1 meets a temperature other than 1.
-    Raises UserError for a prompt that leaves no room for max_tokens in the model's context.
+    A prompt that leaves less than max_tokens of the model's context gets responses of what is left.
+    Raises UserError for one that leaves nothing.
     """
     known = settings.top_p == 1 or settings.temperature == 1
     drawn = _sample(
@@ -134,12 +135,12 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
     from vllm import SamplingParams
 
     ids = prompt_ids(tokenizer, [prompt.text for prompt in prompts])
-    limit, longest = llm.model_config.max_model_len, sampling["max_tokens"]
+    limit, most = llm.model_config.max_model_len, sampling.pop("max_tokens")
     for prompt, one in zip(prompts, ids, strict=True):
-        if len(one) + longest > limit:
+        if len(one) >= limit:
             raise UserError(
-                f"max_tokens={longest}: prompt {prompt.id} has {len(one)} tokens, and the model's "
-                f"context is {limit}; set max_tokens={limit - len(one)} or less"
+                f"prompt {prompt.id}: has {len(one)} tokens, and the model's context is {limit}: "
+                "no room for a response; drop the prompt or take a model with a longer context"
             )
     params = [
         SamplingParams(
@@ -149,9 +150,10 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
             detokenize=False,
             ignore_eos=True,  # also those that generation_config.json adds
             stop_token_ids=[tokenizer.eos_token_id],
+            max_tokens=min(most, limit - len(one)),
             **sampling,
         )
-        for prompt in prompts
+        for prompt, one in zip(prompts, ids, strict=True)
     ]
     requests = [{"prompt_token_ids": one} for one in ids]
     found = []

@@ -115,7 +115,7 @@ def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Siz
     """The cost of one evaluation, on one GPU, of a model of `size`. Raises as `estimate`."""
     unit, prompt = accelerator(profile, a), a.prompt_tokens["default"]
     prompt = a.prompt_tokens.get(e.eval.name.partition("_")[0], prompt)
-    _check_length("max_tokens", e.max_tokens, prompt, size, e.model.name)
+    _check_prompt("prompt_tokens", prompt, size, e.model.name)
     memory = 2 * size.parameters / 1e9
     require(
         memory <= a.usable_memory * unit.memory_gb,
@@ -226,7 +226,7 @@ def _memory_gb(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
     checkpointed activations (bf16) and logits with their gradient (float32)."""
     if x.optim.steps == 0:
         return 2 * size.parameters / 1e9
-    tokens = x.optim.micro_batch * (prompt + x.sampling.max_tokens)
+    tokens = x.optim.micro_batch * min(prompt + x.sampling.max_tokens, size.context)
     activations = 2 * tokens * size.hidden * (size.layers + 16)
     logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab
     reference = 4 if x.method.kl_coef > 0 else 0
@@ -235,8 +235,7 @@ def _memory_gb(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
 
 
 def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) -> None:
-    for key, tokens in (("sampling", x.sampling.max_tokens), ("eval", x.eval.max_tokens)):
-        _check_length(f"{key}.max_tokens", tokens, prompt, size, x.model.name)
+    _check_prompt("prompt_tokens", prompt, size, x.model.name)
     if not backend(x.backend).needs_gpu:
         require(
             profile.nodes == 1,
@@ -256,11 +255,12 @@ def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) 
     )
 
 
-def _check_length(key: str, tokens: int, prompt: int, size: Size, name: str) -> None:
+def _check_prompt(key: str, prompt: int, size: Size, name: str) -> None:
+    """A long prompt gets shorter responses; one that fills the context gets none."""
     require(
-        prompt + tokens <= size.context,
+        prompt < size.context,
         key,
-        tokens,
-        f"with prompts of up to {prompt} tokens it exceeds the context of {name}, {size.context}; "
-        f"lower it to {size.context - prompt}, or correct prompt_tokens in {FILE}",
+        prompt,
+        f"prompts of so many tokens leave no room for a response in the context of {name}, "
+        f"{size.context}; take a model with a longer one, or correct prompt_tokens in {FILE}",
     )

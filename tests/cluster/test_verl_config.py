@@ -10,6 +10,7 @@ pytest.importorskip("verl", reason="verl is not installed here: make test-cluste
 
 from omegaconf import OmegaConf
 from runs import PRETRAIN
+from transfer_queue.storage.simple_storage import StorageUnitData
 from transformers import AutoModelForCausalLM
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
@@ -22,7 +23,10 @@ from common.config.compose import ROOT
 from common.errors import UserError
 from common.experiment import load
 from common.models import store
+from common.models.pretrain import tokenizer
+from common.types import Prompt
 
+MODEL_LEN = "actor_rollout_ref.rollout.max_model_len"
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
 FOLDERS = sorted(ROOT.glob("papers/*/configs/experiment"))
 EXPERIMENTS = [
@@ -51,8 +55,8 @@ AGGREGATIONS = {
 LAUNCH = {"trainer.val_only": False, "trainer.val_before_train": False}
 
 
-def composed(x, where: config.Place, prompt_tokens=30):
-    return config.compose(config.settings(x, where, prompt_tokens, LAUNCH))
+def composed(x, where: config.Place, prompt_tokens=30, context=131_072):
+    return config.compose(config.settings(x, where, prompt_tokens, context, LAUNCH))
 
 
 def differs(x, part: str) -> bool:
@@ -130,7 +134,7 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     assert (network.lm_head.weight == 0).all()
     policy = str(tmp_path / "models" / store.identity(x.model))
     changes = dlc.settings(x, tmp_path, policy)
-    verls = config.compose(config.settings(x, place(tmp_path), 30, LAUNCH) | changes)
+    verls = config.compose(config.settings(x, place(tmp_path), 30, 256, LAUNCH) | changes)
     rollout = verls.actor_rollout_ref.rollout
     assert rollout.engine_kwargs.memory == {"path": str(tmp_path / "memory"), "lr": 2e-3}
     joint = rollout.engine_kwargs.vllm.hf_overrides
@@ -204,7 +208,10 @@ def test_micro_batches_divide_a_gpus_share(tmp_path):
 def test_prompts_keep_text_reference_and_limit(tmp_path):
     x = load([*TINY, "eval.max_tokens=9", "sampling.max_tokens=7"], "f_grpo")
     train, benchmarks = prompts(x)
-    data.write_parquet(x, tmp_path, train, benchmarks)
+    tok = tokenizer()
+    longest = data.write_parquet(x, tmp_path, train, benchmarks, tok, context=256)
+    texts = [p.text for some in (train, *benchmarks.values()) for p in some]
+    assert longest == max(map(len, tok(texts, add_special_tokens=False)["input_ids"]))
     read = pd.read_parquet(tmp_path / "train.parquet")
     assert [row[0]["content"] for row in read.prompt] == [prompt.text for prompt in train]
     assert [row["ground_truth"] for row in read.reward_model] == [p.reference for p in train]
@@ -213,6 +220,37 @@ def test_prompts_keep_text_reference_and_limit(tmp_path):
     assert list(tests.data_source.unique()) == list(benchmarks)
     assert {row["max_tokens"] for row in tests.extra_info} == {9}
     assert len(tests) == sum(map(len, benchmarks.values()))
+
+
+def test_a_long_prompt_gets_a_shorter_response_and_a_full_context_is_refused(tmp_path):
+    """One by one: the longest prompt of a set does not shorten the others' responses."""
+    x = load([*TINY, "eval.max_tokens=9", "sampling.max_tokens=7"], "f_grpo")
+    train, _ = prompts(x)
+    tok, long = tokenizer(), Prompt("long", " ".join([train[0].text] * 10), "1")
+    count = len(tok(long.text, add_special_tokens=False)["input_ids"])
+    other = [Prompt("other", train[0].text, "1")]
+    tests = {"both": [long, *other]}
+    assert data.write_parquet(x, tmp_path, [long, *train], tests, tok, count + 4) == count
+    read = pd.read_parquet(tmp_path / "train.parquet")
+    assert [row["max_tokens"] for row in read.extra_info] == [4, *[7] * len(train)]
+    read = pd.read_parquet(tmp_path / "val.parquet")
+    assert [row["max_tokens"] for row in read.extra_info] == [4, 9]
+    with pytest.raises(UserError, match=rf"prompt id=long: has {count} tokens, and the model"):
+        data.write_parquet(x, tmp_path, [long], tests, tok, count)
+    # vLLM never gets more than the model reads: 4,096 for Qwen2.5-Math, whatever is asked
+    assert config.settings(x, place(tmp_path), count, count + 4, LAUNCH)[MODEL_LEN] == count + 4
+    assert config.settings(x, place(tmp_path), count, 4096, LAUNCH)[MODEL_LEN] == count + 9
+
+
+def test_the_store_takes_every_sample_of_an_evaluation(tmp_path):
+    """F-GRPO's six sets at n = 256 are 396,032 samples; verl's own cap of 100,000 ends the run."""
+    ours = composed(load(TINY, "f_grpo"), place(tmp_path)).transfer_queue.backend.SimpleStorage
+    samples = [str(i) for i in range(1547 * 256)]
+    values = {"n": list(range(len(samples)))}
+    StorageUnitData(ours.total_storage_size).put_data(values, samples)
+    theirs = config.defaults().transfer_queue.backend.SimpleStorage
+    with pytest.raises(ValueError, match="capacity"):
+        StorageUnitData(theirs.total_storage_size).put_data(values, samples)
 
 
 # ---- before anything starts

@@ -62,7 +62,7 @@ def made(tmp_path_factory):
     place = config.Place("cpu", 1, 1, None, path.parent / "work", str(path))
     flags = ["device=cpu", f"sampling.prompts={P}", f"sampling.group_size={G}"]
     x = load([*flags, "optim.mini_batches=1", "optim.micro_batch=2"], "f_grpo")
-    verls = config.compose(config.settings(x, place, PROMPT, {})).actor_rollout_ref
+    verls = config.compose(config.settings(x, place, PROMPT, 256, {})).actor_rollout_ref
     OmegaConf.update(verls, "actor.optim.total_training_steps", 10)
     actor = omega_conf_to_dataclass(verls.actor)
     own = TrainingWorkerConfig(

@@ -171,9 +171,19 @@ def test_disagreement_with_the_trainer_is_refused(engines, checkpoint):
 
 
 @needs_vllm
-def test_a_prompt_that_leaves_no_room_is_refused(engines, checkpoint):
-    with pytest.raises(UserError, match=r"max_tokens=123: prompt a has 6 .* set max_tokens=122"):
-        vllm.draw(engines(0.7), checkpoint[2], PROMPTS, 1, replace_tokens(123), (0,))
+def test_a_response_has_what_its_prompt_leaves_of_the_context(engines, checkpoint):
+    """One by one; the model reads 128 tokens."""
+    tokenizer, long = checkpoint[2], " ".join([PROMPTS[0].text] * 19)
+    asked = [Prompt("long", long, "1"), PROMPTS[0]]
+    left = [128 - len(ids) for ids in vllm.prompt_ids(tokenizer, [one.text for one in asked])]
+    assert 0 < left[0] < 20 < left[1] == 122
+    drawn = vllm.draw(engines(0.7), tokenizer, asked, 8, replace_tokens(10_000), (0,))
+    tokens = [[row[1] for row in rows] for rows in (drawn[:8], drawn[8:])]
+    assert max(tokens[0]) == left[0]
+    assert left[0] < max(tokens[1]) <= left[1]
+    full = Prompt("full", " ".join([long] * 2), "1")
+    with pytest.raises(UserError, match=r"prompt full: has \d+ tokens, and .* context is 128"):
+        vllm.draw(engines(0.7), tokenizer, [full], 1, replace_tokens(1), (0,))
 
 
 @needs_vllm

@@ -93,8 +93,9 @@ def test_an_evaluation_takes_one_gpu_and_its_samples(big):
     assert large.hours - large.attempts * start == pytest.approx(
         4 * (small.hours - small.attempts * start)
     )
-    with pytest.raises(UserError, match="max_tokens=3000: with prompts of up to 1024 tokens"):
-        cost.estimate_evaluation(few, profile, a, replace(size, context=4000))
+    cost.estimate_evaluation(few, profile, a, replace(size, context=4000))  # 2,300 for the longest
+    with pytest.raises(UserError, match="prompt_tokens=1700: prompts of so many tokens leave no"):
+        cost.estimate_evaluation(few, profile, a, replace(size, context=1700))
     with pytest.raises(UserError, match="accelerator=h100: the weights of qwen take 160 GB"):
         cost.estimate_evaluation(few, profile, a, replace(size, parameters=80e9))
 

@@ -16,20 +16,28 @@ from common.errors import UserError
 from slurm import ray_cluster
 
 PROGRAM = """
-import os, sys
+import os, subprocess, sys
 from pathlib import Path
+from common.backends.verl import process
 from slurm import ray_cluster
 folder = Path(sys.argv[1])
 if os.environ["SLURM_PROCID"] == "0":
     with ray_cluster.head(folder, 2, 4):
-        import ray
-        ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False)
-        total = ray.cluster_resources()
-        alive = sum(node["Alive"] for node in ray.nodes())
-        print("nodes", alive, "CPU", total["CPU"], "GPU", total["GPU"], flush=True)
-        ray.shutdown()
+        # as verl joins it: a process of its own, in the environment that a launch makes
+        made = process.environment(folder, folder / "metrics", "cuda", 1)
+        done = subprocess.run([sys.executable, "-c", sys.argv[2]], env=made)
+        assert done.returncode == 0
 else:
     ray_cluster.work(folder, 4)
+"""
+DRIVER = """
+import os
+import ray
+ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False)
+total = ray.cluster_resources()
+alive = sum(node["Alive"] for node in ray.nodes())
+print("nodes", alive, "CPU", total["CPU"], "GPU", total["GPU"], flush=True)
+ray.shutdown()
 """
 
 
@@ -39,7 +47,7 @@ def test_two_nodes_join_and_nothing_is_left(slurm, tmp_path):
     before = set(Path(tempfile.gettempdir()).glob("ray-*"))
     words = ["-A", "lab", "-N2", "--ntasks-per-node=1", "--cpus-per-task=3", "--gpus-per-node=4"]
     logs = [f"--{name}={tmp_path}/%t.log" for name in ("output", "error")]
-    program = [sys.executable, "-c", PROGRAM, str(tmp_path / "ray")]
+    program = [sys.executable, "-c", PROGRAM, str(tmp_path / "ray"), DRIVER]
     done = subprocess.run(
         ["srun", *words, *logs, *program], env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=1000
     )

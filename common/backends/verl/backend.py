@@ -51,7 +51,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
         snapshots.check_finished(x, run.path)
         return run.path
     place = here(x, run.path)
-    longest = prepare(x, place)
+    longest, context = prepare(x, place)
     send = mirror(x.wandb, x.paper, x.run_id, asdict(x), results)
     with Progress(disable=not progress) as bar:
         task = bar.add_task(x.run_id, total=x.optim.steps, completed=checkpointed(place.work))
@@ -62,7 +62,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
 
         while (todo := launch_settings(x, place.work)) is not None:
             between()
-            settings = config.settings(x, place, longest, todo)
+            settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model)
             one_launch(x, run, place, settings, note)
             if launch_settings(x, place.work) == todo:
@@ -128,12 +128,14 @@ def here(x: Experiment, folder: Path) -> config.Place:
     )
 
 
-def prepare(x: Experiment, place: config.Place) -> int:
-    """Write the prompts, make a tiny model if it is missing; returns the longest prompt in tokens.
+def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
+    """Write the prompts, make a tiny model if it is missing; returns the longest prompt and the
+    model's context, both in tokens.
 
-    Raises UserError for fewer prompts than a step takes, and on a CPU for a model that vLLM cannot
-    compute or that has more embeddings than its tokenizer has tokens: verl keeps vLLM from sampling
-    those, training does not know, and the two probabilities differ.
+    Raises UserError for a prompt that leaves no room for a response, for fewer prompts than a step
+    takes, and on a CPU for a model that vLLM cannot compute or that has more embeddings than its
+    tokenizer has tokens: verl keeps vLLM from sampling those, training does not know, and the two
+    probabilities differ.
     """
     train_prompts, benchmarks = prompts(x)
     require(
@@ -159,13 +161,11 @@ def prepare(x: Experiment, place: config.Place) -> int:
             place.model,
             f"attention heads of size {head}; on a CPU vLLM computes {CPU_HEADS}",
         )
-    texts = [prompt.text for some in (train_prompts, *benchmarks.values()) for prompt in some]
-    lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
-    require(min(lengths) > 0, "data.name", x.data.name, "a prompt has no token that is known")
-    data.write_parquet(x, place.work, train_prompts, benchmarks)
+    context = described.max_position_embeddings
+    longest = data.write_parquet(x, place.work, train_prompts, benchmarks, tokenizer, context)
     dlc.prepare(x, place.work)
     reward.describe(x, place.work / "judge.json")
-    return max(lengths)
+    return longest, context
 
 
 def model_facts(x: Experiment, place: config.Place):

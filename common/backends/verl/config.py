@@ -55,8 +55,11 @@ class Place:
     model: str  # folder or hub id
 
 
-def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> dict[str, object]:
-    """Every key that we set in verl's configuration, for prompts of at most `prompt_tokens`.
+def settings(
+    x: Experiment, place: Place, prompt_tokens: int, context: int, launch: dict
+) -> dict[str, object]:
+    """Every key that we set in verl's configuration, for prompts of at most `prompt_tokens` and a
+    model that reads at most `context` tokens.
 
     `launch` holds the trainer keys that depend on how far the run is (backend.launch_settings).
     Units: "prompts" count groups, "responses" count prompts x group_size; both are over all GPUs
@@ -66,7 +69,7 @@ def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> d
     _check(x, place)
     cpu = place.device == "cpu"
     length = max(x.sampling.max_tokens, x.eval.max_tokens)
-    total = prompt_tokens + length
+    total = min(prompt_tokens + length, context)  # data.py gives long prompts shorter responses
     mini = x.sampling.prompts // x.optim.mini_batches
     micro = _micro_batch(x, mini, place)
     work, mode = place.work, methods.verls_mode(x.method.aggregation["_target_"])
@@ -161,6 +164,8 @@ def settings(x: Experiment, place: Place, prompt_tokens: int, launch: dict) -> d
         "actor_rollout_ref.rollout.val_kwargs.top_k": -1,
         "actor_rollout_ref.rollout.val_kwargs.do_sample": True,
         "trainer.validation_data_dir": str(work / "validation"),
+        # samples; verl's own cap of 100,000 ends a run whose evaluation has more, at its last step
+        "transfer_queue.backend.SimpleStorage.total_storage_size": None,
         "trainer.test_freq": x.eval.every,  # steps; the last is always evaluated
         # -- trainer
         "trainer.total_training_steps": x.optim.steps,  # rollouts

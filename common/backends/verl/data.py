@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from common.errors import require
 from common.experiment import Experiment
 from common.results.files import write
 from common.types import Prompt
@@ -11,27 +12,54 @@ from common.types import Prompt
 TRAIN = "train"  # data_source of training rows; validation rows carry their benchmark's name
 
 
-def rows(chosen: list[Prompt], source: str, max_tokens: int) -> list[dict]:
+def rows(chosen: list[Prompt], source: str, limits: list[int]) -> list[dict]:
     """verl's columns: `prompt` a list of messages (agent.py takes the one text), `data_source`,
-    `reward_model.ground_truth` the reference, `extra_info` what travels with a sample."""
+    `reward_model.ground_truth` the reference, `extra_info` what travels with a sample, the most
+    tokens of its response among it."""
     return [
         {
             "data_source": source,
             "prompt": [{"role": "user", "content": prompt.text}],
             "reward_model": {"style": "rule", "ground_truth": prompt.reference},
-            "extra_info": {"index": index, "problem_id": prompt.id, "max_tokens": max_tokens},
+            "extra_info": {"index": index, "problem_id": prompt.id, "max_tokens": limit},
         }
-        for index, prompt in enumerate(chosen)
+        for index, (prompt, limit) in enumerate(zip(chosen, limits, strict=True))
     ]
 
 
-def write_parquet(x: Experiment, folder: Path, train: list[Prompt], benchmarks: dict) -> None:
-    """`train.parquet` and `val.parquet`, the benchmarks one after another."""
-    tests = [
-        row for name, chosen in benchmarks.items() for row in rows(chosen, name, x.eval.max_tokens)
-    ]
-    for name, table in {
-        "train": rows(train, TRAIN, x.sampling.max_tokens),
-        "val": tests,
-    }.items():
+def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
+    """Tokens of each prompt. Raises UserError for a prompt of which the tokenizer knows nothing,
+    and for one that fills the model's context."""
+    texts = [prompt.text for prompt in chosen]
+    counts = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    for prompt, count in zip(chosen, counts, strict=True):
+        require(count > 0, "prompt id", prompt.id, "has no token that the model's tokenizer knows")
+        require(
+            count < context,
+            "prompt id",
+            prompt.id,
+            f"has {count} tokens, and the model reads {context}: no room for a response; drop it "
+            "(max_prompt_tokens of its data set) or take a model with a longer context",
+        )
+    return counts
+
+
+def write_parquet(
+    x: Experiment, folder: Path, train: list[Prompt], benchmarks: dict, tokenizer, context: int
+) -> int:
+    """`train.parquet` and `val.parquet`, the benchmarks one after another; returns the longest
+    prompt in tokens.
+
+    A response has max_tokens, or what a long prompt leaves of the model's `context`, if that is
+    less. Raises UserError as `prompt_lengths` does.
+    """
+    tables, longest = {"train": [], "val": []}, 0
+    for source, chosen in {TRAIN: train, **benchmarks}.items():
+        most = x.sampling.max_tokens if source == TRAIN else x.eval.max_tokens
+        counts = prompt_lengths(chosen, tokenizer, context)
+        limits = [min(most, context - count) for count in counts]
+        tables["train" if source == TRAIN else "val"] += rows(chosen, source, limits)
+        longest = max(longest, *counts)
+    for name, table in tables.items():
         write(folder / f"{name}.parquet", pd.DataFrame(table).to_parquet(index=False))
+    return longest

@@ -69,7 +69,7 @@ def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict
         "OMP_NUM_THREADS": str(threads),
         "TMPDIR": str(scratch),
         "RAY_TMPDIR": str(scratch),
-        "RAY_AUTH_TOKEN": os.environ.get("RAY_AUTH_TOKEN", secrets.token_hex(32)),
+        **_ray_token(),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_DEDUP_LOGS": "0",
         "RAY_worker_niceness": "0",  # its 15 starves a run wherever anything else wants the cores
@@ -81,6 +81,14 @@ def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "HYDRA_FULL_ERROR": "1",
     }
+
+
+def _ray_token() -> dict[str, str]:
+    """Who may run programs in Ray: a token of this launch's own Ray, none where a job has started
+    the cluster. That one's token is in a file (slurm/ray_cluster.py), and Ray prefers the variable.
+    """
+    given = {"RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
+    return {} if given else {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 def launch(
