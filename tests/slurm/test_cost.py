@@ -69,8 +69,10 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     assert "sampling.prompts=255: 2040 responses a mini-batch do not divide over 14 GPUs" in said
     short = replace(big.model, path="Qwen/Qwen2.5-Math-7B")
     long = replace(big, model=short, sampling=replace(big.sampling, max_tokens=3500))
-    assert "sampling.max_tokens=3500: with prompts of up to 1024 tokens" in refused(long, profile)
-    assert "lower it to 3072" in refused(long, profile)
+    cost.estimate(long, profile, cost.assumptions())  # long prompts get shorter responses
+    filled = replace(cost.assumptions(), prompt_tokens={"default": 4096})
+    with pytest.raises(UserError, match="prompt_tokens=4096: prompts of so many tokens leave no"):
+        cost.estimate(long, profile, filled)
     full = replace(big, optim=replace(big.optim, micro_batch=512))
     assert "optim.micro_batch=512: about" in refused(full, profile)
     assert "optim.micro_batch=8" in refused(big, replace(profile, nodes=1, gpus_per_node=1))
