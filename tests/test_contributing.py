@@ -18,8 +18,6 @@ import pytest
 from test_imports import FLOOR
 from tiny import ROOT
 
-pytestmark = pytest.mark.process
-
 DOCUMENT = ROOT / "CONTRIBUTING.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 PATH = re.compile(r"(?<![\w/>.])((?:common|papers|slurm|configs|tests|bench)/[\w./-]+\.\w+)")
@@ -81,6 +79,7 @@ def executed(folder: Path, section: str) -> str:
     return "".join(run(folder, command) for command in commands)
 
 
+@pytest.mark.process
 def test_a_method_has_the_masses_that_its_docstring_states(checkout):
     row = json.loads(executed(checkout, "A method"))
     p, q, G, shrink = 0.5, 0.5, 8, 0.5  # of the command, and of the method file
@@ -88,11 +87,14 @@ def test_a_method_has_the_masses_that_its_docstring_states(checkout):
     assert row["m_F"] == pytest.approx(shrink * p * q * (1 - 1 / G))
 
 
+@pytest.mark.process
 def test_a_loss_composes_with_the_method_that_it_belongs_to(checkout):
     row = json.loads(executed(checkout, "A loss"))
     assert row["m_S"] > row["m_F"] > 0
 
 
+@pytest.mark.process
+@pytest.mark.trains
 def test_a_model_a_verifier_and_a_data_set_train_together(checkout):
     folder = checkout / executed(checkout, "A data set").splitlines()[-1]  # after progress bars
     assert (folder / "DONE").exists()
@@ -101,6 +103,8 @@ def test_a_model_a_verifier_and_a_data_set_train_together(checkout):
         assert name in config, name
 
 
+@pytest.mark.process
+@pytest.mark.sweep
 def test_a_paper_shows_in_the_report(checkout):
     executed(checkout, "A paper")
     claim = "With a shrunk baseline the policy still moves where GRPO has stopped"
@@ -140,15 +144,24 @@ def test_links_and_modules_of_the_documents_are_there(file):
 
 
 def exists(name: str, own: set[str]) -> bool:
-    """Whether a dotted name begins with a module or package of ours, or of the document's."""
-    parts = name.split(".")
-    paths = ["/".join(parts[:n]) for n in range(2, len(parts) + 1)]
-    return any(
-        (ROOT / path).is_dir()
-        or (ROOT / f"{path}.py").exists()
-        or any(file.startswith((f"{path}/", f"{path}.py")) for file in own)
-        for path in paths
-    )
+    """Whether a dotted name is a module or package of ours or of the document's, or a word of the
+    module before its last dot."""
+    path, last = Path(name.replace(".", "/")), name.rpartition(".")[2]
+    if (ROOT / path).is_dir() or (ROOT / f"{path}.py").exists():
+        return True
+    if any(file.startswith((f"{path}/", f"{path}.py", f"{path.parent}.py")) for file in own):
+        return True
+    sources = [ROOT / f"{path.parent}.py", ROOT / path.parent / "__init__.py"]
+    return any(re.search(rf"\b{last}\b", file.read_text()) for file in sources if file.exists())
+
+
+def test_targets_that_the_documents_name_are_in_the_makefile():
+    targets = set(re.findall(r"^([a-z][\w-]*%?):", (ROOT / "Makefile").read_text(), re.M))
+    for file in documents():
+        for words in re.findall(r"(?:^|`)make ((?:[a-z][\w-]* ?)+)", file.read_text(), re.M):
+            for word in words.split():
+                name = re.sub(r"^(reproduce|compare|status|cancel)-(?!all).*", r"\1-%", word)
+                assert name in targets, f"{file.name}: make {word}"
 
 
 def test_the_rooms_are_those_of_the_import_test():
