@@ -8,10 +8,9 @@ import re
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from common.comparison.spec import Page, matches
-from common.metrics.paired import detectable_share
+from common.metrics.paired import Interval, detectable_share
 from common.results.provenance import of_runs, worst
 
 CELL = ["table", "model", "method", "benchmark", "metric"]
@@ -114,7 +113,7 @@ def _rerun(cell: pd.Series, own: pd.DataFrame, runs: pd.DataFrame) -> dict:
     seeds, value = len(own), own["value"].mean()
     if seeds > 1:
         spread = own["value"].std(ddof=1) * np.sqrt(1 + 1 / seeds)
-        half, reason = stdtrit(seeds - 1, 0.975) * spread, f"{seeds} seeds"
+        half, reason = Interval(value, spread, seeds - 1).half(), f"{seeds} seeds"
     else:
         half = 1.96 * np.sqrt(2) * own["stderr"].iloc[0]
         reason = "one seed: the interval is over problems, the spread over seeds is unknown"

@@ -48,7 +48,7 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
         both = pd.concat(runs.values()).groupby(["method", "seed", "run_id"])
         level = both["accuracy"].max().min()
         for (method, seed, run_id), curve in both:
-            value = _read(curve["accuracy"].to_numpy(), curve["diversity"].to_numpy(), level)
+            place = first_reach(curve["accuracy"].to_numpy(), level)
             found.append(
                 {
                     "table": f"{table}, {pair[0]} vs {pair[1]} at matched pass@1",
@@ -57,7 +57,7 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
                     "benchmark": DIVERSITY[0],
                     "metric": f"{DIVERSITY[1]} at {ACCURACY[0]} {ACCURACY[1]} = {level:.1f}",
                     "k": 64,
-                    "value": value,
+                    "value": float(between(curve["diversity"].to_numpy(), place)),
                     "unit": "percent",
                     "seed": seed,
                     "run_id": run_id,
@@ -66,10 +66,19 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
     return pd.DataFrame(found, columns=COLUMNS)
 
 
-def _read(accuracy: np.ndarray, diversity: np.ndarray, level: float) -> float:
-    """`diversity` where `accuracy`, in the order of training, first reaches `level`."""
-    i = int(np.argmax(accuracy >= level))
+def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:
+    """(i, share): `accuracy` (T,), by time, first reaches `level` that share of the way from i - 1
+    to i; None where it never does."""
+    reached = np.flatnonzero(accuracy >= level - 1e-9)
+    if not len(reached):
+        return None
+    i = int(reached[0])
     if i == 0:
-        return float(diversity[0])
-    share = (level - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1])
-    return float(diversity[i - 1] + share * (diversity[i] - diversity[i - 1]))
+        return 0, 0.0
+    return i, (level - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1])
+
+
+def between(values: np.ndarray, place: tuple[int, float]) -> np.ndarray:
+    """What (T, ...) values are at a `first_reach`."""
+    i, share = place
+    return values[0] if i == 0 else values[i - 1] + share * (values[i] - values[i - 1])

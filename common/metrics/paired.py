@@ -28,8 +28,12 @@ class Interval:
     df: float
 
     def bounds(self, level: float = 0.95) -> tuple[float, float]:
-        half = stdtrit(self.df, (1 + level) / 2) * self.stderr
+        half = self.half(level)
         return self.value - half, self.value + half
+
+    def half(self, level: float = 0.95) -> float:
+        """Half of the interval's length."""
+        return stdtrit(self.df, (1 + level) / 2) * self.stderr
 
     def p(self, null: float = 0.0) -> float:
         """Two-sided p-value of value = null; without any spread 1 if equal and 0 if not."""
@@ -52,14 +56,19 @@ def detectable_share(p: float, problems: int, power: float = 0.8) -> float:
     return float((ndtri(0.975) + ndtri(power)) * np.sqrt(2 * p * (1 - p) / problems))
 
 
-def two_way_interval(*parts: np.ndarray, strata: Sequence | None = None) -> Interval:
+def two_way_interval(
+    *parts: np.ndarray,
+    strata: Sequence | None = None,
+    between_seeds: tuple[float, float] | None = None,
+) -> Interval:
     """Interval of the mean over seeds and problems of a sum of parts, both taken as random.
 
     Each part holds one value a (seed, problem), shape (S_i, P), with the same problems in the same
     order; seeds are independent between the parts. Methods run with the same seeds are one part, x
     - y; with other seeds two, x and -y. Statistics without problems have P = 1: seeds alone are
     random then. `strata` (P,) names each problem's benchmark; the estimate is the plain mean over
-    benchmarks.
+    benchmarks. `between_seeds`: variance over seeds of the seed means and its degrees of freedom,
+    where more is known of it than from the seeds of one part.
 
         var = A + B - C, floored at max(A, B)
         A = sum_i  var over seeds of the seed means / S_i
@@ -106,6 +115,8 @@ def two_way_interval(*parts: np.ndarray, strata: Sequence | None = None) -> Inte
             df = (len(x) - 1) * (size - 1)
             c += (rest**2).sum() / (df * len(x) * size * len(labels) ** 2)
     (a, df_a), (b, df_b) = _welch(over_seeds), _welch(over_problems)
+    if between_seeds is not None:
+        a, df_a = between_seeds[0] / len(parts[0]), between_seeds[1]
     variance = max(a + b - c, a, b)
     if variance < 1e-24:  # rounding alone
         return Interval(float(value), 0.0, 1.0)

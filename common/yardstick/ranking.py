@@ -14,8 +14,9 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtridf, stdtrit
 
+from common.comparison.matched import ACCURACY, between, first_reach
+from common.comparison.matched import DIVERSITY as PRIMARY
 from common.errors import UserError
 from common.metrics.bootstrap import holm
 from common.metrics.paired import Interval, two_way_interval
@@ -27,11 +28,9 @@ KS = (1, 64, 256)
 MIN_SEEDS = 3  # for an interval or a test, as claims
 BASE, REFERENCE = "base", "grpo"
 RATES = ("plain", "equalised")
-ACCURACY = ("natural", "pass@1")
-PRIMARY = ("rare", "pass@64")  # ranks; a seed's noise is larger on rare pass@256
 SMALL_IS_GOOD = "steps"
 MEASURES = [
-    PRIMARY,
+    PRIMARY,  # ranks
     ("rare", "pass@256"),
     ("natural", "pass@64"),
     ("natural", "pass@256"),
@@ -78,23 +77,6 @@ class Curve:
         if place is None:
             return None
         return {name: between(value, place) for name, value in self.values.items()}
-
-
-def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:
-    """(i, share): `accuracy` (T,) first reaches `level` that share of the way from i - 1 to i."""
-    reached = np.flatnonzero(accuracy >= level - 1e-9)
-    if not len(reached):
-        return None
-    i = int(reached[0])
-    if i == 0:
-        return 0, 0.0
-    return i, (level - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1])
-
-
-def between(values: np.ndarray, place: tuple[int, float]) -> np.ndarray:
-    """What (T, ...) values are at a `first_reach`."""
-    i, share = place
-    return values[0] if i == 0 else values[i - 1] + share * (values[i] - values[i - 1])
 
 
 def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
@@ -212,29 +194,9 @@ def paired(gaps: list[np.ndarray]) -> list[Interval]:
     spreads, sizes = [gap.mean(axis=1).var(ddof=1) for gap in gaps], [len(gap) - 1 for gap in gaps]
     average = np.average(spreads, weights=sizes)
     return [
-        _interval(gap, (own, size) if own > average else (average, sum(sizes)))
-        for gap, own, size in zip(gaps, spreads, sizes, strict=True)
+        two_way_interval(gap, between_seeds=None if own > average else (average, sum(sizes)))
+        for gap, own in zip(gaps, spreads, strict=True)
     ]
-
-
-def _interval(gap: np.ndarray, seeds: tuple[float, int]) -> Interval:
-    """Of a mean over (seeds, problems), given the variance between seeds and its df."""
-    count, problems = gap.shape
-    a, df_a = seeds[0] / count, seeds[1]
-    b = c = 0.0
-    if problems > 1:
-        b = gap.mean(axis=0).var(ddof=1) / problems
-        rest = gap - gap.mean(axis=0) - gap.mean(axis=1, keepdims=True) + gap.mean()
-        c = (rest**2).sum() / ((count - 1) * (problems - 1) * count * problems)
-    variance = max(a + b - c, a, b)
-    if variance < 1e-24:  # rounding alone
-        return Interval(float(gap.mean()), 0.0, 1.0)
-    df = df_a
-    if variance > a:
-        t_a, t_b = stdtrit(df_a, 0.975), stdtrit(problems - 1, 0.975)
-        squared = (t_a**2 * a + t_b**2 * (variance - a)) / variance
-        df = stdtridf(0.975, np.sqrt(squared))
-    return Interval(float(gap.mean()), float(np.sqrt(variance)), float(df))
 
 
 def means(found: list[Curve]) -> pd.DataFrame:
