@@ -1,9 +1,10 @@
-"""The table of `claims.evaluate` for people: markdown, a terminal, LaTeX."""
+"""The verdicts on claims for people: markdown, a terminal."""
 
 import pandas as pd
 
 from common.claims.file import SCOPES
 from common.results.provenance import GREY
+from common.results.tables import markdown
 
 COLORS = {"holds": "green", "fails": "red", "inconclusive": "yellow", "not run": "dim"}
 
@@ -11,13 +12,11 @@ COLORS = {"holds": "green", "fails": "red", "inconclusive": "yellow", "not run":
 def to_markdown(verdicts: pd.DataFrame) -> str:
     """The table of `evaluate` as markdown, the numbers behind each verdict."""
     scopes = in_use(verdicts)
-    lines = [["claim", "source", *scopes], ["---"] * (2 + len(scopes))]
-    for row in verdicts.to_dict("records"):
-        cells = [": ".join(_words(row, scope)) for scope in scopes]
-        lines.append(
-            [str(cell).replace("|", "\\|") for cell in (row["claim"], row["source"], *cells)]
-        )
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    rows = [
+        [row["claim"], row["source"], *(": ".join(_words(row, scope)) for scope in scopes)]
+        for row in verdicts.to_dict("records")
+    ]
+    return markdown(["claim", "source", *scopes], rows)
 
 
 def to_terminal(verdicts: pd.DataFrame):

@@ -7,6 +7,8 @@ import pandas as pd
 from common.claims import text as claim_text
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
+from common.results.tables import escaped
+from common.results.tables import markdown as to_markdown
 
 RERUNS = {
     "laptop": (
@@ -56,7 +58,7 @@ def counted(cells: pd.DataFrame) -> str:
     table = pd.crosstab(cells["table"], cells["verdict"])
     table = table.reindex(columns=[name for name in COLORS if name in table])
     rows = [[name, *map(str, row)] for name, row in zip(table.index, table.values, strict=True)]
-    return _lines(["table", *table.columns], rows)
+    return to_markdown(["table", *table.columns], rows)
 
 
 def beside(cells: pd.DataFrame) -> pd.DataFrame:
@@ -66,7 +68,7 @@ def beside(cells: pd.DataFrame) -> pd.DataFrame:
 
 def cell_table(cells: pd.DataFrame) -> str:
     head = "model method benchmark metric printed rerun interval difference verdict notes".split()  # noqa: SIM905
-    return _lines(head, [list(_cell_words(row).values()) for row in cells.to_dict("records")])
+    return to_markdown(head, [list(_cell_words(row).values()) for row in cells.to_dict("records")])
 
 
 def _cell_words(row: dict) -> dict[str, str]:
@@ -99,7 +101,8 @@ def pivot(frame: pd.DataFrame, columns: Columns) -> str:
             line.append(_number(hit.iloc[0]) if len(hit) else "")
         if any(line[1 + several :]):
             rows.append(line)
-    return _lines([*(["model"] if several else []), "method", *columns], rows, len(columns))
+    names = ["model", "method"][not several :]
+    return to_markdown([*names, *columns], rows, "l" * len(names) + "r" * len(columns))
 
 
 def power_table(detectable: pd.DataFrame) -> str:
@@ -109,7 +112,7 @@ def power_table(detectable: pd.DataFrame) -> str:
         [f"{v:.3g}" if isinstance(v, float) and v == v else _plain(v) for v in row]
         for row in detectable[names].itertuples(index=False)
     ]
-    return _lines(head, rows)
+    return to_markdown(head, rows)
 
 
 def notes(x) -> list[str]:
@@ -117,7 +120,9 @@ def notes(x) -> list[str]:
     lines = []
     for row in x.notes.to_dict("records"):
         where = f"{row['cells']} cells of {row['tables']}" if row["cells"] else row["tables"]
-        said, but = (_plain(row[name]) for name in ("what_the_paper_says", "what_contradicts_it"))
+        said, but = (
+            escaped(_plain(row[name])) for name in ("what_the_paper_says", "what_contradicts_it")
+        )
         lines.append(f"- {row['id']} ({where or 'the paper'}; {row['where']}): {said}; but {but}\n")
     return ["\n## Inconsistencies in the paper\n", *lines] if lines else []
 
@@ -182,19 +187,10 @@ RENDERERS = {"md": markdown, "csv": to_csv, "json": to_json, "latex": to_latex}
 
 
 def _tabular(head: list[str], rows: list[list[str]], columns: str = "") -> str:
-    lines = [" & ".join(map(_latex, line)) + r" \\" for line in rows]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{columns or 'l' * len(head)}}}",
-            r"\toprule",
-            " & ".join(map(_latex, head)) + r" \\",
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    """By pandas, the words escaped here: it leaves <, > and ± as they are."""
+    words = pd.DataFrame([[_latex(word) for word in row] for row in rows], columns=head)
+    widths = columns or "l" * len(head)
+    return words.to_latex(index=False, header=[_latex(word) for word in head], column_format=widths)
 
 
 def _latex(text: str) -> str:
@@ -204,16 +200,9 @@ def _latex(text: str) -> str:
     return "".join(special.get(character, character) for character in str(text))
 
 
-def _lines(head: list[str], rows: list[list[str]], numbers: int = 0) -> str:
-    rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
-
-
 def _plain(value: object) -> str:
-    """Text of a cell, without what would break a markdown table."""
-    return (
-        "" if value is None or value != value else " ".join(str(value).replace("|", "\\|").split())
-    )
+    """Text of a cell, on one line."""
+    return "" if value is None or value != value else " ".join(str(value).split())
 
 
 def _number(row: pd.Series) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from common.losses import regularizers
 from common.methods.files import introduction, names, read
+from common.results.tables import markdown as to_markdown
 
 PARTS = {  # key of a method file -> what a function that stands there is called
     "advantage": "Advantage",
@@ -93,8 +94,7 @@ def link(kind: str, name: str) -> str:
 
 
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines] + [""]
+    return [*to_markdown(header, rows).splitlines(), ""]
 
 
 def parameters(entries: dict, base: dict) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from common.results.tables import markdown as to_markdown
 from common.yardstick.ranking import MEASURES, PRIMARY
 
 HEADERS = [
@@ -52,8 +53,7 @@ def markdown(ranking: pd.DataFrame, absent: dict[str, str]) -> str:
         if own.empty:
             continue
         cells = own.set_index(["level", "benchmark", "metric", "method"]).sort_index()
-        lines = [["", "method", *titles, "seeds"]]
-        lines.append(["---:", "---", *["---:"] * len(titles), "---:"])
+        lines = []
         order = own[(own["level"] == first) & (own["benchmark"] == PRIMARY[0])]
         for row in order[order["metric"] == PRIMARY[1]].to_dict("records"):
             name, number, size = row["method"], row["rank"], row["n_seeds"]
@@ -63,8 +63,9 @@ def markdown(ranking: pd.DataFrame, absent: dict[str, str]) -> str:
             line += [_cell(cells.loc[(at, *PRIMARY, name)], PRIMARY[1]) for at in others]
             reached = row["n_reached"]
             lines.append([*line, str(size) if reached == size else f"{reached} of {size}"])
-        parts.append(f"\n## {title}\n\n")
-        parts += [f"| {' | '.join(line)} |\n" for line in lines]
+        head = ["", "method", *titles, "seeds"]
+        table = to_markdown(head, lines, "rl" + "r" * len(head[2:]))
+        parts.append(f"\n## {title}\n\n{table}")
     if absent:
         parts.append("\nNot in the tables:\n\n")
         parts += [f"- `{name}`: {reason}\n" for name, reason in absent.items()]

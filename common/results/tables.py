@@ -1,0 +1,14 @@
+"""Tables as markdown, by hand: pandas writes them through tabulate, which pads its columns, so that
+a longer word in one cell would change every line of a committed table."""
+
+
+def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
+    """A table of words. `align`: l or r for each of the first columns; the others are l."""
+    rule = ["---:" if side == "r" else "---" for side in align.ljust(len(head), "l")]
+    head, *rows = [[escaped(str(word)) for word in line] for line in (head, *rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
+
+
+def escaped(text: str) -> str:
+    """Without what would end a cell."""
+    return text.replace("|", "\\|")
