@@ -10,8 +10,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from common.config.compose import ROOT
-from common.config.compose import choices as _choices
+from common.config import words
+from common.config.compose import ROOT, names
 from common.errors import UserError
 
 
@@ -25,7 +25,8 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
 
     from common.config.strict import strict
 
-    OmegaConf.register_new_resolver("choices", _choices)
+    # what `group=` accepts, for --help: Hydra itself lists only the paper's own groups
+    OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)))
     folder = str(ROOT / "papers" / paper / "configs")
 
     @hydra.main(version_base="1.3", config_path=folder, config_name=config_name)
@@ -48,14 +49,7 @@ def options(help_text: str, defaults: dict[str, str]) -> dict[str, str]:
     if {"-h", "--help"} & set(arguments):
         print(help_text.strip())
         sys.exit(0)
-    found = dict(defaults)
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key not in found or not value:
-            known = " ".join(f"{name}={default}" for name, default in defaults.items())
-            raise UserError(f"{argument}: unknown; this command takes {known}")
-        found[key] = value
-    return found
+    return words.options(arguments, defaults)
 
 
 def guard(function: Callable) -> None:
@@ -70,7 +64,7 @@ def guard(function: Callable) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        print("stopped; the same command resumes from the last checkpoint", file=sys.stderr)
         # not sys.exit: a pool's or a progress bar's threads must not keep a stopped run alive
         sys.stderr.flush()
         os._exit(130)

@@ -9,6 +9,8 @@ sweep).
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from pydantic import NonNegativeInt, PositiveInt
+
 from common.config.moved import first_paths
 from common.config.resolve import resolve
 from common.config.schema import (
@@ -34,14 +36,14 @@ class Experiment:
     scope: Literal["laptop", "cluster"]  # where the comparison shows its rows
     table: str  # first column of the result rows
     label: str  # the method column of the result rows
-    seed: int
+    seed: NonNegativeInt
     backend: str
-    device: str  # auto, cpu, cuda
-    threads: int  # CPU threads of one run
-    checkpoint_every: int  # steps between resumable checkpoints
+    device: Literal["auto", "cpu", "cuda"]
+    threads: PositiveInt  # CPU threads of one run
+    checkpoint_every: PositiveInt  # steps between resumable checkpoints
     keep_checkpoints: bool  # the model of every evaluation step, not of the last alone
     results_dir: str
-    wandb: str  # off, offline, online
+    wandb: Literal["off", "offline", "online"]
     model: Model
     data: Data
     reward: Reward
@@ -52,13 +54,6 @@ class Experiment:
     verification: Verification
 
     def __post_init__(self):
-        require(self.seed >= 0, "seed", self.seed, "must be >= 0")
-        require(
-            self.wandb in ("off", "offline", "online"), "wandb", self.wandb, "off|offline|online"
-        )
-        require(self.device in ("auto", "cpu", "cuda"), "device", self.device, "auto|cpu|cuda")
-        require(self.checkpoint_every > 0, "checkpoint_every", self.checkpoint_every, "at least 1")
-        require(self.threads > 0, "threads", self.threads, "must be at least 1")
         require(
             self.sampling.prompts % self.optim.mini_batches == 0,
             "optim.mini_batches",
@@ -81,7 +76,7 @@ class Experiment:
         for key in (*elsewhere, "checkpoint_every", "keep_checkpoints"):
             del config[key]
         for group, key in (("method", "sampler"), ("model", "chat")):
-            if config[group][key] is None:  # of no concern to the runs that were before it
+            if config[group][key] is None:  # runs made before the key existed keep their hash
                 del config[group][key]
         return config
 

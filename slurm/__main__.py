@@ -4,10 +4,11 @@
     python -m slurm status paper=f_grpo
     python -m slurm cancel paper=f_grpo
 
-submit sends what is neither done nor queued: the same command again goes on. dry_run=true prints
-jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts and
-configurations. profile names a file of configs/slurm/. All take results_dir=FOLDER (results); other
-key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and evaluated.
+submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
+prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
+and configurations. profile names a file of configs/slurm/. All take results_dir=FOLDER (results);
+other key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and
+evaluated.
 """
 
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from common.cli import guard
 from common.config.compose import ROOT, compose
 from common.config.strict import strict
+from common.config.words import split
 from common.errors import require
 from common.sweeps.plan import Reproduce, evaluations, experiments
 
@@ -39,13 +41,7 @@ def main() -> None:
         return
     verb, arguments = words[0], words[1:]
     require(verb in OPTIONS, "command", verb, f"use one of {', '.join(OPTIONS)}")
-    given, others = dict(OPTIONS[verb]), []
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key in given:
-            given[key] = value
-        else:
-            others.append(argument)
+    given, others = split(arguments, OPTIONS[verb])
     for key in ("paper", "profile"):
         require(key not in given or given[key] != "", key, "", f"{verb} needs {key}=NAME")
     paper = given["paper"]

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from submitit.core.utils import DelayedSubmission
 from submitit.slurm.slurm import SlurmJobEnvironment
 
+from common.config.compose import read
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
@@ -56,7 +56,7 @@ class Task:
         x: Any = None
         if self.config:
             schema = Evaluate if self.kind == "evaluate" else Experiment
-            x = strict(schema, yaml.safe_load(Path(self.config).read_text()))
+            x = strict(schema, read(Path(self.config)))
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
         stop.listen(polled=self._polls(x))
         attempt = Attempt(folder / "attempts.jsonl", self._progress())

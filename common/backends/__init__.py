@@ -7,6 +7,7 @@ from pathlib import Path
 
 from common.backends.interface import Backend
 from common.cli import main
+from common.config.words import split
 from common.errors import UserError, require
 from common.experiment import Experiment
 
@@ -37,17 +38,16 @@ def command(paper: str) -> None:
     With `explain` nothing runs: it prints what the experiment's backend would do on that many nodes
     and GPUs of so much memory (1x8x80), and where it differs from the paper.
     """
-    asked = [word for word in sys.argv[1:] if word.partition("=")[0] == "explain"]
-    sys.argv = [word for word in sys.argv if word not in asked]
+    own, sys.argv[1:] = split(sys.argv[1:], {"explain": "no"})
 
     def run(x: Experiment) -> None:
-        print(_explained(x, asked[-1]) if asked else run_experiment(x))
+        asked = own["explain"] != "no"
+        print(_explained(x, own["explain"] or "1x8x80") if asked else run_experiment(x))
 
     main(run, Experiment, paper)
 
 
-def _explained(x: Experiment, word: str) -> str:
-    size = word.partition("=")[2] or "1x8x80"
+def _explained(x: Experiment, size: str) -> str:
     numbers = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)", size)
     require(numbers is not None, "explain", size, "give NODESxGPUSxGB, as in 2x8x80")
     nodes, gpus, gpu_gb = map(int, numbers.groups())

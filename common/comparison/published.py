@@ -1,11 +1,10 @@
 """What a paper printed: the cells of papers/<paper>/published/table*.csv."""
 
-import re
 from pathlib import Path
 
 import pandas as pd
 
-from common.config.compose import ROOT
+from common.config.compose import names, read
 from common.results.checks import check_rows
 
 
@@ -28,7 +27,6 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
 
 def own_names(home: Path) -> set[str]:
     """Names that our own runs have: benchmarks of configs/eval, labels of the experiments."""
-    files = (home / "configs" / "experiment").rglob("*.yaml")
-    labels = [re.search(r"^label: *(.*?) *(?:#.*)?$", file.read_text(), re.M) for file in files]
-    benchmarks = {file.stem for file in (ROOT / "configs" / "eval").glob("*.yaml")}
-    return benchmarks | {found[1].strip("\"'") for found in labels if found}
+    experiments = map(read, (home / "configs" / "experiment").rglob("*.yaml"))
+    labels = {str(one["label"]) for one in experiments if "label" in one}
+    return labels | set(names("eval"))

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
-from common.config.compose import ROOT
+from common.config.compose import ROOT, read
 from common.config.resolve import named
 from common.errors import require
 
@@ -60,8 +59,7 @@ def page(paper: str) -> Page:
 def problems(files: dict[str, str]) -> dict[str, int]:
     """Printed benchmark -> its problems, by the file of configs/eval that evaluates it."""
     folder = ROOT / "configs" / "eval"
-    nodes = {name: (folder / f"{file}.yaml").read_text() for name, file in files.items()}
-    return {name: yaml.safe_load(node)["prompts"]["kept"] for name, node in nodes.items()}
+    return {name: read(folder / f"{file}.yaml")["prompts"]["kept"] for name, file in files.items()}
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:

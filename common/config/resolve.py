@@ -1,6 +1,8 @@
 """From a configuration's `_target_` to the function, its arguments bound and checked."""
 
+import importlib
 import inspect
+from types import ModuleType
 
 from common.config.moved import today
 from common.errors import UserError, require
@@ -45,3 +47,9 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
     ]
     require(open_ended or not missing, key, target, f"needs a value for {missing}")
     return partial(function, **arguments)
+
+
+def module(node: dict) -> ModuleType:
+    """The module of the function that `node["_target_"]` names: a verifier has more there than the
+    function (`reference`, `example`, `PRELOAD`)."""
+    return importlib.import_module(today(node["_target_"]).rpartition(".")[0])

@@ -1,23 +1,31 @@
 """A configuration as a frozen dataclass, or one `UserError` naming key, value and remedy."""
 
-import difflib
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from common.errors import UserError
+from common.errors import UserError, unknown
 
 T = TypeVar("T")
+REMEDIES = {  # pydantic's names of what a type's own range refuses
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be >= {ge:g}",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be <= {le:g}",
+    "too_short": "give at least {min_length}",
+    "literal_error": "use {expected}",
+}
 
 
 def strict(schema: type[T], config: DictConfig | dict) -> T:
     """`config` as a frozen `schema`, every `${...}` resolved.
 
-    Raises UserError for an unknown key (with the nearest known one), a missing value or a wrong
-    type.
+    Types and ranges are the schema's annotations (PositiveInt, Literal, ...), checked by pydantic;
+    what several keys must satisfy together is in its `__post_init__`. Raises UserError for an
+    unknown key (with the nearest known one), a missing value, a wrong type or one out of range.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -27,25 +35,35 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0]
         raise UserError(f"{error.full_key or 'config'}: {reason}; give it a value") from error
-    _refuse_unknown_keys(schema, values, "")
     try:
-        return TypeAdapter(schema).validate_python(values)
+        # a list of one: pydantic takes no setting for a dataclass from outside, for a list it does,
+        # and for all dataclasses inside
+        return TypeAdapter(list[schema], config={"extra": "forbid"}).validate_python([values])[0]
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"] if str(part) != schema.__name__)
-        raise UserError(f"{key}={first['input']!r}: {first['msg']}") from error
+        raise _in_our_words(schema, error.errors()) from error
 
 
-def _refuse_unknown_keys(schema: Any, values: dict, prefix: str) -> None:
-    hints = get_type_hints(schema)
-    for key, value in values.items():
-        if key not in hints:
-            near = difflib.get_close_matches(str(key), hints, n=1)
-            hint = (
-                f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(hints))}"
-            )
-            raise UserError(f"unknown key {prefix}{key}={value}; {hint}")
-        union = get_args(hints[key]) if get_origin(hints[key]) is UnionType else (hints[key],)
-        for inner in filter(is_dataclass, union):
-            if isinstance(value, dict):
-                _refuse_unknown_keys(inner, value, f"{prefix}{key}.")
+def _in_our_words(schema: Any, errors: list) -> UserError:
+    """The first error; an unknown key, which is often why another is missing, before others."""
+    extra = "unexpected_keyword_argument"
+    error = next((one for one in errors if one["type"] == extra), errors[0])
+    _, *path = error["loc"]
+    if error["type"] == extra:
+        prefix = "".join(f"{part}." for part in path[:-1])
+        return unknown(path[-1], error["input"], _keys(schema, path[:-1]), prefix)
+    key = ".".join(map(str, path))
+    if error["type"] not in REMEDIES:
+        return UserError(f"{key}={error['input']!r}: {error['msg']}")
+    remedy = REMEDIES[error["type"]]
+    if isinstance(error["ctx"].get("gt"), int):  # above 0 is at least 1 of a whole number
+        remedy = f"must be at least {error['ctx']['gt'] + 1}"
+    return UserError(f"{key}={error['input']}: {remedy.format(**error['ctx'])}")
+
+
+def _keys(schema: Any, path: list) -> list[str]:
+    """The keys of the dataclass at `path` in `schema`, through lists, dicts and `... | None`."""
+    for part in path:
+        schema = get_type_hints(schema)[part] if is_dataclass(schema) else get_args(schema)[-1]
+        if get_origin(schema) is UnionType:
+            schema = next(one for one in get_args(schema) if is_dataclass(one))
+    return [field.name for field in fields(schema)]

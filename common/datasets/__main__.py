@@ -16,9 +16,10 @@ import sys
 from functools import cache
 
 from common.cli import guard
-from common.config.compose import ROOT
+from common.config.compose import ROOT, names, read
 from common.config.resolve import resolve
 from common.config.strict import strict
+from common.config.words import pairs
 from common.datasets.benchmark import Benchmark
 from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, require
@@ -32,13 +33,13 @@ def sets() -> dict[str, dict]:
 
     found = {}
     for group, key in (("eval", "prompts"), ("data", "train")):
-        for file in sorted((ROOT / "configs" / group).glob("*.yaml")):
-            config = OmegaConf.load(file)
+        for name in names(group):
+            config = read(ROOT / "configs" / group / f"{name}.yaml")
             if config[key]["_target_"] == "common.datasets.load":
-                node = OmegaConf.to_container(config, resolve=True)
+                node = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
                 if group == "eval":
                     strict(Benchmark, node)
-                found[f"{group}={file.stem}"] = {
+                found[f"{group}={name}"] = {
                     **node[key],
                     "verifier": node["verifier"]["_target_"].split(".")[-2],
                 }
@@ -94,7 +95,7 @@ def main(arguments: list[str]) -> None:
         print(__doc__.strip())
         return
     command, *words = arguments
-    given = dict(word.partition("=")[::2] for word in words if word != "all")
+    given = pairs(word for word in words if word != "all")
     chosen = [f"{group}={name}" for group in ("eval", "data") for name in
               filter(None, given.pop(group, "").split(","))]  # fmt: skip
     unknown = [key for key in chosen if key not in sets()]

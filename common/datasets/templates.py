@@ -144,7 +144,7 @@ CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill)}
 
 
 def render(row: dict, *, instruction: str, chat: str | None) -> str:
-    """The prompt of a row. Raises UserError for a name that there is none of."""
+    """The prompt of a row. Raises UserError for an unknown instruction or chat."""
     require(instruction in INSTRUCTIONS, "instruction", instruction, f"one of {[*INSTRUCTIONS]}")
     require(chat in CHATS, "chat", chat, f"say which markup the model was trained on: {[*CHATS]}")
     return CHATS[chat](*INSTRUCTIONS[instruction](row))

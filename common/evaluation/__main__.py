@@ -7,18 +7,19 @@ import sys
 from common.cli import guard
 from common.cli import main as hydra_main
 from common.config.compose import CONFIGS
+from common.config.words import split
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
 
 
 def main() -> None:
     """`python -m common.evaluate`: rescore= and import= read samples, anything else draws them."""
-    given = dict(word.partition("=")[::2] for word in sys.argv[1:])
-    if "rescore" in given:
+    asked, _ = split(sys.argv[1:], {"rescore": "", "import": ""})
+    if asked["rescore"]:
         from common.evaluation.rescore import rescore
 
         guard(lambda: rescore(sys.argv[1:]))
-    elif "import" in given:
+    elif asked["import"]:
         from common.evaluation.import_samples import import_samples
 
         guard(lambda: import_samples(sys.argv[1:]))

@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from pydantic import PositiveFloat, PositiveInt
+
 from common.config.moved import first_paths
 from common.config.resolve import resolve
 from common.config.schema import Model
-from common.datasets.benchmark import Benchmark
+from common.datasets.benchmark import Benchmark, Probability
 from common.errors import require
 from common.evaluation import checkpoints
 from common.results.files import config_hash
@@ -38,26 +40,22 @@ class Evaluate:
 
     label: str
     engine: Literal["local", "vllm"]
-    n: int
-    temperature: float
-    top_p: float
-    max_tokens: int
-    batch: int
+    n: PositiveInt
+    temperature: PositiveFloat
+    top_p: Probability
+    max_tokens: PositiveInt
+    batch: PositiveInt
     seed: int
     device: Literal["auto", "cpu", "cuda"]
-    threads: int
-    workers: int
-    memory_gb: float
+    threads: PositiveInt
+    workers: PositiveInt
+    memory_gb: PositiveFloat
     results_dir: str
     row: Row | None
     model: Model
     eval: Benchmark
 
     def __post_init__(self):
-        for key in ("n", "max_tokens", "batch", "threads", "workers"):
-            require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1")
-        for key in ("temperature", "memory_gb"):
-            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
         require(
             self.top_p == 1 or self.engine != "local",
             "top_p",

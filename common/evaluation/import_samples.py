@@ -8,6 +8,7 @@ from pathlib import Path
 
 from common.config.compose import CONFIGS, compose
 from common.config.strict import strict
+from common.config.words import split
 from common.errors import UserError, require
 from common.evaluation import dumps
 from common.evaluation.config import PAPER, Evaluate, run_name
@@ -28,14 +29,12 @@ def import_samples(words: list[str]) -> Path:
     tokens, log_prob and stopped stay missing; `score` is the dump's own, where it has one. Raises
     UserError where no sample belongs to the benchmark, or problems have different numbers of them.
     """
-    given = {key: value for key, _, value in (word.partition("=") for word in words)}
-    kind, pattern = given.pop("import"), given.pop("files", "")
+    given, overrides = split(words, {"import": "", "files": ""})
+    kind, pattern = given["import"], given["files"]
     require(kind in dumps.READERS, "import", kind, f"one of {sorted(dumps.READERS)}")
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
     require(bool(files), "files", pattern, "matches no file; give a path or a quoted glob")
-    overrides = [word for word in words if word.partition("=")[0] not in ("import", "files")]
-    overrides += [] if "label" in given else [f"label={kind}"]
-    x = strict(Evaluate, compose(CONFIGS, overrides, "evaluate"))
+    x = strict(Evaluate, compose(CONFIGS, [f"label={kind}", *overrides], "evaluate"))
     prompts = problems(_bare(x.eval.prompts))
     groups, alone = dumps.match(dumps.READERS[kind](files), prompts)
     _say_what_matched(groups, alone, prompts)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 
-import yaml
-
-from common.errors import UserError, require
+from common.config.compose import read, value
+from common.config.words import pairs, split
+from common.errors import require
 from common.evaluation.config import PAPER, options, run_name
 from common.evaluation.store import fill, finish, stored
 from common.results.collect import verify
 from common.results.files import read_jsonl, sha256, write_csv
 from common.results.run import Run
+from common.verifiers.fingerprint import fingerprint
 from common.verifiers.pool import Pool
 
 SHOWN = 5  # examples that are printed, of all that are stored
@@ -25,29 +24,32 @@ def rescore(words: list[str]) -> Path:
     verifier or other options of its own.
 
     A run folder of its own, without the responses, and with changes.csv: every sample whose
-    outcome changed. It belongs to the samples, the options and the verifier's source file, so that
-    a mended verifier scores again. The references are those stored with the run: another verifier
-    must read the same. Raises UserError where the run is unfinished or damaged.
+    outcome changed. It belongs to the samples, the options and all that a verdict depends on, so
+    that a verifier that was fixed scores again: the files of the verifier's folder (or its one
+    file), of its parts where it is a sum, whatever these import of common/, and the versions of
+    the libraries that they use (math-verify, latex2sympy2_extended, sympy; lm-eval, langdetect,
+    nltk). The references are those stored with the run: another verifier must read the same.
+    Raises UserError where the run is unfinished or damaged.
     """
-    given = {key: value for key, _, value in (word.partition("=") for word in words)}
-    source = Path(given.pop("rescore"))
-    settings = {"workers": "2", "memory_gb": "4", "results_dir": str(source.parent.parent)}
-    settings |= {key: given.pop(key) for key in list(given) if key in settings}
+    settings, others = split(
+        words, {"rescore": "", "workers": "2", "memory_gb": "4", "results_dir": ""}
+    )
+    source = Path(settings["rescore"])
+    root = Path(settings["results_dir"] or source.parent.parent)
     wrong = verify(source)
     require(not wrong, "rescore", source, wrong[0] if wrong else "")
-    config = yaml.safe_load((source / "config.yaml").read_text())
+    config = read(source / "config.yaml")
     require("eval" in config and "rescored" not in config, "rescore", source, "is no sampled run")
-    benchmark = _changed(config["eval"], given)
-    module = import_module(benchmark["verifier"]["_target_"].rpartition(".")[0])
+    benchmark = _changed(config["eval"], pairs(others))
     identity = {
         "label": config["label"],
         "rescored": source.name,
         "samples_sha256": sha256((source / "DONE").read_bytes()),
-        "verifier_sha256": hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest(),
+        "verifier": fingerprint(benchmark["verifier"]),
         "eval": benchmark,
     }
     name = run_name(f"{source.name}-rescored", identity)
-    run = Run(Path(settings["results_dir"]), PAPER, name, identity)
+    run = Run(root, PAPER, name, identity)
     if not run.done:
         _score_again(run, source, benchmark, settings)
         before, after = stored(source), stored(run.path)
@@ -65,16 +67,12 @@ def _changed(benchmark: dict, given: dict[str, str]) -> dict:
     if target is not None:  # the options of another verifier are not this one's
         benchmark["verifier"] = {"_target_": target}
     for key, text in given.items():
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UserError(f"{key}={text}: not a YAML value") from error
         if key == "eval.deadline":
-            benchmark["deadline"] = value
+            benchmark["deadline"] = value(key, text)
         else:
             known = "rescore= takes eval.verifier.OPTION, eval.deadline, workers, memory_gb and "
             require(key.startswith("eval.verifier."), key, text, f"{known}results_dir")
-            benchmark["verifier"][key.removeprefix("eval.verifier.")] = value
+            benchmark["verifier"][key.removeprefix("eval.verifier.")] = value(key, text)
     return benchmark | {"verifier": options(benchmark["verifier"])}
 
 

@@ -3,15 +3,16 @@
 python -m common.methods.catalogue        prints the page; `make docs` writes it
 """
 
-import importlib
 import inspect
 import re
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable
 
+from common.config.resolve import module
 from common.losses import regularizers
-from common.methods.files import introduction, names, read
+from common.methods.files import as_written, introduction, names
 from common.results.tables import markdown as to_markdown
 
 PARTS = {  # key of a method file -> what a function that stands there is called
@@ -50,8 +51,7 @@ method, on the conditions of the "Peers" lines below; its defaults are often oth
 
 
 def function(path: str) -> Callable:
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
+    return getattr(module({"_target_": path}), path.rpartition(".")[2])
 
 
 def parts(entries: dict) -> dict[str, Callable]:
@@ -132,7 +132,7 @@ def section(f: Callable, kind: str, users: list[str], methods: dict, base: dict)
 
 
 def page() -> str:
-    base, methods = read("_base"), {name: read(name) for name in names()}
+    base, methods = as_written("_base"), {name: as_written(name) for name in names()}
     made = {name: parts(entries) for name, entries in methods.items()}
     out = [INTRODUCTION, "## All methods", ""]
     rows = []
@@ -158,12 +158,12 @@ def page() -> str:
     for f, kind in kinds.items():
         first[f.__module__] = min(first.get(f.__module__, 9), order.index(kind))
         uses[f.__module__] += len(users[f])
-    for module in sorted(first, key=lambda module: (first[module], -uses[module])):
-        doc = inspect.getdoc(importlib.import_module(module))
+    for name in sorted(first, key=lambda name: (first[name], -uses[name])):
+        doc = inspect.getdoc(sys.modules[name])
         title, rest = re.match(r"(.*?)(?:: |\. ?|, |(?=;))(.*)", doc, re.S).groups()
         out += [f"## {title}", "", *markdown(rest[:1].upper() + rest[1:])]
-        for f in vars(importlib.import_module(module)).values():
-            if inspect.isfunction(f) and f in kinds and f.__module__ == module:
+        for f in vars(sys.modules[name]).values():
+            if inspect.isfunction(f) and f in kinds and f.__module__ == name:
                 out += section(f, kinds[f], users[f], methods, base)
     return "\n".join(out)
 

@@ -1,27 +1,60 @@
-"""The method files of configs/method as text: names, values and comments."""
+"""The method files of configs/method, the one reader of them: composed, or as text for docs/."""
 
 import re
+from functools import cache
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
 
 from common.config.compose import ROOT
+from common.config.compose import names as files_of
+from common.config.compose import read as read_yaml
+from common.errors import UserError
 
 FOLDER = ROOT / "configs" / "method"
 
 
 def names() -> list[str]:
-    return sorted(file.stem for file in FOLDER.glob("[!_]*.yaml"))
+    """The methods, by file name."""
+    return files_of("method")
 
 
-def read(name: str) -> dict[str, tuple[str, str]]:
+@cache
+def compose(name: str) -> DictConfig:
+    """A method file with its `defaults`, `${...}` unresolved; what Hydra would compose.
+
+    Not by Hydra: that keeps one global state a process, which in verl's driver is verl's.
+    Raises UserError for an unknown name.
+    """
+    file = FOLDER / f"{name}.yaml"
+    if not file.is_file():
+        raise UserError(f"method={name}: unknown; choose from {', '.join(names())}")
+    values = read_yaml(file)
+    parents = values.pop("defaults", ["_self_"])
+    own = OmegaConf.create(values)
+    return OmegaConf.merge(*(own if p == "_self_" else compose(p) for p in parents))
+
+
+def as_written(name: str) -> dict[str, tuple[str, str]]:
     """A method file after its `defaults`: dotted key -> (value as written, comment of its line)."""
-    entries, path = {}, []
-    for line in (FOLDER / f"{name}.yaml").read_text().splitlines():
-        if found := re.fullmatch(r"( *)(\w+):\s*([^#]*?)(?:\s+# *(.*))?", line):
-            indent, key, value, comment = found.groups()
-            path[len(indent) // 2 :] = [key]
-            entries[".".join(path)] = (value, comment or "")
-        if line.startswith("defaults:"):
-            for parent in entries.pop("defaults")[0].strip("[]").split(", "):
-                entries |= read(parent) if parent != "_self_" else {}
+    text = (FOLDER / f"{name}.yaml").read_text()
+    lines, entries = text.splitlines(), {}
+
+    def walk(node: yaml.MappingNode, prefix: str) -> None:
+        for key, value in node.value:
+            dotted, block = prefix + key.value, value.id == "mapping" and not value.flow_style
+            end = key.end_mark if block else value.end_mark
+            comment = re.search(r" # *(.*)$", lines[end.line][end.column :])
+            written = "" if block else text[value.start_mark.index : value.end_mark.index]
+            if dotted == "defaults":
+                for parent in (one.value for one in value.value):
+                    entries.update(as_written(parent) if parent != "_self_" else {})
+                continue
+            entries[dotted] = (written, comment[1] if comment else "")
+            if block:
+                walk(value, f"{dotted}.")
+
+    walk(yaml.compose(text, Loader=yaml.SafeLoader), "")
     return entries
 
 

@@ -20,14 +20,18 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
 import torch
+from pydantic import Field, PositiveInt
 
-from common.config.compose import ROOT
+from common.config.compose import CONFIGS, names
+from common.config.compose import compose as compose_files
 from common.config.schema import Method, Reward
 from common.config.strict import strict
-from common.errors import UserError, require
+from common.config.words import pairs
+from common.errors import require
 from common.methods.binding import (
     Bound,
     advantages,
@@ -130,8 +134,8 @@ def after_step(policy: torch.Tensor, update: torch.Tensor, eta: float) -> torch.
 @dataclass(frozen=True)
 class Theory:
     method: Method
-    G: int
-    p: float | None
+    G: PositiveInt
+    p: Annotated[float, Field(ge=0, le=1)] | None
     rewards: list[list[float]] | None
     policy: list[float] | None
     correct: list[int] | None
@@ -143,8 +147,6 @@ class Theory:
     optim: dict
 
     def __post_init__(self):
-        require(self.G >= 1, "G", self.G, "must be at least 1")
-        require(self.p is None or 0 <= self.p <= 1, "p", self.p, "must be in [0, 1]")
         if self.rewards is not None:
             lengths = {len(group) for group in self.rewards}
             require(
@@ -170,34 +172,22 @@ class Theory:
 def compose(arguments: list[str]) -> Theory:
     """The configuration of a command line; `key=value` without a dot may name an argument of the
     advantage."""
-    from hydra import compose, initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
-
     own = {"method", *Theory.__dataclass_fields__}
-    overrides = []
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals:
-            raise UserError(f"{argument}: give key=value, or --help")
+    given, overrides = pairs(arguments), []
+    for key, value in given.items():
         plain = key in own or "." in key
-        overrides.append(argument if plain else f"++method.advantage.{key}={value}")
-        if key == "rewards" and not any(other.startswith("G=") for other in arguments):
+        overrides.append(f"{key}={value}" if plain else f"++method.advantage.{key}={value}")
+        if key == "rewards" and "G" not in given:
             overrides.append(f"G={value.split(']')[0].count(',') + 1}")
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        try:
-            return strict(Theory, compose("theory", overrides=overrides))
-        except HydraException as error:
-            raise UserError(f"{arguments}: {str(error).splitlines()[0]}") from error
+    return strict(Theory, compose_files(CONFIGS, overrides, "theory"))
 
 
 def family(arguments: list[str]) -> list[Theory]:
     """One method file for every advantage: the one that is called like it, or has the shortest
     name."""
     found = {}
-    for file in sorted((ROOT / "configs" / "method").glob("[!_]*.yaml")):
-        theory = compose([f"method={file.stem}", *arguments])
+    for name in names("method"):
+        theory = compose([f"method={name}", *arguments])
         key = str((theory.method.advantage, theory.method.controller))
         found.setdefault(key, []).append(theory)
 

@@ -25,7 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.cli import guard
-from common.errors import UserError
+from common.config.words import pairs
+from common.errors import UserError, unknown
 
 OPTIONS: dict[str, dict] = {
     "passk": {"k": None},
@@ -44,8 +45,7 @@ def main(arguments: list[str]) -> None:
     if command not in OPTIONS:
         raise UserError(f"unknown command {command}; known: {', '.join(OPTIONS)} (see --help)")
     files = [Path(word) for word in rest if "=" not in word or Path(word).exists()]
-    given = dict(word.split("=", 1) for word in rest if Path(word) not in files)
-    options = _options(command, given)
+    options = _options(command, [word for word in rest if Path(word) not in files])
     if len(files) != FILES[command]:
         raise UserError(f"{command} takes {FILES[command]} file(s), got {len(files)} (see --help)")
     if command == "holm":
@@ -133,12 +133,11 @@ def _compare(a, b, *, files, k, m, iterations, seed):
     return pd.DataFrame(rows)
 
 
-def _options(command: str, given: dict[str, str]) -> dict:
+def _options(command: str, words: list[str]) -> dict:
     options = dict(OPTIONS[command])
-    for key, text in given.items():
+    for key, text in pairs(words).items():
         if key not in options:
-            known = ", ".join(options) or "none"
-            raise UserError(f"unknown option {key}={text}; {command} knows {known}")
+            raise unknown(key, text, options)
         try:
             values = [int(word) for word in text.split(",")] if key == "k" else [int(text)]
         except ValueError:

@@ -11,10 +11,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from common.backends import backend as of
-from common.config.compose import ROOT
+from common.config.compose import ROOT, read
 from common.errors import UserError, require
 from common.experiment import Experiment, load
 from common.sweeps import cost
@@ -98,10 +96,7 @@ def _read(folders: tuple[Path, ...], name: str) -> dict:
     """The first file of that name."""
     files = [folder / f"{name}.yaml" for folder in folders if (folder / f"{name}.yaml").exists()]
     require(bool(files), "configuration", name, f"no such file below {folders[0]}")
-    try:
-        return yaml.safe_load(files[0].read_text())
-    except yaml.YAMLError as error:
-        raise UserError(f"{files[0]}: cannot be read ({error})") from error
+    return read(files[0])
 
 
 def _cost(name: str, x: Experiment) -> Cost:

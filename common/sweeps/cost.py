@@ -9,10 +9,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from common.backends import backend
-from common.config.compose import ROOT
+from common.config.compose import ROOT, read
 from common.config.strict import strict
 from common.datasets.prompts import stated
 from common.errors import UserError, require
@@ -76,7 +74,7 @@ class Estimate:
 
 
 def assumptions(path: Path = FILE) -> Assumptions:
-    return strict(Assumptions, yaml.safe_load(path.read_text()))
+    return strict(Assumptions, read(path))
 
 
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:

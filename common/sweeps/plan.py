@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from pydantic import PositiveInt
+
 from common.backends import backend
-from common.config.compose import compose
+from common.config.compose import CONFIGS, compose
 from common.config.strict import strict
 from common.errors import require
 from common.evaluation import checkpoints
@@ -20,8 +22,6 @@ BASE = "base"  # its first seed runs first: that makes the model that all others
 @dataclass(frozen=True)
 class Sweep:
     """Experiments x seeds under one table name, and, on a cluster, what is evaluated afterwards."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (pydantic's own name)
 
     table: str
     experiments: list[str]
@@ -37,8 +37,6 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Scale:
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     parts: dict[str, list[str]]  # the paper's own parts by their config file, and its overrides
     sweeps: list[Sweep]
 
@@ -47,14 +45,13 @@ class Scale:
 class Reproduce:
     paper: str
     scale: str
-    workers: int
+    workers: PositiveInt
     results_dir: str
     scales: dict[str, Scale]
 
     def __post_init__(self):
         known = sorted(self.scales)
         require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")
-        require(self.workers > 0, "workers", self.workers, "must be at least 1")
 
     @property
     def root(self) -> str:
@@ -155,4 +152,4 @@ def _settings(x: Experiment, n: int | None) -> list[str]:
 
 @cache
 def _composed(words: tuple[str, ...]) -> Evaluate:
-    return strict(Evaluate, compose("..", list(words), "evaluate"))
+    return strict(Evaluate, compose(CONFIGS, list(words), "evaluate"))

@@ -1,12 +1,12 @@
 """A cluster profile: where jobs go and what each may take, `configs/slurm/<name>.yaml`, strict."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import yaml
+from pydantic import NonNegativeInt, PositiveInt
 
-from common.config.compose import ROOT
+from common.config.compose import ROOT, read
 from common.config.strict import strict
 from common.errors import UserError, require
 
@@ -24,27 +24,22 @@ class Profile:
     qos: str | None
     constraint: str | None  # node features, as sbatch --constraint takes them
     accelerator: str  # key of `accelerators` in configs/cost.yaml
-    nodes: int
-    gpus_per_node: int
-    cpus_per_node: int
-    memory_gb: int  # of main memory, a node
-    time_min: int  # time limit of one attempt; longer runs are requeued
-    signal_lead_s: int  # how long before the end a job saves and requeues itself
-    array_parallelism: int  # jobs of one array that run at once
+    nodes: PositiveInt
+    gpus_per_node: NonNegativeInt
+    cpus_per_node: PositiveInt
+    memory_gb: PositiveInt  # of main memory, a node
+    time_min: PositiveInt  # time limit of one attempt; longer runs are requeued
+    signal_lead_s: PositiveInt  # how long before the end a job saves and requeues itself
+    array_parallelism: PositiveInt  # jobs of one array that run at once
     light_partition: str | None  # for jobs without a GPU; null: `partition`
-    light_cpus: int
-    light_memory_gb: int
-    light_time_min: int
+    light_cpus: PositiveInt
+    light_memory_gb: PositiveInt
+    light_time_min: PositiveInt
     setup: list[str]  # shell lines before Python starts
     container: str | None  # prefix of the Python command: apptainer exec --nv --bind ... FILE.sif
     python: str | None  # inside the container or on the nodes; null: that of the submitter
 
     def __post_init__(self):
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type is int and field.name != "gpus_per_node":
-                require(value > 0, field.name, value, "must be at least 1")
-        require(self.gpus_per_node >= 0, "gpus_per_node", self.gpus_per_node, "must be >= 0")
         require(
             self.signal_lead_s < 60 * self.time_min,
             "signal_lead_s",
@@ -73,6 +68,6 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
         name in known, "profile", name, f"use one of {', '.join(known)}, or write {path.name} there"
     )
     try:
-        return strict(Profile, {"name": name, **yaml.safe_load(path.read_text())})
-    except (UserError, yaml.YAMLError, TypeError) as error:
+        return strict(Profile, {"name": name, **read(path)})
+    except (UserError, TypeError) as error:
         raise UserError(f"{path}: {error}") from error

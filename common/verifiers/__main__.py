@@ -21,15 +21,16 @@ as one with an empty gold, is an error that says why.
 Any other option is the verifier's own, such as convention=boxed for math: see docs/verifiers.md.
 """
 
-import importlib
 import json
 import sys
 from collections import Counter
 from pathlib import Path
-
-import yaml
+from types import ModuleType
 
 from common.cli import guard
+from common.config.compose import value
+from common.config.resolve import module, resolve
+from common.config.words import pairs
 from common.errors import UserError
 from common.results.files import read_jsonl
 from common.types import Verdict
@@ -47,29 +48,30 @@ def main(arguments: list[str]) -> None:
     if name not in NAMES:
         raise UserError(f"{name}: no such verifier; known: {', '.join(NAMES)} (see --help)")
     options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
-    options |= _options(rest)
+    given = pairs(rest)
+    options |= {k: text if k == "problems" else value(k, text) for k, text in given.items()}
     problems = options.pop("problems", None)
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
-    module = importlib.import_module(f"common.verifiers.{name}")
     node = {"_target_": f"common.verifiers.{name}.verify", **options}
-    _check_options(node)
+    resolve(node, "verifier")
     cases = completed(_rows(sys.stdin), problems)
     with Pool(node, **settings) as pool:
-        verdicts = verdicts_of(cases, module, pool)
+        verdicts = verdicts_of(cases, module(node), pool)
     for case, verdict in zip(cases, verdicts, strict=True):
         print(json.dumps({"id": case.get("id"), **vars(verdict)}))
     counts = Counter(verdict.outcome for verdict in verdicts)
     print(", ".join(f"{key} {count}" for key, count in counts.most_common()), file=sys.stderr)
 
 
-def verdicts_of(cases: list[dict], module, pool: Pool) -> list[Verdict]:
-    """The verdict of every case row, in order; "error" for rows that the module cannot score."""
+def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Verdict]:
+    """The verdict of every case row, in order; "error" for rows that the module of the verifier
+    cannot score."""
     pairs, refused = {}, {}
     for number, case in enumerate(cases):
         if "gold" in case:
             case = case | {"answer": case["gold"]}
         try:
-            pairs[number] = (_text(module.response(case), case), module.reference(case))
+            pairs[number] = (_text(verifier.response(case), case), verifier.reference(case))
         except (UserError, KeyError) as error:
             missing = isinstance(error, KeyError)
             reason = f"the row has no field {error}" if missing else str(error)
@@ -84,22 +86,6 @@ def _text(response: object, case: dict) -> str:
         kind = type(response).__name__
         raise UserError(f"row id={case.get('id')!r}: its response is {kind}; it must be a string")
     return response
-
-
-def _options(words: list[str]) -> dict:
-    found = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise UserError(f"{word}: options are given as key=value (see --help)")
-        found[key] = value if key == "problems" else yaml.safe_load(value)
-    return found
-
-
-def _check_options(node: dict) -> None:
-    from common.config.resolve import resolve
-
-    resolve(node, "verifier")
 
 
 def _rows(lines) -> list[dict]:

@@ -4,9 +4,9 @@ A broken grader looks like a bad model: every reward is 0, and training goes on 
 batch is preceded by canaries whose verdicts are known, sent through the same workers.
 """
 
-import importlib
 from contextlib import contextmanager
 
+from common.config.resolve import module
 from common.config.schema import Verification
 from common.errors import UserError
 from common.types import Verdict, Verify
@@ -20,7 +20,7 @@ SWAPPED = 4  # references that another's right answer is tried against
 def judges(verifier: dict, verification: Verification):
     """A guarded Verify on a pool of its own, closed at the end of the block."""
     v, node = verification, dict(verifier)
-    prepare = getattr(_module(node), "prepare", None)
+    prepare = getattr(module(_first(node)), "prepare", None)
     if prepare is not None:  # such as the sandbox: refused here, before any compute is spent
         prepare()
     with Pool(node, workers=v.workers, deadline=v.deadline, memory_gb=v.memory_gb) as pool:
@@ -36,9 +36,9 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
     came too late must not exceed max_faults (a single one is always allowed). A verifier without
     example and KNOWN is only checked by the empty response and its faults.
     """
-    module = _module(verifier)
-    example = getattr(module, "example", lambda reference: None)
-    known = getattr(module, "KNOWN", None)
+    judge = module(_first(verifier))
+    example = getattr(judge, "example", lambda reference: None)
+    known = getattr(judge, "KNOWN", None)
     name = verifier["_target_"]
 
     def checked(pairs: list[tuple[str, str]]) -> list:
@@ -52,7 +52,7 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
             raise UserError(
                 f"verifier {name}: {len(faults)} of {len(verdicts)} verdicts are timeouts or "
                 f"errors, more than verification.max_faults={max_faults:g}; the last: "
-                f"{faults[-1].outcome}, {faults[-1].reason}. Mend it, or raise "
+                f"{faults[-1].outcome}, {faults[-1].reason}. Fix it, or raise "
                 "verification.deadline; nothing was learnt from this batch"
             )
         return verdicts
@@ -60,10 +60,9 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
     return checked
 
 
-def _module(verifier: dict):
-    """The verifier's module; of a sum, that of its first part, which decides."""
-    judged = verifier["parts"][0] if "parts" in verifier else verifier
-    return importlib.import_module(judged["_target_"].rpartition(".")[0])
+def _first(verifier: dict) -> dict:
+    """The verifier itself; of a sum its first part, which decides."""
+    return verifier["parts"][0] if "parts" in verifier else verifier
 
 
 def is_fault(verdict: Verdict) -> bool:

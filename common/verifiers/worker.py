@@ -19,6 +19,7 @@ import socket
 import traceback
 from functools import partial
 
+from common.config.resolve import module
 from common.errors import UserError
 
 PR_SET_PDEATHSIG = 1
@@ -56,15 +57,10 @@ def load(node: dict):
     """The verifier that `node` names, its options bound, and the libraries of its module's PRELOAD
     imported."""
     for part in (node, *node.get("parts", ())):
-        for library in getattr(_module(part), "PRELOAD", ()):
+        for library in getattr(module(part), "PRELOAD", ()):
             importlib.import_module(library)
-    module, function = _module(node), node["_target_"].rpartition(".")[2]
-    options = {key: value for key, value in node.items() if key != "_target_"}
-    return partial(getattr(module, function), **options)
-
-
-def _module(node: dict):
-    return importlib.import_module(node["_target_"].rpartition(".")[0])
+    function = getattr(module(node), node["_target_"].rpartition(".")[2])
+    return partial(function, **{key: value for key, value in node.items() if key != "_target_"})
 
 
 def silence() -> None:

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.cli import guard
-from common.config.compose import ROOT
+from common.config.compose import names
+from common.config.words import split
 from common.errors import UserError, require
 from common.results.files import write, write_csv
 from common.yardstick.gather import gather, read
@@ -63,14 +64,12 @@ def command(words: list[str]) -> None:
     if {"-h", "--help"} & set(words):
         print(__doc__.strip())
         return
-    given = dict(word.partition("=")[::2] for word in words)
-    own = OWN | {key: value for key, value in given.items() if key in OWN}
-    overrides = [word for word in words if word.partition("=")[0] not in OWN]
+    own, overrides = split(words, OWN)
     root = Path(own["results_dir"])
     workers = int(_number("workers", own["workers"]))
     seeds = [_number("seeds", seed) for seed in own["seeds"].split(",")]
     require(own["draw"] in ("yes", "only"), "draw", own["draw"], "use yes or only")
-    known = sorted(file.stem for file in (ROOT / "configs" / "method").glob("[!_]*.yaml"))
+    known = names("method")
     methods = known if own["methods"] == "all" else own["methods"].split(",")
     for name in methods:
         require(name in known, "methods", name, f"use all or some of {', '.join(known)}")

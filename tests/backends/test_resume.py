@@ -173,7 +173,7 @@ def test_ctrl_c_ends_the_command_with_a_message(results):
     out, error = process.communicate(timeout=30)
     assert process.returncode == 130
     assert str(results / "f_grpo") not in out  # no result is announced
-    assert "stopped; the same command goes on from the last checkpoint" in error
+    assert "stopped; the same command resumes from the last checkpoint" in error
     assert "Traceback" not in error
     (run,) = results.glob("f_grpo/*")
     assert_whole_files(run)

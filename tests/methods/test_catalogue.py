@@ -37,7 +37,7 @@ def functions() -> dict:
 
 ALL = functions()
 FILES = [f.stem for f in sorted((ROOT / "configs" / "method").iterdir()) if f.stem != "_base"]
-METHODS = {name: files.read(name) for name in FILES}
+METHODS = {name: files.as_written(name) for name in FILES}
 
 
 def positional(f) -> tuple:
@@ -98,7 +98,7 @@ def test_every_method_file_is_on_the_page_with_all_it_says(name):
         assert re.sub(r"(?<!\w)_|\*", r"\\\g<0>", comment) in text
         key, _, value = line.partition("#")[0].strip().partition(": ")
         if value and key not in ("defaults", "name", "_target_"):
-            base = dict(files.read("_base"))
+            base = dict(files.as_written("_base"))
             inherited = any(k.endswith(key) and v[0] == value.strip() for k, v in base.items())
             assert inherited or f"| `{value.strip()}` |" in text, line
 
@@ -124,7 +124,7 @@ def test_a_method_file_is_read_as_hydra_reads_it(name):
 
 
 def test_a_comment_belongs_to_the_line_that_set_the_value():
-    grpo, child = files.read("grpo"), files.read("f_cispo")
+    grpo, child = files.as_written("grpo"), files.as_written("f_cispo")
     assert grpo["advantage.epsilon"] == ("1.0e-6", "verl's; the paper gives the symbol only")
     assert child["advantage.epsilon"] == grpo["advantage.epsilon"]
     assert child["advantage.gamma"] == ("1.0", "Table 6, Qwen2.5-7B")

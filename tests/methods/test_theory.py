@@ -203,7 +203,7 @@ def test_all_methods_in_one_table_and_one_figure(capsys, tmp_path):
     [
         (["method=power_alpha", "gama=2"], ["method.advantage.gama=2", "unknown argument"]),
         (["method=nothing"], ["method"]),
-        (["p=1.5"], ["p=1.5", "[0, 1]"]),
+        (["p=1.5"], ["p=1.5", "<= 1"]),
         (["rewards=[[1,0],[1]]"], ["rewards", "one size"]),
         (["policy=[0.5,0.6]", "correct=[0]"], ["policy", "sum to 1"]),
         (["policy=[0.5,0.5]", "correct=[2]"], ["correct=[2]", "0..1"]),

@@ -289,7 +289,7 @@ def test_command_compare(files, capsys):
         (None, "passk a", ["k is missing"]),
         (None, "passk a k=one", ["k=one"]),
         (None, "passk a k=0", ["k=0"]),
-        (None, "passk a k=1 m=2", ["unknown option m=2"]),
+        (None, "passk a k=1 m=2", ["unknown key m=2", "known: k"]),
         (None, "passk a b k=1", ["takes 1 file"]),
         (None, "pass a k=1", ["unknown command pass"]),
         (None, "compare a b k=1", ["m=256", "n=8", "m=2"]),

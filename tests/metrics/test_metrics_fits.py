@@ -227,5 +227,5 @@ def test_command_report_and_holm(tmp_path, capsys):
         tests.write_text(text)
         with pytest.raises(UserError, match=word):
             main(["holm", str(tests)])
-    with pytest.raises(UserError, match="holm knows none"):
+    with pytest.raises(UserError, match="unknown key k=1; known: none"):
         main(["holm", str(tests), "k=1"])

@@ -10,6 +10,7 @@ what backend.py starts.
 
 import os
 import sys
+from pathlib import Path
 
 import hydra
 import ray
@@ -24,6 +25,8 @@ from verl.utils.device import auto_set_device
 from common.backends.verl import methods, plugin
 from common.backends.verl.sockets import MARK
 from common.cli import guard
+from common.config.compose import read
+from common.config.words import split
 from common.errors import UserError
 
 PLUGIN = "common.backends.verl.plugin"
@@ -49,9 +52,8 @@ class Runner(TaskRunnerV1.__ray_metadata__.modified_class):
 
 def expand(arguments: list[str]) -> list[str]:
     """method=NAME replaced by verl's flags, put first so that later ones change them."""
-    chosen = [a.removeprefix("method=") for a in arguments if a.startswith("method=")]
-    rest = [a for a in arguments if not a.startswith("method=")]
-    return [flag for name in chosen for flag in methods.flags(name)] + rest
+    own, rest = split(arguments, {"method": ""})
+    return [*(methods.flags(own["method"]) if own["method"] else []), *rest]
 
 
 def preflight(config) -> None:
@@ -140,7 +142,7 @@ def main() -> None:
     loaded = [name for name in os.environ.get(MODULES, "").split(",") if name]
     os.environ[MODULES] = ",".join([*loaded, PLUGIN] if PLUGIN not in loaded else loaded)
     if sys.argv[1:] and sys.argv[1].endswith(".yaml"):
-        return run(OmegaConf.load(sys.argv[1]))
+        return run(OmegaConf.create(read(Path(sys.argv[1]))))
 
     def expanded():
         sys.argv[1:] = expand(sys.argv[1:])

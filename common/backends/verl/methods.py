@@ -1,15 +1,15 @@
 """Method files as verl's flags and as bound pure functions. Nothing here imports verl."""
 
 import inspect
-from functools import cache
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from common.config.compose import ROOT
+from common.config.compose import ROOT, read
 from common.config.resolve import resolve
 from common.errors import UserError
+from common.methods.files import compose, names
 
-FOLDER = ROOT / "configs" / "method"
+__all__ = ["agg_mode", "arguments", "bind", "compose", "controller", "flags", "names", "verls_mode"]
 PREFIX = "rlvr_"
 PART_KEYS = {  # where verl's flags give the arguments of each part of a method
     "advantage": "algorithm.method",
@@ -29,26 +29,6 @@ VERL_VALUES = {  # what a method file takes from the experiment -> where verl ha
 }
 
 
-def names() -> list[str]:
-    """The methods, by file name."""
-    return sorted(file.stem for file in FOLDER.glob("*.yaml") if not file.stem.startswith("_"))
-
-
-@cache
-def compose(name: str) -> DictConfig:
-    """A method file with its `defaults`, `${...}` unresolved; what Hydra would compose.
-
-    Not by Hydra: that keeps one global state a process, which in verl's driver is verl's.
-    Raises UserError for an unknown name.
-    """
-    file = FOLDER / f"{name}.yaml"
-    if not file.is_file():
-        raise UserError(f"method={name}: unknown; choose from {', '.join(names())}")
-    own = OmegaConf.load(file)
-    parents = own.pop("defaults", ["_self_"])
-    return OmegaConf.merge(*(own if p == "_self_" else compose(p) for p in parents))
-
-
 def arguments(name: str, part: str, given: dict) -> dict:
     """`_target_` and arguments of one part of a method: the method file's, then those of verl's
     flags (`given`). Rewards are those of configs/base.yaml where no flag says otherwise.
@@ -59,7 +39,7 @@ def arguments(name: str, part: str, given: dict) -> dict:
         if str(raw) in VERL_VALUES and given.get(word) is None:
             key = f"{PART_KEYS[part]}.{word}"
             raise UserError(f"{key}=null: method {name} needs it; pass +{key}={VERL_VALUES[raw]}")
-    root = {"reward": OmegaConf.load(ROOT / "configs" / "base.yaml").reward}
+    root = {"reward": read(ROOT / "configs" / "base.yaml")["reward"]}
     root = OmegaConf.create(root | {"method": compose(name)})
     root.method[part] = OmegaConf.merge(root.method[part], dict(given))
     return OmegaConf.to_container(root.method[part], resolve=True)

@@ -1,0 +1,43 @@
+"""The words of a command line, key=value: the one place that takes them apart."""
+
+from collections.abc import Iterable, Mapping
+
+from common.errors import UserError, require, unknown
+
+
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """The words as a dict; of a key that is given twice, the last value. Raises UserError for a
+    word without "="."""
+    for word in words:
+        if "=" not in word:
+            raise UserError(f"{word}: options are given as key=value (see --help)")
+    return dict(word.partition("=")[::2] for word in words)
+
+
+def split(words: Iterable[str], own: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """(`own`, a command's options and their defaults, with the words that name one of them; the
+    other words, in order).
+
+    The others are for Hydra, whose words may also be `~key` or `--multirun`. An option without "="
+    has the value "".
+    """
+    given = dict(own)
+    others = []
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in own:
+            given[key] = value
+        else:
+            others.append(word)
+    return given, others
+
+
+def options(words: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
+    """As `split`, of a command that takes no other words. Raises UserError for one of another key,
+    with the nearest known one, for one without a value, and for a word without "="."""
+    given = pairs(words)
+    for key, value in given.items():
+        if key not in own:
+            raise unknown(key, value, own)
+        require(value != "", key, "", f"is empty; give {key}=VALUE or leave it out")
+    return {**own, **given}
