@@ -8,10 +8,13 @@ from common.errors import UserError, require, unknown
 def pairs(words: Iterable[str]) -> dict[str, str]:
     """The words as a dict; of a key that is given twice, the last value. Raises UserError for a
     word without "="."""
+    given = {}
     for word in words:
-        if "=" not in word:
+        key, equals, value = word.partition("=")
+        if not equals:
             raise UserError(f"{word}: options are given as key=value (see --help)")
-    return dict(word.partition("=")[::2] for word in words)
+        given[key] = value
+    return given
 
 
 def split(words: Iterable[str], own: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
