@@ -53,7 +53,7 @@ def page(paper: str) -> Page:
     Raises UserError where there is no such file, or what it names cannot be imported."""
     file = ROOT / "papers" / paper / "configs" / "compare.yaml"
     require(file.is_file(), "paper", paper, f"has no {file.name} that names its comparison")
-    return named(yaml.safe_load(file.read_text()), f"papers/{paper}/configs/compare.yaml")
+    return named(read(file), f"papers/{paper}/configs/compare.yaml")
 
 
 def problems(files: dict[str, str]) -> dict[str, int]:
