@@ -38,7 +38,8 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
     try:
         # a list of one: pydantic takes no setting for a dataclass from outside, for a list it does,
         # and for all dataclasses inside
-        return TypeAdapter(list[schema], config={"extra": "forbid"}).validate_python([values])[0]
+        one = TypeAdapter(list[schema], config={"extra": "forbid"})  # type: ignore[valid-type]
+        return one.validate_python([values])[0]
     except ValidationError as error:
         raise _in_our_words(schema, error.errors()) from error
 
