@@ -5,7 +5,7 @@ import inspect
 from omegaconf import OmegaConf
 
 from common.config.compose import ROOT, read
-from common.config.resolve import resolve
+from common.config.resolve import named, resolve
 from common.errors import UserError
 from common.methods.files import compose, names
 
@@ -51,10 +51,8 @@ def bind(name: str, part: str, given: dict, **supplied):
 
     Raises UserError for an unknown argument or one without a value.
     """
-    from hydra.utils import get_method
-
     node = arguments(name, part, given)
-    parameters = inspect.signature(get_method(node["_target_"])).parameters
+    parameters = inspect.signature(named(node, PART_KEYS[part])).parameters
     node |= {word: value for word, value in supplied.items() if word in parameters}
     return resolve(node, PART_KEYS[part])
 
