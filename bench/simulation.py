@@ -14,7 +14,8 @@ def run(steps: int = 40, rounds: int = 5) -> list[dict]:
     """A row a group size; the peer is the same update as one would write it first."""
     from common.config.compose import compose
     from common.config.strict import strict
-    from papers.f_grpo.simulation import Simulation, simulate
+    from papers.f_grpo.simulation.config import Simulation
+    from papers.f_grpo.simulation.tables import simulate
 
     overrides = ["device=cpu", f"steps={steps}", f"every={steps}"]
     config = strict(Simulation, compose("f_grpo", overrides, "simulation"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import row
-from papers.fade.checkpoints import SINGLE, change, tensors
+from papers.fade.weights.checkpoints import SINGLE, change, tensors
 
 ROWS, COLUMNS, NAME = 152_064, 3_584, "lm_head.weight"
 BLOCK = 64 * 2**18 // COLUMNS  # rows in memory at once, as in configs/weights.yaml

@@ -9,6 +9,7 @@ Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from common.config import words
 from common.config.compose import ROOT, names
@@ -50,6 +51,11 @@ def options(help_text: str, defaults: dict[str, str]) -> dict[str, str]:
         print(help_text.strip())
         sys.exit(0)
     return words.options(arguments, defaults)
+
+
+def on_results(function: Callable[[Path], object], help_text: str) -> None:
+    """Run `function(folder)` as a command whose only word is results_dir=FOLDER."""
+    guard(lambda: function(Path(options(help_text, {"results_dir": "results"})["results_dir"])))
 
 
 def guard(function: Callable) -> None:

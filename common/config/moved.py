@@ -8,6 +8,8 @@ or a user's own file may name either.
 MOVED = {  # first path: today's; both up to the function's own name
     "common.dataset_rows.": "common.datasets.rows.",
     "common.prompts.": "common.datasets.prompts.",
+    "papers.cov_grpo.statistics.": "papers.cov_grpo.covariance.formulas.",
+    "papers.fade.training_set.": "papers.fade.code_rewards.training_set.",
 }
 
 

@@ -11,27 +11,52 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common.cli import main
+from common.config.compose import compose
+from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment
 from common.sweeps.plan import BASE, Reproduce, experiments
 from common.sweeps.schedule import Task, run_all
+
+if TYPE_CHECKING:
+    from common.comparison.spec import Page
 
 
 def none(config: Reproduce) -> list[Task]:
     return []
 
 
-def command(paper: str, parts: Callable, finish: Callable, *, later: Callable = none) -> None:
+def command(
+    paper: str, finish: Callable, *, parts: Callable = none, later: Callable = none
+) -> None:
     """`python -m papers.<paper>.reproduce`: the paper names its own parts, those that need the base
-    model (`later`), and what is drawn and shown of the results folder at the end."""
-    run = partial(reproduce, parts=parts, finish=finish, later=later)
+    model (`later`), and what is measured, drawn and shown at the end (`finish`)."""
+    run = partial(reproduce, finish=finish, parts=parts, later=later)
     main(run, Reproduce, paper, "reproduce")
 
 
+def part(config: Reproduce, name: str, schema: type, *more: str):
+    """The settings of one of the paper's own parts at this scale, checked; `more`: words as on its
+    command line."""
+    return strict(schema, compose(config.paper, [*config.overrides(name), *more], name))
+
+
+def compared(page: Page, root: Path, *steps: Callable[[Path], object]) -> None:
+    """Gather the runs' rows, take the paper's own steps (tables, then figures), and compare."""
+    from common.comparison.compare import compare
+    from common.comparison.gather import LAPTOP, gather
+
+    gather(root, page.paper, LAPTOP)
+    for step in steps:
+        step(root)
+    compare(page, root)
+
+
 def reproduce(
-    config: Reproduce, parts: Callable, finish: Callable, *, later: Callable = none
+    config: Reproduce, *, finish: Callable, parts: Callable = none, later: Callable = none
 ) -> None:
     if config.scale.startswith("cluster"):
         raise UserError(
@@ -43,7 +68,7 @@ def reproduce(
     rest = [(x.run_id, train, (x,)) for x in runs if x is not start]
     first = [(start.run_id, train, (start,)), *parts(config)]
     run_all(first, config.workers, then=[*later(config), *rest])
-    finish(Path(config.root))
+    finish(config)
 
 
 def train(x: Experiment) -> None:

@@ -15,7 +15,7 @@ from common.cli import guard
 from common.comparison.compare import Page, SameRun, command
 from common.comparison.spec import problems
 from papers.cov_grpo import laptop
-from papers.cov_grpo.statistics import agreement
+from papers.cov_grpo.covariance.formulas import agreement
 
 PAIRS = [  # compared at matched pass@1
     ("CW-GRPO", "GRPO"),

@@ -6,35 +6,28 @@ reproduce-cov_grpo`.
 
 from pathlib import Path
 
-from common.config.compose import compose
-from common.config.strict import strict
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command, none
+from common.sweeps.reproduce import Task, command, compared, part
 
 
 def later(config: Reproduce) -> list[Task]:
     """The covariance statistics, on the model that the RL runs start from."""
-    return [("covariance", statistics, (config,))]
+    return [("covariance", covariance, (config,))]
 
 
-def statistics(config: Reproduce) -> None:
-    from papers.cov_grpo import covariance
+def covariance(config: Reproduce) -> None:
+    from papers.cov_grpo.covariance.config import Covariance
+    from papers.cov_grpo.covariance.tables import run
 
-    composed = compose("cov_grpo", config.overrides("covariance"), "covariance")
-    covariance.run(strict(covariance.Covariance, composed))
+    run(part(config, "covariance", Covariance))
 
 
-def finish(root: Path) -> None:
-    from common.comparison.compare import compare
-    from common.comparison.gather import LAPTOP, gather
+def finish(config: Reproduce) -> None:
     from papers.cov_grpo import figures, laptop
     from papers.cov_grpo.compare import PAGE
 
-    gather(root, PAGE.paper, LAPTOP)
-    laptop.gather(root)
-    figures.draw(root)
-    compare(PAGE, root)
+    compared(PAGE, Path(config.root), laptop.gather, figures.draw)
 
 
 if __name__ == "__main__":
-    command("cov_grpo", none, finish, later=later)
+    command("cov_grpo", finish, later=later)

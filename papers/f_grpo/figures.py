@@ -2,26 +2,22 @@
 
     python -m papers.f_grpo.figures [results_dir=results]
 
-Theory's figures are drawn by theory_figures.py. Fig. 1b,c's counterpart here is laptop_group_size.
+Theory's figures are drawn by `python -m papers.f_grpo.theory`. Fig. 1b,c's counterpart here is
+laptop_group_size.
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard, options
+from common.cli import on_results
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.plotting import COLORS, panels, save
-from common.results.files import write_csv
-from papers.f_grpo import simulation_figure, tail_miss
+from papers.f_grpo import laptop
+from papers.f_grpo.simulation import figures as simulation_figures
 
-MAIN = {
-    "GRPO (N=2)": COLORS[2],
-    "GRPO (N=8)": COLORS[0],
-    "GRPO (N=32)": COLORS[5],
-    "F-GRPO (N=8, gamma=1)": COLORS[1],
-}
+MAIN = dict(zip(laptop.METHODS, (COLORS[2], COLORS[0], COLORS[5], COLORS[1]), strict=True))
 
 
 def draw(root: Path) -> None:
@@ -29,15 +25,14 @@ def draw(root: Path) -> None:
     folder = root / "f_grpo" / "figures"
     simulation = root / "f_grpo" / "simulation"
     if (simulation / "final.csv").exists():
-        final, trajectory = (
-            pd.read_csv(simulation / name) for name in ("final.csv", "trajectory.csv")
-        )
-        simulation_figure.figure(final, trajectory, folder)
+        simulation_figures.draw(simulation, folder)
     rows, _ = read(root, "f_grpo", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     for table in rows["table"].unique():
         group_size(rows[rows["table"] == table], folder / f"{table}_group_size")
-    measured_tail_miss(root, rows, folder / "laptop_tail_miss")
+    measured = root / "f_grpo" / LAPTOP / "tail_miss.csv"
+    if measured.exists():
+        tail_miss(measured, folder / "laptop_tail_miss")
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:
@@ -62,25 +57,9 @@ def group_size(rows: pd.DataFrame, path: Path) -> None:
     save(figure, path, pd.concat(drawn))
 
 
-def measured_tail_miss(root: Path, rows: pd.DataFrame, path: Path) -> None:
-    """Lemma 3.1 against the groups of real samples, base model and trained ones, natural prompts.
-
-    Also writes <root>/f_grpo/laptop/tail_miss.csv. Nothing is drawn where no samples are stored.
-    """
-    table = root / "f_grpo" / "laptop" / "tail_miss.csv"
-    runs = rows[(rows["seed"] == 1) & rows["method"].isin(["base", *MAIN])]
-    runs = runs[["table", "method", "run_id"]].drop_duplicates()
-    frames = []
-    for name, method, run_id in runs.values:
-        samples = root / "f_grpo" / run_id / "samples" / "natural.jsonl.gz"
-        if samples.exists():
-            frames.append(
-                tail_miss.measure(samples).assign(table=name, method=method, run_id=run_id)
-            )
-    if frames:
-        write_csv(table, pd.concat(frames))
-    if not table.exists():
-        return
+def tail_miss(table: Path, path: Path) -> None:
+    """Lemma 3.1 against the groups of real samples, base model and trained ones,
+    natural prompts."""
     drawn = pd.read_csv(table)
     drawn = drawn[drawn["table"] != "laptop_standard"]
     figure, axes = panels(1, width=4.6, height=3.2)
@@ -100,4 +79,4 @@ def measured_tail_miss(root: Path, rows: pd.DataFrame, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    guard(lambda: draw(Path(options(__doc__, {"results_dir": "results"})["results_dir"])))
+    on_results(draw, __doc__)

@@ -6,41 +6,34 @@ reproduce-f_grpo`.
 
 from pathlib import Path
 
-from common.config.compose import compose
-from common.config.strict import strict
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command
+from common.sweeps.reproduce import Task, command, compared, part
 
 
 def parts(config: Reproduce) -> list[Task]:
     """The categorical simulation (App. J) and the theory."""
-    return [("simulation", simulate, (config,)), ("theory", theory, (config.root,))]
+    return [("simulation", simulation, (config,)), ("theory", theory, (config,))]
 
 
-def simulate(config: Reproduce) -> None:
-    from papers.f_grpo import simulation
+def simulation(config: Reproduce) -> None:
+    from papers.f_grpo.simulation.config import Simulation
+    from papers.f_grpo.simulation.tables import run
 
-    overrides = [*config.overrides("simulation"), "workers=1"]
-    composed = compose("f_grpo", overrides, "simulation")
-    simulation.run(strict(simulation.Simulation, composed))
-
-
-def theory(root: str) -> None:
-    from papers.f_grpo import theory_figures
-
-    theory_figures.run(Path(root))
+    run(part(config, "simulation", Simulation, "workers=1"))
 
 
-def finish(root: Path) -> None:
-    from common.comparison.compare import compare
-    from common.comparison.gather import LAPTOP, gather
-    from papers.f_grpo import figures
+def theory(config: Reproduce) -> None:
+    from papers.f_grpo.theory.__main__ import run
+
+    run(Path(config.root))
+
+
+def finish(config: Reproduce) -> None:
+    from papers.f_grpo import figures, laptop
     from papers.f_grpo.compare import PAGE
 
-    gather(root, PAGE.paper, LAPTOP)
-    figures.draw(root)
-    compare(PAGE, root)
+    compared(PAGE, Path(config.root), laptop.gather, figures.draw)
 
 
 if __name__ == "__main__":
-    command("f_grpo", parts, finish)
+    command("f_grpo", finish, parts=parts)

@@ -20,7 +20,8 @@ from common.cli import guard
 from common.comparison.compare import LAPTOP as SCOPE
 from common.comparison.compare import Page, command
 from common.comparison.gather import read
-from papers.fade import scaling, training
+from papers.fade import laptop
+from papers.fade.fits.tables import budgets, by_seed
 
 PAIRS = [  # compared at matched pass@1, and in steps to the same solve rate
     ("FADE", "GRPO"),
@@ -68,11 +69,11 @@ LAPTOP = {
 
 def own_rows(root: Path) -> list[pd.DataFrame]:
     """The exact parts and what the runs show beside pass@k, as result rows."""
+    laptop.gather(root)
     rows, counts = read(root, "fade", SCOPE)
     found = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
     for table in rows["table"].unique():
-        curves = training.read(root, rows, table)
-        found.append(training.result_rows(curves, table, PAIRS))
+        found.append(laptop.result_rows(laptop.read(root, table), table, PAIRS))
         own = counts[counts["table"] == table]
         found += [fit_rows(own, table), weight_rows(root, table)]
     return [frame.assign(model="exact") if "model" not in frame else frame for frame in found]
@@ -179,11 +180,11 @@ def fit_rows(counts: pd.DataFrame, table: str) -> pd.DataFrame:
     and of each method, without a seed, |predicted - measured| pass@100 by budget, in points."""
     if counts.empty:
         return pd.DataFrame()
-    fits = scaling.by_seed(counts).melt(
+    fits = by_seed(counts).melt(
         ["table", "method", "benchmark", "seed", "step"], ["a", "b"], "metric"
     )
     last = counts[counts["step"] == counts.groupby("method")["step"].transform("max")]
-    found = scaling.budgets(last)
+    found = budgets(last)
     off = 100 * (found["predicted"] - found["measured"]).abs()
     metric = "pass@100_off_by_k<=" + found["budget"].astype(str)
     named = plain("", found["method"], found["benchmark"], metric, off)

@@ -1,8 +1,8 @@
-"""Figures of the laptop runs, from result files alone.
+"""Figures of the laptop runs, their weight changes and hidden states, from result files alone.
 
     python -m papers.fade.figures [results_dir=results]
 
-Those of theory.py are drawn there, those of weight changes in weight_figures.py.
+Those of the theory are drawn by `python -m papers.fade.theory`.
 """
 
 from pathlib import Path
@@ -10,20 +10,18 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from common.cli import guard, options
+from common.cli import on_results
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.comparison.laptop_figures import Colors, over_seeds, present
 from common.plotting import COLORS, panels, save
-from papers.fade import scaling_figures, training
+from papers.fade import laptop
+from papers.fade.fits import figures as fits
+from papers.fade.fits.tables import METHODS
+from papers.fade.hidden_states import figures as hidden_states
+from papers.fade.weights import figures as weights
 
-MAIN = {
-    "GRPO": COLORS[0],
-    "mean GRPO": COLORS[2],
-    "Power (alpha=2)": COLORS[4],
-    "AsymGRPO (delta=0.5)": COLORS[3],
-    "FADE": COLORS[1],
-}
+MAIN = dict(zip(METHODS, (COLORS[i] for i in (0, 2, 4, 3, 1)), strict=True))
 ABLATION = {  # Fig. 9
     "FADE": COLORS[1],
     "FADE (alpha only)": COLORS[0],
@@ -63,12 +61,14 @@ def draw(root: Path) -> None:
     laptop_figures.draw(rows, MAIN, folder)
     for table in rows["table"].unique():
         own = rows[(rows["table"] == table) | (rows["method"] == "base")]
-        curves = training.read(root, rows, table)
+        curves = laptop.read(root, table)
         controller(curves, AVERAGES, folder / f"{table}_fig8_controller")
         sign(curves, folder / f"{table}_fig4_sign")
         regimes(curves, folder / f"{table}_fig14_regimes")
         ablation(own, curves, folder / f"{table}_fig9_ablation")
-        scaling_figures.draw(counts, table, MAIN, root)
+        fits.draw(counts, table, MAIN, root)
+    weights.draw(root)
+    hidden_states.draw(root)
 
 
 def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, style: str = "-") -> None:
@@ -113,9 +113,9 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
     axes[0, 0].set(xlabel="step", title="entropy (nats)", ylim=(0, None))
     rows = []
     for (method, seed), run in own.groupby(["method", "seed"]):
-        last = run.tail(training.WINDOW)
+        last = run.tail(laptop.WINDOW)
         rate = run["solve_rate"].mean()
-        rho = training.rho(DELTAS[method], rate)
+        rho = laptop.rho(DELTAS[method], rate)
         row = {"method": method, "seed": seed, "delta": DELTAS[method], "solve_rate": rate}
         rows.append(row | {"rho": rho, "entropy": last["entropy"].mean()})
     ends = pd.DataFrame(rows)
@@ -141,7 +141,7 @@ def regimes(curves: pd.DataFrame, path: Path) -> None:
         return
     figure, axes = panels(2, width=3.5, height=3.2)
     for axis, name in zip(axes[0], ("entropy", "solve_rate"), strict=True):
-        smooth = training.smoothed(curves, name)
+        smooth = laptop.smoothed(curves, name)
         lines(axis, smooth, name, {"GRPO": MAIN["GRPO"]} | {a: MAIN[a] for a in shown})
         lines(axis, smooth, name, {b: MAIN[a] for a, b in shown.items()}, "--")
         axis.set(xlabel="step", title=f"{name.replace('_', ' ')} (20-step mean)", ylim=(0, None))
@@ -165,11 +165,11 @@ def ablation(rows: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
             axis.errorbar(curve["step"], curve["mean"], curve["sem"], **style)
             drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
         axis.set(xlabel="step", title=f"{benchmark} {metric} (%)")
-    lines(axes[0, 2], training.smoothed(curves, "entropy"), "entropy", ABLATION)
+    lines(axes[0, 2], laptop.smoothed(curves, "entropy"), "entropy", ABLATION)
     axes[0, 2].set(xlabel="step", title="entropy (nats, 20-step mean)", ylim=(0, None))
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(figure, path, pd.concat(drawn))
 
 
 if __name__ == "__main__":
-    guard(lambda: draw(Path(options(__doc__, {"results_dir": "results"})["results_dir"])))
+    on_results(draw, __doc__)

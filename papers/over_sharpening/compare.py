@@ -21,7 +21,8 @@ from common.comparison.compare import LAPTOP as SCOPE
 from common.comparison.compare import Page, SameRun, command
 from common.comparison.gather import read
 from common.comparison.spec import problems
-from papers.over_sharpening.toy import COLLAPSED
+from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
+from papers.over_sharpening.toy.formulas import COLLAPSED
 
 EQUAL = "IAC (equal max weight)"
 PAIRS = [  # compared at matched pass@1
@@ -170,26 +171,23 @@ def bootstrap_rows(counts: pd.DataFrame, k: int = 8) -> pd.DataFrame:
 def kernel_cells(root: Path) -> pd.DataFrame:
     """App. G's printed numbers, from its printed embeddings e: lambda = |e_Persian|^2, rho =
     e_Persian . e_Siamese, their ratio."""
-    persian = np.array([0.75, 0.5, 0.25, 0.1])
-    found = [("High similarity", "Persian", "self_similarity_lambda", persian @ persian)]
-    for name, siamese in SIAMESE.items():
-        rho = persian @ np.array(siamese)
-        found.append((name, "Siamese", "cross_similarity_rho", rho))
-        found.append((name, "Siamese", "ratio_lambda_over_rho", persian @ persian / rho))
-    frame = pd.DataFrame(found, columns=["method", "of", "metric", "value"])
-    vectors = {"Persian": {name: persian for name in SIAMESE}, "Siamese": SIAMESE}
-    named = [
-        f"e_{of}=[{','.join(str(float(x)) for x in vectors[of][method])}]"
-        for method, of in zip(frame["method"], frame["of"], strict=True)
+    persian, rows = EMBEDDING["persian"], []
+    for similarity, siamese in SIMILARITY.items():
+        method = f"{similarity.capitalize()} similarity"
+        lam, rho = kernel(similarity)
+        if similarity == "high":  # the paper prints it once
+            rows.append((method, "Persian", persian, "self_similarity_lambda", lam))
+        rows.append((method, "Siamese", siamese, "cross_similarity_rho", rho))
+        rows.append((method, "Siamese", siamese, "ratio_lambda_over_rho", lam / rho))
+    frame = pd.DataFrame(rows, columns=["method", "of", "e", "metric", "value"])
+    vectors = [
+        f"e_{of}=[{','.join(map(str, e))}]" for of, e in zip(frame["of"], frame["e"], strict=True)
     ]
-    return frame.assign(table="appendix_g", model="toy softmax", benchmark=named)
+    return frame.assign(table="appendix_g", model="toy softmax", benchmark=vectors).drop(
+        columns="e"
+    )
 
 
-SIAMESE = {
-    "High similarity": [0.25, 0.5, 0.75, 0.1],
-    "Mid similarity": [0.1, 0.5, 0.9, 0.1],
-    "Low similarity": [0.0, 0.5, 1.0, 0.1],
-}
 BASELINES = ("GRPO", "RLOO", "Reinforce++", "DrGRPO", "IAC")
 SAME_RUNS = [
     *(SameRun("table3", method, "table2", method) for method in BASELINES),

@@ -2,18 +2,19 @@
 
     python -m papers.over_sharpening.figures [results_dir=results]
 
-Theory's figures are drawn by theory_check.py.
+Theory's figures are drawn by `python -m papers.over_sharpening.theory`.
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard, options
-from common.comparison import laptop_figures, training
+from common.cli import on_results
+from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.plotting import COLORS, panels, save
-from papers.over_sharpening import toy_figures
+from papers.over_sharpening import laptop
+from papers.over_sharpening.toy import figures as toy_figures
 
 MAIN = {
     "GRPO": COLORS[0],
@@ -22,7 +23,7 @@ MAIN = {
     "DAPO": COLORS[2],
     "DAPO+IAC": COLORS[3],
 }
-ENTROPY = {"DAPO": COLORS[2], "DAPO+IAC": COLORS[3], "GRPO": COLORS[0], "IAC": COLORS[1]}
+ENTROPY = dict(zip(laptop.METHODS, (COLORS[i] for i in (2, 3, 0, 1)), strict=True))
 ALPHAS = {  # Table 5: alpha -> method at the same learning rate, at equal largest weight
     0.0: ("GRPO", "GRPO"),
     0.5: ("IAC (alpha=0.5)", "IAC (alpha=0.5, equal max weight)"),
@@ -41,25 +42,15 @@ def draw(root: Path) -> None:
     rows, _ = read(root, "over_sharpening", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     for table in rows["table"].unique():
-        entropy(root, rows[rows["table"] == table], table, folder / f"{table}_entropy")
+        entropy(laptop.read(root, table), folder / f"{table}_entropy")
         alphas(rows[rows["table"] == table], folder / f"{table}_alpha")
 
 
-def entropy(root: Path, rows: pd.DataFrame, table: str, path: Path) -> None:
+def entropy(drawn: pd.DataFrame, path: Path) -> None:
     """Fig. 6's counterpart: the policy's token entropy on its own rollouts, by step; mean over
-    seeds, thin lines are seeds.
-
-    Also writes <root>/over_sharpening/laptop/<table>_entropy.csv, from which it is drawn where no
-    run folders are.
-    """
-    stored = root / "over_sharpening" / "laptop" / f"{table}_entropy.csv"
-    columns = ["step", "entropy", "method", "seed"]
-    logs = training.logs(root, "over_sharpening", rows[rows["method"].isin(ENTROPY)])
-    curves = [log.assign(method=run["method"], seed=run["seed"]) for run, log in logs]
-    training.keep(stored, curves, columns)
-    if not stored.exists():
+    seeds, thin lines are seeds."""
+    if drawn.empty:
         return
-    drawn = training.kept(stored, columns)
     figure, axes = panels(1, width=4.6, height=3.2)
     axis = axes[0, 0]
     for method, color in laptop_figures.present(drawn, ENTROPY).items():
@@ -105,4 +96,4 @@ def alphas(rows: pd.DataFrame, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    guard(lambda: draw(Path(options(__doc__, {"results_dir": "results"})["results_dir"])))
+    on_results(draw, __doc__)

@@ -6,40 +6,34 @@ reproduce-over_sharpening`.
 
 from pathlib import Path
 
-from common.config.compose import compose
-from common.config.strict import strict
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command
+from common.sweeps.reproduce import Task, command, compared, part
 
 
 def parts(config: Reproduce) -> list[Task]:
     """The softmax toy (Sec. 2.4, App. G, H) and the theory."""
-    thin = 20 if config.scale == "smoke" else 1
-    return [("toy", play, (config,)), ("theory", theory, (config.root, thin))]
+    return [("toy", toy, (config,)), ("theory", theory, (config,))]
 
 
-def play(config: Reproduce) -> None:
-    from papers.over_sharpening import toy
+def toy(config: Reproduce) -> None:
+    from papers.over_sharpening.toy.config import Toy
+    from papers.over_sharpening.toy.tables import run
 
-    toy.run(strict(toy.Toy, compose("over_sharpening", config.overrides("toy"), "toy")))
-
-
-def theory(root: str, thin: int) -> None:
-    from papers.over_sharpening import theory_check
-
-    theory_check.run(Path(root), thin)
+    run(part(config, "toy", Toy))
 
 
-def finish(root: Path) -> None:
-    from common.comparison.compare import compare
-    from common.comparison.gather import LAPTOP, gather
-    from papers.over_sharpening import figures
+def theory(config: Reproduce) -> None:
+    from papers.over_sharpening.theory.__main__ import run
+
+    run(Path(config.root), thin=20 if config.scale == "smoke" else 1)
+
+
+def finish(config: Reproduce) -> None:
+    from papers.over_sharpening import figures, laptop
     from papers.over_sharpening.compare import PAGE
 
-    gather(root, PAGE.paper, LAPTOP)
-    figures.draw(root)
-    compare(PAGE, root)
+    compared(PAGE, Path(config.root), laptop.gather, figures.draw)
 
 
 if __name__ == "__main__":
-    command("over_sharpening", parts, finish)
+    command("over_sharpening", finish, parts=parts)

@@ -2,18 +2,19 @@
 
     python -m papers.two_stage.figures [results_dir=results]
 
-Theory's figure is drawn by theory_figures.py, the toy's by toy_figures.py.
+Theory's figure is drawn by `python -m papers.two_stage.theory`.
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard, options
+from common.cli import on_results
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.plotting import COLORS, panels, save
-from papers.two_stage import laptop, toy_figures
+from papers.two_stage import laptop
+from papers.two_stage.toy import figures as toy_figures
 
 MAIN = {"GRPO": COLORS[1], "GRPO-N": COLORS[0], "GSPO": COLORS[4], "GSPO-N": COLORS[2]}
 BOUNDARY_K = 64  # samples on the training curve
@@ -182,4 +183,4 @@ def boundary(counts: pd.DataFrame, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    guard(lambda: draw(Path(options(__doc__, {"results_dir": "results"})["results_dir"])))
+    on_results(draw, __doc__)

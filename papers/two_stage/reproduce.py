@@ -6,41 +6,34 @@ reproduce-two_stage`.
 
 from pathlib import Path
 
-from common.config.compose import compose
-from common.config.strict import strict
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command
+from common.sweeps.reproduce import Task, command, compared, part
 
 
 def parts(config: Reproduce) -> list[Task]:
     """The toy (Algorithm 1) and the theory."""
-    return [("toy", run_toy, (config,)), ("theory", theory, (config.root,))]
+    return [("toy", toy, (config,)), ("theory", theory, (config,))]
 
 
-def run_toy(config: Reproduce) -> None:
-    from papers.two_stage import toy
+def toy(config: Reproduce) -> None:
+    from papers.two_stage.toy.config import Toy
+    from papers.two_stage.toy.tables import run
 
-    toy.run(strict(toy.Toy, compose("two_stage", config.overrides("toy"), "toy")))
-
-
-def theory(root: str) -> None:
-    from papers.two_stage import theory_figures
-
-    theory_figures.run(Path(root))
+    run(part(config, "toy", Toy))
 
 
-def finish(root: Path) -> None:
-    from common.comparison.compare import compare
-    from common.comparison.gather import LAPTOP, gather
+def theory(config: Reproduce) -> None:
+    from papers.two_stage.theory.__main__ import run
+
+    run(Path(config.root))
+
+
+def finish(config: Reproduce) -> None:
     from papers.two_stage import case_study, figures, laptop
     from papers.two_stage.compare import PAGE
 
-    gather(root, PAGE.paper, LAPTOP)
-    laptop.gather(root)
-    figures.draw(root)
-    case_study.write_page(root)
-    compare(PAGE, root)
+    compared(PAGE, Path(config.root), laptop.gather, figures.draw, case_study.write_page)
 
 
 if __name__ == "__main__":
-    command("two_stage", parts, finish)
+    command("two_stage", finish, parts=parts)

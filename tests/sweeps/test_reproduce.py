@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tiny import ROOT
@@ -66,8 +65,8 @@ def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_
     needs = ("needs the base model", print, ())
     reproduce(
         config,
-        lambda c: [part] if c is config else [],
-        lambda root: calls.append(root),
+        finish=lambda c: calls.append(c),
+        parts=lambda c: [part] if c is config else [],
         later=lambda c: [needs] if c is config else [],
     )
     (first, workers, rest), end = calls
@@ -76,7 +75,7 @@ def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_
     assert rest[0] == needs
     assert len(rest) == len(experiments(config))
     assert first[0][0] not in [title for title, _, _ in rest]
-    assert end == Path(tmp_path) / "smoke"
+    assert end is config
 
 
 def test_a_part_gets_its_scales_overrides():

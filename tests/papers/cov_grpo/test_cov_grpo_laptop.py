@@ -14,9 +14,10 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import load
 from common.sweeps.plan import Reproduce, experiments
-from papers.cov_grpo import covariance, figures, laptop
+from papers.cov_grpo import figures, laptop
 from papers.cov_grpo import reproduce as command
 from papers.cov_grpo.compare import PAGE, covariance_rows
+from papers.cov_grpo.covariance.config import Covariance
 
 HOME = ROOT / "papers" / "cov_grpo"
 FOLDER = HOME / "configs" / "experiment"
@@ -112,7 +113,7 @@ def test_every_scale_composes_and_starts_from_the_base():
         assert len({x.run_id for x in found}) == len(found) == runs
         assert "base" in {x.name for x in found}
         part = compose("cov_grpo", asked(f"scale={scale}").overrides("covariance"), "covariance")
-        part = strict(covariance.Covariance, part)
+        part = strict(Covariance, part)
         x = load([f"experiment={part.experiment}", *part.overrides], "cov_grpo")
         assert x.model == found[0].model  # the one that is made anyway
     for scale, seeds in {"laptop": {1, 2, 3}, "full": {1, 2, 3, 4, 5}}.items():
@@ -222,8 +223,8 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     config = asked(f"results_dir={results}")
     part = ["steps=2", f"overrides={json.dumps(tiny)}".replace('"', "'")]
     config.scales["laptop"].parts["covariance"] = part
-    command.statistics(config)
-    command.finish(results)
+    command.covariance(config)
+    command.finish(config)
     folder = results / "cov_grpo"
     names = {path.stem for path in (folder / "figures").glob("*.png")}
     own = {f"laptop_strong_{name}" for name in ("fig1", "table3", "stability")}

@@ -11,8 +11,8 @@ from common.backends.local import train
 from common.errors import UserError
 from common.experiment import load
 from common.losses.covariance import gaussian_kernel
-from papers.cov_grpo import covariance
-from papers.cov_grpo.statistics import (
+from papers.cov_grpo.covariance.config import Covariance
+from papers.cov_grpo.covariance.formulas import (
     agreement,
     by_group,
     cumulative_contribution,
@@ -20,6 +20,7 @@ from papers.cov_grpo.statistics import (
     softmax_drift,
     weight_summary,
 )
+from papers.cov_grpo.covariance.tables import TABLES, run
 
 C = torch.tensor([4.0, -3.0, 2.0, -1.0, 0.0])
 
@@ -148,7 +149,7 @@ def test_agreement_by_hand():
 
 def test_the_command_measures_and_does_not_disturb_the_training(results):
     tiny = [o for o in TINY if "optim.steps" not in o]
-    config = covariance.Covariance(
+    config = Covariance(
         experiment="grpo",
         overrides=tiny,
         steps=3,
@@ -158,9 +159,9 @@ def test_the_command_measures_and_does_not_disturb_the_training(results):
         bins=10,
         results_dir=str(results),
     )
-    folder = covariance.run(config)
-    tables = {name: pd.read_csv(folder / f"{name}.csv") for name in covariance.TABLES}
-    assert [len(tables[name]) for name in covariance.TABLES] == [12, 48, 9, 30, 3]
+    folder = run(config)
+    tables = {name: pd.read_csv(folder / f"{name}.csv") for name in TABLES}
+    assert [len(tables[name]) for name in TABLES] == [12, 48, 9, 30, 3]
     whole = tables["cumulative"].query("share == 1")
     assert whole["contribution"].tolist() == pytest.approx([1.0] * 4)
     assert (tables["weights"]["mean"] - 1).abs().max() < 1e-5
@@ -171,20 +172,20 @@ def test_the_command_measures_and_does_not_disturb_the_training(results):
     assert steps["predicted"].tolist() == pytest.approx(product.tolist(), rel=1e-6)
     assert (steps["measured_plain"] != steps["measured_adamw"]).any()
 
-    run = train(
+    trained = train(
         load(
             ["experiment=grpo", *tiny, "optim.steps=3", f"results_dir={results}"],
             "cov_grpo",
         ),
         progress=False,
     )
-    log = pd.read_json(run / "metrics.jsonl", lines=True)
+    log = pd.read_json(trained / "metrics.jsonl", lines=True)
     for column in ("reward", "lr", "entropy"):
         assert steps[column].tolist() == pytest.approx(log[column].tolist(), rel=1e-5)
 
     before = {path: path.stat().st_mtime_ns for path in folder.parent.glob("covariance-*/*.csv")}
     assert before
-    covariance.run(config)
+    run(config)
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
@@ -200,4 +201,4 @@ def test_bad_settings_are_refused(changes, message):
     settings = dict(experiment="grpo", overrides=[], steps=1, seed=1, eta=0.1, shares=[1.0])
     settings |= dict(bins=4, results_dir="results") | changes
     with pytest.raises(UserError, match=message):
-        covariance.Covariance(**settings)
+        Covariance(**settings)

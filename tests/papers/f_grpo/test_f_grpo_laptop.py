@@ -15,7 +15,7 @@ from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write_csv, write_jsonl_gz
 from common.results.run import Run
-from papers.f_grpo import tail_miss
+from papers.f_grpo import laptop
 from papers.f_grpo.compare import F_GRPO, GRPO, PAGE
 
 # ---- diversity at matched accuracy
@@ -115,7 +115,7 @@ def test_lemma_unbiased_equals_exact_enumeration(n):
                     "rare" not in group and "right" in group and "wrong" in group
                     for group in groups
                 )
-                got = tail_miss.lemma_unbiased(np.array([c]), np.array([r]), n, N)
+                got = laptop.lemma_unbiased(np.array([c]), np.array([r]), n, N)
                 assert got == pytest.approx([misses / len(groups)], abs=1e-12), (c, r, N)
 
 
@@ -123,7 +123,7 @@ def test_lemma_unbiased_equals_exact_enumeration(n):
 def test_lemma_unbiased_is_unbiased(N):
     rng, n, mu, tau, draws = np.random.default_rng(0), 24, 0.3, 0.05, 40_000
     drawn = rng.multinomial(n, [tau, mu - tau, 1 - mu], size=draws)
-    values = tail_miss.lemma_unbiased(drawn[:, :2].sum(1), drawn[:, 0], n, N)
+    values = laptop.lemma_unbiased(drawn[:, :2].sum(1), drawn[:, 0], n, N)
     exact = (1 - tau) ** N - (mu - tau) ** N - (1 - mu) ** N  # Eq. 11
     assert abs(values.mean() - exact) < 5 * values.std() / draws**0.5
     plugged = drawn[:, 0] / n  # what the docstring warns of: tau replaced by r / n is off
@@ -153,7 +153,7 @@ def samples(path, problems: dict[str, str]):
 def test_measure_by_hand(tmp_path):
     path = tmp_path / "natural.jsonl.gz"
     samples(path, {"p": "rrwu" + "rwRw", "q": "Rrww" + "wurr"})
-    (row,) = tail_miss.measure(path).to_dict("records")  # half = 4, so N = 2 only
+    (row,) = laptop.measure(path).to_dict("records")  # half = 4, so N = 2 only
     assert row["N"] == 2
     # Second halves in groups of two: p has rw (active, no rare) and Rw (active, rare); q has wu and
     # rr (neither active). Measured 1/2 and 0; active 1/2 and 0.
@@ -171,7 +171,7 @@ def test_measure_against_slow_loops(tmp_path):
     rng = np.random.default_rng(1)
     problems = {f"p{i}": "".join(rng.choice(list("Rrwu"), 64)) for i in range(5)}
     samples(tmp_path / "s.jsonl.gz", problems)
-    out = tail_miss.measure(tmp_path / "s.jsonl.gz")
+    out = laptop.measure(tmp_path / "s.jsonl.gz")
     assert out["N"].tolist() == [2, 4, 8, 16]
     for N, measured, active in out[["N", "measured", "active"]].values:
         N = int(N)

@@ -11,9 +11,11 @@ from scipy.stats import chisquare
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
-from papers.f_grpo import simulation
-from papers.f_grpo.simulation import COLUMNS, Simulation, ascend, draw, gradient, metrics, simulate
-from papers.f_grpo.simulation_figure import figure
+from papers.f_grpo.simulation import tables
+from papers.f_grpo.simulation.config import Simulation
+from papers.f_grpo.simulation.figures import figure
+from papers.f_grpo.simulation.formulas import ascend, draw, gradient, metrics
+from papers.f_grpo.simulation.tables import COLUMNS, simulate
 
 REWARDS = {"R_c": 1.0, "R_w": -1.0}
 SMALL = [
@@ -164,7 +166,7 @@ def test_simulation_is_the_slow_reference(monkeypatch, reading, gamma):
     c = config(f"objective={objective}", f"optimizer={optimizer}", "weight_decay=2", "lr=0.05")
     batches = []
     monkeypatch.setattr(
-        simulation, "draw", lambda cdf, u: batches.append(draw(cdf, u)) or batches[-1].clone()
+        tables, "draw", lambda cdf, u: batches.append(draw(cdf, u)) or batches[-1].clone()
     )
     rows = simulate(c, N=8, gamma=gamma, seeds=[5])
     z = reference(c, 8, gamma, [batch[0].numpy() for batch in batches])
@@ -196,9 +198,9 @@ def test_sweep_resumes_to_the_same_bytes(tmp_path, monkeypatch):
         calls.append((N, gamma, seeds))
         return simulate(config, N=N, gamma=gamma, seeds=seeds)
 
-    monkeypatch.setattr(simulation, "simulate", counted)
+    monkeypatch.setattr(tables, "simulate", counted)
     c = config(f"results_dir={tmp_path}")
-    folder = simulation.run(c)
+    folder = tables.run(c)
     files = [folder / "final.csv", folder / "trajectory.csv"]
     first = [file.read_bytes() for file in files]
     assert len(calls) == 2 * 2 * 2
@@ -207,27 +209,27 @@ def test_sweep_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     assert len(pd.read_csv(files[1])) == 8 * 4
 
     calls.clear()
-    simulation.run(c)
+    tables.run(c)
     assert calls == []
 
     (unit,) = tmp_path.glob("f_grpo/simulation-*/units/score_adam-gamma1-N8-seed1.csv")
     unit.unlink()
-    simulation.run(c)
+    tables.run(c)
     assert calls == [(8, 1, [1])]
     assert [file.read_bytes() for file in files] == first
 
     calls.clear()  # a third seed joins the two that are there; another lr is another run
-    simulation.run(replace(c, seeds=3, N=[2], gamma=[0]))
+    tables.run(replace(c, seeds=3, N=[2], gamma=[0]))
     assert calls == [(2, 0, [2])]
     assert len(pd.read_csv(files[0])) == 9
-    simulation.run(replace(c, lr=0.5))
+    tables.run(replace(c, lr=0.5))
     assert len(pd.read_csv(files[0])) == 8
 
 
 def test_workers_give_the_same_bytes(tmp_path):
     c = config("N=[2]", "gamma=[0]")
     folders = [
-        simulation.run(replace(c, workers=w, results_dir=str(tmp_path / str(w)))) for w in (1, 2)
+        tables.run(replace(c, workers=w, results_dir=str(tmp_path / str(w)))) for w in (1, 2)
     ]
     one, two = [(folder / "trajectory.csv").read_bytes() for folder in folders]
     assert one == two
@@ -268,7 +270,7 @@ def test_bad_input_names_key_and_remedy(override, message):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_said():
     with pytest.raises(UserError, match="device=cpu"):
-        simulation.run(config("device=cuda"))
+        tables.run(config("device=cuda"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -285,8 +287,8 @@ def test_a_gpu_gives_the_same_up_to_sampling_noise():
 
 def test_figures_hold_what_is_drawn(tmp_path):
     c = config(f"results_dir={tmp_path}", "N=[2,16]")
-    simulation.run(c)
-    folder = simulation.run(replace(c, objective="printed"))
+    tables.run(c)
+    folder = tables.run(replace(c, objective="printed"))
     final, trajectory = (pd.read_csv(folder / f"{name}.csv") for name in ("final", "trajectory"))
     figure(final, trajectory, tmp_path / "figures")
     for name in ("fig4", "fig4_matched", "fig4_readings"):

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from common.errors import UserError
-from papers.f_grpo import theory, theory_figures
+from common.results.files import write_csv
+from papers.f_grpo.theory import __main__, figures, formulas, tables
 
 # p, correct, sampled of the hand-worked update: A = {0}, B = {2}, U = {1, 3}
 HAND = (
@@ -39,12 +40,12 @@ def instance(seed, actions=12, N=5):
 
 def test_hand_worked_probabilities():
     # three fair answers agree with probability 2/8
-    assert theory.pr_active(0.5, 3) == pytest.approx(0.75)
+    assert formulas.pr_active(0.5, 3) == pytest.approx(0.75)
     # two answers: one common correct (0.5 - 0.1), one wrong (0.5), two orders: 0.81 - 0.16 - 0.25
-    assert theory.pr_tail_miss(0.5, 0.1, 2) == pytest.approx(2 * 0.4 * 0.5)
+    assert formulas.pr_tail_miss(0.5, 0.1, 2) == pytest.approx(2 * 0.4 * 0.5)
     # one answer is never mixed, exactly
-    assert np.all(theory.pr_active(np.linspace(0.05, 0.95, 91), 1) == 0)
-    assert np.all(theory.pr_tail_miss(np.linspace(0.05, 0.95, 91), 0.05, 1) == 0)
+    assert np.all(formulas.pr_active(np.linspace(0.05, 0.95, 91), 1) == 0)
+    assert np.all(formulas.pr_tail_miss(np.linspace(0.05, 0.95, 91), 0.05, 1) == 0)
 
 
 @pytest.mark.parametrize("N", [1, 2, 3, 5, 7])
@@ -57,15 +58,15 @@ def test_lemma_3_1_by_enumerating_all_groups(mu, tau, N):
         mixed = 0 < group.count("wrong") < N
         active += probability * mixed
         missed += probability * (mixed and "rare" not in group)
-    assert theory.pr_active(mu, N) == pytest.approx(active, abs=1e-12)
-    assert theory.pr_tail_miss(mu, tau, N) == pytest.approx(missed, abs=1e-12)
+    assert formulas.pr_active(mu, N) == pytest.approx(active, abs=1e-12)
+    assert formulas.pr_tail_miss(mu, tau, N) == pytest.approx(missed, abs=1e-12)
 
 
 def test_lemma_3_1_by_simulation():
     mu, tau, N, groups = 0.6, 0.02, 32, 200_000
     counts = np.random.default_rng(0).multinomial(N, [tau, mu - tau, 1 - mu], size=groups)
     missed = (counts[:, 0] == 0) & (counts[:, 2] > 0) & (counts[:, 2] < N)
-    assert theory.pr_tail_miss(mu, tau, N) == pytest.approx(
+    assert formulas.pr_tail_miss(mu, tau, N) == pytest.approx(
         missed.mean(), abs=5 * missed.std() / np.sqrt(groups)
     )
 
@@ -79,26 +80,26 @@ def test_tail_miss_keeps_its_precision(mu, tau, N):
     m, t = Decimal(mu), Decimal(tau)  # exactly the numbers that the function sees
     exact = (1 - t) ** N - (m - t) ** N - (1 - m) ** N
     # 1 - mu in floats is itself off by 1e-16, which is 1e-10 of 1 - 0.999999
-    assert theory.pr_tail_miss(mu, tau, N) == pytest.approx(float(exact), rel=1e-9, abs=0)
+    assert formulas.pr_tail_miss(mu, tau, N) == pytest.approx(float(exact), rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize(("power", "value"), [(15, 0.127), (16, 0.016), (17, 2.6e-4)])
 @pytest.mark.parametrize("mu", [0.63, 0.64])
 def test_appendix_j_tail_miss(mu, power, value):
-    assert theory.pr_tail_miss(mu, 6.3e-5, 2**power) == pytest.approx(value, rel=0.02)
+    assert formulas.pr_tail_miss(mu, 6.3e-5, 2**power) == pytest.approx(value, rel=0.02)
 
 
 def test_tail_miss_lies_between_its_limits():
-    mu, N = np.meshgrid([0.01, 0.2, 0.5, 0.64, 0.99], theory_figures.group_sizes(2**17, 4))
-    active = theory.pr_active(mu, N)
+    mu, N = np.meshgrid([0.01, 0.2, 0.5, 0.64, 0.99], tables.group_sizes(2**17, 4))
+    active = formulas.pr_active(mu, N)
     previous = active
     for rho in (1e-6, 1e-3, 0.1, 0.9, 1.0):
-        missed = theory.pr_tail_miss(mu, rho * mu, N)
+        missed = formulas.pr_tail_miss(mu, rho * mu, N)
         assert np.all(missed <= previous)  # the more mass is rare, the harder to miss
         previous = missed
     assert np.all(missed == 0)  # tau = mu: any correct answer is a rare one
-    np.testing.assert_allclose(theory.pr_tail_miss(mu, 0, N), active, rtol=1e-14)
-    np.testing.assert_allclose(theory.pr_tail_miss(mu, 1e-14, N), active, rtol=1e-8)
+    np.testing.assert_allclose(formulas.pr_tail_miss(mu, 0, N), active, rtol=1e-14)
+    np.testing.assert_allclose(formulas.pr_tail_miss(mu, 1e-14, N), active, rtol=1e-8)
 
 
 def test_peak_is_the_brute_force_maximum():
@@ -109,7 +110,7 @@ def test_peak_is_the_brute_force_maximum():
     ]
     for mu, tau in [*pairs, (0.64, 6.3e-5)]:
         curve = (1 - tau) ** N - (mu - tau) ** N - (1 - mu) ** N  # Eq. 11 as printed
-        peak = theory.peak_group_size(mu, tau)
+        peak = formulas.peak_group_size(mu, tau)
         assert peak.value == pytest.approx(curve.max(), rel=1e-12)
         assert N[curve.argmax()] == peak.N or curve[peak.N - 1] == pytest.approx(
             curve.max(), rel=1e-15
@@ -118,7 +119,7 @@ def test_peak_is_the_brute_force_maximum():
 
 @pytest.mark.parametrize("mu", [0.8, 0.5, 0.2])
 def test_smaller_rho_moves_the_peak_right_and_up(mu):
-    peaks = [theory.peak_group_size(mu, rho * mu) for rho in (0.5, 0.1, 1e-2, 1e-3, 1e-5)]
+    peaks = [formulas.peak_group_size(mu, rho * mu) for rho in (0.5, 0.1, 1e-2, 1e-3, 1e-5)]
     assert all(a.N < b.N and a.value < b.value for a, b in itertools.pairwise(peaks))
 
 
@@ -128,16 +129,16 @@ def test_smaller_rho_moves_the_peak_right_and_up(mu):
 def test_hand_worked_update_grows_correct_mass_and_shrinks_its_unsampled_part():
     p, correct, sampled = HAND
     # S_R = 1 * 0.5 + 0 * 0.125
-    assert theory.batch_baseline(p, correct, sampled, R_c=1.0, R_w=0.0) == 0.5
+    assert formulas.batch_baseline(p, correct, sampled, R_c=1.0, R_w=0.0) == 0.5
     # p_i (R_i - 0.5), R = (1, 0, 0, 0)
-    assert theory.logit_update(*HAND, **UNIT).tolist() == [0.25, -0.125, -0.0625, -0.0625]
+    assert formulas.logit_update(*HAND, **UNIT).tolist() == [0.25, -0.125, -0.0625, -0.0625]
     # Q_pos = 3/4, A_2 = 1/4, B_2 = 1/64, U_pos2 = 1/16, U_neg2 = 1/64:
     # 1/2 * 1/4 * 1/4 + 1/2 * 3/4 * 1/64 + 1/2 (3/4 * 1/64 - 1/4 * 1/16) = 0.03515625
-    assert theory.delta_q_pos(*HAND, **UNIT) == 0.03515625
+    assert formulas.delta_q_pos(*HAND, **UNIT) == 0.03515625
     # -1/2 * 1/16 - 1/4 (1/2 * 1/4 - 1/2 * 1/64 - 1/2 * 5/64) = -0.03125 - 0.01953125
-    assert theory.delta_q_u_pos(*HAND, **UNIT) == -0.05078125
+    assert formulas.delta_q_u_pos(*HAND, **UNIT) == -0.05078125
     # the exact step does the same
-    after = softmax(np.log(p) + theory.logit_update(*HAND, **UNIT))
+    after = softmax(np.log(p) + formulas.logit_update(*HAND, **UNIT))
     assert after[correct].sum() > 0.75
     assert after[correct & ~sampled].sum() < 0.25
 
@@ -147,7 +148,7 @@ def test_unsampled_correct_mass_can_also_grow_in_a_reward_positive_batch():
     # S_R = 0.1; drift -0.1 * 0.01; coupling -0.1 (0.9 * 0.01 - 0.1 * 0.65) = +0.0056
     p, correct = np.array([0.1, 0.1, 0.8]), np.array([True, True, False])
     sampled = np.array([True, False, False])
-    assert theory.delta_q_u_pos(p, correct, sampled, **UNIT) == pytest.approx(-0.001 + 0.0056)
+    assert formulas.delta_q_u_pos(p, correct, sampled, **UNIT) == pytest.approx(-0.001 + 0.0056)
 
 
 @pytest.mark.parametrize("R_w", [0.0, -1.0])
@@ -159,7 +160,7 @@ def test_logit_update_is_the_gradient_of_the_sample_surrogate(R_w):
     for j in range(len(p)):
         up, down = (softmax(z + sign * 1e-5 * np.eye(len(p))[j]) for sign in (1, -1))
         numeric[j] = eta * (R @ up - R @ down) / N / 2e-5
-    dz = theory.logit_update(p, correct, sampled, R_c=1.0, R_w=R_w, eta=eta, N=N)
+    dz = formulas.logit_update(p, correct, sampled, R_c=1.0, R_w=R_w, eta=eta, N=N)
     np.testing.assert_allclose(dz, numeric, atol=1e-11)
 
 
@@ -168,18 +169,18 @@ def test_equations_8_and_13_are_the_exact_first_order(R_w):
     for seed in range(30):
         p, correct, sampled = instance(seed)
         for closed, subset in (
-            (theory.delta_q_pos, correct),
-            (theory.delta_q_u_pos, correct & ~sampled),
+            (formulas.delta_q_pos, correct),
+            (formulas.delta_q_u_pos, correct & ~sampled),
         ):
             errors = []
             for eta in (1e-2, 1e-3):
                 step = {"R_c": 1.0, "R_w": R_w, "eta": eta, "N": 5}
-                dz = theory.logit_update(p, correct, sampled, **step)
+                dz = formulas.logit_update(p, correct, sampled, **step)
                 exact = softmax(np.log(p) + dz)[subset].sum() - p[subset].sum()
                 errors.append(abs(closed(p, correct, sampled, **step) - exact) / eta)
                 # equal to the subset-mass identity (Eq. 21), which is the summed Jacobian (Eq. 20)
                 first_order = (p * (dz - p @ dz))[subset].sum()
-                assert theory.delta_mass(p, dz, subset) == pytest.approx(first_order, abs=1e-16)
+                assert formulas.delta_mass(p, dz, subset) == pytest.approx(first_order, abs=1e-16)
                 assert closed(p, correct, sampled, **step) == pytest.approx(first_order, abs=1e-16)
             assert errors[0] < 1e-3
             assert (
@@ -191,14 +192,14 @@ def test_exact_mass_change_equals_the_plain_softmax_and_stays_precise():
     p, correct, _ = instance(1)
     dz = np.random.default_rng(0).normal(size=len(p))
     plain = softmax(np.log(p) + dz)[correct].sum() - p[correct].sum()
-    assert theory.exact_delta_mass(p, dz, correct) == pytest.approx(plain, abs=1e-14)
-    tiny = theory.exact_delta_mass(p, 1e-12 * dz, correct)
-    assert tiny == pytest.approx(theory.delta_mass(p, 1e-12 * dz, correct), rel=1e-9, abs=0)
+    assert formulas.exact_delta_mass(p, dz, correct) == pytest.approx(plain, abs=1e-14)
+    tiny = formulas.exact_delta_mass(p, 1e-12 * dz, correct)
+    assert tiny == pytest.approx(formulas.delta_mass(p, 1e-12 * dz, correct), rel=1e-9, abs=0)
 
 
 def test_batches_of_instances_equal_the_single_ones():
     p, correct, sampled = (np.stack(parts) for parts in zip(*map(instance, range(4)), strict=True))
-    for function in (theory.delta_q_pos, theory.delta_q_u_pos, theory.logit_update):
+    for function in (formulas.delta_q_pos, formulas.delta_q_u_pos, formulas.logit_update):
         batch = function(p, correct, sampled, **{**UNIT, "N": 5})
         single = [function(*instance(seed), **{**UNIT, "N": 5}) for seed in range(4)]
         np.testing.assert_allclose(batch, single, rtol=1e-13)
@@ -222,9 +223,11 @@ def test_lemma_b1_by_enumerating_all_groups(R_w):
         neg[k] += probability * P_neg
         s_r[k] += probability * (P_pos + R_w * P_neg)
     k = np.arange(N + 1)
-    np.testing.assert_allclose(theory.expected_p_pos(p, correct, k), pos / weight, atol=1e-14)
-    np.testing.assert_allclose(theory.expected_p_neg(p, correct, k, N=N), neg / weight, atol=1e-14)
-    expected = theory.expected_s_r(p, correct, k, N=N, R_c=1.0, R_w=R_w)
+    np.testing.assert_allclose(formulas.expected_p_pos(p, correct, k), pos / weight, atol=1e-14)
+    np.testing.assert_allclose(
+        formulas.expected_p_neg(p, correct, k, N=N), neg / weight, atol=1e-14
+    )
+    expected = formulas.expected_s_r(p, correct, k, N=N, R_c=1.0, R_w=R_w)
     np.testing.assert_allclose(expected, s_r / weight, atol=1e-14)
 
 
@@ -232,21 +235,21 @@ def test_monotone_in_the_number_of_correct_answers():
     k = np.arange(33)
     for seed in range(30):
         p, correct, _ = instance(seed)
-        assert np.all(np.diff(theory.expected_p_pos(p, correct, k)) > 0)
-        assert np.all(np.diff(theory.expected_p_neg(p, correct, k, N=32)) < 0)
+        assert np.all(np.diff(formulas.expected_p_pos(p, correct, k)) > 0)
+        assert np.all(np.diff(formulas.expected_p_neg(p, correct, k, N=32)) < 0)
         for R_w in (0.0, -1.0):
-            assert np.all(np.diff(theory.expected_s_r(p, correct, k, N=32, R_c=1.0, R_w=R_w)) > 0)
+            assert np.all(np.diff(formulas.expected_s_r(p, correct, k, N=32, R_c=1.0, R_w=R_w)) > 0)
 
 
 def test_corollary_b2_fails_outside_its_assumptions():
     p, correct = np.array([0.5, 0.25, 0.25]), np.array([True, False, False])
     # P_pos = 0.5 from k = 1 on; two wrong draws cover 2 * 0.25 (1 - 0.5^2) = 0.375, one covers 0.25
-    two, one = theory.expected_s_r(p, correct, [1, 2], N=3, R_c=1.0, R_w=0.9)
+    two, one = formulas.expected_s_r(p, correct, [1, 2], N=3, R_c=1.0, R_w=0.9)
     assert two == pytest.approx(0.5 + 0.9 * 0.375)
     assert one == pytest.approx(0.5 + 0.9 * 0.25)
     assert one < two  # R_w > 0
     # R_w <= 0 < R_c - R_w is not enough: with the kinds exchanged and R_c < 0 it falls as well
-    falls = theory.expected_s_r(p, ~correct, [1, 2], N=3, R_c=-0.9, R_w=-1.0)
+    falls = formulas.expected_s_r(p, ~correct, [1, 2], N=3, R_c=-0.9, R_w=-1.0)
     assert falls == pytest.approx([-0.9 * 0.25 - 0.5, -0.9 * 0.375 - 0.5])
 
 
@@ -258,14 +261,14 @@ def test_scaled_advantage_equals_the_advantage_of_a_group(R_w):
     for X in range(1, 8):
         rewards = np.array([1.0] * X + [R_w] * (8 - X))
         advantage = (rewards - rewards.mean()) / rewards.std()
-        right, wrong = theory.scaled_advantage(X / 8, gamma=1.5)
+        right, wrong = formulas.scaled_advantage(X / 8, gamma=1.5)
         assert right == pytest.approx(advantage[0] * (1 - X / 8) ** 1.5)
         assert wrong == pytest.approx(-advantage[-1] * (1 - X / 8) ** 1.5)
 
 
 def test_focal_weight_needs_gamma_above_a_half_to_silence_wrong_answers_of_easy_prompts():
     right, wrong = zip(
-        *(theory.scaled_advantage(1 - 1e-8, gamma=gamma) for gamma in (0, 0.5, 1)), strict=True
+        *(formulas.scaled_advantage(1 - 1e-8, gamma=gamma) for gamma in (0, 0.5, 1)), strict=True
     )
     assert wrong == pytest.approx([1e4, 1, 1e-4], rel=1e-6)
     assert max(right) < 2e-4
@@ -277,32 +280,30 @@ def test_focal_weight_needs_gamma_above_a_half_to_silence_wrong_answers_of_easy_
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.pr_active(1.0, 2), r"mu_pos=1.0: .*\(0, 1\)"),
-        (lambda: theory.pr_active([0.5, -0.1], 2), "mu_pos=-0.1"),
-        (lambda: theory.pr_active(float("nan"), 2), "mu_pos=nan"),
-        (lambda: theory.pr_active(0.5, 0), "N=0"),
-        (lambda: theory.pr_active(0.5, [2, 2.5]), "N=2.5"),
-        (lambda: theory.pr_tail_miss(0.5, [0.1, 0.6], 2), "tau=0.6"),
-        (lambda: theory.pr_tail_miss(0.5, -0.1, 2), "tau=-0.1"),
-        (lambda: theory.pr_tail_miss(0.5, 0.1, 0), "N=0"),
-        (lambda: theory.peak_group_size(0.5, 0.0), "tau=0.0"),
-        (lambda: theory.peak_group_size(0.5, 0.5), "tau=0.5"),
-        (lambda: theory.peak_group_size(1.5, 0.5), "mu_pos=1.5"),
-        (lambda: theory.scaled_advantage(0.5, gamma=-1), "gamma=-1"),
-        (lambda: theory.scaled_advantage(0.0, gamma=1), "mu_pos=0.0"),
-        (lambda: theory.delta_q_pos(*HAND, **{**UNIT, "R_w": 1.0}), "R_c=1.0"),
-        (lambda: theory.delta_q_pos(*HAND, **{**UNIT, "N": 0}), "N=0"),
-        (lambda: theory.delta_q_u_pos(*HAND, **{**UNIT, "N": 1}), "N=1: .* 2 distinct"),
-        (lambda: theory.logit_update(2 * HAND[0], *HAND[1:], **UNIT), r"sum\(p\)=2.0"),
-        (lambda: theory.logit_update(HAND[0], HAND[1] * 1, HAND[2], **UNIT), "mask=int64"),
-        (lambda: theory.delta_mass(HAND[0], HAND[0], HAND[1][:2]), "mask=bool"),
-        (lambda: theory.delta_mass(np.array([1.5, -0.5]), 0, HAND[1][:2]), "p=-0.5"),
-        (lambda: theory.expected_p_pos(HAND[0], HAND[1], -1), "k=-1"),
-        (lambda: theory.expected_p_neg(HAND[0], HAND[1], [1, 3], N=2), "N - k=-1"),
-        (lambda: theory.expected_p_pos(HAND[0], HAND[1] | True, 1), "both correct and wrong"),
-        (lambda: theory.expected_s_r(*HAND[:2], 1, N=2, R_c=0, R_w=1), "R_c=0"),
-        (lambda: theory_figures.results_folder(["result_dir=x"]), "results_dir=FOLDER"),
-        (lambda: theory_figures.results_folder(["results_dir="]), "results_dir=FOLDER"),
+        (lambda: formulas.pr_active(1.0, 2), r"mu_pos=1.0: .*\(0, 1\)"),
+        (lambda: formulas.pr_active([0.5, -0.1], 2), "mu_pos=-0.1"),
+        (lambda: formulas.pr_active(float("nan"), 2), "mu_pos=nan"),
+        (lambda: formulas.pr_active(0.5, 0), "N=0"),
+        (lambda: formulas.pr_active(0.5, [2, 2.5]), "N=2.5"),
+        (lambda: formulas.pr_tail_miss(0.5, [0.1, 0.6], 2), "tau=0.6"),
+        (lambda: formulas.pr_tail_miss(0.5, -0.1, 2), "tau=-0.1"),
+        (lambda: formulas.pr_tail_miss(0.5, 0.1, 0), "N=0"),
+        (lambda: formulas.peak_group_size(0.5, 0.0), "tau=0.0"),
+        (lambda: formulas.peak_group_size(0.5, 0.5), "tau=0.5"),
+        (lambda: formulas.peak_group_size(1.5, 0.5), "mu_pos=1.5"),
+        (lambda: formulas.scaled_advantage(0.5, gamma=-1), "gamma=-1"),
+        (lambda: formulas.scaled_advantage(0.0, gamma=1), "mu_pos=0.0"),
+        (lambda: formulas.delta_q_pos(*HAND, **{**UNIT, "R_w": 1.0}), "R_c=1.0"),
+        (lambda: formulas.delta_q_pos(*HAND, **{**UNIT, "N": 0}), "N=0"),
+        (lambda: formulas.delta_q_u_pos(*HAND, **{**UNIT, "N": 1}), "N=1: .* 2 distinct"),
+        (lambda: formulas.logit_update(2 * HAND[0], *HAND[1:], **UNIT), r"sum\(p\)=2.0"),
+        (lambda: formulas.logit_update(HAND[0], HAND[1] * 1, HAND[2], **UNIT), "mask=int64"),
+        (lambda: formulas.delta_mass(HAND[0], HAND[0], HAND[1][:2]), "mask=bool"),
+        (lambda: formulas.delta_mass(np.array([1.5, -0.5]), 0, HAND[1][:2]), "p=-0.5"),
+        (lambda: formulas.expected_p_pos(HAND[0], HAND[1], -1), "k=-1"),
+        (lambda: formulas.expected_p_neg(HAND[0], HAND[1], [1, 3], N=2), "N - k=-1"),
+        (lambda: formulas.expected_p_pos(HAND[0], HAND[1] | True, 1), "both correct and wrong"),
+        (lambda: formulas.expected_s_r(*HAND[:2], 1, N=2, R_c=0, R_w=1), "R_c=0"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -316,7 +317,7 @@ def test_bad_input_is_named(call, message):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    theory_figures.run(folder)
+    __main__.run(folder)
     return folder / "f_grpo"
 
 
@@ -366,9 +367,9 @@ def test_one_step_rows_equal_a_plain_softmax_step(written):
     table = pd.read_csv(written / "theory" / "one_step.csv")
     assert list(table)[:6] == ["seed", "N", "eta", "R_c", "R_w", "S_R"]
     assert set(zip(table.R_c, table.R_w, strict=True)) == {(1, 0), (1, -1)}
-    p = theory_figures.policies(200)
+    p = tables.policies(200)
     for N, rows in table[table.eta == 1.0].groupby("N"):
-        masks = theory_figures.sampled_mask(p, N)
+        masks = tables.sampled_mask(p, N)
         for row in rows.itertuples():
             policy, drawn = p[row.seed], masks[row.seed]
             R = np.where(np.arange(64) < 16, row.R_c, row.R_w) * drawn
@@ -401,10 +402,10 @@ def test_lemma_b1_points_lie_on_the_curves(written):
 
 
 def test_same_bytes_again(written, tmp_path):
-    steps = theory_figures.one_step_table(seeds=200)
-    theory_figures.write_csv(tmp_path / "one_step.csv", steps)
-    theory_figures.fig1a(tmp_path / "fig1a")
-    theory_figures.lemma_b1(tmp_path / "lemma_b1", draws=2000)
+    steps = tables.one_step_table(seeds=200)
+    write_csv(tmp_path / "one_step.csv", steps)
+    figures.fig1a(tmp_path / "fig1a")
+    figures.lemma_b1(tmp_path / "lemma_b1", tables.lemma_b1_table(draws=2000))
     first = [*written.glob("figures/fig1a.*"), *written.glob("figures/lemma_b1.*")]
     for path in [*first, written / "theory" / "one_step.csv"]:
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name

@@ -14,7 +14,7 @@ from common.models import pretrain, store
 from common.results.collect import verify
 from common.tasks import countdown, expressions
 from common.verifiers.code import sandbox
-from papers.fade import code_rewards
+from papers.fade.code_rewards import runs
 
 pytestmark = pytest.mark.sandbox
 
@@ -33,15 +33,15 @@ TINY = [
 ]
 
 
-def config(results, *overrides: str) -> code_rewards.CodeRewards:
+def config(results, *overrides: str) -> runs.CodeRewards:
     given = ",".join(f"'{override}'" for override in [*TINY, *overrides])
     named = ["experiments=[code_fade]", f"overrides=[{given}]", f"results_dir={results}"]
-    return strict(code_rewards.CodeRewards, compose("fade", named, "code_rewards"))
+    return strict(runs.CodeRewards, compose("fade", named, "code_rewards"))
 
 
 @sandboxed
 def test_a_tiny_run_learns_from_the_sandbox(tmp_path):
-    (folder,) = code_rewards.run(config(tmp_path), progress=False)
+    (folder,) = runs.run(config(tmp_path), progress=False)
     assert verify(folder) == []
     curve = pd.read_json(folder / "metrics.jsonl", lines=True)
     assert list(curve.step) == [1, 2]
@@ -59,7 +59,7 @@ def test_a_tiny_run_learns_from_the_sandbox(tmp_path):
 def test_without_the_sandbox_it_says_so_and_runs_nothing(tmp_path, monkeypatch, capsys):
     sandbox.close()  # an earlier test's
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
-    assert code_rewards.run(config(tmp_path), progress=False) == []
+    assert runs.run(config(tmp_path), progress=False) == []
     assert "code rewards are left out: " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     # one such experiment alone stops before it computes
@@ -71,7 +71,7 @@ def test_without_the_sandbox_it_says_so_and_runs_nothing(tmp_path, monkeypatch, 
 
 def test_mistakes_are_found_before_anything_runs(tmp_path):
     with pytest.raises(UserError, match=r"optim\.stepz"):
-        code_rewards.run(config(tmp_path, "+optim.stepz=1"), progress=False)
+        runs.run(config(tmp_path, "+optim.stepz=1"), progress=False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from tiny import ROOT, TINY
 
 from common.claims import judge
-from common.comparison import compare, gather
+from common.comparison import compare
 from common.config.compose import compose
 from common.config.resolve import resolve
 from common.config.strict import strict
@@ -20,8 +20,9 @@ from common.results.columns import COLUMNS
 from common.results.files import write_csv
 from common.results.run import Run
 from common.sweeps.plan import Reproduce, experiments
-from papers.fade import figures, training
+from papers.fade import figures, laptop
 from papers.fade.compare import PAGE
+from papers.fade.fits import tables as fits
 
 HOME = ROOT / "papers" / "fade"
 EXPERIMENTS = sorted(
@@ -149,7 +150,7 @@ def test_one_tiny_run_logs_the_controller(results):
 def curve(method: str, seed: int, rates: list[float]) -> pd.DataFrame:
     steps = range(5, 5 * len(rates) + 1, 5)
     frame = pd.DataFrame({"step": steps, "solve_rate": rates}).reindex(
-        columns=["step", *training.COLUMNS]
+        columns=["step", *laptop.LOGGED]
     )
     frame["entropy"] = 1.0
     return frame.assign(method=method, seed=seed)
@@ -160,10 +161,10 @@ def test_steps_to_by_hand():
     curves = pd.concat(
         [curve("A", 1, [0, 0.2, 0.4, 0.6, 0.8]), curve("B", 1, [0, 0.2, 0.1, 0.1, 0.2])]
     )
-    found = training.steps_to(curves, ("A", "B"))
+    found = laptop.steps_to(curves, ("A", "B"))
     assert found == {("A", 1): 15.0, ("B", 1): 25.0}
-    assert training.steps_to(curves, ("A", "C")) == {}
-    rows = training.result_rows(curves, "t", [("A", "B")])
+    assert laptop.steps_to(curves, ("A", "C")) == {}
+    rows = laptop.result_rows(curves, "t", [("A", "B")])
     last = rows[(rows["metric"] == "solve_rate_last") & (rows["method"] == "A")]["value"]
     assert last.item() == pytest.approx(0.5)
     steps = rows[rows["metric"] == "steps_to_solve_rate"]
@@ -244,6 +245,7 @@ def test_laptop_runs_are_judged(finished, capsys):
 
 
 def test_laptop_figures_show_what_was_run(finished):
+    fits.gather(finished)
     figures.draw(finished)
     folder = finished / "fade" / "figures"
     drawn = {path.stem for path in folder.glob("laptop_strong_*.png")}
@@ -260,17 +262,16 @@ def test_laptop_figures_show_what_was_run(finished):
     assert ends.loc[("AsymGRPO (delta=2)", 1), "rho"] == pytest.approx(expected, rel=1e-3)
     kept = finished / "fade" / "laptop"
     assert (kept / "laptop_strong_training.csv").exists()
-    fits = pd.read_csv(kept / "laptop_strong_coefficients.csv")
-    assert set(fits["method"]) == {"base", "GRPO", "mean GRPO", "FADE", "AsymGRPO (delta=0.5)"}
-    assert (fits["b_low"] <= fits["b_high"]).all()
+    fitted = pd.read_csv(kept / "laptop_strong_coefficients.csv")
+    assert set(fitted["method"]) == {"base", "GRPO", "mean GRPO", "FADE", "AsymGRPO (delta=0.5)"}
+    assert (fitted["b_low"] <= fitted["b_high"]).all()
 
 
 def test_figures_need_no_run_folders(finished, tmp_path):
     import shutil
 
     shutil.copytree(finished / "fade" / "laptop", tmp_path / "fade" / "laptop")
-    rows, _ = gather.read(tmp_path, "fade", gather.LAPTOP)
-    found = training.read(tmp_path, rows, "laptop_strong")
+    found = laptop.read(tmp_path, "laptop_strong")
     assert set(found["method"]) >= {"FADE", "GRPO"}
     assert found["step"].max() == 40
 

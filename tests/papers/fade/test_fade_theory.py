@@ -13,7 +13,8 @@ from tiny import ROOT
 from common.config.schema import Reward
 from common.methods import theory as lab
 from common.methods.binding import all_groups, bind, group_weights
-from papers.fade import closed_forms, entropy, masses, multi_turn, scaling
+from papers.fade.fits import tables as fits
+from papers.fade.theory import closed_forms, entropy, masses, multi_turn, scaling
 
 # ---- masses
 
@@ -235,7 +236,7 @@ def test_coefficients_recover_a_known_law_from_counts():
         {"table": "t", "method": "m", "benchmark": "rare", "seed": 1, "step": 5, "n": n}
         | {"c": np.round(rates * n).astype(int), "problem_id": np.arange(400).astype(str)}
     )
-    fit = scaling.coefficients(counts).iloc[0]
+    fit = fits.coefficients(counts).iloc[0]
     from common.metrics.fits import BetaMixture, fit_power_law
 
     curve = BetaMixture(np.ones(1), np.array([0.4]), np.array([1.5])).pass_at_k(scaling.KS)
@@ -244,9 +245,9 @@ def test_coefficients_recover_a_known_law_from_counts():
     assert fit["a"] == pytest.approx(a, rel=0.03)
     assert fit["b_low"] < fit["b"] < fit["b_high"]
     assert fit["k_max"] == 100
-    seed = scaling.by_seed(counts).iloc[0]
+    seed = fits.by_seed(counts).iloc[0]
     assert seed["b"] == pytest.approx(fit["b"])
-    found = scaling.budgets(counts).set_index("budget")
+    found = fits.budgets(counts).set_index("budget")
     assert found.loc[50, "predicted"] == pytest.approx(found.loc[50, "measured"], abs=0.01)
 
 
@@ -255,7 +256,7 @@ def test_laws_find_their_own():
     k = np.array(ks, dtype=float)
     made = {"power": 1 - 0.6 * k**-0.5, "exponential": np.exp(-1.2 * k**-0.6)}
     for law, curve in made.items():
-        errors = {name: error for name, (_, error) in scaling.laws(ks, curve).items()}
+        errors = {name: error for name, (_, error) in fits.laws(ks, curve).items()}
         assert errors[law] < 1e-8, law
         assert errors["shifted"] <= errors["exponential"] + 1e-9
 
@@ -277,7 +278,7 @@ def test_retry_has_the_mass_of_power_2(reading, reach):
 
 
 def test_theory_writes_its_tables_and_figures(tmp_path, monkeypatch, by_advantage):
-    from papers.fade import theory
+    from papers.fade.theory import __main__
 
     kept = [(n, m) for n in by_advantage for m in by_advantage[n]]
     monkeypatch.setattr(masses, "variants", lambda: kept)
@@ -285,7 +286,7 @@ def test_theory_writes_its_tables_and_figures(tmp_path, monkeypatch, by_advantag
     monkeypatch.setattr(masses, "LIMIT", 100)
     monkeypatch.setattr(entropy.checks, "__defaults__", (6, 0))
     monkeypatch.setattr(multi_turn.simulate, "__defaults__", (500, 8, 0))
-    theory.run(tmp_path)
+    __main__.run(tmp_path)
     home = tmp_path / "fade"
     table = pd.read_csv(home / "weights" / "masses.csv")
     assert list(table) == [

@@ -12,7 +12,8 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
 from common.metrics import weights as metrics
-from papers.fade import checkpoints, weights
+from papers.fade.weights import checkpoints, tables
+from papers.fade.weights.config import Geometry
 
 SKETCH = dict(rank=4, oversample=4, iterations=3, seed=0)
 
@@ -149,14 +150,14 @@ def save(folder, held: dict, shards: int = 1):
     return folder
 
 
-def geometry(tmp_path, start, *ends, **changes) -> weights.Geometry:
+def geometry(tmp_path, start, *ends, **changes) -> Geometry:
     given = [f"before={start}", f"after=[{','.join(map(str, ends))}]"]
     given += [f"results_dir={tmp_path / 'results'}", *(f"{k}={v}" for k, v in changes.items())]
-    return strict(weights.Geometry, compose("fade", given, "weights"))
+    return strict(Geometry, compose("fade", given, "weights"))
 
 
 def measured(*arguments, **changes) -> dict[str, pd.DataFrame]:
-    (folder,) = weights.run(geometry(*arguments, **changes), progress=False)
+    (folder,) = tables.run(geometry(*arguments, **changes), progress=False)
     names = ("tensors", "parts", "alignment", "similarity")
     return {name: pd.read_csv(folder / f"{name}.csv") for name in names}
 
@@ -224,9 +225,9 @@ def test_parts_and_alignment(tmp_path):
 
 def test_a_tied_embedding_is_the_output_head():
     names = {"model.embed_tokens.weight", "model.norm.weight", "model.layers.3.mlp.up_proj.weight"}
-    found = [weights.part_of(name, names) for name in sorted(names)]
+    found = [tables.part_of(name, names) for name in sorted(names)]
     assert found == ["output head", "layer 3", "rest"]
-    assert weights.part_of("model.embed_tokens.weight", names | {"lm_head.weight"}) == "rest"
+    assert tables.part_of("model.embed_tokens.weight", names | {"lm_head.weight"}) == "rest"
 
 
 def test_bfloat16_and_the_randomised_path(tmp_path):
@@ -306,9 +307,9 @@ def test_bad_settings_are_named(changes, message, tmp_path):
 
 
 def test_without_runs_the_remedy_is_named(tmp_path):
-    config = strict(weights.Geometry, compose("fade", [f"results_dir={tmp_path}"], "weights"))
+    config = strict(Geometry, compose("fade", [f"results_dir={tmp_path}"], "weights"))
     with pytest.raises(UserError, match="no finished run of FADE"):
-        weights.run(config)
+        tables.run(config)
 
 
 # ---- a laptop run: from its base model to its end, by way of what it kept
@@ -322,8 +323,8 @@ def test_the_laptop_study_finds_base_and_steps(tiny, results):
     folder = train(x, progress=False)
     kept = folder / "checkpoints" / "step-00001"
     save(kept, {n: t + 1e-3 for n, t in loaded(folder / "model").items()})
-    config = strict(weights.Geometry, composed("fade", [f"results_dir={results}"], "weights"))
-    (found,) = weights.run(config, progress=False)
+    config = strict(Geometry, composed("fade", [f"results_dir={results}"], "weights"))
+    (found,) = tables.run(config, progress=False)
     table = pd.read_csv(found / "tensors.csv")
     assert sorted(set(table.step)) == [1, 2]
     assert set(table.label) == {x.label}

@@ -8,15 +8,17 @@ from tiny import ROOT
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
-from papers.fade import hidden_states, residuals, training_set
+from papers.fade.code_rewards import training_set
+from papers.fade.hidden_states import formulas, tables
+from papers.fade.hidden_states.config import States
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def states(*overrides: str) -> hidden_states.States:
-    return strict(hidden_states.States, compose("fade", [*overrides], "hidden_states"))
+def states(*overrides: str) -> States:
+    return strict(States, compose("fade", [*overrides], "hidden_states"))
 
 
 # ---- formulas
@@ -26,34 +28,34 @@ def test_mean_pairwise_cosine_is_the_loop_over_pairs():
     h = random(7, 4) * np.arange(1, 8)[:, None]  # lengths do not count
     unit = h / np.linalg.norm(h, axis=1, keepdims=True)
     pairs = [unit[i] @ unit[j] for i in range(7) for j in range(7) if i != j]
-    assert residuals.mean_pairwise_cosine(h) == pytest.approx(np.mean(pairs))
-    assert residuals.mean_pairwise_cosine(np.array([[1.0, 0], [0, 1], [-1, 0]])) == -1 / 3
-    assert residuals.mean_pairwise_cosine(np.array([[2.0, 0], [5, 0], [0, 0]])) == 1
-    assert np.isnan(residuals.mean_pairwise_cosine(h[:1]))
+    assert formulas.mean_pairwise_cosine(h) == pytest.approx(np.mean(pairs))
+    assert formulas.mean_pairwise_cosine(np.array([[1.0, 0], [0, 1], [-1, 0]])) == -1 / 3
+    assert formulas.mean_pairwise_cosine(np.array([[2.0, 0], [5, 0], [0, 0]])) == 1
+    assert np.isnan(formulas.mean_pairwise_cosine(h[:1]))
 
 
 def test_perpendicular_and_norm_by_hand():
     u = np.array([0.6, 0.8])
     h = np.array([[1.0, 0], [3, 4]])  # (1, 0) - 0.6 u; (3, 4) is along u
-    np.testing.assert_allclose(residuals.perpendicular(h, u), [[0.64, -0.48], [0, 0]], atol=1e-12)
+    np.testing.assert_allclose(formulas.perpendicular(h, u), [[0.64, -0.48], [0, 0]], atol=1e-12)
     v = np.array([[1.0, -1], [0, 2]])
     # (1/2) [v_1 x (0.64, -0.48) + 0]: |v_1| = sqrt 2, |h_perp| = 0.8
-    assert residuals.residual_norm(v, residuals.perpendicular(h, u)) == pytest.approx(0.4 * 2**0.5)
+    assert formulas.residual_norm(v, formulas.perpendicular(h, u)) == pytest.approx(0.4 * 2**0.5)
 
 
 def test_the_decomposition_is_exact():
     """Eq. 32: M_1 + M_2 = W, and M_1 is perpendicular to M_2."""
     A, v, h = random(30), random(30, 5, seed=1), random(30, 6, seed=2)
-    W = residuals.head_gradient(A, v, h)
+    W = formulas.head_gradient(A, v, h)
     loop = sum(a * np.outer(x, y) for a, x, y in zip(A, v, h, strict=True)) / 30
     np.testing.assert_allclose(W, loop)
-    u = residuals.leading_direction(W)
-    M2 = residuals.head_gradient(A, v, residuals.perpendicular(h, u))
+    u = formulas.leading_direction(W)
+    M2 = formulas.head_gradient(A, v, formulas.perpendicular(h, u))
     np.testing.assert_allclose(M2 @ u, 0, atol=1e-12)
-    limit = residuals.rank1_limit(A, v, h, u)
-    assert limit == pytest.approx(residuals.rank1(W))  # Eq. 33 with these rows' own means
+    limit = formulas.rank1_limit(A, v, h, u)
+    assert limit == pytest.approx(formulas.rank1(W))  # Eq. 33 with these rows' own means
     other = np.eye(6)[0]  # along any other direction it is not r_1
-    assert residuals.rank1_limit(A, v, h, other) < limit
+    assert formulas.rank1_limit(A, v, h, other) < limit
 
 
 def test_compare_by_hand():
@@ -61,7 +63,7 @@ def test_compare_by_hand():
     h = np.array([[1.0, 0, 5], [1, 0, -5], [2, 0, 0], [0, 1, 0], [0, -1, 9], [1, 0, 0]])
     correct = np.array([True, True, False, False, False, False])
     v = np.tile([1.0, -1.0], (6, 1))
-    found = residuals.compare(v, h, correct, u, seed=0)
+    found = formulas.compare(v, h, correct, u, seed=0)
     assert (found["n_S"], found["n_F"]) == (2, 4)
     assert found["rho_S"] == pytest.approx(1)
     # wrong: directions x, y, -y, x; of 6 pairs one is 1, one is -1
@@ -70,7 +72,7 @@ def test_compare_by_hand():
     assert found["norm_F"] == pytest.approx(2**0.5 * 3 / 4)  # mean (3/4, 0)
     assert found["norm_ratio"] == pytest.approx(0.75)
     assert found["clt_ratio"] == pytest.approx(0.5**0.5)
-    one_sided = residuals.compare(v[:2], h[:2], correct[:2], u, seed=0)
+    one_sided = formulas.compare(v[:2], h[:2], correct[:2], u, seed=0)
     assert one_sided["n_F"] == 0
     assert np.isnan([one_sided[k] for k in ("rho_F", "norm_ratio", "norm_ratio_equal_n")]).all()
 
@@ -79,7 +81,7 @@ def test_independent_residuals_follow_the_clt_baseline():
     """Equal covariances, no mean: the ratio is sqrt(N_S/N_F), and 1 with as many of each."""
     v, h = random(20_000, 20), random(20_000, 30, seed=1)  # 580 free entries: norms vary by 3 %
     correct = np.arange(20_000) < 4_000
-    found = residuals.compare(v, h, correct, np.eye(30)[0], seed=0)
+    found = formulas.compare(v, h, correct, np.eye(30)[0], seed=0)
     assert found["clt_ratio"] == 0.5
     assert found["norm_ratio"] == pytest.approx(0.5, rel=0.15)
     assert found["norm_ratio_equal_n"] == pytest.approx(1, rel=0.15)
@@ -92,13 +94,13 @@ def test_independent_residuals_follow_the_clt_baseline():
 @pytest.mark.parametrize("delta", [0.3, 1.0])
 def test_r1_converges_to_its_limit(delta):
     made = dict(K=4, delta=delta, p=0.3, d=32)
-    A, v, h = residuals.expectation(**made)
-    u = residuals.leading_direction(residuals.head_gradient(A, v, h))
-    limit = residuals.rank1_limit(A, v, h, u)
+    A, v, h = formulas.expectation(**made)
+    u = formulas.leading_direction(formulas.head_gradient(A, v, h))
+    limit = formulas.rank1_limit(A, v, h, u)
     gaps = []
     for N in (100, 2_000, 40_000):
-        drawn = residuals.modes(N=N, noise=1.0, seed=0, **made)[:3]
-        gaps.append(abs(residuals.rank1(residuals.head_gradient(*drawn)) - limit))
+        drawn = formulas.modes(N=N, noise=1.0, seed=0, **made)[:3]
+        gaps.append(abs(formulas.rank1(formulas.head_gradient(*drawn)) - limit))
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 0.01
     assert 0.3 < limit < 0.999  # and it is not 1: R is not 0
@@ -106,10 +108,10 @@ def test_r1_converges_to_its_limit(delta):
 
 def test_the_expectation_is_the_mean_of_many():
     made = dict(K=3, delta=0.5, p=0.4, d=8)
-    A, v, h = residuals.expectation(**made)
-    drawn = residuals.modes(N=200_000, noise=0.1, seed=1, **made)[:3]
+    A, v, h = formulas.expectation(**made)
+    drawn = formulas.modes(N=200_000, noise=0.1, seed=1, **made)[:3]
     np.testing.assert_allclose(
-        residuals.head_gradient(A, v, h), residuals.head_gradient(*drawn), atol=0.01
+        formulas.head_gradient(A, v, h), formulas.head_gradient(*drawn), atol=0.01
     )
 
 
@@ -117,9 +119,9 @@ def test_more_wrong_modes_leave_a_smaller_residual():
     """||R_F|| = c mu / sqrt(K) along the shared direction, Corollary 15.2."""
     norms = []
     for K in (1, 4, 16):
-        _, v, h = residuals.expectation(K=K, delta=1.0, p=0.3, d=32)
-        h_perp = residuals.perpendicular(h[1:], np.eye(32)[0])
-        norms.append(residuals.residual_norm(v[1:], h_perp))
+        _, v, h = formulas.expectation(K=K, delta=1.0, p=0.3, d=32)
+        h_perp = formulas.perpendicular(h[1:], np.eye(32)[0])
+        norms.append(formulas.residual_norm(v[1:], h_perp))
     c = np.linalg.norm(v[1])
     assert norms == pytest.approx([c, c / 2, c / 4])
 
@@ -134,7 +136,7 @@ def test_hidden_states_of_a_laptop_run(tiny, results):
     train(x, progress=False)
     made = ["prompts=30", "group_size=16", "N=[50]", "K=[2]", "delta=[1]"]
     config = states(*made, f"results_dir={results}")
-    folder = hidden_states.run(config, progress=False)
+    folder = tables.run(config, progress=False)
     rows = pd.read_csv(folder / "residuals.csv")
     assert list(rows.label) == ["base", "base", x.label, x.label]
     assert list(rows.direction) == ["gradient", "states"] * 2
@@ -143,7 +145,7 @@ def test_hidden_states_of_a_laptop_run(tiny, results):
     assert rows.rho_S.between(-1, 1).all()
     assert (rows.norm_F > 0).all()
     assert rows.clt_ratio.to_numpy() == pytest.approx((rows.n_S / rows.n_F) ** 0.5)
-    again = pd.read_csv(hidden_states.run(config, progress=False) / "residuals.csv")
+    again = pd.read_csv(tables.run(config, progress=False) / "residuals.csv")
     pd.testing.assert_frame_equal(rows, again)
     assert len(pd.read_csv(folder / "proposition.csv")) == 1
 
@@ -163,7 +165,7 @@ def test_tokens_are_the_policys_own(tiny, results):
     policy, tokenizer = load.load_model(x.model, results, "cpu")
     prompts = resolve(x.data.train, "data.train")()[:5]
     judge = lambda pairs: [verify(*pair) for pair in pairs]  # noqa: E731
-    A, v, h, correct = hidden_states.tokens(
+    A, v, h, correct = tables.tokens(
         policy, tokenizer, prompts, judge, group_size=4, max_tokens=20, seed=3
     )
     ids, mask = encode(tokenizer, [p.text for p in prompts], "cpu")

@@ -22,7 +22,7 @@ from common.results.columns import COLUMNS
 from common.results.files import write_csv
 from common.results.run import Run
 from common.sweeps.plan import Reproduce, experiments
-from papers.over_sharpening import figures, toy
+from papers.over_sharpening import figures, laptop
 from papers.over_sharpening import reproduce as command
 from papers.over_sharpening.compare import (
     PAGE,
@@ -32,6 +32,8 @@ from papers.over_sharpening.compare import (
     peak_rows,
     toy_rows,
 )
+from papers.over_sharpening.toy import tables
+from papers.over_sharpening.toy.config import Toy
 
 HOME = ROOT / "papers" / "over_sharpening"
 CLUSTER = sorted(
@@ -100,7 +102,7 @@ def test_a_scale_composes(scale):
     runs = experiments(config)
     assert len({x.run_id for x in runs}) == len(runs)
     (play,) = [task for task in command.parts(config) if task[0] == "toy"]
-    assert strict(toy.Toy, compose("over_sharpening", config.overrides("toy"), "toy"))
+    assert strict(Toy, compose("over_sharpening", config.overrides("toy"), "toy"))
     assert play[2] == (config,)
     if scale == "laptop":  # three seeds for what a claim rests on
         seeds = {}
@@ -346,21 +348,21 @@ def test_published_files_are_the_transcription():
 
 
 def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
-    from papers.over_sharpening import theory_check
+    from papers.over_sharpening.theory import tables
 
-    config = strict(toy.Toy, compose("over_sharpening", ["lr=[1.0,3.0]"], "toy"))
+    config = strict(Toy, compose("over_sharpening", ["lr=[1.0,3.0]"], "toy"))
     rows = [
         final_row(optimizer=o, G=G, estimator=c.estimator, alpha=c.alpha, mu=c.mu, lr=c.lr, seed=s)
         for o, G, c, s in product(config.optimizers, config.G, config.cells, range(3))
     ]
     write_csv(tmp_path / "over_sharpening" / "toy" / "final.csv", pd.DataFrame(rows))
     folder = tmp_path / "over_sharpening" / "theory"
-    groups = theory_check.sampled_groups(8, 0.1, 200, seed=1)
-    checks = [theory_check.modes_checks(draws=50), theory_check.group_checks(groups)]
+    groups = tables.sampled_groups(8, 0.1, 200, seed=1)
+    checks = [tables.modes_checks(draws=50), tables.group_checks(groups)]
     write_csv(folder / "checks.csv", pd.concat(checks).assign(beta=0.1))
-    coupled = [theory_check.coupling_checks(4, 0.5, 0.0, r, draws=50, seed=1) for r in (0, 1)]
+    coupled = [tables.coupling_checks(4, 0.5, 0.0, r, draws=50, seed=1) for r in (0, 1)]
     write_csv(folder / "coupling.csv", pd.concat(coupled))
-    write_csv(folder / "kernel.csv", theory_check.kernel())
+    write_csv(folder / "kernel.csv", tables.kernel())
     found = verdicts(tmp_path)
     for claim in yaml.safe_load((HOME / "claims.yaml").read_text()):
         where = str(claim.get("laptop", ""))
@@ -409,6 +411,7 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     assert found["iac_boot_pass"] == found["iac_peak_avg"] == "holds"
     assert found["dapo_iac_avg"] == "fails"
     assert found["iac_rloo_avg"] == "not run"
+    laptop.gather(tmp_path)
     figures.draw(tmp_path)
     drawn = tmp_path / "over_sharpening" / "figures"
     assert (drawn / "laptop_strong_entropy.png").stat().st_size > 5000
@@ -421,8 +424,8 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
 
 def test_toy_figures_hold_what_is_drawn(tmp_path):
     small = ["seeds=3", "steps=20", "every=10", "lr=[0.3,1.0]", "G=[4,8]", "traces=2"]
-    config = strict(toy.Toy, compose("over_sharpening", [*small, f"results_dir={tmp_path}"], "toy"))
-    folder = toy.run(config)
+    config = strict(Toy, compose("over_sharpening", [*small, f"results_dir={tmp_path}"], "toy"))
+    folder = tables.run(config)
     figures.draw(tmp_path)
     drawn = tmp_path / "over_sharpening" / "figures"
     names = {f"toy_fig{i}.png" for i in range(1, 6)} | {

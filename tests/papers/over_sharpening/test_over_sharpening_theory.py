@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from common.errors import UserError
-from papers.over_sharpening import theory, theory_check
+from papers.over_sharpening.theory import __main__, formulas, tables
 
 REF = np.array([0.5, 0.3, 0.15, 0.05])
 CORRECT = np.array([True, True, False, False])
@@ -25,37 +25,37 @@ def test_theorem_2_1_by_hand():
     # exp(A / beta) = 4, 4, 1, 1: Z = 4 * 0.8 + 0.2 = 3.4
     A = 0.5 * np.log(4) * CORRECT
     np.testing.assert_allclose(
-        theory.optimum(REF, A, 0.5), [2 / 3.4, 1.2 / 3.4, 0.15 / 3.4, 0.05 / 3.4]
+        formulas.optimum(REF, A, 0.5), [2 / 3.4, 1.2 / 3.4, 0.15 / 3.4, 0.05 / 3.4]
     )
     with pytest.raises(UserError, match="beta=0: must be above 0"):
-        theory.optimum(REF, A, 0)
+        formulas.optimum(REF, A, 0)
 
 
 def test_theorem_2_1_is_the_numerical_maximum():
     A, beta = np.array([0.7, 0.7, -0.4, -0.4]), 0.3
-    found = maximised(lambda pi: theory.objective(pi, REF, A, beta))
-    np.testing.assert_allclose(theory.optimum(REF, A, beta), found, atol=1e-6)
-    assert not theory.over_sharpened(found, REF, CORRECT)
+    found = maximised(lambda pi: formulas.objective(pi, REF, A, beta))
+    np.testing.assert_allclose(formulas.optimum(REF, A, beta), found, atol=1e-6)
+    assert not formulas.over_sharpened(found, REF, CORRECT)
 
 
 def test_definition_2_1():
     new = np.array([0.6, 0.29, 0.06, 0.05])
-    assert theory.over_sharpened(new, REF, CORRECT)
-    assert not theory.over_sharpened(new[[0, 1, 2, 3]], REF, np.array([True, False, False, True]))
+    assert formulas.over_sharpened(new, REF, CORRECT)
+    assert not formulas.over_sharpened(new[[0, 1, 2, 3]], REF, np.array([True, False, False, True]))
 
 
 def test_theorem_2_2_maximises_the_linear_objective_only():
     counts, A, beta = np.array([3, 0, 1, 0]), np.array([0.6, 0.6, -1.7, -1.7]), 0.4
-    hat = theory.batch_optimum(REF, counts, A, beta)
-    target = theory.batch_target(counts, A)
+    hat = formulas.batch_optimum(REF, counts, A, beta)
+    target = formulas.batch_target(counts, A)
     np.testing.assert_allclose(target, [0.45, 0, -0.425, 0])
-    found = maximised(lambda pi: theory.objective(pi, REF, target, beta))
+    found = maximised(lambda pi: formulas.objective(pi, REF, target, beta))
     np.testing.assert_allclose(hat, found, atol=1e-6)
     # Z' by hand: 0.5 e^{0.45/0.4} + 0.3 + 0.15 e^{-0.425/0.4} + 0.05; the unsampled shrink by it
     Z = 0.5 * np.exp(1.125) + 0.35 + 0.15 * np.exp(-1.0625)
-    assert theory.partition(REF, counts, A, beta) == pytest.approx(Z)
+    assert formulas.partition(REF, counts, A, beta) == pytest.approx(Z)
     np.testing.assert_allclose(hat[[1, 3]], REF[[1, 3]] / Z)
-    assert theory.over_sharpened(hat, REF, CORRECT)
+    assert formulas.over_sharpened(hat, REF, CORRECT)
 
 
 def test_eq_3_as_printed_is_unbounded():
@@ -63,45 +63,45 @@ def test_eq_3_as_printed_is_unbounded():
     values = []
     for e in (1e-2, 1e-20, 1e-200):
         pi = np.array([0.6, 0.35, e, 0.05 - e])
-        values.append(theory.printed_objective(pi, REF, counts, A, 0.4))
+        values.append(formulas.printed_objective(pi, REF, counts, A, 0.4))
     assert values[2] > values[1] + 100 > values[0] + 100
     with pytest.raises(UserError, match="no maximum"):
-        theory.printed_optimum(REF, counts, A, 0.4)
+        formulas.printed_optimum(REF, counts, A, 0.4)
 
 
 def test_printed_optimum_without_negative_advantages():
     counts, A, beta = np.array([2, 1, 1, 0]), np.array([1.0, 1.0, 0, 0]), 0.2
-    true = theory.printed_optimum(REF, counts, A, beta)
-    found = maximised(lambda pi: theory.printed_objective(pi, REF, counts, A, beta))
+    true = formulas.printed_optimum(REF, counts, A, beta)
+    found = maximised(lambda pi: formulas.printed_objective(pi, REF, counts, A, beta))
     np.testing.assert_allclose(true, found, atol=1e-6)
-    assert np.abs(true - theory.batch_optimum(REF, counts, A, beta)).max() > 0.05
+    assert np.abs(true - formulas.batch_optimum(REF, counts, A, beta)).max() > 0.05
     np.testing.assert_allclose(true[3] / REF[3], true[2] / REF[2])  # both have N_i A_i = 0
 
 
 def test_theorem_2_3_by_hand():
     counts, beta = np.array([2, 1, 1, 0]), 0.5
     # p = 3/4, sigma = sqrt(3)/4: A+ = 1/sqrt(3), A- = -sqrt(3)
-    plus, minus = theory.normalised_advantages(0.75, unbiased=False, G=4)
+    plus, minus = formulas.normalised_advantages(0.75, unbiased=False, G=4)
     assert (plus, minus) == pytest.approx((3**-0.5, -(3**0.5)))
-    bounds = theory.partition_bounds(REF, counts, CORRECT, A_plus=plus, A_minus=minus, beta=beta)
+    bounds = formulas.partition_bounds(REF, counts, CORRECT, A_plus=plus, A_minus=minus, beta=beta)
     first = 1 + (3**-0.5 * (2 * 0.5 + 0.3) - 3**0.5 * 0.15) / (0.5 * 4)
     assert bounds.first == pytest.approx(first)
     assert bounds.gap == pytest.approx(0.3 - 0.15)
     assert bounds.simplified == pytest.approx(1 + 0.75 * 0.25 / (0.5 * 3**0.5 / 4) * 0.15)
     A = np.where(CORRECT, plus, minus)
-    assert theory.partition(REF, counts, A, beta) >= bounds.first >= bounds.simplified
+    assert formulas.partition(REF, counts, A, beta) >= bounds.first >= bounds.simplified
     # an unbiased sigma is larger
-    plus, _ = theory.normalised_advantages(0.75, unbiased=True, G=4)
+    plus, _ = formulas.normalised_advantages(0.75, unbiased=True, G=4)
     assert plus == pytest.approx(3**-0.5 * (3 / 4) ** 0.5)
 
 
 def test_theorem_b1_is_a_natural_gradient_step_not_a_gradient_step():
-    table = theory_check.modes_checks(draws=200, seed=3).set_index("statement")
+    table = tables.modes_checks(draws=200, seed=3).set_index("statement")
     assert table.loc["Theorem B.1 is a natural-gradient step", "violated"] == 0
     share = table["violated"] / table["cases"]
     assert share["Theorem B.1 is a gradient step on softmax logits"] > 0.9
-    np.testing.assert_allclose(theory.geometric_step(REF, REF[::-1], 1, 1), REF[::-1])
-    np.testing.assert_allclose(theory.geometric_step(REF, REF[::-1], 0, 1), REF)
+    np.testing.assert_allclose(formulas.geometric_step(REF, REF[::-1], 1, 1), REF[::-1])
+    np.testing.assert_allclose(formulas.geometric_step(REF, REF[::-1], 0, 1), REF)
 
 
 # ---- Theorem 2.4
@@ -114,25 +114,25 @@ def uniform(lam, rho, G):
 def test_dual_and_bounds_on_a_uniform_kernel_by_hand():
     # G = 2, lambda = 2, rho = 1: K^-1 = [[2, -1], [-1, 2]] / 3; y = (1, 0.5)
     K, y = uniform(2.0, 1.0, 2), np.array([1.0, 0.5])
-    np.testing.assert_allclose(theory.dual(K, y), [0.5, 0.0], atol=1e-12)
-    s = theory.spread(K)
-    assert s == theory.Spread(2, 2, 1, 1)
-    assert theory.unseen_bound(s, 2, 1.5, 0.3) == pytest.approx(0.3 * 1.5 / 3)
+    np.testing.assert_allclose(formulas.dual(K, y), [0.5, 0.0], atol=1e-12)
+    s = formulas.spread(K)
+    assert s == formulas.Spread(2, 2, 1, 1)
+    assert formulas.unseen_bound(s, 2, 1.5, 0.3) == pytest.approx(0.3 * 1.5 / 3)
     # equal entries: both bounds are the shift itself where alpha >= 0
-    assert theory.logit_shift(K, np.ones(2), y) == pytest.approx(0.5)
-    assert theory.seen_bound(s, 2, 1, y[0], 1.5, 1.0) == pytest.approx(1 - 1.5 / 3)
-    assert theory.logit_shift(K, K[0], y) == pytest.approx(y[0])  # a seen mode moves by y_k
-    assert theory.ratio(s, 2, 1, 1.0, 1.5) == pytest.approx((1 - 0.5) / 0.5)
-    assert theory.simple_ratio(2, 1, 2, 1, 1 / 1.5) == pytest.approx(1.0)
+    assert formulas.logit_shift(K, np.ones(2), y) == pytest.approx(0.5)
+    assert formulas.seen_bound(s, 2, 1, y[0], 1.5, 1.0) == pytest.approx(1 - 1.5 / 3)
+    assert formulas.logit_shift(K, K[0], y) == pytest.approx(y[0])  # a seen mode moves by y_k
+    assert formulas.ratio(s, 2, 1, 1.0, 1.5) == pytest.approx((1 - 0.5) / 0.5)
+    assert formulas.simple_ratio(2, 1, 2, 1, 1 / 1.5) == pytest.approx(1.0)
 
 
 def test_bounds_of_an_uneven_kernel_by_hand():
-    s, own = theory.Spread(2.0, 3.0, 0.5, 1.0), dict(G=3, A_sum=2.0)
+    s, own = formulas.Spread(2.0, 3.0, 0.5, 1.0), dict(G=3, A_sum=2.0)
     # case 2: 0.5 * 2 * 1.5 / 2 * (1 - 1 * 2 / (3 + 2)); case 1: 0.5 * 1 * 2 / (2 + 2 * 0.5)
-    assert theory.seen_bound(s, N=2, y=1.0, eta=0.5, **own) == pytest.approx(0.45)
-    assert theory.unseen_bound(s, eta=0.5, **own) == pytest.approx(1 / 3)
+    assert formulas.seen_bound(s, N=2, y=1.0, eta=0.5, **own) == pytest.approx(0.45)
+    assert formulas.unseen_bound(s, eta=0.5, **own) == pytest.approx(1 / 3)
     # Corollary 2.2 with N on both terms: 1.5 / 2 * (2 * 1 / 2 * 3 / 1 - 2 * 3 / 5)
-    assert theory.ratio(s, N=2, y=1.0, **own) == pytest.approx(1.35)
+    assert formulas.ratio(s, N=2, y=1.0, **own) == pytest.approx(1.35)
 
 
 def test_a_seen_mode_moves_by_y_even_when_repeated():
@@ -140,27 +140,27 @@ def test_a_seen_mode_moves_by_y_even_when_repeated():
     x = rng.normal(size=(4, 10))[[0, 0, 1, 2, 3]]
     y = np.array([2.0, 2.0, 0.3, 0.4, 0.5])
     for k in range(5):
-        assert theory.logit_shift(x @ x.T, x @ x[k], y) == pytest.approx(y[k])
+        assert formulas.logit_shift(x @ x.T, x @ x[k], y) == pytest.approx(y[k])
 
 
 def test_simple_ratio_is_the_general_one_at_equal_entries():
     for G, N, share in ((4, 1, 0.3), (16, 5, 0.1)):
-        s = theory.spread(uniform(1.7, 0.6, G))
-        general = theory.ratio(s, G, N, share * 2.5, 2.5)
-        assert general == pytest.approx(theory.simple_ratio(1.7, 0.6, G, N, share))
+        s = formulas.spread(uniform(1.7, 0.6, G))
+        general = formulas.ratio(s, G, N, share * 2.5, 2.5)
+        assert general == pytest.approx(formulas.simple_ratio(1.7, 0.6, G, N, share))
 
 
 def test_spread_leaves_out_the_copies_of_a_mode():
     K = uniform(2.0, 1.0, 3)
     K[0, 1] = K[1, 0] = 2.0
     distinct = np.array([[0, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=bool)
-    assert theory.spread(K).rho_max == 2
-    assert theory.spread(K, distinct).rho_max == 1
+    assert formulas.spread(K).rho_max == 2
+    assert formulas.spread(K, distinct).rho_max == 1
 
 
 def test_the_case_2_bound_is_violated_by_repeats():
     plain, repeated = (
-        theory_check.coupling_checks(8, 0.5, 0.0, repeats, draws=200, seed=2) for repeats in (0, 1)
+        tables.coupling_checks(8, 0.5, 0.0, repeats, draws=200, seed=2) for repeats in (0, 1)
     )
     share = lambda t: (t["violated"] / t["cases"])[4]  # noqa: E731
     assert plain["statement"][4].startswith("case 2")
@@ -171,8 +171,8 @@ def test_the_case_2_bound_is_violated_by_repeats():
 
 
 def test_group_checks_count_what_they_say():
-    groups = pd.concat([theory_check.sampled_groups(G, 0.1, 500, seed=1) for G in (4, 8)])
-    table = theory_check.group_checks(groups)
+    groups = pd.concat([tables.sampled_groups(G, 0.1, 500, seed=1) for G in (4, 8)])
+    table = tables.group_checks(groups)
     violated = dict(zip(table["statement"], table["violated"], strict=True))
     assert violated["Theorem 2.3: Z' >= the first bound"] == 0
     assert violated["Theorem 2.3: Z' >= the simplified bound"] == 0
@@ -182,7 +182,7 @@ def test_group_checks_count_what_they_say():
 
 
 def test_kernel_shows_the_printed_slip():
-    table = theory_check.kernel()
+    table = tables.kernel()
     assert table["lambda"].tolist() == pytest.approx([0.885] * 3)
     assert table["rho"].tolist() == pytest.approx([0.635, 0.56, 0.51])
     assert table["printed_lambda"].tolist() == [0.8775] * 3
@@ -190,11 +190,11 @@ def test_kernel_shows_the_printed_slip():
 
 
 def test_the_command_writes_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(theory_check, "DRAWS", 50)
-    monkeypatch.setattr(theory_check, "GROUP_SIZES", (4, 8))
-    monkeypatch.setattr(theory_check, "COUPLING", (0.5,))
+    monkeypatch.setattr(tables, "DRAWS", 50)
+    monkeypatch.setattr(tables, "GROUP_SIZES", (4, 8))
+    monkeypatch.setattr(tables, "COUPLING", (0.5,))
     for name in ("a", "b"):
-        theory_check.run(tmp_path / name)
+        __main__.run(tmp_path / name)
     files = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.*"))
     assert {f.name for f in files} >= {"checks.csv", "coupling.csv", "kernel.csv", "partition.png"}
     for file in files:

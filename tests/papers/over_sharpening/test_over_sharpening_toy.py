@@ -13,8 +13,10 @@ from common.advantages.difficulty import iac
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
-from papers.over_sharpening import toy
-from papers.over_sharpening.toy import EMBEDDING, LABELS, Cell, Toy
+from papers.over_sharpening import embeddings
+from papers.over_sharpening.embeddings import EMBEDDING, LABELS
+from papers.over_sharpening.toy import formulas, tables
+from papers.over_sharpening.toy.config import Cell, Toy
 
 SMALL = ["seeds=3", "steps=40", "every=10", "lr=[0.3,1.0]", "G=[4]", "traces=2"]
 
@@ -68,7 +70,7 @@ def reference(c: Toy, optimizer: str, G: int, cell: Cell, u: np.ndarray, uncorre
         remembered.backward()
         policy.step()
         memory.step()
-    siamese = [torch.tensor(e, dtype=torch.float64) for e in toy.SIMILARITY.values()]
+    siamese = [torch.tensor(e, dtype=torch.float64) for e in embeddings.SIMILARITY.values()]
     pi = [(W @ e).softmax(0).detach().numpy() for e in (q, *siamese)]
     return pi
 
@@ -79,7 +81,7 @@ def test_the_vectorised_toy_is_the_slow_reference(optimizer, start):
     # a large weight decay, or it would hide in the rounding
     c = config(f"start={start}", "weight_decay=0.2")
     G = 5
-    u = toy.uniforms([7, 8], 25, G)
+    u = formulas.uniforms([7, 8], 25, G)
     cells = [
         Cell("raw", 0.0, 0.0, 1.0),
         Cell("mean", 0.0, 0.0, 0.3),
@@ -87,7 +89,7 @@ def test_the_vectorised_toy_is_the_slow_reference(optimizer, start):
         Cell("RLOO", 0.0, 0.5, 0.3),
         Cell("Reinforce++", 1.0, 0.5, 0.2),
     ]
-    found = toy.simulate(c, optimizer, G, cells, u)["curves"]
+    found = tables.simulate(c, optimizer, G, cells, u)["curves"]
     for i, cell in enumerate(cells):
         for s in range(2):
             pi, high, mid, low = reference(c, optimizer, G, cell, u[:, s])
@@ -102,27 +104,27 @@ def test_the_vectorised_toy_is_the_slow_reference(optimizer, start):
 
 def test_importance_weights_are_the_references():
     c = config("importance_cap=1.2")
-    u, cell = toy.uniforms([3], 30, 8), Cell("normalised", 0.0, 0.5, 1.0)
-    own = toy.simulate(c, "sgd", 8, [cell], u)["curves"]["p_cat"][-1, 0, 0]
+    u, cell = formulas.uniforms([3], 30, 8), Cell("normalised", 0.0, 0.5, 1.0)
+    own = tables.simulate(c, "sgd", 8, [cell], u)["curves"]["p_cat"][-1, 0, 0]
     assert own == pytest.approx(reference(c, "sgd", 8, cell, u[:, 0])[0][0], rel=1e-8)
-    plain = toy.simulate(replace(c, importance_cap=None), "sgd", 8, [cell], u)
+    plain = tables.simulate(replace(c, importance_cap=None), "sgd", 8, [cell], u)
     assert abs(plain["curves"]["p_cat"][-1, 0, 0] - own) > 1e-4
 
 
 def test_labels_follow_the_sampler():
     p = np.array([[0.4, 0.1, 0.3, 0.2], [0.05, 0.05, 0.1, 0.8]])
     u = np.random.default_rng(0).random((2, 20_000))
-    drawn = toy.counts(p, u)
+    drawn = formulas.counts(p, u)
     assert (drawn.sum(1) == 20_000).all()
     for row, wanted in zip(drawn, p, strict=True):
         assert chisquare(row, 20_000 * wanted).pvalue > 1e-3
     # by hand: edges 0.4, 0.5, 0.8; a value on an edge belongs to the next label
-    assert toy.counts(p[0], np.array([0.0, 0.4, 0.49, 0.5, 0.99])).tolist() == [1, 2, 1, 1]
+    assert formulas.counts(p[0], np.array([0.0, 0.4, 0.49, 0.5, 0.99])).tolist() == [1, 2, 1, 1]
 
 
 def test_the_advantages_are_those_of_the_methods():
     c = config()
-    table = toy.weight_table(c, Cell("normalised", 1.0, 0.0, 1.0), 8)
+    table = formulas.weight_table(c, Cell("normalised", 1.0, 0.0, 1.0), 8)
     for X in range(9):
         rewards = (torch.arange(8)[None] < X).double()
         own = iac(rewards, alpha=1.0, unbiased=True, epsilon=1e-6)[0]
@@ -130,23 +132,25 @@ def test_the_advantages_are_those_of_the_methods():
             assert table[X, 0] == pytest.approx(own[0].item(), abs=1e-12)
         if X < 8:
             assert table[X, 1] == pytest.approx(own[-1].item(), abs=1e-12)
-    raw = toy.weight_table(c, Cell("raw", 0.0, 0.0, 1.0), 8)
+    raw = formulas.weight_table(c, Cell("raw", 0.0, 0.0, 1.0), 8)
     assert raw[1:, 0].tolist() == [1.0] * 8
     assert not raw[:, 1].any()
     # one prompt a step: Reinforce++'s batch is the group
-    pair = [toy.weight_table(c, Cell(e, 0.0, 0.0, 1.0), 8) for e in ("normalised", "Reinforce++")]
+    pair = [
+        formulas.weight_table(c, Cell(e, 0.0, 0.0, 1.0), 8) for e in ("normalised", "Reinforce++")
+    ]
     np.testing.assert_allclose(*pair, atol=1e-4)
 
 
 def test_first_steps_of_collapse_are_exact():
     c = config("steps=60", "every=1", "seeds=20")
-    u = toy.uniforms(list(range(20)), 60, 8)
-    found = toy.simulate(c, "momentum", 8, [Cell("raw", 0.0, 0.0, 1.0)], u)
+    u = formulas.uniforms(list(range(20)), 60, 8)
+    found = tables.simulate(c, "momentum", 8, [Cell("raw", 0.0, 0.0, 1.0)], u)
     winner = np.maximum(found["curves"]["p_cat"], found["curves"]["p_persian"])[:, 0]
     both = (found["curves"]["p_cat"] + found["curves"]["p_persian"])[:, 0]
     for s in range(20):
         for values, step in ((winner[:, s], found["one"][0, s]), (both[:, s], found["both"][0, s])):
-            reached = np.flatnonzero(values >= toy.COLLAPSED)
+            reached = np.flatnonzero(values >= formulas.COLLAPSED)
             assert (reached.min() if len(reached) else None) == (None if np.isnan(step) else step)
     assert np.isfinite(found["both"]).any()
 
@@ -155,18 +159,18 @@ def test_all_correct_groups_freeze_centred_estimators_only():
     c = config()
     u = np.full((10, 1, 4), 0.1)  # always Cat
     cells = [Cell(e, 0.0, 0.0, 1.0) for e in ("raw", "mean", "normalised", "RLOO", "Reinforce++")]
-    p = toy.simulate(c, "sgd", 4, cells, u)["curves"]["p_cat"][-1, :, 0]
+    p = tables.simulate(c, "sgd", 4, cells, u)["curves"]["p_cat"][-1, :, 0]
     assert p[0] > 0.9
     np.testing.assert_array_equal(p[1:], 0.25)
 
 
 def test_a_cell_does_not_depend_on_its_neighbours():
     c = config()
-    u = toy.uniforms([0, 1, 2], 40, 4)
+    u = formulas.uniforms([0, 1, 2], 40, 4)
     cells = [Cell("raw", 0.0, 0.0, 1.0), Cell("raw", 0.0, 0.5, 1.0), Cell("mean", 1.0, 0.5, 0.3)]
-    together = toy.simulate(c, "adamw", 4, cells, u)
+    together = tables.simulate(c, "adamw", 4, cells, u)
     for i, cell in enumerate(cells):
-        alone = toy.simulate(c, "adamw", 4, [cell], u[:, 1:2])
+        alone = tables.simulate(c, "adamw", 4, [cell], u[:, 1:2])
         for name, values in alone["curves"].items():
             np.testing.assert_allclose(values[:, 0, 0], together["curves"][name][:, i, 1])
 
@@ -175,7 +179,7 @@ def test_the_run_is_found_again(tmp_path, monkeypatch):
     c = config(
         f"results_dir={tmp_path}", "optimizers=[sgd]", "estimators=[raw]", "calibrated=[raw]"
     )
-    folder = toy.run(c)
+    folder = tables.run(c)
     first = {file.name: file.read_bytes() for file in folder.glob("*")}
     assert set(first) == {"final.csv", "curves.csv", "traces.csv", "settings.json"}
     final = pd.read_csv(folder / "final.csv")
@@ -185,8 +189,8 @@ def test_the_run_is_found_again(tmp_path, monkeypatch):
     own = curves.query("lr == 1 and alpha == 0 and mu == 0 and metric == 'p_cat' and step == 40")
     seeds = final.query("lr == 1 and alpha == 0 and mu == 0")["p_cat"]
     assert own["mean"].item() == pytest.approx(seeds.mean())
-    monkeypatch.setattr(toy, "simulate", None)  # a second run must not simulate
-    toy.run(c)
+    monkeypatch.setattr(tables, "simulate", None)  # a second run must not simulate
+    tables.run(c)
     assert {file.name: file.read_bytes() for file in folder.glob("*")} == first
 
 

@@ -20,7 +20,7 @@ from common.results.files import write_csv, write_jsonl_gz
 from common.sweeps.plan import Reproduce, evaluations, experiments
 from papers.two_stage import case_study, figures, laptop
 from papers.two_stage.compare import PAGE, named, own_rows, toy_rows
-from papers.two_stage.toy import ENDS, PATHS
+from papers.two_stage.toy.tables import ENDS, PATHS
 
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
 CLUSTER = sorted(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from common.errors import UserError
-from papers.two_stage import theory
+from papers.two_stage.theory import formulas
 
 P = np.array([0.5, 0.3, 0.2])
 R = np.array([0.5, 1.0, 0.0])
@@ -16,7 +16,7 @@ R = np.array([0.5, 1.0, 0.0])
 def instance(seed: int, V: int = 6):
     """A random policy and random rewards."""
     rng = np.random.default_rng(seed)
-    return theory.softmax(2 * rng.normal(size=V)), rng.normal(size=V)
+    return formulas.softmax(2 * rng.normal(size=V)), rng.normal(size=V)
 
 
 def one_step(p, r, group, negative_only: bool) -> np.ndarray:
@@ -43,7 +43,7 @@ def expected_over_groups(p, r, G: int, negative_only: bool) -> np.ndarray:
 
 def test_lemma_1_by_hand():
     # eta A = 0.2: the sampled action gets 0.2 * (1 - 0.3), the others -0.2 * p
-    found = theory.logit_update(P, 1, advantage=2.0, eta=0.1)
+    found = formulas.logit_update(P, 1, advantage=2.0, eta=0.1)
     np.testing.assert_allclose(found, [-0.1, 0.14, -0.04])
 
 
@@ -53,15 +53,15 @@ def test_lemma_1_is_the_gradient_of_the_log_probability(advantage):
         p, _ = instance(seed)
         z = torch.tensor(np.log(p) + 3, requires_grad=True)  # a constant in z changes nothing
         (advantage * z.log_softmax(0)[2]).backward()
-        found = theory.logit_update(p, 2, advantage=advantage, eta=0.3)
+        found = formulas.logit_update(p, 2, advantage=advantage, eta=0.3)
         np.testing.assert_allclose(found, 0.3 * z.grad.numpy(), atol=1e-12)
 
 
 def test_temperature_flattens_and_the_printed_sum_is_no_softmax():
     z = np.log(P)
-    np.testing.assert_allclose(theory.softmax(z), P)
-    np.testing.assert_allclose(theory.softmax(2 * z, temperature=2.0), P)
-    flat = theory.softmax(z, temperature=1e9)
+    np.testing.assert_allclose(formulas.softmax(z), P)
+    np.testing.assert_allclose(formulas.softmax(2 * z, temperature=2.0), P)
+    flat = formulas.softmax(z, temperature=1e9)
     np.testing.assert_allclose(flat, np.full(3, 1 / 3), atol=1e-8)
     printed = np.exp(z) / (np.exp(z).sum() - np.exp(z))  # sec 3.2, INC013
     assert printed.sum() > 1.5
@@ -74,22 +74,23 @@ def test_theorem_1_is_the_mean_of_lemma_1_for_a_fixed_advantage():
     for seed in range(5):
         p, advantage = instance(seed)
         mean = sum(
-            p[v] * theory.logit_update(p, v, advantage=advantage[v], eta=0.1) for v in range(len(p))
+            p[v] * formulas.logit_update(p, v, advantage=advantage[v], eta=0.1)
+            for v in range(len(p))
         )
-        found = theory.expected_logit_update(p, advantage, eta=0.1)
+        found = formulas.expected_logit_update(p, advantage, eta=0.1)
         np.testing.assert_allclose(found, mean, atol=1e-14)
         # as printed: pi(v) [(1 - pi(v)) A(v) - sum over u != v]
         for v in range(len(p)):
             others = sum(p[u] * advantage[u] for u in range(len(p)) if u != v)
             printed = 0.1 * p[v] * ((1 - p[v]) * advantage[v] - others)
             assert found[v] == pytest.approx(printed, abs=1e-14)
-        shifted = theory.expected_logit_update(p, advantage + 5, eta=0.1)
+        shifted = formulas.expected_logit_update(p, advantage + 5, eta=0.1)
         np.testing.assert_allclose(shifted, found, atol=1e-14)
 
 
 def test_group_update_by_hand():
     # two of (a1, a2, a3), G = 2: mean reward 0.55, factor 1/2
-    found = theory.expected_group_update(P, R, eta=0.1, G=2)
+    found = formulas.expected_group_update(P, R, eta=0.1, G=2)
     np.testing.assert_allclose(found, 0.1 * 0.5 * P * (R - 0.55))
 
 
@@ -97,9 +98,9 @@ def test_group_update_by_hand():
 def test_theorem_1_with_a_group_baseline_has_the_factor_1_minus_1_over_G(G):
     p, r = instance(3, V=4)
     exact = expected_over_groups(p, r, G, negative_only=False)
-    found = theory.expected_group_update(p, r, eta=1.0, G=G)
+    found = formulas.expected_group_update(p, r, eta=1.0, G=G)
     np.testing.assert_allclose(found, exact, atol=1e-14)
-    printed = theory.expected_logit_update(p, r, eta=1.0)
+    printed = formulas.expected_logit_update(p, r, eta=1.0)
     np.testing.assert_allclose(exact, (1 - 1 / G) * printed, atol=1e-14)
 
 
@@ -108,7 +109,7 @@ def test_theorem_1_with_a_group_baseline_has_the_factor_1_minus_1_over_G(G):
 def test_enumerating_multisets_is_enumerating_groups(G, negative_only):
     for p, r in (instance(1, V=4), (P, R)):
         exact = expected_over_groups(p, r, G, negative_only)
-        found = theory.enumerated_group_update(p, r, eta=1.0, G=G, negative_only=negative_only)
+        found = formulas.enumerated_group_update(p, r, eta=1.0, G=G, negative_only=negative_only)
         np.testing.assert_allclose(found, exact, atol=1e-14)
     assert abs(found).max() > 1e-3
 
@@ -117,40 +118,40 @@ def test_theorem_1_against_sampled_steps():
     rng, G, n = np.random.default_rng(0), 3, 4000
     drawn = rng.choice(3, size=(n, G), p=P)
     steps = np.array([one_step(P, R, group, negative_only=False) for group in drawn])
-    exact = theory.expected_group_update(P, R, eta=1.0, G=G)
+    exact = formulas.expected_group_update(P, R, eta=1.0, G=G)
     error = steps.std(0) / n**0.5
     assert (abs(steps.mean(0) - exact) < 4 * error).all()
-    printed = theory.expected_logit_update(P, R, eta=1.0)
+    printed = formulas.expected_logit_update(P, R, eta=1.0)
     assert (abs(steps.mean(0) - printed) > 4 * error).any()  # the factor is not noise
 
 
 def test_best_and_worst_action_move_as_appendix_c4_says_and_so_do_only_their_logits():
     for seed in range(20):
         p, r = instance(seed, V=4)
-        found = theory.expected_group_update(p, r, eta=1.0, G=2)
+        found = formulas.expected_group_update(p, r, eta=1.0, G=2)
         assert found[r.argmax()] >= 0
         assert found[r.argmin()] < 0
     # the logit of a rare best action rises, its probability falls: a1 pulls the normaliser up
     p = np.array([0.6, 0.01, 0.39])
-    dz = theory.expected_group_update(p, R, eta=1.0, G=2)
+    dz = formulas.expected_group_update(p, R, eta=1.0, G=2)
     assert dz[1] > 0
-    assert theory.delta_prob(p, dz)[1] < 0
+    assert formulas.delta_prob(p, dz)[1] < 0
 
 
 def test_a_group_of_none_is_refused():
     with pytest.raises(UserError, match="G=0"):
-        theory.expected_group_update(P, R, eta=0.1, G=0)
+        formulas.expected_group_update(P, R, eta=0.1, G=0)
 
 
 def test_expected_path_takes_the_expected_steps():
     steps, z = [0, 1, 3], np.log(P) * 2
     for negative_only in (False, True):
         how = {"G": 3, "negative_only": negative_only}
-        path = theory.expected_path(z, R, steps, eta=0.7, temperature=2.0, **how)
+        path = formulas.expected_path(z, R, steps, eta=0.7, temperature=2.0, **how)
         own, slow = z, [P]
         for _ in range(3):
-            own = own + 0.7 * expected_over_groups(theory.softmax(own, 2.0), R, 3, negative_only)
-            slow.append(theory.softmax(own, 2.0))
+            own = own + 0.7 * expected_over_groups(formulas.softmax(own, 2.0), R, 3, negative_only)
+            slow.append(formulas.softmax(own, 2.0))
         np.testing.assert_allclose(path, [slow[i] for i in steps], atol=1e-12)
 
 
@@ -160,19 +161,19 @@ def test_expected_path_takes_the_expected_steps():
 def test_first_order_probabilities_are_those_of_an_exact_step():
     for seed in range(10):
         p, dz = instance(seed)
-        exact = theory.softmax(np.log(p) + 1e-6 * dz) - p
-        np.testing.assert_allclose(1e-6 * theory.delta_prob(p, dz), exact, atol=1e-11)
+        exact = formulas.softmax(np.log(p) + 1e-6 * dz) - p
+        np.testing.assert_allclose(1e-6 * formulas.delta_prob(p, dz), exact, atol=1e-11)
 
 
 def test_remark_2_by_hand():
     # a1 is dominant (sum of squares 0.815): when rare a2 is rewarded, rare a3 gains as well
     p = np.array([0.9, 0.05, 0.05])
-    dz = theory.logit_update(p, 1, advantage=1.0, eta=0.01)
-    after = theory.softmax(np.log(p) + dz)
+    dz = formulas.logit_update(p, 1, advantage=1.0, eta=0.01)
+    after = formulas.softmax(np.log(p) + dz)
     assert after[2] > p[2]
-    assert theory.others_fall(p, 1).tolist() == [True, False, False]
+    assert formulas.others_fall(p, 1).tolist() == [True, False, False]
     # and when a2 is punished, a3 loses: all of it goes to a1
-    punished = theory.softmax(np.log(p) - dz)
+    punished = formulas.softmax(np.log(p) - dz)
     assert punished[2] < p[2]
     assert punished[0] > p[0]
 
@@ -183,10 +184,10 @@ def test_others_fall_exactly_where_small_steps_say_so():
         p, _ = instance(seed)
         for v in range(len(p)):
             for sign in (1, -1):
-                dz = theory.logit_update(p, v, advantage=sign, eta=1e-5)
-                change = theory.softmax(np.log(p) + dz) - p
+                dz = formulas.logit_update(p, v, advantage=sign, eta=1e-5)
+                change = formulas.softmax(np.log(p) + dz) - p
                 assert sign * change[v] > 0  # of v itself Remark 2 is right
-                falls = theory.others_fall(p, v)
+                falls = formulas.others_fall(p, v)
                 others = np.arange(len(p)) != v
                 assert ((sign * change < 0)[others] == falls[others]).all()
                 assert not falls[v]
@@ -207,14 +208,14 @@ def network(theta: torch.Tensor) -> torch.Tensor:
 def test_proposition_1_is_the_first_order_of_an_exact_step():
     theta = torch.from_numpy(np.random.default_rng(0).normal(size=32))
     jacobian = torch.autograd.functional.jacobian(network, theta).numpy()
-    kernel = theory.empirical_ntk(jacobian)
-    p = theory.softmax(network(theta).numpy())
+    kernel = formulas.empirical_ntk(jacobian)
+    p = formulas.softmax(network(theta).numpy())
     errors = []
     for eta in (1e-2, 1e-3):
-        dz = theory.logit_update(p, 3, advantage=1.0, eta=eta)
+        dz = formulas.logit_update(p, 3, advantage=1.0, eta=eta)
         after = theta + torch.from_numpy(jacobian.T @ dz)
         exact = torch.log_softmax(network(after), 0).numpy() - np.log(p)
-        predicted = theory.delta_log_prob(p, kernel, dz)
+        predicted = formulas.delta_log_prob(p, kernel, dz)
         errors.append(abs(exact - predicted).max() / abs(exact).max())
     assert errors[0] < 0.2
     assert errors[1] < 0.15 * errors[0]  # of second order
@@ -222,6 +223,6 @@ def test_proposition_1_is_the_first_order_of_an_exact_step():
 
 def test_with_logits_as_parameters_the_kernel_is_one():
     p, dz = instance(2)
-    found = theory.delta_log_prob(p, np.eye(len(p)), dz)
-    np.testing.assert_allclose(p * found, theory.delta_prob(p, dz), atol=1e-14)
-    np.testing.assert_allclose(theory.empirical_ntk(np.eye(3)), np.eye(3))
+    found = formulas.delta_log_prob(p, np.eye(len(p)), dz)
+    np.testing.assert_allclose(p * found, formulas.delta_prob(p, dz), atol=1e-14)
+    np.testing.assert_allclose(formulas.empirical_ntk(np.eye(3)), np.eye(3))

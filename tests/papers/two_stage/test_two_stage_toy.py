@@ -10,9 +10,12 @@ from scipy.stats import chisquare
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
-from papers.two_stage import theory, toy, toy_figures
-from papers.two_stage.stages import Stages
-from papers.two_stage.toy import ENDS, PATHS, Cell, Toy, draw_below, gradient, simulate
+from papers.two_stage.theory import formulas
+from papers.two_stage.toy import figures, tables
+from papers.two_stage.toy.config import Cell, Toy
+from papers.two_stage.toy.formulas import draw_below, gradient
+from papers.two_stage.toy.stages import Stages
+from papers.two_stage.toy.tables import ENDS, PATHS, simulate
 
 
 def config(*overrides: str) -> Toy:
@@ -65,7 +68,7 @@ CELLS = {
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize(("V", "G"), [(3, 2), (3, 5), (4, 2), (4, 3)])
 def test_vectorised_is_the_slow_reference(monkeypatch, optimizer, negative_only, V, G):
-    monkeypatch.setattr(toy, "CHUNK", 16)  # several chunks of random numbers
+    monkeypatch.setattr(tables, "CHUNK", 16)  # several chunks of random numbers
     how = {"optimizer": optimizer, "negative_only": negative_only}
     cells = [replace(x, G=G) for x in CELLS[V]]
     for c in (config("eta=0.5"), config("eta=0.5", "temperature_gradient=true")):
@@ -116,7 +119,7 @@ def test_steps_have_theorem_1_as_their_mean():
     for negative_only in (False, True):
         below = draw_below(wide, uniforms)
         g = gradient(wide, below, r[:, None, None], G=G, negative_only=negative_only)[:, 0]
-        exact = theory.enumerated_group_update(p, r, eta=1, G=G, negative_only=negative_only)
+        exact = formulas.enumerated_group_update(p, r, eta=1, G=G, negative_only=negative_only)
         assert (abs(g.mean(1) - exact) < 4 * g.std(1) / 100_000**0.5).all()
     counts = np.diff(below, axis=0, prepend=0, append=G).sum((1, 2))
     assert chisquare(counts, counts.sum() * p).pvalue > 1e-3
@@ -173,10 +176,10 @@ def test_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
         calls.append(kwargs["optimizer"])
         return simulate(*args, **kwargs)
 
-    monkeypatch.setattr(toy, "simulate", counted)
+    monkeypatch.setattr(tables, "simulate", counted)
     c = config(f"results_dir={tmp_path}", "steps=12")
     c = replace(c, figures={name: c.figures[name] for name in ("fig1", "fig5")})
-    folder = toy.run(c)
+    folder = tables.run(c)
     files = [folder / "paths.csv", folder / "ends.csv"]
     first = [file.read_bytes() for file in files]
     assert len(calls) == 4 * (1 + 4)  # fig5 has four group sizes
@@ -184,14 +187,14 @@ def test_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     assert len(pd.read_csv(files[1])) == 4 * (6 + 4) * 3
 
     calls.clear()
-    toy.run(c)
+    tables.run(c)
     assert calls == []
     (part,) = tmp_path.glob("two_stage/toy-*/parts/fig1-adam-negative-ends.csv")
     part.unlink()
-    toy.run(c)
+    tables.run(c)
     assert calls == ["adam"]
     assert [file.read_bytes() for file in files] == first
-    toy.run(replace(c, optimizers=["sgd"]))  # the same folder, fewer parts shown
+    tables.run(replace(c, optimizers=["sgd"]))  # the same folder, fewer parts shown
     assert calls == ["adam"]
     assert set(pd.read_csv(files[0])["optimizer"]) == {"sgd"}
 
@@ -231,8 +234,8 @@ def test_bad_input_names_key_and_remedy(override, message):
 def test_figures_hold_what_is_drawn(tmp_path):
     c = config(f"results_dir={tmp_path}", "seeds=5", "steps=30", "optimizers=[sgd]")
     c = replace(c, figures={name: c.figures[name][:3] for name in ("fig1", "fig7")})
-    folder = toy.run(replace(c, methods=["full"]))
-    toy_figures.draw(folder, tmp_path / "figures")
+    folder = tables.run(replace(c, methods=["full"]))
+    figures.draw(folder, tmp_path / "figures")
     for name in ["fig1", "fig7", "toy_crossing"]:
         assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10_000
         assert (tmp_path / "figures" / f"{name}.pdf").exists()
@@ -244,6 +247,6 @@ def test_figures_hold_what_is_drawn(tmp_path):
     line = drawn[drawn["cell"] == "p2=0.1"].pivot(index="step", columns="action", values="expected")
     start = line.loc[0].to_numpy()
     np.testing.assert_allclose(start, [0.54, 0.1, 0.36])
-    dz = theory.expected_group_update(start, [0.5, 1, 0], eta=0.1, G=2)
-    np.testing.assert_allclose(line.loc[1], theory.softmax(np.log(start) + dz))
+    dz = formulas.expected_group_update(start, [0.5, 1, 0], eta=0.1, G=2)
+    np.testing.assert_allclose(line.loc[1], formulas.softmax(np.log(start) + dz))
     assert len(pd.read_csv(folder / "summary.csv")) == 3 + 2

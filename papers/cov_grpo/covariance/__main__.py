@@ -1,0 +1,11 @@
+"""Covariance statistics of real rollouts (sec 2.2): Fig. 3, Table 1, weights, entropy drift.
+
+python -m papers.cov_grpo.covariance [steps=50] ["overrides=['model=huggingface',...]"]
+"""
+
+from common.cli import main
+from papers.cov_grpo.covariance.config import Covariance
+from papers.cov_grpo.covariance.tables import run
+
+if __name__ == "__main__":
+    main(lambda config: print(run(config)), Covariance, "cov_grpo", "covariance")

@@ -1,0 +1,203 @@
+"""Covariance statistics of real rollouts (sec 2.2): Fig. 3, Table 1, weights, entropy drift.
+
+Trains the experiment for `steps` rollout steps with the local backend's own loop. At each step,
+before the update, it takes the covariances of all tokens and the weights that each reading of the
+method would give them. Then it measures the entropy on the states just visited before and after
+the update, and, from the same parameters, after one plain gradient step of size eta.
+
+<results_dir>/cov_grpo/covariance-<hash>/, and copied to covariance/ for figures and claims:
+    cumulative.csv   mean, tokens, share, contribution            Fig. 3
+    percentiles.csv  mean, tokens, reading, side, share, value    Table 1
+    weights.csv      step, reading and statistics.weight_summary
+    histogram.csv    reading, low, high, percent of the tokens with a gradient
+    steps.csv        step, covariance, entropy, predicted and measured drifts
+`mean` is that of the covariance: token or sequence; `tokens`: all or active (of groups with a
+gradient).
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from common.experiment import load
+from common.results.files import config_hash, write
+from common.results.run import Run
+from papers.cov_grpo.covariance.config import Covariance
+
+TABLES = ("cumulative", "percentiles", "weights", "histogram", "steps")
+MEANS = ("token", "sequence")
+
+
+def run(config: Covariance) -> Path:
+    """Measure what is not stored yet; returns the folder of the tables."""
+    from common.results.files import write_csv
+
+    where = [f"experiment={config.experiment}", f"seed={config.seed}"]
+    where += [f"results_dir={config.results_dir}", f"optim.steps={config.steps}"]
+    x = load([*where, *config.overrides], "cov_grpo")
+    shared = {key: value for key, value in asdict(config).items() if key != "results_dir"}
+    root = Path(config.results_dir)
+    identity = {"command": shared, "experiment": x.identity}
+    store = Run(root, "cov_grpo", f"covariance-{config_hash(identity)}", identity)
+    if not store.done:
+        for name, table in measure(x, config, store.path).items():
+            write_csv(store.path / f"{name}.csv", table)
+        store.finish()
+    store.close()
+    folder = root / "cov_grpo" / "covariance"
+    for name in TABLES:
+        write(folder / f"{name}.csv", (store.path / f"{name}.csv").read_bytes())
+    return folder
+
+
+def measure(x, config: Covariance, folder: Path) -> dict:
+    """The tables, by name, of `config.steps` steps of the experiment `x`."""
+    import pandas as pd
+    import torch
+
+    from common.backends.local import Loop
+    from common.verifiers.guard import judges
+    from papers.cov_grpo.covariance.formulas import weight_summary
+
+    torch.set_num_threads(x.threads)
+    found, weights, steps = {mean: [] for mean in MEANS}, {}, []
+    active, summaries = [], []
+    with judges(x.data.verifier, x.verification) as verify:
+        loop = Loop(x, folder, verify)
+        for step in range(1, config.steps + 1):
+            batch, advantages, row = rollout(loop, step)
+            real, column = batch.mask > 0, advantages.reshape(-1, 1)
+            own = (column != 0).expand_as(real) & real
+            active.append(own[real])
+            for mean in MEANS:
+                found[mean].append(covariances(batch, column, mean)[real])
+            for reading, w in readings(batch, column).items():
+                weights.setdefault(reading, []).append(w[own])
+                summary = weight_summary(w, column, batch.mask)
+                summaries.append({"step": step, "reading": reading} | summary)
+            steps.append({"step": step} | row | drifts(loop, batch, advantages, config.eta))
+            steps[-1]["covariance"] = found["token"][-1].double().mean().item()
+            steps[-1]["predicted"] = -steps[-1]["eta"] * steps[-1]["covariance"]
+            loop.step = step
+    mask = torch.cat(active)
+    pooled = {mean: torch.cat(parts) for mean, parts in found.items()}
+    return {
+        "cumulative": cumulative(pooled, mask, config.shares),
+        "percentiles": table1(pooled, mask, config.shares),
+        "weights": pd.DataFrame(summaries),
+        "histogram": histogram({k: torch.cat(v) for k, v in weights.items()}, config.bins),
+        "steps": pd.DataFrame(steps),
+    }
+
+
+def rollout(loop, step: int):
+    """(responses, advantages (P, G), what is logged) of a step, as the loop's own `one_step`."""
+    from common.methods import binding
+
+    batch, reward, row = loop.rollout(step)
+    lengths = batch.mask.sum(1).view(reward.shape).to(reward.device)
+    advantages = binding.advantages(loop.method, reward, lengths, {}).to(loop.device)
+    kept = {key: row[key] for key in ("reward", "active_groups")}
+    return batch, advantages, kept | {"lr": loop.set_lr(step, {})}
+
+
+def covariances(batch, advantages, mean: str):
+    from common.losses.covariance import covariance
+
+    return covariance(batch.log_probs, advantages, batch.mask, mean=mean)
+
+
+def readings(batch, advantages) -> dict:
+    """Token weights (B, T) under each reading of the method, by its name."""
+    from common.losses.covariance import gaussian_kernel
+    from papers.cov_grpo.covariance.formulas import by_group
+
+    given = (batch.log_probs, batch.log_probs, advantages, batch.mask)
+    return {
+        "token mean": gaussian_kernel(*given, mean="token"),
+        "sequence mean": gaussian_kernel(*given, mean="sequence"),
+        "by group": by_group(*given, mean="token", group_size=batch.group_size),
+    }
+
+
+def drifts(loop, batch, advantages, eta: float) -> dict:
+    """entropy on the batch's states, and its change after the loop's own step (`measured_adamw`)
+    and after a plain one (`measured_plain`), whose size `eta` is what the clipped gradient left of
+    the size that was asked for. The loop goes on from its own step."""
+    import torch
+
+    before = entropy(loop, batch)
+    start = {name: value.clone() for name, value in loop.model.state_dict().items()}
+    own, loop.optimizer = loop.optimizer, torch.optim.SGD(loop.model.parameters(), lr=eta)
+    norm = loop.update(batch, advantages)["grad_norm"]
+    plain = entropy(loop, batch) - before
+    loop.model.load_state_dict(start)
+    loop.optimizer = own
+    loop.update(batch, advantages)
+    after = entropy(loop, batch)
+    return {
+        "entropy": before,
+        "eta": eta * min(1.0, loop.x.optim.grad_clip / norm) if norm > 0 else eta,
+        "measured_plain": plain,
+        "measured_adamw": after - before,
+    }
+
+
+def entropy(loop, batch) -> float:
+    """Mean over tokens of the exact entropy of the policy now, in the states of `batch`, in
+    nats."""
+    import torch
+
+    from common.models.policy import log_probs
+
+    with torch.no_grad():
+        values = log_probs(loop.model, batch, loop.x.sampling.temperature)[1]
+    return (torch.where(batch.mask > 0, values, 0).double().sum() / batch.mask.sum()).item()
+
+
+# ---- tables
+
+
+def cumulative(pooled: dict, active, shares: list[float]):
+    """Fig. 3's curve for each mean, over all tokens and over the active ones."""
+    import pandas as pd
+
+    from papers.cov_grpo.covariance.formulas import cumulative_contribution
+
+    rows = []
+    for mean, c in pooled.items():
+        for tokens, own in (("all", c), ("active", c[active])):
+            held = cumulative_contribution(own, shares)
+            rows.append(pd.DataFrame({"share": shares, "contribution": held, "n": len(own)}))
+            rows[-1] = rows[-1].assign(mean=mean, tokens=tokens)
+    return pd.concat(rows, ignore_index=True)
+
+
+def table1(pooled: dict, active, shares: list[float]):
+    """Table 1's percentiles for each mean and reading, over all tokens and the active ones."""
+    import pandas as pd
+
+    from papers.cov_grpo.covariance.formulas import READINGS, percentiles
+
+    rows = []
+    for mean, c in pooled.items():
+        for tokens, own in (("all", c), ("active", c[active])):
+            for reading in READINGS:
+                frame = percentiles(own, shares, reading)
+                rows.append(frame.assign(mean=mean, tokens=tokens, reading=reading))
+    return pd.concat(rows, ignore_index=True)
+
+
+def histogram(weights: dict, bins: int):
+    """Percent of the active tokens in each of `bins` equal bins from 0 to the largest weight."""
+    import pandas as pd
+    import torch
+
+    top = max(w.max().item() for w in weights.values())
+    edges = torch.linspace(0, top, bins + 1).double()
+    frames = []
+    for reading, w in weights.items():
+        counts = torch.histogram(w.double(), edges).hist
+        percent = (100 * counts / len(w)).tolist()
+        sides = {"low": edges[:-1].tolist(), "high": edges[1:].tolist()}
+        frames.append(pd.DataFrame(sides | {"percent": percent}).assign(reading=reading))
+    return pd.concat(frames, ignore_index=True)

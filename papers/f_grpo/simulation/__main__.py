@@ -1,0 +1,11 @@
+"""F-GRPO's categorical simulation (App. J): finished parts are found and not repeated.
+
+python -m papers.f_grpo.simulation [objective=score] [optimizer=adam] [N=[2,1024]] [gamma=[0,1]]
+"""
+
+from common.cli import main
+from papers.f_grpo.simulation.config import Simulation
+from papers.f_grpo.simulation.tables import run
+
+if __name__ == "__main__":
+    main(run, Simulation, "f_grpo", "simulation")

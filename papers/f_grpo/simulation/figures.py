@@ -1,0 +1,153 @@
+"""Figure 4 of F-GRPO (App. J) from the simulation's rows, and two figures that the paper lacks."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.errors import UserError
+from common.plotting import COLORS, panels, plt, save
+
+SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # group sizes of the curves against the step
+MATCHED = (64, 128, 1024, 8192, 16384, 32768)  # those whose curves leave the start
+OBJECTIVES = ("score", "printed", "eq7")
+OPTIMIZERS = {"sgd": (":", "o"), "adam": ("-", "s"), "adamw": ("--", "^")}  # line, marker
+DASH = {0: "-", 1: "--"}
+LABELS = {"Q_pos": "correct mass $Q_{pos}$", "M_ret": "retained mass $M_{ret}$"}
+
+
+def draw(simulation: Path, folder: Path) -> None:
+    """Every figure of the tables in `simulation`."""
+    figure(*(pd.read_csv(simulation / f"{name}.csv") for name in ("final", "trajectory")), folder)
+
+
+def figure(
+    final: pd.DataFrame, trajectory: pd.DataFrame, folder: Path, reading: str = "score_adam"
+) -> None:
+    """Save fig4, fig4_matched and, if there are several readings, fig4_readings: pdf, png and csv.
+
+    `final` and `trajectory` are the tables that the simulation writes. fig4 has the paper's panels:
+    (a) Q_pos and (b) M_ret against the step at gamma = 0, (c) both after the last step against N.
+    fig4_matched plots M_ret against Q_pos along training: gamma = 1 also slows Q_pos down, so equal
+    steps are not equal progress. Lines are means over seeds, bands their range; in fig4_matched one
+    line a seed. The paper's shading of a "concentration zone" is left out: its edges are not
+    defined. Raises UserError if `reading` has no rows.
+    """
+    own = trajectory[trajectory["reading"] == reading]
+    if own.empty:
+        known = ", ".join(sorted(trajectory["reading"].unique())) or "none"
+        raise UserError(
+            f"reading={reading}: no rows; run the simulation with it, or choose from: {known}"
+        )
+    last = final[final["reading"] == reading]
+    _figure4(last, own, folder)
+    _matched(own, folder)
+    if final["reading"].nunique() > 1:
+        _readings(final, folder)
+
+
+def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None:
+    fig, axes = panels(3)
+    drawn = []
+    gamma = min(trajectory["gamma"])
+    sizes = _shown(trajectory, SHOWN)
+    for axis, letter, metric in zip(axes[0], "ab", LABELS, strict=False):
+        curves = trajectory[(trajectory["gamma"] == gamma) & trajectory["N"].isin(sizes)]
+        for N, rows in _spread(curves, metric, ["N", "step"]).groupby("N"):
+            _line(axis, rows, "step", color=_color(N, sizes), label=f"{N:,}")
+            drawn.append(rows.assign(panel=letter, metric=metric, gamma=gamma))
+        axis.set(xlabel="step", ylabel=LABELS[metric], ylim=(-0.03, 1.03))
+        axis.set_title(f"({letter}) $\\gamma$ = {gamma:g}")
+    axes[0, 1].legend(title="group size $N$", fontsize=7, title_fontsize=7, ncols=2)
+    axis = axes[0, 2]
+    for (metric, label), color in zip(LABELS.items(), COLORS, strict=False):
+        for gamma, rows in _spread(last, metric, ["gamma", "N"]).groupby("gamma"):
+            name = f"{label.split()[-1]}, $\\gamma$ = {gamma:g}"
+            _line(
+                axis,
+                rows,
+                "N",
+                color=color,
+                ls=DASH.get(gamma, ":"),
+                marker="o",
+                ms=2.5,
+                label=name,
+            )
+            drawn.append(rows.assign(panel="c", metric=metric))
+    _group_size_axis(axis)
+    axis.set(ylabel="after the last step", ylim=(-0.03, 1.03), title="(c) final")
+    axis.legend(fontsize=7, handlelength=3.2)
+    columns = ["panel", "metric", "gamma", "N", "step", "mean", "low", "high"]
+    save(fig, folder / "fig4", pd.concat(drawn, ignore_index=True)[columns])
+
+
+def _matched(trajectory: pd.DataFrame, folder: Path) -> None:
+    sizes = _shown(trajectory, MATCHED)
+    columns = ["N", "gamma", "seed", "step", "Q_pos", "M_ret"]
+    rows = trajectory.loc[trajectory["N"].isin(sizes), columns]
+    width = min(3, len(sizes))
+    fig, axes = panels(width, -(-len(sizes) // width), 2.6, 2.3, sharex=True, sharey=True)
+    for axis, N in zip(axes.flat, sizes, strict=False):
+        for i, (gamma, runs) in enumerate(rows[rows["N"] == N].groupby("gamma")):
+            style = {"color": COLORS[i % len(COLORS)], "ls": DASH.get(gamma, ":"), "lw": 1.1}
+            for seed, line in runs.groupby("seed"):
+                label = f"$\\gamma$ = {gamma:g}" if seed == 0 else None
+                axis.plot(line["Q_pos"], line["M_ret"], label=label, **style)
+                axis.plot(*line[["Q_pos", "M_ret"]].iloc[-1], "o", ms=4, color=style["color"])
+        axis.set_title(f"$N$ = {N:,}")
+        axis.set(xlabel="$Q_{pos}$", ylabel="$M_{ret}$", ylim=(-0.03, 1.03))
+        axis.label_outer()
+    for axis in axes.flat[len(sizes) :]:
+        axis.set_axis_off()
+    axes[0, 0].legend(loc="lower left")
+    title = "Retained against total correct mass along training; one line a seed, dot: last step"
+    fig.suptitle(title, fontsize=9)
+    save(fig, folder / "fig4_matched", rows)
+
+
+def _readings(final: pd.DataFrame, folder: Path) -> None:
+    gamma = min(final["gamma"])
+    fig, axes = panels(3)
+    drawn = []
+    labels = LABELS | {"entropy": "entropy (nats)"}
+    names = sorted(final["reading"].unique())
+    for axis, (metric, label) in zip(axes[0], labels.items(), strict=True):
+        table = _spread(final[final["gamma"] == gamma], metric, ["reading", "N"])
+        for name in names:
+            objective, optimizer = name.split("_")
+            place = OBJECTIVES.index(
+                objective
+            )  # hollow marks of three sizes show lines that coincide
+            style = {"color": COLORS[place], "ms": 4 + 2.5 * place, "mfc": "none"}
+            style |= dict(zip(("ls", "marker"), OPTIMIZERS[optimizer], strict=True))
+            _line(axis, table[table["reading"] == name], "N", label=name, **style)
+        drawn.append(table.assign(metric=metric, gamma=gamma))
+        _group_size_axis(axis)
+        axis.set(ylabel=label)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    fig.suptitle(f"After the last step, $\\gamma$ = {gamma:g}", fontsize=9)
+    columns = ["metric", "reading", "gamma", "N", "mean", "low", "high"]
+    save(fig, folder / "fig4_readings", pd.concat(drawn, ignore_index=True)[columns])
+
+
+def _spread(rows: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:
+    """Mean, lowest and highest over seeds."""
+    return rows.groupby(by, as_index=False)[metric].agg(mean="mean", low="min", high="max")
+
+
+def _line(axis, rows: pd.DataFrame, x: str, **style) -> None:
+    axis.plot(rows[x], rows["mean"], **style)
+    axis.fill_between(rows[x], rows["low"], rows["high"], color=style["color"], alpha=0.2, lw=0)
+
+
+def _shown(trajectory: pd.DataFrame, chosen: tuple) -> list[int]:
+    present = sorted(trajectory["N"].unique())
+    return [N for N in present if N in chosen] or present[:6]
+
+
+def _color(N: int, sizes: list[int]):
+    return plt.get_cmap("viridis")(0.92 * sizes.index(N) / max(1, len(sizes) - 1))
+
+
+def _group_size_axis(axis) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("group size $N$")

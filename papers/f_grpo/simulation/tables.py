@@ -1,0 +1,176 @@
+"""F-GRPO's categorical simulation (App. J, Figure 4): ascent on a softmax over 128,000 actions.
+
+Each step draws N actions from p = softmax(z), gives them r~_j = R_j - mean_k R_k, scales the
+objective by g = (1 - mu_pos)^gamma (Eq. 15) and takes one ascent step on the logits z. What the
+objective and the optimiser are is a reading, `<objective>_<optimizer>`: the paper prints
+L = (1/N) sum_j r~_j p_j and "gradient ascent" (`printed_sgd`), whose steps are far too small to
+move anything at lr = 1e-2. The default, `score_adam`, takes log p_j for p_j and Adam without weight
+decay; it is our choice, not the paper's.
+
+Correct actions come first, the anchor at index 0; S is the number of seeds, A of actions.
+"""
+
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+from common.errors import UserError
+from common.results.files import config_hash, read_csv, write_csv, write_json
+from common.results.run import Run
+from papers.f_grpo.simulation.config import Simulation
+from papers.f_grpo.simulation.formulas import ascend, draw, gradient, metrics
+
+KEYS = ["reading", "gamma", "N", "seed"]
+METRICS = ["Q_pos", "M_ret", "entropy"]
+COLUMNS = [*KEYS, "step", *METRICS]
+
+
+def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
+    """The recorded rows of one (reading, gamma, N): reading,gamma,N,seed,step,Q_pos,M_ret,entropy.
+
+    A seed's rows depend on nothing but the seed, N and the configuration, whichever seeds run with
+    it; every gamma sees the same uniform numbers. State is float32, sampling and metrics float64.
+    """
+    import pandas as pd
+    import torch
+
+    torch.set_flush_denormal(True)  # moments of actions not sampled again decay into slow denormals
+    z = torch.full((len(seeds), config.actions), config.incorrect_logit, device=config.device)
+    z[:, : config.correct] = config.correct_logit
+    z[:, 0] = config.anchor_logit
+    m, v, weights, counts = (torch.zeros_like(z) for _ in range(4))
+    cdf, ones = torch.zeros_like(z, dtype=torch.float64), torch.ones(len(seeds), N, device=z.device)
+    streams = [int(config_hash({"N": N, "seed": seed}), 16) for seed in seeds]
+    generators = [torch.Generator(z.device).manual_seed(stream) for stream in streams]
+    objective = {key: getattr(config, key) for key in ("objective", "correct", "R_c", "R_w")}
+    names = ("optimizer", "lr", "betas", "eps", "weight_decay")
+    optimizer = {key: getattr(config, key) for key in names}
+    rows, p_0 = [], None
+    for step in range(config.steps + 1):
+        torch.sub(z, z.amax(1, keepdim=True), out=weights).exp_()
+        cdf.copy_(weights).cumsum_(1)
+        if step % config.every == 0 or step == config.steps:
+            exact = weights.double()
+            exact /= exact.sum(1, keepdim=True)
+            p_0 = exact[:, : config.correct].clone() if p_0 is None else p_0
+            for seed, now, start in zip(seeds, exact, p_0, strict=True):
+                key = (config.reading, gamma, N, seed, step)
+                rows.append((*key, *metrics(now, start).values()))
+        if step == config.steps:
+            break
+        options = {"device": z.device, "dtype": torch.float64}
+        uniforms = torch.stack([torch.rand(N, generator=g, **options) for g in generators])
+        counts.zero_().scatter_add_(1, draw(cdf, uniforms), ones)
+        p = weights.div_(cdf[:, -1:].float())
+        ascend(z, gradient(counts, p, gamma=gamma, **objective), m, v, step + 1, **optimizer)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def run(config: Simulation) -> Path:
+    """Run what is not stored yet; returns the folder of final.csv and trajectory.csv.
+
+    All sweeps that share every setting but reading, gamma, N and seeds share one run folder,
+    `simulation-<hash>`, with one file a (reading, gamma, N, seed); final.csv and trajectory.csv
+    hold all of its files, in order. A killed sweep goes on where it was. Raises UserError if the
+    device is not there.
+    """
+    import pandas as pd
+
+    config = _with_device(config)
+    own = ("objective", "optimizer", "N", "gamma", "seeds", "workers", "results_dir")
+    shared = {key: value for key, value in asdict(config).items() if key not in own}
+    shared["betas"] = list(config.betas)
+    root = Path(config.results_dir)
+    store = Run(root, "f_grpo", f"simulation-{config_hash(shared)}", shared)
+    try:
+        units = store.path / "units"
+        missing = []
+        for N in sorted(config.N, reverse=True):  # the longest first, so that no worker ends alone
+            for gamma in config.gamma:
+                todo = [
+                    s for s in range(config.seeds) if not _file(units, config, N, gamma, s).exists()
+                ]
+                # a GPU takes all seeds of a unit in one batch, a CPU one by one
+                groups = [todo] if config.device == "cuda" else [[seed] for seed in todo]
+                missing += [(N, gamma, group) for group in groups if group]
+        if missing:
+            (store.path / "DONE").unlink(missing_ok=True)
+            for N, gamma, frame in _progress(
+                _computed(config, missing), len(missing), config.reading
+            ):
+                for seed, rows in frame.groupby("seed"):
+                    write_csv(_file(units, config, N, gamma, seed), rows)
+        trajectory = pd.concat([read_csv(file, COLUMNS) for file in units.glob("*.csv")])
+        trajectory = trajectory.sort_values([*KEYS, "step"], ignore_index=True)
+        folder = root / "f_grpo" / "simulation"
+        write_csv(folder / "trajectory.csv", trajectory)
+        last = trajectory[trajectory["step"] == config.steps]
+        write_csv(folder / "final.csv", last[KEYS + METRICS])
+        write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
+        if missing or not store.done:
+            store.finish()
+    finally:
+        store.close()
+    return folder
+
+
+def _file(units: Path, config: Simulation, N: int, gamma: float, seed: int) -> Path:
+    return units / f"{config.reading}-gamma{gamma:.12g}-N{N}-seed{seed}.csv"
+
+
+def _computed(config: Simulation, missing: list):
+    """(N, gamma, rows) of each missing unit, as it ends."""
+    if config.device == "cuda" or config.workers == 1:
+        for N, gamma, seeds in missing:
+            yield N, gamma, _one_thread(config, N, gamma, seeds)
+        return
+    import multiprocessing
+
+    from common.sweeps.schedule import end_with_parent
+
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(config.workers, spawn, initializer=end_with_parent) as pool:
+        futures = {pool.submit(_one_thread, config, *unit): unit for unit in missing}
+        try:
+            for future in as_completed(futures):
+                yield *futures[future][:2], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _one_thread(config: Simulation, N: int, gamma: float, seeds: list[int]):
+    import torch
+
+    torch.set_num_threads(1)
+    return simulate(config, N=N, gamma=gamma, seeds=seeds)
+
+
+def _progress(items, total: int, title: str):
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task(title, total=total)
+        for item in items:
+            yield item
+            bar.advance(task)
+
+
+def _with_device(config: Simulation) -> Simulation:
+    from dataclasses import replace
+
+    import torch
+
+    found = torch.cuda.is_available()
+    if config.device == "cuda" and not found:
+        raise UserError(
+            "device=cuda: torch sees no GPU; use device=cpu, or device=auto to take what is there"
+        )
+    return replace(config, device="cuda" if found and config.device != "cpu" else "cpu")

@@ -1,0 +1,98 @@
+"""Eqs. 8, 9, 11 and 13 and Lemma B.1 as tables: on a grid, and on random policies beside the exact
+step."""
+
+import numpy as np
+import pandas as pd
+
+from papers.f_grpo.theory import formulas
+
+REWARDS = {"{0, 1}": (1.0, 0.0), "{-1, 1}": (1.0, -1.0)}  # R_c, R_w: App. H.2 and App. J
+MU_POS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.64, 0.7, 0.8, 0.9, 0.95)
+TAU = (6.3e-5, 1e-4, 1e-3, 1e-2, 0.05)  # the first is a leaf of App. J
+ACTIONS, CORRECT = 64, 16  # V and |P| of the random policies
+
+
+def group_sizes(largest: int, per_octave: int) -> np.ndarray:
+    """Integers from 1 to `largest`, about `per_octave` of them each time N doubles."""
+    octaves = np.arange(per_octave * np.log2(largest) + 1) / per_octave
+    return np.unique(np.round(2**octaves).astype(int))
+
+
+def tail_miss_table() -> pd.DataFrame:
+    """Eq. 9 and Eq. 11 on MU_POS x TAU x N = 1, 2, 3, 4, 6, ..., 2^17 with tau < mu_pos."""
+    powers = 2 ** np.arange(18)
+    N = np.union1d(powers, 3 * powers[:-2])
+    mu, tau, N = (axis.ravel() for axis in np.meshgrid(MU_POS, TAU, N, indexing="ij"))
+    mu, tau, N = mu[tau < mu], tau[tau < mu], N[tau < mu]
+    active, missed = formulas.pr_active(mu, N), formulas.pr_tail_miss(mu, tau, N)
+    return pd.DataFrame({"mu": mu, "tau": tau, "N": N, "pr_active": active, "pr_tail_miss": missed})
+
+
+def policies(seeds: int) -> np.ndarray:
+    """(seeds, V) softmax policies: standard normal logits, plus 1 on the first CORRECT actions."""
+    logits = np.stack([np.random.default_rng(seed).normal(size=ACTIONS) for seed in range(seeds)])
+    logits[:, :CORRECT] += 1
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
+    """(seeds, V) masks of the distinct among N draws from each row i of p, seeded by (i, N)."""
+    mask = np.zeros(p.shape, bool)
+    for seed, row in enumerate(p):
+        mask[seed, np.random.default_rng([seed, N]).choice(ACTIONS, size=N, p=row)] = True
+    return mask
+
+
+def one_step_table(seeds: int) -> pd.DataFrame:
+    """Eq. 8 and Eq. 13 beside the exact softmax step of Eq. 7, on random policies and groups."""
+    p, rows = policies(seeds), []
+    correct = np.broadcast_to(np.arange(ACTIONS) < CORRECT, p.shape)
+    for N in (2, 8, 32):
+        sampled = sampled_mask(p, N)
+        for R_c, R_w in REWARDS.values():
+            for eta in (1e-2, 1e-1, 1.0, 10.0):
+                step = {"R_c": R_c, "R_w": R_w, "eta": eta, "N": N}
+                dz = formulas.logit_update(p, correct, sampled, **step)
+                columns = {
+                    "S_R": formulas.batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w),
+                    "delta_q_pos_eq8": formulas.delta_q_pos(p, correct, sampled, **step),
+                    "delta_q_pos_exact": formulas.exact_delta_mass(p, dz, correct),
+                    "delta_q_u_pos_eq13": formulas.delta_q_u_pos(p, correct, sampled, **step),
+                    "delta_q_u_pos_exact": formulas.exact_delta_mass(p, dz, correct & ~sampled),
+                }
+                frame = pd.DataFrame({"seed": np.arange(seeds), "N": N, "eta": eta})
+                rows.append(frame.assign(R_c=R_c, R_w=R_w, **columns))
+    return pd.concat(rows, ignore_index=True)
+
+
+def lemma_b1_table(draws: int) -> pd.DataFrame:
+    """Lemma B.1 and Corollary B.2 by the correct answers k of N = 16: exact, and means of `draws`
+    simulated groups with their standard errors."""
+    p, N, k = policies(1)[0], 16, np.arange(17)
+    correct = np.arange(ACTIONS) < CORRECT
+    P_pos = sampled_mass(p, correct, draws=k, repeats=draws, seed=1)  # (17, draws)
+    P_neg = sampled_mass(p, ~correct, draws=N - k, repeats=draws, seed=2)
+    E_pos = formulas.expected_p_pos(p, correct, k)
+    E_neg = formulas.expected_p_neg(p, correct, k, N=N)
+    quantities = [("P_{pos}", "", E_pos, P_pos), ("P_{neg}", "", E_neg, P_neg)]
+    for name, (R_c, R_w) in REWARDS.items():
+        exact = formulas.expected_s_r(p, correct, k, N=N, R_c=R_c, R_w=R_w)
+        quantities.append(("S_R", f"rewards {name}", exact, R_c * P_pos + R_w * P_neg))
+    rows = []
+    for name, rewards, exact, samples in quantities:
+        mean, error = samples.mean(axis=1), samples.std(axis=1, ddof=1) / np.sqrt(draws)
+        row = {"quantity": name, "rewards": rewards, "k": k, "exact": exact}
+        rows.append(pd.DataFrame({**row, "mean": mean, "stderr": error}))
+    return pd.concat(rows)
+
+
+def sampled_mass(p: np.ndarray, kind: np.ndarray, *, draws: np.ndarray, repeats: int, seed: int):
+    """(len(draws), repeats) masses of distinct actions among draws[i] draws from p given kind."""
+    generator, p = np.random.default_rng(seed), p[kind]
+    masses = np.zeros((len(draws), repeats))
+    for row, count in enumerate(draws):
+        drawn = generator.choice(len(p), size=(repeats, count), p=p / p.sum())
+        mask = np.zeros((repeats, len(p)), bool)
+        np.put_along_axis(mask, drawn, True, axis=1)
+        masses[row] = mask @ p
+    return masses

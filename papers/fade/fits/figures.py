@@ -1,0 +1,178 @@
+"""Figs. 6, 10, 11, 12 and 13 from the laptop runs' counts and the fits of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.comparison.laptop_figures import Colors, present
+from common.metrics.fits import fit_beta, power_law
+from common.plotting import COLORS, panels, save
+from papers.fade.fits import tables
+
+BENCHMARKS = ("natural", "rare")
+SHOWN = 100  # k up to which fitted curves are drawn
+
+
+def draw(counts: pd.DataFrame, table: str, colors: Colors, root: Path) -> None:
+    """Everything that the counts and the fits of one table allow."""
+    base, trained = tables.of_table(counts, table)
+    if base.empty or trained.empty:
+        return
+    figures = root / "fade" / "figures"
+    stored = root / "fade" / "laptop" / f"{table}_coefficients.csv"
+    if stored.exists():
+        fits = pd.read_csv(stored)
+        coefficients(fits, colors, figures / f"{table}_fig6_coefficients")
+        both = pd.concat([base, trained])
+        curves(both, fits, colors, figures / f"{table}_fig13_curves")
+    last = trained[trained["step"] == trained["step"].max()]
+    solve_rates(base, last, colors, figures / f"{table}_fig10_solve_rates")
+    found = tables.budgets(last)
+    if len(found):
+        budgets(last, found, colors, figures / f"{table}_fig11_budgets")
+    difficulty(base, last, colors, figures / f"{table}_fig12_difficulty")
+
+
+def coefficients(fits: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """Fig. 6 left: a and b along training, from the base model (square); bars are 95 % intervals
+    over problems after the last step."""
+    figure, axes = panels(2, width=3.6, height=3.4)
+    for axis, benchmark in zip(axes[0], BENCHMARKS, strict=True):
+        own = fits[fits["benchmark"] == benchmark]
+        start = own[own["method"] == "base"]
+        axis.plot(start["a"], start["b"], "s", color="black", ms=5, label="base")
+        for method, color in present(own, colors).items():
+            line = own[own["method"] == method].sort_values("step")
+            points = pd.concat([start, line])
+            axis.plot(points["a"], points["b"], "o-", ms=3, color=color, label=method)
+            end = line.iloc[-1]
+            axis.errorbar(
+                end["a"],
+                end["b"],
+                xerr=np.maximum(0, [[end["a"] - end["a_low"]], [end["a_high"] - end["a"]]]),
+                yerr=np.maximum(0, [[end["b"] - end["b_low"]], [end["b_high"] - end["b"]]]),
+                color=color,
+                alpha=0.3,
+            )
+        axis.set(xscale="log", xlabel="a (level)", ylabel="b (slope)", title=f"{benchmark} prompts")
+        axis.tick_params(axis="x", which="minor", labelsize=6)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, path, fits)
+
+
+def curves(counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """Fig. 13: rare pass@k by k at the checkpoints of each method, dark is late; dots are measured,
+    lines the fitted law."""
+    own = counts[counts["benchmark"] == "rare"]
+    methods = list(present(own, colors))
+    figure, axes = panels(len(methods), width=2.5, height=2.6, sharey=True)
+    k, drawn = np.logspace(0, np.log10(SHOWN), 40), []
+    for axis, method in zip(axes[0], methods, strict=True):
+        mine = own[own["method"].isin([method, "base"])]
+        steps = sorted(mine["step"].unique())
+        for i, step in enumerate(steps):
+            shade = 0.15 + 0.85 * i / max(1, len(steps) - 1)
+            at = mine[mine["step"] == step]
+            ks, values = tables.curves(at)
+            which = "base" if step == 0 else method
+            fit = fits[(fits["benchmark"] == "rare") & (fits["step"] == step)]
+            fit = fit[fit["method"] == which].iloc[0]
+            line = 100 * power_law(k, *fit[["a", "b", "c"]].astype(float))
+            axis.plot(k, line, color=colors[method], alpha=shade, label=f"step {step}")
+            measured = 100 * values.mean(0)
+            axis.plot(ks, measured, ".", ms=4, color=colors[method], alpha=shade)
+            frame = pd.DataFrame({"k": ks, "measured": measured})
+            drawn.append(frame.assign(method=method, step=step))
+        axis.set(xscale="log", xlabel="k", title=method)
+        axis.legend(fontsize=6)
+    axes[0, 0].set(ylabel="rare pass@k (%)")
+    save(figure, path, pd.concat(drawn))
+
+
+def solve_rates(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """Fig. 10: how the problems' solve rates are distributed before and after RL, with a
+    Beta-binomial (solid) and a mixture of two (dashed), fitted by likelihood.
+
+    The paper minimises a squared error, which with 200 samples of a problem sees empty bins only.
+    """
+    shown = {"base": base} | {m: last[last["method"] == m] for m in present(last, colors)}
+    figure, axes = panels(len(shown), 2, width=2.2, height=2.2, sharex=True)
+    edges, drawn = np.linspace(0, 1, 21), []
+    for column, (method, counts) in enumerate(shown.items()):
+        for axis, benchmark in zip(axes[:, column], BENCHMARKS, strict=True):
+            own = counts[counts["benchmark"] == benchmark]
+            n = int(own["n"].iloc[0])
+            share, _ = np.histogram((own["c"] + 0.5) / (n + 1), edges)  # no count on an edge
+            share = 100 * share / len(own)
+            axis.bar(edges[:-1], share, width=0.05, align="edge", color="0.8")
+            frame = pd.DataFrame({"from": edges[:-1], "measured": share})
+            for components, style in ((1, "-"), (2, "--")):
+                fitted = fitted_shares(own["c"].to_numpy(), n, components, edges)
+                if fitted is not None:
+                    axis.step(edges[:-1], fitted, style, where="post", color=COLORS[components - 1])
+                    frame[f"beta_{components}"] = fitted
+            axis.set_title(f"{method}, {benchmark}", fontsize=7)
+            drawn.append(frame.assign(method=method, benchmark=benchmark))
+    for axis in axes[1]:
+        axis.set(xlabel="solve rate")
+    axes[0, 0].set(ylabel="problems (%)")
+    axes[1, 0].set(ylabel="problems (%)")
+    save(figure, path, pd.concat(drawn))
+
+
+def fitted_shares(c: np.ndarray, n: int, components: int, edges: np.ndarray) -> np.ndarray | None:
+    """Percent of problems in each bin by the fitted mixture; None where the counts fix no shape."""
+    if (c == 0).all() or (c == n).all():
+        return None
+    pmf = fit_beta(c, n, components=components, objective="likelihood").pmf(n)
+    return 100 * np.histogram((np.arange(n + 1) + 0.5) / (n + 1), edges, weights=pmf)[0]
+
+
+def budgets(last: pd.DataFrame, found: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """Fig. 11: the law fitted to k <= 10 (left) and k <= 50 (right), drawn to k = 100."""
+    figure, axes = panels(2, width=3.5, height=3.2, sharey=True)
+    k, drawn = np.logspace(0, np.log10(SHOWN), 40), []
+    for axis, budget in zip(axes[0], (10, 50), strict=True):
+        for method, color in present(last, colors).items():
+            for benchmark, style in zip(BENCHMARKS, ("-", "--"), strict=True):
+                own = last[(last["method"] == method) & (last["benchmark"] == benchmark)]
+                ks, values = tables.curves(own)
+                hit = found[(found["method"] == method) & (found["benchmark"] == benchmark)]
+                fit = hit.loc[hit["budget"] == budget, "fit"].iloc[0]
+                label = method if style == "-" else None
+                axis.plot(k, 100 * power_law(k, *fit), style, color=color, label=label)
+                measured = 100 * values.mean(0)
+                axis.plot(ks, measured, ".", ms=4, color=color)
+                frame = pd.DataFrame({"k": ks, "measured": measured})
+                frame["fitted"] = 100 * power_law(ks, *fit)
+                drawn.append(frame.assign(method=method, benchmark=benchmark, budget=budget))
+        axis.axvline(budget, color="0.5", lw=0.8, ls=":")
+        axis.set(xscale="log", xlabel="k", title=f"fitted to k <= {budget}")
+    axes[0, 0].set(ylabel="pass@k (%): natural solid, rare dashed")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, path, pd.concat(drawn))
+
+
+def difficulty(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path) -> None:
+    """Fig. 12: the law on thirds of the natural problems, by the base model's solve rate (no split
+    is chosen on the counts it shows): easy ones have little mass near 0, hard ones much."""
+    rate = base[base["benchmark"] == "natural"].groupby("problem_id")[["c", "n"]].sum()
+    order = (rate["c"] / rate["n"]).sort_values(ascending=False, kind="stable").index
+    thirds = dict(zip(("easy", "medium", "hard"), np.array_split(order, 3), strict=True))
+    figure, axes = panels(3, width=2.7, height=3.0, sharey=True)
+    drawn = []
+    for axis, (name, problems) in zip(axes[0], thirds.items(), strict=True):
+        for method, color in present(last, colors).items():
+            own = last[(last["method"] == method) & last["problem_id"].isin(problems)]
+            ks, values = tables.curves(own[own["benchmark"] == "natural"])
+            mean = values.mean(0)
+            fitted, error = tables.laws(ks, mean)["shifted"]
+            axis.plot(ks, 100 * fitted, color=color, label=method)
+            axis.plot(ks, 100 * mean, ".", ms=4, color=color)
+            frame = pd.DataFrame({"k": ks, "measured": 100 * mean, "fitted": 100 * fitted})
+            drawn.append(frame.assign(method=method, split=name, mse=error))
+        axis.set(xscale="log", xlabel="k", title=f"{name} third")
+    axes[0, 0].set(ylabel="natural pass@k (%)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, path, pd.concat(drawn))

@@ -1,0 +1,138 @@
+"""What the laptop runs' counts say of pass@k scaling: fits (FADE sec 12, Figs. 6, 11, 13).
+
+Laws are those of common/metrics/fits.py; intervals draw problems anew, with the seeds' counts of a
+problem together. `gather` writes <root>/fade/laptop/<table>_{coefficients,laws,budgets}.csv.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+
+from common.comparison.gather import LAPTOP, read
+from common.metrics.bootstrap import percentile_interval, resampled_means
+from common.metrics.fits import fit_power_law, power_law
+from common.metrics.passk import pass_at_k
+from common.results.files import write_csv
+from papers.fade.theory.scaling import KS
+
+METHODS = ("GRPO", "mean GRPO", "Power (alpha=2)", "AsymGRPO (delta=0.5)", "FADE")
+DRAWS = 200
+
+
+def gather(root: Path) -> None:
+    """Fit the laws to the counts of every table that has METHODS."""
+    rows, counts = read(root, "fade", LAPTOP)
+    for table in rows.loc[rows["method"].isin(METHODS), "table"].unique():
+        base, trained = of_table(counts, table)
+        if base.empty or trained.empty:
+            continue
+        last = trained[trained["step"] == trained["step"].max()]
+        fits = {
+            "coefficients": coefficients(pd.concat([base, trained])),
+            "laws": law_table(pd.concat([base, last])),
+            "budgets": budgets(last).drop(columns="fit"),
+        }
+        for name, fit in fits.items():
+            if len(fit):
+                write_csv(root / "fade" / LAPTOP / f"{table}_{name}.csv", fit)
+
+
+def of_table(counts: pd.DataFrame, table: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Counts of the base model, the start of each method, and of METHODS in the table."""
+    base = counts[counts["method"] == "base"].assign(table=table)
+    return base, counts[(counts["table"] == table) & counts["method"].isin(METHODS)]
+
+
+def curves(counts: pd.DataFrame) -> tuple[list[int], np.ndarray]:
+    """(k, pass@k of each problem (P, K)), mean over seeds; k up to the fewest samples."""
+    ks = [k for k in KS if k <= counts["n"].min()]
+    values = pass_at_k(counts["c"].to_numpy(), counts["n"].to_numpy(), ks)
+    frame = pd.DataFrame(values, index=counts["problem_id"].to_numpy())
+    return ks, frame.groupby(level=0).mean().to_numpy()
+
+
+def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
+    """a, b, c of the shifted power law with 95 % intervals over problems.
+
+    One row a table, method, benchmark and step; seeds are pooled.
+    """
+    rows = []
+    key = ["table", "method", "benchmark", "step"]
+    for which, own in counts.groupby(key, sort=False):
+        ks, values = curves(own)
+        drawn = resampled_means(values, draws=DRAWS, seed=0)
+        fitted = fit_power_law(ks, np.vstack([values.mean(0), drawn]))
+        low, high = percentile_interval(fitted[1:])
+        row = dict(zip(key, which, strict=True), n_seeds=own["seed"].nunique(), k_max=ks[-1])
+        for i, name in enumerate("abc"):
+            row |= {name: fitted[0, i], f"{name}_low": low[i], f"{name}_high": high[i]}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def by_seed(counts: pd.DataFrame) -> pd.DataFrame:
+    """a, b, c of every run and step, for claims: table, method, benchmark, seed, step, a, b, c."""
+    rows = []
+    key = ["table", "method", "benchmark", "seed", "step"]
+    for which, own in counts.groupby(key, sort=False):
+        ks, values = curves(own)
+        a, b, c = fit_power_law(ks, values.mean(0))[0]
+        rows.append(dict(zip(key, which, strict=True), a=a, b=b, c=c))
+    return pd.DataFrame(rows, columns=[*key, "a", "b", "c"])
+
+
+def laws(ks: list[int], curve: np.ndarray) -> dict[str, tuple[np.ndarray, float]]:
+    """law -> (fitted curve, mean squared error), each least squares in pass@k itself.
+
+    power: 1 - a k^-b (Theorem 12.1 at every k); exponential: exp(-a k^-b) (Brown et al. 2024);
+    shifted: exp(-a (k + c)^-b), which contains the second, so it cannot be worse than that.
+    """
+    k = np.asarray(ks, dtype=float)
+
+    def fit(law) -> np.ndarray:
+        starts = [np.log([a, b]) for a in (0.3, 1.0, 3.0) for b in (0.2, 0.6, 1.5)]
+        found = [
+            minimize(lambda t: ((law(*np.exp(t)) - curve) ** 2).mean(), s, method="Nelder-Mead")
+            for s in starts
+        ]
+        return law(*np.exp(min(found, key=lambda one: one.fun).x))
+
+    fitted = {
+        "power": fit(lambda a, b: 1 - a * k**-b),
+        "exponential": fit(lambda a, b: np.exp(-a * k**-b)),
+        "shifted": power_law(k, *fit_power_law(ks, curve)[0]),
+    }
+    return {name: (value, float(((value - curve) ** 2).mean())) for name, value in fitted.items()}
+
+
+def law_table(counts: pd.DataFrame) -> pd.DataFrame:
+    """table, method, benchmark, law, mse, and the error at k = 1 (fitted - measured, in points)."""
+    rows, key = [], ["table", "method", "benchmark"]
+    for which, own in counts.groupby(key, sort=False):
+        ks, values = curves(own)
+        if len(ks) < 4:
+            continue
+        mean = values.mean(0)
+        for law, (fitted, error) in laws(ks, mean).items():
+            row = dict(zip(key, which, strict=True), law=law, mse=error)
+            rows.append(row | {"at_1": 100 * (fitted[0] - mean[0])})
+    return pd.DataFrame(rows, columns=[*key, "law", "mse", "at_1"])
+
+
+def budgets(counts: pd.DataFrame) -> pd.DataFrame:
+    """Fig. 11: the shifted power law fitted to k <= 10 and k <= 50, its pass@100 and the measured.
+
+    One row a table, method, benchmark and budget, after the last step; only where n >= 100.
+    """
+    rows, key = [], ["table", "method", "benchmark"]
+    for which, own in counts[counts["n"] >= 100].groupby(key, sort=False):
+        ks, values = curves(own)
+        mean = values.mean(0)
+        for budget in (10, 50):
+            inside = [i for i, k in enumerate(ks) if k <= budget]
+            fitted = fit_power_law([ks[i] for i in inside], mean[inside])[0]
+            row = dict(zip(key, which, strict=True), budget=budget, measured=mean[ks.index(100)])
+            rows.append(row | {"predicted": power_law([100], *fitted)[0], "fit": fitted.tolist()})
+    return pd.DataFrame(rows, columns=[*key, "budget", "measured", "predicted", "fit"])

@@ -1,0 +1,11 @@
+"""How alike the hidden states of right and of wrong responses are (FADE Sec. 15.1, 15.2).
+
+python -m papers.fade.hidden_states [prompts=100] [group_size=16] [key=value ...]
+"""
+
+from common.cli import main
+from papers.fade.hidden_states.config import States
+from papers.fade.hidden_states.tables import run
+
+if __name__ == "__main__":
+    main(lambda config: print(run(config)), States, "fade", "hidden_states")

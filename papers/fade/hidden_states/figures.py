@@ -1,0 +1,68 @@
+"""Figures of the hidden states and of Prop. 15.1 on made-up data (FADE Fig. 3, Tables 10, 11)."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.plotting import COLORS, panels, save
+from papers.fade.weights.figures import by_label
+
+
+def draw(root: Path) -> list[Path]:
+    """Every figure that `root` has the tables for; returns their paths without suffix."""
+    states, folder = root / "fade" / "hidden_states", root / "fade" / "figures"
+    named = {"residuals": (fig3, "fig3_residuals"), "proposition": (proposition, "prop15_1")}
+    return [
+        draw_one(pd.read_csv(states / f"{table}.csv"), folder / name)
+        for table, (draw_one, name) in named.items()
+        if (states / f"{table}.csv").exists()
+    ]
+
+
+def fig3(rows: pd.DataFrame, path: Path) -> Path:
+    """Fig. 3 left, Tables 10 and 11: rho_perp of right and wrong tokens, and the ratio of their
+    residual norms beside its baseline; along the batch gradient's direction."""
+    drawn = rows[rows.direction == "gradient"]
+    labels = list(dict.fromkeys(drawn.label))
+    figure, axes = panels(2, width=3.6, height=1.2 + 0.26 * len(labels), sharey=True)
+    by_label(axes[0, 0], drawn, "rho_S", labels, COLORS[2], -0.1, "right")
+    by_label(axes[0, 0], drawn, "rho_F", labels, COLORS[1], 0.1, "wrong")
+    axes[0, 0].set_xlabel("rho_perp, mean cosine of two tokens")
+    by_label(axes[0, 1], drawn, "norm_ratio", labels, COLORS[0], -0.2, "measured")
+    by_label(axes[0, 1], drawn, "clt_ratio", labels, COLORS[7], 0, "independent tokens (CLT)")
+    by_label(axes[0, 1], drawn, "norm_ratio_equal_n", labels, COLORS[4], 0.2, "as many of each")
+    axes[0, 1].axvline(1, color="black", lw=0.6)
+    axes[0, 1].set_xlabel("||R_F|| / ||R_S||")
+    for ax in axes[0]:
+        ax.legend(fontsize=7)
+    save(figure, path, drawn)
+    return path
+
+
+def proposition(rows: pd.DataFrame, path: Path) -> Path:
+    """r_1 of made-up tokens against N with its limit, the limit against K, and ||R_F|| against K
+    beside 1/sqrt(K)."""
+    figure, axes = panels(3)
+    many, few = rows.K.max(), rows.K.min()
+    deltas = sorted(rows.delta.unique())
+    for i, delta in enumerate(deltas):
+        part = rows[rows.delta.eq(delta) & rows.K.eq(many)].sort_values("N")
+        axes[0, 0].plot(
+            part.N, part.r1, color=COLORS[i], marker="o", ms=3, label=f"delta={delta:g}"
+        )
+        axes[0, 0].axhline(part.limit.iloc[0], color=COLORS[i], lw=0.8, ls="--")
+        ends = rows[rows.delta.eq(delta)].drop_duplicates("K").sort_values("K")
+        axes[0, 1].plot(ends.K, ends.limit, color=COLORS[i], marker="o", ms=3)
+        axes[0, 2].plot(ends.K, ends.norm_R_F, color=COLORS[i], marker="o", ms=3)
+    start = rows[rows.K.eq(few) & rows.delta.eq(deltas[0])].norm_R_F.iloc[0]
+    K = np.sort(rows.K.unique())
+    axes[0, 2].plot(K, start * (few / K) ** 0.5, color="black", lw=0.8, ls=":", label="1/sqrt(K)")
+    r1 = (rows.r1.min() - 0.02, 1)
+    axes[0, 0].set(xscale="log", xlabel="tokens N", ylabel=f"r1, {many} wrong modes", ylim=r1)
+    axes[0, 1].set(xscale="log", xlabel="wrong modes K", ylabel="limit of r1 (Eq. 33)", ylim=r1)
+    axes[0, 2].set(xscale="log", yscale="log", xlabel="wrong modes K", ylabel="||R_F||")
+    axes[0, 0].legend(fontsize=7)
+    axes[0, 2].legend(fontsize=7)
+    save(figure, path, rows)
+    return path

@@ -1,0 +1,93 @@
+"""What the laptop runs' training curves show: entropy, solve rate, the controller.
+
+`gather` writes <root>/fade/laptop/<table>_training.csv from the run folders, every fifth step of
+every run; where these are not there, tables that came without them are kept.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.comparison import gather as gather_module
+from common.comparison import training
+from common.comparison.gather import LAPTOP
+from common.results.columns import COLUMNS
+
+# the last five: empty where a method has no controller
+LOGGED = ["entropy", "solve_rate", "lr", "alpha", "delta", "p_hat", "H_hat", "H_0"]
+CURVES = ["method", "seed", "step", *LOGGED]
+EVERY = 5
+WINDOW = 4  # kept points, 20 steps: the moving average of solve rates
+
+
+def gather(root: Path) -> None:
+    """Read every finished run that `common.comparison.gather.gather` has found."""
+    rows, _ = gather_module.read(root, "fade", LAPTOP)
+    for table in rows["table"].unique():
+        curves = []
+        for run, log in training.logs(root, "fade", rows[rows["table"] == table]):
+            curve = log[log["step"] % EVERY == 0].reindex(columns=["step", *LOGGED])
+            digits = {name: curve[name].astype(float).round(5) for name in LOGGED if name != "lr"}
+            curves.append(curve.assign(**digits, method=run["method"], seed=run["seed"]))
+        training.keep(_file(root, table), curves, CURVES)
+
+
+def read(root: Path, table: str) -> pd.DataFrame:
+    """The training curves of one table's runs that `gather` wrote; empty if there is none."""
+    return training.kept(_file(root, table), CURVES)
+
+
+def _file(root: Path, table: str) -> Path:
+    return root / "fade" / LAPTOP / f"{table}_training.csv"
+
+
+def smoothed(curves: pd.DataFrame, column: str) -> pd.DataFrame:
+    """`curves` with the column replaced by its moving average over 20 steps of each run."""
+    means = curves.groupby(["method", "seed"])[column].transform(
+        lambda values: values.rolling(WINDOW, min_periods=1).mean()
+    )
+    return curves.assign(**{column: means})
+
+
+def steps_to(curves: pd.DataFrame, methods: tuple[str, str]) -> dict[tuple[str, int], float]:
+    """(method, seed) -> the first step at which the run's solve rate on its training prompts
+    reaches the highest level that every run of both methods reached (moving averages); {} if one
+    is missing.
+
+    The paper's "reaches peak pass@1 k steps earlier" in a form that every run has a value for.
+    """
+    own = smoothed(curves[curves["method"].isin(methods)], "solve_rate")
+    if own["method"].nunique() < 2:
+        return {}
+    runs = own.groupby(["method", "seed"])
+    level = runs["solve_rate"].max().min()
+    reached = own[own["solve_rate"] >= level - 1e-12]
+    return reached.groupby(["method", "seed"])["step"].min().astype(float).to_dict()
+
+
+def result_rows(curves: pd.DataFrame, table: str, pairs: list[tuple[str, str]]) -> pd.DataFrame:
+    """Result rows of benchmark "training", by run: means over the first and last 20 steps of
+    entropy, solve rate, alpha and delta; steps_to of each pair in a table of its own."""
+    rows = []
+
+    def add(method: str, seed: int, metric: str, value: float, where: str = table) -> None:
+        row = dict.fromkeys(COLUMNS)
+        row |= {"table": where, "method": method, "benchmark": "training"}
+        rows.append(row | {"metric": metric, "value": value, "seed": seed})
+
+    for (method, seed), own in curves.groupby(["method", "seed"], sort=False):
+        for name in ("entropy", "solve_rate", "alpha", "delta"):
+            values = own[name].dropna()
+            if len(values):
+                add(method, seed, f"{name}_first", values.iloc[:WINDOW].mean())
+                add(method, seed, f"{name}_last", values.iloc[-WINDOW:].mean())
+    for pair in pairs:
+        for (method, seed), step in steps_to(curves, pair).items():
+            add(method, seed, "steps_to_solve_rate", step, f"{table}, {pair[0]} vs {pair[1]}")
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def rho(method_delta: float, solve_rate: np.ndarray) -> np.ndarray:
+    """rho(p) = m_S p / (m_F q) = delta p / q of AsymGRPO and its like (sec 11.3), at a mean p."""
+    return method_delta * solve_rate / (1 - solve_rate)

@@ -1,0 +1,65 @@
+"""What FADE states exactly, computed exactly: masses, entropy, pass@k scaling, multi-turn.
+
+    python -m papers.fade.theory [results_dir=results]
+
+Writes weights/{masses,table7,table8,fig7,sec14,kish}.csv, theory/{entropy,entropy_summary,scaling,
+recovered,multi_turn}.csv and their figures to <results_dir>/fade/. Under a minute; nothing is
+trained.
+"""
+
+from pathlib import Path
+
+from common.cli import on_results
+from common.results.files import write_csv
+from papers.fade.theory import entropy, figures, masses, multi_turn, scaling
+
+DIGITS = 6  # significant, of the tables that are drawn and kept
+
+
+def run(root: Path) -> None:
+    """Write every table and figure; equal inputs give equal bytes."""
+    weights, theory, drawn = (root / "fade" / name for name in ("weights", "theory", "figures"))
+    table = rounded(masses.mass_table())
+    tables = {
+        "masses": table,
+        "table7": masses.table_7(table),
+        "table8": masses.table_8(),
+        "fig7": masses.fig_7(),
+        "sec14": masses.sec_14_1(),
+        "kish": masses.kish(),
+    }
+    tables = {name: rounded(frame) for name, frame in tables.items()}
+    for name, frame in tables.items():
+        write_csv(weights / f"{name}.csv", frame)
+    figures.fig_2(table, drawn / "fig2")
+    figures.table_1(table, drawn / "table1")
+    figures.fig_7(tables["fig7"], drawn / "fig7")
+    figures.best_alpha(tables["sec14"], drawn / "sec14_alpha")
+
+    checked = entropy.checks()
+    tables = {
+        "entropy": checked,
+        "entropy_summary": entropy.summary(checked),
+        "scaling": scaling.theorem_12_1(),
+        "recovered": scaling.recovered(),
+        "multi_turn": multi_turn.simulate(),
+    }
+    tables = {name: rounded(frame) for name, frame in tables.items()}
+    for name, frame in tables.items():
+        write_csv(theory / f"{name}.csv", frame)
+    figures.entropy(tables["entropy"], drawn / "theorem_13_1")
+    figures.scaling(tables["scaling"], drawn / "theorem_12_1")
+    figures.multi_turn(tables["multi_turn"], drawn / "retry")
+
+
+def rounded(frame):
+    """Numbers to DIGITS significant digits: the tables stay small, and nothing needs more."""
+    numbers = frame.select_dtypes("float").columns
+    text = f"{{:.{DIGITS}g}}"
+    return frame.assign(
+        **{name: frame[name].map(lambda x: float(text.format(x))) for name in numbers}
+    )
+
+
+if __name__ == "__main__":
+    on_results(run, __doc__)

@@ -1,0 +1,200 @@
+"""Figures of the exact tables: masses (Figs. 2 and 7, Table 1 as a figure, sec 14.1), entropy
+(Theorem 13.1), pass@k scaling (Theorem 12.1), retries."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.plotting import COLORS, panels, save
+
+EXISTING = {  # Fig. 2 left: the weights before FADE's
+    ("grpo", None): "GRPO",
+    ("mean_only", None): "mean GRPO",
+    ("max_rl", None): "MaxRL",
+    ("pass_at_k_tang", "k=4"): "pass@4 (Tang)",
+    ("pass_at_k_chen", None): "pass@4 (Chen)",
+    ("pass_at_k_mix", None): "mix pass@1/4",
+    ("mc_grpo", None): "MC-GRPO",
+}
+POWER = {
+    ("mean_only", None): "alpha=1",
+    ("power_alpha", "alpha=2, normalise=1"): "alpha=2",
+    ("power_alpha", "alpha=3, normalise=1"): "alpha=3",
+    ("easy_power", "alpha=2, normalise=1"): "easy, alpha=2",
+}
+ASYM = {
+    ("asym_grpo", "delta=0.3"): "delta=0.3",
+    ("asym_grpo", "delta=0.5"): "delta=0.5",
+    ("mean_only", None): "delta=1",
+    ("asym_grpo", "delta=2"): "delta=2",
+}
+
+
+def pick(table: pd.DataFrame, key: tuple[str, str | None], G: float) -> pd.DataFrame:
+    """The rows of one method, and of one set of arguments if it has several."""
+    method, params = key
+    own = table[(table["method"] == method) & (table["G"] == G)]
+    return own if params is None else own[own["params"] == params]
+
+
+def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
+    """Masses against the solve rate: exact for groups of G (lines; m_F dashed where it differs),
+    and the paper's closed form (dots)."""
+    figure, axes = panels(3, width=3.3, height=3.4)
+    drawn = []
+    titles = ("existing weights", "difficulty axis: Power alpha", "sign axis: AsymGRPO")
+    for axis, shown, title in zip(axes[0], (EXISTING, POWER, ASYM), titles, strict=True):
+        for (key, label), color in zip(shown.items(), COLORS, strict=False):
+            own = pick(table, key, G)
+            axis.plot(own["p"], own["m_S"], color=color, label=label)
+            axis.plot(own["p"], own["closed_form_m_S"], ".", ms=3, color=color)
+            if not np.allclose(own["m_S"], own["m_F"]):
+                axis.plot(own["p"], own["m_F"], "--", color=color)
+                axis.plot(own["p"], own["closed_form_m_F"], ".", ms=3, color=color)
+            drawn.append(own.assign(panel=title, label=label))
+        axis.set(xlabel="solve rate p", title=title, ylim=(0, None))
+        axis.legend(fontsize=6.5)
+    axes[0, 0].set(ylabel=f"mass, G = {G}; dots: closed form", ylim=(0, 1.05))
+    save(figure, path, pd.concat(drawn))
+
+
+def table_1(table: pd.DataFrame, path: Path) -> None:
+    """Every method that the paper prints a form for: closed form (grey), exact for G = 8 and 16 and
+    in the population limit; m_S above, m_F below."""
+    own = table.dropna(subset=["closed_form_m_S"])
+    keys = list(own.groupby(["method", "params"], sort=False).groups)
+    columns = 7
+    rows = -(-len(keys) // columns)
+    figure, axes = panels(columns, rows, width=1.45, height=1.35, sharex=True)
+    for axis, (method, params) in zip(axes.flat, keys, strict=False):
+        one = own[(own["method"] == method) & (own["params"] == params)]
+        for side, sign in (("m_S", 1), ("m_F", -1)):
+            form = one[one["G"] == 8]
+            axis.plot(form["p"], sign * form[f"closed_form_{side}"], color="0.75", lw=4)
+            for G, color in ((8.0, COLORS[0]), (16.0, COLORS[1]), (np.inf, COLORS[6])):
+                line = one[one["G"] == G]
+                axis.plot(line["p"], sign * line[side], color=color, lw=0.9, label=f"G = {G:g}")
+        short = params.replace("unbiased=1, epsilon=1e-06", "").strip(", ")
+        axis.set_title(f"{method}\n{short}", fontsize=5.5)
+        axis.tick_params(labelsize=5)
+        axis.axhline(0, color="0.4", lw=0.6)
+    for axis in axes.flat[len(keys) :]:
+        axis.set_visible(False)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles[:3],
+        [*labels[:2], "population limit"],
+        title="$m_S$ above, $-m_F$ below; grey: the closed form",
+        loc="outside lower center",
+        ncols=3,
+    )
+    save(figure, path, own)
+
+
+def fig_7(table: pd.DataFrame, path: Path) -> None:
+    """Variance of the estimated weight against the solve rate: exact, and the delta method."""
+    figure, axes = panels(1, width=4.2, height=3.0)
+    axis = axes[0, 0]
+    for (alpha, own), color in zip(table.groupby("alpha"), COLORS, strict=False):
+        axis.plot(own["p"], own["exact"], color=color, label=f"alpha={alpha:g}")
+        axis.plot(own["p"], own["delta_method"], ":", color=color)
+    axis.set(
+        xlabel="solve rate p",
+        ylabel=r"Var$(w(\hat{p}))$",
+        title="16 rollouts; dotted: Eq. 30",
+    )
+    axis.legend()
+    save(figure, path, table)
+
+
+def best_alpha(table: pd.DataFrame, path: Path) -> None:
+    """Sec 14.1: the best alpha and the sweet spot against the slope c of the signal."""
+    figure, axes = panels(2, width=3.2)
+    for (G, own), color in zip(table.groupby("G", sort=False), COLORS, strict=False):
+        label = "known weights" if G == "inf" else f"G = {G:g}"
+        axes[0, 0].plot(own["c"], own["alpha"], "o-", ms=3, color=color, label=label)
+    axes[0, 0].set(xlabel="c of s(p) = exp(-c p)", title="best alpha")
+    axes[0, 0].legend()
+    one = table[table["G"] == "inf"]
+    axes[0, 1].plot(one["c"], one["sweet_spot"], "o-", ms=3, color=COLORS[6])
+    axes[0, 1].set(xlabel="c of s(p) = exp(-c p)", title="most informative solve rate")
+    save(figure, path, table)
+
+
+def entropy(table: pd.DataFrame, path: Path) -> None:
+    """Theorem 13.1: the exact change by the natural step against Eq. 7 and against -Cov alone, and
+    by delta the plain and the natural step against the same policy at delta = 1."""
+    figure, axes = panels(3, width=3.2, height=3.3)
+    for axis, column, title in (
+        (axes[0, 0], "eq_7", "Eq. 7"),
+        (axes[0, 1], "minus_cov", "$-$Cov(A, log $\\pi$) alone"),
+    ):
+        for (delta, own), color in zip(table.groupby("delta"), COLORS, strict=False):
+            shown = own.iloc[::2]
+            label = rf"$\delta$={delta:g}"
+            axis.plot(shown["natural"], shown[column], ".", ms=3, color=color, label=label)
+        reach = table["natural"].abs().max()
+        axis.plot([-reach, reach], [-reach, reach], color="0.6", lw=0.8)
+        axis.set(xlabel=r"exact $\Delta H / \eta$, natural step", ylabel=title, title=title)
+    axes[0, 0].legend(fontsize=6.5)
+    axis, rows = axes[0, 2], []
+    one = table[table["delta"] == 1].set_index("instance")
+    falls = one.index[one["natural"] < 0]
+    for column, color in (("natural", COLORS[0]), ("plain", COLORS[1]), ("eq_7", COLORS[3])):
+        for group, style in ((falls, "-"), (one.index.difference(falls), ":")):
+            own = table[table["instance"].isin(group)]
+            mean = own.groupby("delta")[column].mean()
+            name = "falls" if group is falls else "rises"
+            axis.plot(mean.index, mean, style, marker="o", ms=3, color=color, label=column)
+            rows.append(
+                pd.DataFrame({"panel": name, "which": column, "delta": mean.index, "mean": mean})
+            )
+    axis.axhline(0, color="0.4", lw=0.8)
+    axis.set(
+        xlabel=r"$\delta$",
+        ylabel=r"mean $\Delta H / \eta$",
+        title="solid: entropy falls at $\\delta$=1",
+    )
+    handles, labels = axis.get_legend_handles_labels()
+    axis.legend(handles[::2], labels[::2], fontsize=6.5)
+    save(figure, path, pd.concat([table.drop(columns=["H", "p"]), *rows], ignore_index=True))
+
+
+def scaling(table: pd.DataFrame, path: Path) -> None:
+    """Theorem 12.1: 1 - pass@k by k with the asymptote, and its slope in log-log."""
+    figure, axes = panels(2, width=3.6, height=3.3)
+    for (density, own), color in zip(table.groupby("density", sort=False), COLORS, strict=False):
+        shown = own[own["miss"] > 1e-14]
+        axes[0, 0].loglog(shown["k"], shown["miss"], color=color, label=density)
+        axes[0, 0].loglog(shown["k"], shown["asymptote"], ":", color=color)
+        axes[0, 1].semilogx(own["k"], own["slope"].clip(upper=5), color=color, label=density)
+        if own["b"].notna().any():
+            axes[0, 1].axhline(own["b"].iloc[0], color=color, lw=0.6, ls=":")
+    axes[0, 0].set(
+        xlabel="k", ylabel="1 - pass@k", title=r"dotted: $C\,\Gamma(b)\,k^{-b}$", ylim=(1e-14, 3)
+    )
+    axes[0, 1].set(xlabel="k", title="slope in log-log (cut at 5); dotted: b")
+    axes[0, 0].legend(fontsize=6.5)
+    save(figure, path, table)
+
+
+def multi_turn(table: pd.DataFrame, path: Path) -> None:
+    """Masses of the second turn against the solve rate: simulated, and Power alpha = 2."""
+    figure, axes = panels(2, width=3.5, height=3.2, sharey=True)
+    titles = {
+        "a response": "retried when a drawn response failed",
+        "all": "retried when all 8 responses failed",
+    }
+    for axis, (reading, title) in zip(axes[0], titles.items(), strict=True):
+        own = table[table["reading"] == reading]
+        axis.plot(own["p"], own["m_1"], color="0.7", label="turn 1, simulated")
+        error = 2 * own["stderr_2"]
+        axis.errorbar(own["p"], own["m_2"], error, fmt="o", ms=3, label="turn 2, simulated")
+        axis.plot(own["p"], own["retry"], color=COLORS[0], label="turn 2, exact")
+        axis.plot(own["p"], own["power_2"], ":", color=COLORS[1], label=r"$p q^2$")
+        axis.plot(own["p"], own["power_2_exact"], color=COLORS[1], label="Power alpha=2, G = 8")
+        axis.set(xlabel="solve rate p", title=title)
+    axes[0, 0].set(ylabel="mass")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, path, table)

@@ -1,0 +1,193 @@
+"""The gradient masses of every method, exactly: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
+
+Written by `python -m papers.fade.theory` to <results_dir>/fade/weights/. The lab is
+methods/theory.py; here are the paper's grids, its closed forms beside the exact values, and the
+variance of a weight that is estimated from G responses (sec 14).
+
+Left out: W-REINFORCE of Fig. 2, which sec 8 gives no formula for.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import torch
+
+from common.config.schema import Method
+from common.methods.binding import Bound, bind, group_weights, observe
+from common.methods.theory import all_groups, binomial, family, masses
+from papers.fade.theory.closed_forms import closed_form, peak
+
+SOLVE_RATES = [0.02, *(round(0.05 * i, 2) for i in range(1, 20)), 0.98]
+SIZES = (8, 16)  # G of sec 14.1; Fig. 7 has 16
+LIMIT = 1000  # the population limit is one group of so many, p of them right: off by O(1 / LIMIT)
+TRAINED = (0.3, 0.5)  # solve rates of Table 7
+GRIDS = {  # the paper's values, where a method file has one of them
+    "asym_grpo": [{"delta": delta} for delta in (0.3, 0.5, 0.7, 1.5, 2.0)],
+    "power_alpha": [
+        {"alpha": alpha, "normalise": normalise}
+        for normalise in (False, True)
+        for alpha in (2.0, 3.0)
+    ],
+    "easy_power": [{"alpha": 2.0, "normalise": normalise} for normalise in (False, True)],
+    "pass_at_k_tang": [{"k": 4}, {"k": 8}],
+}
+HIDDEN = {"_target_", "reward_correct", "reward_wrong", "max_tokens"}
+
+
+def variants() -> list[tuple[str, Method]]:
+    """(advantage, method): every method file's weights once, and the paper's grid of some."""
+    found = []
+    for theory in family([]):
+        name = theory.method.advantage["_target_"].split(".")[-1]
+        for changed in GRIDS.get(name, [{}]):
+            advantage = {**theory.method.advantage, **changed}
+            found.append((name, replace(theory.method, advantage=advantage)))
+    return found
+
+
+def mass_table() -> pd.DataFrame:
+    """method, params, G, p, m_S, m_F, rho, closed_form_m_S, closed_form_m_F.
+
+    G is inf for the population limit. An empty cell: rho without a denominator, or a method for
+    which the paper prints no form. A controller's arguments are those of its first step at a solve
+    rate of 1/2 and an entropy of 1 nat.
+    """
+    from common.config.schema import Reward
+
+    reward, rows = Reward(correct=1.0, wrong=0.0), []
+    for name, method in variants():
+        bound = bind(method)
+        given = observe(bound, {}, solve_rate=0.5, entropy=1.0, step=1)[1]
+        arguments = {k: v for k, v in {**method.advantage, **given}.items() if k not in HIDDEN}
+        params = ", ".join(f"{key}={value:g}" for key, value in arguments.items())
+        exact = {G: group_weights(bound, all_groups(G, reward), given) for G in SIZES}
+        for p in SOLVE_RATES:
+            printed = closed_form(name, p, arguments) or (None, None)
+            found = {G: masses(weights, p) for G, weights in exact.items()}
+            found[np.inf] = in_the_limit(bound, p, given)
+            rows += [
+                {
+                    "method": method.name,
+                    "params": params,
+                    "G": G,
+                    "p": p,
+                    **{key: one[key] for key in ("m_S", "m_F", "rho")},
+                    "closed_form_m_S": printed[0],
+                    "closed_form_m_F": printed[1],
+                }
+                for G, one in found.items()
+            ]
+    return pd.DataFrame(rows)
+
+
+def in_the_limit(bound: Bound, p: float, arguments: dict) -> dict:
+    """m_S, m_F and rho where the group's solve rate is p for certain."""
+    success = round(p * LIMIT)
+    rewards = (torch.arange(LIMIT) < success).double()[None]
+    weights = group_weights(bound, rewards, arguments)[0]
+    m_S, m_F = weights[:success].sum().item() / LIMIT, -weights[success:].sum().item() / LIMIT
+    rho = m_S * p / (m_F * (1 - p)) if m_F != 0 else None
+    return {"m_S": m_S, "m_F": m_F, "rho": rho}
+
+
+def table_7(table: pd.DataFrame) -> pd.DataFrame:
+    """rho(p) at the two training solve rates: exact by G, and from the closed forms.
+
+    As sec 11.3, methods without a negative mass are left out: the ratio has no denominator.
+    """
+    own = table[table["p"].isin(TRAINED) & (table["m_F"] != 0)].dropna(subset=["closed_form_m_S"])
+    q = 1 - own["p"]
+    printed = own["closed_form_m_S"] * own["p"] / (own["closed_form_m_F"] * q)
+    rows = own[["method", "params", "G", "p", "rho"]].assign(closed_form_rho=printed)
+    return rows[rows["closed_form_rho"] != 0].replace(np.inf, "inf")
+
+
+def weight_variance(alpha: float, p: np.ndarray, G: int) -> tuple[np.ndarray, np.ndarray]:
+    """Var(w(p_hat)) for w(p) = C p (1 - p)^alpha, p_hat = X / G, X ~ Binomial(G, p).
+
+    (exact, by the delta method of Eq. 30).
+    """
+    at = torch.arange(G + 1).double() / G
+    w = peak(alpha) * at * (1 - at) ** alpha
+    chance = torch.stack([binomial(G, float(one)) for one in p])
+    exact = (chance @ w**2 - (chance @ w) ** 2).numpy()
+    return exact, slope(alpha, p) ** 2 * p * (1 - p) / G
+
+
+def slope(alpha: float, p: np.ndarray) -> np.ndarray:
+    """w'(p), Eq. 29."""
+    return peak(alpha) * (1 - p) ** (alpha - 1) * (1 - (1 + alpha) * p)
+
+
+def fig_7(G: int = 16) -> pd.DataFrame:
+    """alpha, p, exact variance, the paper's delta method."""
+    p = np.linspace(0.01, 0.99, 99)
+    frames = []
+    for alpha in (1.0, 2.0, 3.0):
+        exact, delta_method = weight_variance(alpha, p, G)
+        found = {"alpha": alpha, "G": G, "p": p, "exact": exact, "delta_method": delta_method}
+        frames.append(pd.DataFrame(found))
+    return pd.concat(frames, ignore_index=True)
+
+
+def table_8(alpha: float = 3.0) -> pd.DataFrame:
+    """How much more signal than at 1/2 a prompt must carry for Power alpha to be worth it.
+
+        [2 (1 - p)]^(alpha - 1)  x  (1 + v(p)) / (1 + v(1/2)),  v(p) = Var(w) / w^2  (Eq. 31)
+
+    The first factor is the printed one, for G = inf; the second is our reading of "the reference is
+    itself penalised" for a finite G. easing is what it takes off, in percent.
+    """
+    rows = []
+    for G in (*SIZES, np.inf):
+        for p in (0.1, 0.2, 0.25, 0.3, 0.4, 0.5):
+            v = [(1 - (1 + alpha) * x) ** 2 / (G * x * (1 - x)) for x in (p, 0.5)]
+            limit = (2 * (1 - p)) ** (alpha - 1)
+            factor = (1 + v[0]) / (1 + v[1])
+            rows.append(
+                {"G": G, "p": p, "multiplier": limit * factor, "easing": 100 - 100 * factor}
+            )
+    return pd.DataFrame(rows).replace(np.inf, "inf")
+
+
+def kish() -> pd.DataFrame:
+    """Kish's effective share of prompts, (E w)^2 / E[w^2] in percent, of w = p q^alpha over uniform
+    solve rates: the N_eff / M of Eq. 10 by alpha. C cancels.
+
+    E[p^i q^j] = i! j! / (i + j + 1)!, so alpha = 1 has (1/6)^2 / (1/30) = 5/6.
+    """
+    p = (np.arange(20_000) + 0.5) / 20_000
+    rows = []
+    for alpha in (1.0, 2.0, 3.0, 5.0):
+        w = p * (1 - p) ** alpha
+        rows.append({"alpha": alpha, "N_eff": 100 * w.mean() ** 2 / (w**2).mean()})
+    return pd.DataFrame(rows)
+
+
+def sec_14_1() -> pd.DataFrame:
+    """The sweet spot and the best alpha for signals s(p) = exp(-c p), solve rates uniform.
+
+        sweet spot = argmax_p s^2 p (1 - p)
+        alpha      = argmax (E[w s])^2 / E[w^2 v + Var(w) (s^2 + v)],  v = 1 / (G p (1 - p))
+
+    The squared signal-to-noise ratio of a sum over prompts; G = inf leaves Var(w) out (known
+    weights). The paper gives neither f(p) nor the unit of s: uniform on [0, 1] and s(0) = 1 are
+    ours, and give its printed ranges. Eq. 10 as printed, N_eff E[s^2 / (w^2 v)], diverges at
+    p -> 0 for every alpha and has no best one.
+    """
+    p = (np.arange(2000) + 0.5) / 2000
+    alphas = np.round(np.arange(0.5, 3.001, 0.01), 2)
+    rows = []
+    for c in (0.0, 0.25, 0.5, 0.75, 1.0):
+        s = np.exp(-c * p)
+        for G in (*SIZES, np.inf):
+            v, quality = 1 / (p * (1 - p)), []
+            for alpha in alphas:
+                w = peak(alpha) * p * (1 - p) ** alpha
+                of_w = slope(alpha, p) ** 2 * p * (1 - p)  # G Var(w)
+                noise = w**2 * v + of_w * (0 if np.isinf(G) else s**2 + v / G)
+                quality.append((w * s).mean() ** 2 / noise.mean())
+            spot, best = p[np.argmax(s**2 / v)], alphas[int(np.argmax(quality))]
+            rows.append({"c": c, "G": G, "sweet_spot": spot, "alpha": best})
+    return pd.DataFrame(rows).replace(np.inf, "inf")

@@ -1,0 +1,66 @@
+"""Pass@k scaling (FADE sec 12): Theorem 12.1 on known densities, fits of the laptop runs' counts.
+
+The theory is written by theory.py to <results_dir>/fade/theory/; what is fitted to counts by
+scaling_figures.py to <results_dir>/fade/laptop/. Laws and mixtures are those of
+common/metrics/fits.py; intervals draw problems anew, with the seeds' counts of a problem together.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.special import betaln, gammaln, logsumexp
+
+from common.metrics.fits import fit_power_law, power_law
+
+KS = [1, 2, 4, 8, 10, 16, 32, 50, 64, 100]
+BETAS = [(0.3, 1.0), (0.5, 2.0), (1.0, 3.0), (2.0, 5.0)]  # Beta(b, second): p^(b - 1) near 0
+
+
+def theorem_12_1(ks: np.ndarray | None = None) -> pd.DataFrame:
+    """1 - pass@k by k: exact, the theorem's asymptote, their ratio, and the slope in log-log.
+
+    Power law: p ~ Beta(b, s), whose density is C p^(b - 1) (1 + O(p)), C = 1 / B(b, s), so
+    1 - pass@k = B(b, s + k) / B(b, s) -> C Gamma(b) k^-b. Rapid decay: density ~ exp(-c / p), where
+    the slope, -d log(1 - pass@k) / d log k, grows beyond every b; it has no asymptote here.
+    """
+    ks = np.logspace(0, 6, 25) if ks is None else np.asarray(ks, dtype=float)
+    frames = []
+    for b, s in BETAS:
+
+        def miss(k, b=b, s=s):
+            return betaln(b, s + k) - betaln(b, s)
+
+        frame = pd.DataFrame({"density": f"Beta({b:g}, {s:g})", "b": b, "k": ks})
+        frame["miss"] = np.exp(miss(ks))
+        frame["asymptote"] = np.exp(gammaln(b) - betaln(b, s)) * ks**-b
+        frame["slope"] = (miss(ks) - miss(2 * ks)) / np.log(2)
+        frames.append(frame.assign(ratio=frame["miss"] / frame["asymptote"]))
+    for c in (0.01, 0.1):
+        frame = pd.DataFrame({"density": f"exp(-{c:g} / p)", "k": ks})
+        frame["miss"] = np.exp([rapid(k, c) for k in ks])
+        frame["slope"] = [(rapid(k, c) - rapid(2 * k, c)) / np.log(2) for k in ks]
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def rapid(k: float, c: float) -> float:
+    """log E[(1 - p)^k] for the density exp(-c / p) / Z on (0, 1], by quadrature in log p."""
+    x = -18 * (np.arange(40_000) + 0.5) / 40_000  # log p, midpoints
+    p = np.exp(x)
+    log_density = -c / p + x  # dp = p dx
+    return float(logsumexp(k * np.log1p(-p) + log_density) - logsumexp(log_density))
+
+
+def recovered() -> pd.DataFrame:
+    """What a shifted power law fitted to k <= 100 says of b, on the same Beta densities.
+
+    Asymptotically a = C Gamma(b) and the exponent is b; at these k it need not be.
+    """
+    rows = []
+    for b, s in BETAS:
+        curve = 1 - np.exp(betaln(b, s + np.array(KS)) - betaln(b, s))
+        fitted = fit_power_law(KS, curve)[0]
+        error = ((power_law(KS, *fitted) - curve) ** 2).mean()
+        found = dict(zip(("fitted_a", "fitted_b", "fitted_c"), fitted, strict=True), mse=error)
+        truth = {"b": b, "a": float(np.exp(gammaln(b) - betaln(b, s)))}
+        rows.append({"density": f"Beta({b:g}, {s:g})", **truth, **found})
+    return pd.DataFrame(rows)

@@ -1,0 +1,135 @@
+"""Checkpoints on disk as streams of rows: safetensors, one file or shards with their index."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.config.schema import Model
+from common.config.strict import strict
+from common.errors import UserError, require
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+Tensors = dict[str, tuple[Path, tuple[int, ...]]]  # name -> file, shape
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where the weights are, and what the tables call them; the rest where it is known."""
+
+    path: Path
+    name: str
+    label: str
+    seed: int | None = None
+    step: int | None = None
+    run: Path | None = None  # the run folder
+
+
+def locate(path: str | Path) -> Path:
+    """The folder that holds the weights: `path` or its `model/`. Raises UserError if neither."""
+    for folder in (Path(path), Path(path) / "model"):
+        if (folder / INDEX).exists() or (folder / SINGLE).exists():
+            return folder
+    raise UserError(f"{path}: holds neither {SINGLE} nor {INDEX}; give a checkpoint's folder")
+
+
+def tensors(folder: Path) -> Tensors:
+    """Every tensor. Raises UserError for a shard or tensor that the index names and that is not
+    there, or a damaged file."""
+    from safetensors import SafetensorError, safe_open
+
+    listed, files = {}, [folder / SINGLE]
+    if (folder / INDEX).exists():
+        try:
+            listed = json.loads((folder / INDEX).read_text())["weight_map"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{folder / INDEX} is damaged ({error}); fetch it again") from error
+        files = sorted({folder / name for name in listed.values()})
+    found = {}
+    for file in files:
+        if not file.exists():
+            raise UserError(f"{file}: {INDEX} names this shard and it is missing; fetch it again")
+        try:
+            with safe_open(file, framework="pt") as opened:
+                for name in opened.keys():  # noqa: SIM118 (not a dict)
+                    found[name] = (file, tuple(opened.get_slice(name).get_shape()))
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{file} is damaged ({error}); fetch it again") from error
+    missing = sorted(set(listed) - set(found))
+    if missing:
+        raise UserError(f"{folder}: {INDEX} names {missing[0]}, which no shard holds")
+    return found
+
+
+def check_same(before: Checkpoint, after: Checkpoint, old: Tensors, new: Tensors) -> None:
+    """Raises UserError naming a tensor that only one has, or whose shapes differ."""
+    for name in sorted(old.keys() ^ new.keys()):
+        has = before if name in old else after
+        raise UserError(f"tensor {name}: only {has.path} has it; both must be of one model")
+    for name in sorted(old):
+        if old[name][1] != new[name][1]:
+            raise UserError(
+                f"tensor {name}: shape {old[name][1]} in {before.path}, {new[name][1]} in "
+                f"{after.path}; both must be of one model"
+            )
+
+
+def rows_of(held: Tensors, name: str, rows: int) -> Iterator:
+    """A tensor as float32 arrays of at most `rows` rows (a vector as one column); only those rows
+    are read. Raises UserError for a value that is not finite."""
+    import numpy as np
+    from safetensors import safe_open
+
+    file, shape = held[name]
+    for start in range(0, shape[0], rows):
+        with safe_open(
+            file, framework="pt"
+        ) as opened:  # anew: a closed file's pages are given back
+            block = opened.get_slice(name)[start : start + rows].float().numpy()
+        if not np.isfinite(block).all():
+            raise UserError(
+                f"tensor {name} of {file}: not finite in rows {start} to "
+                f"{start + len(block) - 1}; the run has diverged, take an earlier checkpoint"
+            )
+        yield block.reshape(len(block), -1)
+
+
+def change(old: Tensors, new: Tensors, name: str, rows: int) -> Iterator:
+    """W_after - W_before in blocks of rows, float32."""
+    pairs = zip(rows_of(new, name, rows), rows_of(old, name, rows), strict=True)
+    return (theirs - ours for theirs, ours in pairs)
+
+
+def named(paths: list[str]) -> list[Checkpoint]:
+    """Checkpoints by the names of their folders. Where they are of one run, the last is its end."""
+    found = []
+    for path in paths:
+        folder = locate(path)
+        name = folder.parent.name if folder.name == "model" else folder.name
+        require(name not in {one.name for one in found}, "after", path, f"{name} is given twice")
+        found.append(Checkpoint(folder, name, "given"))
+    return found
+
+
+def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
+    """(base model, checkpoints) of the finished FADE runs on Countdown below `root`, one pair a
+    base model; the models of earlier steps where a run kept them."""
+    import yaml
+
+    from common.models.store import folder
+
+    found: dict[Path, list[Checkpoint]] = {}
+    for done in sorted((root / "fade").glob("*/DONE")):
+        run = done.parent
+        stored = yaml.safe_load((run / "config.yaml").read_text())
+        steps = stored.get("optim", {}).get("steps")
+        if not steps or not (run / "model").is_dir() or stored["data"]["name"] != "countdown":
+            continue
+        ends = {int(path.name[5:]): path for path in (run / "checkpoints").glob("step-*")}
+        ends[steps] = run / "model"
+        base = Path(folder(strict(Model, stored["model"]), root))
+        for step, path in sorted(ends.items()):
+            name = f"{run.name} step {step}"
+            one = Checkpoint(locate(path), name, stored["label"], stored["seed"], step, run)
+            found.setdefault(base, []).append(one)
+    return [(Checkpoint(locate(base), base.name, "base"), after) for base, after in found.items()]

@@ -1,0 +1,197 @@
+"""The geometry of weight changes, W_after - W_before of every tensor of given checkpoints (FADE
+Sec. 4.2, 15; Figs 3, 5, Tables 9, 12), streamed from safetensors in blocks of rows.
+
+A folder holds model.safetensors, or its shards and model.safetensors.index.json, or is a run folder
+with such a `model/`. Written below results_dir/fade/geometry/<name>:
+
+    tensors     a row a checkpoint and tensor: l2 = ||Delta||, energy_share of all ||Delta||^2; of
+                matrices s1, s2, s1/s2, rank-1 fraction, stable rank, srank, how and what error
+    parts       the same over the output head, each layer and the rest (Fig. 8's "OH L2" and "Inner"
+                are such shares: 6.1 + 28 x 3.32 = 99.1)
+    alignment   |cos| of the leading singular vectors of each checkpoint and the last (Table 12)
+    similarity  cosine of whole weight changes, every two checkpoints
+
+A model with tied embeddings has one matrix for both; its change is the output head's here and holds
+the gradient of the input side as well. That is so for the laptop's model, and not for Qwen 2.5 7B.
+The paper does not print delta of srank, nor whether its shares are of norms or of their squares:
+both are in `parts`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+
+from common.errors import UserError
+from common.results.files import write_csv, write_json
+from papers.fade.weights.checkpoints import (
+    Checkpoint,
+    change,
+    check_same,
+    laptop_runs,
+    locate,
+    named,
+    tensors,
+)
+from papers.fade.weights.config import Geometry
+
+HEAD, REST = "output head", "rest"
+EMBEDDING = re.compile(r"(^|\.)(embed_tokens|wte)\.weight$")
+LM_HEAD = re.compile(r"(^|\.)lm_head\.weight$")
+LAYER = re.compile(r"\.(?:layers|h)\.(\d+)\.")
+
+
+# ---- the tables
+
+
+def part_of(name: str, names: set[str]) -> str:
+    """output head, layer N or rest; an embedding that is tied counts as the output head."""
+    tied = not any(LM_HEAD.search(other) for other in names)
+    if LM_HEAD.search(name) or (tied and EMBEDDING.search(name)):
+        return HEAD
+    layer = LAYER.search(name)
+    return f"layer {layer.group(1)}" if layer else REST
+
+
+def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> dict:
+    """The four tables by name."""
+    import numpy as np
+    import pandas as pd
+    from rich.progress import track
+
+    old, new = tensors(before.path), [tensors(one.path) for one in after]
+    for one, theirs in zip(after, new, strict=True):
+        check_same(before, one, old, theirs)
+    rows, vectors, products = [], {}, 0.0
+    for name in track(sorted(old), "weight changes", disable=not progress):
+        shape = old[name][1]
+        size = max(1, int(config.block_mb * 2**18 / np.prod(shape[1:])))
+        inner = inner_products([change(old, theirs, name, size) for theirs in new])
+        products += inner
+        for i, (one, theirs) in enumerate(zip(after, new, strict=True)):
+            row = about(one) | {"part": part_of(name, set(old)), "tensor": name}
+            row |= {"shape": "x".join(map(str, shape)), "l2": inner[i, i] ** 0.5}
+            if len(shape) == 2 and min(shape) > 1:
+                svd = decompose(config, lambda t=theirs: change(old, t, name, size), shape)  # noqa: B023
+                vectors[name, one.name] = (svd.u, svd.v)
+                row |= described(svd, config.delta)
+            rows.append(row)
+    table = pd.DataFrame(rows)
+    energy = table.l2**2
+    table["energy_share"] = 100 * energy / energy.groupby(table.checkpoint).transform("sum")
+    return {
+        "tensors": table,
+        "parts": parts(table),
+        "alignment": alignment(after, vectors, set(old)),
+        "similarity": similarity([one.name for one in after], products),
+    }
+
+
+def inner_products(changes: list[Iterator]):
+    """<Delta_a, Delta_b> of every two changes of one tensor, float64."""
+    import numpy as np
+
+    total = np.zeros((len(changes), len(changes)))
+    for blocks in zip(*changes, strict=True):
+        flat = [block.ravel().astype(np.float64) for block in blocks]
+        total += [[a @ b for b in flat] for a in flat]
+    return total
+
+
+def decompose(config: Geometry, blocks, shape: tuple[int, ...]):
+    from common.metrics import weights
+
+    if min(shape) <= config.full_up_to:
+        return weights.full(blocks)
+    keys = ("rank", "oversample", "iterations", "seed")
+    return weights.randomised(blocks, **{key: getattr(config, key) for key in keys})
+
+
+def about(one: Checkpoint) -> dict:
+    return {"checkpoint": one.name, "label": one.label, "seed": one.seed, "step": one.step}
+
+
+def described(svd, delta: float) -> dict:
+    """The columns of a matrix's singular values. Those of `u` are of its rows: output tokens in the
+    output head (Sec. 15.1)."""
+    from common.metrics import weights
+
+    return {
+        "s1": svd.s[0],
+        "s2": svd.s[1],
+        "s1_over_s2": svd.ratio,
+        "rank1_fraction": svd.rank1,
+        "stable_rank": svd.stable_rank,
+        "srank": svd.srank(delta),
+        "u_same_sign": weights.same_sign(svd.u),
+        "u_half_energy": weights.half_energy(svd.u),
+        "svd": "full" if svd.complete else "randomised",
+        "svd_error": svd.error,
+    }
+
+
+def parts(table):
+    """A row a checkpoint and part: its share of all ||Delta||^2, and its norm as a share of the sum
+    of all parts' norms, in percent; the parts' rank-1 fractions averaged over their matrices."""
+    keys = ["checkpoint", "label", "seed", "step", "part"]
+    squared = table.assign(squared=table.l2**2).groupby(keys, sort=False, dropna=False)
+    found = squared.agg(
+        squared=("squared", "sum"),
+        energy_share=("energy_share", "sum"),
+        rank1_fraction=("rank1_fraction", "mean"),
+    ).reset_index()
+    found.insert(len(keys), "l2", found.squared**0.5)
+    found["l2_share"] = 100 * found.l2 / found.groupby("checkpoint").l2.transform("sum")
+    return found.drop(columns="squared")
+
+
+def alignment(after: list[Checkpoint], vectors: dict, names: set[str]):
+    """|cos| of u and of v with those of the last checkpoint that has the same label and seed, a row
+    a checkpoint and matrix (Table 12)."""
+    import pandas as pd
+
+    from common.metrics.weights import cosine
+
+    last = {(one.label, one.seed): one for one in after}
+    rows = []
+    for name, one in ((n, o) for o in after for n in sorted({n for n, _ in vectors})):
+        end = last[one.label, one.seed]
+        (u, v), (last_u, last_v) = vectors[name, one.name], vectors[name, end.name]
+        row = about(one) | {"last": end.name, "part": part_of(name, names), "tensor": name}
+        rows.append(row | {"cos_u": cosine(u, last_u), "cos_v": cosine(v, last_v)})
+    return pd.DataFrame(rows)
+
+
+def similarity(names: list[str], products):
+    """Cosine of the whole weight changes of every two checkpoints; missing where one is 0."""
+    import pandas as pd
+
+    length = products.diagonal() ** 0.5
+    rows = []
+    for i, j in combinations(range(len(names)), 2):
+        both = length[i] * length[j]
+        rows.append((names[i], names[j], products[i, j] / both if both > 0 else None))
+    return pd.DataFrame(rows, columns=["a", "b", "cosine"])
+
+
+def run(config: Geometry, progress: bool = True) -> list[Path]:
+    """Measure and write the tables; returns their folders, one a base model."""
+    if config.before is not None:
+        pairs = [(Checkpoint(locate(config.before), "before", "base"), named(config.after))]
+    else:
+        pairs = laptop_runs(Path(config.results_dir))
+        if not pairs:
+            raise UserError(
+                f"results_dir={config.results_dir}: holds no finished run of FADE; run one, or "
+                "give before=FOLDER after=[FOLDER,...]"
+            )
+    folders = []
+    for before, after in pairs:
+        folder = config.folder if len(pairs) == 1 else config.folder / before.name
+        for name, table in measure(config, before, after, progress).items():
+            write_csv(folder / f"{name}.csv", table)
+        listed = {"before": str(before.path), "after": {o.name: str(o.path) for o in after}}
+        write_json(folder / "settings.json", asdict(config) | listed)
+        folders.append(folder)
+    return folders

@@ -1,0 +1,35 @@
+"""The policy's token entropy along training (Fig. 6), from the logs of laptop runs.
+
+`gather` writes <root>/over_sharpening/laptop/<table>_entropy.csv from the run folders; where these
+are not there, tables that came without them are kept.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.comparison import gather as gather_module
+from common.comparison import training
+from common.comparison.gather import LAPTOP
+
+METHODS = ("DAPO", "DAPO+IAC", "GRPO", "IAC")
+COLUMNS = ["step", "entropy", "method", "seed"]  # entropy: nats a token, exact, of the rollouts
+
+
+def gather(root: Path) -> None:
+    """Read every finished run of METHODS that `common.comparison.gather.gather` has found."""
+    rows, _ = gather_module.read(root, "over_sharpening", LAPTOP)
+    for table in rows["table"].unique():
+        own = rows[(rows["table"] == table) & rows["method"].isin(METHODS)]
+        logs = training.logs(root, "over_sharpening", own)
+        curves = [log.assign(method=run["method"], seed=run["seed"]) for run, log in logs]
+        training.keep(_file(root, table), curves, COLUMNS)
+
+
+def read(root: Path, table: str) -> pd.DataFrame:
+    """The entropy of one table's runs that `gather` wrote; empty if there is none."""
+    return training.kept(_file(root, table), COLUMNS)
+
+
+def _file(root: Path, table: str) -> Path:
+    return root / "over_sharpening" / LAPTOP / f"{table}_entropy.csv"

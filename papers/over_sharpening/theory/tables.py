@@ -1,0 +1,299 @@
+"""How often each statement of over_sharpening Sec. 2 and 3.1 fails on random instances.
+
+A statement is `violated` in so many `cases`,
+which are the instances that meet its premises. Instances: K = 8 modes, the reference drawn from
+Dirichlet(1), each mode correct with probability 1/2 (at least one of each), groups of G from the
+reference, advantages of verifiable rewards in {0, 1} with the population sigma.
+"""
+
+import numpy as np
+import pandas as pd
+
+from papers.over_sharpening import embeddings
+from papers.over_sharpening.theory import formulas
+
+MODES, BETA, DRAWS = 8, 0.1, 10_000
+BETAS = (0.1, 1.0)  # Theorem 2.3's; the paper prints none
+GROUP_SIZES = (4, 8, 16, 32)
+COUPLING, SPREADS = (0.3, 0.5, 0.7), (0.0, 0.1, 0.2)
+
+
+# ---- the tables; of `thin` instances one is looked at
+
+
+def groups(thin: int) -> pd.DataFrame:
+    """sampled_groups of every beta and group size."""
+    sizes = [(G, beta) for beta in BETAS for G in GROUP_SIZES]
+    return pd.concat([sampled_groups(G, beta, DRAWS // thin, seed=G) for G, beta in sizes])
+
+
+def checks(groups: pd.DataFrame, thin: int) -> pd.DataFrame:
+    """Every statement but Theorem 2.4's: statement, cases, violated, beta."""
+    by_beta = [group_checks(rows).assign(beta=beta) for beta, rows in groups.groupby("beta")]
+    return pd.concat([modes_checks(2000 // thin).assign(beta=BETA), *by_beta], ignore_index=True)
+
+
+def coupled(thin: int) -> pd.DataFrame:
+    """coupling_checks of every group size, coupling, spread and kind of batch."""
+    frames = [
+        coupling_checks(G, c, width, repeats, draws=1000 // thin, seed=1)
+        for G in GROUP_SIZES
+        for c in COUPLING
+        for width in SPREADS
+        for repeats in (False, True)
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+# ---- Theorems 2.1 and 2.2
+
+
+def references(draws: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """(ref, correct), (draws, MODES) each; both kinds of mode are there."""
+    ref = rng.dirichlet(np.ones(MODES), draws)
+    ref = np.maximum(ref, 1e-12)
+    correct = rng.random((draws, MODES)) < 0.5
+    correct[:, 0], correct[:, 1] = True, False
+    return ref / ref.sum(1, keepdims=True), correct
+
+
+def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """Theorem 2.1, Corollary 2.1, Theorem 2.2 in both readings of its objective, Theorem B.1."""
+    rng = np.random.default_rng(seed)
+    ref, correct = references(draws, rng)
+    A = np.where(correct, rng.exponential(1, (draws, 1)), -rng.exponential(1, (draws, 1)))
+    best = formulas.optimum(ref, A, BETA)
+    others = _others(best, ref, rng)
+    reached = formulas.objective(best, ref, A, BETA)
+    beaten = formulas.objective(others, ref, A, BETA).max(0) > reached + 1e-9
+    rows = [
+        _row("Theorem 2.1: no policy beats Eq. 2 in Eq. 1", beaten),
+        _row(
+            "Corollary 2.1: Eq. 2 lowers no correct mode",
+            formulas.over_sharpened(best, ref, correct),
+        ),
+    ]
+    counts = rng.multinomial(8, ref)
+    hat = formulas.batch_optimum(ref, counts, A, BETA)
+    others = _others(hat, ref, rng)
+    target = formulas.batch_target(counts, A)
+    reached = formulas.objective(hat, ref, target, BETA)
+    beaten = formulas.objective(others, ref, target, BETA).max(0) > reached + 1e-9
+    rows.append(_row("Theorem 2.2: no policy beats Eq. 4 in the linear objective", beaten))
+    # Eq. 3 as printed: push a sampled wrong mode down, or for A >= 0 take the true maximiser
+    wrong = (counts > 0) & ~correct
+    has = wrong.any(1)
+    down = np.where(wrong, hat * 1e-300, hat)
+    down /= down.sum(1, keepdims=True)
+    printed = formulas.printed_objective
+    better = printed(down, ref, counts, A, BETA) > printed(hat, ref, counts, A, BETA) + 1e-9
+    rows.append(
+        _row("Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, a wrong mode sampled", better[has])
+    )
+    positive, better, suppressed = np.where(correct, A, 0.0), [], []
+    for i in range(min(200, draws)):
+        own = (ref[i], counts[i], positive[i])
+        if (counts[i] * correct[i]).sum() == 0:
+            continue
+        true = formulas.printed_optimum(*own, BETA)
+        hat_i = formulas.batch_optimum(*own, BETA)
+        better.append(printed(true, *own, BETA) > printed(hat_i, *own, BETA) + 1e-9)
+        unsampled = counts[i] == 0
+        suppressed.append((true[unsampled] > ref[i][unsampled] * (1 + 1e-12)).any())
+    rows.append(_row("Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, all A >= 0", np.array(better)))
+    rows.append(
+        _row(
+            "The maximiser of Eq. 3 as printed, all A >= 0, suppresses what is not sampled",
+            np.array(suppressed),
+        )
+    )
+    rows.append(_row("Theorem B.1 is a natural-gradient step", _natural(ref, hat, target)))
+    rows.append(
+        _row("Theorem B.1 is a gradient step on softmax logits", _gradient(ref, hat, target))
+    )
+    return pd.DataFrame(rows)
+
+
+def _others(best: np.ndarray, ref: np.ndarray, rng) -> np.ndarray:
+    """100 other policies each, (100, draws, K): near `best`, and anywhere."""
+    near = np.log(best) + rng.normal(0, 0.1, (50, *best.shape))
+    far = rng.normal(0, 3, (50, *best.shape)) + np.log(ref)
+    both = np.concatenate([near, far])
+    both = np.exp(both - both.max(-1, keepdims=True))
+    both = np.maximum(both, 1e-300)
+    return both / both.sum(-1, keepdims=True)
+
+
+def _natural(ref, hat, target, eta: float = 0.5) -> np.ndarray:
+    """Where B.1 at pi_t = ref is not softmax(log pi + eta F^+ grad) of the linear objective."""
+    # grad = F v with v = target - beta log(pi / ref), so F^+ grad is v up to a constant
+    centred = target - (ref * target).sum(1, keepdims=True)
+    grad = ref * centred
+    step = np.empty_like(ref)
+    for i, pi in enumerate(ref):
+        fisher = np.diag(pi) - np.outer(pi, pi)
+        step[i] = np.linalg.lstsq(fisher, grad[i], rcond=None)[0]
+    new = formulas.softmax(np.log(ref) + eta * step, axis=1)
+    claimed = formulas.geometric_step(ref, hat, eta, BETA)
+    return np.abs(new - claimed).max(1) > 1e-6
+
+
+def _gradient(ref, hat, target, eta: float = 0.5) -> np.ndarray:
+    """Where B.1 is not softmax(log pi + eta grad), to a hundredth of the largest change."""
+    grad = target - ref * target.sum(1, keepdims=True)  # of sum target log pi; the KL's is 0 at ref
+    new = formulas.softmax(np.log(ref) + eta * grad, axis=1)
+    claimed = formulas.geometric_step(ref, hat, eta, BETA)
+    return np.abs(new - claimed).max(1) > 0.01 * np.abs(claimed - ref).max(1) + 1e-12
+
+
+def _row(statement: str, violated: np.ndarray) -> dict:
+    return {"statement": statement, "cases": len(violated), "violated": int(violated.sum())}
+
+
+# ---- Theorem 2.3 and what IAC does to Z'
+
+
+def sampled_groups(G: int, beta: float, draws: int, seed: int) -> pd.DataFrame:
+    """Z' of random mixed groups with GRPO's advantages, its bounds, and Z' under IAC (alpha = 1),
+    under IAC at GRPO's largest weight, and under advantages divided by ref."""
+    rng = np.random.default_rng([seed, 23])
+    ref, correct = references(draws, rng)
+    counts = rng.multinomial(G, ref)
+    X = (counts * correct).sum(1)
+    keep = (X > 0) & (X < G)
+    ref, correct, counts, X = ref[keep], correct[keep], counts[keep], X[keep]
+    plus, minus = formulas.normalised_advantages(X / G, unbiased=False, G=G)
+    A = np.where(correct, plus[:, None], minus[:, None])
+    iac = np.where(correct, (plus * (G - X))[:, None], minus[:, None])
+    bounds = formulas.partition_bounds(ref, counts, correct, A_plus=plus, A_minus=minus, beta=beta)
+    with np.errstate(over="ignore"):
+        frame = {
+            "G": G,
+            "beta": beta,
+            "p": X / G,
+            "Z": formulas.partition(ref, counts, A, beta),
+            "bound": bounds.first,
+            "simplified": bounds.simplified,
+            "gap": bounds.gap,
+            "Z_iac": formulas.partition(ref, counts, iac, beta),
+            "Z_iac_equalised": formulas.partition(ref, counts, iac / (G - 1), beta),
+            "Z_divided": formulas.partition(ref, counts, A / ref, beta),
+        }
+    hat = formulas.batch_optimum(ref, counts, A, beta)
+    frame["over_sharpened"] = formulas.over_sharpened(hat, ref, correct)
+    frame["unsampled_correct"] = (correct & (counts == 0)).any(1)
+    return pd.DataFrame(frame)
+
+
+def group_checks(groups: pd.DataFrame) -> pd.DataFrame:
+    """The statements on Z' as counts, all group sizes together."""
+    g = groups
+    slack = 1 - 1e-12
+    confident, other = g["gap"] > 0, g["gap"] <= 0
+    missed = g["unsampled_correct"] & (g["Z"] > 1)
+    statements = {
+        "Theorem 2.3: Z' >= the first bound": g["Z"] < g["bound"] * slack,
+        "Theorem 2.3: Z' >= the simplified bound": g["Z"] < g["simplified"] * slack,
+        "Theorem 2.3: Delta_pi > 0 gives Z' > 1": (g["Z"] <= 1)[confident],
+        "Table 1, read as only if: Z' > 1 only where Delta_pi > 0": (g["Z"] > 1)[other],
+        "Sec. 2.2: Z' > 1 with a correct mode unsampled is over-sharpening": ~g["over_sharpened"][
+            missed
+        ],
+        "Sec. 3.1: A / ref keeps Z' >= 1": g["Z_divided"] < slack,
+        "Sec. 3.1: A / ref keeps Z' at or below GRPO's, same beta": g["Z_divided"] > g["Z"],
+        "Sec. 3.1: IAC keeps Z' at or below GRPO's, same beta": g["Z_iac"] > g["Z"] / slack,
+        "Sec. 3.1: IAC keeps Z' at or below GRPO's, equal largest weight": (
+            g["Z_iac_equalised"] > g["Z"] / slack
+        ),
+    }
+    return pd.DataFrame([_row(name, np.asarray(bad)) for name, bad in statements.items()])
+
+
+# ---- Theorem 2.4 and Corollary 2.2
+
+
+def kernels(G: int, coupling: float, width: float, repeats: bool, draws: int, rng):
+    """(K of G samples and one unseen mode (draws, G + 1, G + 1), mode of each sample (draws, G)).
+
+    Mode m has the gradient s_m (sqrt(c) u + sqrt(1 - c) v_m): u shared, v_m random unit vectors of
+    64 dimensions, s_m uniform in [1 - width, 1 + width]. The samples are distinct modes, or, with
+    `repeats`, drawn from G / 2 modes.
+    """
+    v = rng.normal(size=(draws, G + 1, 64))
+    v /= np.linalg.norm(v, axis=-1, keepdims=True)
+    u = np.zeros(65)
+    u[0] = 1
+    features = np.concatenate([np.zeros((draws, G + 1, 1)), v], axis=-1)
+    features = np.sqrt(coupling) * u + np.sqrt(1 - coupling) * features
+    features *= rng.uniform(1 - width, 1 + width, (draws, G + 1, 1))
+    mode = np.tile(np.arange(G + 1), (draws, 1))
+    if repeats:
+        mode[:, :G] = rng.integers(0, G // 2, (draws, G))
+    picked = np.take_along_axis(features, mode[:, :, None], axis=1)
+    return picked @ picked.swapaxes(1, 2), mode[:, :G]
+
+
+def coupling_checks(
+    G: int, coupling: float, width: float, repeats: bool, *, draws: int, seed: int
+) -> pd.DataFrame:
+    """Theorem 2.4 and the steps of its proof on kernels that meet Assumptions 2.1 to 2.3 (2.2
+    exactly, with eta = 1). lambda and rho are over distinct modes, the unseen one included.
+
+    A seen mode then moves by y_k exactly, as the update fits the batch: k_q' is a row of K_qq. The
+    factor N of the bound asks for up to N times that.
+    """
+    rng = np.random.default_rng([seed, G, int(100 * coupling), int(100 * width), repeats])
+    K, mode = kernels(G, coupling, width, repeats, draws, rng)
+    distinct = np.concatenate([mode, np.full((draws, 1), -1)], axis=1)
+    distinct = distinct[:, :, None] != distinct[:, None, :]
+    s = formulas.spread(K, distinct)
+    keep = (s.rho_min >= 0) & (s.lambda_min >= s.rho_max)
+    K, mode = K[keep], mode[keep]
+    s = formulas.Spread(*(value[keep] for value in s))
+    N = (mode[:, :, None] == mode[:, None, :]).sum(2)
+    # |A| of a mixed group with normalised binary rewards; a mode is right or wrong as a whole
+    p = rng.integers(1, G, len(K)) / G
+    right = np.take_along_axis(rng.random((len(K), G + 1)) < p[:, None], mode, axis=1)
+    plus, minus = formulas.normalised_advantages(p, unbiased=False, G=G)
+    y = N * np.where(right, plus[:, None], -minus[:, None]) / (BETA * G)
+    total = y.sum(1)
+    batch = K[:, :G, :G]
+    alpha = formulas.dual(batch, y)
+    unseen = (K[:, G, :G] * alpha).sum(1)
+    seen = (batch[:, 0] * alpha).sum(1)  # o' = the first sample's mode
+    upper = formulas.unseen_bound(s, G, total, 1.0)
+    lower = formulas.seen_bound(s, G, N[:, 0], y[:, 0], total, 1.0)
+    tiny = 1e-9 * (1 + np.abs(total))
+    least = np.linalg.eigvalsh(batch - _uniform(s.lambda_min, s.rho_min, G))[:, 0]
+    checks = {
+        "proof: K >= M(lambda_min, rho_min) as matrices": least < -1e-9,
+        "proof: sum of alpha <= A_sum / (lambda_min + (G-1) rho_min)": (
+            alpha.sum(1) > total / (s.lambda_min + (G - 1) * s.rho_min) + tiny
+        ),
+        "proof: alpha >= 0 (used to bound sum alpha_s k_s)": alpha.min(1) < -tiny,
+        "case 1: unseen mode, upper bound": unseen > upper + tiny,
+        "case 2: seen mode, lower bound": seen < lower - tiny,
+        "Corollary 2.2: R > 1 means the seen mode gains more": (seen <= unseen)[lower > upper],
+    }
+    own = {"G": G, "coupling": coupling, "width": width, "repeats": repeats}
+    return pd.DataFrame([own | _row(name, np.asarray(bad)) for name, bad in checks.items()])
+
+
+def _uniform(lam: np.ndarray, rho: np.ndarray, G: int) -> np.ndarray:
+    return (lam - rho)[:, None, None] * np.eye(G) + rho[:, None, None]
+
+
+def kernel() -> pd.DataFrame:
+    """App. G: lambda, rho and their ratio from the printed embeddings, beside what is printed."""
+    printed = {
+        "High": (0.8775, 0.635, 1.38),
+        "Mid": (0.8775, 0.56, 1.57),
+        "Low": (0.8775, 0.51, 1.72),
+    }
+    rows = []
+    for name, numbers in printed.items():
+        lam, rho = embeddings.kernel(name.lower())
+        own = {"lambda": lam, "rho": rho, "ratio": lam / rho}
+        said = dict(zip(("printed_lambda", "printed_rho", "printed_ratio"), numbers, strict=True))
+        rows.append({"similarity": name, **own, **said})
+    return pd.DataFrame(rows)

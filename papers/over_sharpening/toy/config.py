@@ -1,0 +1,73 @@
+"""Settings of the toy, checked, and the cells that they make."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from common.config.schema import Method, Reward
+from common.errors import require
+
+ESTIMATORS = {  # name in the figures -> method file whose advantage it is
+    "raw": "reinforce",
+    "mean": "mean_only",
+    "normalised": "grpo",
+    "RLOO": "rloo",
+    "Reinforce++": "reinforce_pp_baseline",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One curve: an estimator, IAC's exponent (0: none), DLC's mu (0: none), a learning rate."""
+
+    estimator: str
+    alpha: float
+    mu: float
+    lr: float
+
+
+@dataclass(frozen=True)
+class Toy:
+    methods: dict[str, Method]  # of ESTIMATORS, composed
+    estimators: list[str]
+    calibrated: list[str]  # estimators that also run with IAC, DLC and both
+    optimizers: list[Literal["sgd", "momentum", "adamw"]]
+    G: list[int]
+    lr: list[float]
+    main_lr: float  # of the figures and of the calibrated cells
+    alpha: float
+    mu: float
+    importance_cap: float | None  # of pi_theta / pi_sample under DLC; None: no correction
+    start: Literal["zeros", "embeddings"]
+    seeds: int  # 0 .. seeds-1
+    steps: int
+    every: int  # steps between recorded points
+    traces: int  # seeds whose own curves are kept
+    momentum: float
+    betas: tuple[float, float]
+    eps: float
+    weight_decay: float
+    results_dir: str
+    reward: Reward
+    sampling: dict
+    optim: dict
+
+    def __post_init__(self):
+        for name in (*self.estimators, *self.calibrated):
+            require(name in ESTIMATORS, "estimators", name, f"use {', '.join(ESTIMATORS)}")
+        for G in self.G:
+            require(G >= 2, "G", G, "a group needs at least 2")
+        for lr in self.lr:
+            require(lr > 0, "lr", lr, "must be above 0")
+        for key in ("seeds", "steps", "every", "traces"):
+            require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1")
+        require(self.main_lr in self.lr, "main_lr", self.main_lr, "must be one of lr")
+        require(self.alpha >= 0, "alpha", self.alpha, "must be >= 0")
+        require(self.mu >= 0, "mu", self.mu, "must be >= 0")
+
+    @property
+    def cells(self) -> list[Cell]:
+        plain = [Cell(e, 0.0, 0.0, lr) for e in self.estimators for lr in self.lr]
+        pairs = [(self.alpha, 0.0), (0.0, self.mu), (self.alpha, self.mu)]
+        return plain + [
+            Cell(e, alpha, mu, self.main_lr) for e in self.calibrated for alpha, mu in pairs
+        ]

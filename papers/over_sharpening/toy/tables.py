@@ -1,0 +1,154 @@
+"""The softmax toy of over_sharpening Sec. 2.4, App. G and H: a linear classifier of four labels,
+trained on one input (Persian) by policy gradients, over many seeds at once.
+
+    f_theta(q, o) = W_o . e_q,   pi = softmax(f_theta)
+    each step: G labels from pi, or with a memory network from softmax(f_theta - mu f_phi);
+    reward 1 for Cat and Persian, else 0; advantages A; one step of the optimiser along
+    (1/G) sum_s A_s grad log pi(o_s); then one cross-entropy step of f_phi on the labels drawn
+
+Printed: embeddings, 500 steps, rewards, mu. Not printed, ours: learning rates, start, momentum, G
+(the brief of this repository), no KL term, the memory network's shape (as the classifier, at its
+learning rate and with its optimiser) and start (zeros). Advantages are those of the method files.
+With one prompt a step the batch of Reinforce++ is its group, so it is GRPO with another epsilon.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from common.results.files import config_hash, write_csv, write_json
+from common.results.run import Run
+from papers.over_sharpening.embeddings import CAT, EMBEDDING, LABELS, PERSIAN, SIAMESE, SIMILARITY
+from papers.over_sharpening.toy.config import Cell, Toy
+from papers.over_sharpening.toy.formulas import (
+    COLLAPSED,
+    Optimizer,
+    counts,
+    softmax,
+    uniforms,
+    weight_table,
+)
+
+KEYS = ["optimizer", "G", "estimator", "alpha", "mu", "lr"]
+SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low", "entropy"]
+
+
+def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarray) -> dict:
+    """All cells and seeds side by side; u (steps, seeds, G) are the numbers to draw labels with.
+
+    Returns arrays (points, cells, seeds) of SHOWN at steps 0, every, ..., the last, and for each
+    (cell, seed) the first step at which one label, and both correct ones, had COLLAPSED; NaN for
+    never.
+    """
+    steps, seeds, _ = u.shape
+    shape = (len(cells), seeds, 4, 4)  # cell, seed, label, dimension
+    W = np.zeros(shape)
+    if config.start == "embeddings":
+        W += np.array([EMBEDDING[name] for name in LABELS])
+    V = np.zeros(shape)
+    e = np.array(EMBEDDING["persian"])
+    lr = np.array([cell.lr for cell in cells])[:, None, None, None]
+    mu = np.array([cell.mu for cell in cells])[:, None, None]
+    table = np.stack([weight_table(config, cell, G) for cell in cells])
+    correct = np.array([name in ("cat", "persian") for name in LABELS])
+    step, learn = Optimizer(config, optimizer, lr, shape), Optimizer(config, optimizer, lr, shape)
+    readout = np.array([EMBEDDING["persian"], *SIMILARITY.values()]).T
+    points, times = [], {name: np.full((len(cells), seeds), np.nan) for name in ("one", "both")}
+    which = np.arange(len(cells))[:, None]
+    for t in range(steps + 1):
+        pi = softmax(W @ e)
+        masses = {"one": pi.max(-1), "both": pi[..., correct].sum(-1)}
+        for name, mass in masses.items():
+            new = np.isnan(times[name]) & (mass >= COLLAPSED)
+            times[name][new] = t
+        if t % config.every == 0 or t == steps:
+            q = softmax((W @ readout).swapaxes(-1, -2))
+            entropy = -(pi * np.log(np.maximum(pi, 1e-300))).sum(-1)
+            siamese = [q[:, :, i, SIAMESE] for i in (1, 2, 3)]
+            points.append([pi[..., CAT], pi[..., PERSIAN], *siamese, entropy])
+        if t == steps:
+            break
+        memory = V @ e
+        drawn_from = softmax(W @ e - mu * memory)
+        N = counts(drawn_from, u[t])
+        X = N[..., correct].sum(-1)
+        A = np.where(correct, table[which, X, 0][..., None], table[which, X, 1][..., None])
+        weight = N * A / G
+        if config.importance_cap is not None:
+            share = pi / np.maximum(drawn_from, 1e-300)
+            weight = weight * np.minimum(share, config.importance_cap)
+        grad = weight - pi * weight.sum(-1, keepdims=True)
+        step.step(W, grad[..., None] * e)
+        if mu.any():
+            learn.step(V, (N / G - softmax(memory))[..., None] * e)
+    arrays = dict(zip(SHOWN, np.moveaxis(np.array(points), 1, 0), strict=True))
+    return {"curves": arrays, "one": times["one"], "both": times["both"]}
+
+
+def recorded(config: Toy) -> list[int]:
+    return sorted({*range(0, config.steps + 1, config.every), config.steps})
+
+
+def run(config: Toy) -> Path:
+    """Run what is not stored; returns the folder of final.csv, curves.csv and traces.csv.
+
+    final: one row a (cell, seed) after the last step. curves: mean, 10 % and 90 % quantile over
+    seeds by step. traces: single seeds by step, at main_lr. A run is found by its configuration.
+    """
+    import pandas as pd
+
+    shared = asdict(config)
+    del shared["results_dir"]
+    root = Path(config.results_dir)
+    store = Run(root, "over_sharpening", f"toy-{config_hash(shared)}", shared)
+    folder = root / "over_sharpening" / "toy"
+    try:
+        if not store.done:
+            frames = {"final": [], "curves": [], "traces": []}
+            for G in config.G:
+                u = uniforms(list(range(config.seeds)), config.steps, G)
+                for optimizer in config.optimizers:
+                    for name, frame in tables(config, optimizer, G, u).items():
+                        frames[name].append(frame)
+            for name, parts in frames.items():
+                write_csv(store.path / f"{name}.csv", pd.concat(parts))
+            store.finish()
+        for name in ("final", "curves", "traces"):
+            write_csv(folder / f"{name}.csv", pd.read_csv(store.path / f"{name}.csv"))
+        write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
+    finally:
+        store.close()
+    return folder
+
+
+def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
+    """The rows of one (optimizer, G), by file name."""
+    import pandas as pd
+
+    final, curves, traces = [], [], []
+    for remembered in (False, True):  # cells without a memory network need not train one
+        cells = [cell for cell in config.cells if (cell.mu > 0) == remembered]
+        if not cells:
+            continue
+        found = simulate(config, optimizer, G, cells, u)
+        for i, cell in enumerate(cells):
+            key = {"optimizer": optimizer, "G": G} | asdict(cell)
+            own = {name: values[:, i] for name, values in found["curves"].items()}
+            last = {name: values[-1] for name, values in own.items()}
+            times = {"step_one": found["one"][i], "step_both": found["both"][i]}
+            start = {f"start_{name}": own[name][0] for name in ("p_cat", "p_persian")}
+            seed = {"seed": np.arange(u.shape[1])}
+            final.append(pd.DataFrame(key | seed | last | times | start))
+            own["p_winner"] = np.maximum(own["p_cat"], own["p_persian"])
+            for name, values in own.items():
+                low, high = np.quantile(values, [0.1, 0.9], axis=1)
+                stats = {"mean": values.mean(1), "low": low, "high": high}
+                curves.append(
+                    pd.DataFrame(key | {"metric": name, "step": recorded(config)} | stats)
+                )
+            if cell.lr == config.main_lr:
+                for s in range(min(config.traces, u.shape[1])):
+                    seen = {name: own[name][:, s] for name in ("p_cat", "p_persian")}
+                    traces.append(pd.DataFrame(key | {"seed": s, "step": recorded(config)} | seen))
+    return {"final": pd.concat(final), "curves": pd.concat(curves), "traces": pd.concat(traces)}

@@ -1,0 +1,31 @@
+"""Theorem 1, Remark 2 and Proposition 1 on random policies: tables and one figure.
+
+    python -m papers.two_stage.theory [results_dir=results]
+
+Writes two_stage/theory/{theorem1,remark2,proposition1,kernel}.csv and two_stage/figures/theory
+below the folder. The paper shows no such figure; sizes and distributions are ours.
+"""
+
+from pathlib import Path
+
+from common.cli import on_results
+from common.results.files import write_csv
+from papers.two_stage.theory import figures, tables
+
+
+def run(root: Path) -> None:
+    """Write every table and the figure; equal inputs give equal bytes. Seconds."""
+    folder = root / "two_stage"
+    made = {
+        "theorem1": tables.theorem1_table(),
+        "remark2": tables.remark2_table(),
+        "proposition1": tables.proposition1_table(),
+        "kernel": tables.kernel_table(steps=2000, eta=0.1),
+    }
+    for name, table in made.items():
+        write_csv(folder / "theory" / f"{name}.csv", table)
+    figures.draw(made, folder / "figures" / "theory")
+
+
+if __name__ == "__main__":
+    on_results(run, __doc__)

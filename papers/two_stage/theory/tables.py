@@ -1,0 +1,135 @@
+"""How Theorem 1, Remark 2 and Proposition 1 fare on random policies and small networks."""
+
+import numpy as np
+import pandas as pd
+
+from papers.two_stage.theory import formulas
+
+GROUP_SIZES = (2, 3, 5, 10)  # Fig. 5
+POLICIES, ACTIONS = 200, 4  # random policies of Theorem 1's check
+SCALES = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # standard deviation of the logits of Remark 2's policies
+VOCABULARY = 50
+ETAS = (1e-3, 1e-2, 1e-1, 1.0)
+INPUTS, OUTPUTS = 3, 5  # of Proposition 1's tanh networks
+WIDTHS = (4, 16, 64, 256)
+TRAINED = 0.98  # probability of the trained action at which the kernel is looked at
+
+
+def random_policies(seed: int, scale: float, V: int) -> np.ndarray:
+    """POLICIES softmax policies of normal logits, (POLICIES, V)."""
+    logits = np.random.default_rng(seed).normal(size=(POLICIES, V))
+    return formulas.softmax(scale * logits)
+
+
+def theorem1_table() -> pd.DataFrame:
+    """The exact expected step of Algorithm 1 over Theorem 1's, by G; and what -N does.
+
+    ratio: slope of the least-squares line through zero of exact on printed over all policies and
+    actions, 1 - 1/G if the corrected theorem is right; residual: the largest distance from it.
+    For -N: ratio and residual of the same line, and the share of policies in which the expected
+    step of -N lowers the probability of the best action.
+    """
+    rows = []
+    rewards = np.random.default_rng(1).uniform(size=(POLICIES, ACTIONS))
+    policies = random_policies(0, 2.0, ACTIONS)
+    printed = formulas.expected_logit_update(policies, rewards, eta=1.0)
+    best = rewards.argmax(1)
+    for G in GROUP_SIZES:
+        for name, negative_only in (("full", False), ("negative", True)):
+            how = {"eta": 1.0, "G": G, "negative_only": negative_only}
+            exact = np.array(
+                [
+                    formulas.enumerated_group_update(p, r, **how)
+                    for p, r in zip(policies, rewards, strict=True)
+                ]
+            )
+            ratio = (exact * printed).sum() / (printed**2).sum()
+            change = formulas.delta_prob(policies, exact)[np.arange(POLICIES), best]
+            rows.append(
+                {
+                    "G": G,
+                    "method": name,
+                    "ratio": ratio,
+                    "residual": abs(exact - ratio * printed).max(),
+                    "predicted": 1 - 1 / G if name == "full" else np.nan,
+                    "best_falls": (change < 0).mean(),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def remark2_table() -> pd.DataFrame:
+    """How often Remark 2's "decreasing pi(u) for all u != v" is right, by how peaked the policy is.
+
+    fall: share of (policy, u), weighted by the chance p_v that v is sampled, with p_u falling when
+    v gets A > 0; the same share rises for A < 0. all_fall: share of samples v for which all fall.
+    """
+    rows = []
+    for scale in SCALES:
+        policies = random_policies(0, scale, VOCABULARY)
+        falls = np.stack([formulas.others_fall(policies, v) for v in range(VOCABULARY)], axis=1)
+        weight = policies / POLICIES  # of (policy, v)
+        fall = (weight * falls.sum(2)).sum() / (VOCABULARY - 1)
+        all_fall = (weight * (falls.sum(2) == VOCABULARY - 1)).sum()
+        largest = policies.max(1).mean()
+        rows.append({"scale": scale, "largest_p": largest, "fall": fall, "all_fall": all_fall})
+    return pd.DataFrame(rows)
+
+
+def network(width: int, seed: int):
+    """(theta, logits(theta)) of a one-layer tanh network at one input, standard scaling."""
+    import torch
+
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.normal(size=INPUTS) / INPUTS**0.5)
+    theta = torch.from_numpy(rng.normal(size=width * (INPUTS + OUTPUTS)))
+
+    def logits(theta):
+        first, last = theta[: width * INPUTS], theta[width * INPUTS :]
+        return last.view(OUTPUTS, width) @ torch.tanh(first.view(width, INPUTS) @ x) / width**0.5
+
+    return theta, logits
+
+
+def step(theta, logits, v: int, eta: float):
+    """One exact step of the parameters after v was drawn with A = 1: (theta', Jacobian, p, dz)."""
+    import torch
+
+    jacobian = torch.autograd.functional.jacobian(logits, theta).numpy()
+    p = formulas.softmax(logits(theta).numpy())
+    dz = formulas.logit_update(p, v, advantage=1.0, eta=eta)
+    return theta + torch.from_numpy(jacobian.T @ dz), jacobian, p, dz
+
+
+def proposition1_table() -> pd.DataFrame:
+    """Largest error of Proposition 1 over the largest change of log pi, by eta; 20 networks of
+    width 16."""
+    rows = []
+    for eta in ETAS:
+        for seed in range(20):
+            theta, logits = network(16, seed)
+            after, jacobian, p, dz = step(theta, logits, seed % OUTPUTS, eta)
+            exact = np.log(formulas.softmax(logits(after).numpy())) - np.log(p)
+            found = formulas.delta_log_prob(p, formulas.empirical_ntk(jacobian), dz)
+            error = abs(found - exact).max() / abs(exact).max()
+            rows.append({"eta": eta, "seed": seed, "relative_error": error})
+    return pd.DataFrame(rows)
+
+
+def kernel_table(*, steps: int, eta: float) -> pd.DataFrame:
+    """How far the kernel moves while an action's probability is trained from the start to TRAINED,
+    by width: ||K - K_0|| / ||K_0||. App. B.3 says that it "remains nearly constant"."""
+    rows = []
+    for width in WIDTHS:
+        for seed in range(3):
+            theta, logits = network(width, seed)
+            first = None
+            for _ in range(steps):
+                theta, jacobian, p, _ = step(theta, logits, 0, eta)
+                kernel = formulas.empirical_ntk(jacobian)
+                first = kernel if first is None else first
+                if p[0] > TRAINED:
+                    break
+            moved = np.linalg.norm(kernel - first) / np.linalg.norm(first)
+            rows.append({"width": width, "seed": seed, "p": p[0], "moved": moved})
+    return pd.DataFrame(rows)

@@ -1,0 +1,113 @@
+"""Figures 1, 5, 6 and 7 of the two-stage paper from the toy's tables, and when the best action
+overtakes the leader. Figs. 1 and 5-7 show no curves' numbers, so nothing is compared with them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.plotting import COLORS, panels, save
+
+ACTIONS = {1: COLORS[0], 2: COLORS[1], 3: COLORS[2], 4: COLORS[3]}
+ROLES = {1: "explored, r > 0", 2: "unexplored, best", 3: "explored, r = 0", 4: "fourth"}
+VARIANTS = {  # (optimizer, method): title, ending of a file's name, colour
+    ("sgd", "full"): ("plain step", "", COLORS[0]),
+    ("sgd", "negative"): ("plain step, -N", "_n", COLORS[5]),
+    ("adam", "full"): ("Adam", "_adam", COLORS[1]),
+    ("adam", "negative"): ("Adam, -N", "_adam_n", COLORS[4]),
+}
+
+
+def draw(toy: Path, folder: Path) -> None:
+    """Every figure of the tables in `toy` into `folder`."""
+    paths, ends = (pd.read_csv(toy / f"{name}.csv") for name in ("paths", "ends"))
+    settings = json.loads((toy / "settings.json").read_text())
+    for figure, own in paths.groupby("figure", sort=False):
+        cells = {cell["name"]: cell for cell in settings["figures"][figure]}
+        if figure == "fig1":
+            for variant, (title, ending, _) in VARIANTS.items():
+                shown = _of(own, variant)
+                if len(shown):
+                    name = f"Fig. 1, {title}: mean, 10-90 % of {_seeds(settings)}"
+                    width = list(range(0, len(cells), 3))
+                    rows = [[(variant, c) for c in list(cells)[i : i + 3]] for i in width]
+                    grid(rows, shown, cells, name, folder / f"{figure}{ending}")
+        else:
+            rows = [[(variant, c) for c in cells] for variant in VARIANTS if len(_of(own, variant))]
+            name = (
+                f"Fig. {figure[3:].replace('_', ', held: ')}: mean, 10-90 % of {_seeds(settings)}"
+            )
+            grid(rows, own, cells, name, folder / figure)
+    crossings(ends, settings, folder / "toy_crossing")
+
+
+def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
+    """One panel for each (variant, cell); dashed: the expected path of the plain step."""
+    figure, axes = panels(len(rows[0]), len(rows), 2.7, 2.15, sharex=True, sharey=True)
+    drawn = []
+    for line, row in zip(axes, rows, strict=True):
+        for axis, (variant, cell) in zip(line, row, strict=True):
+            own = _of(paths, variant)
+            own = own[own["cell"] == cell]
+            for action, curve in own.groupby("action"):
+                step, color = curve["step"].clip(lower=0.9), ACTIONS[action]
+                axis.plot(step, curve["mean"], color=color, label=f"$a_{action}$ ({ROLES[action]})")
+                axis.fill_between(step, curve["low"], curve["high"], color=color, alpha=0.2, lw=0)
+                axis.plot(step, curve["expected"], color=color, ls="--", lw=0.9)
+            drawn.append(own)
+            axis.set_xscale("log")
+            axis.set(ylim=(-0.03, 1.03))
+            axis.set_title(_title(cells[cell], VARIANTS[variant][0], len(rows) > 2), fontsize=7)
+    for axis in axes[-1]:
+        axis.set_xlabel("step")
+    for axis in axes[:, 0]:
+        axis.set_ylabel(r"$\pi(a)$")
+    labels = max((axis.get_legend_handles_labels() for axis in axes.flat), key=lambda x: len(x[1]))
+    figure.legend(*labels, loc="outside lower center", ncols=min(4, len(rows[0])))
+    dashed = any(variant[0] == "sgd" for row in rows for variant, _ in row)
+    figure.suptitle(name + "; dashed: expected path" * dashed, fontsize=9)
+    save(figure, path, pd.concat(drawn, ignore_index=True))
+
+
+def crossings(ends: pd.DataFrame, settings: dict, path: Path) -> None:
+    """Share of seeds whose best action has overtaken the leader by each step, Fig. 1's cells."""
+    own = ends[ends["figure"] == "fig1"]
+    names = list(own["cell"].unique())
+    figure, axes = panels(3, -(-len(names) // 3), 2.7, 2.15, sharex=True, sharey=True)
+    drawn = []
+    for axis, cell in zip(axes.flat, names, strict=False):
+        for variant, (title, _, color) in VARIANTS.items():
+            seeds = _of(own[own["cell"] == cell], variant)
+            if seeds.empty:
+                continue
+            times = np.sort(seeds["crossing"].dropna())
+            share = np.arange(1, len(times) + 1) / len(seeds)
+            steps = np.concatenate([[1], times, [settings["steps"]]])
+            share = np.concatenate([[0], share, share[-1:] if len(share) else [0]])
+            axis.step(steps, 100 * share, where="post", color=color, label=title)
+            key = dict(zip(("optimizer", "method"), variant, strict=True))
+            drawn.append(pd.DataFrame({"cell": cell, **key, "step": steps, "share": share}))
+        axis.set_xscale("log")
+        axis.set_title(cell, fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("step")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("overtaken (% of seeds)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    save(figure, path, pd.concat(drawn, ignore_index=True))
+
+
+def _of(rows: pd.DataFrame, variant: tuple[str, str]) -> pd.DataFrame:
+    return rows[(rows["optimizer"] == variant[0]) & (rows["method"] == variant[1])]
+
+
+def _title(cell: dict, variant: str, many: bool) -> str:
+    rewards, policy = (", ".join(f"{x:g}" for x in cell[key]) for key in ("rewards", "policy"))
+    head = f"{variant}, {cell['name']}\n" if many else ""
+    start = r"$\pi_0$" if cell["hold"] == "policy" else r"$\pi_0$ at $\tau$ = 1"
+    return f"{head}r = ({rewards})\n{start}: ({policy})"
+
+
+def _seeds(settings: dict) -> str:
+    return f"{settings['seeds']} seeds"

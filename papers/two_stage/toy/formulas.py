@@ -1,0 +1,29 @@
+"""One step of the toy: sampling, and Algorithm 1's gradient."""
+
+
+def gradient(p, below, rewards, *, G: int, negative_only: bool):
+    """g / G of Algorithm 1, (V, C, S).
+
+    p: (V, C, S); rewards: (V, C, 1); below: (V - 1, C, S), how many of the group's G actions come
+    at or before each action but the last.
+    """
+    import numpy as np
+
+    counts = np.diff(below, axis=0, prepend=0, append=G)
+    weighted = counts * rewards
+    advantage = rewards - weighted.sum(0) / G
+    if negative_only:
+        np.minimum(advantage, 0, out=advantage)
+    pull = np.multiply(counts, advantage, out=weighted)
+    pull -= p * pull.sum(0)
+    return np.divide(pull, G, out=pull)
+
+
+def draw_below(p, uniforms):
+    """For every action but the last, how many of the G uniforms draw it or one before it by inverse
+    CDF: p (V, C, S), uniforms (G, S) -> (V - 1, C, S)."""
+    cdf = p[:-1].cumsum(0)
+    below = (uniforms[0] < cdf).astype(float)
+    for uniform in uniforms[1:]:
+        below += uniform < cdf
+    return below

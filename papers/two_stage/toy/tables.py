@@ -1,0 +1,185 @@
+"""The toy example of the two-stage paper (Algorithm 1, App. C.4): group policy gradient on a
+softmax over three or four actions, all seeds and all settings of a figure at once.
+
+Each step draws G actions from p = softmax(z / tau), takes A_i = r_i - mean r, moves the logits by
+
+    g = sum_i w_i A_i (e_{a_i} - p),  z <- z + eta g / G  (sgd),  or Adam's step on g / G
+
+w_i = 1 (full) or [A_i < 0] (negative, the paper's -N). The leader is the likeliest of the other
+actions at the start, the best is the one with the highest reward.
+
+Arrays are (V, C, S): actions, cells (settings of a figure), seeds.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.results.files import config_hash, write_csv, write_json
+from common.results.run import Run
+from papers.two_stage.toy.config import Cell, Toy
+from papers.two_stage.toy.formulas import draw_below, gradient
+from papers.two_stage.toy.stages import COLUMNS, Stages
+
+KEYS = ["figure", "optimizer", "method", "cell"]
+PATHS = [*KEYS, "step", "action", "mean", "low", "median", "high", "expected"]
+ENDS = [*KEYS, "seed", *COLUMNS]
+CHUNK = 500  # steps whose random numbers are drawn at once
+
+
+def simulate(
+    config: Toy, cells: list[Cell], *, optimizer: str, negative_only: bool, seeds: list[int]
+):
+    """(paths, ends) of cells that share G and the number of actions: PATHS and ENDS without the
+    columns that name the reading, and without `expected`.
+
+    A seed's path depends on the seed, G and the cell alone; all cells, optimisers and methods see
+    the same uniform numbers.
+    """
+
+    G = cells[0].G
+    column = lambda values: np.array(values, float).T[..., None]  # noqa: E731
+    rewards = column([cell.rewards for cell in cells])  # (V, C, 1)
+    tau = column([cell.temperature for cell in cells])  # (C, 1)
+    held = np.where(column([cell.hold == "policy" for cell in cells]), tau, 1)
+    start = np.log(column([cell.policy for cell in cells])) * held
+    z = np.repeat(start, len(seeds), axis=2)
+    m, v = np.zeros_like(z), np.zeros_like(z)
+    (beta1, beta2), recorded = config.betas, set(config.recorded())
+    generators = [np.random.default_rng([seed, G]) for seed in seeds]
+    stages, frames, uniforms = None, [], None
+    for step in range(config.steps + 1):
+        p = np.exp((z - z.max(0)) / tau)
+        p /= p.sum(0)
+        stages = stages or Stages([c.best for c in cells], [c.leader for c in cells], p)
+        stages.see(step, p)
+        if step in recorded:
+            frames.append(_spread(cells, step, p, config.band))
+        if step == config.steps:
+            break
+        if step % CHUNK == 0:
+            uniforms = np.stack([g.random((CHUNK, G)) for g in generators], axis=-1)
+        below = draw_below(p, uniforms[step % CHUNK])
+        g = gradient(p, below, rewards, G=G, negative_only=negative_only)
+        if config.temperature_gradient:
+            g /= tau
+        if optimizer == "sgd":
+            z += config.eta * g
+            continue
+        m += (1 - beta1) * (g - m)
+        v += (1 - beta2) * (g * g - v)
+        mhat, vhat = m / (1 - beta1 ** (step + 1)), v / (1 - beta2 ** (step + 1))
+        z += config.eta * mhat / (np.sqrt(vhat) + config.eps)
+    names = {"cell": np.repeat([cell.name for cell in cells], len(seeds))}
+    ends = pd.DataFrame(names | {"seed": np.tile(seeds, len(cells))} | stages.ends(p, config.rise))
+    return pd.concat(frames, ignore_index=True), ends
+
+
+def _spread(cells: list[Cell], step: int, p, band):
+    """Mean and quantiles over seeds of every cell and action at one step; actions from 1."""
+
+    V = len(p)
+    low, median, high = np.quantile(p, [band[0], 0.5, band[1]], axis=2)
+    numbers = {"mean": p.mean(2), "low": low, "median": median, "high": high}
+    names = np.tile([cell.name for cell in cells], V)
+    head = {"cell": names, "step": step, "action": np.repeat(np.arange(1, V + 1), len(cells))}
+    return pd.DataFrame(head | {name: x.ravel() for name, x in numbers.items()})
+
+
+def run(config: Toy) -> Path:
+    """Run what is not stored yet; returns the folder of paths.csv, ends.csv and summary.csv.
+
+    Parts are (figure, optimizer, method); those with the same settings share one run folder,
+    `toy-<hash>`, and a stopped command goes on where it was. paths.csv and ends.csv hold the parts
+    that `config` names.
+    """
+
+    shared = asdict(config)
+    for key in ("optimizers", "methods", "results_dir"):
+        del shared[key]
+    shared = {k: list(v) if isinstance(v, tuple) else v for k, v in shared.items()}
+    root = Path(config.results_dir)
+    store = Run(root, "two_stage", f"toy-{config_hash(shared)}", shared)
+    try:
+        tables: dict[str, list] = {"paths": [], "ends": []}
+        new = False
+        for figure, optimizer, method in _parts(config):
+            files = {name: _file(store.path, name, figure, optimizer, method) for name in tables}
+            if not all(file.exists() for file in files.values()):
+                (store.path / "DONE").unlink(missing_ok=True)
+                new = True
+                print(f"toy: {figure} {optimizer} {method}", flush=True)
+                for file, frame in zip(
+                    files.values(), _part(config, figure, optimizer, method), strict=True
+                ):
+                    write_csv(file, frame)
+            for name, file in files.items():
+                tables[name].append(pd.read_csv(file))
+        folder = root / "two_stage" / "toy"
+        for name, frames in tables.items():
+            write_csv(folder / f"{name}.csv", pd.concat(frames, ignore_index=True))
+        write_csv(folder / "summary.csv", summary(pd.read_csv(folder / "ends.csv")))
+        write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
+        if new or not store.done:
+            store.finish()
+    finally:
+        store.close()
+    return folder
+
+
+def summary(ends: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting: share of seeds with both stages and with a crossing, when, and how far
+    the leader rose and the best fell before it (means; crossing: median of those that cross)."""
+    grouped = ends.groupby(["figure", "cell", "optimizer", "method"], sort=False)
+    table = grouped.agg(
+        seeds=("seed", "size"),
+        two_stages=("two_stages", "mean"),
+        crossed=("crossing", lambda x: x.notna().mean()),
+        median_crossing=("crossing", "median"),
+        leader_start=("leader_start", "mean"),
+        leader_peak=("leader_peak", "mean"),
+        leader_end=("leader_end", "mean"),
+        best_start=("best_start", "mean"),
+        best_low=("best_low", "mean"),
+        best_at_peak=("best_at_peak", "mean"),
+        best_end=("best_end", "mean"),
+    )
+    return table.reset_index()
+
+
+def _parts(config: Toy) -> list[tuple[str, str, str]]:
+    return [(f, o, m) for f in config.figures for o in config.optimizers for m in config.methods]
+
+
+def _file(folder: Path, name: str, figure: str, optimizer: str, method: str) -> Path:
+    return folder / "parts" / f"{figure}-{optimizer}-{method}-{name}.csv"
+
+
+def _part(config: Toy, figure: str, optimizer: str, method: str):
+    """(paths, ends) of one figure: cells of one group size and number of actions go together.
+
+    `expected` is the path of exact expected steps; empty for Adam, whose step is not linear in g.
+    """
+
+    together: dict[tuple[int, int], list[Cell]] = {}
+    for cell in config.figures[figure]:
+        together.setdefault((cell.G, len(cell.policy)), []).append(cell)
+    seeds = list(range(config.seeds))
+    found = [
+        simulate(
+            config, cells, optimizer=optimizer, negative_only=method == "negative", seeds=seeds
+        )
+        for cells in together.values()
+    ]
+    key = {"figure": figure, "optimizer": optimizer, "method": method}
+    paths, ends = (pd.concat(frames, ignore_index=True).assign(**key) for frames in zip(*found))  # noqa: B905
+    paths["expected"] = np.nan
+    if optimizer == "sgd":
+        for cell in config.figures[figure]:
+            own = paths["cell"] == cell.name
+            line = cell.expected(config, method == "negative")
+            row = np.searchsorted(config.recorded(), paths.loc[own, "step"])
+            paths.loc[own, "expected"] = line[row, paths.loc[own, "action"] - 1]
+    return paths[PATHS], ends[ENDS]
