@@ -5,7 +5,7 @@
 Prints the verdict on every claim, writes claims.{csv,md} and comparison.{csv,md} to
 <results_dir>/fade/. Own rows, beside the laptop runs:
 
-    masses, table8, sec14, kish     the exact weights (masses.py); no seed
+    masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed
     entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
     <table>, training               by run: entropy, solve rate, alpha, delta, steps to a solve rate
     <table>, fits                   by run: a and b of the shifted power law; by budget its error

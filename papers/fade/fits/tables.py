@@ -1,6 +1,6 @@
 """What the laptop runs' counts say of pass@k scaling: fits (FADE sec 12, Figs. 6, 11, 13).
 
-Laws are those of common/metrics/fits.py; intervals draw problems anew, with the seeds' counts of a
+Laws are those of common/metrics/fits.py; intervals draw problems again, with the seeds' counts of a
 problem together. `gather` writes <root>/fade/laptop/<table>_{coefficients,laws,budgets}.csv.
 """
 

@@ -1,8 +1,8 @@
 """Theorem 13.1 against the exact entropy change of a tabular softmax policy (FADE Eq. 7, Fig. 4).
 
-Written by theory.py to <results_dir>/fade/theory/entropy.csv. A policy over K actions, some of them
-right; weights of AsymGRPO for groups of G, so that delta moves the sign alone; expected updates,
-from common/methods/theory.py. Nothing is sampled but the policies.
+A policy over K actions, some of them right; weights of AsymGRPO for groups of G, so that delta
+moves the sign alone; expected updates, from common/methods/theory.py. Nothing is sampled but the
+policies.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Masses per turn (FADE sec 9) and "retry failed prompts once = Power alpha = 2" by simulation.
 
-Written by theory.py to <results_dir>/fade/theory/multi_turn.csv. A prompt of solve rate p; turn 1
-is a group of B responses with mean GRPO's weights; turn 2 a fresh one, where the prompt is retried.
+A prompt of solve rate p; turn 1 is a group of B responses with mean GRPO's weights; turn 2 a fresh
+one, where the prompt is retried.
 "Only prompts that failed" with B responses can be read in two ways, and both are played:
 
     a response   the prompt comes back with probability 1 - X / B: a response drawn from turn 1

@@ -1,9 +1,5 @@
-"""Pass@k scaling (FADE sec 12): Theorem 12.1 on known densities, fits of the laptop runs' counts.
-
-The theory is written by theory.py to <results_dir>/fade/theory/; what is fitted to counts by
-scaling_figures.py to <results_dir>/fade/laptop/. Laws and mixtures are those of
-common/metrics/fits.py; intervals draw problems anew, with the seeds' counts of a problem together.
-"""
+"""Pass@k scaling (FADE sec 12): Theorem 12.1 on known densities. What is fitted to the laptop runs'
+counts is in papers/fade/fits/."""
 
 import numpy as np
 import pandas as pd

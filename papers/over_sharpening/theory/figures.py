@@ -1,4 +1,4 @@
-"""Figures of theory_check.py's tables: Z' and its bound, and the violations of Theorem 2.4."""
+"""Figures of the checks: Z' and its bound, and the violations of Theorem 2.4."""
 
 from pathlib import Path
 

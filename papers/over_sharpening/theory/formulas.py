@@ -4,7 +4,7 @@ batch did not hold, and how an update at one query moves the logits at another.
 Pure functions on float64 numpy arrays; leading axes broadcast. A policy over K modes is (..., K),
 `correct` (..., K) is boolean, counts N_i (..., K) say how often each mode is in the batch of G, and
 a kernel K_qq is (..., G, G). The paper's contradictions are in published/inconsistencies.csv;
-theory_check.py counts how often each statement fails on random instances.
+tables.py counts how often each statement fails on random instances.
 """
 
 from typing import NamedTuple

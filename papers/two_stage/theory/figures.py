@@ -1,9 +1,4 @@
-"""Theorem 1, Remark 2 and Proposition 1 on random policies: tables and one figure.
-
-`python -m papers.two_stage.theory_figures [results_dir=FOLDER]` writes
-two_stage/theory/{theorem1,remark2,proposition1,kernel}.csv and two_stage/figures/theory.
-The paper shows no such figure; sizes and distributions are ours.
-"""
+"""The theory's one figure, which the paper has not."""
 
 from pathlib import Path
 
