@@ -12,7 +12,8 @@ from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
 from slurm.ask import ask
 from slurm.cost import predictions
-from slurm.script import Offline, dependency, sbatch_text, slurm_executor
+from slurm.script import Offline, dependency, slurm_executor
+from slurm.submitit_inside import sbatch_text
 
 TITLES = {
     "model": "models made here",

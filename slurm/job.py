@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from submitit.core.utils import DelayedSubmission
-from submitit.slurm.slurm import SlurmJobEnvironment
+from submitit.helpers import DelayedSubmission
 
 from common.config.compose import read
 from common.config.strict import strict
@@ -25,8 +24,9 @@ from common.experiment import Experiment
 from slurm import ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue
+from slurm.submitit_inside import requeue_our_way
 
-SlurmJobEnvironment._requeue = lambda self, countdown: requeue(self.job_id)  # trap 1, see there
+requeue_our_way()
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 

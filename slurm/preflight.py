@@ -16,7 +16,8 @@ from common.experiment import Experiment
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
 from slurm.cost import total
-from slurm.script import outside_jobs, sbatch_text, slurm_executor
+from slurm.script import outside_jobs, slurm_executor
+from slurm.submitit_inside import sbatch_text
 
 OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 

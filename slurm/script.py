@@ -1,4 +1,4 @@
-"""The sbatch script of an array of jobs, through submitit, with its traps mended."""
+"""The sbatch script of an array of jobs, through submitit, around its traps."""
 
 import os
 import shlex
@@ -6,8 +6,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from submitit import helpers
-from submitit.slurm.slurm import SlurmExecutor, _make_sbatch_string
+from submitit import SlurmExecutor, helpers
 
 from common.sweeps.profiles import Profile
 from slurm import plan
@@ -72,13 +71,6 @@ def environment(path: Path, profile: Profile) -> list[str]:
         f"export PYTHONPATH={code}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONSAFEPATH=1",
         *profile.setup,
     ]
-
-
-def sbatch_text(executor: SlurmExecutor, count: int) -> str:
-    """The script that submitit gives to sbatch for an array of `count` (one is no array)."""
-    several = {"map_count": count} if count > 1 else {}
-    command = executor._submitit_command_str
-    return _make_sbatch_string(command, executor.folder, **executor.parameters, **several)
 
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:

@@ -2,12 +2,12 @@
 
 import csv
 import json
-import os
-import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from common.errors import UserError
 from common.results.files import write
@@ -96,22 +96,18 @@ def cancel(root: Path, paper: str) -> list[Cell]:
         queue.cancel(ids)
     for pid in pids:
         for process in _tree(int(pid.removeprefix("pid-"))):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)  # what a run has stored bears it at any moment
+            with suppress(psutil.NoSuchProcess):
+                process.kill()  # what a run has stored is whole at any moment
     return found
 
 
-def _tree(pid: int) -> list[int]:
-    """A process and all that descend from it, parents first."""
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            stat = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            parents[int(entry.name)] = int(stat[1])
-    found = [pid]
-    for process in found:  # it grows
-        found += [child for child, parent in parents.items() if parent == process]
-    return found
+def _tree(pid: int) -> list[psutil.Process]:
+    """A process and all that descend from it, parents first; none where it has ended."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def show(root: Path, paper: str) -> str:
@@ -192,12 +188,12 @@ def _state(
 def _local_state(job_id: str, tries: list[dict]) -> queue.State:
     """Of one task of the process that runs all (executor=local)."""
     try:
-        command = Path(f"/proc/{job_id.removeprefix('pid-')}/cmdline").read_bytes()
-    except OSError:
-        command = b""
+        command = psutil.Process(int(job_id.removeprefix("pid-"))).cmdline()
+    except psutil.Error:
+        command = []
     if tries and "end" in tries[-1]:
         return queue.State("FAILED", "")
-    if b"submitit" not in command:
+    if not any("submitit" in word for word in command):
         return queue.State("FAILED" if tries else "CANCELLED", "its process is gone")
     return queue.State("RUNNING" if tries else "PENDING")
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from submitit.core.utils import FailedJobError, FailedSubmissionError
-from submitit.local.local import LocalExecutor
+from submitit import LocalExecutor
 
 from common.datasets.prompts import stated
 from common.errors import UserError
@@ -23,6 +22,7 @@ from slurm.cost import predictions
 from slurm.job import Sequence, Task
 from slurm.preflight import check, preflight, refused
 from slurm.script import dependency, environment, outside_jobs, slurm_executor
+from slurm.submitit_inside import REFUSED
 
 
 def submit(
@@ -68,7 +68,7 @@ def submit(
         try:
             with outside_jobs(), executor.batch():
                 made = [executor.submit(tasks[job.key]) for job in group]
-        except (FailedJobError, FailedSubmissionError) as error:
+        except REFUSED as error:
             raise UserError(refused(profile, str(error))) from error
         ids |= {job.key: one.job_id for job, one in zip(group, made, strict=True)}
         records.add(path, [_row(job, ids[job.key], estimates, profile, path) for job in group])

@@ -7,6 +7,8 @@ leaves verl's files of validation samples.
 import shutil
 from pathlib import Path
 
+import psutil
+
 from common.backends import command
 from common.backends.verl import backend, config
 from common.experiment import load
@@ -67,13 +69,10 @@ def of_this_run(run: Path) -> list[int]:
     """Processes that have the run's folder on their command line or in their environment (where
     verl's log lies)."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if str(run).encode() in text:
-            found.append(int(entry.name))
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        words = [*(process.info["cmdline"] or []), *(process.info["environ"] or {}).values()]
+        if any(str(run) in word for word in words):
+            found.append(process.pid)
     return found
 
 

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from processes import alive
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
@@ -196,12 +197,6 @@ def child(tmp_path, monkeypatch, program: str) -> list[dict]:
         )
 
 
-def running(pid: int) -> bool:
-    """Whether a process lives; one that waits for its parent to take note does not."""
-    stat = Path("/proc", str(pid), "stat")
-    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
 def test_metrics_are_followed_and_nothing_survives(tmp_path, monkeypatch):
     program = """
 import subprocess, sys
@@ -213,7 +208,7 @@ print("sleeper", sleeper.pid, os.environ["TMPDIR"], os.environ.get("RANK"))
     _, pid, scratch, rank = (tmp_path / "log" / "001.txt").read_text().split()
     assert rank == "None"  # this process's would confuse verl's workers
     assert not Path(scratch).exists()
-    assert not running(int(pid))
+    assert not alive(int(pid))
 
 
 def test_a_failing_child_is_reported_with_its_last_lines_bounded(tmp_path, monkeypatch):

@@ -19,6 +19,8 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server-core"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "slurmdbd", "mariadbd")
 DAEMONS = {*PROGRAMS, "slurmscriptd", "slurmstepd"} - {"sbatch"}
@@ -165,31 +167,27 @@ def stop(folder: Path) -> None:
 
 def processes(folder: Path) -> list[int]:
     """The living daemons of this cluster and the processes of its jobs, by their environment."""
-    mark, conf = f"{MARK}={folder}".encode(), f"SLURM_CONF={folder}/slurm.conf".encode()
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        job = any(word.startswith(b"SLURM_JOB_ID=") for word in words)
-        pid = int(entry.name)
-        if (mark in words or (conf in words and job)) and pid != os.getpid() and alive(pid):
-            found.append(pid)
+    for process in psutil.process_iter(["environ"]):
+        words = process.info["environ"] or {}
+        job = words.get("SLURM_CONF") == f"{folder}/slurm.conf" and "SLURM_JOB_ID" in words
+        ours = job or words.get(MARK) == str(folder)
+        if ours and process.pid != os.getpid() and alive(process.pid):
+            found.append(process.pid)
     return found
 
 
 def alive(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
         return False
 
 
 def name(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
+        return psutil.Process(pid).name()
+    except psutil.NoSuchProcess:
         return ""
 
 

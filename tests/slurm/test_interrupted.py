@@ -7,9 +7,9 @@ import os
 import signal
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import one_machine
+import psutil
 from lab import sh
 
 
@@ -141,15 +141,16 @@ def held(lab, *runs):
 def worker(lab, run) -> int:
     """The process id of a running job's Python."""
     array, _, element = lab.job(run).partition("_")
-    wanted = {f"SLURM_JOB_ID={array}"}
+    wanted = {"SLURM_JOB_ID": array}
     if element:
-        wanted = {f"SLURM_ARRAY_JOB_ID={array}", f"SLURM_ARRAY_TASK_ID={element}"}
+        wanted = {"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": element}
     for pid in one_machine.processes(lab.folder):
         try:
-            words = Path(f"/proc/{pid}/environ").read_text().split("\0")
-            command = Path(f"/proc/{pid}/cmdline").read_text()
-        except OSError:
+            process = psutil.Process(pid)
+            words, command = process.environ(), " ".join(process.cmdline())
+        except psutil.Error:
             continue
-        if wanted <= set(words) and "submitit.core._submit" in command and "srun" not in command:
+        ours = wanted.items() <= words.items()
+        if ours and "submitit.core._submit" in command and "srun" not in command:
             return pid
     raise AssertionError(f"no process of {run.run_id}")

@@ -14,7 +14,8 @@ from common.sweeps import cost
 from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
-from slurm.script import Offline, dependency, sbatch_text, slurm_executor
+from slurm.script import Offline, dependency, slurm_executor
+from slurm.submitit_inside import sbatch_text
 
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("*.yaml"))
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import alive
 from tiny import ROOT
 
 from common.errors import UserError
@@ -79,14 +80,6 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     wait_for(lambda: not any(alive(worker) for worker in workers))
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"  # a zombie has ended; nobody has asked for its exit code
 
 
 def wait_for(condition, seconds: float = 60) -> None:

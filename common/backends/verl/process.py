@@ -22,6 +22,8 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK
 from common.config.compose import ROOT
@@ -182,10 +184,10 @@ def follow(
 def end_all(scratch: Path, patience: float = 20.0) -> None:
     """End every process that carries this launch's mark, and wait until they are gone."""
     until = time.monotonic() + patience
-    while (pids := marked(scratch)) and time.monotonic() < until:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    while (processes := marked(scratch)) and time.monotonic() < until:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         time.sleep(0.1)
 
 
@@ -205,23 +207,20 @@ def remove_leftovers(left: Path) -> None:
     left.unlink(missing_ok=True)
 
 
-def shared_memory(pid: int) -> set[str]:
-    """Files in shared memory that a process has mapped."""
+def shared_memory(process: psutil.Process) -> set[str]:
+    """Files in shared memory that a process has mapped, from its list of addresses: psutil's
+    counts the pages of each, which takes long for a model."""
     with suppress(OSError):
-        maps = Path("/proc", str(pid), "maps").read_text()
+        maps = Path("/proc", str(process.pid), "maps").read_text()
         return set(re.findall(r"(/dev/shm/(?:psm_|sem\.mp-)\S+)$", maps, re.MULTILINE))
     return set()
 
 
-def marked(scratch: Path) -> list[int]:
+def marked(scratch: Path) -> list[psutil.Process]:
     """The processes of a launch, by their environment; dead ones that wait for their parent have
     none."""
-    wanted, found = f"{MARK}={scratch}".encode(), []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return found
+    everyone = psutil.process_iter(["environ"])
+    return [p for p in everyone if (p.info["environ"] or {}).get(MARK) == str(scratch)]
 
 
 def report(code: int, log: Path, fault: Path) -> str:
