@@ -2,9 +2,16 @@
 responses."""
 
 import torch
-import torch.nn.functional as F
 
-from common.models.llama import is_plain_llama, rotate_half
+from common.models.llama import (
+    attend,
+    block,
+    causal,
+    causal_after_padding,
+    is_plain_llama,
+    norm,
+    own_weights,
+)
 from common.models.logits import log_prob_and_entropy
 from common.types import RolloutBatch
 
@@ -64,7 +71,6 @@ def _packed_logits(model, batch: RolloutBatch):
     """The same for the plain Llama family, from the modules' own weights: padding takes part in
     attention only, so half-empty rectangles cost half."""
     config, body = model.config, model.model
-    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     prompts, length = batch.prompt_ids.shape
     responses, width = batch.response_ids.shape[0], batch.response_ids.shape[1] - 1
     rows = (batch.mask[:, 1:] > 0).flatten().nonzero()[:, 0]  # the next token is a real one
@@ -74,52 +80,36 @@ def _packed_logits(model, batch: RolloutBatch):
     positions = torch.cat([positions.clamp(min=0).flatten(), later])
     ids = torch.cat([batch.prompt_ids.flatten(), batch.response_ids[:, :-1].flatten()[rows]])
 
-    causal = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
     real = batch.prompt_mask.bool()
-    # A padding row must attend to something, or softmax gives nan.
-    eye = torch.eye(length, dtype=torch.bool, device=ids.device)
-    prompt_mask = (causal & real[:, None, None, :]) | eye
-    own = torch.ones(width, width, dtype=torch.bool, device=ids.device).tril()
+    prompt_mask = causal_after_padding(real)
     real = real.repeat_interleave(batch.group_size, 0)[:, None, None, :]
     shape = (responses, 1, width)
-    response_mask = torch.cat([real.expand(*shape, length), own.expand(*shape, width)], -1)
+    seen = (real.expand(*shape, length), causal(width, ids.device).expand(*shape, width))
+    response_mask = torch.cat(seen, -1)
+    count = prompts * length
 
     def rectangle(packed):  # (N, heads, D) -> (B, heads, T, D), zero on padding
         flat = packed.new_zeros(responses * width, *packed.shape[1:])
         return flat.index_copy(0, rows, packed).unflatten(0, (responses, width)).transpose(1, 2)
 
+    def attention(q, k, v):  # prompts by themselves, responses after their prompt
+        first = [t[:count].unflatten(0, (prompts, length)).transpose(1, 2) for t in (q, k, v)]
+        h = attend(first[0], first[1], first[2], prompt_mask).transpose(1, 2).reshape(count, -1)
+        if not width:
+            return h
+        shared = [t.repeat_interleave(batch.group_size, 0) for t in first[1:]]
+        k, v = (
+            torch.cat([old, rectangle(new[count:])], 2)
+            for old, new in zip(shared, (k, v), strict=True)
+        )
+        rest = attend(rectangle(q[count:]), k, v, response_mask).transpose(1, 2)
+        return torch.cat([h, rest.reshape(responses * width, -1)[rows]])
+
     x = body.embed_tokens(ids)
     cos, sin = (table[0, :, None] for table in body.rotary_emb(x[None], positions[None]))
-    count = prompts * length
     for layer in body.layers:
-        attention = layer.self_attn
-        h = _norm(x, layer.input_layernorm, config)
-        q = attention.q_proj(h).unflatten(-1, (heads, -1))
-        k = attention.k_proj(h).unflatten(-1, (kv_heads, -1))
-        v = attention.v_proj(h).unflatten(-1, (kv_heads, -1))
-        q, k = (t * cos + rotate_half(t) * sin for t in (q, k))
-        first = [t[:count].unflatten(0, (prompts, length)).transpose(1, 2) for t in (q, k, v)]
-        h = _attend(first[0], first[1], first[2], prompt_mask).transpose(1, 2).reshape(count, -1)
-        if width:
-            shared = [t.repeat_interleave(batch.group_size, 0) for t in first[1:]]
-            k, v = (
-                torch.cat([old, rectangle(new[count:])], 2)
-                for old, new in zip(shared, (k, v), strict=True)
-            )
-            rest = _attend(rectangle(q[count:]), k, v, response_mask).transpose(1, 2)
-            h = torch.cat([h, rest.reshape(responses * width, -1)[rows]])
-        x = x + attention.o_proj(h)
-        x = x + layer.mlp(_norm(x, layer.post_attention_layernorm, config))
+        x = block(x, own_weights(layer, config), cos, sin, attention)
     last = torch.arange(length - 1, count, length, device=ids.device)
     x = torch.cat([x[last], x[count:]])
-    logits = model.lm_head(_norm(x, body.norm, config))
+    logits = model.lm_head(norm(x, body.norm.weight, config.rms_norm_eps))
     return logits[:prompts], logits[prompts:], rows
-
-
-def _norm(x, module, config):
-    return F.rms_norm(x, x.shape[-1:], module.weight, config.rms_norm_eps)
-
-
-def _attend(q, k, v, mask):
-    grouped = q.shape[1] != k.shape[1]
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)
