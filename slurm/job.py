@@ -1,7 +1,7 @@
 """What runs inside a job: one task of the plan, from its frozen configuration.
 
 submitit pickles a `Task` by the name of this module, so the job imports it from the code snapshot.
-A task is repeatable: a finished run is found, an unfinished one goes on from its checkpoint.
+A task is repeatable: a finished run is found, an unfinished one resumes from its checkpoint.
 """
 
 import fcntl

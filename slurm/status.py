@@ -130,7 +130,7 @@ def show(root: Path, paper: str) -> str:
         lines += ["", f"{cell.state.upper()}  {cell.key}  (job {cell.job_id}) {cell.detail}"]
         lines += [f"    {line}" for line in cell.log]
     if lost:
-        lines += ["", f"{len(lost)} job(s) without a result; submit again to go on with them"]
+        lines += ["", f"{len(lost)} job(s) without a result; submit again to resume them"]
     return "\n".join(lines)
 
 
@@ -199,7 +199,7 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
 
 
 def _written(run: Path, kind: str) -> float | None:
-    """When a run last went on: the time of its curve, or of its last chunk; None before that."""
+    """When a run last made progress: its curve's time, or its last chunk's; None before that."""
     files = (run / "samples").glob("*.jsonl.gz") if kind == "evaluate" else [run / "metrics.jsonl"]
     return max((file.stat().st_mtime for file in files if file.exists()), default=None)
 
@@ -214,7 +214,7 @@ def _eta(step: int, steps: int | None, tries: list[dict], written: float | None)
 
 
 def _hours(tries: list[dict], written: float | None) -> float:
-    """Of all attempts. One that was killed lasted at least until the run last went on."""
+    """Of all attempts. One that was killed lasted at least until the run last made progress."""
     total = 0.0
     for i, row in enumerate(tries):
         if "start" not in row:

@@ -1,4 +1,4 @@
-"""When a job must stop, and how it goes on: signals, the walltime clock, requeueing.
+"""When a job must stop, and how it resumes: signals, the walltime clock, requeueing.
 
 A training loop is stopped between two steps, where its state is whole: it saves a checkpoint and
 raises `Stopped`; the job then requeues itself. What reaches a job, and what it does:
@@ -6,7 +6,7 @@ raises `Stopped`; the job then requeues itself. What reaches a job, and what it 
 USR2 (sbatch --signal, time limit or preemption)   saves after the current step, requeues
 the clock, `signal_lead_s` before the time limit   the same: SLURM sends USR2 up to a minute late
 TERM (preemption without USR2, or scancel)         saves; requeues only where SLURM says preempted
-KILL, a lost node, an operator's scontrol requeue  nothing; goes on from the periodic checkpoint
+KILL, a lost node, an operator's scontrol requeue  nothing; resumes from the periodic checkpoint
 """
 
 import os
@@ -118,7 +118,7 @@ def requeue(job_id: str) -> None:
     if done.returncode:
         raise UserError(
             f"job {job_id} saved a checkpoint but SLURM refused to requeue it "
-            f"({done.stderr.strip()[:200]}); submit again to go on from there"
+            f"({done.stderr.strip()[:200]}); submit again to resume from there"
         )
 
 

@@ -31,7 +31,7 @@ def success(
     if not (correct | (rewards == reward_wrong)).all():
         raise UserError(
             f"reward={rewards.unique()[:5].tolist()}: {method} is defined for two rewards, "
-            f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); mend reward.correct and .wrong"
+            f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); set reward.correct and .wrong"
         )
     return correct.to(rewards.dtype)
 

@@ -12,7 +12,7 @@ class Backend:
 
     # (x, progress=True, between=nothing) -> run folder. A finished run is found, not repeated.
     # `between` is called where all that was made so far is stored, or is stored before what it
-    # raises goes on.
+    # raises resumes.
     train: Callable[..., Path]
     # (x, nodes=, gpus=, gpu_gb=) -> what `train` would do on so many nodes and GPUs of so many GB
     explain: Callable[..., str]

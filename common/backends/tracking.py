@@ -21,7 +21,7 @@ def mirror(
         project=paper,
         id=run_id,
         resume="allow",
-        reinit="finish_previous",  # a worker does several runs; the default goes on with the first
+        reinit="finish_previous",  # a worker does several runs; the default continues the first
         mode=mode,
         config=config,
         dir=str(folder / "wandb"),

@@ -89,7 +89,7 @@ def row(gap: Gap, null: float | None) -> dict:
 
 def _subsampling_p(gap: Gap) -> float:
     """App. I's test of a - b where n >= 2k: the finished runs and the problems are fixed, only
-    samples are drawn anew. Each shared seed's pair of runs adds its problems."""
+    samples are drawn again. Each shared seed's pair of runs adds its problems."""
     if [weight for weight, _ in gap.terms] != [1, -1]:
         return np.nan
     a, b = (x for _, x in gap.terms)

@@ -141,7 +141,7 @@ def _own(path: str, needed: list[str]) -> Iterator[dict]:
     """The rows of a local file in our shape."""
     for i, row in enumerate(read_jsonl(Path(path)), 1):
         missing = [field for field in needed if not isinstance(row, dict) or not row.get(field)]
-        require(not missing, f"{path}, row {i}", missing, "missing or empty; mend or drop the row")
+        require(not missing, f"{path}, row {i}", missing, "missing or empty; fix or drop the row")
         yield row
 
 
@@ -156,7 +156,7 @@ def _converted(table, *, name, hub, id, fields, convert) -> Iterator[dict]:
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise UserError(
                 f"{name}: row {i} of {hub} lacks or garbles {error}; it has {sorted(row)}. "
-                "Mend fields, id or convert, or pin another revision"
+                "Correct fields, id or convert, or pin another revision"
             ) from error
         yield made
 
@@ -166,7 +166,7 @@ def local_file(name: str, local: str | None) -> str | None:
     folder = os.environ.get(LOCAL)
     if not folder:
         return None
-    require(Path(folder).is_dir(), LOCAL, folder, "no such folder; mend or unset it")
+    require(Path(folder).is_dir(), LOCAL, folder, "no such folder; correct or unset it")
     path = Path(folder) / (local or f"{name}.jsonl")
     return str(path) if path.is_file() else None
 

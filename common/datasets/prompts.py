@@ -24,7 +24,7 @@ def jsonl(*, path: str) -> list[Prompt]:
         missing = [name for name, text in zip(FIELDS, texts, strict=True) if not text]
         if missing:
             raise UserError(
-                f"{path}, row {number}: missing or empty {missing}; drop the row or mend it"
+                f"{path}, row {number}: missing or empty {missing}; drop the row or fix it"
             )
         prompt = Prompt(texts[0], str(given["problem"]), texts[2])
         if prompt.id in prompts:
@@ -50,6 +50,6 @@ def check(prompts: list[Prompt], key: str) -> list[Prompt]:
         if not prompt.reference or not prompt.text:
             raise UserError(
                 f"{key}: prompt id={prompt.id!r} has an empty "
-                f"{'text' if not prompt.text else 'reference answer'}; drop the row or mend it"
+                f"{'text' if not prompt.text else 'reference answer'}; drop the row or fix it"
             )
     return prompts

@@ -34,7 +34,7 @@ def olympiadbench(row: dict) -> dict:
 
 
 def arc(row: dict) -> dict:
-    """Labels are A-E in most rows and 1-4 in some: the letters are given anew, in order."""
+    """Labels are A-E in most rows and 1-4 in some: they are lettered again, in order."""
     index = row["choices"]["label"].index(row["answerKey"])
     return {"choices": row["choices"]["text"], "answer": LETTERS[index]}
 

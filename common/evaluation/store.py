@@ -53,7 +53,7 @@ def fill(run: Run, starts: list[int], make: Callable[[int], pd.DataFrame]) -> No
     missing = [start for start in starts if not paths[start].exists()]
     done = len(starts) - len(missing)
     if done:
-        print(f"{run.path}: goes on after {done} of {len(starts)} chunks", file=sys.stderr)
+        print(f"{run.path}: resumes after {done} of {len(starts)} chunks", file=sys.stderr)
     for start in track(missing, run.run_id, console=Console(stderr=True)):
         rows = make(start).astype(object)
         # pandas has NaN for a missing text, JSON null

@@ -1,4 +1,4 @@
-"""Intervals by drawing problems or seeds anew: the clustered bootstraps, and Holm's correction."""
+"""Intervals by resampling problems or seeds: the clustered bootstraps, and Holm's correction."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from common.errors import UserError
 
 
 def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
-    """Means over problems drawn anew with replacement: values (P, K) -> (draws, K).
+    """Means over problems resampled with replacement: values (P, K) -> (draws, K).
 
     All samples of a problem stay together (a prompt is the cluster): what is drawn is the problem's
     own value, such as its pass@k. A matrix of how often each problem was drawn makes all means in
@@ -28,8 +28,8 @@ def clustered_bounds(
     parts: Sequence[np.ndarray], *, strata: Sequence | None, draws: int, seed: int
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Two 95 % percentile intervals of what `paired.two_way_interval` estimates from the same
-    parts, each (S_i, P): problems drawn anew within their benchmark (the prompt is the cluster),
-    and seeds drawn anew within each part (the run is the cluster).
+    parts, each (S_i, P): problems resampled within their benchmark (the prompt is the cluster),
+    and seeds resampled within each part (the run is the cluster).
 
     Each takes the other side as fixed and is too short for a claim about both; they are shown
     beside the two-way interval, which decides. Bounds over problems are NaN for P = 1.

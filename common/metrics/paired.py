@@ -1,8 +1,8 @@
 """Is one model better than another on the same problems? Two tests that answer different questions.
 
 `subsampling_test` (F-GRPO App. I) asks whether two finished models differ when m samples a problem
-are drawn anew; problems and trained models are fixed. `two_way_interval` asks whether two methods
-differ when training seeds and problems are drawn anew; it is what claims about reruns are decided
+are drawn again; problems and trained models are fixed. `two_way_interval` asks whether two methods
+differ when training seeds and problems are drawn again; it is what claims about reruns are decided
 by.
 """
 
@@ -75,7 +75,7 @@ def two_way_interval(
         B = sum_b  var over problems of the summed problem means / (P_b n_b^2)
         C = sum_i,b  interaction mean square / (S_i P_b n_b^2)
 
-    with n_b benchmarks. A and B both hold the interaction, so C goes off once. A has Welch's df_A
+    with n_b benchmarks. A and B both hold the interaction, so C comes off once. A has Welch's df_A
     over the parts (S_i - 1 each), B the same over benchmarks (P_b - 1 each); the t quantile is
     Banerjee's (1960), which covers at least as often as it says:
 

@@ -1,6 +1,6 @@
 """Every metric of a benchmark as tidy rows with intervals: from counts alone, and from samples.
 
-The columns are those of `passk.report` and then low, high: a 95 % interval over problems drawn anew
+The columns are those of `passk.report` and then low, high: a 95 % interval over resampled problems
 (`bootstrap.resampled_means`).
 """
 

@@ -8,7 +8,7 @@ return float32 logits.
     prefill(ids, mask) -> (P, V)   logits after the prompt; ids, mask are (P, T_p), left-padded
     repeat(G)                      every prompt row becomes G rows, its cache included
     step(tokens) -> (B, V)         append one token a row
-    keep(rows)                     go on with these rows only
+    keep(rows)                     continue with these rows only
 """
 
 import torch

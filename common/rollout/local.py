@@ -24,7 +24,7 @@ def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Ten
     if not all(rows):
         text = texts[[len(row) for row in rows].index(0)]
         raise UserError(
-            f"prompt {text[:80]!r}: the model's tokenizer knows none of it; mend the template"
+            f"prompt {text[:80]!r}: the model's tokenizer knows none of it; correct the template"
         )
     length = max(len(row) for row in rows)
     ids = torch.full((len(rows), length), tokenizer.pad_token_id)

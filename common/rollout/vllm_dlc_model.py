@@ -51,7 +51,7 @@ class CalibratedForCausalLM(nn.Module):
 
     @property
     def model(self) -> nn.Module:
-        """The policy's body, in which verl looks for experts that it would have to mend."""
+        """The policy's body, in which verl looks for experts that it would have to patch."""
         return self.policy.model
 
     def embed_input_ids(self, input_ids: torch.Tensor) -> torch.Tensor:

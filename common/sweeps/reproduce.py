@@ -3,7 +3,7 @@
     base model -> RL runs, beside both its own parts (theory, simulation) -> figures -> comparison
 
 What a SCALE runs is in `papers/<paper>/configs/reproduce.yaml`. Finished parts are found by their
-configuration and not repeated; a stopped command goes on where it was.
+configuration and not repeated; a stopped command resumes where it was.
 """
 
 from __future__ import annotations

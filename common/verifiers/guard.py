@@ -1,6 +1,6 @@
 """Rewards that cannot be trusted stop the run before anything is learnt from them.
 
-A broken grader looks like a bad model: every reward is 0, and training goes on for days. So each
+A broken grader looks like a bad model: every reward is 0, and training continues for days. So each
 batch is preceded by canaries whose verdicts are known, sent through the same workers.
 """
 

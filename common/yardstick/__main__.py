@@ -7,7 +7,7 @@ Trains each method on the laptop testbed (Subset-Countdown, a model of 0.4 M par
 settings of configs/yardstick.yaml, at the same learning rate and at equalised effective learning
 rate (times the ratio of GRPO's largest weight to the method's), and compares them where it is fair:
 at matched pass@1. Further key=value words change every run. Finished runs are found by their hash
-and not repeated; a stopped command goes on where it was. draw=only trains nothing.
+and not repeated; a stopped command resumes where it was. draw=only trains nothing.
 
     results/yardstick/<run_id>/              the runs
     results/yardstick/metrics.csv            their result rows, and

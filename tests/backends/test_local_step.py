@@ -245,7 +245,7 @@ def test_dynamic_sampling_fills_the_step_with_mixed_groups(tiny, tmp_path, monke
     width = min(one.mask.shape[1], two.mask.shape[1])
     assert torch.equal(one.log_probs[:, :width], two.log_probs[:, :width])
     assert one.mask.sum() == two.mask.sum()
-    # Too few batches: groups without a gradient fill what is missing, and the step goes on.
+    # Too few batches: groups without a gradient fill what is missing, and the step is taken.
     monkeypatch.setattr(countdown, "verify", lambda *pair: Verdict("wrong", 0.0))
     row = make_loop(tiny("sampling.dynamic_batches=2"), tmp_path).one_step(1)
     assert row["rollout_batches"] == 2

@@ -267,6 +267,6 @@ def test_a_broken_plugin_that_verl_drops_in_silence_stops_our_command(tmp_path):
     assert done.stdout.strip().endswith("verl imported, False"), done.stderr
     assert done.returncode != 0
     assert "RuntimeError: a broken method file" in done.stderr
-    mended = run(program.replace("methods.names = broken\n", ""))
-    assert mended.stdout.strip().endswith("verl imported, True"), mended.stderr
-    assert mended.returncode == 0, mended.stderr
+    fixed = run(program.replace("methods.names = broken\n", ""))
+    assert fixed.stdout.strip().endswith("verl imported, True"), fixed.stderr
+    assert fixed.returncode == 0, fixed.stderr

@@ -138,7 +138,7 @@ def test_samples_are_judged_as_the_verifier_judges_them(resumed):
 
 def test_the_controllers_state_survives(resumed):
     _, run, _, _ = resumed
-    # alpha follows from the solve rates of all steps; a state lost at the kill would start anew
+    # alpha follows from the solve rates of all steps; a state lost at the kill would start again
     p_hat = 0.5
     for row in read_jsonl(run / "metrics.jsonl"):
         p_hat = 0.7 * p_hat + 0.3 * row["solve_rate"]
@@ -281,7 +281,7 @@ def plain(text: str) -> str:
 def test_a_validation_dump_of_verl_is_imported_with_the_runs_own_counts(resumed, tmp_path, capsys):
     _, run, _, _ = resumed
     rows = read_jsonl(run.parent / "validation" / "3.jsonl")  # verl's own file
-    # only its decoded prompt is mended: the testbed's tokenizer drops the blanks between numbers
+    # only its decoded prompt is restored: the testbed's tokenizer drops the blanks between numbers
     assert {plain(row["problem_id"]) for row in rows} == {plain(row["input"]) for row in rows}
     dump = tmp_path / "3.jsonl.gz"
     write_jsonl_gz(dump, [row | {"input": row["problem_id"]} for row in rows])

@@ -116,7 +116,7 @@ def test_a_killed_run_goes_on_where_it_was(finished, tmp_path):
     kept = {file: file.stat().st_mtime_ns for file in run.glob("samples/*.gz")}
     assert 2 <= len(kept) < 6
     assert not (run / "DONE").exists()
-    assert "goes on after" in resumed(tmp_path, run)
+    assert "resumes after" in resumed(tmp_path, run)
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
     assert verify(run) == []
     assert hashes(run) == hashes(finished)  # as if nothing had happened

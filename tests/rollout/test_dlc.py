@@ -1,5 +1,5 @@
 """DLC: samples follow the exact calibrated distribution, both log-probabilities are kept, the
-memory network learns what was sampled, and a killed run goes on with it."""
+memory network learns what was sampled, and a killed run resumes with it."""
 
 from pathlib import Path
 

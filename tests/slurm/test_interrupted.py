@@ -18,7 +18,7 @@ def test_preempted(lab, whole):
     runs = lab.runs(1, 2)
     lab.submit(runs)
     high = ["-p", "high", "-N3", "--gres=gpu:8", "-t1", "-o", "/dev/null", "--wrap", "sleep 1"]
-    with held(lab, *runs):  # SLURM itself lets a job go on that it signals
+    with held(lab, *runs):  # SLURM itself lets a job run on that it signals
         sh("sbatch", *high)
         lab.wait(lambda: all(len(lab.attempts(run)) == 2 for run in runs))  # began, stopped
     for run in runs:
@@ -71,13 +71,13 @@ def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole):
         assert lab.content(run) == whole[2][run.seed]
         starts = [row["step"] for row in lab.attempts(run) if "start" in row]
         assert starts[0] == 0
-        assert starts[1] >= 10  # went on from its checkpoint
+        assert starts[1] >= 10  # resumed from its checkpoint
     assert (lab.root / "f_grpo" / "cluster" / "missing.csv").read_text().count("\n") == 3
 
 
 def test_time_limit(lab, whole):
     """The run stops before SLURM kills it, by the clock or by SLURM's signal, which may come half a
-    minute early, and it goes on in another attempt."""
+    minute early, and it resumes in another attempt."""
     (run,) = lab.runs(1)
     lab.submit([run], time_min=2, signal_lead_s=45)
     with held(lab, run):

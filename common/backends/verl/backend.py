@@ -3,7 +3,7 @@
     config.yaml -> parquet files -> verl (Ray, FSDP2, vLLM) -> checkpoints, validation samples
     -> counts -> result rows -> model as a Hugging Face checkpoint -> DONE
 
-Called again it goes on from verl's last checkpoint; an evaluation that was cut short is repeated.
+Called again it resumes from verl's last checkpoint; an evaluation that was cut short is repeated.
 Runs are not bit-reproducible: vLLM draws from one stream for all requests, in the order in which
 they arrive. Left out: eval.rare_nll_samples.
 """

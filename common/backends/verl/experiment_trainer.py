@@ -30,7 +30,7 @@ class ExperimentTrainer(MethodTrainer):
             self.role_worker_mapping[role] = ray.remote(PolicyWorker)
 
     def _step_once(self, metrics: dict, *arguments):
-        self.seen = metrics  # filled as the step goes on
+        self.seen = metrics  # filled during the step
         return super()._step_once(metrics, *arguments)
 
     def _save_checkpoint(self):

@@ -2,7 +2,7 @@
 
 A verdict is never silently 0. One that cannot be had stops the run: the fault is written to
 `fault.txt` in the run's work folder, the response fails, and the trainer refuses the incomplete
-batch (experiment_trainer.py), since verl itself would fill it up and go on.
+batch (experiment_trainer.py), since verl itself would fill it up and train on it.
 """
 
 import asyncio

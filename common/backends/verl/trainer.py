@@ -59,7 +59,7 @@ class MethodTrainer(PPOTrainerSync):
         if not (folder / STATE).exists():
             raise UserError(
                 f"{folder / STATE}: missing; this checkpoint is not one of this command, resume "
-                "from another (trainer.resume_mode) or start anew"
+                "from another (trainer.resume_mode) or start again"
             )
         self.state = json.loads((folder / STATE).read_text())
 

@@ -122,7 +122,7 @@ def readings(batch, advantages) -> dict:
 def drifts(loop, batch, advantages, eta: float) -> dict:
     """entropy on the batch's states, and its change after the loop's own step (`measured_adamw`)
     and after a plain one (`measured_plain`), whose size `eta` is what the clipped gradient left of
-    the size that was asked for. The loop goes on from its own step."""
+    the size that was asked for. The loop continues from its own step."""
     import torch
 
     before = entropy(loop, batch)

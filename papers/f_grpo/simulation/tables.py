@@ -71,7 +71,7 @@ def run(config: Simulation) -> Path:
 
     All sweeps that share every setting but reading, gamma, N and seeds share one run folder,
     `simulation-<hash>`, with one file a (reading, gamma, N, seed); final.csv and trajectory.csv
-    hold all of its files, in order. A killed sweep goes on where it was. Raises UserError if the
+    hold all of its files, in order. A killed sweep resumes where it was. Raises UserError if the
     device is not there.
     """
     import pandas as pd

@@ -84,7 +84,7 @@ def rows_of(held: Tensors, name: str, rows: int) -> Iterator:
     for start in range(0, shape[0], rows):
         with safe_open(
             file, framework="pt"
-        ) as opened:  # anew: a closed file's pages are given back
+        ) as opened:  # opened again: a closed file's pages are given back
             block = opened.get_slice(name)[start : start + rows].float().numpy()
         if not np.isfinite(block).all():
             raise UserError(

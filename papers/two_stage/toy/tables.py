@@ -92,7 +92,7 @@ def run(config: Toy) -> Path:
     """Run what is not stored yet; returns the folder of paths.csv, ends.csv and summary.csv.
 
     Parts are (figure, optimizer, method); those with the same settings share one run folder,
-    `toy-<hash>`, and a stopped command goes on where it was. paths.csv and ends.csv hold the parts
+    `toy-<hash>`, and a stopped command resumes where it was. paths.csv and ends.csv hold the parts
     that `config` names.
     """
 
