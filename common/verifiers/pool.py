@@ -4,11 +4,11 @@
     with Pool(node, workers=2, deadline=3, memory_gb=4) as pool:
         verdicts = pool.map([(response, reference), ...])
 
-Each item has a hard deadline, ended by SIGKILL; the worker is forked again in milliseconds and
-the items behind the killed one follow. Equal pairs are judged once, and the pairs of one reference
-go to one worker, so that a verifier's caches of golds and answers serve them all. Works from any
-thread, from asyncio (`await asyncio.to_thread(pool.map, pairs)`), in a Ray actor and in a script without a
-main guard; nothing is left running after `close()`, Ctrl-C or the death of the caller.
+Each item has a hard deadline, ended by SIGKILL; the worker is forked again in milliseconds and the
+items behind the killed one follow. Equal pairs are judged once, and the pairs of one reference go
+to one worker, so that a verifier's caches of golds and answers serve them all. Works from any
+thread, from asyncio (`await asyncio.to_thread(pool.map, pairs)`), in a Ray actor and in a script
+without a main guard; nothing is left running after `close()`, Ctrl-C or the death of the caller.
 """
 
 import json
