@@ -1,5 +1,6 @@
 """What an experiment would do, said before it runs."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,7 @@ ROWS = {
     "cov_grpo": "qwen7b_cw_grpo",
     "fade": "qwen7b_fade_h1",
 }
-COMPARED = {"f_grpo": 21, "two_stage": 11, "over_sharpening": 4, "cov_grpo": 6, "fade": 0}
+UNCOMPARED = ("fade",)  # its table prints no setting under a name that is known
 
 
 @pytest.fixture
@@ -40,10 +41,10 @@ def test_a_cluster_row_of_each_paper_is_explained_without_its_data(paper, offlin
     assert f"{responses:,} = {x.sampling.prompts} x {x.sampling.group_size}" in said
     assert "the data cannot be read here, counts are the configuration's: no network" in said
     assert f"model.path={x.model.path} cannot be read here" in said
-    if COMPARED[paper]:
-        assert f"hyperparameters.csv, {COMPARED[paper]} were compared" in said
-    else:
-        assert "No setting was compared with the paper" in said
+    compared = re.search(r"hyperparameters.csv, (\d+) were compared", said)
+    assert (compared is None) == (paper in UNCOMPARED)
+    assert ("No setting was compared with the paper" in said) == (paper in UNCOMPARED)
+    assert compared is None or int(compared[1]) >= 4
 
 
 def test_a_local_run_is_explained():
