@@ -95,11 +95,11 @@ class Task:
             return store.folder(x.model, root)
         if self.kind == "compare":
             from common.comparison.compare import compare
-            from common.comparison.spec import page
+            from common.comparison.spec import spec_of
 
             lost = status.record_comparison(root, self.paper)
             try:
-                compare(page(self.paper), root)
+                compare(spec_of(self.paper), root)
             finally:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)

@@ -159,7 +159,7 @@ def by_string(tree: ast.AST) -> list[tuple[str, bool | None]]:
         ("__import__('common.cli')", True),
         ("importlib.util.find_spec('verl')", False),
         ("importlib.import_module(name)", None),
-        ("get_object(f'{name}.PAGE')", None),
+        ("get_object(f'{name}.SPEC')", None),
     ],
 )
 def test_an_import_by_a_string_is_seen(source, ours):

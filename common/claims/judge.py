@@ -46,7 +46,7 @@ from common.claims.select import Found, Missing, select, tidy
 from common.metrics.bootstrap import holm
 from common.metrics.paired import Interval
 
-__all__ = ["GAPS", "SCOPES", "evaluate", "judge", "load"]
+__all__ = ["GAPS", "SCOPES", "judge", "load", "verdicts"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Measured:
     null: float | None  # the gaps are tested against it; None: an interval has to lie inside
 
 
-def evaluate(
+def verdicts(
     claims: list[dict],
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame] | None = None,

@@ -10,7 +10,7 @@ COLORS = {"holds": "green", "fails": "red", "inconclusive": "yellow", "not run":
 
 
 def to_markdown(verdicts: pd.DataFrame) -> str:
-    """The table of `evaluate` as markdown, the numbers behind each verdict."""
+    """The table of `verdicts` as markdown, the numbers behind each verdict."""
     scopes = in_use(verdicts)
     rows = [
         [row["claim"], row["source"], *(": ".join(_words(row, scope)) for scope in scopes)]
@@ -20,7 +20,7 @@ def to_markdown(verdicts: pd.DataFrame) -> str:
 
 
 def to_terminal(verdicts: pd.DataFrame):
-    """The table of `evaluate` as a rich table; verdicts in colour and in words."""
+    """The table of `verdicts` as a rich table; verdicts in colour and in words."""
     from rich.table import Table
     from rich.text import Text
 

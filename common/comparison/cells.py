@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from common.comparison.spec import Page, matches
+from common.comparison.spec import Spec, matches
 from common.metrics.paired import Interval, detectable_share
 from common.results.provenance import of_runs, worst
 
@@ -20,15 +20,15 @@ COLUMNS = [
 ]
 
 
-def as_printed(page: Page, rows: pd.DataFrame) -> pd.DataFrame:
+def as_printed(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
     """Cluster rows at their last step under the names of the printed cells that they stand for:
     metrics as printed, averages over benchmarks, and the runs that stand in several tables."""
     if rows.empty:
         return rows
-    renamed = rows[rows["metric"].isin(page.metrics)]
-    rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(page.metrics))])
+    renamed = rows[rows["metric"].isin(spec.metrics)]
+    rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(spec.metrics))])
     parts = [last_step(rows)]
-    for one in page.same_runs:
+    for one in spec.same_runs:
         own = rows[(rows["table"] == one.of_table) & (rows["method"] == one.of_method)]
         own = own.assign(table=one.table, method=one.method)
         if one.steps:
@@ -38,7 +38,7 @@ def as_printed(page: Page, rows: pd.DataFrame) -> pd.DataFrame:
         else:
             parts.append(last_step(own))
     rows = pd.concat(parts, ignore_index=True)
-    return pd.concat([rows, *averages(page, rows)], ignore_index=True)
+    return pd.concat([rows, *averages(spec, rows)], ignore_index=True)
 
 
 def last_step(rows: pd.DataFrame) -> pd.DataFrame:
@@ -48,10 +48,10 @@ def last_step(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[steps == steps.groupby([rows[name] for name in key], dropna=False).transform("max")]
 
 
-def averages(page: Page, rows: pd.DataFrame) -> list[pd.DataFrame]:
+def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Plain means over benchmarks, of the runs that have all of them."""
     found = []
-    for name, benchmarks in page.averages.items():
+    for name, benchmarks in spec.averages.items():
         own = rows[rows["benchmark"].isin(benchmarks)]
         key = ["table", "model", "method", "metric", "k", "unit", "seed"]
         groups = own.assign(variance=own["stderr"] ** 2).groupby(key, dropna=False)
@@ -69,7 +69,7 @@ def averages(page: Page, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def compare_cells(
-    page: Page,
+    spec: Spec,
     printed: pd.DataFrame,
     rerun: pd.DataFrame,
     exact: pd.DataFrame,
@@ -88,7 +88,7 @@ def compare_cells(
     """
     found = []
     measured, closed = _by_cell(rerun), _by_cell(exact)
-    noted = footnotes(page, printed)
+    noted = footnotes(spec, printed)
     for (i, cell), note in zip(printed.iterrows(), noted, strict=True):
         row = {name: cell[name] for name in (*CELL, "k", "value", "unit")} | {"notes": note}
         key = tuple("" if pd.isna(cell[name]) else cell[name] for name in CELL)
@@ -97,7 +97,7 @@ def compare_cells(
         elif key in measured:
             row |= _rerun(cell, measured[key], runs)
         else:
-            row |= _absent(page, printed.loc[[i]], lost)
+            row |= _absent(spec, printed.loc[[i]], lost)
         found.append(row)
     return pd.DataFrame(found, columns=COLUMNS)
 
@@ -149,16 +149,16 @@ def _exact(cell: pd.Series, own: pd.DataFrame) -> dict:
     }
 
 
-def _absent(page: Page, cell: pd.DataFrame, lost: pd.DataFrame) -> dict:
+def _absent(spec: Spec, cell: pd.DataFrame, lost: pd.DataFrame) -> dict:
     """Why a printed cell has no number beside it."""
     row = cell.iloc[0]
     blank = {"run_ids": "", "state": ""}
-    for where, reason in page.not_reproducible:
+    for where, reason in spec.not_reproducible:
         if matches(cell, where).iloc[0]:
             return blank | {"verdict": "not reproducible", "reason": reason}
     same = [
         (one.of_table, one.of_method)
-        for one in page.same_runs
+        for one in spec.same_runs
         if (one.table, one.method) == (row["table"], row["method"])
     ]
     for table, method in [(row["table"], row["method"]), *same]:
@@ -184,18 +184,18 @@ def rounding(cell: pd.Series) -> float:
 # ---- the paper's inconsistencies as footnotes
 
 
-def footnotes(page: Page, printed: pd.DataFrame) -> list[str]:
+def footnotes(spec: Spec, printed: pd.DataFrame) -> list[str]:
     """The inconsistencies that touch each printed cell, joined by ";"."""
     touched = {
         name: np.logical_or.reduce([matches(printed, where) for where in wheres])
-        for name, wheres in page.footnotes.items()
+        for name, wheres in spec.footnotes.items()
     }
     return [
         ";".join(name for name, cells in touched.items() if cells[i]) for i in range(len(printed))
     ]
 
 
-def note_table(page: Page, notes: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+def note_table(spec: Spec, notes: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """The inconsistencies with the tables and the number of cells that they touch. One that cannot
     be matched to cells belongs to the tables that it names, else to the whole paper."""
     names = list(dict.fromkeys(cells["table"].dropna()))
@@ -220,7 +220,7 @@ def _named(text: str, names: list[str]) -> list[str]:
 # ---- what could have been seen
 
 
-def detectable(page: Page, printed: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
+def detectable(spec: Spec, printed: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     """The minimum detectable difference of every benchmark, in points: p < 0.05 with 80 % power.
 
     Of reruns the median over the comparisons made there. Of a printed benchmark with P problems the
@@ -233,9 +233,9 @@ def detectable(page: Page, printed: pd.DataFrame, gaps: pd.DataFrame) -> pd.Data
         n_problems=("n_problems", "max"), n_seeds=("n_seeds", "min"), mdd=("mdd", "median")
     )
     frames = [rerun.reset_index().assign(basis="median of the comparisons, as they came out")]
-    own = printed[printed["benchmark"].isin(page.problems) & (printed["unit"] == "percent")]
+    own = printed[printed["benchmark"].isin(spec.problems) & (printed["unit"] == "percent")]
     means = own.groupby(key[1:], sort=False)["value"].mean().reset_index()
-    means["n_problems"] = means["benchmark"].map(page.problems)
+    means["n_problems"] = means["benchmark"].map(spec.problems)
     means["mdd"] = [
         100 * detectable_share(value / 100, problems)
         for value, problems in zip(means["value"], means["n_problems"], strict=True)

@@ -17,7 +17,7 @@ from common.comparison import cells
 from common.comparison.gather import CLUSTER, LAPTOP, RERUNS, gather, lost_runs, read, read_checked
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published, published_checked
-from common.comparison.spec import Columns, Page, SameRun
+from common.comparison.spec import Columns, SameRun, Spec
 from common.config.compose import ROOT
 from common.errors import UserError, require
 from common.results import provenance
@@ -25,7 +25,7 @@ from common.results.checks import check_names
 from common.results.files import write, write_csv
 from common.results.provenance import GREY
 
-__all__ = ["GREY", "Columns", "Comparison", "Page", "SameRun", "assess", "command", "compare"]
+__all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "command", "compare"]
 FORMATS = ("terminal", "md", "csv", "json", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
@@ -34,7 +34,7 @@ KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 class Comparison:
     """Everything about one paper: tables for people, pages and tests."""
 
-    page: Page
+    spec: Spec
     verdicts: pd.DataFrame  # claims.judge's, and <scope>_state
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
@@ -46,22 +46,22 @@ class Comparison:
     left_out: list[str]
 
 
-def command(page: Page, doc: str) -> None:
+def command(spec: Spec, doc: str) -> None:
     """`python -m papers.<paper>.compare`."""
     chosen = options(doc, {"results_dir": "results", "format": "terminal"})
     require(chosen["format"] in FORMATS, "format", chosen["format"], f"use one of {FORMATS}")
-    compare(page, Path(chosen["results_dir"]), chosen["format"])
+    compare(spec, Path(chosen["results_dir"]), chosen["format"])
 
 
-def compare(page: Page, root: Path, form: str = "terminal") -> None:
+def compare(spec: Spec, root: Path, form: str = "terminal") -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
     detectable.csv, comparison.{csv,md}."""
     from common.comparison import text as compare_text
 
-    result = assess(page, root)
+    result = assess(spec, root)
     for reason in result.left_out:
         print(f"left out: {reason}", file=sys.stderr)
-    folder = root / page.paper
+    folder = root / spec.paper
     for name in ("gaps", "cells", "detectable"):
         write_csv(folder / f"{name}.csv", getattr(result, name))
     write_csv(folder / "claims.csv", result.verdicts)
@@ -74,25 +74,25 @@ def compare(page: Page, root: Path, form: str = "terminal") -> None:
         print(compare_text.RENDERERS[form](result), end="")
 
 
-def assess(page: Page, root: Path) -> Comparison:
+def assess(spec: Spec, root: Path) -> Comparison:
     """Gather the finished runs below `root`, and compare them with the paper."""
-    left_out = [problem for scope in RERUNS for problem in gather(root, page.paper, scope)]
+    left_out = [problem for scope in RERUNS for problem in gather(root, spec.paper, scope)]
     reruns, problems = {}, []
     for scope in RERUNS:
-        *reruns[scope], found = read_checked(root, page.paper, scope)
+        *reruns[scope], found = read_checked(root, spec.paper, scope)
         problems += found
     rows = {scope: frame for scope, (frame, _) in reruns.items()}
-    home = ROOT / "papers" / page.paper
+    home = ROOT / "papers" / spec.paper
     printed, found = published_checked(home / "published")
     problems += found
-    place = str(root / page.paper / CLUSTER / "metrics.csv")
+    place = str(root / spec.paper / CLUSTER / "metrics.csv")
     problems += check_names(rows[CLUSTER], printed, place, own_names(home))
-    tables = [provenance.table(root, page.paper, scope, rows[scope]) for scope in RERUNS]
+    tables = [provenance.table(root, spec.paper, scope, rows[scope]) for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
-    missing, found = provenance.jobs(root, page.paper)
+    missing, found = provenance.jobs(root, spec.paper)
     problems += found
-    as_printed = cells.as_printed(page, rows[CLUSTER])
-    scopes = {"published": printed, **_with_own_rows(page, root, rows, as_printed)}
+    as_printed = cells.as_printed(spec, rows[CLUSTER])
+    scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed)}
     counts = {scope: frame for scope, (_, frame) in reruns.items()}
     verdicts, gaps, found = judged(judge.load(home / "claims.yaml"), scopes, counts)
     problems += found
@@ -102,17 +102,17 @@ def assess(page: Page, root: Path) -> Comparison:
             provenance.of_runs(ids, runs) or ("" if verdict == "not run" else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
-    lost = lost_runs(root, page.paper, missing)
-    table = cells.compare_cells(page, printed, as_printed, page.exact(root), runs, lost)
+    lost = lost_runs(root, spec.paper, missing)
+    table = cells.compare_cells(spec, printed, as_printed, spec.exact(root), runs, lost)
     notes = pd.read_csv(home / "published" / "inconsistencies.csv", keep_default_na=False)
     return Comparison(
-        page=page,
+        spec=spec,
         verdicts=verdicts,
         gaps=gaps,
         cells=table,
         summary=summary({"published": printed, **rows}, runs),
-        detectable=cells.detectable(page, printed, gaps),
-        notes=cells.note_table(page, notes, table),
+        detectable=cells.detectable(spec, printed, gaps),
+        notes=cells.note_table(spec, notes, table),
         runs=runs,
         missing=missing,
         left_out=list(dict.fromkeys([*left_out, *problems])),
@@ -135,14 +135,14 @@ def judged(stated: list[dict], scopes: dict, counts: dict):
     return *judge.judge(fine, scopes, counts), problems
 
 
-def _with_own_rows(page: Page, root: Path, rows: dict, as_printed: pd.DataFrame) -> dict:
+def _with_own_rows(spec: Spec, root: Path, rows: dict, as_printed: pd.DataFrame) -> dict:
     """The rows of each rerun scope that claims speak of: measured ones, readings of them, and
     those of theory and simulation, which are the laptop's."""
     found = {}
     for scope, frame in rows.items():
         tables = frame["table"].unique() if scope == LAPTOP else ()
-        parts = [frame, *(at_matched_accuracy(frame, table, page.pairs) for table in tables)]
-        parts += page.own_rows(root) if scope == LAPTOP else []
+        parts = [frame, *(at_matched_accuracy(frame, table, spec.pairs) for table in tables)]
+        parts += spec.own_rows(root) if scope == LAPTOP else []
         if scope == CLUSTER and len(as_printed):
             parts = [pd.concat([frame, as_printed]).drop_duplicates([*KEY, "seed", "step"])]
         parts = [part for part in parts if len(part)]
@@ -151,15 +151,15 @@ def _with_own_rows(page: Page, root: Path, rows: dict, as_printed: pd.DataFrame)
     return found
 
 
-def evaluate(page: Page, root: Path) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+def verdicts(spec: Spec, root: Path) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """The verdicts, and the rows of each scope that they rest on, of what was gathered before."""
-    home = ROOT / "papers" / page.paper
-    read_ = {scope: read(root, page.paper, scope) for scope in RERUNS}
+    home = ROOT / "papers" / spec.paper
+    read_ = {scope: read(root, spec.paper, scope) for scope in RERUNS}
     rows = {scope: frame for scope, (frame, _) in read_.items()}
     scopes = {"published": published(home / "published")}
-    scopes |= _with_own_rows(page, root, rows, cells.as_printed(page, rows[CLUSTER]))
+    scopes |= _with_own_rows(spec, root, rows, cells.as_printed(spec, rows[CLUSTER]))
     counts = {scope: frame for scope, (_, frame) in read_.items()}
-    return judge.evaluate(judge.load(home / "claims.yaml"), scopes, counts), scopes
+    return judge.verdicts(judge.load(home / "claims.yaml"), scopes, counts), scopes
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What a paper's comparison consists of, as data: papers/<p>/compare.py has one PAGE each."""
+"""What a paper's comparison consists of, as data: papers/<p>/compare.py has one SPEC each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class SameRun:
 
 
 @dataclass(frozen=True)
-class Page:
+class Spec:
     """What a paper's comparison consists of."""
 
     paper: str
@@ -47,8 +47,8 @@ class Page:
     problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems
 
 
-def page(paper: str) -> Page:
-    """The PAGE that papers/<paper>/configs/compare.yaml names: for commands that are of no paper.
+def spec_of(paper: str) -> Spec:
+    """The SPEC that papers/<paper>/configs/compare.yaml names: for commands that are of no paper.
 
     Raises UserError where there is no such file, or what it names cannot be imported."""
     file = ROOT / "papers" / paper / "configs" / "compare.yaml"

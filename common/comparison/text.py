@@ -24,19 +24,19 @@ COLORS = {"within noise": "green", "differs": "red", "not run": "dim", "not repr
 
 def markdown(x) -> str:
     """Claims, then printed cells beside reruns, then the tables as they are."""
-    parts = [f"# {x.page.title}: published and rerun\n", "## Claims\n"]
+    parts = [f"# {x.spec.title}: published and rerun\n", "## Claims\n"]
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
     for name, own in beside(x.cells).groupby("table", sort=False):
         parts += [f"\n### {name}, cell by cell\n", cell_table(own)]
-    for name, caption, columns in x.page.published:
+    for name, caption, columns in x.spec.published:
         printed = x.summary[(x.summary["scope"] == "published") & (x.summary["table"] == name)]
         parts += [f"\n## Published: {caption}\n", pivot(printed, columns)]
     for scope, (what, warning) in RERUNS.items():
         rerun = x.summary[x.summary["scope"] == scope]
         for name in rerun["table"].unique():
             own = rerun[rerun["table"] == name]
-            printed = {table: columns for table, _, columns in x.page.published}
-            columns = x.page.laptop if scope == "laptop" else printed.get(name, x.page.laptop)
+            printed = {table: columns for table, _, columns in x.spec.published}
+            columns = x.spec.laptop if scope == "laptop" else printed.get(name, x.spec.laptop)
             parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
             parts.append(pivot(own, columns))
     parts += ["\n## Minimum detectable difference (points; p < 0.05, 80 % power)\n"]
@@ -161,7 +161,7 @@ def to_json(x) -> str:
         name: json.loads(getattr(x, name).to_json(orient="records", double_precision=10))
         for name in names
     }
-    whole = {"paper": x.page.paper, "title": x.page.title, **tables, "left_out": x.left_out}
+    whole = {"paper": x.spec.paper, "title": x.spec.title, **tables, "left_out": x.left_out}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 

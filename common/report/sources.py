@@ -15,7 +15,7 @@ import yaml
 
 from common.claims import judge as claims
 from common.comparison.compare import Comparison, assess
-from common.comparison.spec import page
+from common.comparison.spec import spec_of
 from common.config.compose import ROOT
 from common.errors import UserError
 from common.report.figures import Picture, pictures
@@ -84,7 +84,7 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     drawn, problems = pictures(own / paper / "figures")
     return Source(
         paper=paper,
-        title=comparison.page.title if comparison else paper,
+        title=comparison.spec.title if comparison else paper,
         root=own,
         fallback=fallback,
         comparison=comparison,
@@ -131,7 +131,7 @@ def attempt(left_out: list[str], what: str, function: Callable):
 
 
 def _assess(paper: str, root: Path) -> Comparison:
-    return assess(page(paper), root)
+    return assess(spec_of(paper), root)
 
 
 def _table(left_out: list[str], path: Path) -> pd.DataFrame | None:

@@ -154,7 +154,7 @@ def indices(facets: Facets, kind: str, names) -> str:
 
 def published(source: Source) -> list[Table]:
     """The paper's tables, each cell with what was rerun of it."""
-    captions = {name: caption for name, caption, _ in source.comparison.page.published}
+    captions = {name: caption for name, caption, _ in source.comparison.spec.published}
     found = []
     for name, frame in source.comparison.cells.groupby("table", sort=False):
         name = str(name)
@@ -171,7 +171,7 @@ def published(source: Source) -> list[Table]:
 def rerun(source: Source) -> list[Table]:
     """The tables that were made here, one a scope and table."""
     summary = source.comparison.summary
-    chosen = set(source.comparison.page.laptop.values())
+    chosen = set(source.comparison.spec.laptop.values())
     found = []
     summary = summary[summary["scope"] != PUBLISHED]
     for (scope, name), frame in summary.groupby(["scope", "table"], sort=False):
@@ -180,7 +180,7 @@ def rerun(source: Source) -> list[Table]:
             for row in objects(frame)
             if scope != LAPTOP or (row["benchmark"], row["metric"]) in chosen
         ]
-        columns = source.comparison.page.laptop.values()
+        columns = source.comparison.spec.laptop.values()
         if rows:
             title = str(name).replace("_", " ")
             found.append(_table(name, scope, title, rows, Counter(), columns))

@@ -22,7 +22,7 @@ from common.sweeps.plan import BASE, Reproduce, experiments
 from common.sweeps.schedule import Task, run_all
 
 if TYPE_CHECKING:
-    from common.comparison.spec import Page
+    from common.comparison.spec import Spec
 
 
 def none(config: Reproduce) -> list[Task]:
@@ -44,15 +44,15 @@ def part(config: Reproduce, name: str, schema: type, *more: str):
     return strict(schema, compose(config.paper, [*config.overrides(name), *more], name))
 
 
-def compared(page: Page, root: Path, *steps: Callable[[Path], object]) -> None:
+def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
     """Gather the runs' rows, take the paper's own steps (tables, then figures), and compare."""
     from common.comparison.compare import compare
     from common.comparison.gather import LAPTOP, gather
 
-    gather(root, page.paper, LAPTOP)
+    gather(root, spec.paper, LAPTOP)
     for step in steps:
         step(root)
-    compare(page, root)
+    compare(spec, root)
 
 
 def reproduce(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.comparison.compare import Page, SameRun, command
+from common.comparison.compare import SameRun, Spec, command
 from common.comparison.spec import problems
 from papers.cov_grpo import laptop
 from papers.cov_grpo.covariance.formulas import agreement
@@ -150,7 +150,7 @@ PROBLEMS = problems(
         "OlympiadBench": "olympiadbench",
     }
 )
-PAGE = Page(
+SPEC = Spec(
     paper="cov_grpo",
     title="CW-GRPO",
     published=[
@@ -178,4 +178,4 @@ PAGE = Page(
 
 
 if __name__ == "__main__":
-    guard(lambda: command(PAGE, __doc__))
+    guard(lambda: command(SPEC, __doc__))

@@ -24,9 +24,9 @@ def covariance(config: Reproduce) -> None:
 
 def finish(config: Reproduce) -> None:
     from papers.cov_grpo import figures, laptop
-    from papers.cov_grpo.compare import PAGE
+    from papers.cov_grpo.compare import SPEC
 
-    compared(PAGE, Path(config.root), laptop.gather, figures.draw)
+    compared(SPEC, Path(config.root), laptop.gather, figures.draw)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.comparison.compare import Page, SameRun, command
+from common.comparison.compare import SameRun, Spec, command
 from common.comparison.spec import problems
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
@@ -142,7 +142,7 @@ NOT_REPRODUCIBLE = [
         "Delta NLL yet; the laptop rows do, on their own rare answers",
     ),
 ]
-PAGE = Page(
+SPEC = Spec(
     paper="f_grpo",
     title="F-GRPO",
     published=[("table2", CAPTION, TABLE2)],
@@ -158,4 +158,4 @@ PAGE = Page(
 
 
 if __name__ == "__main__":
-    guard(lambda: command(PAGE, __doc__))
+    guard(lambda: command(SPEC, __doc__))

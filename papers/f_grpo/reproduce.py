@@ -30,9 +30,9 @@ def theory(config: Reproduce) -> None:
 
 def finish(config: Reproduce) -> None:
     from papers.f_grpo import figures, laptop
-    from papers.f_grpo.compare import PAGE
+    from papers.f_grpo.compare import SPEC
 
-    compared(PAGE, Path(config.root), laptop.gather, figures.draw)
+    compared(SPEC, Path(config.root), laptop.gather, figures.draw)
 
 
 if __name__ == "__main__":

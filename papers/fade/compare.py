@@ -18,7 +18,7 @@ import pandas as pd
 
 from common.cli import guard
 from common.comparison.compare import LAPTOP as SCOPE
-from common.comparison.compare import Page, command
+from common.comparison.compare import Spec, command
 from common.comparison.gather import read
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
@@ -216,7 +216,7 @@ def weight_rows(root: Path, table: str) -> pd.DataFrame:
 
 LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
 AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
-PAGE = Page(
+SPEC = Spec(
     paper="fade",
     title="FADE",
     published=[
@@ -231,4 +231,4 @@ PAGE = Page(
 
 
 if __name__ == "__main__":
-    guard(lambda: command(PAGE, __doc__))
+    guard(lambda: command(SPEC, __doc__))

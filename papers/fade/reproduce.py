@@ -44,14 +44,14 @@ def hidden_states(config: Reproduce) -> None:
 
 def finish(config: Reproduce) -> None:
     from papers.fade import figures, laptop
-    from papers.fade.compare import PAGE
+    from papers.fade.compare import SPEC
     from papers.fade.fits import tables as fits
 
     def measured(_root: Path) -> None:
         both = {"weight changes": weights, "hidden states": hidden_states}
         run_all([(title, task, (config,)) for title, task in both.items()], config.workers)
 
-    compared(PAGE, Path(config.root), measured, laptop.gather, fits.gather, figures.draw)
+    compared(SPEC, Path(config.root), measured, laptop.gather, fits.gather, figures.draw)
 
 
 if __name__ == "__main__":

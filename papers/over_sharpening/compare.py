@@ -18,7 +18,7 @@ from scipy.stats import hypergeom
 
 from common.cli import guard
 from common.comparison.compare import LAPTOP as SCOPE
-from common.comparison.compare import Page, SameRun, command
+from common.comparison.compare import SameRun, Spec, command
 from common.comparison.gather import read
 from common.comparison.spec import problems
 from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
@@ -227,7 +227,7 @@ EVALUATED = {
     "O-Bench": "olympiadbench",
 }
 FOUR = ("Math500", "LightEval", "Minerva", "O-Bench")
-PAGE = Page(
+SPEC = Spec(
     paper="over_sharpening",
     title="Over-sharpening",
     published=[
@@ -249,4 +249,4 @@ PAGE = Page(
 
 
 if __name__ == "__main__":
-    guard(lambda: command(PAGE, __doc__))
+    guard(lambda: command(SPEC, __doc__))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.comparison.compare import Page, SameRun, command
+from common.comparison.compare import SameRun, Spec, command
 from common.comparison.spec import problems
 from papers.two_stage import laptop
 
@@ -168,7 +168,7 @@ FOOTNOTES = {
     "INC021": [{"table": "table1", "benchmark": ["ARC-c", "MMLU-Pro"]}],
     "INC022": [{"table": "table1", "method": "GSPO-N", "benchmark": "AIME 2024"}],
 }
-PAGE = Page(
+SPEC = Spec(
     paper="two_stage",
     title="Two-stage dynamics",
     published=[
@@ -187,4 +187,4 @@ PAGE = Page(
 
 
 if __name__ == "__main__":
-    guard(lambda: command(PAGE, __doc__))
+    guard(lambda: command(SPEC, __doc__))

@@ -30,9 +30,9 @@ def theory(config: Reproduce) -> None:
 
 def finish(config: Reproduce) -> None:
     from papers.two_stage import case_study, figures, laptop
-    from papers.two_stage.compare import PAGE
+    from papers.two_stage.compare import SPEC
 
-    compared(PAGE, Path(config.root), laptop.gather, figures.draw, case_study.write_page)
+    compared(SPEC, Path(config.root), laptop.gather, figures.draw, case_study.write_page)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from claim_rows import order, rows, verdict
 from rich.console import Console
 from tiny import ROOT
 
-from common.claims.judge import evaluate, load
+from common.claims.judge import load, verdicts
 from common.claims.text import to_markdown, to_terminal
 from common.errors import UserError
 
@@ -87,7 +87,7 @@ def test_scopes_and_rendering(tmp_path):
     path.write_text(
         GOOD.replace("A is above", "A | is above") + "  cluster: {range: {of: {}, low: 1}}\n"
     )
-    found = evaluate(load(path), {"published": rows({"A": 2.0, "B": 1.0})})
+    found = verdicts(load(path), {"published": rows({"A": 2.0, "B": 1.0})})
     assert list(found.columns[:5]) == ["claim", "source", "published", "laptop", "cluster"]
     assert found.loc[0, ["published", "laptop", "cluster"]].tolist() == ["holds"] + ["not run"] * 2
     assert found.loc[0, "laptop_numbers"] == ""

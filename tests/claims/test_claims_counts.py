@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from claim_rows import order, verdict
 
-from common.claims.judge import evaluate
+from common.claims.judge import verdicts
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
 
@@ -52,7 +52,7 @@ def test_no_difference_gives_no_verdict(with_problems):
         {"id": i, "claim": "", "source": "", "laptop": order("A", "B", where={"model": f"m{i}"})}
         for i in range(150)
     ]
-    found = evaluate(claims, {"laptop": frame}, {"laptop": counts} if with_problems else None)
+    found = verdicts(claims, {"laptop": frame}, {"laptop": counts} if with_problems else None)
     share = found["laptop"].isin(["holds", "fails"]).mean()
     assert share <= 0.05
     assert found["laptop_numbers"].str.contains("5 seeds x 20 problems").all() == with_problems

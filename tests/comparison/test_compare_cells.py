@@ -8,13 +8,13 @@ import pytest
 from made_up_runs import MATH, cell, cluster_run
 
 from common.claims.gaps import GAPS
-from common.comparison import cells, compare, published, spec
+from common.comparison import cells, compare, published
 from common.comparison import text as compare_text
-from common.comparison.spec import Page, SameRun
+from common.comparison.spec import SameRun, Spec, spec_of
 from common.errors import UserError
 from common.results.files import write
-from papers.cov_grpo.compare import PAGE as COV
-from papers.f_grpo.compare import PAGE
+from papers.cov_grpo.compare import SPEC as COV
+from papers.f_grpo.compare import SPEC
 from papers.over_sharpening.compare import kernel_cells
 
 NO_RUNS = pd.DataFrame({"run_id": [], "state": []})
@@ -32,12 +32,12 @@ def rerun(*values, stderr=np.nan):
     return pd.DataFrame([row | {"value": value, "seed": i} for i, value in enumerate(values)])
 
 
-PLAIN = Page("p", "P", [], {}, [], lambda root: [])
+PLAIN = Spec("p", "P", [], {}, [], lambda root: [])
 
 
-def judged(value, text, *values, stderr=np.nan, page=PLAIN):
+def judged(value, text, *values, stderr=np.nan, spec=PLAIN):
     frame = rerun(*values, stderr=stderr) if values else pd.DataFrame()
-    table = cells.compare_cells(page, printed(value, text), frame, pd.DataFrame(), NO_RUNS, LOST)
+    table = cells.compare_cells(spec, printed(value, text), frame, pd.DataFrame(), NO_RUNS, LOST)
     return table.iloc[0]
 
 
@@ -73,7 +73,7 @@ def test_a_cell_without_a_rerun_is_not_run_or_not_reproducible():
     one = judged(50.0, "50.0")
     assert (one["verdict"], one["run_ids"], one["state"]) == ("not run", "", "")
     assert pd.isna(one["rerun"])
-    page = Page(
+    spec = Spec(
         "p",
         "P",
         [],
@@ -82,13 +82,13 @@ def test_a_cell_without_a_rerun_is_not_run_or_not_reproducible():
         lambda root: [],
         not_reproducible=[({"method": "A"}, "a closed model")],
     )
-    one = judged(50.0, "50.0", page=page)
+    one = judged(50.0, "50.0", spec=spec)
     assert (one["verdict"], one["reason"]) == ("not reproducible", "a closed model")
-    assert judged(50.0, "50.0", 50.0, stderr=1.0, page=page)["verdict"] == "within noise"
+    assert judged(50.0, "50.0", 50.0, stderr=1.0, spec=spec)["verdict"] == "within noise"
 
 
 def test_runs_stand_for_all_rows_that_are_theirs_and_for_averages():
-    page = Page(
+    spec = Spec(
         *("p", "P", [], {}, [], lambda root: []),
         same_runs=[SameRun("t3", "A (N=8)", "t", "A", (10,)), SameRun("t2", "A2", "t", "A")],
         averages={"Avg": ["b", "c"]},
@@ -97,14 +97,14 @@ def test_runs_stand_for_all_rows_that_are_theirs_and_for_averages():
     both = pd.concat([rerun(10.0, stderr=3.0), rerun(20.0, stderr=4.0).assign(benchmark="c")])
     rows = pd.concat([both.assign(step=10), both.assign(step=20, value=[30.0, 50.0])])
     rows = rows.assign(k=1, unit="percent")
-    out = cells.as_printed(page, rows).set_index(["table", "method", "benchmark", "metric"])
+    out = cells.as_printed(spec, rows).set_index(["table", "method", "benchmark", "metric"])
     assert out["value"]["t", "A", "b", "pass@1"] == 30.0  # the last step
     assert out["value"]["t2", "A2", "c", "AVG@8"] == 50.0
     assert out["value"]["t3", "A (N=8)", "b, step 10", "pass@1"] == 10.0
     assert out["value"]["t2", "A2", "Avg", "AVG@8"] == 40.0
     assert out["stderr"]["t2", "A2", "Avg", "AVG@8"] == 2.5  # sqrt(9 + 16) / 2
     assert out["run_id"]["t", "A", "Avg", "pass@1"] == "r"
-    half = cells.as_printed(page, rows[rows["benchmark"] == "b"])
+    half = cells.as_printed(spec, rows[rows["benchmark"] == "b"])
     assert "Avg" not in set(half["benchmark"])  # not of a part
 
 
@@ -122,31 +122,31 @@ def test_closed_forms_are_compared_digit_by_digit():
 
 
 def test_a_papers_comparison_is_what_its_configuration_names(tmp_path, monkeypatch):
-    monkeypatch.setattr(spec, "ROOT", tmp_path)
+    monkeypatch.setattr("common.comparison.spec.ROOT", tmp_path)
     with pytest.raises(UserError, match=r"paper=sixth: has no compare\.yaml"):
-        spec.page("sixth")
+        spec_of("sixth")
     file = tmp_path / "papers" / "sixth" / "configs" / "compare.yaml"
-    write(file, "_target_: papers.f_grpo.compare.PAGE")
-    assert spec.page("sixth") is PAGE
+    write(file, "_target_: papers.f_grpo.compare.SPEC")
+    assert spec_of("sixth") is SPEC
     write(file, "_target_: papers.f_grpo.compare.ABSENT")
     with pytest.raises(UserError, match=r"sixth/configs/compare\.yaml\._target_=.*ABSENT"):
-        spec.page("sixth")
+        spec_of("sixth")
 
 
 @pytest.mark.parametrize("paper", ["f_grpo", "two_stage", "over_sharpening", "cov_grpo"])
 def test_footnotes_touch_cells_that_are_there(paper):
-    page = spec.page(paper)
+    spec = spec_of(paper)
     home = compare.ROOT / "papers" / paper / "published"
     frame = published.published(home)
     listed = set(pd.read_csv(home / "inconsistencies.csv")["id"])
-    notes = cells.footnotes(page, frame)
-    assert set(page.footnotes) <= listed
-    assert {one for note in notes for one in note.split(";")} - {""} == set(page.footnotes)
-    assert {(one.table, one.method) for one in page.same_runs} <= set(
+    notes = cells.footnotes(spec, frame)
+    assert set(spec.footnotes) <= listed
+    assert {one for note in notes for one in note.split(";")} - {""} == set(spec.footnotes)
+    assert {(one.table, one.method) for one in spec.same_runs} <= set(
         frame[["table", "method"]].itertuples(index=False, name=None)
     )
-    assert set(page.problems) | set(page.averages) <= set(frame["benchmark"])
-    for where, _ in page.not_reproducible:
+    assert set(spec.problems) | set(spec.averages) <= set(frame["benchmark"])
+    for where, _ in spec.not_reproducible:
         assert cells.matches(frame, where).any()
 
 
@@ -192,7 +192,7 @@ def compared(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(compared):
-    return compare.assess(PAGE, compared)
+    return compare.assess(SPEC, compared)
 
 
 def test_cluster_runs_stand_for_printed_cells(result):
@@ -221,12 +221,12 @@ def test_a_job_without_a_result_is_named_at_its_cells(result):
 
 
 def test_every_form_says_the_same(result, compared, capsys):
-    compare.compare(PAGE, compared, "json")
+    compare.compare(SPEC, compared, "json")
     out = json.loads(capsys.readouterr().out)
     assert out["paper"] == "f_grpo"
     assert len(out["cells"]) == len(result.cells)
     assert [row["verdict"] for row in out["cells"]] == result.cells["verdict"].tolist()
-    compare.compare(PAGE, compared, "latex")
+    compare.compare(SPEC, compared, "latex")
     latex = capsys.readouterr().out
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") >= 3
     assert r"Avg\_Math & pass@1 & 37.3" in latex
@@ -235,7 +235,7 @@ def test_every_form_says_the_same(result, compared, capsys):
     assert "| Qwen2.5-7B | GRPO | Avg_Math | pass@1 | 37.3 |" in markdown
     stored = pd.read_csv(compared / "f_grpo" / "cells.csv", keep_default_na=False)
     assert stored["verdict"].tolist() == result.cells["verdict"].tolist()
-    compare.compare(PAGE, compared)
+    compare.compare(SPEC, compared)
     shown = capsys.readouterr().out
     assert "within noise" in shown
     assert "without a result: qwen7b_dapo-s1-aa" in shown

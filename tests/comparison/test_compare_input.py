@@ -11,7 +11,7 @@ from common.comparison import compare, gather, import_runs
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
 from common.results.checks import check_counts, check_names, check_rows
-from papers.f_grpo.compare import PAGE
+from papers.f_grpo.compare import SPEC
 
 ROW = dict(table="t", model="m", method="A", benchmark="b", metric="pass@1", k=1, value=12.5,
            unit="percent", seed=1, step=9, run_id="r")  # fmt: skip
@@ -107,7 +107,7 @@ def test_the_rest_of_the_report_is_made(gathered):
     (home / "metrics.csv").write_text("\n".join(map(",".join, table)) + "\n")
     data = (home / "counts.csv.gz").read_bytes()
     (home / "counts.csv.gz").write_bytes(data[: len(data) // 2])
-    result = compare.assess(PAGE, gathered)
+    result = compare.assess(SPEC, gathered)
     place = home / "metrics.csv"
     assert any(
         x.startswith(f"{place}:{grpo + 1}: value=137.0 percent lies outside")
@@ -125,7 +125,7 @@ def test_the_rest_of_the_report_is_made(gathered):
 
 def test_a_damaged_table_is_named(gathered):
     (gathered / "f_grpo" / "cluster" / "metrics.csv").write_text("what\n")
-    result = compare.assess(PAGE, gathered)
+    result = compare.assess(SPEC, gathered)
     assert "starts with columns" in result.left_out[0]
     assert set(result.cells["verdict"]) == {"not run", "not reproducible"}
 
@@ -162,7 +162,7 @@ def test_counts_from_elsewhere_stand_for_printed_cells(tmp_path):
     runs = bring(root, path)
     assert len(runs) == 2
     assert bring(root, path) == runs  # found, not repeated
-    result = compare.assess(PAGE, root)
+    result = compare.assess(SPEC, root)
     assert cell(result)["rerun"] == pytest.approx(12.5)  # (4/16 + 0) / 2
     assert cell(result)["state"] == "ok"
     assert set(result.runs["imported"]) == {"A. Person, 2026"}

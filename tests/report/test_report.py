@@ -161,7 +161,7 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
     (root / "paper_a" / "figures" / "broken.png").write_bytes(png()[:-30])
     (root / "paper_a" / "figures" / "whole.png").write_bytes(png())
     (home / "paper_a" / "published" / "hyperparameters.csv").write_bytes(b"\xff\xfe a,b\n\x00")
-    monkeypatch.setattr(sources, "page", lambda paper: paper)
+    monkeypatch.setattr(sources, "spec_of", lambda paper: paper)
 
     def damaged(*_):
         raise UserError(f"{ROOT}/results/x.csv:3: value 137 %")

@@ -10,7 +10,7 @@ from made_up_runs import cell, cluster_run
 from common.comparison import compare, text
 from common.results.collect import verify
 from common.results.files import sha256
-from papers.f_grpo.compare import PAGE
+from papers.f_grpo.compare import SPEC
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def root(finished, tmp_path):
 
 
 def test_a_number_leads_to_its_run(root):
-    result = compare.assess(PAGE, root)
+    result = compare.assess(SPEC, root)
     one = cell(result)
     assert one["state"] == "ok"
     (row,) = result.runs.to_dict("records")
@@ -43,9 +43,9 @@ def test_a_number_leads_to_its_run(root):
 
 
 def test_deleting_a_sample_file_turns_its_cells_grey(root):
-    number = cell(compare.assess(PAGE, root))["rerun"]
+    number = cell(compare.assess(SPEC, root))["rerun"]
     (root / "f_grpo" / "GRPO-s1" / "samples" / "AIME24.jsonl.gz").unlink()
-    result = compare.assess(PAGE, root)
+    result = compare.assess(SPEC, root)
     assert (cell(result)["state"], cell(result)["rerun"]) == ("missing", number)
     assert set(result.summary.query("scope == 'cluster'")["state"]) == {"missing"}
     assert "is missing since the run finished; its numbers are shown grey" in result.left_out[0]
@@ -58,7 +58,7 @@ def test_deleting_a_sample_file_turns_its_cells_grey(root):
 def test_a_changed_sample_file_turns_its_cells_grey(root):
     with open(root / "f_grpo" / "GRPO-s1" / "samples" / "AIME24.jsonl.gz", "ab") as file:
         file.write(b"x")
-    result = compare.assess(PAGE, root)
+    result = compare.assess(SPEC, root)
     assert cell(result)["state"] == "changed"
     assert result.runs["detail"].tolist() == ["samples/AIME24.jsonl.gz is changed"]
 
@@ -66,16 +66,16 @@ def test_a_changed_sample_file_turns_its_cells_grey(root):
 def test_changed_numbers_are_not_shown_and_their_cells_say_so(root):
     with open(root / "f_grpo" / "GRPO-s1" / "metrics.csv", "a") as file:
         file.write("\n")
-    one = cell(compare.assess(PAGE, root))
+    one = cell(compare.assess(SPEC, root))
     assert (one["verdict"], one["state"]) == ("not run", "changed")
     assert pd.isna(one["rerun"])
     assert "GRPO-s1: damaged" in one["reason"]
 
 
 def test_tables_without_their_runs_are_reference_and_remember_them(root):
-    before = compare.assess(PAGE, root).runs.iloc[0]
+    before = compare.assess(SPEC, root).runs.iloc[0]
     shutil.rmtree(root / "f_grpo" / "GRPO-s1")
-    result = compare.assess(PAGE, root)
+    result = compare.assess(SPEC, root)
     after = result.runs.iloc[0]
     assert (cell(result)["state"], after["state"]) == ("reference", "reference")
     kept = ["run_id", "commit", "config_sha256", "samples", "samples_sha256", "versions"]
@@ -88,9 +88,9 @@ def test_tables_without_their_runs_are_reference_and_remember_them(root):
 
 def test_a_run_that_is_gone_is_named_while_others_stay(root):
     cluster_run(root, "DAPO")
-    compare.assess(PAGE, root)
+    compare.assess(SPEC, root)
     shutil.rmtree(root / "f_grpo" / "GRPO-s1")
-    result = compare.assess(PAGE, root)
+    result = compare.assess(SPEC, root)
     assert any("GRPO-s1: was in the last comparison and is gone" in x for x in result.left_out)
     assert cell(result)["verdict"] == "not run"
     assert verify(root / "f_grpo" / "DAPO-s1") == []

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from common.claims.judge import evaluate
+from common.claims.judge import verdicts
 
 
 def rows(values, benchmark="b", step=None, model="m"):
@@ -30,7 +30,7 @@ def rows(values, benchmark="b", step=None, model="m"):
 
 def verdict(predicate, frame, counts=None):
     claim = {"id": "x", "claim": "a claim", "source": "Table 1", "laptop": predicate}
-    result = evaluate([claim], {"laptop": frame}, None if counts is None else {"laptop": counts})
+    result = verdicts([claim], {"laptop": frame}, None if counts is None else {"laptop": counts})
     return result["laptop"][0], result["laptop_numbers"][0]
 
 

@@ -37,7 +37,7 @@ def cell(method: str, benchmark: str, verdict: str, state: str, **changed) -> di
 
 def comparison(cells: list[dict], *, words: str = "plain", **changed) -> compare.Comparison:
     """One claim, the given cells, one laptop row, one run; every free text is `words`."""
-    page = compare.Page(
+    spec = compare.Spec(
         "paper_a", words, [("table1", words, {})], {words: ("rare", "pass@64")}, [], list
     )
     verdict = {"claim": words, "source": words, "id": "focal", "laptop": "fails"}
@@ -75,7 +75,7 @@ def comparison(cells: list[dict], *, words: str = "plain", **changed) -> compare
         "missing": [lost],
     }
     frames = {name: pd.DataFrame(rows) for name, rows in parts.items()}
-    return compare.Comparison(page=page, **(frames | {"left_out": [words]} | changed))
+    return compare.Comparison(spec=spec, **(frames | {"left_out": [words]} | changed))
 
 
 def picture(name: str, size: int = 100, folder: Path = Path("figures")) -> Picture:

@@ -16,7 +16,7 @@ from common.experiment import load
 from common.sweeps.plan import Reproduce, experiments
 from papers.cov_grpo import figures, laptop
 from papers.cov_grpo import reproduce as command
-from papers.cov_grpo.compare import PAGE, covariance_rows
+from papers.cov_grpo.compare import SPEC, covariance_rows
 from papers.cov_grpo.covariance.config import Covariance
 
 HOME = ROOT / "papers" / "cov_grpo"
@@ -149,7 +149,7 @@ def test_blocks_and_stability_by_hand():
 
 
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
-    verdicts, _ = compare.evaluate(PAGE, tmp_path)
+    verdicts, _ = compare.verdicts(SPEC, tmp_path)
     found = verdicts.set_index("id")["published"]
     claims = load_claims(HOME / "claims.yaml")
     stated = [claim["id"] for claim in claims if "published" in claim]
@@ -201,7 +201,7 @@ def selectors(node, where=()):
 
 def test_claims_speak_of_methods_that_are_there():
     labels = {load([f"experiment={name}"], "cov_grpo").label for name in NAMES}
-    spoken = {method for pair in PAGE.pairs for method in pair} | set(figures.MAIN)
+    spoken = {method for pair in SPEC.pairs for method in pair} | set(figures.MAIN)
     for claim in load_claims(HOME / "claims.yaml"):
         for one in selectors(claim.get("laptop", {})):
             if one["table"].startswith("laptop") and "method" in one:

@@ -16,7 +16,7 @@ from common.results.columns import COLUMNS
 from common.results.files import write_csv, write_jsonl_gz
 from common.results.run import Run
 from papers.f_grpo import laptop
-from papers.f_grpo.compare import F_GRPO, GRPO, PAGE
+from papers.f_grpo.compare import F_GRPO, GRPO, SPEC
 
 # ---- diversity at matched accuracy
 
@@ -43,7 +43,7 @@ def test_matched_accuracy_by_hand():
         curve("t", F_GRPO, 1, {50: (24.0, 49.0), 100: (32.0, 45.0)}),
         curve("other", GRPO, 1, {50: (99.0, 1.0)}),  # another table has no part in it
     )
-    out = matched.at_matched_accuracy(frame, "t", PAGE.pairs)
+    out = matched.at_matched_accuracy(frame, "t", SPEC.pairs)
     assert len(out) == 2
     assert set(out["table"]) == {f"t, {F_GRPO} vs {GRPO} at matched pass@1"}
     # The highest accuracy that both reach is 32. GRPO passes it a fifth of the way from step 50
@@ -61,7 +61,7 @@ def test_the_base_model_is_the_first_point_of_every_run():
         curve("t", GRPO, 7, {50: (40.0, 30.0)}),
         curve("t", F_GRPO, 8, {50: (25.0, 46.0)}),
     )
-    out = matched.at_matched_accuracy(frame, "t", PAGE.pairs).set_index("method")
+    out = matched.at_matched_accuracy(frame, "t", SPEC.pairs).set_index("method")
     # Level 25: a quarter of the way from the base (20, 50) to GRPO's only point (40, 30).
     assert out["value"].to_dict() == pytest.approx({GRPO: 45.0, F_GRPO: 46.0})
     assert out["seed"].to_dict() == {GRPO: 7, F_GRPO: 8}
@@ -78,7 +78,7 @@ def test_the_level_is_what_every_seed_reached_and_where_first():
         curve("t", GRPO, 2, {10: (36.0, 20.0), 20: (25.0, 25.0)}),  # the lowest of all maxima
         curve("t", F_GRPO, 1, {10: (60.0, 10.0)}),  # 16/40 of the way: 50 - 0.4 * 40
     )
-    out = matched.at_matched_accuracy(frame, "t", PAGE.pairs)
+    out = matched.at_matched_accuracy(frame, "t", SPEC.pairs)
     found = {(m, s): v for m, s, v in out[["method", "seed", "value"]].values}
     assert found == pytest.approx({(GRPO, 1): 42.0, (GRPO, 2): 20.0, (F_GRPO, 1): 34.0})
 
@@ -89,15 +89,15 @@ def test_a_run_that_never_beats_the_base_is_read_at_the_base():
         curve("t", GRPO, 1, {50: (10.0, 5.0)}),
         curve("t", F_GRPO, 1, {50: (30.0, 45.0)}),
     )
-    assert matched.at_matched_accuracy(frame, "t", PAGE.pairs)["value"].tolist() == [50.0, 50.0]
+    assert matched.at_matched_accuracy(frame, "t", SPEC.pairs)["value"].tolist() == [50.0, 50.0]
 
 
 def test_without_base_or_with_one_method_there_is_nothing_to_match():
     base = curve("t", "base", 1, {0: (20.0, 50.0)})
     one = curve("t", GRPO, 1, {50: (30.0, 44.0)})
-    assert matched.at_matched_accuracy(rows(one, base), "t", PAGE.pairs).empty
+    assert matched.at_matched_accuracy(rows(one, base), "t", SPEC.pairs).empty
     both = [curve("t", method, 1, {50: (30.0, 44.0)}) for method in (GRPO, F_GRPO)]
-    assert matched.at_matched_accuracy(rows(*both), "t", PAGE.pairs).empty
+    assert matched.at_matched_accuracy(rows(*both), "t", SPEC.pairs).empty
 
 
 # ---- Lemma 3.1 measured
@@ -224,7 +224,7 @@ def made_up(tmp_path):
 
 
 def shown(root, form="csv"):
-    compare.compare(PAGE, root, form)
+    compare.compare(SPEC, root, form)
     return pd.read_csv(root / "f_grpo" / "claims.csv", keep_default_na=False).set_index("id")
 
 

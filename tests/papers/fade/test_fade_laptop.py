@@ -21,7 +21,7 @@ from common.results.files import write_csv
 from common.results.run import Run
 from common.sweeps.plan import Reproduce, experiments
 from papers.fade import figures, laptop
-from papers.fade.compare import PAGE
+from papers.fade.compare import SPEC
 from papers.fade.fits import tables as fits
 
 HOME = ROOT / "papers" / "fade"
@@ -45,7 +45,7 @@ def test_every_experiment_composes_under_its_name_and_label():
         assert (x.paper, x.sampling.group_size, x.eval.n) == ("fade", 8, 200)
         labels.add(x.label)
     assert len(labels) == len(EXPERIMENTS)
-    spoken = {method for pair in PAGE.pairs for method in pair}
+    spoken = {method for pair in SPEC.pairs for method in pair}
     spoken |= {*figures.MAIN, *figures.ABLATION, *figures.AVERAGES, *figures.DELTAS}
     spoken |= {*figures.REGIMES, *figures.REGIMES.values()}
     for claim in judge.load(HOME / "claims.yaml"):
@@ -228,7 +228,7 @@ def finished(tmp_path_factory):
         made_up_run(
             root, "AsymGRPO (delta=0.5)", seed, 40, {"natural": 0.3, "rare": 0.02}, 0.4 + seed / 100
         )
-    compare.compare(PAGE, root, "csv")
+    compare.compare(SPEC, root, "csv")
     return root
 
 
@@ -280,7 +280,7 @@ def test_figures_need_no_run_folders(finished, tmp_path):
 
 
 def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
-    found = compare.evaluate(PAGE, tmp_path)[0].set_index("id")
+    found = compare.verdicts(SPEC, tmp_path)[0].set_index("id")
     decided = found[found["published"] != "not run"]["published"]
     assert set(decided) == {"holds", "fails"}
     fails = set(decided.index[decided == "fails"])

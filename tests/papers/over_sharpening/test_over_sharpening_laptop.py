@@ -25,7 +25,7 @@ from common.sweeps.plan import Reproduce, experiments
 from papers.over_sharpening import figures, laptop
 from papers.over_sharpening import reproduce as command
 from papers.over_sharpening.compare import (
-    PAGE,
+    SPEC,
     bootstrap_best,
     bootstrap_rows,
     own_rows,
@@ -60,7 +60,7 @@ def test_every_experiment_composes_under_its_name(name):
 def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     labels = [experiment(name).label for name in EXPERIMENTS]
     assert len(set(labels)) == len(labels)
-    spoken = {method for pair in PAGE.pairs for method in pair} | set(figures.MAIN)
+    spoken = {method for pair in SPEC.pairs for method in pair} | set(figures.MAIN)
     spoken |= set(figures.ENTROPY) | {name for both in figures.ALPHAS.values() for name in both}
     for claim in judge.load(HOME / "claims.yaml"):
         predicate = claim.get("laptop", {})
@@ -322,7 +322,7 @@ def test_toy_rows_by_hand(tmp_path):
 
 
 def verdicts(root) -> pd.DataFrame:
-    return compare.evaluate(PAGE, root)[0].set_index("id")
+    return compare.verdicts(SPEC, root)[0].set_index("id")
 
 
 def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
@@ -404,7 +404,7 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
         made_up_run(tmp_path, "IAC", seed, 200, {"natural": 0.6, "rare": 0.2})
         made_up_run(tmp_path, "DAPO", seed, 200, {"natural": 0.6, "rare": 0.01})
         made_up_run(tmp_path, "DAPO+IAC", seed, 200, {"natural": 0.2, "rare": 0.01})
-    compare.compare(PAGE, tmp_path, "csv")
+    compare.compare(SPEC, tmp_path, "csv")
     capsys.readouterr()
     found = pd.read_csv(tmp_path / "over_sharpening" / "claims.csv").set_index("id")["laptop"]
     assert found["iac_grpo_avg"] == found["iac_grpo_pass"] == found["iac_matched"] == "holds"

@@ -19,7 +19,7 @@ from common.experiment import load
 from common.results.files import write_csv, write_jsonl_gz
 from common.sweeps.plan import Reproduce, evaluations, experiments
 from papers.two_stage import case_study, figures, laptop
-from papers.two_stage.compare import PAGE, named, own_rows, toy_rows
+from papers.two_stage.compare import SPEC, named, own_rows, toy_rows
 from papers.two_stage.toy.tables import ENDS, PATHS
 
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
@@ -158,7 +158,7 @@ def test_a_models_text_cannot_break_the_page():
 
 
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
-    verdicts, _ = compare.evaluate(PAGE, tmp_path)
+    verdicts, _ = compare.verdicts(SPEC, tmp_path)
     found = verdicts.set_index("id")["published"]
     stated = [claim["id"] for claim in load_claims(CLAIMS) if "published" in claim]
     assert set(found[stated]) <= {"holds", "fails", "inconclusive"}  # every selector finds a cell
@@ -370,7 +370,7 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     hit = (rows["method"] == "GRPO") & (rows["benchmark"] == "shifted") & (rows["k"] == 8)
     shown = drawn.query("method == 'GRPO' and benchmark == 'shifted' and k == 8")["mean"]
     assert shown.item() == pytest.approx(rows[hit]["value"].item())
-    verdicts, scopes = compare.evaluate(PAGE, results)
+    verdicts, scopes = compare.verdicts(SPEC, results)
     assert len(own_rows(results)[-1]) == len(measured)
     assert set(scopes["laptop"]["metric"]) >= {"answer_level_entropy", "token_level_entropy"}
     found = verdicts.set_index("id")["laptop"]
