@@ -37,8 +37,8 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # says what is missing
     if profile.executor == "slurm":
-        for kind in {job.kind in plan.LIGHT: job for job in jobs}.values():
-            executor = slurm_executor([kind], root, profile, None)
+        for one in {job.kind: job for job in jobs}.values():  # each kind asks for something else
+            executor = slurm_executor([one], root, profile, None)
             _test_only(sbatch_text(executor, 1), profile)
 
 

@@ -36,8 +36,9 @@ def slurm_executor(
     python = f"{profile.container} {python}" if profile.container else python
     executor = kind(path / "logs", max_num_timeout=RESTARTS, python=python)
     # trap 7: a job whose afterok can never hold would wait for ever
-    extra = {"requeue": True, "kill-on-invalid-dep": "yes"}
-    gpus = {"gpus_per_node": asked.gpus_per_node} if asked.gpus_per_node else {}
+    extra = {**profile.sbatch, "requeue": True, "kill-on-invalid-dep": "yes"}
+    typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
+    gpus = {"gpus_per_node": f"{typed}{asked.gpus_per_node}"} if asked.gpus_per_node else {}
     executor.update_parameters(
         job_name=group[0].key,
         partition=(profile.light_partition if light else None) or profile.partition,
@@ -56,7 +57,11 @@ def slurm_executor(
         wckey=None,  # submitit sets one, which clusters that check them refuse
         setup=environment(path, profile),
         # from SLURM 22.05 on srun does not take --cpus-per-task over from sbatch
-        srun_args=[f"--cpus-per-task={asked.cpus_per_node}", "--kill-on-bad-exit=1"],
+        srun_args=[
+            f"--cpus-per-task={asked.cpus_per_node}",
+            "--kill-on-bad-exit=1",
+            *profile.srun,
+        ],
         additional_parameters=extra,
         **gpus,
     )

@@ -92,11 +92,20 @@ def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) ->
     )
 
 
-def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
+def local_executor(path: Path, profile: Profile) -> LocalExecutor:
+    """submitit's executor for a machine without SLURM."""
     executor = LocalExecutor(path / "logs")
     executor.update_parameters(
-        timeout_min=profile.time_min, setup=environment(path, profile), signal_delay_s=30
+        timeout_min=profile.time_min,
+        setup=environment(path, profile),
+        signal_delay_s=30,
+        gpus_per_node=profile.gpus_per_node,  # without it submitit hides all GPUs
     )
+    return executor
+
+
+def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
+    executor = local_executor(path, profile)
     keys = set(tasks)
     needs = {job.key: [key for key in job.needs if key in keys] for job in jobs}
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: it outlives the terminal

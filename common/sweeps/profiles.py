@@ -1,6 +1,6 @@
 """A cluster profile: where jobs go and what each may take, `configs/slurm/<name>.yaml`, strict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +11,11 @@ from common.config.strict import strict
 from common.errors import UserError, require
 
 FOLDER = ROOT / "configs" / "slurm"
+TAKEN = {  # options of sbatch that follow from other keys, or that resuming depends on
+    *("partition", "account", "qos", "constraint", "nodes", "ntasks-per-node", "cpus-per-task"),
+    *("mem", "time", "gpus-per-node", "gres", "signal", "array", "dependency", "requeue"),
+    *("job-name", "output", "error", "open-mode", "wckey", "kill-on-invalid-dep", "gpus"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,11 @@ class Profile:
     setup: list[str]  # shell lines before Python starts
     container: str | None  # prefix of the Python command: apptainer exec --nv --bind ... FILE.sif
     python: str | None  # inside the container or on the nodes; null: that of the submitter
+    gpu_type: str | None = None  # where GPUs are asked for by type: h100 for --gpus-per-node=h100:8
+    # further options of sbatch, of all jobs: {reservation: NAME, exclusive: true}
+    sbatch: dict[str, str | int | bool] = field(default_factory=dict)
+    # further words of srun, of all jobs, such as pyxis' --container-image=FILE.sqsh
+    srun: list[str] = field(default_factory=list)
 
     def __post_init__(self):
         require(
@@ -52,6 +62,8 @@ class Profile:
             self.nodes,
             "executor=local has one node",
         )
+        taken = TAKEN & {key.replace("_", "-") for key in self.sbatch}
+        require(not taken, "sbatch", sorted(taken), "these have keys of their own in a profile")
 
     @property
     def gpus(self) -> int:

@@ -1,5 +1,6 @@
 """Plan, profiles, scripts: what needs no SLURM."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
 from slurm.script import Offline, dependency, slurm_executor
+from slurm.submit import local_executor
 from slurm.submitit_inside import sbatch_text
 
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("*.yaml"))
@@ -112,6 +114,28 @@ def test_a_container_and_setup_lines_come_before_python(one, tmp_path):
     assert text.index("module load cuda") < text.index("\nsrun")
 
 
+def test_typed_gpus_and_further_words_reach_sbatch_and_srun(one, tmp_path):
+    profile = replace(
+        load_profile("h100-1x8"),
+        gpu_type="h100",
+        sbatch={"reservation": "ours", "exclusive": True},
+        srun=["--container-image=image.sqsh"],
+    )
+    for kind, gpus in (("train", "h100:8"), ("evaluate", "h100:1")):
+        job = plan.Job(kind, "key", one)
+        text = sbatch_text(slurm_executor([job], tmp_path, profile, None, Offline), 1)
+        for flag in (f"--gpus-per-node={gpus}", "--reservation=ours", "--exclusive", "--requeue"):
+            assert f"#SBATCH {flag}\n" in text
+        assert "--kill-on-bad-exit=1 --container-image=image.sqsh" in text
+
+
+def test_a_machine_without_slurm_shows_its_jobs_its_gpus(tmp_path):
+    """submitit sets CUDA_VISIBLE_DEVICES to "" unless it is told of them."""
+    profile = replace(load_profile("local"), gpus_per_node=8)
+    job = local_executor(tmp_path, profile).submit(os.getenv, "CUDA_VISIBLE_DEVICES")
+    assert job.result() == "0,1,2,3,4,5,6,7"
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -119,6 +143,7 @@ def test_a_container_and_setup_lines_come_before_python(one, tmp_path):
         ("nodse: 1", "unknown key nodse=1; did you mean nodes?"),
         ("signal_lead_s: 100000", "signal_lead_s=100000: must be less than the time limit"),
         ("memory_gb: much", "memory_gb='much'"),
+        ("sbatch: {time: 5}", "sbatch=['time']: these have keys of their own in a profile"),
     ],
 )
 def test_a_bad_profile_is_refused_by_file_and_key(tmp_path, change, said):

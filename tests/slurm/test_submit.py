@@ -229,6 +229,8 @@ def test_an_executor_without_slurm(lab):
         ({"partition": "nowhere"}, "partition=nowhere"),
         ({"account": "unknown"}, "account=unknown"),
         ({"gpus_per_node": 9}, "node configuration is not available"),
+        ({"light_partition": "nowhere"}, "invalid partition"),  # of the comparison's job alone
+        ({"sbatch": {"reservation": "nobody"}}, "reservation is invalid"),
     ],
 )
 def test_what_slurm_refuses_is_refused_before_anything_is_submitted(lab, change, said):
