@@ -36,6 +36,7 @@ def draw_counts(rng, *, models, seeds, problems, seed_sd, problem_sd, n=16):
     return frame.assign(metric="pass@1", k=1, unit="percent"), counts
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("with_problems", [True, False])
 def test_no_difference_gives_no_verdict(with_problems):
     # without counts the problems count as fixed, so the two methods must not have luck with them
@@ -58,6 +59,7 @@ def test_no_difference_gives_no_verdict(with_problems):
     assert found["laptop_numbers"].str.contains("5 seeds x 20 problems").all() == with_problems
 
 
+@pytest.mark.sweep
 def test_luck_with_problems_is_seen_through_by_counts_only():
     rng = np.random.default_rng(5)
     frame, counts = draw_counts(rng, models=60, seeds=5, problems=30, seed_sd=0, problem_sd=1.5)

@@ -30,6 +30,7 @@ def found(c, n=16, seeds=None, **more):
     return Found("A", seeds, values.mean(axis=1), ("t",), **more)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("problems", [30, 500])
@@ -47,6 +48,7 @@ def test_a_strict_ordering_of_equals_is_decided_once_in_twenty_at_most(seeds, pr
     assert decided / draws <= 0.05
 
 
+@pytest.mark.sweep
 def test_of_many_comparisons_of_one_table_one_in_twenty_tables_decides_any():
     """Holm over a table: the same noise in 12 claims of one table, 30 tables."""
     rng, rows, claims = np.random.default_rng(1), [], []

@@ -220,6 +220,7 @@ def test_a_job_without_a_result_is_named_at_its_cells(result):
     assert "## Without a result\n- qwen7b_dapo-s1-aa (train): timeout killed at step 90" in text
 
 
+@pytest.mark.sweep
 def test_every_form_says_the_same(result, compared, capsys):
     compare.compare(SPEC, compared, "json")
     out = json.loads(capsys.readouterr().out)

@@ -6,13 +6,13 @@ import sys
 from dataclasses import FrozenInstanceError, asdict, fields
 
 import pytest
-import torch
+from compositions import composed
 from tiny import ROOT, TINY
+from toy_batch import runs_on_a_toy_batch
 
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment, load
-from common.methods import binding
 
 METHODS = [path.stem for path in sorted(ROOT.glob("configs/method/[!_]*.yaml"))]
 
@@ -26,40 +26,13 @@ def refused(*overrides: str) -> str:
 # ---- every file
 
 
-def runs_on_a_toy_batch(x: Experiment) -> None:
-    """Advantage, loss and aggregation of `x` on two groups, one of them all wrong."""
-    P, G, T = 2, x.sampling.group_size, 3
-    binding.check(x.method, G, x.reward)
-    bound = binding.bind(x.method)
-    reward = torch.full((P, G), x.reward.wrong)
-    reward[0, : G // 2] = x.reward.correct
-    _, arguments = binding.observe(bound, {}, solve_rate=0.25, entropy=1.0, step=1)
-    weights = binding.advantages(bound, reward, torch.full((P, G), T), arguments)
-    assert weights.shape == (P, G)
-    assert (weights[0] != 0).any()
-    log_prob = torch.full((P * G, T), -1.0, requires_grad=True)
-    old, mask = torch.full((P * G, T), -1.1), torch.ones(P * G, T)
-    inputs, extra = (old, weights.view(-1, 1), mask), {}
-    if bound.token_weights is not None:
-        extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
-    loss, clipped = bound.loss(log_prob, *inputs, **extra)
-    assert loss.shape == clipped.shape == (P * G, T)
-    token_weights = bound.aggregate(mask)
-    assert token_weights.shape == (P * G, T)
-    assert 0 < token_weights.sum().item() < 1 + 1e-5
-    (loss * token_weights).sum().backward()
-    gradient = log_prob.grad.view(P, G, T)
-    assert torch.isfinite(gradient).all()
-    assert (gradient[0] != 0).any()
-
-
 def test_there_are_files():
     assert len(METHODS) >= 40
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_composes_and_runs(name):
-    x = load([f"method={name}"], "f_grpo")
+    x = composed((f"method={name}",), "f_grpo")
     assert x.method.name == x.name == name
     runs_on_a_toy_batch(x)
 

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from compositions import composed
 
 NAMES = [
     "grpo", "dr_grpo", "mean_only", "reinforce", "rloo", "reinforce_pp_baseline", "power_alpha",
@@ -17,9 +18,8 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_method_file_composes_and_its_advantage_runs(name):
     from common.config.resolve import resolve
-    from common.experiment import load
 
-    method = load([f"method={name}"], "f_grpo").method  # refuses unknown and missing arguments
+    method = composed((f"method={name}",), "f_grpo").method  # refuses unknown and missing arguments
     assert method.name == name
     arguments = {}
     if method.controller:

@@ -187,6 +187,7 @@ def test_one_step_of_a_tabular_policy(capsys):
     assert found["change_of_entropy"] < 0
 
 
+@pytest.mark.sweep
 def test_all_methods_in_one_table_and_one_figure(capsys, tmp_path):
     theory.main([f"results_dir={tmp_path}"])
     out = capsys.readouterr().out

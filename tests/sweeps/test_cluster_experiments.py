@@ -6,22 +6,16 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from compositions import EXPERIMENTS, composed
 from omegaconf import OmegaConf
-from test_experiment import runs_on_a_toy_batch
 from tiny import ROOT
 
 from common.config.compose import compose
 from common.config.strict import strict
 from common.datasets.templates import render
 from common.experiment import Experiment, load
-from common.methods import binding
 from common.sweeps.plan import Reproduce, evaluations_of
 
-EXPERIMENTS = [
-    (folder.parts[-3], path.relative_to(folder).with_suffix("").as_posix())
-    for folder in sorted(ROOT.glob("papers/*/configs/experiment"))
-    for path in sorted(folder.rglob("*.yaml"))
-]
 CLUSTER = [name for paper, name in EXPERIMENTS if paper == "f_grpo" and name.startswith("cluster/")]
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
@@ -30,11 +24,6 @@ COEFFICIENTS = {"entropy": "entropy bonus coefficient", "kl": "KL penalty coeffi
 
 def row(name: str, paper: str = "f_grpo") -> Experiment:
     return composed((f"experiment={name}",), paper)
-
-
-@cache
-def composed(overrides: tuple[str, ...], paper: str) -> Experiment:
-    return load([*overrides], paper)
 
 
 @cache
@@ -57,34 +46,6 @@ def plain(text: str) -> str:
 def family(x: Experiment) -> str:
     """GRPO, DAPO or CISPO, from the printed name."""
     return x.label.removeprefix("F-").split(" ")[0]
-
-
-# ---- every file of every paper
-
-
-@pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)
-def test_every_experiment_composes_and_fits(paper, name):
-    x = row(name, paper)
-    assert (x.paper, x.name) == (paper, name.rpartition("/")[2])  # the run folder is the file's
-    binding.check(x.method, x.sampling.group_size, x.reward)
-    assert x.sampling.prompts % x.optim.mini_batches == 0
-    assert max(x.eval.k) <= x.eval.n
-    assert x.label != "???"
-    runs_on_a_toy_batch(x)
-
-
-def test_rows_can_be_told_apart():
-    rows = [row(name, paper) for paper, name in EXPERIMENTS]
-    assert len(rows) >= 130
-    label, name, run_id = (
-        lambda x: (x.paper, x.model.name, x.label),
-        lambda x: (x.paper, x.name),
-        lambda x: x.run_id,
-    )
-    for what in (label, name, run_id):
-        assert len({what(x) for x in rows}) == len(rows)
-    laptop = [x for x, (_, name) in zip(rows, EXPERIMENTS, strict=True) if "/" not in name]
-    assert len({(x.paper, x.label) for x in laptop}) == len(laptop)  # whatever the model's name
 
 
 # ---- F-GRPO's rows

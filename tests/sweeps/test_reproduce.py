@@ -4,41 +4,19 @@ import subprocess
 import sys
 
 import pytest
+from compositions import PAPERS, asked
+from compositions import runs as runs_of
 from tiny import ROOT
 
-from common.config.compose import compose
-from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import load
-from common.sweeps.plan import BASE, Reproduce, experiments
+from common.sweeps.plan import experiments
 from common.sweeps.reproduce import reproduce
-
-PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
-SCALES = [
-    (paper, scale)
-    for paper in PAPERS
-    for scale in compose(paper, [], "reproduce").scales
-    if not scale.startswith("cluster")
-]
-
-
-def asked(paper: str, *overrides: str) -> Reproduce:
-    return strict(Reproduce, compose(paper, list(overrides), "reproduce"))
-
-
-@pytest.mark.parametrize(("paper", "scale"), SCALES)
-def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
-    runs = experiments(asked(paper, f"scale={scale}"))
-    assert any(x.name == BASE for x in runs)
-    names = [x.run_id for x in runs]
-    assert len(set(names)) == len(names)
-    assert {x.paper for x in runs} == {paper}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_smoke_results_are_kept_apart(paper):
-    assert {x.results_dir for x in experiments(asked(paper, "scale=smoke"))} == {"results/smoke"}
-    assert {x.results_dir for x in experiments(asked(paper, "scale=laptop"))} == {"results"}
+    assert {x.results_dir for x in runs_of(paper, "smoke")} == {"results/smoke"}
+    assert {x.results_dir for x in runs_of(paper, "laptop")} == {"results"}
 
 
 def test_runs_come_seed_by_seed_with_the_sweeps_overrides():
@@ -82,15 +60,6 @@ def test_a_part_gets_its_scales_overrides():
     config = asked("f_grpo", "scale=smoke")
     assert config.overrides("simulation")[-1] == "results_dir=results/smoke"
     assert "steps=100" in config.overrides("simulation")
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_every_part_of_every_scale_composes(paper):
-    for scale, planned in compose(paper, [], "reproduce").scales.items():
-        for part in planned.parts:
-            composed = compose(paper, asked(paper, f"scale={scale}").overrides(part), part)
-            for name in composed.get("experiments", [BASE]):  # its own overrides are of these
-                load([f"experiment={name}", *composed.get("overrides", [])], paper)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 
 import pandas as pd
 import pytest
+from compositions import asked, composed, runs
 from tiny import ROOT, TINY
 
 from common.backends.local import train
@@ -13,7 +14,6 @@ from common.comparison import compare, training
 from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import load
-from common.sweeps.plan import Reproduce, experiments
 from papers.cov_grpo import figures, laptop
 from papers.cov_grpo import reproduce as command
 from papers.cov_grpo.compare import SPEC, covariance_rows
@@ -103,23 +103,20 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     assert torch.equal(found, torch.tensor([[2.0, 1.0, 1.0, 0.0]]))
 
 
-def asked(*overrides: str) -> Reproduce:
-    return strict(Reproduce, compose("cov_grpo", [*overrides], "reproduce"))
-
-
 def test_every_scale_composes_and_starts_from_the_base():
-    for scale, runs in {"smoke": 6, "laptop": 9, "full": 55}.items():
-        found = experiments(asked(f"scale={scale}"))
-        assert len({x.run_id for x in found}) == len(found) == runs
+    for scale, number in {"smoke": 6, "laptop": 9, "full": 55}.items():
+        found = runs("cov_grpo", scale)
+        assert len({x.run_id for x in found}) == len(found) == number
         assert "base" in {x.name for x in found}
-        part = compose("cov_grpo", asked(f"scale={scale}").overrides("covariance"), "covariance")
+        words = asked("cov_grpo", f"scale={scale}").overrides("covariance")
+        part = compose("cov_grpo", words, "covariance")
         part = strict(Covariance, part)
-        x = load([f"experiment={part.experiment}", *part.overrides], "cov_grpo")
+        x = composed((f"experiment={part.experiment}", *part.overrides), "cov_grpo")
         assert x.model == found[0].model  # the one that is made anyway
     for scale, seeds in {"laptop": {1, 2, 3}, "full": {1, 2, 3, 4, 5}}.items():
-        found = experiments(asked(f"scale={scale}"))
+        found = runs("cov_grpo", scale)
         assert {x.seed for x in found if x.name == "cw_grpo"} == seeds
-    cluster = asked("scale=cluster").scales["cluster"].sweeps
+    cluster = asked("cov_grpo", "scale=cluster").scales["cluster"].sweeps
     names = {name for sweep in cluster for name in sweep.experiments}
     assert names == {name for name in CLUSTER if not name.endswith("repository")}
 
@@ -220,7 +217,7 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
         steps = [] if name == "base" else ["optim.steps=8"]
         x = load([f"experiment={name}", *tiny, *where, *steps], "cov_grpo")
         train(x, progress=False)
-    config = asked(f"results_dir={results}")
+    config = asked("cov_grpo", f"results_dir={results}")
     part = ["steps=2", f"overrides={json.dumps(tiny)}".replace('"', "'")]
     config.scales["laptop"].parts["covariance"] = part
     command.covariance(config)

@@ -285,6 +285,7 @@ def test_a_gpu_gives_the_same_up_to_sampling_noise():
     np.testing.assert_allclose(means[1], means[0], atol=0.02)
 
 
+@pytest.mark.sweep
 def test_figures_hold_what_is_drawn(tmp_path):
     c = config(f"results_dir={tmp_path}", "N=[2,16]")
     tables.run(c)

@@ -321,6 +321,7 @@ def written(tmp_path_factory):
     return folder / "f_grpo"
 
 
+@pytest.mark.sweep
 def test_every_figure_comes_with_its_numbers(written):
     names = {"fig1a", "fig2", "fig3", "fig5", "one_step", "lemma_b1"}
     files = {path.name for path in (written / "figures").iterdir()}

@@ -1,25 +1,22 @@
 """FADE's experiments, comparison and figures of the laptop runs, on made-up results."""
 
 import json
-from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+from compositions import asked, composed, runs
 from tiny import ROOT, TINY
 
 from common.claims import judge
 from common.comparison import compare
-from common.config.compose import compose
 from common.config.resolve import resolve
-from common.config.strict import strict
 from common.experiment import load
 from common.methods.binding import bind, largest_weight
 from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
 from common.results.run import Run
-from common.sweeps.plan import Reproduce, experiments
 from papers.fade import figures, laptop
 from papers.fade.compare import SPEC
 from papers.fade.fits import tables as fits
@@ -32,19 +29,12 @@ EXPERIMENTS = sorted(
 )
 
 
-@cache
 def experiment(name: str):
-    return load([f"experiment={name}"], "fade")
+    return composed((f"experiment={name}",), "fade")
 
 
-def test_every_experiment_composes_under_its_name_and_label():
-    labels = set()
-    for name in EXPERIMENTS:
-        x = experiment(name)
-        assert x.name == name
-        assert (x.paper, x.sampling.group_size, x.eval.n) == ("fade", 8, 200)
-        labels.add(x.label)
-    assert len(labels) == len(EXPERIMENTS)
+def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
+    labels = {experiment(name).label for name in EXPERIMENTS}
     spoken = {method for pair in SPEC.pairs for method in pair}
     spoken |= {*figures.MAIN, *figures.ABLATION, *figures.AVERAGES, *figures.DELTAS}
     spoken |= {*figures.REGIMES, *figures.REGIMES.values()}
@@ -108,15 +98,13 @@ def test_equalised_runs_have_grpos_largest_weight(name, share):
     assert largest_weight(reference, 8, x.reward, {}) == pytest.approx(7 / 8**0.5, rel=1e-4)
 
 
-def test_the_scales_compose():
-    config = strict(Reproduce, compose("fade", ["scale=laptop"], "reproduce"))
-    runs = experiments(config)
+def test_the_seeds_of_the_scales():
     seeds = {}
-    for x in runs:
+    for x in runs("fade", "laptop"):
         seeds.setdefault(x.label, set()).add(x.seed)
     assert set(seeds) == {"base", "GRPO", "AsymGRPO (delta=0.5)", "FADE"}
     assert all(len(own) == 3 for own in seeds.values())
-    full = config.scales["full"]
+    full = asked("fade").scales["full"]
     planned = [
         (s.table, name, seed, tuple(s.overrides))
         for s in full.sweeps
@@ -244,6 +232,7 @@ def test_laptop_runs_are_judged(finished, capsys):
     assert "rare pass@100" in page
 
 
+@pytest.mark.sweep
 def test_laptop_figures_show_what_was_run(finished):
     fits.gather(finished)
     figures.draw(finished)

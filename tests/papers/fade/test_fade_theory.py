@@ -277,6 +277,7 @@ def test_retry_has_the_mass_of_power_2(reading, reach):
     assert (chance if reading == "a response" else chances[0]) == pytest.approx(reach)
 
 
+@pytest.mark.sweep
 def test_theory_writes_its_tables_and_figures(tmp_path, monkeypatch, by_advantage):
     from papers.fade.theory import __main__
 

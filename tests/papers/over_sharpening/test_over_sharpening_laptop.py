@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from compositions import asked, composed
+from compositions import runs as runs_of
 from omegaconf import OmegaConf
 from tiny import MODEL, ROOT, TINY
 
@@ -21,7 +23,7 @@ from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
 from common.results.run import Run
-from common.sweeps.plan import Reproduce, experiments
+from common.sweeps.plan import Reproduce
 from papers.over_sharpening import figures, laptop
 from papers.over_sharpening import reproduce as command
 from papers.over_sharpening.compare import (
@@ -44,22 +46,12 @@ EXPERIMENTS = sorted(path.stem for path in (HOME / "configs" / "experiment").glo
 # ---- experiments
 
 
-@cache
 def experiment(name: str):
-    return load([f"experiment={name}"], "over_sharpening")
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_composes_under_its_name(name):
-    x = experiment(name)
-    assert x.name == name
-    assert x.paper == "over_sharpening"
-    assert x.sampling.group_size == 8
+    return composed((f"experiment={name}",), "over_sharpening")
 
 
 def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     labels = [experiment(name).label for name in EXPERIMENTS]
-    assert len(set(labels)) == len(labels)
     spoken = {method for pair in SPEC.pairs for method in pair} | set(figures.MAIN)
     spoken |= set(figures.ENTROPY) | {name for both in figures.ALPHAS.values() for name in both}
     for claim in judge.load(HOME / "claims.yaml"):
@@ -97,23 +89,21 @@ def test_alpha_zero_is_grpo_exactly():
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
-def test_a_scale_composes(scale):
-    config = strict(Reproduce, compose("over_sharpening", [f"scale={scale}"], "reproduce"))
-    runs = experiments(config)
-    assert len({x.run_id for x in runs}) == len(runs)
+def test_a_scale_plays_the_toy_and_has_its_seeds(scale):
+    config = asked("over_sharpening", f"scale={scale}")
     (play,) = [task for task in command.parts(config) if task[0] == "toy"]
     assert strict(Toy, compose("over_sharpening", config.overrides("toy"), "toy"))
     assert play[2] == (config,)
     if scale == "laptop":  # three seeds for what a claim rests on
         seeds = {}
-        for x in runs:
+        for x in runs_of("over_sharpening", scale):
             seeds.setdefault(x.label, set()).add(x.seed)
         assert all(len(own) == 3 for own in seeds.values())
         assert set(seeds) == {"base", "GRPO", "IAC"}
 
 
 def test_the_full_scale_runs_every_experiment_and_the_laptops_seeds():
-    config = strict(Reproduce, compose("over_sharpening", [], "reproduce"))
+    config = asked("over_sharpening")
     runs = {
         scale: [
             (sweep.table, name, seed, tuple(sweep.overrides))
@@ -397,6 +387,7 @@ def made_up_run(root, method: str, seed: int, step: int, right: dict[str, float]
     run.finish()
 
 
+@pytest.mark.sweep
 def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     made_up_run(tmp_path, "base", 1, 0, {"natural": 0.1, "rare": 0.02})
     for seed in (1, 2, 3):
@@ -422,6 +413,7 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     assert gzip.decompress(counts).startswith(b"table,model,method")
 
 
+@pytest.mark.sweep
 def test_toy_figures_hold_what_is_drawn(tmp_path):
     small = ["seeds=3", "steps=20", "every=10", "lr=[0.3,1.0]", "G=[4,8]", "traces=2"]
     config = strict(Toy, compose("over_sharpening", [*small, f"results_dir={tmp_path}"], "toy"))

@@ -5,11 +5,11 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+from compositions import composed
 from tiny import ROOT, TINY
 
 from common.backends.local import train
@@ -246,7 +246,7 @@ def test_toy_rows_by_hand(tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_has_the_papers_regularisers(name):
-    x = load([f"experiment={name}"], "two_stage")
+    x = row(name)
     assert (x.method.kl_coef, x.method.entropy_coef) == (1e-3, 1e-4)
     assert x.method.kl_estimator == "k3"
     assert (x.method.loss["eps_low"], x.method.loss["eps_high"]) == (0.2, 0.2)
@@ -278,9 +278,8 @@ def test_every_sweep_composes_and_starts_from_the_base(tmp_path):
 # ---- the rows of the tables
 
 
-@cache
 def row(name: str):
-    return load([f"experiment={name}"], "two_stage")
+    return composed((f"experiment={name}",), "two_stage")
 
 
 @pytest.mark.parametrize("name", CLUSTER)

@@ -1,0 +1,46 @@
+"""Every experiment, scale and method file, composed once in a process of tests: most look at the
+same ones. What holds for all of them is asserted in tests/sweeps/test_compositions.py."""
+
+from functools import cache
+
+from tiny import ROOT
+
+from common.config.compose import compose
+from common.config.strict import strict
+from common.experiment import Experiment, load
+from common.sweeps.plan import Reproduce, experiments
+
+EXPERIMENTS = [
+    (folder.parts[-3], path.relative_to(folder).with_suffix("").as_posix())
+    for folder in sorted(ROOT.glob("papers/*/configs/experiment"))
+    for path in sorted(folder.rglob("*.yaml"))
+]
+PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
+
+
+@cache
+def composed(overrides: tuple[str, ...], paper: str) -> Experiment:
+    return load([*overrides], paper)
+
+
+def experiment(name: str, paper: str) -> Experiment:
+    return composed((f"experiment={name}",), paper)
+
+
+@cache
+def asked(paper: str, *overrides: str) -> Reproduce:
+    return strict(Reproduce, compose(paper, list(overrides), "reproduce"))
+
+
+@cache
+def runs(paper: str, scale: str) -> list[Experiment]:
+    """The experiments of a scale; tests read them."""
+    return experiments(asked(paper, f"scale={scale}"))
+
+
+SCALES = [
+    (paper, scale)
+    for paper in PAPERS
+    for scale in asked(paper).scales
+    if not scale.startswith("cluster")
+]

@@ -1,0 +1,60 @@
+"""The one matrix: every experiment, scale and part of every paper composes and fits. The papers'
+own tests look at what only they say."""
+
+import pytest
+from compositions import EXPERIMENTS, PAPERS, SCALES, asked, composed, experiment, runs
+from toy_batch import runs_on_a_toy_batch
+
+from common.config.compose import compose
+from common.methods import binding
+from common.sweeps.plan import BASE
+
+# of the rows that run on a laptop, where a paper says so
+LAPTOP_GROUP = {"fade": 8, "over_sharpening": 8}
+LAPTOP_SAMPLES = {"fade": 200}
+
+
+@pytest.mark.parametrize(("paper", "name"), EXPERIMENTS)
+def test_every_experiment_composes_and_fits(paper, name):
+    x = experiment(name, paper)
+    assert (x.paper, x.name) == (paper, name.rpartition("/")[2])  # the run folder is the file's
+    binding.check(x.method, x.sampling.group_size, x.reward)
+    assert x.sampling.prompts % x.optim.mini_batches == 0
+    assert max(x.eval.k) <= x.eval.n
+    assert x.label != "???"
+    if "/" not in name:
+        assert x.sampling.group_size == LAPTOP_GROUP.get(paper, x.sampling.group_size)
+        assert x.eval.n == LAPTOP_SAMPLES.get(paper, x.eval.n)
+    runs_on_a_toy_batch(x)
+
+
+def test_rows_can_be_told_apart():
+    rows = [experiment(name, paper) for paper, name in EXPERIMENTS]
+    assert len(rows) >= 130
+    label, name, run_id = (
+        lambda x: (x.paper, x.model.name, x.label),
+        lambda x: (x.paper, x.name),
+        lambda x: x.run_id,
+    )
+    for what in (label, name, run_id):
+        assert len({what(x) for x in rows}) == len(rows)
+    laptop = [x for x, (_, name) in zip(rows, EXPERIMENTS, strict=True) if "/" not in name]
+    assert len({(x.paper, x.label) for x in laptop}) == len(laptop)  # whatever the model's name
+
+
+@pytest.mark.parametrize(("paper", "scale"), SCALES)
+def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
+    found = runs(paper, scale)
+    assert any(x.name == BASE for x in found)
+    names = [x.run_id for x in found]
+    assert len(set(names)) == len(names)
+    assert {x.paper for x in found} == {paper}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_part_of_every_scale_composes(paper):
+    for scale, planned in compose(paper, [], "reproduce").scales.items():
+        for part in planned.parts:
+            node = compose(paper, asked(paper, f"scale={scale}").overrides(part), part)
+            for name in node.get("experiments", [BASE]):  # its own overrides are of these
+                composed((f"experiment={name}", *node.get("overrides", [])), paper)
