@@ -35,6 +35,7 @@ def experiment(name: str):
 
 def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     labels = {experiment(name).label for name in EXPERIMENTS}
+    assert {experiment(name).eval.n for name in EXPERIMENTS} == {200}
     spoken = {method for pair in SPEC.pairs for method in pair}
     spoken |= {*figures.MAIN, *figures.ABLATION, *figures.AVERAGES, *figures.DELTAS}
     spoken |= {*figures.REGIMES, *figures.REGIMES.values()}
