@@ -19,8 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
-
+# `packages` is asked before there is an environment: psutil is imported where it is used.
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server-core"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "slurmdbd", "mariadbd")
 DAEMONS = {*PROGRAMS, "slurmscriptd", "slurmstepd"} - {"sbatch"}
@@ -167,6 +166,8 @@ def stop(folder: Path) -> None:
 
 def processes(folder: Path) -> list[int]:
     """The living daemons of this cluster and the processes of its jobs, by their environment."""
+    import psutil
+
     found = []
     for process in psutil.process_iter(["environ"]):
         words = process.info["environ"] or {}
@@ -178,6 +179,8 @@ def processes(folder: Path) -> list[int]:
 
 
 def alive(pid: int) -> bool:
+    import psutil
+
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
@@ -185,6 +188,8 @@ def alive(pid: int) -> bool:
 
 
 def name(pid: int) -> str:
+    import psutil
+
     try:
         return psutil.Process(pid).name()
     except psutil.NoSuchProcess:
