@@ -222,3 +222,13 @@ def test_a_truncated_import_is_named(tmp_path):
     with pytest.raises(UserError, match=r"theirs.csv.gz: cannot be read"):
         bring(tmp_path / "results", tmp_path / "theirs.csv.gz")
     assert not (tmp_path / "results").exists()
+
+
+def test_an_import_with_a_sample_twice_is_named(tmp_path):
+    """Whatever its two verdicts are: neither can be told to be the right one."""
+    rows = ["1,9,a,0,1", "1,9,a,1,0", "1,9,a,1,1"]
+    text = "\n".join(["model,method,benchmark,seed,step,problem_id,sample,correct", *rows])
+    text = text.replace("1,9,a", "Qwen2.5-7B,GRPO,AIME24,1,9,a")
+    (tmp_path / "theirs.csv").write_text(text + "\n")
+    with pytest.raises(UserError, match=r"theirs.csv:4: the sample is there already"):
+        bring(tmp_path / "results", tmp_path / "theirs.csv", table="table1")

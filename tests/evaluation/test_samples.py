@@ -8,12 +8,26 @@ import pytest
 from common.evaluation import samples as samples_module
 from common.evaluation.samples import Sampled, metric_rows
 from common.models import load as load_module
-from common.types import Prompt
+from common.types import Prompt, Verdict
 from common.verifiers import countdown
 
 
 def in_process(pairs):
     return [countdown.verify(*pair) for pair in pairs]
+
+
+def test_each_sample_is_judged_by_its_own_problems_reference():
+    """Two of the first problem, then two of the second, in the order in which engines draw."""
+    prompts = [Prompt("p", "1", "one"), Prompt("q", "2", "two")]
+    drawn = [(text, 1, -1.0, True) for text in ("one", "two", "two", "one")]
+    verify = lambda pairs: [Verdict("correct" if a == b else "wrong", 1.0) for a, b in pairs]  # noqa: E731
+    rows = samples_module.scored(prompts, 2, drawn, verify)
+    assert rows[["problem_id", "sample", "response", "outcome"]].values.tolist() == [
+        ["p", 0, "one", "correct"],
+        ["p", 1, "two", "wrong"],
+        ["q", 0, "two", "correct"],
+        ["q", 1, "one", "wrong"],
+    ]
 
 
 def test_metric_rows_by_hand():

@@ -275,6 +275,14 @@ def test_plan_seed_by_seed_at_both_rates(tmp_path):
     assert by_name["base"].optim.steps == 0
 
 
+def test_rates_that_differ_by_an_epsilon_alone_are_one_run(tmp_path):
+    where = [*RUN, f"results_dir={tmp_path}"]
+    _, x = plan.plan(["grpo"], [1], [*where, "method.advantage.epsilon=1e-5"])[0]
+    _, reference = plan.plan(["grpo"], [1], where)[0]
+    assert x.method.advantage != reference.method.advantage
+    assert [one.table for one in plan._rates(x, reference)] == ["both"]
+
+
 def test_plan_names_what_the_backend_refuses(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}", "sampling.group_size=2"]
     planned, refused = plan.plan(["pass_at_k_chen", "gspo"], [1], where)

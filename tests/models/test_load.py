@@ -1,0 +1,27 @@
+"""A model is loaded whole or refused."""
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from common.config.schema import Model, Pretrain
+from common.errors import UserError
+from common.models.load import load_model
+from common.models.pretrain import random_model, tokenizer
+from common.models.store import save
+
+SIZES = dict(hidden_size=16, layers=1, heads=2, kv_heads=1, intermediate_size=16)
+REST = dict(demonstrations=1, epochs=1, batch_size=1, lr=1.0, embedding_lr=1.0)
+TINY = Pretrain(**REST, **SIZES, initializer_range=0.02, rope_theta=1e4, seed=0)
+
+
+def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
+    """transformers only warns, and would train on with random ones."""
+    tok, folder = tokenizer(), tmp_path / "model"
+    save(random_model(TINY, tok), tok, folder)
+    model = Model(name="m", path=str(folder), chat=None, pretrain=None)
+    load_model(model, tmp_path, "cpu")
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"has no weights for \['model.norm.weight'\]"):
+        load_model(model, tmp_path, "cpu")

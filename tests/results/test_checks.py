@@ -1,0 +1,25 @@
+"""Rows that cannot be results."""
+
+import pandas as pd
+import pytest
+
+from common.results.checks import check_rows
+from common.results.provenance import of_runs, worst
+
+ROW = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "metric": "pass@1", "k": 1}
+ROW |= {"value": 12.5, "unit": "percent", "seed": 1, "step": 2, "run_id": "r"}
+
+
+@pytest.mark.parametrize("value", [-0.5, 100.5])
+def test_a_share_outside_0_to_100_percent_is_left_out_and_named(value):
+    frame = pd.DataFrame([ROW, ROW | {"method": "B", "value": value}])
+    kept, messages = check_rows(frame, "f.csv")
+    assert kept["method"].tolist() == ["A"]
+    assert messages[0].startswith(f"f.csv:3: value={value} percent lies outside 0..100")
+
+
+def test_a_number_of_several_runs_has_the_worst_of_their_states():
+    runs = pd.DataFrame({"run_id": ["whole", "damaged"], "state": ["ok", "changed"]})
+    assert worst(["ok", "changed", "reference"]) == "changed"
+    assert of_runs("whole;damaged", runs) == of_runs("damaged;whole", runs) == "changed"
+    assert of_runs("whole", runs) == "ok"
