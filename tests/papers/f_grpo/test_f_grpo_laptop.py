@@ -245,6 +245,26 @@ def test_gather_collects_rows_and_counts(made_up):
     )
 
 
+def test_groups_of_the_first_seed_are_measured_and_kept(made_up):
+    gather.gather(made_up, "f_grpo", "laptop")
+    rows, _ = gather.read(made_up, "f_grpo", "laptop")
+    files = []
+    for run_id in rows["run_id"].unique():
+        files.append(made_up / "f_grpo" / run_id / "samples" / "natural.jsonl.gz")
+        files[-1].parent.mkdir()
+        samples(files[-1], {"p": "rrwu" + "rwRw", "q": "Rrww" + "wurr"})
+    laptop.gather(made_up)
+    table = made_up / "f_grpo" / "laptop" / "tail_miss.csv"
+    measured = pd.read_csv(table)
+    assert sorted(measured["method"]) == sorted(["base", GRPO, F_GRPO])
+    assert measured["measured"].tolist() == [0.25] * 3
+    first = table.read_bytes()
+    for file in files:
+        file.unlink()
+    laptop.gather(made_up)  # a table that came without its samples stays
+    assert table.read_bytes() == first
+
+
 def test_show_writes_the_verdicts(made_up, capsys):
     verdicts = shown(made_up)
     text = (made_up / "f_grpo" / "claims.csv").read_text()

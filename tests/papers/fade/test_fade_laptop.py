@@ -1,18 +1,15 @@
-"""FADE's experiments, comparison and figures of the laptop runs, on made-up results."""
+"""FADE's training curves, comparison and figures of the laptop runs, on made-up results."""
 
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from compositions import asked, composed, runs
-from tiny import ROOT, TINY
+from compositions import composed
+from tiny import ROOT
 
 from common.claims import judge
 from common.comparison import compare
-from common.config.resolve import resolve
-from common.experiment import load
-from common.methods.binding import bind, largest_weight
 from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
@@ -54,83 +51,6 @@ def methods(node):
     if isinstance(node, list):
         for value in node:
             yield from methods(value)
-
-
-def test_experiments_are_what_their_labels_say():
-    for label, delta in figures.DELTAS.items():
-        (x,) = [x for x in map(experiment, EXPERIMENTS) if x.label == label]
-        assert x.method.advantage.get("delta", 1.0) == delta
-    for name, alpha in (("power_2", 2), ("power_3", 3)):
-        advantage = experiment(name).method.advantage
-        assert (advantage["alpha"], advantage["normalise"]) == (alpha, False)
-    controllers = {
-        name: experiment(name).method.controller for name in EXPERIMENTS if "fade" in name
-    }
-    plain = controllers["fade"]
-    assert plain == controllers["fade_equalised"]
-    changed = {
-        "fade_printed_ema": {"ema": "printed"},
-        "fade_alpha_only": {"adapt": "alpha"},
-        "fade_delta_only": {"adapt": "delta"},
-        "fade_entropy": {"adapt": "entropy"},
-        "fade_low_target": {"target_fraction": 0.25},
-        "fade_high_target": {"target_fraction": 1.0},
-    }
-    for name, change in changed.items():
-        assert controllers[name] == {**plain, **change}
-        assert all(plain[key] != value for key, value in change.items())
-    assert controllers["fade_log_schedule"]["steps"] == experiment("fade").optim.steps
-    assert experiment("asym_norm").method.advantage["delta"] == 0.01
-
-
-@pytest.mark.parametrize(
-    ("name", "share"),
-    # max |A| by hand at G = 8 over GRPO's (7/8) / sqrt(7/64 * 8/7) = 7 / sqrt(8): mean GRPO 7/8,
-    # Power 2 (7/8)^2, delta = 0.5 doubles the failures of 7 right: 2 * 7/8, MaxRL (7/8) / (1/8)
-    [("mean_only", 7 / 8), ("power_2", 49 / 64), ("asym_05", 14 / 8), ("max_rl", 7)],
-)
-def test_equalised_runs_have_grpos_largest_weight(name, share):
-    x, plain = experiment(f"{name}_equalised"), experiment(name)
-    assert x.method == plain.method
-    assert plain.optim.equalise_to is None
-    reference = bind(experiment("grpo").method)
-    assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference.advantage.func
-    assert largest_weight(bind(x.method), 8, x.reward, {}) == pytest.approx(share)
-    assert largest_weight(reference, 8, x.reward, {}) == pytest.approx(7 / 8**0.5, rel=1e-4)
-
-
-def test_the_seeds_of_the_scales():
-    seeds = {}
-    for x in runs("fade", "laptop"):
-        seeds.setdefault(x.label, set()).add(x.seed)
-    assert set(seeds) == {"base", "GRPO", "AsymGRPO (delta=0.5)", "FADE"}
-    assert all(len(own) == 3 for own in seeds.values())
-    full = asked("fade").scales["full"]
-    planned = [
-        (s.table, name, seed, tuple(s.overrides))
-        for s in full.sweeps
-        for name in s.experiments
-        for seed in s.seeds
-    ]
-    assert len(set(planned)) == len(planned)
-    assert {name for _, name, _, _ in planned} >= set(EXPERIMENTS)
-    five = {name for _, name, seed, _ in planned if seed == 5}
-    assert {experiment(name).label for name in five} == {"base", *figures.MAIN}
-
-
-def test_one_tiny_run_logs_the_controller(results):
-    from common.backends import run_experiment
-
-    steps = ["optim.steps=4", "eval.every=2", f"results_dir={results}"]
-    folder = run_experiment(load(["experiment=fade", *TINY, *steps], "fade"), progress=False)
-    log = pd.read_json(folder / "metrics.jsonl", lines=True)
-    p_hat = 0.5
-    for row in log.itertuples():
-        p_hat = 0.98 * p_hat + 0.02 * row.solve_rate
-        assert row.p_hat == pytest.approx(p_hat)
-        assert row.alpha == pytest.approx(min(max(1.5 * (1 - p_hat) / p_hat, 1), 3))
-        assert row.delta == pytest.approx(min(max(1 + row.H_hat - 0.5 * row.H_0, 0.3), 1))
-    assert set(pd.read_csv(folder / "metrics.csv")["method"]) == {"FADE"}
 
 
 # ---- training curves

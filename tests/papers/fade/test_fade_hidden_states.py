@@ -1,14 +1,12 @@
-"""Residuals of hidden states, Proposition 15.1 on made-up data, and both on a laptop checkpoint."""
+"""Hidden states of right and wrong responses: by hand, made-up modes, a tiny run, bad input."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import ROOT
 
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
-from papers.fade.code_rewards import training_set
 from papers.fade.hidden_states import formulas, tables
 from papers.fade.hidden_states.config import States
 
@@ -202,36 +200,3 @@ def test_tokens_are_the_policys_own(tiny, results):
 def test_bad_settings_are_named(override, message):
     with pytest.raises(UserError, match=message):
         states(override)
-
-
-def jsonl(path, ids: list[str]) -> dict:
-    rows = (f'{{"id": "{i}", "problem": "problem {i[-1]}", "answer": "1"}}' for i in ids)
-    path.write_text("\n".join(rows))
-    return {"_target_": "common.datasets.prompts.jsonl", "path": str(path)}
-
-
-def test_sets_are_mixed_without_repeats(tmp_path):
-    parts = [jsonl(tmp_path / "a", ["a1", "a2", "a3"]), jsonl(tmp_path / "b", ["b3", "b4"])]
-    every = training_set.mixed(parts=parts, size=None, seed=0)
-    assert [prompt.id for prompt in every] == ["a1", "a2", "a3", "b4"]
-    some = training_set.mixed(parts=parts, size=3, seed=0)
-    assert len(some) == 3
-    assert [p for p in every if p in some] == some
-    assert some == training_set.mixed(parts=parts, size=3, seed=0)
-    assert any(training_set.mixed(parts=parts, size=3, seed=s) != some for s in range(1, 9))
-    with pytest.raises(UserError, match="size=5: the parts have 4 prompts"):
-        training_set.mixed(parts=parts, size=5, seed=0)
-
-
-@pytest.mark.parametrize("name", ["codecontests", "taco"])
-def test_the_cluster_rows_read_the_sets_as_their_own_files_do(name):
-    from omegaconf import OmegaConf
-
-    own = OmegaConf.load(ROOT / "configs" / "data" / f"{name}.yaml").train
-    mix = OmegaConf.load(ROOT / "papers/fade/configs/data/codecontests_taco.yaml")
-    (part,) = [p for p in mix.train.parts if p.name == name]
-    plain = lambda node: OmegaConf.to_container(node, resolve=False)  # noqa: E731
-    extra = {"tokenizer": "${model.path}", "max_prompt_tokens": 2048}
-    assert plain(part) == plain(own) | extra
-    curve = OmegaConf.load(ROOT / "configs/eval/livecodebench_v6.yaml").prompts
-    assert plain(mix.benchmarks.livecodebench_v6) == plain(curve)

@@ -1,0 +1,43 @@
+"""Pass@k laws fitted to counts: a known law is found again."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from papers.fade.fits import tables as fits
+from papers.fade.theory import scaling
+
+
+def test_coefficients_recover_a_known_law_from_counts():
+    # solve rates by quantiles of Beta(0.4, 1.5), very many samples: the curve is the Beta's own
+    from scipy.stats import beta
+
+    rates = beta.ppf((np.arange(400) + 0.5) / 400, 0.4, 1.5)
+    n = 4000
+    counts = pd.DataFrame(
+        {"table": "t", "method": "m", "benchmark": "rare", "seed": 1, "step": 5, "n": n}
+        | {"c": np.round(rates * n).astype(int), "problem_id": np.arange(400).astype(str)}
+    )
+    fit = fits.coefficients(counts).iloc[0]
+    from common.metrics.fits import BetaMixture, fit_power_law
+
+    curve = BetaMixture(np.ones(1), np.array([0.4]), np.array([1.5])).pass_at_k(scaling.KS)
+    a, b, _ = fit_power_law(scaling.KS, curve)[0]
+    assert fit["b"] == pytest.approx(b, rel=0.03)
+    assert fit["a"] == pytest.approx(a, rel=0.03)
+    assert fit["b_low"] < fit["b"] < fit["b_high"]
+    assert fit["k_max"] == 100
+    seed = fits.by_seed(counts).iloc[0]
+    assert seed["b"] == pytest.approx(fit["b"])
+    found = fits.budgets(counts).set_index("budget")
+    assert found.loc[50, "predicted"] == pytest.approx(found.loc[50, "measured"], abs=0.01)
+
+
+def test_laws_find_their_own():
+    ks = scaling.KS
+    k = np.array(ks, dtype=float)
+    made = {"power": 1 - 0.6 * k**-0.5, "exponential": np.exp(-1.2 * k**-0.6)}
+    for law, curve in made.items():
+        errors = {name: error for name, (_, error) in fits.laws(ks, curve).items()}
+        assert errors[law] < 1e-8, law
+        assert errors["shifted"] <= errors["exponential"] + 1e-9

@@ -1,0 +1,186 @@
+"""Over-sharpening's own rows, claims and published numbers."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from tiny import ROOT
+
+from common.comparison import compare
+from common.config.compose import compose
+from common.config.strict import strict
+from common.metrics.passk import report
+from common.results.columns import COLUMNS
+from common.results.files import write_csv
+from papers.over_sharpening.compare import (
+    SPEC,
+    bootstrap_best,
+    bootstrap_rows,
+    own_rows,
+    peak_rows,
+    toy_rows,
+)
+from papers.over_sharpening.toy.config import Toy
+
+HOME = ROOT / "papers" / "over_sharpening"
+
+
+# ---- own rows
+
+
+def test_bootstrap_best_by_hand_and_by_sampling():
+    # one right of two, k = 2: both are drawn, and missed by both resamples with chance 1/4
+    assert bootstrap_best(np.array([1]), np.array([2]), 2) == pytest.approx([0.75])
+    assert bootstrap_best(np.array([0, 5]), np.array([8, 8]), 8)[0] == 0
+    rng, c, n = np.random.default_rng(0), 3, 12
+    right = np.arange(n) < c
+    found = [rng.choice(rng.permutation(right)[:8], 8).any() for _ in range(20_000)]
+    assert bootstrap_best(np.array([c]), np.array([n]), 8)[0] == pytest.approx(
+        np.mean(found), abs=0.015
+    )
+
+
+def test_bootstrap_rows_lie_below_pass_at_8():
+    counts = pd.DataFrame(
+        [
+            dict(
+                table="t",
+                model="m",
+                method="a",
+                benchmark="b",
+                seed=1,
+                step=s,
+                problem_id=str(i),
+                n=n,
+                c=c,
+            )
+            for s, n in ((0, 16), (1, 4))
+            for i, c in enumerate((0, 1, 4))
+        ]
+    )
+    (row,) = bootstrap_rows(counts).to_dict("records")  # n = 4 is too few
+    own = report(
+        counts[counts["step"] == 0][["benchmark", "problem_id", "n", "c"]].assign(distinct=1), [8]
+    )
+    unbiased = own[own["metric"] == "pass@8"]["value"].item()
+    assert 0 < row["value"] < unbiased
+    assert (row["step"], row["metric"], row["k"]) == (0, "bootstrap best@8", 8)
+
+
+def test_peak_takes_the_best_checkpoint_of_each_run():
+    rows = pd.DataFrame(
+        [
+            dict(
+                table="t",
+                method=m,
+                benchmark="natural",
+                metric=metric,
+                value=v,
+                seed=1,
+                step=s,
+                run_id=m,
+            )
+            for m in ("GRPO", "base")
+            for metric, s, v in (
+                ("pass@1", 50, 3),
+                ("pass@1", 100, 2),
+                ("pass@8", 50, 1),
+                ("pass@8", 100, 5),
+            )
+        ],
+        columns=COLUMNS,
+    )
+    peak = peak_rows(rows)
+    assert set(peak["method"]) == {"GRPO"}
+    assert set(peak["table"]) == {"t, peak"}
+    assert dict(zip(peak["metric"], peak["value"], strict=True)) == {"pass@1": 3, "pass@8": 5}
+    assert peak_rows(rows.iloc[:0]).empty
+
+
+def final_row(**changes) -> dict:
+    own = dict(optimizer="sgd", G=4, estimator="raw", alpha=0.0, mu=0.0, lr=1.0, seed=0)
+    own |= dict(p_cat=0.3, p_persian=0.2, siamese_high=0.1, siamese_mid=0.1, siamese_low=0.1)
+    own |= dict(
+        entropy=1.0, step_one=np.nan, step_both=np.nan, start_p_cat=0.25, start_p_persian=0.25
+    )
+    return own | changes
+
+
+def test_toy_rows_by_hand(tmp_path):
+    frame = pd.DataFrame(
+        [
+            final_row(seed=0, p_cat=0.995, p_persian=0.001, step_one=20),
+            final_row(seed=1, p_cat=0.5, p_persian=0.495, step_one=21),
+            final_row(seed=0, alpha=1.0, mu=0.5, optimizer="adamw", lr=0.3),
+        ]
+    )
+    write_csv(tmp_path / "over_sharpening" / "toy" / "final.csv", frame)
+    rows = toy_rows(tmp_path).set_index(["method", "seed", "metric"])["value"]
+    rows = rows.sort_index()
+    assert set(rows.index.get_level_values(0)) == {
+        "raw, sgd, lr=1",
+        "raw + IAC + DLC, adamw, lr=0.3",
+    }
+    one, two = rows["raw, sgd, lr=1", 0], rows["raw, sgd, lr=1", 1]
+    names = ["collapsed", "collapsed_by_20", "frozen", "over_sharpened", "cat_wins"]
+    assert one[names].tolist() == [100, 100, 0, 100, 100]
+    assert two[names].tolist() == [0, 0, 100, 0, 100]
+    assert rows["raw + IAC + DLC, adamw, lr=0.3", 0]["over_sharpened"] == 100
+    assert toy_rows(tmp_path / "nothing").empty
+
+
+# ---- claims and published numbers
+
+
+def verdicts(root) -> pd.DataFrame:
+    return compare.verdicts(SPEC, root)[0].set_index("id")
+
+
+def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
+    found = verdicts(tmp_path)
+    decided = found[found["published_numbers"] != ""]
+    assert len(decided) > 20
+    assert set(decided["published"]) == {"holds", "fails"}
+    assert set(decided.index[decided["published"] == "fails"]) == {
+        "filter_consistent",
+        "overlap_ratio",
+    }
+    assert found.loc["iac_cells_avg", "published_numbers"] == "67 hold, 4 fail, 1 open of 72"
+    assert set(found["laptop"]) == {"not run"}
+
+
+def test_published_files_are_the_transcription():
+    source = ROOT.parent / "shared" / "published" / "over_sharpening"
+    if not source.exists():
+        pytest.skip("the transcription ../shared/published is not here")
+    for file in source.glob("*.csv"):
+        own = HOME / "published" / file.name.replace("appendix_g", "table_appendix_g")
+        assert own.read_bytes() == file.read_bytes()
+
+
+def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
+    from papers.over_sharpening.theory import tables
+
+    config = strict(Toy, compose("over_sharpening", ["lr=[1.0,3.0]"], "toy"))
+    rows = [
+        final_row(optimizer=o, G=G, estimator=c.estimator, alpha=c.alpha, mu=c.mu, lr=c.lr, seed=s)
+        for o, G, c, s in product(config.optimizers, config.G, config.cells, range(3))
+    ]
+    write_csv(tmp_path / "over_sharpening" / "toy" / "final.csv", pd.DataFrame(rows))
+    folder = tmp_path / "over_sharpening" / "theory"
+    groups = tables.sampled_groups(8, 0.1, 200, seed=1)
+    checks = [tables.modes_checks(draws=50), tables.group_checks(groups)]
+    write_csv(folder / "checks.csv", pd.concat(checks).assign(beta=0.1))
+    coupled = [tables.coupling_checks(4, 0.5, 0.0, r, draws=50, seed=1) for r in (0, 1)]
+    write_csv(folder / "coupling.csv", pd.concat(coupled))
+    write_csv(folder / "kernel.csv", tables.kernel())
+    found = verdicts(tmp_path)
+    for claim in yaml.safe_load((HOME / "claims.yaml").read_text()):
+        where = str(claim.get("laptop", ""))
+        if "laptop_strong" not in where and where:
+            assert found.loc[claim["id"], "laptop"] != "not run", claim["id"]
+    assert found.loc["self_similarity", "laptop"] == "fails"
+    assert found.loc["theorem_2_3", "laptop"] == "holds"
+    assert len(own_rows(tmp_path)) == 4

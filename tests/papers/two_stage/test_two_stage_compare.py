@@ -1,0 +1,104 @@
+"""The two-stage paper's own rows, claims and published numbers."""
+
+import json
+
+import pandas as pd
+import pytest
+from tiny import ROOT
+
+from common.claims.judge import load as load_claims
+from common.comparison import compare
+from common.experiment import load
+from common.results.files import write_csv
+from papers.two_stage.compare import SPEC, named, toy_rows
+from papers.two_stage.toy.tables import ENDS, PATHS
+
+CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
+NAMES = sorted(file.stem for file in (CLAIMS.parent / "configs" / "experiment").glob("*.yaml"))
+
+
+# ---- claims
+
+
+def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
+    verdicts, _ = compare.verdicts(SPEC, tmp_path)
+    found = verdicts.set_index("id")["published"]
+    stated = [claim["id"] for claim in load_claims(CLAIMS) if "published" in claim]
+    assert set(found[stated]) <= {"holds", "fails", "inconclusive"}  # every selector finds a cell
+    for bench in ("amc23", "aime25", "arcc", "mmlupro"):  # TS001-TS004
+        assert found[f"best_pass1_{bench}"] == "holds"
+    for bench in ("amc23", "aime24", "aime25"):  # TS005 in Table 1
+        assert found[f"over_base_grpo_n_{bench}"] == found[f"over_base_gspo_n_{bench}"] == "holds"
+    for bench in ("math500", "amc23_llama", "aime24_llama", "aime25_llama"):  # INC017
+        assert found[f"over_base_grpo_n_{bench}"] == "fails"
+    numbers = verdicts.set_index("id")["published_numbers"]
+    assert numbers["over_standard_grpo_n_mmlupro"] == "5 hold, 4 fail, 0 open of 9"  # INC016
+    assert numbers["over_standard_grpo_n_arcc"] == "7 hold, 1 fail, 1 open of 9"
+    assert numbers["over_standard_gspo_n_arcc"] == "5 hold, 2 fail, 2 open of 9"
+    assert found["table4_n_base_token_llama"] == "fails"  # INC018
+    assert set(verdicts["laptop"]) == {"not run"}
+
+
+def test_claims_speak_of_methods_and_cells_that_are_there():
+    labels = {load([f"experiment={name}"], "two_stage").label for name in NAMES}
+    from common.config.compose import compose
+
+    toy = compose("two_stage", [], "toy").figures
+    cells = {f"{figure} {cell.name}" for figure, own in toy.items() for cell in own}
+    steps = {f"{step}{end}" for step in ("plain step", "Adam") for end in ("", ", -N")}
+    words = json.dumps([claim["laptop"] for claim in load_claims(CLAIMS) if "laptop" in claim])
+    found = selectors(json.loads(words))
+    for one in found:
+        if one.get("table") == "toy":
+            assert one["method"] in steps
+            assert one["benchmark"] in cells
+        elif one.get("table") != "theory" and "method" in one:
+            assert one["method"] in labels, one
+
+
+def selectors(predicates: list[dict]) -> list[dict]:
+    """Every selector of the predicates, with what `where` adds."""
+    found = []
+
+    def walk(node, where):
+        if isinstance(node, list):
+            for one in node:
+                walk(one, where)
+        elif isinstance(node, dict):
+            where = where | node.get("where", {})
+            if "method" in node:
+                found.append(where | node)
+            for key, one in node.items():
+                if key != "where":
+                    walk(one, where)
+
+    walk(predicates, {})
+    return found
+
+
+def test_toy_rows_by_hand(tmp_path):
+    folder = tmp_path / "two_stage" / "toy"
+    end = dict(figure="fig1", optimizer="adam", method="negative", cell="p2=0.1", seed=7)
+    numbers = dict(leader_start=0.5, leader_peak=0.9, leader_end=0.1, best_start=0.1, best_low=0.05)
+    numbers |= dict(best_at_peak=0.08, best_end=0.88, peak_step=4, crossing=9, two_stages=1)
+    write_csv(folder / "ends.csv", pd.DataFrame([end | numbers])[ENDS])
+    key = {name: end[name] for name in ("figure", "optimizer", "method", "cell")}
+    lines = [
+        key | dict(step=i, action=a, mean=0.5, low=0.2, median=0.5, high=0.2 + 0.1 * a, expected=0)
+        for i in (0, 1)
+        for a in (1, 2, 3)
+    ]
+    write_csv(folder / "paths.csv", pd.DataFrame(lines)[PATHS])
+    rows = toy_rows(tmp_path)
+    assert set(rows["method"]) == {"Adam, -N"}
+    assert set(rows["benchmark"]) == {"fig1 p2=0.1"}
+    found = rows.set_index("metric")["value"].to_dict()
+    assert found == pytest.approx(
+        dict(two_stages=100, crossed=100, leader_rise=40, leader_peak=90, leader_fall=80,
+             best_low=5, best_rise_at_peak=-2, best_rise=80, spread=20)
+    )  # fmt: skip
+    assert rows.set_index("metric")["seed"].isna().to_dict()["spread"]
+    assert toy_rows(tmp_path / "nowhere").empty
+    assert named(pd.DataFrame([key | {"optimizer": "sgd", "method": "full"}]))["method"][0] == (
+        "plain step"
+    )

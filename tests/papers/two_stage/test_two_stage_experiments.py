@@ -1,0 +1,123 @@
+"""The two-stage paper's experiments, sweeps and rows of the tables."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+from compositions import composed
+from tiny import ROOT
+
+from common.sweeps.plan import Reproduce, evaluations, experiments
+
+CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
+CLUSTER = sorted(
+    f"cluster/{file.stem}"
+    for file in (CLAIMS.parent / "configs" / "experiment" / "cluster").glob("*.yaml")
+)
+NAMES = sorted(file.stem for file in (CLAIMS.parent / "configs" / "experiment").glob("*.yaml"))
+
+
+def printed(name: str) -> list[dict]:
+    with open(CLAIMS.parent / "published" / f"{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def value(parameter: str) -> float:
+    """A printed hyperparameter."""
+    rows = printed("hyperparameters")
+    return float(next(r["value"] for r in rows if r["parameter"] == parameter))
+
+
+# ---- the experiments
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_the_papers_regularisers(name):
+    x = row(name)
+    assert (x.method.kl_coef, x.method.entropy_coef) == (1e-3, 1e-4)
+    assert x.method.kl_estimator == "k3"
+    assert (x.method.loss["eps_low"], x.method.loss["eps_high"]) == (0.2, 0.2)
+    assert (x.sampling.group_size, x.sampling.temperature, x.eval.temperature) == (8, 1.0, 0.6)
+    mean = "token_mean" if "token_mean" in name else "sequence_mean_token_mean"
+    assert x.method.aggregation["_target_"] == f"common.losses.aggregate.{mean}"
+    assert ("negative_only" in x.method.advantage["_target_"]) == ("_n" in name)
+    assert ("gspo" in x.method.loss["_target_"]) == name.startswith("gspo")
+
+
+def test_every_sweep_composes_and_starts_from_the_base(tmp_path):
+    from common.config.compose import compose
+    from common.config.strict import strict
+
+    whole = strict(Reproduce, compose("two_stage", [f"results_dir={tmp_path}"], "reproduce"))
+    scales = {  # one seed of each sweep is enough to compose it
+        name: replace(scale, sweeps=[replace(sweep, seeds=[1]) for sweep in scale.sweeps])
+        for name, scale in whole.scales.items()
+    }
+    for name, runs in {"smoke": 5, "full": 9, "long": 3}.items():
+        found = experiments(replace(whole, scale=name, scales=scales))
+        assert len(found) == len({x.run_id for x in found}) == runs
+        needed = {"base", "grpo", "grpo_n"} | ({"gspo", "gspo_n"} if name != "long" else set())
+        assert {x.name for x in found} >= needed
+    assert whole.scales["long"].sweeps[1] in whole.scales["full"].sweeps
+    assert whole.scales["laptop"].sweeps[0].overrides == whole.scales["full"].sweeps[0].overrides
+
+
+# ---- the rows of the tables
+
+
+def row(name: str):
+    return composed((f"experiment={name}",), "two_stage")
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_cluster_rows_are_as_printed(name):
+    x = row(name)
+    rows = {(r["model"], r["method"]) for r in printed(x.table)}
+    assert (x.model.name, x.label) in rows
+    assert (x.scope, x.backend, x.data.name) == ("cluster", "verl", "math_train")
+    assert x.optim.lr == value("learning rate")
+    assert x.sampling.prompts == value("prompt batch size")
+    assert x.sampling.prompts / x.optim.mini_batches == value("mini-batch size")
+    assert x.sampling.group_size == value("rollouts per prompt G")
+    assert x.sampling.temperature == value("sampling temperature")
+    context = value("max context length (both models)")
+    assert x.sampling.max_tokens == x.eval.max_tokens == context - 1024
+    assert x.method.kl_coef == value("KL penalty coefficient (all algorithms)")
+    assert x.method.entropy_coef == value("entropy bonus coefficient (all algorithms)")
+    assert x.method.loss["eps_low"] == x.method.loss["eps_high"] == value("clip ratio")
+    trained = x.optim.steps > 0  # then the tables' samples are drawn by jobs of their own
+    assert x.eval.n == (x.eval.curve_n if trained else value("samples per prompt n"))
+    assert x.eval.temperature == value("temperature")
+    assert set(x.data.benchmarks) == {"math500"}  # none of the laptop's
+    negative = "negative_only" in x.method.advantage["_target_"]
+    assert negative == x.label.endswith("-N")
+    assert ("gspo" in x.method.loss["_target_"]) == x.label.startswith("GSPO")
+    assert (x.optim.steps == 0) == (x.label == "Base Model")
+
+
+def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():
+    from common.config.compose import compose
+    from common.config.strict import strict
+
+    wanted = {(r["model"], r["method"]) for t in (1, 2, 3, 4) for r in printed(f"table{t}")}
+    rows = [row(name) for name in CLUSTER]
+    assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
+    scales = strict(Reproduce, compose("two_stage", [], "reproduce")).scales
+    swept = [s for scale in ("cluster", "cluster_base") for s in scales[scale].sweeps]
+    assert sorted(name for sweep in swept for name in sweep.experiments) == CLUSTER
+
+
+def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
+    from common.config.compose import compose
+    from common.config.strict import strict
+
+    flags = ["scale=cluster", f"results_dir={tmp_path}"]
+    config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
+    found = evaluations(config)
+    qwen = {r["benchmark"] for t in ("table1", "table3") for r in printed(t)}
+    llama = {r["benchmark"] for r in printed("table2")}
+    for model, sets in (("Qwen2.5-Math-7B", qwen), ("Llama-3.2-3B-Instruct", llama)):
+        own = [x for x in found if x.label == model]
+        assert {x.row.benchmark for x in own} == sets
+        assert {(x.n, x.temperature, x.top_p) for x in own} == {(256, 0.6, 0.95)}
+        assert {x.eval.prompts["instruction"] for x in own} == {"boxed_user"}
