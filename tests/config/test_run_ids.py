@@ -37,6 +37,7 @@ def test_there_are_tables():
     assert len(PAPERS) == 5
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_sweeps_still_make_the_committed_runs(paper):
     ids = committed(REFERENCE / paper / "laptop" / "metrics.csv")
@@ -46,6 +47,7 @@ def test_the_sweeps_still_make_the_committed_runs(paper):
     assert {name for name in lost if not name.startswith("code_")} == set()
 
 
+@pytest.mark.sweep
 def test_the_yardstick_still_makes_its_committed_runs():
     ids = committed(REFERENCE / "yardstick" / "metrics.csv")
     runs, _ = plan(names("method"), [1], [])

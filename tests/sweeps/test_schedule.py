@@ -14,6 +14,8 @@ from tiny import ROOT
 from common.errors import UserError
 from common.sweeps.schedule import run_all
 
+pytestmark = pytest.mark.process
+
 SLEEPERS = """
 import time, os, sys
 from pathlib import Path
@@ -65,7 +67,6 @@ def test_what_waits_for_the_first_is_not_begun_where_that_failed(tmp_path):
     assert not (tmp_path / "later").exists()
 
 
-@pytest.mark.process
 def test_workers_end_with_a_killed_parent(tmp_path):
     script = tmp_path / "sleepers.py"
     script.write_text(SLEEPERS)

@@ -103,6 +103,7 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     assert torch.equal(found, torch.tensor([[2.0, 1.0, 1.0, 0.0]]))
 
 
+@pytest.mark.sweep
 def test_every_scale_composes_and_starts_from_the_base():
     for scale, number in {"smoke": 6, "laptop": 9, "full": 55}.items():
         found = runs("cov_grpo", scale)

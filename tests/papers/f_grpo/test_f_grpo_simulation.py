@@ -226,6 +226,7 @@ def test_sweep_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     assert len(pd.read_csv(files[0])) == 8
 
 
+@pytest.mark.process
 def test_workers_give_the_same_bytes(tmp_path):
     c = config("N=[2]", "gamma=[0]")
     folders = [

@@ -189,6 +189,7 @@ def test_kernel_shows_the_printed_slip():
     assert table["ratio"].is_monotonic_increasing
 
 
+@pytest.mark.sweep
 def test_the_command_writes_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "DRAWS", 50)
     monkeypatch.setattr(tables, "GROUP_SIZES", (4, 8))

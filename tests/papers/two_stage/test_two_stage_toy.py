@@ -231,6 +231,7 @@ def test_bad_input_names_key_and_remedy(override, message):
     assert message in str(error.value)
 
 
+@pytest.mark.sweep
 def test_figures_hold_what_is_drawn(tmp_path):
     c = config(f"results_dir={tmp_path}", "seeds=5", "steps=30", "optimizers=[sgd]")
     c = replace(c, figures={name: c.figures[name][:3] for name in ("fig1", "fig7")})
