@@ -1,0 +1,240 @@
+"""Would the tests notice? Breaks the code on purpose, one line at a time, and runs the tests.
+
+    python tests/breaks.py [--tree DIR] [--layout rooms|before] [--only ID,ID] [--write FILE.csv]
+
+`breaks.yaml` lists the breaks. Each is a piece of source text (`old`) that stands exactly once
+below common/, papers/ and slurm/, and what takes its place (`new`); it is found by its text, so
+it survives a file that moves. `room` is the folder below tests/ whose tests should catch it.
+
+Everything happens in a copy of the tree in a temporary folder; the tree itself is never touched.
+Each selection of tests runs once on the unbroken copy first, for tests that fail anyway catch
+nothing. --layout rooms runs `tests/<room>`, what has no marker first and the slow rest only where
+that catches nothing; --layout before the files that an entry lists under `before`, for trees older
+than the rooms. Entries with `env: cluster` need the environment that
+`make setup-cluster-cpu` makes, and are not run without it.
+
+Ends with 1 if a break is missed, unless its entry says `known_missed: [LAYOUT]`, or could not be
+tried: its text is not there once, or its tests fail without it.
+"""
+
+import argparse
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = Path(__file__).with_name("breaks.yaml")
+SEARCHED = ("common", "papers", "slurm")
+SUFFIXES = (".py", ".yaml", ".html", ".js")
+LAYOUTS = ("rooms", "before")
+LIMIT = 1800  # seconds that pytest may take; a break that makes the tests hang is caught by it
+SLOW = "trains or process or sandbox or sweep or browser"  # markers, see pyproject.toml
+COLUMNS = ("id", "room", "caught", "test", "seconds")
+TRIED = ("yes", "no")  # other words in the column "caught" say why a break was not tried
+
+
+@dataclass(frozen=True)
+class Break:
+    id: str
+    room: str  # below tests/, in the layout of rooms
+    what: str
+    old: str
+    new: str
+    before: list[str]  # pytest's words, below tests/, in the layout before the rooms
+    env: str = "main"  # or cluster
+    known_missed: list[str] = field(default_factory=list)  # layouts
+
+    def selections(self, layout: str) -> list[tuple[str, ...]]:
+        """Pytest's words of what is run, one selection after another until one catches it."""
+        if layout == "before":
+            return [tuple(f"tests/{name}" for name in self.before)]
+        return [(f"tests/{self.room}", "-m", words) for words in (f"not ({SLOW})", SLOW)]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    caught: str  # yes, no, or why the break was not tried
+    test: str  # the first that failed
+    seconds: float
+
+
+def read(path: Path = FILE) -> list[Break]:
+    """The list. Raises ValueError where an id stands twice or a break changes nothing."""
+    found = [Break(**entry) for entry in yaml.safe_load(path.read_text())]
+    repeated = [name for name, n in Counter(b.id for b in found).items() if n > 1]
+    idle = [b.id for b in found if b.old == b.new]
+    if repeated or idle:
+        raise ValueError(f"{path}: ids that stand twice: {repeated}; old is new: {idle}")
+    return found
+
+
+@contextmanager
+def scratch(tree: Path) -> Iterator[Path]:
+    """A copy of what git tracks in a tree, or would add; shared/ beside it is linked."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory(prefix="breaks-") as folder:
+        copy = Path(folder) / "tree"
+        for name in filter(None, listed.stdout.split("\0")):
+            if (tree / name).is_file():
+                (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(tree / name, copy / name)
+        shared = tree.parent / "shared"
+        if shared.is_dir():
+            (Path(folder) / "shared").symlink_to(shared)
+        yield copy
+
+
+def sources(tree: Path) -> dict[Path, str]:
+    """The text of every file that a break may be in."""
+    files = [path for name in SEARCHED for path in sorted((tree / name).rglob("*"))]
+    return {path: path.read_text() for path in files if path.suffix in SUFFIXES}
+
+
+def places(texts: dict[Path, str], old: str) -> list[Path]:
+    """The files that a text stands in, each as often as it does."""
+    return [path for path, text in texts.items() for _ in range(text.count(old))]
+
+
+@contextmanager
+def broken(path: Path, old: str, new: str) -> Iterator[None]:
+    """The file with `new` for `old`, until the end of the block."""
+    whole = path.read_text()
+    path.write_text(whole.replace(old, new))
+    try:
+        yield
+    finally:
+        path.write_text(whole)
+
+
+def run_tests(tree: Path, python: str, tests: tuple[str, ...]) -> tuple[str, str]:
+    """("passed", ""), ("failed", the first test that did), or ("no tests", pytest's last line):
+    where all were skipped, nothing was asked."""
+    command = [python, "-m", "pytest", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+    quiet = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            [*command, *tests],
+            cwd=tree,
+            env=os.environ | quiet,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        return "failed", f"none in {LIMIT} s"
+    named = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    if done.returncode in (1, 2) and named:
+        return "failed", named[1]
+    if done.returncode == 0 and re.search(r"^=* ?\d+ passed", done.stdout, re.MULTILINE):
+        return "passed", ""
+    return "no tests", (done.stderr + done.stdout).strip().rpartition("\n")[2][:200]
+
+
+def attempt(one: Break, tree: Path, texts: dict, python: str, layout: str, fine: dict) -> Outcome:
+    """Break, test, restore. `fine` remembers what the tests of the unbroken tree said."""
+    start, said = time.monotonic(), "no tests"
+    files = places(texts, one.old)
+    if len(files) != 1:
+        return Outcome(f"text found {len(files)} times", "", 0)
+    if not Path(python).exists():
+        return Outcome(f"no {one.env} environment", "", 0)
+    for tests in one.selections(layout):
+        if (one.env, tests) not in fine:
+            fine[one.env, tests] = run_tests(tree, python, tests)
+        word, test = fine[one.env, tests]
+        if word == "failed":
+            return Outcome(f"unbroken: {word}", test, 0)
+        if word == "no tests":
+            continue
+        with broken(files[0], one.old, one.new):
+            word, test = run_tests(tree, python, tests)
+        if word == "failed":
+            return Outcome("yes", test, time.monotonic() - start)
+        said = "no"
+    return Outcome(said, "", time.monotonic() - start)
+
+
+def line(one: Break, outcome: Outcome) -> str:
+    said = f"{one.id:28} {one.room:24} {outcome.caught:8} {outcome.seconds:6.1f} s  "
+    return said + (outcome.test or one.what)
+
+
+def summary(results: list[tuple[Break, Outcome]], layout: str) -> tuple[str, bool]:
+    """The counts in words, and whether all is as it should be."""
+    words = Counter(outcome.caught for _, outcome in results)
+    missed = [b for b, outcome in results if outcome.caught == "no"]
+    known = [b.id for b in missed if layout in b.known_missed]
+    news = [b.id for b in missed if layout not in b.known_missed]
+    untried = [b.id for b, outcome in results if outcome.caught not in TRIED]
+    text = f"{len(results)} breaks: {words['yes']} caught, {words['no']} missed, "
+    text += f"{len(untried)} not tried"
+    for title, ids in (("missed", news), ("missed, as known", known), ("not tried", untried)):
+        text += f"\n{title}: {', '.join(ids)}" if ids else ""
+    return text, not news and not untried
+
+
+def write(path: Path, breaks: list[Break], results: list[tuple[Break, Outcome]]) -> None:
+    """COLUMNS of every break in the order of the list; rows of others that are there stay."""
+    rows = {}
+    if path.exists():
+        with open(path, newline="") as file:
+            rows = {row["id"]: row for row in csv.DictReader(file)}
+    for b, outcome in results:
+        values = (b.id, b.room, outcome.caught, outcome.test, f"{outcome.seconds:.1f}")
+        rows[b.id] = dict(zip(COLUMNS, values, strict=True))
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[b.id] for b in breaks if b.id in rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tree", type=Path, default=ROOT, help="a git checkout; default: this one")
+    parser.add_argument("--layout", choices=LAYOUTS, default="rooms")
+    parser.add_argument("--only", default="", help="ids, joined by commas")
+    parser.add_argument(
+        "--write", type=Path, help="a CSV file for the outcome; it keeps its other rows"
+    )
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of the tests")
+    parser.add_argument(
+        "--cluster-python", default=str(ROOT / ".venv-cluster" / "bin" / "python"), metavar="PYTHON"
+    )
+    given = parser.parse_args()
+    breaks, asked = read(), [name for name in given.only.split(",") if name]
+    if unknown := set(asked) - {b.id for b in breaks}:
+        parser.error(f"--only: unknown {', '.join(sorted(unknown))}")
+    pythons = {"main": given.python, "cluster": given.cluster_python}
+    results, fine = [], {}
+    with scratch(given.tree.resolve()) as copy:
+        texts = sources(copy)
+        for one in breaks:
+            if asked and one.id not in asked:
+                continue
+            outcome = attempt(one, copy, texts, pythons[one.env], given.layout, fine)
+            results.append((one, outcome))
+            print(line(one, outcome), flush=True)
+            if given.write:
+                write(given.write, breaks, results)
+    text, good = summary(results, given.layout)
+    print(text)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
