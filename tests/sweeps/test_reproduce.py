@@ -89,7 +89,8 @@ def test_explain_prints_sizes_and_differences_and_runs_nothing(tmp_path):
     command = [sys.executable, "-m", "papers.f_grpo", f"results_dir={tmp_path / 'results'}"]
     done = subprocess.run([*command, "explain=1x1x80"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "model tiny-qwen2, 1 x 1 GPUs" in done.stdout
+    assert "model tiny-qwen2, backend=local, one process" in done.stdout
+    assert "1 x 1 GPUs change nothing" in done.stdout
     assert "256 = 32 x 8" in done.stdout
     assert "0.0001, printed 1e-6" in done.stdout
     assert not (tmp_path / "results").exists()
