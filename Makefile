@@ -64,7 +64,7 @@ reference-%: ## copy what git keeps of finished runs (tables and pictures) to re
 	cp -r $(foreach name,$(KEPT),$(wildcard results/$*/$(name))) results/reference/$*/
 	rm -f results/reference/$*/figures/*.pdf
 
-check: $(READY) ## the loop of every change, a little over two minutes: lint, types and the tests that need nothing
+check: $(READY) ## the loop of every change, under two minutes: lint, types and the tests that need nothing
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint
 
 test-quick: $(READY)

@@ -281,6 +281,7 @@ NOT_NUMBERS = [
 ]
 
 
+@pytest.mark.sweep
 def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     base = load([], "f_grpo")
     assert base.run_id == load([], "f_grpo").run_id

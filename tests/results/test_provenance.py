@@ -12,6 +12,8 @@ from common.results.collect import verify
 from common.results.files import sha256
 from papers.f_grpo.compare import SPEC
 
+pytestmark = pytest.mark.sweep
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):

@@ -27,6 +27,11 @@ def experiment(name: str, paper: str) -> Experiment:
     return composed((f"experiment={name}",), paper)
 
 
+def laptop(paper: str) -> list[str]:
+    """The paper's experiments that run on a laptop: none of cluster/."""
+    return [name for of, name in EXPERIMENTS if of == paper and "/" not in name]
+
+
 @cache
 def asked(paper: str, *overrides: str) -> Reproduce:
     return strict(Reproduce, compose(paper, list(overrides), "reproduce"))

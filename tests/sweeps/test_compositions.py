@@ -26,6 +26,7 @@ def test_every_experiment_composes_and_fits(paper, name):
     runs_on_a_toy_batch(x)
 
 
+@pytest.mark.sweep
 def test_rows_can_be_told_apart():
     rows = [experiment(name, paper) for paper, name in EXPERIMENTS]
     assert len(rows) >= 130
@@ -40,12 +41,8 @@ def test_rows_can_be_told_apart():
     assert len({(x.paper, x.label) for x in laptop}) == len(laptop)  # whatever the model's name
 
 
-def by_size(paper, scale):
-    """The full scales have a hundred runs; make check composes the others."""
-    return pytest.param(paper, scale, marks=[pytest.mark.sweep] if scale == "full" else [])
-
-
-@pytest.mark.parametrize(("paper", "scale"), [by_size(*one) for one in SCALES])
+@pytest.mark.sweep
+@pytest.mark.parametrize(("paper", "scale"), SCALES)
 def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
     found = runs(paper, scale)
     assert any(x.name == BASE for x in found)

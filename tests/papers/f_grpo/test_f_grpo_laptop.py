@@ -265,6 +265,7 @@ def test_groups_of_the_first_seed_are_measured_and_kept(made_up):
     assert table.read_bytes() == first
 
 
+@pytest.mark.sweep
 def test_show_writes_the_verdicts(made_up, capsys):
     verdicts = shown(made_up)
     text = (made_up / "f_grpo" / "claims.csv").read_text()
@@ -285,6 +286,7 @@ def test_show_writes_the_verdicts(made_up, capsys):
     assert "## Published: Table 2" in page
 
 
+@pytest.mark.sweep
 def test_a_claim_that_fails_is_shown_as_failing(tmp_path):
     for seed in (1, 2, 3, 4):
         made_up_run(tmp_path, GRPO, seed, 200, {"natural": 30, "rare": 3.0})
@@ -307,6 +309,7 @@ def test_without_results_nothing_of_the_laptop_is_decided(tmp_path, capsys):
     assert not (tmp_path / "f_grpo" / "laptop").exists()
 
 
+@pytest.mark.sweep
 def test_damaged_and_unfinished_runs_are_named_and_left_out(made_up, capsys):
     damaged = made_up_run(made_up, GRPO, 5, 200, {"natural": 1, "rare": 60})
     (damaged / "counts.csv").write_text("changed\n")
@@ -320,6 +323,7 @@ def test_damaged_and_unfinished_runs_are_named_and_left_out(made_up, capsys):
     assert sorted(set(frame["seed"])) == [1, 2, 3, 4]
 
 
+@pytest.mark.sweep
 def test_tables_that_came_without_runs_are_kept(made_up):
     gather.gather(made_up, "f_grpo", "laptop")
     for run in (made_up / "f_grpo").glob("*-s?"):

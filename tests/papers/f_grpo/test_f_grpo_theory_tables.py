@@ -7,6 +7,8 @@ import pytest
 from common.results.files import write_csv
 from papers.f_grpo.theory import __main__, figures, tables
 
+pytestmark = pytest.mark.sweep
+
 
 def softmax(z):
     return np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)

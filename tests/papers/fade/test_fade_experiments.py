@@ -1,8 +1,11 @@
 """FADE's experiments and scales, and one tiny run."""
 
+from functools import partial
+
+import compositions
 import pandas as pd
 import pytest
-from compositions import asked, composed, runs
+from compositions import asked, runs
 from tiny import ROOT, TINY
 
 from common.config.resolve import resolve
@@ -11,17 +14,11 @@ from common.methods.binding import bind, largest_weight
 from papers.fade import figures
 
 HOME = ROOT / "papers" / "fade"
-EXPERIMENTS = sorted(
-    path.stem
-    for path in (HOME / "configs" / "experiment").glob("*.yaml")
-    if not path.stem.startswith("code")
-)
+EXPERIMENTS = [name for name in compositions.laptop("fade") if not name.startswith("code")]
+experiment = partial(compositions.experiment, paper="fade")
 
 
-def experiment(name: str):
-    return composed((f"experiment={name}",), "fade")
-
-
+@pytest.mark.sweep
 def test_experiments_are_what_their_labels_say():
     for label, delta in figures.DELTAS.items():
         (x,) = [x for x in map(experiment, EXPERIMENTS) if x.label == label]

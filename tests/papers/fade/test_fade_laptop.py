@@ -1,11 +1,12 @@
 """FADE's training curves, comparison and figures of the laptop runs, on made-up results."""
 
 import json
+from functools import partial
 
+import compositions
 import numpy as np
 import pandas as pd
 import pytest
-from compositions import composed
 from tiny import ROOT
 
 from common.claims import judge
@@ -19,15 +20,8 @@ from papers.fade.compare import SPEC
 from papers.fade.fits import tables as fits
 
 HOME = ROOT / "papers" / "fade"
-EXPERIMENTS = sorted(
-    path.stem
-    for path in (HOME / "configs" / "experiment").glob("*.yaml")
-    if not path.stem.startswith("code")
-)
-
-
-def experiment(name: str):
-    return composed((f"experiment={name}",), "fade")
+EXPERIMENTS = [name for name in compositions.laptop("fade") if not name.startswith("code")]
+experiment = partial(compositions.experiment, paper="fade")
 
 
 def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
@@ -141,6 +135,7 @@ def finished(tmp_path_factory):
     return root
 
 
+@pytest.mark.sweep
 def test_laptop_runs_are_judged(finished, capsys):
     found = pd.read_csv(finished / "fade" / "claims.csv").set_index("id")["laptop"]
     assert found["pass1_grpo"] == found["div_grpo"] == found["rl_diversity"] == "holds"
@@ -153,6 +148,7 @@ def test_laptop_runs_are_judged(finished, capsys):
     assert "rare pass@100" in page
 
 
+@pytest.mark.sweep
 @pytest.mark.sweep
 def test_laptop_figures_show_what_was_run(finished):
     fits.gather(finished)
@@ -177,6 +173,7 @@ def test_laptop_figures_show_what_was_run(finished):
     assert (fitted["b_low"] <= fitted["b_high"]).all()
 
 
+@pytest.mark.sweep
 def test_figures_need_no_run_folders(finished, tmp_path):
     import shutil
 

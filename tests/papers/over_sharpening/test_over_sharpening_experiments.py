@@ -1,11 +1,12 @@
 """Over-sharpening's experiments, scales and rows of the tables, and one tiny run."""
 
-from functools import cache
+from functools import cache, partial
 
+import compositions
 import numpy as np
 import pandas as pd
 import pytest
-from compositions import asked, composed
+from compositions import asked
 from compositions import runs as runs_of
 from omegaconf import OmegaConf
 from tiny import MODEL, ROOT, TINY
@@ -27,15 +28,15 @@ HOME = ROOT / "papers" / "over_sharpening"
 CLUSTER = sorted(
     f"cluster/{path.stem}" for path in (HOME / "configs" / "experiment" / "cluster").glob("*.yaml")
 )
-EXPERIMENTS = sorted(path.stem for path in (HOME / "configs" / "experiment").glob("*.yaml"))
+EXPERIMENTS = compositions.laptop("over_sharpening")
 
 # ---- experiments
 
 
-def experiment(name: str):
-    return composed((f"experiment={name}",), "over_sharpening")
+experiment = partial(compositions.experiment, paper="over_sharpening")
 
 
+@pytest.mark.sweep
 def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     labels = [experiment(name).label for name in EXPERIMENTS]
     spoken = {method for pair in SPEC.pairs for method in pair} | set(figures.MAIN)
@@ -122,6 +123,7 @@ def hyperparameters() -> dict[tuple[str, str], str]:
     return {(r["scope"], r["parameter"]): r["value"] for r in printed("hyperparameters")}
 
 
+@pytest.mark.sweep
 def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
     wanted = {
         (r["model"], ROWS.get(r["method"], r["method"]))

@@ -1,7 +1,9 @@
 """The case study: which prompts the rule picks, and what the page says."""
 
+from functools import partial
+
+import compositions
 import pandas as pd
-from compositions import composed
 
 from papers.two_stage import case_study
 
@@ -61,5 +63,4 @@ def test_a_models_text_cannot_break_the_page():
 # ---- the rows of the tables
 
 
-def row(name: str):
-    return composed((f"experiment={name}",), "two_stage")
+row = partial(compositions.experiment, paper="two_stage")

@@ -2,9 +2,10 @@
 
 import csv
 from dataclasses import replace
+from functools import partial
 
+import compositions
 import pytest
-from compositions import composed
 from tiny import ROOT
 
 from common.sweeps.plan import Reproduce, evaluations, experiments
@@ -65,8 +66,7 @@ def test_every_sweep_composes_and_starts_from_the_base(tmp_path):
 # ---- the rows of the tables
 
 
-def row(name: str):
-    return composed((f"experiment={name}",), "two_stage")
+row = partial(compositions.experiment, paper="two_stage")
 
 
 @pytest.mark.parametrize("name", CLUSTER)
