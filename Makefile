@@ -2,6 +2,7 @@
 SCALE ?= laptop
 CLUSTER ?= h100-1x8
 DRY_RUN ?= 0
+VERL ?=
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,9 +36,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
 	touch $@
 
-reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison; SCALE=cluster CLUSTER=profile [DRY_RUN=1|full]: through SLURM
+reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison; SCALE=cluster CLUSTER=profile [DRY_RUN=1|full] [VERL="KEY=VALUE ..."]: through SLURM
 ifneq ($(filter cluster%,$(SCALE)),)
-	$(SUBMITTER)/bin/python -m slurm submit paper=$* profile=$(CLUSTER) scale=$(SCALE) dry_run=$(DRY_RUN)
+	$(SUBMITTER)/bin/python -m slurm submit paper=$* profile=$(CLUSTER) scale=$(SCALE) dry_run=$(DRY_RUN) $(addprefix verl.,$(VERL))
 else
 	$(BIN)/python -m papers.$*.reproduce scale=$(SCALE)
 endif

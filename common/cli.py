@@ -40,6 +40,7 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
             raise UserError(str(error)) from error
 
+    sys.argv[1:] = words.for_hydra(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
 

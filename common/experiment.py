@@ -6,8 +6,8 @@ any compute is spent. `strict` does the same for any other frozen dataclass (a s
 sweep).
 """
 
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -52,6 +52,9 @@ class Experiment:
     optim: Optim
     eval: Evaluation
     verification: Verification
+    # verl's own keys of memory and speed (backends/verl/tuning.py); configurations stored before it
+    # lack the key
+    verl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         require(
@@ -59,6 +62,9 @@ class Experiment:
             "optim.mini_batches",
             self.optim.mini_batches,
             f"must divide sampling.prompts={self.sampling.prompts}: groups are never split",
+        )
+        require(
+            not self.verl or self.backend == "verl", "verl", self.verl, "is for backend=verl alone"
         )
         from common.methods.binding import bind
 
@@ -72,7 +78,7 @@ class Experiment:
         """All that the numbers depend on: the config without where it runs and how it is
         watched."""
         config = asdict(self) | {"model": hashed(self.model)}
-        elsewhere = ("scope", "results_dir", "wandb", "threads", "verification")
+        elsewhere = ("scope", "results_dir", "wandb", "threads", "verification", "verl")
         for key in (*elsewhere, "checkpoint_every", "keep_checkpoints"):
             del config[key]
         for group, key in (("method", "sampler"), ("model", "chat")):

@@ -7,6 +7,7 @@
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
 and configurations. profile names a file of configs/slurm/. All take results_dir=FOLDER (results);
+verl.KEY=VALUE sets, for all trainings, a key of verl's own that changes memory and speed alone;
 other key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and
 evaluated.
 """
@@ -16,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from common.cli import guard
-from common.config.compose import ROOT, compose
+from common.config.compose import ROOT, compose, value
 from common.config.strict import strict
-from common.config.words import split
+from common.config.words import pairs, split
 from common.errors import require
 from common.sweeps.plan import Reproduce, evaluations, experiments
 
@@ -47,10 +48,12 @@ def main() -> None:
     paper = given["paper"]
     papers = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
     require(paper in papers, "paper", paper, f"use one of {', '.join(papers)}")
+    tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
+    others = [word for word in others if not word.startswith("verl.")]
     asked = asked_for(paper, given["scale"], others)
     root = Path(asked.root)
     if verb == "submit":
-        _submit(given, asked)
+        _submit(given, asked, {key: value(key, text) for key, text in pairs(tuning).items()})
     elif verb == "status":
         from slurm import status
 
@@ -69,14 +72,15 @@ def asked_for(paper: str, scale: str, others: list[str]) -> Reproduce:
     return replace(asked, results_dir=str(Path(asked.results_dir).resolve()))
 
 
-def _submit(given: dict[str, str], asked: Reproduce) -> None:
-    from common.sweeps.profiles import load_profile
+def _submit(given: dict[str, str], asked: Reproduce, tuning: dict) -> None:
+    from common.sweeps.profiles import load_profile, on
     from slurm import dry_run, plan, submit
 
     word = given["dry_run"].lower()
     answers = {"true": True, "1": True, "full": True, "false": False, "0": False}
     require(word in answers, "dry_run", word, "use true, full or false")
-    profile, runs, wanted = load_profile(given["profile"]), experiments(asked), evaluations(asked)
+    profile, wanted = load_profile(given["profile"]), evaluations(asked)
+    runs = [on(x, profile, tuning) for x in experiments(asked)]
     where: dict = {"paper": given["paper"], "profile": profile, "root": Path(asked.root)}
     if answers[word]:
         dry_run.show(plan.plan(runs, wanted), **where, full=word == "full")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from common.config.words import for_hydra
 from common.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +51,6 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
-            return compose(config_name, overrides=overrides)
+            return compose(config_name, overrides=for_hydra(overrides))
         except (HydraException, YAMLError) as error:
             raise UserError(f"{overrides}: {error}") from error

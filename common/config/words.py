@@ -44,3 +44,9 @@ def options(words: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
             raise unknown(key, value, own)
         require(value != "", key, "", f"is empty; give {key}=VALUE or leave it out")
     return {**own, **given}
+
+
+def for_hydra(words: Iterable[str]) -> list[str]:
+    """The words as Hydra takes them: `verl.KEY=VALUE` adds to a block that is empty in
+    configs/base.yaml, which Hydra wants to see marked."""
+    return [f"++{word}" if word.startswith("verl.") else word for word in words]

@@ -1,14 +1,17 @@
 """A cluster profile: where jobs go and what each may take, `configs/slurm/<name>.yaml`, strict."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
+from common.backends.verl import tuning
+from common.backends.verl.tuning import tuned
 from common.config.compose import ROOT, read
 from common.config.strict import strict
 from common.errors import UserError, require
+from common.experiment import Experiment
 
 FOLDER = ROOT / "configs" / "slurm"
 TAKEN = {  # options of sbatch that follow from other keys, or that resuming depends on
@@ -48,6 +51,8 @@ class Profile:
     sbatch: dict[str, str | int | bool] = field(default_factory=dict)
     # further words of srun, of all jobs, such as pyxis' --container-image=FILE.sqsh
     srun: list[str] = field(default_factory=list)
+    # verl's own keys of memory and speed, of every training by backend=verl
+    verl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         require(
@@ -63,6 +68,7 @@ class Profile:
             "executor=local has one node",
         )
         taken = TAKEN & {key.replace("_", "-") for key in self.sbatch}
+        tuned(self.verl)
         require(not taken, "sbatch", sorted(taken), "these have keys of their own in a profile")
 
     @property
@@ -83,3 +89,13 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
         return strict(Profile, {"name": name, **read(path)})
     except (UserError, TypeError) as error:
         raise UserError(f"{path}: {error}") from error
+
+
+def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
+    """`x` with verl's keys of memory and speed: the profile's, then its own, then the
+    command line's `words`. Raises UserError for one that is not of that kind."""
+    if x.backend != "verl":
+        return x
+    one = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
+    tuning.chosen(one)
+    return one

@@ -18,7 +18,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from common.backends import run_experiment
 from common.backends.explain import Shape
 from common.backends.prompts import prompts
-from common.backends.verl import config, data, dlc, explain, main, methods
+from common.backends.verl import config, data, dlc, explain, main, methods, tuning
 from common.config.compose import ROOT
 from common.errors import UserError
 from common.experiment import load
@@ -194,6 +194,13 @@ def test_what_verl_cannot_do_is_refused(flags, message, tmp_path):
 def test_a_key_that_verl_does_not_have_is_refused():
     with pytest.raises(UserError, match=r"trainer\.total_step=3: this version of verl"):
         config.compose({"trainer.total_step": 3})
+
+
+def test_every_key_of_memory_and_speed_is_one_of_verls():
+    values = {"share": 0.5, "count": 2, "switch": True}
+    changes = {key: values[kind] for key, kind in tuning.TUNABLE.items()}
+    verls = config.compose(changes)
+    assert {key: OmegaConf.select(verls, key) for key in changes} == changes
 
 
 def test_micro_batches_divide_a_gpus_share(tmp_path):

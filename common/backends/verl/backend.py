@@ -22,7 +22,7 @@ from common.backends import snapshots
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.backends.tracking import mirror
-from common.backends.verl import config, data, dlc, process, reward, rows
+from common.backends.verl import config, data, dlc, process, reward, rows, tuning
 from common.backends.verl.explain import explain
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -42,6 +42,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
     Raises UserError where verl is missing, where the experiment asks for what it cannot do, and,
     with the last lines of its log, where it ends before its time.
     """
+    chosen = tuning.chosen(x)
     check_environment(x)
     binding.check(x.method, x.sampling.group_size, x.reward)
     results = Path(x.results_dir).resolve()
@@ -63,7 +64,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
         while (todo := launch_settings(x, place.work)) is not None:
             between()
             settings = config.settings(x, place, longest, context, todo)
-            settings |= dlc.settings(x, place.work, place.model)
+            settings |= dlc.settings(x, place.work, place.model) | chosen
             one_launch(x, run, place, settings, note)
             if launch_settings(x, place.work) == todo:
                 raise UserError(
