@@ -1,22 +1,51 @@
-"""What a plan's jobs will take, by common/sweeps/cost.py."""
+"""What a plan's jobs will take, by common/sweeps/cost.py, and which cannot run on a profile."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from common.sweeps.cost import Estimate, assumptions, estimate, estimate_evaluation, model_size
+from common.errors import UserError
+from common.sweeps.assumptions import assumptions, model_size
+from common.sweeps.cost import Estimate, estimate, estimate_evaluation
 from common.sweeps.profiles import Profile
 from slurm.plan import Job
 
 
-def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
-    """The estimate of every train and evaluate job, by key."""
+@dataclass(frozen=True)
+class Outlook:
+    """Every train and evaluate job of a plan, by key: it is in one of the two."""
+
+    estimates: dict[str, Estimate]
+    refused: dict[str, str]  # why it cannot run on the profile, with the key to change
+
+
+def outlook(jobs: list[Job], profile: Profile) -> Outlook:
+    """What each job will take, or why it cannot run; an evaluation cannot without its training."""
     a = assumptions()
     trained = {job.key: job.config for job in jobs if job.kind == "train"}
-    found = {key: estimate(x, profile, a) for key, x in trained.items()}
+    found: dict[str, Estimate] = {}
+    refused: dict[str, str] = {}
     for job in jobs:
-        if job.kind == "evaluate":
-            size = model_size(trained[job.config.row.trained], a)
-            found[job.key] = estimate_evaluation(job.config, profile, a, size)
-    return found
+        try:
+            if job.kind == "train":
+                found[job.key] = estimate(job.config, profile, a)
+            elif job.kind == "evaluate":
+                lost = next((key for key in job.needs if key in refused), None)
+                if lost is not None:
+                    raise UserError(f"the training {lost} cannot run")
+                size = model_size(trained[job.config.row.trained], a)
+                found[job.key] = estimate_evaluation(job.config, profile, a, size)
+        except UserError as error:
+            refused[job.key] = str(error)
+    return Outlook(found, refused)
+
+
+def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
+    """The estimate of every train and evaluate job, by key. Raises UserError where one cannot run
+    on the profile, naming the first."""
+    seen = outlook(jobs, profile)
+    for key, reason in seen.refused.items():
+        more = f"; so are {len(seen.refused) - 1} more" if len(seen.refused) > 1 else ""
+        raise UserError(f"{reason} ({key} is refused on profile {profile.name}{more})")
+    return seen.estimates
 
 
 def total(estimates: list[Estimate]) -> dict[str, float]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import yaml
 
 from common.config.compose import ROOT
-from common.sweeps.cost import FILE, Estimate
+from common.sweeps.assumptions import FILE
+from common.sweeps.cost import Estimate
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
 from slurm.ask import ask
-from slurm.cost import predictions
 from slurm.script import Offline, dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -33,8 +33,10 @@ def show(
     say: Callable = print,
 ) -> None:
     """Print the jobs of each kind with what they take, and one sbatch text a kind. With `full` the
-    resolved configuration of every job and the text of every array. Writes nothing."""
-    estimates = predictions(jobs, profile)
+    resolved configuration of every job and the text of every array. A job that cannot run on the
+    profile is shown with the reason; `submit` refuses the whole. Writes nothing."""
+    outlook = cost.outlook(jobs, profile)
+    estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
     arrays = plan.arrays(jobs)
     for kind, title in TITLES.items():
@@ -43,10 +45,11 @@ def show(
             continue
         found = [estimates[job.key] for job in own if job.key in estimates]
         say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
-        for line in _evaluated(own, estimates) if kind == "evaluate" and not full else []:
+        for line in _evaluated(own, outlook) if kind == "evaluate" and not full else []:
             say(line)
         for job in own if kind != "evaluate" or full else []:
-            say(f"  {job.key}{_each(estimates.get(job.key))}")
+            said = refused.get(job.key)
+            say(f"  {job.key}{f'  REFUSED: {said}' if said else _each(estimates.get(job.key))}")
             if full and job.config is not None:
                 say(_indented(yaml.safe_dump(asdict(job.config), sort_keys=False)))
         groups = [group for group in arrays if group[0].kind == kind]
@@ -61,6 +64,8 @@ def show(
         f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {total['tokens']:.3g} sampled tokens"
     )
     say(queue_shape(jobs, estimates, profile))
+    if refused:
+        say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
     more = "" if full else "; dry_run=full prints all scripts and configurations"
     say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
 
@@ -82,18 +87,21 @@ def _each(e: Estimate | None) -> str:
     return f"{said}, {e.memory_gb:.2g} GB a GPU"
 
 
-def _evaluated(jobs: list[plan.Job], estimates: dict[str, Estimate]) -> list[str]:
-    """One line a trained model: what it is evaluated on."""
+def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
+    """One line a trained model: what it is evaluated on; and one for each that cannot run."""
     by_model: dict[str, list[plan.Job]] = {}
     for job in jobs:
         by_model.setdefault(job.config.row.trained, []).append(job)
     lines = []
     for key, own in by_model.items():
         row, names = own[0].config.row, ", ".join(job.config.row.benchmark for job in own)
-        hours = sum(estimates[job.key].gpu_hours for job in own)
+        known = [outlook.estimates[job.key] for job in own if job.key in outlook.estimates]
+        hours = sum(e.gpu_hours for e in known)
         samples = "/".join(str(n) for n in sorted({job.config.n for job in own}))
         said = f"{row.checkpoint} checkpoint, n={samples}, {hours:.3g} GPU-h"
         lines.append(f"  {key}: {said}: {names}")
+        lost = [job for job in own if job.key in outlook.refused]
+        lines += [f"    {j.config.row.benchmark} REFUSED: {outlook.refused[j.key]}" for j in lost]
     return lines
 
 
@@ -101,7 +109,8 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     """How many jobs run at once on what, and how long all take if they start at once."""
     hours, wide = 0.0, {}
     for kind in ("train", "evaluate"):
-        own = sorted((estimates[j.key].hours for j in jobs if j.kind == kind), reverse=True)
+        own = [estimates[j.key].hours for j in jobs if j.kind == kind and j.key in estimates]
+        own.sort(reverse=True)
         wide[kind] = min(ask(profile, kind).parallel, len(own))
         hours += sum(own[:: ask(profile, kind).parallel])  # each wave lasts as long as its longest
     then = f", then {wide['evaluate']} evaluations on a GPU each" if wide["evaluate"] else ""

@@ -16,6 +16,7 @@ from common.config.compose import ROOT, read
 from common.errors import UserError, require
 from common.experiment import Experiment, load
 from common.sweeps import cost
+from common.sweeps.assumptions import assumptions
 from common.sweeps.plan import BASE
 from common.sweeps.profiles import load_profile
 
@@ -104,7 +105,7 @@ def _cost(name: str, x: Experiment) -> Cost:
     for where in PROFILES[x.scope]:
         profile = load_profile(where)
         try:
-            hours = cost.estimate(x, profile, cost.assumptions()).hours
+            hours = cost.estimate(x, profile, assumptions()).hours
         except UserError as error:
             reason = str(error)
         else:

@@ -4,59 +4,17 @@ A roofline with the assumptions of configs/cost.yaml, good to a factor of two; n
 network. Left out: queueing, tensor parallelism, communication, CPU offloading.
 """
 
-import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from common.backends import backend
-from common.config.compose import ROOT, read
-from common.config.strict import strict
 from common.datasets.prompts import stated
-from common.errors import UserError, require
+from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.assumptions import FILE, Accelerator, Assumptions, Size, accelerator, model_size
+from common.sweeps.memory import STATE_BYTES, peak_gb
 from common.sweeps.profiles import Profile
-
-FILE = ROOT / "configs" / "cost.yaml"
-STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
-
-
-@dataclass(frozen=True)
-class Accelerator:
-    memory_gb: float
-    tflops: float
-    bandwidth_gb_s: float
-    compute_efficiency: float
-    decode_efficiency: float
-    usd_per_hour: float
-
-
-@dataclass(frozen=True)
-class Size:
-    parameters: float
-    layers: int
-    hidden: int
-    kv_width: int  # key-value heads x head size
-    vocab: int
-    context: int
-
-
-@dataclass(frozen=True)
-class Assumptions:
-    accelerators: dict[str, Accelerator]
-    models: dict[str, Size]
-    pretrain_context: int
-    pretrain_vocab: int
-    prompt_tokens: dict[str, int]
-    response_fraction: float
-    benchmark_problems: int
-    decode_batch: int
-    forward_passes: int
-    step_overhead_s: float
-    start_s: dict[str, float]
-    usable_memory: float
-    samples_bytes_per_token: float
 
 
 @dataclass(frozen=True)
@@ -73,24 +31,13 @@ class Estimate:
     attempts: int  # under the time limit
 
 
-def assumptions(path: Path = FILE) -> Assumptions:
-    return strict(Assumptions, read(path))
-
-
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """The cost of one training. Raises UserError where it cannot run, with the key to change."""
     size, unit = model_size(x, a), accelerator(profile, a)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     prompt = a.prompt_tokens.get(x.data.name, a.prompt_tokens["default"])
     _check(x, profile, size, prompt, gpus)
-    memory = _memory_gb(x, size, prompt, gpus)
-    require(
-        memory <= a.usable_memory * unit.memory_gb,
-        "optim.micro_batch",
-        x.optim.micro_batch,
-        f"about {memory:.0f} GB on each of {gpus} x {profile.accelerator} "
-        f"({unit.memory_gb:g} GB): lower it, or choose a profile with more nodes or memory",
-    )
+    memory = peak_gb(x, size, prompt, gpus, unit, a.usable_memory)
     rollout = x.sampling.prompts * x.sampling.group_size * x.sampling.max_tokens
     rollout *= a.response_fraction * x.optim.steps
     evaluated = _evaluated(x, a)
@@ -159,46 +106,6 @@ def _kind(profile: Profile) -> str:
     return "cpu" if profile.accelerator == "cpu" else "gpu"
 
 
-def model_size(x: Experiment, a: Assumptions) -> Size:
-    """From the pretrain block, a config.json on this machine, or the table of configs/cost.yaml."""
-    if x.model.pretrain is not None:
-        p = x.model.pretrain
-        width = p.hidden_size // p.heads * p.kv_heads
-        layer = (
-            2 * p.hidden_size * (p.hidden_size + width) + 3 * p.hidden_size * p.intermediate_size
-        )
-        parameters = p.layers * layer + a.pretrain_vocab * p.hidden_size
-        return Size(
-            parameters, p.layers, p.hidden_size, width, a.pretrain_vocab, a.pretrain_context
-        )
-    if x.model.path in a.models:
-        return a.models[x.model.path]
-    file = Path(x.model.path) / "config.json"
-    if file.exists():
-        return _from_config(json.loads(file.read_text()))
-    raise UserError(
-        f"model.path={x.model.path}: its size is not known here; add it under `models` of {FILE}"
-    )
-
-
-def _from_config(c: dict) -> Size:
-    hidden, layers, vocab = c["hidden_size"], c["num_hidden_layers"], c["vocab_size"]
-    heads = c["num_attention_heads"]
-    head = c.get("head_dim") or hidden // heads
-    width = head * c.get("num_key_value_heads", heads)
-    layer = 2 * hidden * (head * heads + width) + 3 * hidden * c["intermediate_size"]
-    tables = 1 if c.get("tie_word_embeddings") else 2
-    parameters = layers * layer + tables * vocab * hidden
-    return Size(parameters, layers, hidden, width, vocab, c["max_position_embeddings"])
-
-
-def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
-    known = ", ".join(sorted(a.accelerators))
-    where = f"profile {profile.name}: use one of {known}, or describe it in {FILE}"
-    require(profile.accelerator in a.accelerators, "accelerator", profile.accelerator, where)
-    return a.accelerators[profile.accelerator]
-
-
 def decode_rate(size: Size, unit: Accelerator, a: Assumptions, mean_tokens: float) -> float:
     """Tokens a second that one accelerator samples: a step reads all weights and the batch's keys
     and values once, in bf16, or computes 2 operations a weight and sequence, if that is longer."""
@@ -217,19 +124,6 @@ def _evaluated(x: Experiment, a: Assumptions) -> float:
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
     each = asked * x.eval.max_tokens * a.response_fraction
     return each * (x.eval.n + points * x.eval.curve_n)
-
-
-def _memory_gb(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
-    """Training state shared over the GPUs, one layer's gathered weights, and a micro-batch:
-    checkpointed activations (bf16) and logits with their gradient (float32)."""
-    if x.optim.steps == 0:
-        return 2 * size.parameters / 1e9
-    tokens = x.optim.micro_batch * min(prompt + x.sampling.max_tokens, size.context)
-    activations = 2 * tokens * size.hidden * (size.layers + 16)
-    logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab
-    reference = 4 if x.method.kl_coef > 0 else 0
-    state = (STATE_BYTES + reference) * size.parameters / gpus
-    return (state + 2 * size.parameters / size.layers + activations + logits) / 1e9
 
 
 def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) -> None:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from common.cli import guard
 from common.comparison.compare import LAPTOP as SCOPE
-from common.comparison.compare import Spec, command
+from common.comparison.compare import SameRun, Spec, command
 from common.comparison.gather import read
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
@@ -216,6 +216,12 @@ def weight_rows(root: Path, table: str) -> pd.DataFrame:
 
 LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
 AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
+FADE, POWER_ASYM = "FADE H*=1.0", "Power asym (2,2)"
+SAME_RUNS = [  # Table 3 prints their LiveCodeBench, Tables 4 (7B) and 5 (32B) their AIME
+    *(SameRun("table4", name, "table3", name) for name in ("GRPO", POWER_ASYM, FADE)),
+    *(SameRun("table5", name, "table3", name) for name in ("GRPO", "Power alpha=2", POWER_ASYM)),
+    SameRun("table5", f"Asym {FADE}", "table3", FADE),
+]
 SPEC = Spec(
     paper="fade",
     title="FADE",
@@ -227,6 +233,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    same_runs=SAME_RUNS,
 )
 
 

@@ -9,6 +9,7 @@ from lab import MATH, SWEEP
 
 from common.errors import UserError
 from common.sweeps import cost
+from common.sweeps.assumptions import assumptions, model_size
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import dry_run, plan
@@ -17,7 +18,7 @@ from slurm import dry_run, plan
 
 
 def test_the_estimate_grows_with_what_costs(big):
-    profile, a = load_profile("h100-2x8"), cost.assumptions()
+    profile, a = load_profile("h100-2x8"), assumptions()
     base = cost.estimate(big, profile, a)
     longer = replace(big, optim=replace(big.optim, steps=200))
     assert base.gpu_hours * 1.5 < cost.estimate(longer, profile, a).gpu_hours
@@ -35,18 +36,18 @@ def test_sizes_agree_with_the_models_themselves(one):
 
     made, _ = load.load_model(one.model, Path(one.results_dir), "cpu")
     actual = sum(p.numel() for p in made.parameters())
-    a = cost.assumptions()
-    assert cost.model_size(one, a).parameters == pytest.approx(actual, rel=0.02)
+    a = assumptions()
+    assert model_size(one, a).parameters == pytest.approx(actual, rel=0.02)
     folder = store.folder(one.model, Path(one.results_dir))
     copied = replace(one, model=replace(one.model, path=folder, pretrain=None))
-    assert cost.model_size(copied, a).parameters == pytest.approx(actual, rel=0.02)
-    assert cost.model_size(copied, a).context == a.pretrain_context == 256
-    assert cost.model_size(copied, a).vocab == a.pretrain_vocab
+    assert model_size(copied, a).parameters == pytest.approx(actual, rel=0.02)
+    assert model_size(copied, a).context == a.pretrain_context == 256
+    assert model_size(copied, a).vocab == a.pretrain_vocab
 
 
 def refused(x, profile) -> str:
     with pytest.raises(UserError) as caught:
-        cost.estimate(x, profile, cost.assumptions())
+        cost.estimate(x, profile, assumptions())
     return str(caught.value)
 
 
@@ -59,13 +60,15 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     assert "sampling.prompts=255: 2040 responses a mini-batch do not divide over 14 GPUs" in said
     short = replace(big.model, path="Qwen/Qwen2.5-Math-7B")
     long = replace(big, model=short, sampling=replace(big.sampling, max_tokens=3500))
-    cost.estimate(long, profile, cost.assumptions())  # long prompts get shorter responses
-    filled = replace(cost.assumptions(), prompt_tokens={"default": 4096})
+    cost.estimate(long, profile, assumptions())  # long prompts get shorter responses
+    filled = replace(assumptions(), prompt_tokens={"default": 4096})
     with pytest.raises(UserError, match="prompt_tokens=4096: prompts of so many tokens leave no"):
         cost.estimate(long, profile, filled)
-    full = replace(big, optim=replace(big.optim, micro_batch=512))
-    assert "optim.micro_batch=512: about" in refused(full, profile)
-    assert "optim.micro_batch=8" in refused(big, replace(profile, nodes=1, gpus_per_node=1))
+    assert "on each of 1 GPUs of 80 GB" in refused(big, replace(profile, nodes=1, gpus_per_node=1))
+    packed = replace(big, optim=replace(big.optim, micro_batch=512))
+    cost.estimate(packed, profile, assumptions())  # verl packs by tokens
+    full = replace(one, optim=replace(one.optim, micro_batch=2_000_000))
+    assert "optim.micro_batch=2000000: about" in refused(full, load_profile("local"))
     assert "backend=local is one process" in refused(one, profile)
     assert "accelerator=b9000" in refused(big, replace(profile, accelerator="b9000"))
     unknown = replace(big, model=replace(big.model, path="nobody/nothing"))
@@ -73,7 +76,7 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
 
 
 def test_an_evaluation_takes_one_gpu_and_its_samples(big):
-    profile, a = load_profile("h100-2x8"), cost.assumptions()
+    profile, a = load_profile("h100-2x8"), assumptions()
     size = a.models["Qwen/Qwen2.5-7B"]
     few, many = (evaluations_of([big], Sweep("t", [], [], [], MATH, n=n))[0] for n in (256, 1024))
     small, large = (cost.estimate_evaluation(e, profile, a, size) for e in (few, many))
@@ -93,7 +96,7 @@ def test_an_evaluation_takes_one_gpu_and_its_samples(big):
 
 
 def test_kept_checkpoints_take_disk(big):
-    profile, a = load_profile("h100-2x8"), cost.assumptions()
+    profile, a = load_profile("h100-2x8"), assumptions()
     one, all_of_them = (
         cost.estimate(replace(big, keep_checkpoints=keep), profile, a).disk_gb
         for keep in (False, True)

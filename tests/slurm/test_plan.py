@@ -11,7 +11,7 @@ from lab import SWEEP
 from tiny import ROOT
 
 from common.errors import UserError
-from common.sweeps import cost
+from common.sweeps.assumptions import assumptions
 from common.sweeps.plan import evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import plan
@@ -76,7 +76,7 @@ def test_dependencies_name_elements_that_must_succeed_and_arrays_that_must_end(o
 @pytest.mark.parametrize("name", PROFILES)
 def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
     profile = load_profile(name)
-    assert profile.accelerator in cost.assumptions().accelerators
+    assert profile.accelerator in assumptions().accelerators
     job = plan.Job("train", "key", one)
     text = sbatch_text(slurm_executor([job], tmp_path, profile, "afterok:1", Offline), 3)
     done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)

@@ -70,6 +70,7 @@ def settings(
     cpu = place.device == "cpu"
     length = max(x.sampling.max_tokens, x.eval.max_tokens)
     total = min(prompt_tokens + length, context)  # data.py gives long prompts shorter responses
+    trained = min(prompt_tokens + x.sampling.max_tokens, context)
     mini = x.sampling.prompts // x.optim.mini_batches
     micro = _micro_batch(x, mini, place)
     work, mode = place.work, methods.verls_mode(x.method.aggregation["_target_"])
@@ -121,7 +122,7 @@ def settings(
         "actor_rollout_ref.actor.strategy": "fsdp2",  # F-GRPO App. H.2
         "actor_rollout_ref.actor.use_dynamic_bsz": not cpu,
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": micro,  # responses a GPU
-        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": max(16_384, 2 * total),  # a GPU
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": max(16_384, 2 * trained),  # a GPU
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": micro,  # responses a GPU
         "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": micro,  # responses a GPU
         "actor_rollout_ref.actor.fsdp_config.seed": x.seed,

@@ -1,0 +1,94 @@
+"""configs/cost.yaml: what the plan's predictions assume, and the sizes of models."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.config.compose import ROOT, read
+from common.config.strict import strict
+from common.errors import UserError, require
+from common.experiment import Experiment
+from common.sweeps.profiles import Profile
+
+FILE = ROOT / "configs" / "cost.yaml"
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    memory_gb: float
+    tflops: float
+    bandwidth_gb_s: float
+    compute_efficiency: float
+    decode_efficiency: float
+    usd_per_hour: float
+
+
+@dataclass(frozen=True)
+class Size:
+    parameters: float
+    layers: int
+    hidden: int
+    kv_width: int  # key-value heads x head size
+    vocab: int
+    context: int
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    accelerators: dict[str, Accelerator]
+    models: dict[str, Size]
+    pretrain_context: int
+    pretrain_vocab: int
+    prompt_tokens: dict[str, int]
+    response_fraction: float
+    benchmark_problems: int
+    decode_batch: int
+    forward_passes: int
+    step_overhead_s: float
+    start_s: dict[str, float]
+    usable_memory: float
+    samples_bytes_per_token: float
+
+
+def assumptions(path: Path = FILE) -> Assumptions:
+    return strict(Assumptions, read(path))
+
+
+def model_size(x: Experiment, a: Assumptions) -> Size:
+    """From the pretrain block, a config.json on this machine, or the table of configs/cost.yaml."""
+    if x.model.pretrain is not None:
+        p = x.model.pretrain
+        width = p.hidden_size // p.heads * p.kv_heads
+        layer = (
+            2 * p.hidden_size * (p.hidden_size + width) + 3 * p.hidden_size * p.intermediate_size
+        )
+        parameters = p.layers * layer + a.pretrain_vocab * p.hidden_size
+        return Size(
+            parameters, p.layers, p.hidden_size, width, a.pretrain_vocab, a.pretrain_context
+        )
+    if x.model.path in a.models:
+        return a.models[x.model.path]
+    file = Path(x.model.path) / "config.json"
+    if file.exists():
+        return _from_config(json.loads(file.read_text()))
+    raise UserError(
+        f"model.path={x.model.path}: its size is not known here; add it under `models` of {FILE}"
+    )
+
+
+def _from_config(c: dict) -> Size:
+    hidden, layers, vocab = c["hidden_size"], c["num_hidden_layers"], c["vocab_size"]
+    heads = c["num_attention_heads"]
+    head = c.get("head_dim") or hidden // heads
+    width = head * c.get("num_key_value_heads", heads)
+    layer = 2 * hidden * (head * heads + width) + 3 * hidden * c["intermediate_size"]
+    tables = 1 if c.get("tie_word_embeddings") else 2
+    parameters = layers * layer + tables * vocab * hidden
+    return Size(parameters, layers, hidden, width, vocab, c["max_position_embeddings"])
+
+
+def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
+    known = ", ".join(sorted(a.accelerators))
+    where = f"profile {profile.name}: use one of {known}, or describe it in {FILE}"
+    require(profile.accelerator in a.accelerators, "accelerator", profile.accelerator, where)
+    return a.accelerators[profile.accelerator]

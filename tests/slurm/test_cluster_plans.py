@@ -1,0 +1,52 @@
+"""Every row of every paper's cluster scales, planned on the profiles: no GPU, no SLURM, seconds."""
+
+import pytest
+from compositions import PAPERS, asked, runs
+
+from common.sweeps.plan import evaluations
+from common.sweeps.profiles import load_profile
+from slurm import cost, dry_run, plan
+
+SCALES = [
+    (paper, scale)
+    for paper in PAPERS
+    for scale in asked(paper).scales
+    if scale.startswith("cluster")
+]
+
+
+def jobs_of(paper: str, scale: str) -> list[plan.Job]:
+    return plan.plan(runs(paper, scale), evaluations(asked(paper, f"scale={scale}")))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("paper", "scale"), SCALES)
+def test_every_row_is_estimated_or_refused_with_the_reason(paper, scale, tmp_path):
+    jobs = jobs_of(paper, scale)
+    heavy = {job.key for job in jobs if job.kind in ("train", "evaluate")}
+    for name in ("h100-1x8", "h100-2x8", "h200-4", "debug"):
+        profile, lines = load_profile(name), []
+        seen = cost.outlook(jobs, profile)
+        assert set(seen.estimates) | set(seen.refused) == heavy
+        assert not set(seen.estimates) & set(seen.refused)
+        assert all("=" in why or "cannot run" in why for why in seen.refused.values())
+        dry_run.show(jobs, paper=paper, profile=profile, root=tmp_path, say=lines.append)
+        assert ("REFUSED" in "\n".join(lines)) == bool(seen.refused)
+        if scale != "cluster_32b" and paper + scale != "fadecluster_base":
+            assert name == "debug" or not seen.refused
+    assert all(len(group) <= plan.MOST for group in plan.arrays(jobs))
+
+
+def test_every_paper_has_a_cluster_scale():
+    assert [paper for paper, scale in SCALES if scale == "cluster"] == PAPERS
+
+
+@pytest.mark.sweep
+def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
+    jobs = jobs_of("fade", "cluster_32b")
+    lines, profile = [], load_profile("h100-1x8")
+    dry_run.show(jobs, paper="fade", profile=profile, root=tmp_path, say=lines.append)
+    (first, *_) = [line for line in lines if "REFUSED: model.path=facebook/cwm-sft: about" in line]
+    assert "on each of 8 GPUs of 80 GB" in first
+    with pytest.raises(cost.UserError, match="is refused on profile h100-1x8; so are 15 more"):
+        cost.predictions(jobs, profile)
