@@ -15,14 +15,20 @@ class Attempt:
     def __init__(self, path: Path, step: int):
         self.path = path
         node = os.environ.get("SLURMD_NODENAME", "")
-        self._append({"start": time.time(), "step": step, "node": node, "job": job_id()})
+        _append(path, {"start": time.time(), "step": step, "node": node, "job": job_id()})
 
     def end(self, how: str) -> None:
-        self._append({"end": time.time(), "how": how})
+        ended(self.path, how)
 
-    def _append(self, row: dict) -> None:
-        with open(self.path, "a") as file:
-            file.write(json.dumps(row) + "\n")
+
+def ended(path: Path, how: str) -> None:
+    """Add the second line of an attempt to the file `path`."""
+    _append(path, {"end": time.time(), "how": how})
+
+
+def _append(path: Path, row: dict) -> None:
+    with open(path, "a") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def attempts(folder: Path) -> list[dict]:

@@ -8,8 +8,6 @@ import fcntl
 import os
 import sys
 import time
-import traceback
-from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,27 +153,3 @@ def _wait_for_lock(path: Path, seconds: float = 900) -> None:
                 return
             except OSError:
                 time.sleep(0.5)
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """All tasks one after another in one process, for executor=local. A failure stops those that
-    need the task, no other; `needs` gives the keys that must be done first."""
-
-    tasks: list[Task]
-    needs: dict[str, list[str]]
-
-    def __call__(self) -> list[str]:
-        failed: list[str] = []
-        for task in self.tasks:
-            folder = Path(task.folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            with open(folder / "log.err", "a") as log, redirect_stderr(log):
-                try:
-                    if lacking := set(failed) & set(self.needs[task.key]):
-                        raise UserError(f"{task.key}: not run, it needs {', '.join(lacking)}")
-                    task()
-                except Exception:
-                    traceback.print_exc()
-                    failed.append(task.key)
-        return failed

@@ -4,6 +4,7 @@ Everything that can be known before is checked before: profile, model, space, SL
 (`sbatch --test-only`). Then configurations and code are frozen, and arrays submitted in order.
 """
 
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,14 +13,15 @@ from pathlib import Path
 from submitit import LocalExecutor
 
 from common.datasets.prompts import stated
-from common.errors import UserError
+from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.profiles import Profile
 from slurm import plan, queue, records, status
 from slurm.ask import ask
+from slurm.box import Box
 from slurm.cost import predictions
-from slurm.job import Sequence, Task
+from slurm.job import Task
 from slurm.preflight import check, preflight, refused
 from slurm.script import dependency, environment, outside_jobs, slurm_executor
 from slurm.submitit_inside import REFUSED
@@ -38,6 +40,8 @@ def submit(
     experiments' results folder, is absolute: a job may start in another folder. Raises UserError
     before anything is submitted where a request is impossible or refused."""
     check(experiments, evaluations, profile)
+    if profile.executor == "local":
+        visible_gpus(profile)
     jobs = plan.plan(experiments, evaluations)
     estimates = predictions(jobs, profile)
     cells = status.cells(root, paper)
@@ -58,7 +62,8 @@ def submit(
     tasks = {job.key: task(job, path, paper, profile, root) for job in todo}
     if profile.executor == "local":
         _submit_local(todo, tasks, estimates, path, profile)
-        say(f"{len(todo)} jobs run one after another; {path}")
+        at_once = f", evaluations {profile.gpus} at a time" if profile.gpus > 1 else ""
+        say(f"{len(todo)} jobs run here one after another{at_once}; {path}")
         return path
     ids = {key: known[key]["job_id"] for key in queued}
     if "compare" in queued:  # it waits for fewer jobs than the new one
@@ -104,13 +109,37 @@ def local_executor(path: Path, profile: Profile) -> LocalExecutor:
     return executor
 
 
+def visible_gpus(profile: Profile) -> list[str]:
+    """The GPUs of this machine that an executor=local profile uses, the first of
+    CUDA_VISIBLE_DEVICES where that is set. Raises UserError where it wants more."""
+    if not profile.gpus_per_node:
+        return []
+    said = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if said is None:
+        import torch
+
+        names = [str(i) for i in range(torch.cuda.device_count())]
+    else:
+        names = [name for name in said.split(",") if name]
+    require(
+        len(names) >= profile.gpus_per_node,
+        "gpus_per_node",
+        profile.gpus_per_node,
+        f"profile {profile.name}, and this machine shows {len(names)} GPU(s); take a smaller one "
+        "(local: a CPU), or set CUDA_VISIBLE_DEVICES",
+    )
+    return names[: profile.gpus_per_node]
+
+
 def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
     executor = local_executor(path, profile)
     keys = set(tasks)
     needs = {job.key: [key for key in job.needs if key in keys] for job in jobs}
+    follows = {job.key: [key for key in job.follows if key in keys] for job in jobs}
+    box = Box([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: it outlives the terminal
     try:
-        made = executor.submit(Sequence([tasks[job.key] for job in jobs], needs))
+        made = executor.submit(box)
     finally:
         signal.signal(signal.SIGHUP, old)
     rows = [_row(job, f"pid-{made.job_id}", estimates, profile, path) for job in jobs]

@@ -1,0 +1,146 @@
+"""One machine without SLURM: GPUs are shared out, evaluations run beside each other, all end
+together.
+
+The GPUs are made up, and so is what a task does: `sitecustomize` puts a slurm.job into every child
+that notes what it saw.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import psutil
+import pytest
+from tiny import ROOT
+
+from common.errors import UserError
+from common.sweeps.profiles import load_profile
+from slurm.submit import visible_gpus
+
+MADE_UP = """
+import json, os, signal, sys, time, types
+from dataclasses import dataclass, field
+from pathlib import Path
+
+@dataclass(frozen=True)
+class Task:
+    key: str
+    gpus: int
+    folder: str
+    signal_lead_s: int = 5
+
+    def __call__(self):
+        note = Path(self.folder) / "seen.json"
+        signal.signal(signal.SIGUSR2, lambda *_: sys.exit(note.with_name("saved").write_text("")))
+        seen = {"gpus": os.environ["CUDA_VISIBLE_DEVICES"], "pid": os.getpid()}
+        seen |= {"slurm": "SLURM_JOB_ID" in os.environ, "start": time.time()}
+        note.write_text(json.dumps(seen))
+        time.sleep({"long": 600}.get(self.key, 0.8))
+        note.write_text(json.dumps(seen | {"end": time.time()}))
+        if self.key == "bad":
+            raise ValueError("it fails")
+
+sys.modules["slurm.job"] = module = types.ModuleType("slurm.job")
+module.Task = Task
+"""
+RUN = """
+import json, sys
+from slurm.box import Box
+from slurm.job import Task
+told = json.load(open(sys.argv[1]))
+tasks = [Task(**task) for task in told.pop("tasks")]
+print(json.dumps(Box(tasks, **told)()))
+"""
+
+
+def started(tmp_path, tasks: dict[str, int], gpus: list[str], needs=None, follows=None):
+    """A box in a process of its own, with tasks {key: number of GPUs}."""
+    (tmp_path / "made_up").mkdir()
+    (tmp_path / "made_up" / "sitecustomize.py").write_text(MADE_UP)
+    empty = {key: [] for key in tasks}
+    told = {"tasks": [{"key": k, "gpus": g, "folder": str(tmp_path / k)} for k, g in tasks.items()]}
+    told |= {"needs": empty | (needs or {}), "follows": empty | (follows or {}), "gpus": gpus}
+    (tmp_path / "box.json").write_text(json.dumps(told))
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(tmp_path / "box.json")],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path / 'made_up'}:{ROOT}", "SLURM_JOB_ID": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def seen(tmp_path, key: str) -> dict:
+    return json.loads((tmp_path / key / "seen.json").read_text())
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.process
+def test_a_training_has_all_gpus_and_evaluations_one_each_at_the_same_time(tmp_path):
+    tasks = {"train": 3, "a": 1, "b": 1, "c": 1, "compare": 0}
+    needs = {key: ["train"] for key in "abc"}
+    box = started(tmp_path, tasks, ["0", "1", "2"], needs, {"compare": ["train", *"abc"]})
+    assert box.communicate(timeout=120)[0] == "[]\n"
+    found = {key: seen(tmp_path, key) for key in tasks}
+    assert found["train"]["gpus"] == "0,1,2"
+    assert sorted(found[key]["gpus"] for key in "abc") == ["0", "1", "2"]
+    assert found["compare"]["gpus"] == ""
+    assert not any(one["slurm"] for one in found.values())
+    ends = [found[key]["end"] for key in "abc"]
+    assert max(found[key]["start"] for key in "abc") < min(ends)
+    assert min(found[key]["start"] for key in "abc") > found["train"]["end"]
+    assert found["compare"]["start"] > max(ends)
+
+
+@pytest.mark.process
+def test_without_a_gpu_one_task_at_a_time(tmp_path):
+    box = started(tmp_path, {"a": 0, "b": 0}, [])
+    assert box.communicate(timeout=120)[0] == "[]\n"
+    assert seen(tmp_path, "b")["start"] > seen(tmp_path, "a")["end"]
+
+
+@pytest.mark.process
+def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path):
+    tasks = {"bad": 2, "good": 2, "of_bad": 1, "of_that": 1, "of_good": 1, "compare": 0}
+    needs = {"of_bad": ["bad"], "of_that": ["of_bad"], "of_good": ["good"]}
+    box = started(tmp_path, tasks, ["4", "7"], needs, {"compare": [*tasks][:-1]})
+    assert json.loads(box.communicate(timeout=120)[0]) == ["bad", "of_bad", "of_that"]
+    assert seen(tmp_path, "of_good")["gpus"] in ("4", "7")
+    assert "end" in seen(tmp_path, "compare")
+    assert not (tmp_path / "of_bad" / "seen.json").exists()
+    assert "it fails" in (tmp_path / "bad" / "log.err").read_text()
+    assert "of_bad: not run, it needs bad" in (tmp_path / "of_bad" / "log.err").read_text()
+    last = json.loads((tmp_path / "of_that" / "attempts.jsonl").read_text().splitlines()[-1])
+    assert last["how"] == "not run, it needs of_bad"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2, signal.SIGKILL])
+def test_what_ends_the_box_ends_its_tasks(tmp_path, number):
+    box = started(tmp_path, {"long": 1, "other": 1}, ["0", "1"])
+    until(lambda: (tmp_path / "long" / "seen.json").exists())
+    until(lambda: (tmp_path / "long" / "seen.json").read_text())
+    child = psutil.Process(seen(tmp_path, "long")["pid"])
+    box.send_signal(number)
+    assert box.wait(timeout=60) == (1 if number != signal.SIGKILL else -signal.SIGKILL)
+    box.stdout.close()
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    assert (tmp_path / "long" / "saved").exists() == (number != signal.SIGKILL)
+
+
+def test_the_gpus_are_those_that_the_user_shows(monkeypatch):
+    profile = load_profile("local-8x80")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1,GPU-8a")
+    assert visible_gpus(replace(profile, gpus_per_node=2)) == ["3", "1"]
+    with pytest.raises(UserError, match="gpus_per_node=8: profile local-8x80, and this machine"):
+        visible_gpus(profile)
+    assert visible_gpus(load_profile("local")) == []
