@@ -3,15 +3,18 @@
     python -m slurm submit paper=f_grpo profile=h100-2x8 [scale=cluster] [dry_run=true]
     python -m slurm status paper=f_grpo
     python -m slurm cancel paper=f_grpo
+    srun --gpus-per-node=8 python -m slurm preflight [device=auto|cpu] [backend=verl|local]
 
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
 and configurations. profile names a file of configs/slurm/. All take results_dir=FOLDER (results);
 verl.KEY=VALUE sets, for all trainings, a key of verl's own that changes memory and speed alone;
 other key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and
-evaluated.
+evaluated. preflight looks at the node that it runs on as a job does before it computes: driver,
+GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
 """
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +35,7 @@ OPTIONS = {
     },
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
+    "preflight": {"device": "auto", "backend": "verl", "folder": "."},
 }
 
 
@@ -43,6 +47,10 @@ def main() -> None:
     verb, arguments = words[0], words[1:]
     require(verb in OPTIONS, "command", verb, f"use one of {', '.join(OPTIONS)}")
     given, others = split(arguments, OPTIONS[verb])
+    if verb == "preflight":
+        require(not others, "preflight", " ".join(others), f"takes {', '.join(given)}")
+        _preflight(**given)
+        return
     for key in ("paper", "profile"):
         require(key not in given or given[key] != "", key, "", f"{verb} needs {key}=NAME")
     paper = given["paper"]
@@ -63,6 +71,19 @@ def main() -> None:
 
         cancelled = status.cancel(root, paper)
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")
+
+
+def _preflight(device: str, backend: str, folder: str) -> None:
+    """On every node that srun starts it on, one task a node; they tell each other what they see in
+    `folder`/preflight-JOB-STEP."""
+    require(device in ("auto", "cpu", "cuda"), "device", device, "use auto, cpu or cuda")
+    require(backend in ("verl", "local"), "backend", backend, "use verl or local")
+    from slurm import node
+
+    words = {key: os.environ.get(f"SLURM_{key}", "0") for key in ("PROCID", "NNODES", "STEP_ID")}
+    need = node.by_hand(device, backend == "verl", int(words["NNODES"]) or 1)
+    name = f"preflight-{os.environ.get('SLURM_JOB_ID', '')}-{words['STEP_ID']}"
+    node.ready(need, Path(folder).resolve() / name, int(words["PROCID"]))
 
 
 def asked_for(paper: str, scale: str, others: list[str]) -> Reproduce:

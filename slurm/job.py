@@ -19,7 +19,7 @@ from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from slurm import ray_cluster, status
+from slurm import node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue
 from slurm.submitit_inside import requeue_our_way
@@ -49,16 +49,21 @@ class Task:
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         ray = folder / f"ray-{this}-{restart()}"
-        if rank > 0:
-            return ray_cluster.work(ray, self.gpus)
         x: Any = None
         if self.config:
             schema = Evaluate if self.kind == "evaluate" else Experiment
             x = strict(schema, read(Path(self.config)))
+        need = node.need_of(self.kind, x, self.nodes, self.gpus)
+        looks = folder / f"preflight-{this}-{restart()}"
+        if rank > 0:
+            well = need is None or node.ready(need, looks, rank)
+            return ray_cluster.work(ray, self.gpus) if well else "worker: see the first task"
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
         stop.listen(polled=self._polls(x))
         attempt = Attempt(folder / "attempts.jsonl", self._progress())
         try:
+            if need:
+                node.ready(need, looks)
             with ray_cluster.head(ray, self.nodes, self.gpus):
                 done = self._run(x, stop)
         except Stopped as stopped:

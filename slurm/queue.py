@@ -3,7 +3,8 @@
 submitit reads states from sacct alone, and hangs or errs where that is silent or too early: an
 element cancelled while it waited never appears there (trap 4), a lost node's job counts as finished
 although SLURM requeues it (trap 5), and a missing result is waited for (trap 11). Here the queue is
-asked first, then accounting, and a job in neither is said to be in neither.
+asked first, then accounting, and a job in neither is said to be in neither. Where a site has no
+accounting, or it does not answer, slurm.status tells what has left the queue from our own records.
 """
 
 import os
@@ -20,7 +21,7 @@ WAITING, RUNNING = ("PENDING", "REQUEUED", "SUSPENDED", "CONFIGURING"), ("RUNNIN
 @dataclass(frozen=True)
 class State:
     name: str  # SLURM's own, such as RUNNING; GONE where it knows nothing
-    reason: str = ""  # why it waits, or its exit code
+    reason: str = ""  # why it waits, its exit code, or why accounting was of no help
 
     @property
     def queued(self) -> bool:
@@ -31,11 +32,13 @@ def states(job_ids: list[str]) -> dict[str, State]:
     """The state of each job or array element (`12`, `12_3`)."""
     if not job_ids:
         return {}
-    found = _squeue()
+    found, silent = _squeue(), ""
     rest = [job for job in job_ids if job not in found]
-    if rest:
-        found = _sacct(rest) | found
-    return {job: found.get(job, State("GONE")) for job in job_ids}
+    try:
+        found = (_sacct(rest) if rest else {}) | found
+    except UserError as error:
+        silent = str(error)
+    return {job: found.get(job, State("GONE", silent)) for job in job_ids}
 
 
 def available() -> bool:

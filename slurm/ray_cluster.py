@@ -34,7 +34,7 @@ def head(folder: Path, nodes: int, gpus: int):
     if nodes == 1:
         yield
         return
-    port, address = _free_port(), _address()
+    port, address = free_port(), node_address()
     folder.mkdir(parents=True, exist_ok=True)
     token = folder / "token"
     token.touch(mode=0o600)
@@ -76,7 +76,9 @@ def work(folder: Path, gpus: int) -> str:
     os.environ |= _authentication(folder)
     try:
         for _ in range(TRIES):
-            process = _start(f"--address={address}", f"--node-ip-address={_address()}", gpus=gpus)
+            process = _start(
+                f"--address={address}", f"--node-ip-address={node_address()}", gpus=gpus
+            )
             try:
                 while process.poll() is None:
                     if (folder / "done").exists():
@@ -141,7 +143,7 @@ def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = T
     return False
 
 
-def _address() -> str:
+def node_address() -> str:
     """This node's address as other nodes see it: its host name's, or where that is a loopback one
     (Debian's 127.0.1.1) that of the interface that packets to elsewhere leave by."""
     named = socket.gethostbyname(socket.gethostname())
@@ -153,7 +155,7 @@ def _address() -> str:
     return named
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return probe.getsockname()[1]

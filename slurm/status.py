@@ -47,11 +47,12 @@ class Cell:
         return self.state != "done" and not self.queued
 
 
-def cells(root: Path, paper: str) -> list[Cell]:
-    """Every job of every submission, each as its newest submission left it."""
+def cells(root: Path, paper: str, asked: bool = True) -> list[Cell]:
+    """Every job of every submission, each as its newest submission left it. SLURM is not `asked`
+    where it does not matter whether a job still waits."""
     rows = records.latest(root, paper)
     slurm_ids = [r["job_id"] for r in rows.values() if not r["job_id"].startswith("pid-")]
-    known = queue.states(slurm_ids) if queue.available() else {}
+    known = queue.states(slurm_ids) if asked and queue.available() else {}
     return [_cell(root, paper, row, known.get(row["job_id"])) for row in rows.values()]
 
 
@@ -67,7 +68,11 @@ def is_done(root: Path, paper: str, job: plan.Job) -> bool:
 def record_comparison(root: Path, paper: str) -> list[Cell]:
     """Called by the comparison's job: keeps which runs it saw, and `missing.csv`, which jobs have
     neither a result nor a chance of one. Returns these."""
-    lost = [c for c in cells(root, paper) if c.kind != "compare" and c.state != "done"]
+    try:
+        every = cells(root, paper)
+    except UserError:  # compute nodes may not ask everywhere; what is done is known all the same
+        every = cells(root, paper, asked=False)
+    lost = [c for c in every if c.kind != "compare" and c.state != "done"]
     place = records.folder(root, paper)
     lines = [
         ["key", "kind", "state", "detail"],
@@ -178,11 +183,25 @@ def _state(
         return "done", note
     if known is None:
         return "unknown", "no SLURM on this machine to ask"
-    if known.name == "GONE":  # trap 4
-        return "gone", "SLURM knows no such job: cancelled before it started, or forgotten since"
+    if known.name == "GONE":
+        return _recorded(tries, known.reason)
     if known.name == "COMPLETED":
         return "failed", "ended without a result"
     return known.name.lower(), " ".join(_plain(x) for x in (ended, f"({known.reason})") if x)
+
+
+def _recorded(tries: list[dict], silent: str) -> tuple[str, str]:
+    """(state, detail) of a job that has left the queue and that accounting does not know, or, where
+    accounting is `silent`, cannot tell: what the job itself has written."""
+    why = f" ({_plain(silent)})" if silent else ""
+    if not tries:  # trap 4
+        return "gone", f"left the queue without having started: cancelled, or forgotten since{why}"
+    how = tries[-1].get("how")
+    if how is None:
+        return "gone", f"killed, or its node was lost: its last attempt has no end{why}"
+    if how == "done":
+        return "failed", "ended without a result"
+    return how.split(":")[0], _plain(how)
 
 
 def _local_state(job_id: str, tries: list[dict]) -> queue.State:

@@ -1,5 +1,6 @@
 """SLURM's answers, logs, signals, and being stopped at any moment: what needs no SLURM."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,9 @@ from lab import SETS
 from tiny import ROOT
 
 from common.backends import run_experiment
+from common.errors import UserError
 from common.evaluation.run import evaluate
+from common.results.files import write, write_json
 from common.sweeps.plan import Sweep, evaluations_of
 from slurm import queue, status, stop
 from slurm.attempts import attempts, progress
@@ -25,6 +28,66 @@ def test_elements_that_accounting_shows_together():
     assert queue._expand("12") == ["12"]
     assert queue._expand("12_3") == ["12_3"]
     assert queue._expand("12_[3,5-7%2]") == ["12_3", "12_5", "12_6", "12_7"]
+
+
+DISABLED = "sacct: error: Slurm accounting storage is disabled"
+
+
+def commands(folder, monkeypatch, **scripts):
+    """These shell scripts are all the commands that there are."""
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize("accounting", ["fails", "is not there"])
+def test_without_accounting_the_queue_and_our_own_records_tell(tmp_path, monkeypatch, accounting):
+    """Each job but the first has left the queue."""
+    there, bin = tmp_path / "f_grpo" / "cluster" / "1", tmp_path / "bin"
+    bin.mkdir()
+    scripts = {"sbatch": "exit 0", "squeue": "echo '7_0|RUNNING|None'"}
+    if accounting == "fails":
+        scripts["sacct"] = f"echo '{DISABLED}' >&2; exit 1"
+    commands(bin, monkeypatch, **scripts)
+    start = {"start": 1.0, "step": 0, "node": "n", "job": ""}
+    written = {
+        "runs": [start],
+        "lost": [start],
+        "failed": [start, {"end": 2.0, "how": "failed: no space left"}],
+        "stopped": [start, {"end": 2.0, "how": "stopped: TERM: preempted or cancelled"}],
+        "empty": [start, {"end": 2.0, "how": "done"}],
+        "never": [],
+        "done": [start, {"end": 2.0, "how": "done"}],
+    }
+    alike = {"kind": "train", "predicted": None, "steps": 9, "log": str(tmp_path / "none")}
+    rows = [{"key": key, "job_id": f"7_{i}", **alike} for i, key in enumerate(written)]
+    write_json(there / "jobs.json", rows)
+    for key, lines in written.items():
+        own = there / "runs" / key / "attempts.jsonl"
+        write(own, "".join(json.dumps(line) + "\n" for line in lines))
+    write(tmp_path / "f_grpo" / "done" / "DONE", "{}")
+    found = {cell.key: (cell.state, cell.detail) for cell in status.cells(tmp_path, "f_grpo")}
+    assert found["runs"] == ("running", "None")
+    assert found["done"] == ("done", "")
+    assert found["failed"] == ("failed", "failed: no space left")
+    assert found["stopped"] == ("stopped", "stopped: TERM: preempted or cancelled")
+    assert found["empty"] == ("failed", "ended without a result")
+    assert found["lost"][0] == found["never"][0] == "gone"
+    assert found["lost"][1].startswith("killed, or its node was lost")
+    assert found["never"][1].startswith("left the queue without having started")
+    why = DISABLED if accounting == "fails" else "sacct not found"
+    assert why in found["never"][1]
+    assert "5 job(s) without a result" in status.show(tmp_path, "f_grpo")
+
+
+def test_a_comparison_on_a_node_that_may_not_ask_the_queue(tmp_path, monkeypatch):
+    commands(tmp_path, monkeypatch, sbatch="exit 0", squeue="echo 'not from here' >&2; exit 1")
+    row = {"key": "x", "job_id": "7", "kind": "train", "predicted": None, "steps": 9, "log": "x"}
+    write_json(tmp_path / "f_grpo" / "cluster" / "1" / "jobs.json", [row])
+    with pytest.raises(UserError, match="not from here"):
+        status.cells(tmp_path, "f_grpo")
+    assert [cell.state for cell in status.record_comparison(tmp_path, "f_grpo")] == ["unknown"]
 
 
 def test_a_log_is_cut_and_harmless(tmp_path):

@@ -1,6 +1,7 @@
 """Submission and what it leaves: results, records, status; the same again submits nothing."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -125,8 +126,12 @@ def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
     assert lab.submit(runs, evaluated) == ["14 of 14 jobs done, 0 queued, 0 to submit"]
 
 
-def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(lab):
-    """afterok on a failed job must not wait for ever; the comparison runs and names what lacks."""
+def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
+    lab, tmp_path, monkeypatch
+):
+    """afterok on a failed job must not wait for ever; the comparison runs and names what lacks.
+
+    At the end accounting is gone, for us and for the jobs: all goes on from our own records."""
     good, bad = lab.runs(1, 2, overrides=SHORT)
     place = lab.root / "f_grpo" / bad.run_id
     place.mkdir(parents=True)
@@ -151,6 +156,15 @@ def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(lab):
     assert f"FAILED  {bad.run_id}" in shown
     assert "checkpoint.pt is damaged" in shown
     assert "3 job(s) without a result; submit again" in shown
+    (tmp_path / "sacct").write_text("#!/bin/sh\necho 'accounting is disabled' >&2; exit 1\n")
+    (tmp_path / "sacct").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    again = lab.cells()
+    assert {key: c.state for key, c in again.items() if c.kind != "evaluate"} == {
+        key: c.state for key, c in cells.items() if c.kind != "evaluate"
+    }
+    assert {again[c.key].state for c in lost} == {"gone"}
+    assert "accounting is disabled" in again[lost[0].key].detail
     (place / "checkpoint.pt").unlink()
     assert lab.submit([good, bad], evaluated)[0] == (
         "5 of 8 jobs done, 0 queued, 4 to submit"  # it, its two evaluations, the comparison

@@ -1,0 +1,55 @@
+"""A sum over every process of a job: `python -m torch.distributed.run ... -m slurm.allreduce nccl`.
+
+The first process prints one line of JSON: how many took part, and the bus bandwidth in GB/s as
+NVIDIA's nccl-tests define it, 2 (n - 1) / n times the bytes over the seconds of one call.
+"""
+
+import json
+import os
+import sys
+import time
+from datetime import timedelta
+
+LIMIT_S = 90  # for all to find each other, and for one call
+MIB, CALLS = 64, 5
+
+
+def reduced(kind: str, mib: int = MIB) -> dict:
+    """Raises what torch raises where a process does not come, or the sum is wrong."""
+    import torch
+    import torch.distributed as dist
+
+    device = torch.device("cpu")
+    if kind == "nccl":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group(kind, timeout=timedelta(seconds=LIMIT_S))
+    count = dist.get_world_size()
+    values = torch.ones(mib * 2**18, device=device)  # float32
+    dist.all_reduce(values)  # connects
+    if not bool((values == count).all()):
+        raise RuntimeError(f"the sum of {count} ones is {values.min():g} to {values.max():g}")
+    values.fill_(1.0)
+    _finished(device)
+    began = time.monotonic()
+    for _ in range(CALLS):
+        dist.all_reduce(values)
+    _finished(device)
+    seconds = (time.monotonic() - began) / CALLS
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    speed = 2 * (count - 1) / count * values.nbytes / seconds / 1e9
+    return {"rank": rank, "count": count, "gb_per_s": speed}
+
+
+def _finished(device) -> None:
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    got = reduced(sys.argv[1])
+    if got["rank"] == 0:
+        print(json.dumps(got), flush=True)

@@ -1,0 +1,38 @@
+"""What torch finds on this node, as one line of JSON: `python -m slurm.probe`.
+
+A process of its own, because CUDA keeps the memory of whoever asks it anything; it is gone when
+the process ends. GPUs are asked through torch itself: it sees what the job will see, whatever
+cgroups, containers or CUDA_VISIBLE_DEVICES leave of the node.
+"""
+
+import json
+
+
+def found() -> dict:
+    """`torch` and `cuda`: its version and the CUDA it was built for; `memory`: (free, all) in GiB
+    of each GPU, and `fault`: why there is none; `flash`: why flash-attn cannot be imported"""
+    import torch
+
+    memory, fault = [], ""
+    try:
+        torch.cuda.init()
+        for gpu in range(torch.cuda.device_count()):
+            memory.append([count / 2**30 for count in torch.cuda.mem_get_info(gpu)])
+    except Exception as error:  # torch and CUDA raise many kinds
+        fault = _line(error)
+    try:
+        from flash_attn import flash_attn_func  # noqa: F401  loads what was compiled
+
+        flash = ""
+    except Exception as error:
+        flash = _line(error)
+    versions = {"torch": torch.__version__, "cuda": torch.version.cuda}
+    return {**versions, "memory": memory, "fault": fault, "flash": flash}
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+if __name__ == "__main__":
+    print(json.dumps(found()))

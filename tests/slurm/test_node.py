@@ -1,0 +1,221 @@
+"""What a job looks at before it computes: every check refuses what it should, without a GPU."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from threading import Thread
+
+import pytest
+import torch
+import yaml
+from tiny import ROOT, TINY
+
+from common.errors import UserError
+from common.experiment import load
+from slurm import node
+from slurm.attempts import attempts
+
+OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 12040)"
+GOOD = {"torch": "2.11.0", "cuda": "13.0", "memory": [[78.2, 79.2]] * 2, "fault": "", "flash": ""}
+H100 = node.Need(cuda=True, gpus=2, verl=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "fault", "said"),
+    [
+        ("580.65.06", "13.0", "", None),
+        ("550.54.15", "13.0", OLD, "driver=550.54.15: torch 2.11.0 for CUDA 13.0 needs 580 or"),
+        ("550.54.15", "13.0", "", None),  # cuda-compat
+        ("550.54.15", "12.8", "RuntimeError: other", None),  # not the driver's fault
+        ("580.65.06", None, "", "torch=2.11.0: built without CUDA; make setup-cluster"),
+        (None, "13.0", OLD, None),  # the count of GPUs says it, in torch's words
+    ],
+)
+def test_the_driver_fits_the_cuda_of_torch(version, cuda, fault, said):
+    problem = node.driver(version, "2.11.0", cuda, fault).problem
+    assert problem == "" if said is None else problem.startswith(said)
+
+
+def test_the_driver_is_read_from_the_kernel_module(monkeypatch):
+    for line, version in (
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5", "550.54.15"),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build", "580.65.06"),
+        ("NVRM version: none", None),
+    ):
+        monkeypatch.setattr(node.Path, "read_text", lambda self, line=line: line)
+        assert node._driver() == version
+
+
+def test_every_gpu_that_was_asked_for_is_seen():
+    assert node.gpus([1, 2], 2, "", "n1").problem == ""
+    said = node.gpus([1], 2, "", "n1").problem
+    assert said.startswith("gpus_per_node=2: torch sees 1 on n1; look at CUDA_VISIBLE_DEVICES")
+    assert OLD in node.gpus([], 2, OLD, "n1").problem
+
+
+def test_a_gpu_that_somebody_else_uses_is_refused_with_who_it_is():
+    assert node.memory([[78.2, 79.2], [77.3, 79.2]], [], "n1").problem == ""
+    said = node.memory([[78.2, 79.2], [38.0, 79.2]], ["pid 12, python, 40 GiB"], "n1").problem
+    assert said.startswith("GPU 1=41.2 of 79.2 GiB: in use on n1 before this job has begun (pid 12")
+    assert "exclude: n1" in said
+
+
+def test_flash_attention_must_fit_torch():
+    assert node.flash_attention("", "2.11.0").problem == ""
+    said = node.flash_attention("ImportError: undefined symbol: _ZN3c10", "2.11.0").problem
+    assert said.startswith("flash-attn=ImportError: undefined symbol")
+    assert "compiled for torch 2.11.0" in said
+
+
+def test_rays_sockets_need_a_short_temporary_folder():
+    assert node.RAY_OWN == 68
+    assert node.sockets("/" + 24 * "x").problem == ""
+    said = node.sockets("/" + 25 * "x").problem
+    assert said.startswith("TMPDIR=/xxx")
+    assert "26 bytes, and Ray's sockets leave room for 25" in said
+    assert node.sockets("/" + 20 * "ü").problem  # bytes, not characters
+
+
+def test_shared_memory_for_every_gpu():
+    assert node.shared_memory(8.0, 8).problem == ""
+    docker = node.shared_memory(0.0625, 8).problem  # what a container gets that asks for nothing
+    assert docker.startswith("/dev/shm=0.06 GiB: 8 GiB needed")
+    assert "--shm-size=8g" in docker
+    assert node.shared_memory(None, 0).problem.startswith("/dev/shm=missing: 1 GiB needed")
+
+
+def test_a_sum_that_fails_names_the_network():
+    need = replace(H100, nodes=2, reduce="nccl")
+    said = node.reduction(need, None, "DistBackendError: NCCL error").problem
+    assert said.startswith("nccl=DistBackendError: NCCL error: a sum over 4 processes on 2 node(s)")
+    assert "NCCL_SOCKET_IFNAME" in said
+    well = node.reduction(need, {"count": 4, "gb_per_s": 321.4}, "")
+    assert (well.seen, well.problem) == ("nccl, 4 processes, 321 GB/s", "")
+
+
+def test_what_a_job_needs():
+    x = load(TINY, "f_grpo")
+    verl, cuda = replace(x, backend="verl"), replace(x, backend="verl", device="auto")
+    assert node.need_of("train", x, 1, 8) is None  # device=cpu
+    assert node.need_of("compare", None, 1, 0) is None
+    assert node.need_of("train", verl, 1, 1) == node.Need(False, 1, 1, True)
+    assert node.need_of("train", cuda, 2, 8) == node.Need(True, 8, 2, True, "nccl")
+    assert node.need_of("train", cuda, 1, 1) == node.Need(True, 1, 1, True)
+    assert node.need_of("train", replace(x, device="cuda"), 1, 8) == node.Need(True, 8, 1)
+    assert node.need_of("evaluate", cuda, 1, 1) == node.Need(True, 1, 1)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A node with two H100s: what slurm/probe.py would print, to be changed by a test."""
+    facts = dict(GOOD)
+    monkeypatch.setattr(node, "_probe", lambda: facts)
+    monkeypatch.setattr(node, "_driver", lambda: "580.65.06")
+    monkeypatch.setattr(node, "_others", list)
+    monkeypatch.setattr(node, "_shared_gib", lambda: 500.0)
+    monkeypatch.setattr(node.tempfile, "gettempdir", lambda: "/tmp")
+    monkeypatch.setattr(node, "PATIENCE_S", 0)
+    monkeypatch.setattr(node, "_reduce", lambda *_: ({"count": 2, "gb_per_s": 300.0}, ""))
+    return facts
+
+
+def test_a_job_on_a_sound_node_prints_what_it_saw(machine, tmp_path, capsys):
+    assert node.ready(replace(H100, reduce="nccl"), tmp_path)
+    assert capsys.readouterr().out.splitlines() == [
+        "preflight:",
+        "TMPDIR           4 of at most 25 bytes",
+        "shared memory    500.0 GiB free",
+        "driver           driver 580.65.06, torch 2.11.0 for CUDA 13.0",
+        "GPUs             2 of 2",
+        "GPU memory       at most 1.0 GiB in use before we begin",
+        "flash-attn       imported",
+        "all-reduce       nccl, 2 processes, 300 GB/s",
+    ]
+    assert list(tmp_path.iterdir()) == []  # one node has nobody to tell
+
+
+def test_every_problem_is_said_at_once(machine, tmp_path, monkeypatch):
+    machine.update(flash="ImportError: no", memory=[[1.0, 79.2]])
+    monkeypatch.setattr(node, "_shared_gib", lambda: 0.06)
+    with pytest.raises(UserError) as caught:
+        node.ready(H100, tmp_path)
+    keys = [line.split("=")[0] for line in str(caught.value).splitlines()]
+    assert keys == ["/dev/shm", "gpus_per_node", "GPU 0", "flash-attn"]
+
+
+def test_the_first_task_says_what_another_node_has_found(machine, tmp_path, monkeypatch):
+    """The second task must not raise: its end would end the first before it has spoken."""
+    need, answers = replace(H100, nodes=2, reduce="nccl"), {}
+    monkeypatch.setattr(node, "GATHER_S", 30)
+    seen = node.Found("flash-attn", "", "flash-attn=gone: on the second node")
+    monkeypatch.setattr(node, "local", lambda need: [node.Found("driver", "580")])
+    first = Thread(target=lambda: answers.update(first=outcome(need, tmp_path, 0)))
+    first.start()
+    while not (tmp_path / "node-0.json").exists():
+        pass
+    monkeypatch.setattr(node, "local", lambda need: [seen])
+    answers["second"] = outcome(need, tmp_path, 1)
+    first.join(30)
+    assert answers == {"first": "flash-attn=gone: on the second node", "second": False}
+
+
+def test_a_node_that_says_nothing_is_named(machine, tmp_path, monkeypatch):
+    monkeypatch.setattr(node, "GATHER_S", 0)
+    with pytest.raises(UserError, match=r"nodes=2: task\(s\) \[1\] of this job said nothing"):
+        node.ready(replace(H100, nodes=2), tmp_path)
+
+
+def outcome(need, folder, rank):
+    try:
+        return node.ready(need, folder, rank)
+    except UserError as error:
+        return str(error)
+
+
+def test_a_command_that_fails_or_hangs_says_why_and_leaves_nothing():
+    broken = "import sys; print('x', file=sys.stderr); raise RuntimeError('ncclInvalidUsage')"
+    out, fault = node._run([sys.executable, "-c", broken], 60)
+    assert (out, fault) == ("", "RuntimeError: ncclInvalidUsage")
+    child = "import subprocess as s, time; s.Popen(['sleep', '987']); time.sleep(987)"
+    assert node._run([sys.executable, "-c", child], 0.5) == ("", "no answer in 0.5 s")
+    left = subprocess.run(["pgrep", "-f", "^sleep 987$"], capture_output=True, text=True)
+    assert left.stdout == ""
+
+
+@pytest.mark.process
+def test_the_command_looks_at_this_machine(tmp_path):
+    """torch is really asked, and two processes really sum, over gloo."""
+    command = [sys.executable, "-m", "slurm", "preflight", "device=cpu", f"folder={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "driver           not looked at: device=cpu\n" in done.stdout
+    assert "all-reduce       gloo, 2 processes, " in done.stdout
+    probed = subprocess.run(
+        [sys.executable, "-m", "slurm.probe"], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert set(json.loads(probed.stdout)) == set(GOOD)
+
+
+JOB = """
+import sys
+from slurm.job import Task
+print(Task(kind="train", key="x", paper="f_grpo", root=sys.argv[1], config=sys.argv[2], time_min=9,
+           folder=sys.argv[3], signal_lead_s=9, nodes=1, gpus=1)())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_job_on_an_unsound_node_ends_before_it_computes_and_the_status_can_say_why(tmp_path):
+    """A profile with GPUs on this machine, which has none."""
+    x = load([*TINY, "device=cuda"], "f_grpo")
+    config = tmp_path / "x.yaml"
+    config.write_text(yaml.safe_dump(asdict(x)))
+    command = [sys.executable, "-c", JOB, str(tmp_path), str(config), str(tmp_path / "own")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "UserError: " in done.stderr
+    ended = attempts(tmp_path / "own")[-1]["how"]
+    assert ended.startswith(("failed: torch=", "failed: gpus_per_node=1: torch sees 0"))
+    assert not (tmp_path / "f_grpo").exists()  # nothing was computed, no model was made
