@@ -57,7 +57,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
     torch.set_num_threads(x.threads)
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, run.path, verify)
-        send = mirror(x.wandb, x.paper, x.run_id, asdict(x), Path(x.results_dir))
+        send = mirror(x, run.path, loop.step)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
             steps = range(loop.step + 1, x.optim.steps + 1)
             for step in track(steps, x.run_id, disable=not progress):

@@ -1,29 +1,74 @@
-"""The optional mirror: `metrics.jsonl` is the truth, wandb repeats it when asked."""
+"""The optional mirror: `metrics.jsonl` is the truth, wandb repeats it when asked.
 
+One training is one wandb run, however often it resumes; one that begins at the first step is new.
+wandb drops a row whose step is not above the last, as those after a checkpoint are when a run
+resumes. So rows are sent without a step of wandb's, and `step` is only what they are drawn over.
+"""
+
+import json
+import secrets
+import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
+from common.experiment import Experiment
+from common.results.files import write
 
-def mirror(
-    mode: str, paper: str, run_id: str, config: dict, folder: Path
-) -> Callable[[dict], None]:
-    """A function that sends one row to wandb; with mode "off" it does nothing and wandb is not
-    imported.
+ID = "wandb_id.txt"  # in the run folder
 
-    "offline" writes below `folder`/wandb and needs no network; "online" needs a wandb login.
+
+def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:
+    """A function that sends one row to wandb; with x.wandb "off" it does nothing and wandb is not
+    imported. `folder` is the run's, which resumes from step `start`.
+
+    "offline" writes below results_dir/wandb and needs no network; a resumed run begins a new file
+    there with the rows until `start`, which replaces the old one: `wandb sync` joins no two files.
+    "online" needs a wandb login.
     """
-    if mode == "off":
+    if x.wandb == "off":
         return lambda row: None
     import wandb
 
-    (folder / "wandb").mkdir(parents=True, exist_ok=True)
+    place = Path(x.results_dir).resolve() / "wandb"
+    place.mkdir(parents=True, exist_ok=True)
+    name = _id(x.run_id, folder, start)
+    if x.wandb == "offline":
+        for old in place.glob(f"wandb/offline-run-*-{name}"):
+            shutil.rmtree(old, ignore_errors=True)
     tracked = wandb.init(
-        project=paper,
-        id=run_id,
-        resume="allow",
+        project=x.paper,
+        id=name,
+        name=x.run_id,
+        resume="allow" if x.wandb == "online" else None,
         reinit="finish_previous",  # a worker does several runs; the default continues the first
-        mode=mode,
-        config=config,
-        dir=str(folder / "wandb"),
+        mode=x.wandb,
+        config=asdict(x),
+        dir=str(place),
     )
-    return lambda row: tracked.log(row, step=row["step"])
+    tracked.define_metric("step")
+    tracked.define_metric("*", step_metric="step")
+    if x.wandb == "offline":
+        for row in _until(folder / "metrics.jsonl", start):
+            tracked.log(row)
+    return tracked.log
+
+
+def _id(run_id: str, folder: Path, start: int) -> str:
+    """The run's own if it resumes, else a new one; wandb takes 64 characters."""
+    file = folder / ID
+    if start == 0 or not file.exists():
+        write(file, f"{run_id[:50]}-{secrets.token_hex(4)}\n")
+    return file.read_text().strip()
+
+
+def _until(path: Path, step: int) -> list[dict]:
+    """The rows of a training curve until `step`; after it a killed process may have cut a line."""
+    rows = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            break
+        rows += [row] if row["step"] <= step else []
+    return rows

@@ -45,15 +45,14 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
     chosen = tuning.chosen(x)
     check_environment(x)
     binding.check(x.method, x.sampling.group_size, x.reward)
-    results = Path(x.results_dir).resolve()
-    run = Run(results, x.paper, x.run_id, asdict(x))
+    run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()
         snapshots.check_finished(x, run.path)
         return run.path
     place = here(x, run.path)
     longest, context = prepare(x, place)
-    send = mirror(x.wandb, x.paper, x.run_id, asdict(x), results)
+    send = mirror(x, run.path, checkpointed(place.work))
     with Progress(disable=not progress) as bar:
         task = bar.add_task(x.run_id, total=x.optim.steps, completed=checkpointed(place.work))
 
