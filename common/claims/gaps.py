@@ -62,19 +62,19 @@ def combine(terms: Sequence[tuple[float, Found]]) -> Gap:
 
 def row(gap: Gap, null: float | None) -> dict:
     """The columns GAPS of one comparison, without the claim's own; NaN where nothing is random."""
-    found = [x for _, x in gap.terms]
+    values = [x for _, x in gap.terms]
     sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
     shown = {
         "table": gap.family,
-        "benchmark": "; ".join(dict.fromkeys(str(b) for x in found for b in x.benchmarks)),
-        "metric": "; ".join(dict.fromkeys(str(m) for x in found for m in x.metrics)),
+        "benchmark": "; ".join(dict.fromkeys(str(b) for x in values for b in x.benchmarks)),
+        "metric": "; ".join(dict.fromkeys(str(m) for x in values for m in x.metrics)),
         "a": sides[0],
         "b": sides[1],
         "difference": gap.interval.value,
     }
-    seeds = [len(x.seeds) for x in found if x.seeds is not None]
+    seeds = [len(x.seeds) for x in values if x.seeds is not None]
     shown["n_seeds"] = min(seeds) if seeds else np.nan
-    problems = [len(x.problems) for x in found if x.problems]
+    problems = [len(x.problems) for x in values if x.problems]
     shown["n_problems"] = max(problems) if gap.strata else np.nan
     shown["subsampling_p"] = _subsampling_p(gap)
     if not gap.parts:
@@ -104,17 +104,17 @@ def _subsampling_p(gap: Gap) -> float:
     return float(test[0]["p"])
 
 
-def order_text(found: list[Found], gaps: list[Gap]) -> str:
-    singles = [combine([(1, x)]).interval for x in found]
-    if all(x.seeds is None for x in found):
+def order_text(selected: list[Found], gaps: list[Gap]) -> str:
+    singles = [combine([(1, x)]).interval for x in selected]
+    if all(x.seeds is None for x in selected):
         values = [g.interval.value for g in gaps]
         signs = ["=" if abs(v) < 1e-9 else ">" if v > 0 else "<" for v in values]
         rest = [f" {sign} {x.value:.4g}" for sign, x in zip(signs, singles[1:], strict=True)]
         return f"{singles[0].value:.4g}" + "".join(rest)
     values = [f"{x.value:.4g}" + (f" ± {x.stderr:.2g}" if x.stderr > 0 else "") for x in singles]
     differences = ", ".join(f"diff {interval_text(gap.interval)}" for gap in gaps)
-    seeds = dict.fromkeys(str(len(x.seeds)) for x in found if x.seeds is not None)
-    problems = {x.problems and len(x.problems) for x in found} - {None}
+    seeds = dict.fromkeys(str(len(x.seeds)) for x in selected if x.seeds is not None)
+    problems = {x.problems and len(x.problems) for x in selected} - {None}
     size = f"{' and '.join(seeds)} seeds" + (f" x {max(problems)} problems" if problems else "")
     return f"{' vs '.join(values)}, {differences}, {size}"
 

@@ -55,7 +55,7 @@ class Measured:
 
     form: str
     body: dict
-    found: list[Found]
+    values: list[Found]
     gaps: list[Gap]
     null: float | None  # the gaps are tested against it; None: an interval has to lie inside
 
@@ -96,8 +96,8 @@ def judge(
         row = {"claim": claim["claim"], "source": claim["source"], "id": claim["id"]}
         for scope in SCOPES:
             unknown = ("not run", "no rows" if scope in claim else "", "")
-            found = decided.get(scope, {}).get(claim["id"], unknown)
-            row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), found, strict=True))
+            told = decided.get(scope, {}).get(claim["id"], unknown)
+            row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), told, strict=True))
         verdicts.append(row)
     more = [f"{scope}_{what}" for what in ("numbers", "runs") for scope in SCOPES]
     columns = ["claim", "source", *SCOPES, "id", *more]
@@ -107,15 +107,17 @@ def judge(
 def _measure(place: str, predicate: dict, rows, counts) -> Measured | str:
     """The predicate's comparisons; or what is missing for them."""
     form, body, selectors = parse(place, predicate)
-    found, missing = [], []
+    values, missing = [], []
     for selector in selectors:
         try:
-            found.append(select(place, selector, rows, counts))
+            values.append(select(place, selector, rows, counts))
         except Missing as error:
             missing.append(str(error))
     if missing:
         return "missing: " + "; ".join(dict.fromkeys(missing))
-    pairs = list(pairwise(found) if form == "order" else zip(found[::2], found[1::2], strict=False))
+    pairs = list(
+        pairwise(values) if form == "order" else zip(values[::2], values[1::2], strict=False)
+    )
     relation = body.get("relation")
     null = body.get("value") if relation in (">", "<") else None
     if form in ("order", "count"):
@@ -125,10 +127,10 @@ def _measure(place: str, predicate: dict, rows, counts) -> Measured | str:
         share = 1 / len(pairs)
         gaps = [combine([term for a, b in pairs for term in ((share, a), (-share, b))])]
     elif form == "difference":
-        gaps = [combine([(1, found[0]), (-1, found[1])])]
+        gaps = [combine([(1, values[0]), (-1, values[1])])]
     else:
-        gaps = [combine([(1, found[0])])]
-    return Measured(form, body, found, gaps, null)
+        gaps = [combine([(1, values[0])])]
+    return Measured(form, body, values, gaps, null)
 
 
 def _decide(scope: str, measured: dict[str, Measured | str]) -> tuple[dict, list[dict]]:
@@ -148,7 +150,7 @@ def _decide(scope: str, measured: dict[str, Measured | str]) -> tuple[dict, list
             ]
         else:
             ps, sides = [np.nan] * len(x.gaps), [_inside(x.gaps[0].interval, *_bounds(x.body))]
-        runs = dict.fromkeys(str(one) for part in x.found for one in part.run_ids)
+        runs = dict.fromkeys(str(one) for part in x.values for one in part.run_ids)
         decided[name] = (*_verdict(x, sides, ps), ";".join(runs))
         rows += [
             {"claim": name, "scope": scope, **row(gap, x.null), "p_holm": p, "verdict": side}
@@ -180,11 +182,11 @@ def _verdict(x: Measured, sides: list[str], ps: list[float]) -> tuple[str, str]:
             return "holds", numbers
         return ("fails" if len(sides) - n["fails"] < enough else "inconclusive"), numbers
     if x.form == "mean_gain":
-        numbers = f"mean gain {interval_text(x.gaps[0].interval)} over {len(x.found) // 2} pairs"
+        numbers = f"mean gain {interval_text(x.gaps[0].interval)} over {len(x.values) // 2} pairs"
     elif x.form == "range":
         numbers = interval_text(x.gaps[0].interval)
     else:
-        numbers = order_text(x.found, x.gaps)
+        numbers = order_text(x.values, x.gaps)
     numbers += power_text(x.gaps, ps)
     everywhere = "holds" if n["holds"] == len(sides) else "inconclusive"
     return ("fails" if n["fails"] else everywhere), numbers

@@ -65,60 +65,60 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
     hits = {
         key: np.logical_or.reduce([_equal(rows[key], v) for v in wanted[key]]) for key in wanted
     }
-    found = rows[np.logical_and.reduce([*hits.values(), rows["value"].notna()])]
-    if found.empty:
+    chosen = rows[np.logical_and.reduce([*hits.values(), rows["value"].notna()])]
+    if chosen.empty:
         absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
         raise Missing("no row with " + _words(absent))
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
-    one = len(found) == 1 and not lists  # a printed number: nothing to choose among
+    one = len(chosen) == 1 and not lists  # a printed number: nothing to choose among
     if "step" not in selector and not one:
-        steps = found["step"].fillna(-1)
-        groups = steps.groupby([found[key] for key in ("seed", *lists)], dropna=False)
-        found = found[steps == groups.transform("max")]
+        steps = chosen["step"].fillna(-1)
+        groups = steps.groupby([chosen[key] for key in ("seed", *lists)], dropna=False)
+        chosen = chosen[steps == groups.transform("max")]
     if not one:
-        found = _each_seed_once(place, selector, wanted, lists, found)
-    values = found.groupby("seed", dropna=False)["value"].mean()
+        chosen = _each_seed_once(place, selector, wanted, lists, chosen)
+    values = chosen.groupby("seed", dropna=False)["value"].mean()
     seeds = None if values.index.isna().any() else tuple(values.index)
     result = Found(
         _words(selector) or "all",
         seeds,
         values.to_numpy(),
         **{  # type: ignore[arg-type]
-            f"{column}s": tuple(found[column].dropna().unique())
+            f"{column}s": tuple(chosen[column].dropna().unique())
             for column in ("table", "benchmark", "metric", "run_id")
         },
     )
     return (
-        result if counts is None or seeds is None else _with_problems(place, result, found, counts)
+        result if counts is None or seeds is None else _with_problems(place, result, chosen, counts)
     )
 
 
-def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, found: pd.DataFrame):
+def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chosen: pd.DataFrame):
     """The rows of the seeds that have each of the values to average."""
-    repeated = found.duplicated(["seed", *lists]).any()
-    if repeated or found["seed"].isna().nunique() > 1:
+    repeated = chosen.duplicated(["seed", *lists]).any()
+    if repeated or chosen["seed"].isna().nunique() > 1:
         shared = {*lists, "seed"} if repeated else set(lists)
         keys = [key for key in SELECTABLE if key not in shared]
-        differ = [key for key in keys if found[key].nunique(dropna=False) > 1]
+        differ = [key for key in keys if chosen[key].nunique(dropna=False) > 1]
         raise UserError(
             f"{place}: selector {_words(selector)} matches several rows, which differ in "
             f"{', '.join(differ) or 'nothing'}; name one"
         )
-    groups = found.groupby("seed", dropna=False)["value"]
-    found = found[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
-    if found.empty:
+    groups = chosen.groupby("seed", dropna=False)["value"]
+    chosen = chosen[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
+    if chosen.empty:
         raise Missing("some of the rows with " + _words(selector))
-    return found
+    return chosen
 
 
-def _with_problems(place: str, found: Found, rows: pd.DataFrame, counts: pd.DataFrame) -> Found:
-    """`found` with values a problem, if all rows have counts and all seeds the same problems."""
+def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: pd.DataFrame) -> Found:
+    """`selected` with values a problem, if all rows have counts and all seeds the same problems."""
     if not rows["metric"].str.match("(pass|avg)@").all():
-        return found
+        return selected
     near = counts[counts["method"].isin(rows["method"]) & counts["model"].isin(rows["model"])]
     joined = near.merge(rows[[*COUNTED, "metric", "k", "unit"]], on=COUNTED)
     if len(joined[COUNTED].drop_duplicates()) < len(rows[COUNTED].drop_duplicates()):
-        return found
+        return selected
     joined["x"] = avg_at_k(joined["c"], joined["n"])
     for k, group in joined[joined["metric"].str.startswith("pass@")].groupby("k"):
         joined.loc[group.index, "x"] = pass_at_k(
@@ -127,22 +127,23 @@ def _with_problems(place: str, found: Found, rows: pd.DataFrame, counts: pd.Data
     joined["x"] *= np.where(joined["unit"] == "percent", 100, 1)
     wide = joined.pivot_table(index="seed", columns=["benchmark", "problem_id"], values="x")
     if wide.isna().any(axis=None):
-        return found
+        return selected
     means = wide.T.groupby(level="benchmark").mean().mean().to_numpy()
-    if not np.allclose(means, found.values, rtol=1e-6, atol=1e-6):
-        seed = int(np.argmax(abs(means - found.values)))
+    if not np.allclose(means, selected.values, rtol=1e-6, atol=1e-6):
+        seed = int(np.argmax(abs(means - selected.values)))
         raise UserError(
-            f"{place}: counts of method={rows['method'].iloc[0]}, seed={found.seeds[seed]} give "
-            f"{means[seed]:.6g}, the row says {found.values[seed]:.6g}; not one run; run it again"
+            f"{place}: counts of method={rows['method'].iloc[0]}, seed={selected.seeds[seed]} give "
+            f"{means[seed]:.6g}, the row says {selected.values[seed]:.6g}; "
+            "not one run; run it again"
         )
-    found = replace(found, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
+    selected = replace(selected, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
     if rows["metric"].nunique() > 1 or rows["benchmark"].nunique() > 1 or joined["n"].nunique() > 1:
-        return found
+        return selected
     if not rows["metric"].iloc[0].startswith("pass@"):
-        return found
+        return selected
     c = joined.pivot_table(index="seed", columns=["benchmark", "problem_id"], values="c")
     return replace(
-        found,
+        selected,
         counts=c.to_numpy().astype(int),
         n=int(joined["n"].iloc[0]),
         k=int(rows["k"].iloc[0]),

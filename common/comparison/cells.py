@@ -29,14 +29,14 @@ def as_printed(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
     rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(spec.metrics))])
     parts = [last_step(rows)]
     for one in spec.same_runs:
-        own = rows[(rows["table"] == one.of_table) & (rows["method"] == one.of_method)]
-        own = own.assign(table=one.table, method=one.method)
+        same = rows[(rows["table"] == one.of_table) & (rows["method"] == one.of_method)]
+        same = same.assign(table=one.table, method=one.method)
         if one.steps:
-            own = own[own["step"].isin(one.steps)]
-            step = own["step"].astype(int).astype(str)
-            parts.append(own.assign(benchmark=own["benchmark"] + ", step " + step))
+            same = same[same["step"].isin(one.steps)]
+            step = same["step"].astype(int).astype(str)
+            parts.append(same.assign(benchmark=same["benchmark"] + ", step " + step))
         else:
-            parts.append(last_step(own))
+            parts.append(last_step(same))
     rows = pd.concat(parts, ignore_index=True)
     return pd.concat([rows, *averages(spec, rows)], ignore_index=True)
 
@@ -50,11 +50,11 @@ def last_step(rows: pd.DataFrame) -> pd.DataFrame:
 
 def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Plain means over benchmarks, of the runs that have all of them."""
-    found = []
+    parts = []
     for name, benchmarks in spec.averages.items():
-        own = rows[rows["benchmark"].isin(benchmarks)]
+        members = rows[rows["benchmark"].isin(benchmarks)]
         key = ["table", "model", "method", "metric", "k", "unit", "seed"]
-        groups = own.assign(variance=own["stderr"] ** 2).groupby(key, dropna=False)
+        groups = members.assign(variance=members["stderr"] ** 2).groupby(key, dropna=False)
         means = groups.agg(
             value=("value", "mean"),
             benchmarks=("benchmark", "nunique"),
@@ -64,8 +64,8 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
         ).reset_index()
         means = means[means["benchmarks"] == len(benchmarks)]
         stderr = np.sqrt(means["variance"]) / len(benchmarks)
-        found.append(means.assign(benchmark=name, stderr=stderr).drop(columns="benchmarks"))
-    return found
+        parts.append(means.assign(benchmark=name, stderr=stderr).drop(columns="benchmarks"))
+    return parts
 
 
 def compare_cells(
@@ -86,7 +86,7 @@ def compare_cells(
     had drawn their own. Half a unit of the printed last digit is added to both. A printed number in
     the interval is within noise.
     """
-    found = []
+    table = []
     measured, closed = _by_cell(rerun), _by_cell(exact)
     noted = footnotes(spec, printed)
     for (i, cell), note in zip(printed.iterrows(), noted, strict=True):
@@ -98,8 +98,8 @@ def compare_cells(
             row |= _rerun(cell, measured[key], runs)
         else:
             row |= _absent(spec, printed.loc[[i]], lost)
-        found.append(row)
-    return pd.DataFrame(found, columns=COLUMNS)
+        table.append(row)
+    return pd.DataFrame(table, columns=COLUMNS)
 
 
 def _by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
@@ -109,24 +109,24 @@ def _by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
     return dict(iter(rows.groupby(keys)))
 
 
-def _rerun(cell: pd.Series, own: pd.DataFrame, runs: pd.DataFrame) -> dict:
-    seeds, value = len(own), own["value"].mean()
+def _rerun(cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFrame) -> dict:
+    seeds, value = len(measured), measured["value"].mean()
     if seeds > 1:
-        spread = own["value"].std(ddof=1) * np.sqrt(1 + 1 / seeds)
+        spread = measured["value"].std(ddof=1) * np.sqrt(1 + 1 / seeds)
         half, reason = Interval(value, spread, seeds - 1).half(), f"{seeds} seeds"
     else:
-        half = 1.96 * np.sqrt(2) * own["stderr"].iloc[0]
+        half = 1.96 * np.sqrt(2) * measured["stderr"].iloc[0]
         reason = "one seed: the interval is over problems, the spread over seeds is unknown"
         if np.isnan(half):
             half, reason = 0.0, "one seed without a known spread: compared as a number"
     half += rounding(cell)
-    run_ids = ";".join(dict.fromkeys(own["run_id"].astype(str)))
+    run_ids = ";".join(dict.fromkeys(measured["run_id"].astype(str)))
     return {
         "rerun": value,
         "low": value - half,
         "high": value + half,
         "n_seeds": seeds,
-        "n_problems": own["n_problems"].iloc[0],
+        "n_problems": measured["n_problems"].iloc[0],
         "difference": value - cell["value"],
         "verdict": "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs",
         "reason": reason,
@@ -135,8 +135,8 @@ def _rerun(cell: pd.Series, own: pd.DataFrame, runs: pd.DataFrame) -> dict:
     }
 
 
-def _exact(cell: pd.Series, own: pd.DataFrame) -> dict:
-    value, half = own["value"].iloc[0], rounding(cell)
+def _exact(cell: pd.Series, computed: pd.DataFrame) -> dict:
+    value, half = computed["value"].iloc[0], rounding(cell)
     return {
         "rerun": value,
         "low": value,
@@ -162,15 +162,15 @@ def _absent(spec: Spec, cell: pd.DataFrame, lost: pd.DataFrame) -> dict:
         if (one.table, one.method) == (row["table"], row["method"])
     ]
     for table, method in [(row["table"], row["method"]), *same]:
-        own = lost[
+        jobs = lost[
             (lost["table"] == table) & (lost["method"] == method) & (lost["model"] == row["model"])
         ]
-        if len(own):
-            reason = "; ".join(own["reason"])
+        if len(jobs):
+            reason = "; ".join(jobs["reason"])
             return blank | {
                 "verdict": "not run",
                 "reason": f"without a result: {reason}",
-                "state": worst(state for state in own["state"] if state in ("missing", "changed")),
+                "state": worst(state for state in jobs["state"] if state in ("missing", "changed")),
             }
     return blank | {"verdict": "not run", "reason": "no run of it is in the results"}
 
@@ -201,9 +201,9 @@ def note_table(spec: Spec, notes: pd.DataFrame, cells: pd.DataFrame) -> pd.DataF
     names = list(dict.fromkeys(cells["table"].dropna()))
     tables, counts = [], []
     for row in notes.to_dict("records"):
-        own = cells[cells["notes"].str.split(";").map(lambda ids, one=row["id"]: one in ids)]
-        counts.append(len(own))
-        named = list(dict.fromkeys(own["table"])) or _named(str(row["where"]), names)
+        touched = cells[cells["notes"].str.split(";").map(lambda ids, one=row["id"]: one in ids)]
+        counts.append(len(touched))
+        named = list(dict.fromkeys(touched["table"])) or _named(str(row["where"]), names)
         tables.append(";".join(named))
     return notes.assign(tables=tables, cells=counts)
 
@@ -233,8 +233,8 @@ def detectable(spec: Spec, printed: pd.DataFrame, gaps: pd.DataFrame) -> pd.Data
         n_problems=("n_problems", "max"), n_seeds=("n_seeds", "min"), mdd=("mdd", "median")
     )
     frames = [rerun.reset_index().assign(basis="median of the comparisons, as they came out")]
-    own = printed[printed["benchmark"].isin(spec.problems) & (printed["unit"] == "percent")]
-    means = own.groupby(key[1:], sort=False)["value"].mean().reset_index()
+    shares = printed[printed["benchmark"].isin(spec.problems) & (printed["unit"] == "percent")]
+    means = shares.groupby(key[1:], sort=False)["value"].mean().reset_index()
     means["n_problems"] = means["benchmark"].map(spec.problems)
     means["mdd"] = [
         100 * detectable_share(value / 100, problems)

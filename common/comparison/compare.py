@@ -79,23 +79,23 @@ def assess(spec: Spec, root: Path) -> Comparison:
     left_out = [problem for scope in RERUNS for problem in gather(root, spec.paper, scope)]
     reruns, problems = {}, []
     for scope in RERUNS:
-        *reruns[scope], found = read_checked(root, spec.paper, scope)
-        problems += found
+        *reruns[scope], more = read_checked(root, spec.paper, scope)
+        problems += more
     rows = {scope: frame for scope, (frame, _) in reruns.items()}
     home = ROOT / "papers" / spec.paper
-    printed, found = published_checked(home / "published")
-    problems += found
+    printed, more = published_checked(home / "published")
+    problems += more
     place = str(root / spec.paper / CLUSTER / "metrics.csv")
     problems += check_names(rows[CLUSTER], printed, place, own_names(home))
     tables = [provenance.table(root, spec.paper, scope, rows[scope]) for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
-    missing, found = provenance.jobs(root, spec.paper)
-    problems += found
+    missing, more = provenance.jobs(root, spec.paper)
+    problems += more
     as_printed = cells.as_printed(spec, rows[CLUSTER])
     scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed)}
     counts = {scope: frame for scope, (_, frame) in reruns.items()}
-    verdicts, gaps, found = judged(judge.load(home / "claims.yaml"), scopes, counts)
-    problems += found
+    verdicts, gaps, more = judged(judge.load(home / "claims.yaml"), scopes, counts)
+    problems += more
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # what no run stands for
         verdicts[f"{scope}_state"] = [
@@ -138,7 +138,7 @@ def judged(stated: list[dict], scopes: dict, counts: dict):
 def _with_own_rows(spec: Spec, root: Path, rows: dict, as_printed: pd.DataFrame) -> dict:
     """The rows of each rerun scope that claims speak of: measured ones, readings of them, and
     those of theory and simulation, which are the laptop's."""
-    found = {}
+    scopes = {}
     for scope, frame in rows.items():
         tables = frame["table"].unique() if scope == LAPTOP else ()
         parts = [frame, *(at_matched_accuracy(frame, table, spec.pairs) for table in tables)]
@@ -147,8 +147,8 @@ def _with_own_rows(spec: Spec, root: Path, rows: dict, as_printed: pd.DataFrame)
             parts = [pd.concat([frame, as_printed]).drop_duplicates([*KEY, "seed", "step"])]
         parts = [part for part in parts if len(part)]
         if parts:
-            found[scope] = pd.concat(parts, ignore_index=True)
-    return found
+            scopes[scope] = pd.concat(parts, ignore_index=True)
+    return scopes
 
 
 def verdicts(spec: Spec, root: Path) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:

@@ -74,10 +74,10 @@ def read_checked(
         return rows, counts, [str(error)]
     place = folder / "counts.csv.gz"
     if place.exists():
-        found, more = read_counts(place)
+        table, more = read_counts(place)
         problems += more
-        if len(found):
-            counts, more = check_counts(found, str(place))
+        if len(table):
+            counts, more = check_counts(table, str(place))
             problems += more
     return rows, counts, problems
 
@@ -85,7 +85,7 @@ def read_checked(
 def lost_runs(root: Path, paper: str, missing: pd.DataFrame) -> pd.DataFrame:
     """Runs that should have a result and have none that can be used: jobs without a result, and
     finished runs with missing or changed numbers."""
-    found = [
+    lost = [
         {
             **{name: row[name] for name in ("table", "model", "method")},
             "state": "",
@@ -99,8 +99,8 @@ def lost_runs(root: Path, paper: str, missing: pd.DataFrame) -> pd.DataFrame:
             {} if marker.parent in used else provenance.planned(root / paper, marker.parent.name)
         )
         if named.get("method"):
-            found.append({**named, "state": "changed", "reason": f"{marker.parent.name}: damaged"})
-    return pd.DataFrame(found, columns=["table", "model", "method", "state", "reason"])
+            lost.append({**named, "state": "changed", "reason": f"{marker.parent.name}: damaged"})
+    return pd.DataFrame(lost, columns=["table", "model", "method", "state", "reason"])
 
 
 def runs(rows: pd.DataFrame) -> pd.DataFrame:
@@ -114,11 +114,11 @@ def _counts(run: Path) -> tuple[pd.DataFrame, list[str]]:
     first = read_csv(run / "metrics.csv").iloc[0]
     frames, problems = [], []
     for path in sorted((run / "eval").glob("step-?????-counts.csv")):
-        frame, found = read_counts(path)
-        problems += found
+        frame, more = read_counts(path)
+        problems += more
         if len(frame):
-            frame, found = check_counts(frame, str(path))
-            problems += found
+            frame, more = check_counts(frame, str(path))
+            problems += more
             frames.append(frame.assign(step=int(path.name[5:10])))
     if not frames:
         return pd.DataFrame(), problems

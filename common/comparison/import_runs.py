@@ -73,8 +73,8 @@ def import_runs(
     hashes = {Path(file).name: sha256(Path(file).read_bytes()) for file in files}
     row = ["table", "model", "method", "seed"]
     return [
-        _write(root, paper, scope, dict(zip(row, key, strict=True)), own, source, hashes)
-        for key, own in counts.groupby(row, sort=False)
+        _write(root, paper, scope, dict(zip(row, key, strict=True)), part, source, hashes)
+        for key, part in counts.groupby(row, sort=False)
     ]
 
 
@@ -149,12 +149,12 @@ def _write(root, paper, scope, row: dict, counts: pd.DataFrame, source: str, has
         run.close()
         return run.path
     frames = []
-    for (step, _), own in counts.groupby(["step", "benchmark"], sort=False):
-        n = int(own["n"].iloc[0])
+    for (step, _), part in counts.groupby(["step", "benchmark"], sort=False):
+        n = int(part["n"].iloc[0])
         ks = sorted({2**i for i in range(n.bit_length())} | {n})
-        frames.append(report(own, ks).assign(step=step))
-    for step, own in counts.groupby("step"):
-        stored = own[["benchmark", "problem_id", "n", "c"]]
+        frames.append(report(part, ks).assign(step=step))
+    for step, part in counts.groupby("step"):
+        stored = part[["benchmark", "problem_id", "n", "c"]]
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", stored)
     last = f"step-{counts['step'].max():05d}-counts.csv"
     write(run.path / "counts.csv", (run.path / "eval" / last).read_bytes())

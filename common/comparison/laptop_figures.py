@@ -14,11 +14,11 @@ Colors = dict[str, str]  # method -> color
 def draw(rows: pd.DataFrame, colors: Colors, folder: Path) -> None:
     """training, matched, passk and methods of every table, as <folder>/<table>_<figure>."""
     for table in rows["table"].unique():
-        own = rows[(rows["table"] == table) | (rows["method"] == "base")]
-        training(own, colors, folder / f"{table}_training")
-        at_matched(own, table, colors, folder / f"{table}_matched")
-        pass_at_k(own, colors, folder / f"{table}_passk")
-        methods(own, colors, folder / f"{table}_methods")
+        shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
+        training(shown, colors, folder / f"{table}_training")
+        at_matched(shown, table, colors, folder / f"{table}_matched")
+        pass_at_k(shown, colors, folder / f"{table}_passk")
+        methods(shown, colors, folder / f"{table}_methods")
 
 
 def present(rows: pd.DataFrame, colors: Colors) -> Colors:
@@ -64,10 +64,10 @@ def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> No
     figure, axes = panels(1, width=5.2, height=3.6)
     axis = axes[0, 0]
     for method, color in present(points, colors).items():
-        own = points[points["method"] == method]
-        for _, curve in own.groupby("seed"):
+        seeds = points[points["method"] == method]
+        for _, curve in seeds.groupby("seed"):
             axis.plot(curve["accuracy"], curve["diversity"], color=color, alpha=0.25, linewidth=0.8)
-        mean = own.groupby("step")[["accuracy", "diversity"]].mean()
+        mean = seeds.groupby("step")[["accuracy", "diversity"]].mean()
         axis.plot(mean["accuracy"], mean["diversity"], color=color, marker="o", label=method)
     axis.set(
         xlabel="natural pass@1 (%)",
@@ -84,8 +84,8 @@ def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
     drawn = []
     for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
         for method, color in ({"base": COLORS[6]} | present(rows, colors)).items():
-            own = last(rows[rows["metric"].str.startswith("pass@")])
-            curve = over_seeds(own, method, benchmark, None, "k")
+            ends = last(rows[rows["metric"].str.startswith("pass@")])
+            curve = over_seeds(ends, method, benchmark, None, "k")
             style = "--" if method == "base" else "-"
             axis.errorbar(
                 curve["k"], curve["mean"], curve["sem"], color=color, linestyle=style, label=method
@@ -101,13 +101,13 @@ def methods(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
     """Every method after its last step: accuracy and diversity, mean and standard error over
     seeds."""
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")]
-    own = last(rows)
-    names = list(own["method"].unique())[::-1]
+    ends = last(rows)
+    names = list(ends["method"].unique())[::-1]
     figure, axes = panels(len(shown), width=2.6, height=0.9 + 0.22 * len(names), sharey=True)
     drawn = []
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):
         for y, method in enumerate(names):
-            point = over_seeds(own, method, benchmark, metric, "method")
+            point = over_seeds(ends, method, benchmark, metric, "method")
             color = colors.get(method, COLORS[7])
             axis.errorbar(point["mean"], [y] * len(point), xerr=point["sem"], fmt="o", color=color)
             drawn.append(point.assign(benchmark=benchmark, metric=metric))
@@ -123,9 +123,9 @@ def last(rows: pd.DataFrame) -> pd.DataFrame:
 
 def over_seeds(rows, method: str, benchmark: str, metric: str | None, by: str) -> pd.DataFrame:
     """Mean and standard error over seeds of one method's values, by step, k or method."""
-    own = rows[(rows["method"] == method) & (rows["benchmark"] == benchmark)]
-    own = own if metric is None else own[own["metric"] == metric]
-    grouped = own.groupby(by)["value"].agg(["mean", "sem", "size"]).reset_index()
+    values = rows[(rows["method"] == method) & (rows["benchmark"] == benchmark)]
+    values = values if metric is None else values[values["metric"] == metric]
+    grouped = values.groupby(by)["value"].agg(["mean", "sem", "size"]).reset_index()
     if by == "step" and metric is not None:
         base = rows[(rows["method"] == "base") & (rows["benchmark"] == benchmark)]
         base = base[base["metric"] == metric]

@@ -17,8 +17,8 @@ def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
     """
     wide = {}
     for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": DIVERSITY}.items():
-        own = rows[(rows["benchmark"] == benchmark) & (rows["metric"] == metric)]
-        wide[name] = own.set_index(["table", "method", "seed", "step", "run_id"])["value"]
+        values = rows[(rows["benchmark"] == benchmark) & (rows["metric"] == metric)]
+        wide[name] = values.set_index(["table", "method", "seed", "step", "run_id"])["value"]
     points = pd.DataFrame(wide).reset_index()
     base = points.loc[points["method"] == "base", ["step", "accuracy", "diversity"]]
     base = base.groupby(
@@ -40,7 +40,7 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
     where it first reaches it, linearly between its points. Rows have table
     "<table>, <A> vs <B> at matched pass@1"; none where there is no base model or only one method.
     """
-    points, found = curves(rows, table), []
+    points, matched = curves(rows, table), []
     for pair in pairs:
         runs = {method: points[points["method"] == method] for method in pair}
         if any(run.empty or run["step"].min() > 0 for run in runs.values()):
@@ -49,7 +49,7 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
         level = both["accuracy"].max().min()
         for (method, seed, run_id), curve in both:
             place = first_reach(curve["accuracy"].to_numpy(), level)
-            found.append(
+            matched.append(
                 {
                     "table": f"{table}, {pair[0]} vs {pair[1]} at matched pass@1",
                     "model": rows["model"].iloc[0],
@@ -63,7 +63,7 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
                     "run_id": run_id,
                 }
             )
-    return pd.DataFrame(found, columns=COLUMNS)
+    return pd.DataFrame(matched, columns=COLUMNS)
 
 
 def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:

@@ -19,9 +19,9 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     frames, problems = [], []
     for path in sorted(folder.glob("table*.csv")):
         as_text = pd.read_csv(path, usecols=["value"], dtype=str)["value"]
-        frame, found = check_rows(pd.read_csv(path).assign(printed=as_text), str(path))
+        frame, more = check_rows(pd.read_csv(path).assign(printed=as_text), str(path))
         frames.append(frame)
-        problems += found
+        problems += more
     return pd.concat(frames, ignore_index=True), problems
 
 

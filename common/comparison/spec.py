@@ -64,7 +64,7 @@ def problems(files: dict[str, str]) -> dict[str, int]:
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:
     """Which rows have all the values of `where`."""
-    found = pd.Series(True, frame.index)
+    match = pd.Series(True, frame.index)
     for column, value in where.items():
-        found &= frame[column].isin(value if isinstance(value, list) else [value])
-    return found
+        match &= frame[column].isin(value if isinstance(value, list) else [value])
+    return match

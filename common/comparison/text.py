@@ -26,19 +26,19 @@ def markdown(x) -> str:
     """Claims, then printed cells beside reruns, then the tables as they are."""
     parts = [f"# {x.spec.title}: published and rerun\n", "## Claims\n"]
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
-    for name, own in beside(x.cells).groupby("table", sort=False):
-        parts += [f"\n### {name}, cell by cell\n", cell_table(own)]
+    for name, part in beside(x.cells).groupby("table", sort=False):
+        parts += [f"\n### {name}, cell by cell\n", cell_table(part)]
     for name, caption, columns in x.spec.published:
         printed = x.summary[(x.summary["scope"] == "published") & (x.summary["table"] == name)]
         parts += [f"\n## Published: {caption}\n", pivot(printed, columns)]
     for scope, (what, warning) in RERUNS.items():
         rerun = x.summary[x.summary["scope"] == scope]
         for name in rerun["table"].unique():
-            own = rerun[rerun["table"] == name]
+            part = rerun[rerun["table"] == name]
             printed = {table: columns for table, _, columns in x.spec.published}
             columns = x.spec.laptop if scope == "laptop" else printed.get(name, x.spec.laptop)
             parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
-            parts.append(pivot(own, columns))
+            parts.append(pivot(part, columns))
     parts += ["\n## Minimum detectable difference (points; p < 0.05, 80 % power)\n"]
     parts.append(power_table(x.detectable))
     parts += notes(x)
@@ -94,10 +94,10 @@ def pivot(frame: pd.DataFrame, columns: Columns) -> str:
     several = keys["model"].nunique() > 1
     rows = []
     for model, method in keys.itertuples(index=False):
-        own = frame[(frame["model"] == model) & (frame["method"] == method)]
+        group = frame[(frame["model"] == model) & (frame["method"] == method)]
         line = [_plain(model), _plain(method)] if several else [_plain(method)]
         for benchmark, metric in columns.values():
-            hit = own[(own["benchmark"] == benchmark) & (own["metric"] == metric)]
+            hit = group[(group["benchmark"] == benchmark) & (group["metric"] == metric)]
             line.append(_number(hit.iloc[0]) if len(hit) else "")
         if any(line[1 + several :]):
             rows.append(line)
@@ -177,8 +177,8 @@ def to_latex(x) -> str:
         for row in x.verdicts.to_dict("records")
     ]
     parts = [_tabular(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
-    for name, own in beside(x.cells).groupby("table", sort=False):
-        words = [_cell_words(row) for row in own.to_dict("records")]
+    for name, part in beside(x.cells).groupby("table", sort=False):
+        words = [_cell_words(row) for row in part.to_dict("records")]
         parts.append(f"% {name}\n" + _tabular(list(words[0]), [list(w.values()) for w in words]))
     return "\n".join(parts)
 

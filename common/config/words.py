@@ -17,33 +17,33 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
     return given
 
 
-def split(words: Iterable[str], own: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """(`own`, a command's options and their defaults, with the words that name one of them; the
-    other words, in order).
+def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """(a command's options: `defaults`, with the values that `words` give them; the other words,
+    in order).
 
     The others are for Hydra, whose words may also be `~key` or `--multirun`. An option without "="
     has the value "".
     """
-    given = dict(own)
+    given = dict(defaults)
     others = []
     for word in words:
         key, _, value = word.partition("=")
-        if key in own:
+        if key in defaults:
             given[key] = value
         else:
             others.append(word)
     return given, others
 
 
-def options(words: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
+def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
     """As `split`, of a command that takes no other words. Raises UserError for one of another key,
     with the nearest known one, for one without a value, and for a word without "="."""
     given = pairs(words)
     for key, value in given.items():
-        if key not in own:
-            raise unknown(key, value, own)
+        if key not in defaults:
+            raise unknown(key, value, defaults)
         require(value != "", key, "", f"is empty; give {key}=VALUE or leave it out")
-    return {**own, **given}
+    return {**defaults, **given}
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:

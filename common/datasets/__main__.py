@@ -31,7 +31,7 @@ def sets() -> dict[str, dict]:
     """Every configured set that `load` makes: "eval=math500" -> its prompts node."""
     from omegaconf import OmegaConf
 
-    found = {}
+    configured = {}
     for group, key in (("eval", "prompts"), ("data", "train")):
         for name in names(group):
             config = read(ROOT / "configs" / group / f"{name}.yaml")
@@ -39,11 +39,11 @@ def sets() -> dict[str, dict]:
                 node = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
                 if group == "eval":
                     strict(Benchmark, node)
-                found[f"{group}={name}"] = {
+                configured[f"{group}={name}"] = {
                     **node[key],
                     "verifier": node["verifier"]["_target_"].split(".")[-2],
                 }
-    return found
+    return configured
 
 
 def _prompts(node: dict, **changes) -> list[Prompt]:

@@ -55,14 +55,14 @@ def load(
     """
     known = {"name": name, "hub": hub, "id": id, "fields": fields, "convert": convert}
     if path or (path := local_file(name, local)):
-        source, found = path, _own(path, ["id", "problem", *(["date"] if window else [])])
+        source, raw = path, _local_rows(path, ["id", "problem", *(["date"] if window else [])])
     else:
         folder = snapshot(hub, revision, files)
         source = f"{hub} ({folder.name[:12]})"
-        found = _converted(_read(folder, config, split, files, name), **known)
+        raw = _converted(_read(folder, config, split, files, name), **known)
     to_reference = resolve(reference, "reference")
     prompts, dropped, count = [], Counter(), 0
-    for row in _progress(found, name, rows):
+    for row in _progress(raw, name, rows):
         count += 1
         if window and not window[0] <= row["date"] < window[1]:
             dropped["outside the window"] += 1
@@ -137,7 +137,7 @@ def _read(folder: Path, config: str | None, split: str, files: list[str] | None,
         raise UserError(f"{name}: config={config} split={split}: {error}") from error
 
 
-def _own(path: str, needed: list[str]) -> Iterator[dict]:
+def _local_rows(path: str, needed: list[str]) -> Iterator[dict]:
     """The rows of a local file in our shape."""
     for i, row in enumerate(read_jsonl(Path(path)), 1):
         missing = [field for field in needed if not isinstance(row, dict) or not row.get(field)]
@@ -171,14 +171,14 @@ def local_file(name: str, local: str | None) -> str | None:
     return str(path) if path.is_file() else None
 
 
-def _progress(found: Iterator, name: str, total: int | None) -> Iterator:
-    """`found` with a bar on the terminal, for sets that take long."""
+def _progress(raw: Iterator, name: str, total: int | None) -> Iterator:
+    """`raw` with a bar on the terminal, for sets that take long."""
     from rich.console import Console
     from rich.progress import track
 
     console = Console(stderr=True)
     return track(
-        found, name, total=total, console=console, transient=True, disable=not console.is_terminal
+        raw, name, total=total, console=console, transient=True, disable=not console.is_terminal
     )
 
 

@@ -85,11 +85,11 @@ def codecontests(row: dict) -> dict:
 def last_boxed(text: str) -> str:
     r"""What stands in the last `\boxed{...}` or `\fbox{...}` of a worked solution, as it stands, or
     after `\boxed ` up to the next dollar; "" if there is none or it is not closed."""
-    found = list(re.finditer(r"\\(?:boxed|fbox)(\s*\{|\s)", text))
-    if not found:
+    boxes = list(re.finditer(r"\\(?:boxed|fbox)(\s*\{|\s)", text))
+    if not boxes:
         return ""
-    start, depth = found[-1].end(), 1
-    if not found[-1].group(1).endswith("{"):
+    start, depth = boxes[-1].end(), 1
+    if not boxes[-1].group(1).endswith("{"):
         return re.split(r"[$\n]", text[start:], maxsplit=1)[0].strip()
     for match in re.finditer(r"\\.|[{}]", text[start:], re.DOTALL):  # \{ opens nothing
         depth += {"{": 1, "}": -1}.get(match.group(), 0)

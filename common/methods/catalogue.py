@@ -63,8 +63,8 @@ def parts(entries: dict) -> dict[str, Callable]:
 def peers(functions) -> list[str]:
     """The peers that have all of `functions`, by their "Peers" lines."""
     lines = [re.search("^Peers: (?!none)(.*)$", inspect.getdoc(f), re.M) for f in functions]
-    found = {"verl": "verl ", "TRL": "TRL GRPOTrainer"}
-    return [peer for peer, text in found.items() if all(line and text in line[1] for line in lines)]
+    marks = {"verl": "verl ", "TRL": "TRL GRPOTrainer"}
+    return [peer for peer, text in marks.items() if all(line and text in line[1] for line in lines)]
 
 
 def prose(text: str) -> str:
@@ -136,19 +136,19 @@ def page() -> str:
     made = {name: parts(entries) for name, entries in methods.items()}
     out = [INTRODUCTION, "## All methods", ""]
     rows = []
-    for name, own in made.items():
-        cells = [link(PARTS[part], own[part].__name__) if part in own else "" for part in PARTS]
+    for name, used in made.items():
+        cells = [link(PARTS[part], used[part].__name__) if part in used else "" for part in PARTS]
         samples = "sampler.mu" in methods[name]  # no peer draws from anything but the policy
-        found = [] if samples else peers(own.values())
-        rows.append([link("method", name), *cells, ", ".join(found) or "none"])
+        same = [] if samples else peers(used.values())
+        rows.append([link("method", name), *cells, ", ".join(same) or "none"])
     out += table(["method", *(kind.lower() for kind in PARTS.values()), "peers"], rows)
     out += ["## What the method files share", "", prose(introduction("_base")), ""]
     out += ["The tables of the methods below show only what differs.", ""]
     out += parameters(base, {})
 
-    kinds = {f: PARTS[part] for own in made.values() for part, f in own.items()}
+    kinds = {f: PARTS[part] for used in made.values() for part, f in used.items()}
     kinds |= {f: "KL estimator" for n, f in vars(regularizers).items() if n.startswith("kl_")}
-    users = {f: [name for name, own in made.items() if f in own.values()] for f in kinds}
+    users = {f: [name for name, used in made.items() if f in used.values()] for f in kinds}
     for name, entries in methods.items():
         if float(entries["kl_coef"][0]) > 0:
             users[getattr(regularizers, f"kl_{entries['kl_estimator'][0]}")].append(name)

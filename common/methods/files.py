@@ -31,8 +31,8 @@ def compose(name: str) -> DictConfig:
         raise UserError(f"method={name}: unknown; choose from {', '.join(names())}")
     values = read_yaml(file)
     parents = values.pop("defaults", ["_self_"])
-    own = OmegaConf.create(values)
-    return OmegaConf.merge(*(own if p == "_self_" else compose(p) for p in parents))
+    written = OmegaConf.create(values)
+    return OmegaConf.merge(*(written if p == "_self_" else compose(p) for p in parents))
 
 
 def as_written(name: str) -> dict[str, tuple[str, str]]:

@@ -90,12 +90,12 @@ def expected_update(
     policy (K,) sums to 1, correct (K,) is boolean; pi_S is the policy given success. Exact for
     weights that depend on the outcomes only: given X, the successes are independent draws of pi_S.
     """
-    found = masses(weights, policy[correct].sum().item())
+    mass = masses(weights, policy[correct].sum().item())
     pulls = []
     for side in (correct, ~correct):
         share = torch.where(side, policy, 0)
         pulls.append(share / share.sum() - policy if side.any() else torch.zeros_like(policy))
-    return found["m_S"] * pulls[0] - found["m_F"] * pulls[1]
+    return mass["m_S"] * pulls[0] - mass["m_F"] * pulls[1]
 
 
 def sampled_update(
@@ -113,9 +113,9 @@ def sampled_update(
     right = correct[actions]
     row = weights[right.sum(1)]
     # In a row of `weights` all successes weigh alike, and so do all failures.
-    own = torch.where(right, row[:, :1], row[:, -1:])
+    advantage = torch.where(right, row[:, :1], row[:, -1:])
     score = torch.nn.functional.one_hot(actions, len(policy)).to(policy.dtype) - policy
-    return (own[:, :, None] * score).mean(1)
+    return (advantage[:, :, None] * score).mean(1)
 
 
 def entropy(policy: torch.Tensor) -> float:
@@ -172,10 +172,10 @@ class Theory:
 def compose(arguments: list[str]) -> Theory:
     """The configuration of a command line; `key=value` without a dot may name an argument of the
     advantage."""
-    own = {"method", *Theory.__dataclass_fields__}
+    known = {"method", *Theory.__dataclass_fields__}
     given, overrides = pairs(arguments), []
     for key, value in given.items():
-        plain = key in own or "." in key
+        plain = key in known or "." in key
         overrides.append(f"{key}={value}" if plain else f"++method.advantage.{key}={value}")
         if key == "rewards" and "G" not in given:
             overrides.append(f"G={value.split(']')[0].count(',') + 1}")
@@ -185,17 +185,17 @@ def compose(arguments: list[str]) -> Theory:
 def family(arguments: list[str]) -> list[Theory]:
     """One method file for every advantage: the one that is called like it, or has the shortest
     name."""
-    found = {}
+    groups = {}
     for name in names("method"):
         theory = compose([f"method={name}", *arguments])
         key = str((theory.method.advantage, theory.method.controller))
-        found.setdefault(key, []).append(theory)
+        groups.setdefault(key, []).append(theory)
 
     def preference(theory: Theory):
         name, function = theory.method.name, theory.method.advantage["_target_"].split(".")[-1]
         return name != function, len(name), name
 
-    chosen = [min(same, key=preference) for same in found.values()]
+    chosen = [min(same, key=preference) for same in groups.values()]
     return sorted(chosen, key=lambda theory: theory.method.name)
 
 
@@ -283,14 +283,14 @@ def _show(theories: list[Theory], name: str) -> None:
     from rich.table import Table
 
     rates = SOLVE_RATES if len(theories) == 1 else [0.3, 0.5]  # those of FADE Table 7
-    found = pd.concat([table(theory, rates) for theory in theories], ignore_index=True)
+    rows = pd.concat([table(theory, rates) for theory in theories], ignore_index=True)
     if theories[0].json:
-        print(json.dumps([_finite(row) for row in found.to_dict("records")], allow_nan=False))
+        print(json.dumps([_finite(row) for row in rows.to_dict("records")], allow_nan=False))
         return
     shown = Table(title=f"exact gradient masses, G = {theories[0].G}")
-    for column in found.columns.drop("G"):
+    for column in rows.columns.drop("G"):
         shown.add_column(column, justify="left" if column == "method" else "right")
-    for row in found.drop(columns="G").itertuples(index=False):
+    for row in rows.drop(columns="G").itertuples(index=False):
         cells = ("" if pd.isna(cell) else f"{cell:.4g}" for cell in row[1:])
         shown.add_row(row[0], *cells)
     Console(markup=False, width=None if sys.stdout.isatty() else 120).print(shown)

@@ -140,8 +140,8 @@ def fit_beta(c: ArrayLike, n: int, *, components: int = 1, objective: str = "mse
         odds = np.log(mean / (1 - mean))
         starts = [np.append(np.log([0.5, 5, 5, 0.5]), -odds), np.append(np.log([1, 9, 2, 2]), 0.0)]
     limits = [(-7, 7)] * (2 * components) + [(-8, 8)] * (components - 1)
-    found = [minimize(loss, np.clip(s, -7, 7), method="L-BFGS-B", bounds=limits) for s in starts]
-    return _mixture(min(found, key=lambda one: one.fun).x)
+    fits = [minimize(loss, np.clip(s, -7, 7), method="L-BFGS-B", bounds=limits) for s in starts]
+    return _mixture(min(fits, key=lambda one: one.fun).x)
 
 
 def _mixture(theta: np.ndarray) -> BetaMixture:

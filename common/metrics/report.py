@@ -45,8 +45,8 @@ def from_counts(counts: pd.DataFrame, ks: Sequence[int], *, seed: int = 0) -> pd
         average = passk.report(group, [1]).assign(low=low[-1], high=high[-1])
         frames += [rows, average.assign(metric=f"avg@{n}", k=n)]
         about = {"benchmark": benchmark, "n_problems": len(group), "n_samples": n}
-        found = [*_power_law(values, means[:REFITS, :-1], ks), *_beta(c, n)]
-        frames.append(pd.DataFrame([about | row for row in found]))
+        fitted = [*_power_law(values, means[:REFITS, :-1], ks), *_beta(c, n)]
+        frames.append(pd.DataFrame([about | row for row in fitted]))
     return _tidy(frames)
 
 

@@ -26,7 +26,7 @@ class Picture:
 
 def pictures(folder: Path) -> tuple[list[Picture], list[str]]:
     """Every figure of a folder, laptop results first, and what could not be read."""
-    found, left_out = [], []
+    drawn, left_out = [], []
     for path in sorted(folder.glob("*.png"), key=_order):
         name = "/".join(path.parts[-3:])
         try:
@@ -38,8 +38,8 @@ def pictures(folder: Path) -> tuple[list[Picture], list[str]]:
         if not table.exists():
             left_out.append(f"{name}: the CSV of its numbers is not there")
         numbers = gzip.compress(table.read_bytes(), mtime=0) if table.exists() else None
-        found.append(Picture(path.stem, path, png, width, height, numbers))
-    return found, left_out
+        drawn.append(Picture(path.stem, path, png, width, height, numbers))
+    return drawn, left_out
 
 
 def shrink(png: bytes) -> tuple[bytes, int, int]:

@@ -31,23 +31,23 @@ def build(
 ) -> tuple[str, list[str]]:
     """The page on the results in `root`, to stand in `folder`; and what was left out of it."""
     yardstick, left_out = sources.read_yardstick(root, reference)
-    found = []
+    papers = []
     for paper in sources.papers(ROOT / "papers"):
         say(f"{paper} ...")
-        found.append(sources.read(paper, ROOT / "papers", root, reference))
-    return render(found, yardstick, left_out, folder)
+        papers.append(sources.read(paper, ROOT / "papers", root, reference))
+    return render(papers, yardstick, left_out, folder)
 
 
 def render(
-    found: list[sources.Source],
+    shown: list[sources.Source],
     yardstick: sources.Yardstick | None,
     left_out: list[str],
     folder: Path,
 ) -> tuple[str, list[str]]:
     """The page of what was read."""
-    left_out = [*left_out, *(reason for source in found for reason in source.left_out)]
-    known = views.facets(found)
-    drawn = [*(yardstick.figures if yardstick else ()), *(p for s in found for p in s.figures)]
+    left_out = [*left_out, *(reason for source in shown for reason in source.left_out)]
+    known = views.facets(shown)
+    drawn = [*(yardstick.figures if yardstick else ()), *(p for s in shown for p in s.figures)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -58,7 +58,7 @@ def render(
     environment.filters["slug"] = views.slug
     environment.filters["href"] = partial(href, folder=folder)
     environment.tests["there"] = Path.exists
-    papers = [_paper(source, known) for source in found]
+    papers = [_paper(source, known) for source in shown]
     totals = {scope: sum((p["counts"][scope] for p in papers), Counter()) for scope in SCOPES}
     write = partial(
         environment.get_template("page.html").render,
@@ -89,14 +89,14 @@ def href(path: Path, folder: Path) -> str:
 
 def cost(row: Rerun) -> str:
     """What rerunning a row takes, in words."""
-    own = "" if row.cost.name == row.method else f", as {row.cost.name} does"
+    twin = "" if row.cost.name == row.method else f", as {row.cost.name} does"
     if row.cost.hours is None:
         return f"cost not known: {row.cost.where}"
     if not row.cost.gpus:
         minutes = max(1, 60 * row.cost.hours * row.seeds)
-        return f"about {minutes:.0f} min of one core{own}"
+        return f"about {minutes:.0f} min of one core{twin}"
     hours = row.cost.hours * row.cost.gpus * row.seeds
-    return f"about {hours:,.0f} GPU-hours on {row.cost.where}{own}"
+    return f"about {hours:,.0f} GPU-hours on {row.cost.where}{twin}"
 
 
 def _paper(source: sources.Source, known: views.Facets) -> dict:

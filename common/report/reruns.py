@@ -50,7 +50,7 @@ class Rerun:
 def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
     """Every row that the paper's sweeps make. Raises UserError for a file that cannot be read."""
     folders = (ROOT / "papers" / paper / "configs", ROOT / "configs")
-    found, costs, base = [], {}, describe(folders, "config")
+    rows, costs, base = [], {}, describe(folders, "config")
     sweeps = _read(folders, "reproduce").get("scales", {})
     for scale in scales:
         for sweep in sweeps.get(scale, {}).get("sweeps", ()):
@@ -62,12 +62,12 @@ def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
                     costs[key] = _cost(x["label"], load([*words, "seed=1"], paper))
                 text = command(paper, words, sweep["seeds"], x["backend"])
                 seeds = len(sweep["seeds"])
-                found.append(
+                rows.append(
                     Rerun(
                         x["scope"], sweep["table"], x["model"], x["label"], seeds, text, costs[key]
                     )
                 )
-    return found
+    return rows
 
 
 def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str:
@@ -80,17 +80,17 @@ def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str
 
 def describe(folders: tuple[Path, ...], name: str) -> dict[str, str]:
     """label, scope, backend and the model's name of a configuration file, with its parents'."""
-    node, found = _read(folders, name), {}
+    node, described = _read(folders, name), {}
     for default in node.get("defaults", ()):
         if isinstance(default, str) and default != "_self_":
             parent = default.lstrip("/")
             inside = default[0] != "/" and name.startswith("experiment/")
-            found |= describe(folders, f"experiment/{parent}" if inside else parent)
+            described |= describe(folders, f"experiment/{parent}" if inside else parent)
         elif isinstance(default, dict):
             model = default.get("override /model", default.get("model"))
-            found |= {"model": _read(folders, f"model/{model}")["name"]} if model else {}
-    found |= {key: node[key] for key in ("label", "scope", "backend") if key in node}
-    return found | ({"model": node["model"]["name"]} if "name" in node.get("model", {}) else {})
+            described |= {"model": _read(folders, f"model/{model}")["name"]} if model else {}
+    described |= {key: node[key] for key in ("label", "scope", "backend") if key in node}
+    return described | ({"model": node["model"]["name"]} if "name" in node.get("model", {}) else {})
 
 
 def _read(folders: tuple[Path, ...], name: str) -> dict:

@@ -77,15 +77,15 @@ def choose(root: Path, reference: Path, name: str, mark: str) -> tuple[Path, str
 def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     """Everything about `paper`, whose folder is home/paper."""
     left_out: list[str] = []
-    own, fallback = choose(root, reference, paper, "claims.csv")
+    chosen, fallback = choose(root, reference, paper, "claims.csv")
     published = home / paper / "published"
-    comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, own))
+    comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, chosen))
     listed = attempt(left_out, f"papers/{paper}", lambda: claims.load(home / paper / "claims.yaml"))
-    drawn, problems = pictures(own / paper / "figures")
+    drawn, problems = pictures(chosen / paper / "figures")
     return Source(
         paper=paper,
         title=comparison.spec.title if comparison else paper,
-        root=own,
+        root=chosen,
         fallback=fallback,
         comparison=comparison,
         claims={claim["id"]: claim for claim in listed or ()},
@@ -100,16 +100,16 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
 def read_yardstick(root: Path, reference: Path) -> tuple[Yardstick | None, list[str]]:
     """The ranking and its figures, or None and why there are none."""
     left_out: list[str] = []
-    own, fallback = choose(root, reference, YARDSTICK, "ranking.csv")
-    ranking = _table(left_out, own / YARDSTICK / "ranking.csv")
+    chosen, fallback = choose(root, reference, YARDSTICK, "ranking.csv")
+    ranking = _table(left_out, chosen / YARDSTICK / "ranking.csv")
     if ranking is None:
         return None, left_out
     primary = attempt(left_out, "yardstick/ranking.csv", lambda: _primary(ranking))
     if primary is None:
         return None, left_out
-    drawn, problems = pictures(own / YARDSTICK / "figures")
+    drawn, problems = pictures(chosen / YARDSTICK / "figures")
     measure, rows = primary
-    return Yardstick(own, fallback, measure, rows, drawn), [*left_out, *problems]
+    return Yardstick(chosen, fallback, measure, rows, drawn), [*left_out, *problems]
 
 
 def _primary(ranking: pd.DataFrame) -> tuple[str, pd.DataFrame]:

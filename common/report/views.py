@@ -92,11 +92,11 @@ class Table:
     @property
     def heads(self) -> list[tuple[str, int]]:
         """(benchmark, number of columns below it)."""
-        found: list[tuple[str, int]] = []
+        spans: list[tuple[str, int]] = []
         for benchmark, _ in self.columns:
-            same = found and found[-1][0] == benchmark
-            found[-1:] = [(benchmark, found[-1][1] + 1)] if same else [*found[-1:], (benchmark, 1)]
-        return found
+            same = spans and spans[-1][0] == benchmark
+            spans[-1:] = [(benchmark, spans[-1][1] + 1)] if same else [*spans[-1:], (benchmark, 1)]
+        return spans
 
 
 def mark(verdict: str, state: str) -> str:
@@ -109,14 +109,14 @@ def claims(source: Source, facets: Facets) -> list[Claim]:
     gaps: dict[str, list[dict]] = {}
     for row in comparison.gaps.to_dict("records"):
         gaps.setdefault(row["claim"], []).append(_gap(row))
-    found = []
+    shown = []
     for row in _text(comparison.verdicts).to_dict("records"):
         verdicts = tuple(_verdict(row, scope) for scope in SCOPES)
         predicates = [source.claims.get(row["id"], {}).get(scope) for scope in SCOPES]
         named = {kind: indices(facets, kind, mentioned(predicates, kind)) for kind in FACETS}
         behind = tuple(gaps.get(row["id"], ()))
-        found.append(Claim(row["id"], row["claim"], row["source"], verdicts, behind, named))
-    return found
+        shown.append(Claim(row["id"], row["claim"], row["source"], verdicts, behind, named))
+    return shown
 
 
 def mentioned(predicate, key: str) -> set[str]:
@@ -125,9 +125,9 @@ def mentioned(predicate, key: str) -> set[str]:
         return set().union(*(mentioned(part, key) for part in predicate))
     if not isinstance(predicate, dict):
         return set()
-    own = predicate.get(key, [])
+    here = predicate.get(key, [])
     inner = mentioned([value for name, value in predicate.items() if name != key], key)
-    return inner | {str(value) for value in (own if isinstance(own, list) else [own])}
+    return inner | {str(value) for value in (here if isinstance(here, list) else [here])}
 
 
 def facets(sources: list[Source]) -> Facets:
@@ -155,7 +155,7 @@ def indices(facets: Facets, kind: str, names) -> str:
 def published(source: Source) -> list[Table]:
     """The paper's tables, each cell with what was rerun of it."""
     captions = {name: caption for name, caption, _ in source.comparison.spec.published}
-    found = []
+    tables = []
     for name, frame in source.comparison.cells.groupby("table", sort=False):
         name = str(name)
         rows = [
@@ -164,15 +164,15 @@ def published(source: Source) -> list[Table]:
         ]
         title = captions.get(name) or re.sub(r"^table_?", "Table ", name).replace("_", " ")
         counts = Counter(frame["verdict"])
-        found.append(_table(name, PUBLISHED, title, rows, counts))
-    return found
+        tables.append(_table(name, PUBLISHED, title, rows, counts))
+    return tables
 
 
 def rerun(source: Source) -> list[Table]:
     """The tables that were made here, one a scope and table."""
     summary = source.comparison.summary
     chosen = set(source.comparison.spec.laptop.values())
-    found = []
+    tables = []
     summary = summary[summary["scope"] != PUBLISHED]
     for (scope, name), frame in summary.groupby(["scope", "table"], sort=False):
         rows = [
@@ -183,8 +183,8 @@ def rerun(source: Source) -> list[Table]:
         columns = source.comparison.spec.laptop.values()
         if rows:
             title = str(name).replace("_", " ")
-            found.append(_table(name, scope, title, rows, Counter(), columns))
-    return found
+            tables.append(_table(name, scope, title, rows, Counter(), columns))
+    return tables
 
 
 def number(value, unit: str = "") -> str:
@@ -223,15 +223,15 @@ def _verdict(row: dict, scope: str) -> Verdict:
 def _gap(row: dict) -> dict:
     """A comparison behind a verdict, numbers as text."""
     keep = ("scope", "table", "benchmark", "metric", "a", "b", "verdict")
-    found = {key: "" if pd.isna(row[key]) else str(row[key]) for key in keep}
+    texts = {key: "" if pd.isna(row[key]) else str(row[key]) for key in keep}
     for key in ("difference", "mdd", "p_holm", "subsampling_p"):
-        found[key] = "" if pd.isna(row[key]) else f"{row[key]:.3g}"
+        texts[key] = "" if pd.isna(row[key]) else f"{row[key]:.3g}"
     for key, name in (("interval", ""), ("seeds", "seed_"), ("problems", "prompt_")):
         low, high = row[f"{name}low"], row[f"{name}high"]
-        found[key] = "" if pd.isna(low) or pd.isna(high) else f"{low:.3g} to {high:.3g}"
+        texts[key] = "" if pd.isna(low) or pd.isna(high) else f"{low:.3g} to {high:.3g}"
     for key in ("n_seeds", "n_problems"):
-        found[key] = "" if pd.isna(row[key]) else f"{row[key]:g}"
-    return found
+        texts[key] = "" if pd.isna(row[key]) else f"{row[key]:g}"
+    return texts
 
 
 def _printed(row: dict) -> Cell:

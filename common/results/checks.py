@@ -43,8 +43,8 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
         (several, "the same row has different values; none of them counts"),
         (repeated & ~several & ~first, "the row is there already; the first one counts"),
     ]
-    for found, reason in reasons:
-        for i in np.flatnonzero(np.asarray(found) & ~bad):
+    for hits, reason in reasons:
+        for i in np.flatnonzero(np.asarray(hits) & ~bad):
             row = rows.iloc[i]
             text = reason.format(value=row["value"])
             messages.append(f"{place}:{rows.index[i] + 2}: {text} ({_which(row)}); left out")
@@ -70,9 +70,9 @@ def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[s
     ]
     messages, number = [], groups.ngroup()
     left_out: set[int] = set()
-    for found, reason in reasons:
-        for group, lines in pd.Series(np.flatnonzero(found)).groupby(
-            number.to_numpy()[np.flatnonzero(found)]
+    for hits, reason in reasons:
+        for group, lines in pd.Series(np.flatnonzero(hits)).groupby(
+            number.to_numpy()[np.flatnonzero(hits)]
         ):
             row = counts.iloc[lines.iloc[0]]
             more = f", and {len(lines) - 1} more lines" if len(lines) > 1 else ""
@@ -87,15 +87,17 @@ def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[s
     return counts[kept].assign(n=n[kept].astype(int), c=c[kept].astype(int)), messages
 
 
-def check_names(rows: pd.DataFrame, printed: pd.DataFrame, place: str, own: set[str]) -> list[str]:
-    """A message for each name of a printed table's rerun that neither this table has nor our `own`
-    runs: such rows stand for no printed cell."""
+def check_names(rows: pd.DataFrame, printed: pd.DataFrame, place: str, ours: set[str]) -> list[str]:
+    """A message for each name of a printed table's rerun that is neither in this table nor one of
+    `ours`, the names that only reruns have: such rows stand for no printed cell."""
     messages = []
     for table, part in rows[rows["table"].isin(printed["table"])].groupby("table", sort=False):
         there = printed[printed["table"] == table]
         for column in ("model", "method", "benchmark"):
             known = [str(name) for name in there[column].dropna().unique()]
-            for name in sorted(set(part[column].dropna().astype(str)) - {*known, *own, "training"}):
+            for name in sorted(
+                set(part[column].dropna().astype(str)) - {*known, *ours, "training"}
+            ):
                 near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
                 hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known[:SHOWN])}"
                 line = part.index[(part[column].astype(str) == name).to_numpy()][0] + 2

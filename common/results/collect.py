@@ -40,14 +40,14 @@ def damage(run: Path) -> dict[str, str]:
         hashes = json.loads(marker.read_text()).items()
     except (ValueError, AttributeError) as error:
         raise UserError(f"{marker} is damaged; delete it and run again") from error
-    found = {}
+    damaged = {}
     for name, digest in hashes:
         file = run / name
         if not file.exists():
-            found[name] = "missing"
+            damaged[name] = "missing"
         elif _file_sha256(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) != digest:
-            found[name] = "changed"
-    return found
+            damaged[name] = "changed"
+    return damaged
 
 
 def verify(run: Path) -> list[str]:
@@ -66,7 +66,7 @@ def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict],
     A run is left out where anything that its numbers are made of is missing or changed. Where only
     other files are (samples, the model), the numbers stand and the damage is told.
     """
-    found, left_out = {}, []
+    finished, left_out = {}, []
     marks = ("config.yaml", "DONE")  # either makes a folder a run; figures/ and the like have none
     folders = (root / paper).glob("*/")
     for run in sorted(path for path in folders if any((path / mark).exists() for mark in marks)):
@@ -79,9 +79,9 @@ def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict],
         if any(_numbers(name) for name in damaged):
             left_out += problems
         elif (run / "metrics.csv").exists() and _scope(run) == scope:
-            found[run] = damaged
+            finished[run] = damaged
             left_out += [f"{problem}; its numbers are shown grey" for problem in problems]
-    return found, left_out
+    return finished, left_out
 
 
 def _numbers(name: str) -> bool:

@@ -56,9 +56,9 @@ def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFram
         written = pd.read_csv(home / "runs.csv", dtype=text, keep_default_na=False)
     known = {row["run_id"]: row for row in written.to_dict("records")}
     digest = sha256((home / "metrics.csv").read_bytes()) if len(rows) else ""
-    found = []
-    for run_id, own in rows.groupby("run_id", sort=False):
-        first = own.iloc[0]
+    table = []
+    for run_id, part in rows.groupby("run_id", sort=False):
+        first = part.iloc[0]
         row = {"scope": scope, "run_id": run_id} | {
             name: first[name] for name in ("table", "model", "method", "seed")
         }
@@ -68,8 +68,8 @@ def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFram
                 "state": "reference",
                 "detail": f"run files not kept; {paper}/{scope}/metrics.csv has sha256 {digest}",
             }
-        found.append(row)
-    return pd.DataFrame(found, columns=COLUMNS)
+        table.append(row)
+    return pd.DataFrame(table, columns=COLUMNS)
 
 
 def worst(states) -> str:
@@ -91,14 +91,14 @@ def jobs(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
     path = root / paper / "cluster" / "missing.csv"
     if not path.exists():
         return pd.DataFrame(columns=columns), []
-    found, problems = read_counts(path)
-    if problems or list(found.columns) != columns[:4]:
+    lost, problems = read_counts(path)
+    if problems or list(lost.columns) != columns[:4]:
         return pd.DataFrame(columns=columns), [f"{path}: cannot be read; jobs without a result"]
-    found = found.fillna("").astype(str)
-    named = [planned(root / paper, key) for key in found["key"]]
+    lost = lost.fillna("").astype(str)
+    named = [planned(root / paper, key) for key in lost["key"]]
     for name in columns[4:]:
-        found[name] = [one.get(name, "") for one in named]
-    return found, []
+        lost[name] = [one.get(name, "") for one in named]
+    return lost, []
 
 
 def planned(home: Path, key: str) -> dict[str, str]:

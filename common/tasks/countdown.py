@@ -72,7 +72,7 @@ def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
     values: dict[tuple[int, ...], dict[int, bool]] = {}  # positions -> value -> needs *
     for size in range(1, len(numbers) + 1):
         for chosen in combinations(range(len(numbers)), size):
-            found = {numbers[chosen[0]]: False} if size == 1 else {}
+            made = {numbers[chosen[0]]: False} if size == 1 else {}
             for left_size in range(1, size):
                 for left in combinations(chosen, left_size):
                     right = tuple(i for i in chosen if i not in left)
@@ -80,11 +80,11 @@ def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
                         for b, b_star in values[right].items():
                             star = a_star or b_star
                             for value, needs in ((a + b, star), (a - b, star), (a * b, True)):
-                                found[value] = found.get(value, True) and needs
-            values[chosen] = found
+                                made[value] = made.get(value, True) and needs
+            values[chosen] = made
     merged: dict[int, bool] = {}
-    for found in values.values():
-        for value, needs in found.items():
+    for made in values.values():
+        for value, needs in made.items():
             merged[value] = merged.get(value, True) and needs
     return {value: "needs *" if needs else "without *" for value, needs in merged.items()}
 
@@ -103,9 +103,9 @@ def _search(pool: list[tuple[int, Tree]], target: int) -> Tree | None:
         (a, left), (b, right) = pool[i], pool[j]
         rest = [entry for position, entry in enumerate(pool) if position not in (i, j)]
         for operator, value in (("+", a + b), ("-", a - b), ("*", a * b)):
-            found = _search([*rest, (value, (operator, left, right))], target)
-            if found is not None:
-                return found
+            solution = _search([*rest, (value, (operator, left, right))], target)
+            if solution is not None:
+                return solution
     return None
 
 

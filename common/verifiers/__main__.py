@@ -106,14 +106,14 @@ def completed(cases: list[dict], problems: str | None) -> list[dict]:
     if problems is None:
         return cases
     known = {row["id"]: row for row in read_jsonl(Path(problems))}
-    found = []
+    whole = []
     for case in cases:
         key = case.get("problem_id", case.get("id"))
         if key not in known:
             raise UserError(f"{problems}: has no problem id={key!r}, which a case refers to")
-        own = {field: value for field, value in case.items() if value is not None}
-        found.append(known[key] | own)
-    return found
+        given = {field: value for field, value in case.items() if value is not None}
+        whole.append(known[key] | given)
+    return whole
 
 
 if __name__ == "__main__":

@@ -156,15 +156,15 @@ def _lm_eval_gpqa(response: str, options: tuple[str, ...]) -> str | None:
         return bracketed[-1][1]
     letters = {_bare(option.strip()): letter for option, letter in zip(options, LETTERS)}  # noqa: B905
     texts = re.compile("|".join(map(re.escape, sorted(letters, key=len, reverse=True))))
-    if (found := texts.findall(_bare(response))) and found[-1]:
-        return letters.get(found[-1].strip())
+    if (named := texts.findall(_bare(response))) and named[-1]:
+        return letters.get(named[-1].strip())
     after_colon = re.findall(rf":\s*([{LETTERS[: len(options)]}])", response)
     return after_colon[-1] if after_colon else None
 
 
 def _lm_eval_gpqa_strict(response: str, options: tuple[str, ...]) -> str | None:
-    found = STRICT.search(response)
-    return _exact(found.group(1).strip()) if found else None
+    match = STRICT.search(response)
+    return _exact(match.group(1).strip()) if match else None
 
 
 def _lm_eval_arc(response: str, options: tuple[str, ...]) -> str | None:

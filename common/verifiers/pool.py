@@ -224,14 +224,14 @@ class _Worker:
         Time in which the worker was ready and had no processor is not its own, so a busy machine
         changes no verdict; up to four times the deadline by the clock.
         """
-        start, own = time.monotonic(), self._pool.deadline
-        allowed = own
+        start, deadline = time.monotonic(), self._pool.deadline
+        allowed = deadline
         while b"\n" not in self._received:
             self._socket.settimeout(max(allowed - (time.monotonic() - start), 0.001))
             try:
                 data = self._socket.recv(1 << 16)
             except TimeoutError:
-                allowed = min(own + self._waited() - waited, 4 * own)
+                allowed = min(deadline + self._waited() - waited, 4 * deadline)
                 if time.monotonic() - start >= allowed:
                     raise
                 continue

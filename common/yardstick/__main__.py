@@ -64,19 +64,19 @@ def command(words: list[str]) -> None:
     if {"-h", "--help"} & set(words):
         print(__doc__.strip())
         return
-    own, overrides = split(words, OWN)
-    root = Path(own["results_dir"])
-    workers = int(_number("workers", own["workers"]))
-    seeds = [_number("seeds", seed) for seed in own["seeds"].split(",")]
-    require(own["draw"] in ("yes", "only"), "draw", own["draw"], "use yes or only")
+    given, overrides = split(words, OWN)
+    root = Path(given["results_dir"])
+    workers = int(_number("workers", given["workers"]))
+    seeds = [_number("seeds", seed) for seed in given["seeds"].split(",")]
+    require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
     known = names("method")
-    methods = known if own["methods"] == "all" else own["methods"].split(",")
+    methods = known if given["methods"] == "all" else given["methods"].split(",")
     for name in methods:
         require(name in known, "methods", name, f"use all or some of {', '.join(known)}")
     runs, refused = plan(methods, seeds, [*overrides, f"results_dir={root}"])
     for name, reason in refused.items():
         print(f"not run: {name}: {reason}", file=sys.stderr)
-    failure = None if own["draw"] == "only" else _train(runs, workers)
+    failure = None if given["draw"] == "only" else _train(runs, workers)
     for reason in gather(root, {x.run_id for x in runs}):
         print(f"left out: {reason}", file=sys.stderr)
     show(root, runs, refused)

@@ -26,13 +26,13 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
     palette = _colors(fronts)
     figure, axes = panels(2, width=4.6, height=4.3, sharex=True, sharey=True)
     for axis, (rate, title) in zip(axes[0], TITLES.items(), strict=True):
-        own = points[points["rate"] == rate]
+        shown = points[points["rate"] == rate]
         colors = {method: palette[method] for method in fronts[rate]} | {REFERENCE: COLORS[6]}
-        for _, curve in own[~own["method"].isin(colors)].groupby("method"):
+        for _, curve in shown[~shown["method"].isin(colors)].groupby("method"):
             axis.plot(curve["accuracy"], curve["diversity"], color=GREY, lw=0.7, zorder=1)
         ends = {}
         for method, color in colors.items():
-            curve = own[own["method"] == method]
+            curve = shown[shown["method"] == method]
             if curve.empty:
                 continue
             axis.plot(curve["accuracy"], curve["diversity"], color=color, marker="o", ms=3.5)
@@ -49,8 +49,8 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
             ends[method] = (*curve[["accuracy", "diversity"]].to_numpy()[-1], color)
         axis.axvline(LEVELS[0], color=COLORS[6], lw=0.8, ls=":", zorder=0)  # where they are ranked
         axis.set(title=title, xlabel="natural pass@1 (%)")
-        if len(own):
-            start = own[own["step"] == 0].iloc[0]
+        if len(shown):
+            start = shown[shown["step"] == 0].iloc[0]
             at = start["accuracy"], start["diversity"]
             axis.plot(*at, color=COLORS[6], marker="D", ms=5, zorder=5)
             axis.annotate("base model", at, xytext=(6, 4), textcoords="offset points")
@@ -70,8 +70,14 @@ def _points(means: pd.DataFrame) -> pd.DataFrame:
     """rate, method, step, accuracy, diversity, and their standard errors over seeds."""
     key, wide = ["rate", "method", "step"], {}
     for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": DIVERSITY}.items():
-        own = means[(means["benchmark"] == benchmark) & (means["metric"] == metric)].set_index(key)
-        wide |= {name: own["mean"], f"{name}_sem": own["sem"], "n_seeds": own["n_seeds"]}
+        measured = means[(means["benchmark"] == benchmark) & (means["metric"] == metric)].set_index(
+            key
+        )
+        wide |= {
+            name: measured["mean"],
+            f"{name}_sem": measured["sem"],
+            "n_seeds": measured["n_seeds"],
+        }
     return pd.DataFrame(wide).reset_index().sort_values(key, ignore_index=True)
 
 
@@ -83,13 +89,13 @@ def front(points: pd.DataFrame, shown: int = SHOWN) -> list[str]:
     base = points.loc[points["step"] == 0, "accuracy"].iloc[0]
     best = {}
     for level in np.linspace(base, points["accuracy"].max(), 51)[1:]:
-        found = {}
+        reached = {}
         for method, curve in points.groupby("method"):
             place = first_reach(curve["accuracy"].to_numpy(), level)
             if place is not None:
-                found[method] = between(curve["diversity"].to_numpy(), place)
-        if found:
-            winner = max(found, key=found.get)
+                reached[method] = between(curve["diversity"].to_numpy(), place)
+        if reached:
+            winner = max(reached, key=reached.get)
             best[winner] = best.get(winner, 0) + 1
     best.pop(REFERENCE, None)
     return sorted(best, key=best.get, reverse=True)[:shown]

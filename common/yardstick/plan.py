@@ -58,8 +58,8 @@ def _rates(x: Experiment, reference: Experiment) -> list[Experiment]:
     bound, size = method.bind(x.method), x.sampling.group_size
     if bound.controller is None:  # which would change the weights from step to step
         theirs = method.largest_weight(method.bind(reference.method), size, x.reward, {})
-        own = method.largest_weight(bound, size, x.reward, {})
-        if math.isclose(own, theirs, rel_tol=1e-4):  # epsilons of the normalisers apart
+        ours = method.largest_weight(bound, size, x.reward, {})
+        if math.isclose(ours, theirs, rel_tol=1e-4):  # epsilons of the normalisers apart
             return [replace(x, table=BOTH)]
     optim = replace(x.optim, equalise_to=reference.method.advantage)
     other = replace(x, table=EQUALISED, name=f"{x.name}_equalised", optim=optim)

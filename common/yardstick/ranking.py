@@ -92,8 +92,8 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
     by_run = dict(list(counts.groupby("run_id")))
     points = {
         run_id: {
-            int(step): _point(own, entropy.loc[run_id, step])
-            for step, own in by_run[run_id].groupby("step")
+            int(step): _point(part, entropy.loc[run_id, step])
+            for step, part in by_run[run_id].groupby("step")
         }
         for run_id in runs.index
     }
@@ -102,33 +102,33 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
         raise UserError("no finished run of the base model, where every curve starts; run it first")
     # one model: its seeds differ in the samples only
     start = {name: np.mean([base[name] for base in bases], axis=0) for name in bases[0]}
-    found = []
+    drawn = []
     for run_id, (table, method, seed) in runs[runs["method"] != BASE].iterrows():
-        own = {0: start} | points[run_id]
-        steps = np.array(sorted(own))
+        measured = {0: start} | points[run_id]
+        steps = np.array(sorted(measured))
         for name in start:
-            if any(own[step][name].shape != start[name].shape for step in steps):
+            if any(measured[step][name].shape != start[name].shape for step in steps):
                 raise UserError(f"run {run_id}: {name} has other problems than the base model")
-        values = {name: np.stack([own[step][name] for step in steps]) for name in start}
+        values = {name: np.stack([measured[step][name] for step in steps]) for name in start}
         values["training", SMALL_IS_GOOD] = steps[:, None].astype(float)
         rates = RATES if table == "both" else (table,)
-        found += [Curve(rate, method, int(seed), steps, values) for rate in rates]
-    return found
+        drawn += [Curve(rate, method, int(seed), steps, values) for rate in rates]
+    return drawn
 
 
 def _point(counts: pd.DataFrame, entropy: pd.Series) -> dict[tuple[str, str], np.ndarray]:
     """The measures of one checkpoint, a problem, in percent where they are shares."""
-    found = {}
-    for benchmark, own in counts.groupby("benchmark"):
-        own = own.sort_values("problem_id")
-        shares = 100 * pass_at_k(own["c"].to_numpy(), own["n"].to_numpy(), KS)
-        found |= {(benchmark, f"pass@{k}"): shares[:, i] for i, k in enumerate(KS)}
-        found[benchmark, "distinct_correct"] = own["distinct"].to_numpy(float)
-        found[benchmark, "token_entropy"] = np.array([entropy[benchmark]])
-    return found
+    measures = {}
+    for benchmark, part in counts.groupby("benchmark"):
+        part = part.sort_values("problem_id")
+        shares = 100 * pass_at_k(part["c"].to_numpy(), part["n"].to_numpy(), KS)
+        measures |= {(benchmark, f"pass@{k}"): shares[:, i] for i, k in enumerate(KS)}
+        measures[benchmark, "distinct_correct"] = part["distinct"].to_numpy(float)
+        measures[benchmark, "token_entropy"] = np.array([entropy[benchmark]])
+    return measures
 
 
-def rank(found: list[Curve], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
+def rank(given: list[Curve], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
     """Every method at every rate, level and measure: COLUMNS, in the order of rank.
 
     Intervals of values are over seeds and problems (`two_way_interval`; entropy and steps: seeds
@@ -139,7 +139,7 @@ def rank(found: list[Curve], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame
     frames = []
     for rate, level in product(RATES, levels):
         runs = {}
-        for curve in found:
+        for curve in given:
             if curve.rate == rate:
                 runs.setdefault(curve.method, {})[curve.seed] = curve.at(level)
         for benchmark, metric in MEASURES:
@@ -163,10 +163,10 @@ def _rows(runs: dict[str, dict], measure: tuple[str, str]) -> list[dict]:
         rows.append(row)
         if len(reached) < len(by_seed):
             continue
-        own = np.stack(list(reached.values()))
-        row["value"] = own.mean()
-        if len(own) >= MIN_SEEDS:
-            row["low"], row["high"] = two_way_interval(own).bounds()
+        values = np.stack(list(reached.values()))
+        row["value"] = values.mean()
+        if len(values) >= MIN_SEEDS:
+            row["low"], row["high"] = two_way_interval(values).bounds()
         shared = sorted(set(reached) & set(theirs))
         if method != REFERENCE and shared:
             gap = np.stack([reached[seed] - theirs[seed] for seed in shared])
@@ -194,16 +194,16 @@ def paired(gaps: list[np.ndarray]) -> list[Interval]:
     spreads, sizes = [gap.mean(axis=1).var(ddof=1) for gap in gaps], [len(gap) - 1 for gap in gaps]
     average = np.average(spreads, weights=sizes)
     return [
-        two_way_interval(gap, between_seeds=None if own > average else (average, sum(sizes)))
-        for gap, own in zip(gaps, spreads, strict=True)
+        two_way_interval(gap, between_seeds=None if variance > average else (average, sum(sizes)))
+        for gap, variance in zip(gaps, spreads, strict=True)
     ]
 
 
-def means(found: list[Curve]) -> pd.DataFrame:
+def means(given: list[Curve]) -> pd.DataFrame:
     """rate, method, step, benchmark, metric, mean, sem, n_seeds: what the figure draws from."""
     rows = [
         (c.rate, c.method, int(step), *name, value)
-        for c in found
+        for c in given
         for name in c.values
         for step, value in zip(c.steps, c.mean(name), strict=True)
     ]

@@ -49,12 +49,12 @@ def markdown(ranking: pd.DataFrame, absent: dict[str, str]) -> str:
     titles = [*HEADERS, *(f"rare pass@64 at {level:g} %" for level in others)]
     parts = [HEAD.format(level=f"{first:g}", seeds=spread(ranking["n_seeds"]))]
     for rate, title in TITLES.items():
-        own = ranking[ranking["rate"] == rate]
-        if own.empty:
+        ranked = ranking[ranking["rate"] == rate]
+        if ranked.empty:
             continue
-        cells = own.set_index(["level", "benchmark", "metric", "method"]).sort_index()
+        cells = ranked.set_index(["level", "benchmark", "metric", "method"]).sort_index()
         lines = []
-        order = own[(own["level"] == first) & (own["benchmark"] == PRIMARY[0])]
+        order = ranked[(ranked["level"] == first) & (ranked["benchmark"] == PRIMARY[0])]
         for row in order[order["metric"] == PRIMARY[1]].to_dict("records"):
             name, number, size = row["method"], row["rank"], row["n_seeds"]
             line = ["" if pd.isna(number) else str(number), f"`{name}`"]

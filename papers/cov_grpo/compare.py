@@ -89,9 +89,9 @@ def covariance_rows(root: Path) -> list[pd.DataFrame]:
         for kind in ("plain", "adamw")
         for metric, value in agreement(steps["predicted"], steps[f"measured_{kind}"]).items()
     ]
-    found = [spread, weights.assign(benchmark="weights"), pd.DataFrame(drift)]
+    frames = [spread, weights.assign(benchmark="weights"), pd.DataFrame(drift)]
     keep = ["method", "benchmark", "metric", "value", "unit"]
-    return [frame.reindex(columns=keep).assign(table="covariance") for frame in found]
+    return [frame.reindex(columns=keep).assign(table="covariance") for frame in frames]
 
 
 def percent(share: pd.Series) -> pd.Series:

@@ -33,9 +33,9 @@ def draw(root: Path) -> None:
     laptop_figures.draw(rows, MAIN, folder)
     curves, measured = laptop.read(root, "training"), laptop.read(root, "stability")
     for table in rows["table"].unique():
-        own = rows[(rows["table"] == table) | (rows["method"] == "base")]
+        shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         fig1(curves[curves["table"] == table], folder / f"{table}_fig1")
-        table3(own, folder / f"{table}_table3")
+        table3(shown, folder / f"{table}_table3")
         stability(measured[measured["table"] == table], folder / f"{table}_stability")
 
 
@@ -48,10 +48,10 @@ def fig1(curves: pd.DataFrame, path: Path) -> None:
     figure, axes = panels(2, width=4.0, height=2.9)
     for axis, metric in zip(axes[0], ("entropy", "reward"), strict=True):
         for method, color in shown.items():
-            own = curves[curves["method"] == method]
-            for _, seed in own.groupby("seed"):
+            runs = curves[curves["method"] == method]
+            for _, seed in runs.groupby("seed"):
                 axis.plot(seed["step"], seed[metric], color=color, lw=0.6, alpha=0.35)
-            mean = own.groupby("step")[metric].mean()
+            mean = runs.groupby("step")[metric].mean()
             axis.plot(mean.index, mean, color=color, label=method)
         axis.set(xlabel="step", title={"entropy": "policy entropy (nats a token)"}.get(metric))
     axes[0, 1].set_title("training reward")
@@ -95,17 +95,17 @@ def stability(measured: pd.DataFrame, path: Path) -> None:
         return
     metrics = ("entropy_range", "entropy_swing", "entropy_drop", "entropy_jitter", "entropy_end")
     figure, axes = panels(len(metrics), width=2.2, height=2.7)
-    own = measured[measured["method"].isin(names)]
+    drawn = measured[measured["method"].isin(names)]
     for axis, metric in zip(axes[0], metrics, strict=True):
         for x, method in enumerate(names):
-            values = own[(own["method"] == method) & (own["metric"] == metric)]["value"]
+            values = drawn[(drawn["method"] == method) & (drawn["metric"] == metric)]["value"]
             style = dict(color=MAIN[method], markersize=4, alpha=0.6, clip_on=False)
             axis.plot([x] * len(values), values, "o", **style)
             axis.hlines(values.mean(), x - 0.3, x + 0.3, color=MAIN[method])
         axis.set_xticks(range(len(names)), names, fontsize=7, rotation=30, ha="right")
         axis.set(title=metric.replace("_", " ") + " (nats)", ylim=(0, None))
         axis.title.set_fontsize(8)
-    save(figure, path, own)
+    save(figure, path, drawn)
 
 
 if __name__ == "__main__":

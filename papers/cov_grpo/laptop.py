@@ -24,12 +24,12 @@ def gather(root: Path) -> None:
     curves, measured = [], []
     for run, log in training.logs(root, "cov_grpo", rows):
         curves.append(training.blocks(log, LOGGED).assign(**run[["table", "method", "seed"]]))
-        own = [
+        values = [
             dict(benchmark="training", metric=metric, value=value, unit="nats")
             for metric, value in stability(log).items()
         ]
-        own = pd.DataFrame(own).assign(**run, run_id=run.name)
-        measured.append(own.reindex(columns=COLUMNS))
+        values = pd.DataFrame(values).assign(**run, run_id=run.name)
+        measured.append(values.reindex(columns=COLUMNS))
     target = root / "cov_grpo" / LAPTOP
     training.keep(target / "training.csv", curves, CURVES)
     training.keep(target / "stability.csv", measured, COLUMNS)

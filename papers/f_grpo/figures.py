@@ -38,16 +38,16 @@ def draw(root: Path) -> None:
 def group_size(rows: pd.DataFrame, path: Path) -> None:
     """Fig. 1b,c's counterpart: pass@1 and pass@64 by group size, F-GRPO beside N=8; dots are
     seeds."""
-    own = laptop_figures.last(rows)
+    ends = laptop_figures.last(rows)
     figure, axes = panels(3, width=2.9)
     drawn = []
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("training", "active_groups")]
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):
         for x, (method, color) in enumerate(MAIN.items()):
-            hits = own[
-                (own["method"] == method)
-                & (own["benchmark"] == benchmark)
-                & (own["metric"] == metric)
+            hits = ends[
+                (ends["method"] == method)
+                & (ends["benchmark"] == benchmark)
+                & (ends["metric"] == metric)
             ]
             axis.bar(x, hits["value"].mean(), color=color, alpha=0.35)
             axis.plot([x] * len(hits), hits["value"], "o", color=color, markersize=4)
@@ -64,14 +64,19 @@ def tail_miss(table: Path, path: Path) -> None:
     drawn = drawn[drawn["table"] != "laptop_standard"]
     figure, axes = panels(1, width=4.6, height=3.2)
     axis = axes[0, 0]
-    for method, own in drawn.groupby("method", sort=False):
+    for method, points in drawn.groupby("method", sort=False):
         color = MAIN.get(method, COLORS[6])
-        axis.plot(own["N"], own["predicted"], color=color, label=method)
+        axis.plot(points["N"], points["predicted"], color=color, label=method)
         axis.errorbar(
-            own["N"], own["measured"], own["difference_stderr"], fmt="o", color=color, markersize=4
+            points["N"],
+            points["measured"],
+            points["difference_stderr"],
+            fmt="o",
+            color=color,
+            markersize=4,
         )
     axis.set_xscale("log", base=2)
-    axis.set_xticks(own["N"], own["N"].astype(str))
+    axis.set_xticks(points["N"], points["N"].astype(str))
     axis.set(xlabel="group size N", ylabel=r"$\Pr(\mathcal{B}_\tau)$", ylim=(0, None))
     axis.set_title("lines: Lemma 3.1; points: measured groups", fontsize=9)
     axis.legend(fontsize=8)

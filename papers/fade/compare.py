@@ -71,12 +71,12 @@ def own_rows(root: Path) -> list[pd.DataFrame]:
     """The exact parts and what the runs show beside pass@k, as result rows."""
     laptop.gather(root)
     rows, counts = read(root, "fade", SCOPE)
-    found = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
+    frames = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
     for table in rows["table"].unique():
-        found.append(laptop.result_rows(laptop.read(root, table), table, PAIRS))
-        own = counts[counts["table"] == table]
-        found += [fit_rows(own, table), weight_rows(root, table)]
-    return [frame.assign(model="exact") if "model" not in frame else frame for frame in found]
+        frames.append(laptop.result_rows(laptop.read(root, table), table, PAIRS))
+        part = counts[counts["table"] == table]
+        frames += [fit_rows(part, table), weight_rows(root, table)]
+    return [frame.assign(model="exact") if "model" not in frame else frame for frame in frames]
 
 
 def plain(table: str, method, benchmark, metric: str, value) -> pd.DataFrame:
@@ -142,11 +142,11 @@ def mass_rows(root: Path) -> list[pd.DataFrame]:
 
 def entropy_rows(root: Path) -> pd.DataFrame:
     """Table "entropy": entropy.summary by delta, method "delta=0.5"."""
-    found = table_of(root, "theory", "entropy_summary.csv")
-    if found.empty:
-        return found
-    found["method"] = "delta=" + found["delta"].map("{:g}".format)
-    long = found.drop(columns="delta").melt("method", var_name="metric")
+    summary = table_of(root, "theory", "entropy_summary.csv")
+    if summary.empty:
+        return summary
+    summary["method"] = "delta=" + summary["delta"].map("{:g}".format)
+    long = summary.drop(columns="delta").melt("method", var_name="metric")
     return plain("entropy", long["method"], "tabular softmax", long["metric"], long["value"])
 
 
@@ -166,10 +166,10 @@ def theory_rows(root: Path) -> list[pd.DataFrame]:
         parts.append(plain("scaling", rapid["density"], "k=1e6", "slope", rapid["slope"]))
     turns = table_of(root, "theory", "multi_turn.csv")
     if len(turns):
-        for reading, own in turns.groupby("reading"):
-            spread = own["stderr_2"].where(own["stderr_2"] > 0)  # 0: turn 2 never was
-            off = ((own["m_2"] - own["retry"]).abs() / spread).max()
-            shape = (own["retry"] / own["power_2"] - (own["B"] - 1) / own["B"]).abs().max()
+        for reading, group in turns.groupby("reading"):
+            spread = group["stderr_2"].where(group["stderr_2"] > 0)  # 0: turn 2 never was
+            off = ((group["m_2"] - group["retry"]).abs() / spread).max()
+            shape = (group["retry"] / group["power_2"] - (group["B"] - 1) / group["B"]).abs().max()
             for metric, value in (("stderrs_off", off), ("shape_off", shape)):
                 parts.append(plain("multi_turn", reading, "retry", metric, [value]))
     return parts
@@ -184,10 +184,10 @@ def fit_rows(counts: pd.DataFrame, table: str) -> pd.DataFrame:
         ["table", "method", "benchmark", "seed", "step"], ["a", "b"], "metric"
     )
     last = counts[counts["step"] == counts.groupby("method")["step"].transform("max")]
-    found = budgets(last)
-    off = 100 * (found["predicted"] - found["measured"]).abs()
-    metric = "pass@100_off_by_k<=" + found["budget"].astype(str)
-    named = plain("", found["method"], found["benchmark"], metric, off)
+    predictions = budgets(last)
+    off = 100 * (predictions["predicted"] - predictions["measured"]).abs()
+    metric = "pass@100_off_by_k<=" + predictions["budget"].astype(str)
+    named = plain("", predictions["method"], predictions["benchmark"], metric, off)
     return pd.concat([fits, named], ignore_index=True).assign(table=f"{table}, fits")
 
 
@@ -205,13 +205,13 @@ def weight_rows(root: Path, table: str) -> pd.DataFrame:
         parts.append(head.melt(["label", "seed", "step"], metrics, "metric"))
     states = table_of(root, "hidden_states", "residuals.csv")
     if len(states):
-        own = states[states["direction"] == "states"].dropna(subset=["seed"])
+        residuals = states[states["direction"] == "states"].dropna(subset=["seed"])
         metrics = ["rho_S", "rho_F", "rho_ratio", "norm_ratio", "clt_ratio", "norm_ratio_equal_n"]
-        parts.append(own.melt(["label", "seed", "step"], metrics, "metric"))
+        parts.append(residuals.melt(["label", "seed", "step"], metrics, "metric"))
     if not parts:
         return pd.DataFrame()
-    found = pd.concat(parts).dropna(subset=["value"]).rename(columns={"label": "method"})
-    return found.assign(table=f"{table}, weights", benchmark="output head")
+    rows = pd.concat(parts).dropna(subset=["value"]).rename(columns={"label": "method"})
+    return rows.assign(table=f"{table}, weights", benchmark="output head")
 
 
 LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}

@@ -60,12 +60,12 @@ def draw(root: Path) -> None:
     rows = rows[rows["table"].isin(shown)]
     laptop_figures.draw(rows, MAIN, folder)
     for table in rows["table"].unique():
-        own = rows[(rows["table"] == table) | (rows["method"] == "base")]
+        part = rows[(rows["table"] == table) | (rows["method"] == "base")]
         curves = laptop.read(root, table)
         controller(curves, AVERAGES, folder / f"{table}_fig8_controller")
         sign(curves, folder / f"{table}_fig4_sign")
         regimes(curves, folder / f"{table}_fig14_regimes")
-        ablation(own, curves, folder / f"{table}_fig9_ablation")
+        ablation(part, curves, folder / f"{table}_fig9_ablation")
         fits.draw(counts, table, MAIN, root)
     weights.draw(root)
     hidden_states.draw(root)
@@ -74,10 +74,10 @@ def draw(root: Path) -> None:
 def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, style: str = "-") -> None:
     """The mean over seeds by step; thin lines are seeds."""
     for method, color in present(curves, colors).items():
-        own = curves[curves["method"] == method].dropna(subset=[column])
-        for _, seed in own.groupby("seed"):
+        runs = curves[curves["method"] == method].dropna(subset=[column])
+        for _, seed in runs.groupby("seed"):
             axis.plot(seed["step"], seed[column], style, color=color, lw=0.4, alpha=0.4)
-        mean = own.groupby("step")[column].mean()
+        mean = runs.groupby("step")[column].mean()
         axis.plot(mean.index, mean, style, color=color, label=method)
 
 
@@ -91,9 +91,9 @@ def controller(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
         lines(axis, curves, name, colors)
         axis.set(xlabel="step", title=name)
     axes[0, 1].set(ylim=(0.25, 1.05))
-    own = curves[curves["method"] == "FADE"]
+    fade = curves[curves["method"] == "FADE"]
     for axis, raw in ((axes[0, 2], "solve_rate"), (axes[0, 3], "entropy")):
-        axis.plot(own["step"], own[raw], ".", ms=2, color="0.6", zorder=0)
+        axis.plot(fade["step"], fade[raw], ".", ms=2, color="0.6", zorder=0)
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4)
     save(figure, path, curves[curves["method"].isin(colors)])
@@ -105,14 +105,14 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
     colors = dict(
         zip(DELTAS, ("#08306b", "#2171b5", "#6baed6", "#000000", "#fd8d3c", "#a63603"), strict=True)
     )
-    own = curves[curves["method"].isin(DELTAS)]
-    if own["method"].nunique() < 3:
+    drawn = curves[curves["method"].isin(DELTAS)]
+    if drawn["method"].nunique() < 3:
         return
     figure, axes = panels(3, width=3.0, height=3.1)
-    lines(axes[0, 0], own, "entropy", colors)
+    lines(axes[0, 0], drawn, "entropy", colors)
     axes[0, 0].set(xlabel="step", title="entropy (nats)", ylim=(0, None))
     rows = []
-    for (method, seed), run in own.groupby(["method", "seed"]):
+    for (method, seed), run in drawn.groupby(["method", "seed"]):
         last = run.tail(laptop.WINDOW)
         rate = run["solve_rate"].mean()
         rho = laptop.rho(DELTAS[method], rate)
@@ -129,7 +129,7 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
         axis.xaxis.set_minor_formatter(NullFormatter())
     figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     ends["panel"] = "ends"
-    kept = own[["method", "seed", "step", "entropy"]].assign(panel="by step")
+    kept = drawn[["method", "seed", "step", "entropy"]].assign(panel="by step")
     save(figure, path, pd.concat([kept, ends]))
 
 

@@ -57,12 +57,12 @@ def steps_to(curves: pd.DataFrame, methods: tuple[str, str]) -> dict[tuple[str, 
 
     The paper's "reaches peak pass@1 k steps earlier" in a form that every run has a value for.
     """
-    own = smoothed(curves[curves["method"].isin(methods)], "solve_rate")
-    if own["method"].nunique() < 2:
+    smooth = smoothed(curves[curves["method"].isin(methods)], "solve_rate")
+    if smooth["method"].nunique() < 2:
         return {}
-    runs = own.groupby(["method", "seed"])
+    runs = smooth.groupby(["method", "seed"])
     level = runs["solve_rate"].max().min()
-    reached = own[own["solve_rate"] >= level - 1e-12]
+    reached = smooth[smooth["solve_rate"] >= level - 1e-12]
     return reached.groupby(["method", "seed"])["step"].min().astype(float).to_dict()
 
 
@@ -76,9 +76,9 @@ def result_rows(curves: pd.DataFrame, table: str, pairs: list[tuple[str, str]]) 
         row |= {"table": where, "method": method, "benchmark": "training"}
         rows.append(row | {"metric": metric, "value": value, "seed": seed})
 
-    for (method, seed), own in curves.groupby(["method", "seed"], sort=False):
+    for (method, seed), run in curves.groupby(["method", "seed"], sort=False):
         for name in ("entropy", "solve_rate", "alpha", "delta"):
-            values = own[name].dropna()
+            values = run[name].dropna()
             if len(values):
                 add(method, seed, f"{name}_first", values.iloc[:WINDOW].mean())
                 add(method, seed, f"{name}_last", values.iloc[-WINDOW:].mean())

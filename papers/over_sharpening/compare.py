@@ -138,10 +138,10 @@ def peak_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Sec. 4.1 reports "the peak performance": the best checkpoint of each run, chosen on the test
     set, for each benchmark and metric on its own. Biased upwards; the base model is no candidate.
     """
-    own = rows[rows["metric"].str.startswith("pass@") & (rows["method"] != "base")]
-    if own.empty:
+    candidates = rows[rows["metric"].str.startswith("pass@") & (rows["method"] != "base")]
+    if candidates.empty:
         return pd.DataFrame()
-    best = own.loc[own.groupby(["run_id", "benchmark", "metric"])["value"].idxmax()]
+    best = candidates.loc[candidates.groupby(["run_id", "benchmark", "metric"])["value"].idxmax()]
     return best.assign(table=best["table"] + ", peak")
 
 

@@ -54,10 +54,10 @@ def entropy(drawn: pd.DataFrame, path: Path) -> None:
     figure, axes = panels(1, width=4.6, height=3.2)
     axis = axes[0, 0]
     for method, color in laptop_figures.present(drawn, ENTROPY).items():
-        own = drawn[drawn["method"] == method]
-        for _, seed in own.groupby("seed"):
+        runs = drawn[drawn["method"] == method]
+        for _, seed in runs.groupby("seed"):
             axis.plot(seed["step"], seed["entropy"], color=color, lw=0.5, alpha=0.4)
-        mean = own.groupby("step")["entropy"].mean()
+        mean = runs.groupby("step")["entropy"].mean()
         axis.plot(mean.index, mean, color=color, label=method)
     axis.set(xlabel="step", ylabel="token entropy of the policy (nats)", ylim=(0, None))
     axis.legend()
@@ -67,14 +67,14 @@ def entropy(drawn: pd.DataFrame, path: Path) -> None:
 def alphas(rows: pd.DataFrame, path: Path) -> None:
     """Table 5's counterpart: pass@1 and pass@8 against alpha, at the same learning rate and at
     equal largest weight; nothing where fewer than two alphas were run."""
-    own = laptop_figures.last(rows)
-    if sum(names[0] in set(own["method"]) for names in ALPHAS.values()) < 3:
+    ends = laptop_figures.last(rows)
+    if sum(names[0] in set(ends["method"]) for names in ALPHAS.values()) < 3:
         return
     shown = [("natural", "pass@1"), ("natural", "pass@8"), ("rare", "pass@8")]
     figure, axes = panels(3, width=2.9)
     drawn = []
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):
-        hits = own[(own["benchmark"] == benchmark) & (own["metric"] == metric)]
+        hits = ends[(ends["benchmark"] == benchmark) & (ends["metric"] == metric)]
         for which, label in enumerate(("same learning rate", "equal largest weight")):
             points = pd.concat(
                 [

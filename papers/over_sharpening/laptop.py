@@ -20,8 +20,8 @@ def gather(root: Path) -> None:
     """Read every finished run of METHODS that `common.comparison.gather.gather` has found."""
     rows, _ = gather_module.read(root, "over_sharpening", LAPTOP)
     for table in rows["table"].unique():
-        own = rows[(rows["table"] == table) & rows["method"].isin(METHODS)]
-        logs = training.logs(root, "over_sharpening", own)
+        measured = rows[(rows["table"] == table) & rows["method"].isin(METHODS)]
+        logs = training.logs(root, "over_sharpening", measured)
         curves = [log.assign(method=run["method"], seed=run["seed"]) for run, log in logs]
         training.keep(_file(root, table), curves, COLUMNS)
 

@@ -28,8 +28,8 @@ LONGEST = 80  # characters of a response: it is a model's text
 def write_page(root: Path, seed: int = 1) -> None:
     """Write the page; nothing where the two runs or their samples are not there."""
     rows, _ = read(root, "two_stage", LAPTOP)
-    own = rows[(rows["table"].isin(["laptop_strong", "smoke"])) & (rows["seed"] == seed)]
-    runs = own.drop_duplicates("run_id").set_index("method")["run_id"]
+    shown = rows[(rows["table"].isin(["laptop_strong", "smoke"])) & (rows["seed"] == seed)]
+    runs = shown.drop_duplicates("run_id").set_index("method")["run_id"]
     folders = [root / "two_stage" / runs[m] / "samples" for m in METHODS if m in runs]
     if len(folders) < len(METHODS) or not all(folder.exists() for folder in folders):
         return
@@ -60,14 +60,14 @@ def chosen(samples: pd.DataFrame) -> pd.DataFrame:
     middle = max(0, (len(ordered) - SHOWN) // 2)
     kinds = {"most more": 0, "the middle": middle, "most fewer": max(0, len(ordered) - SHOWN)}
     parts = [ordered[i : i + SHOWN].assign(kind=kind) for kind, i in kinds.items()]
-    found = pd.concat(parts, ignore_index=True)
-    return found.drop_duplicates(["benchmark", "problem_id"], ignore_index=True)
+    prompts = pd.concat(parts, ignore_index=True)
+    return prompts.drop_duplicates(["benchmark", "problem_id"], ignore_index=True)
 
 
 def page(samples: pd.DataFrame, run_ids: list[str]) -> str:
     """The page as markdown."""
-    found = chosen(samples)
-    if found.empty:
+    prompts = chosen(samples)
+    if prompts.empty:
         return "# Right responses of GRPO and GRPO-N\n\nNo prompt is solved by both.\n"
     b = METHODS[1]
     lines = [
@@ -79,15 +79,15 @@ def page(samples: pd.DataFrame, run_ids: list[str]) -> str:
         f" different right answers {b} has, and the first, middle and last {SHOWN} are shown."
         " A response stands for all that differ from it in the order of terms and brackets only.",
     ]
-    for kind, group in found.groupby("kind", sort=False):
+    for kind, group in prompts.groupby("kind", sort=False):
         lines += ["", f"## Where {b} has {kind} different right answers"]
         for row in group.itertuples():
-            own = samples[
+            these = samples[
                 (samples["benchmark"] == row.benchmark) & (samples["problem_id"] == row.problem_id)
             ]
             lines += ["", f"### {quoted(row.problem_id)} ({row.benchmark})", ""]
             lines += ["| | " + " | ".join(METHODS) + " |", "| --- | --- | --- |"]
-            cells = [own[own["method"] == method] for method in METHODS]
+            cells = [these[these["method"] == method] for method in METHODS]
             for title, f in FACTS.items():
                 lines.append(f"| {title} | {f(cells[0])} | {f(cells[1])} |")
     return "\n".join(lines) + "\n"
@@ -100,23 +100,23 @@ def solved(samples: pd.DataFrame) -> pd.DataFrame:
     return methods[methods == len(METHODS)].reset_index()
 
 
-def right_share(own: pd.DataFrame) -> str:
-    return f"{(own['outcome'] == 'correct').sum()} of {len(own)}"
+def right_share(samples: pd.DataFrame) -> str:
+    return f"{(samples['outcome'] == 'correct').sum()} of {len(samples)}"
 
 
-def distinct(own: pd.DataFrame) -> str:
-    return str(own.loc[own["outcome"] == "correct", "parsed"].nunique())
+def distinct(samples: pd.DataFrame) -> str:
+    return str(samples.loc[samples["outcome"] == "correct", "parsed"].nunique())
 
 
-def bits(own: pd.DataFrame) -> str:
+def bits(samples: pd.DataFrame) -> str:
     """Answer-level entropy over all responses (App. C.5)."""
-    answers = own["parsed"].where(own["outcome"].isin(["correct", "wrong"]), None).tolist()
-    return f"{answer_entropy(own['problem_id'].tolist(), answers)[0]:.2f}"
+    answers = samples["parsed"].where(samples["outcome"].isin(["correct", "wrong"]), None).tolist()
+    return f"{answer_entropy(samples['problem_id'].tolist(), answers)[0]:.2f}"
 
 
-def commonest(own: pd.DataFrame) -> str:
+def commonest(samples: pd.DataFrame) -> str:
     """The SHOWN most frequent right answers, each by its most frequent wording, with counts."""
-    right = own[own["outcome"] == "correct"]
+    right = samples[samples["outcome"] == "correct"]
     cells = []
     for parsed, count in right["parsed"].value_counts().sort_index().nlargest(SHOWN).items():
         words = right.loc[right["parsed"] == parsed, "response"].value_counts().sort_index()
@@ -140,10 +140,10 @@ def quoted(text: str) -> str:
 
 
 def main() -> None:
-    found = options(__doc__, {"results_dir": "results", "seed": "1"})
-    if not found["seed"].isdigit():
-        raise UserError(f"seed={found['seed']}: give a whole number")
-    write_page(Path(found["results_dir"]), int(found["seed"]))
+    given = options(__doc__, {"results_dir": "results", "seed": "1"})
+    if not given["seed"].isdigit():
+        raise UserError(f"seed={given['seed']}: give a whole number")
+    write_page(Path(given["results_dir"]), int(given["seed"]))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 def theory_rows(root: Path) -> list[pd.DataFrame]:
     """The theory's tables as result rows, one number each, without a seed."""
-    folder, found = root / "two_stage" / "theory", []
+    folder, frames = root / "two_stage" / "theory", []
     named = {  # table: method, benchmark and metrics of its rows
         "theorem1": (lambda t: t["method"], lambda t: "G=" + t["G"].astype(str), ["ratio"]),
         "remark2": (
@@ -129,8 +129,8 @@ def theory_rows(root: Path) -> list[pd.DataFrame]:
         table = table.assign(method=method(table), benchmark=benchmark(table))
         means = table.groupby(["method", "benchmark"], sort=False)[metrics].mean().reset_index()
         long = means.melt(["method", "benchmark"], metrics, "metric", "value")
-        found.append(long.assign(table="theory"))
-    return found
+        frames.append(long.assign(table="theory"))
+    return frames
 
 
 EVALUATED = {

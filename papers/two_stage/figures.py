@@ -31,11 +31,11 @@ def draw(root: Path) -> None:
     laptop_figures.draw(rows, MAIN, folder)
     training, entropies = laptop.read(root, "training"), laptop.read(root, "entropies")
     for table in rows["table"].unique():
-        own = rows[(rows["table"] == table) | (rows["method"] == "base")]
+        shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         curve = training[training["table"] == table]
-        fig2(own, curve, folder / f"{table}_fig2")
-        table1(own, folder / f"{table}_table1")
-        stages(own, curve, folder / f"{table}_stages")
+        fig2(shown, curve, folder / f"{table}_fig2")
+        table1(shown, folder / f"{table}_table1")
+        stages(shown, curve, folder / f"{table}_stages")
         near = entropies[(entropies["table"] == table) | (entropies["method"] == "base")]
         table4(near, folder / f"{table}_entropies")
         near = counts[(counts["table"] == table) | (counts["method"] == "base")]
@@ -71,8 +71,8 @@ def along(axis, training: pd.DataFrame, metric: str, shown: laptop_figures.Color
     """One measure of training by step, mean and standard error over seeds; what was drawn."""
     drawn = []
     for method, color in shown.items():
-        own = training[training["method"] == method].groupby("step")[metric]
-        curve = own.agg(["mean", "sem", "size"]).reset_index()
+        runs = training[training["method"] == method].groupby("step")[metric]
+        curve = runs.agg(["mean", "sem", "size"]).reset_index()
         axis.plot(curve["step"], curve["mean"], color=color, lw=1.2)
         low, high = curve["mean"] - curve["sem"], curve["mean"] + curve["sem"]
         axis.fill_between(curve["step"], low, high, color=color, alpha=0.2, lw=0)
@@ -139,15 +139,15 @@ def table4(entropies: pd.DataFrame, path: Path) -> None:
     drawn = []
     for axis, (benchmark, metric) in zip(axes[0], cells, strict=True):
         for x, method in enumerate(names):
-            own = entropies[
+            seeds = entropies[
                 (entropies["method"] == method)
                 & (entropies["benchmark"] == benchmark)
                 & (entropies["metric"] == metric)
             ]
             color = MAIN.get(method, COLORS[6])
-            axis.plot([x] * len(own), own["value"], "o", color=color, markersize=4, alpha=0.6)
-            axis.hlines(own["value"].mean(), x - 0.3, x + 0.3, color=color)
-            drawn.append(own)
+            axis.plot([x] * len(seeds), seeds["value"], "o", color=color, markersize=4, alpha=0.6)
+            axis.hlines(seeds["value"].mean(), x - 0.3, x + 0.3, color=color)
+            drawn.append(seeds)
         axis.set_xticks(range(len(names)), names, fontsize=7)
         title = f"{benchmark}: {metric.replace('_', ' ')}\n({laptop.ENTROPIES[metric]})"
         axis.set_title(title, fontsize=8)
@@ -166,9 +166,9 @@ def boundary(counts: pd.DataFrame, path: Path) -> None:
     drawn = []
     for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
         for method, color in shown.items():
-            own = moved[(moved["method"] == method) & (moved["benchmark"] == benchmark)]
+            runs = moved[(moved["method"] == method) & (moved["benchmark"] == benchmark)]
             for side, sign in (("gained", 1), ("lost", -1)):
-                curve = own.groupby("step")[side].agg(["mean", "sem", "size"]).reset_index()
+                curve = runs.groupby("step")[side].agg(["mean", "sem", "size"]).reset_index()
                 axis.errorbar(
                     curve["step"], sign * curve["mean"], curve["sem"], color=color, marker="o",
                     markersize=3, ls="-" if sign > 0 else "--",

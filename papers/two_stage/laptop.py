@@ -55,13 +55,13 @@ def entropies(samples: Path) -> pd.DataFrame:
         "answer_level_entropy": answer_entropy(problems, answers),
         "token_level_entropy": token_entropy(problems, rows["log_prob"], rows["tokens"]),
     }
-    found = []
+    measures = []
     for metric, value in values.items():
         row = {"benchmark": samples.name.removesuffix(".jsonl.gz"), "metric": metric}
         row |= {"value": value.mean(), "unit": ENTROPIES[metric], "n_problems": len(value)}
         row |= {"stderr": value.std(ddof=1) / len(value) ** 0.5 if len(value) > 1 else None}
-        found.append(row | {"n_samples": len(rows) // len(value)})
-    return pd.DataFrame(found)
+        measures.append(row | {"n_samples": len(rows) // len(value)})
+    return pd.DataFrame(measures)
 
 
 def read(root: Path, name: str) -> pd.DataFrame:

@@ -277,10 +277,10 @@ def _find(main: types.ModuleType, function: str):
     solution = vars(main).get("Solution")
     if solution is not None and hasattr(solution, function):
         return getattr(solution(), function)
-    found = vars(main).get(function)
-    if found is None:
+    defined = vars(main).get(function)
+    if defined is None:
         raise NameError(f"no function {function!r}, neither in class Solution nor outside")
-    return found
+    return defined
 
 
 def _mount(kind: str, target: str, options: str) -> None:

@@ -133,23 +133,23 @@ def extract(response: str) -> str | None:
     _, ended, text = response.rpartition("</think>")
     if not ended and "<think>" in text:
         return None
-    found, fence, seen, language, lines = None, 0, False, "", []
+    program, fence, seen, language, lines = None, 0, False, "", []
     for line in text.splitlines(keepends=True):
         rest = line.strip()
         tag = rest.lstrip("`")
         ticks = len(rest) - len(tag)
         if fence and ticks >= fence and not tag:
             if language in TAGS:
-                found = "".join(lines)
+                program = "".join(lines)
             fence = 0
         elif fence:
             lines.append(line)
         elif ticks >= 3 and "`" not in tag:
             fence, seen, lines = ticks, True, []
             language = tag.split()[0].lower() if tag.strip() else ""
-    if found is None and not seen and STATEMENT.search(text):
+    if program is None and not seen and STATEMENT.search(text):
         return text
-    return found
+    return program
 
 
 @lru_cache(maxsize=16)

@@ -99,11 +99,11 @@ def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
         return False
     for part in golds:
         # the same text first: most parts are found without any algebra
-        found = next((a for a in rest if _equal_text(part, a)), None)
-        found = found or next((a for a in rest if _same(part, a, tolerance)), None)
-        if found is None:
+        same = next((a for a in rest if _equal_text(part, a)), None)
+        same = same or next((a for a in rest if _same(part, a, tolerance)), None)
+        if same is None:
             return False
-        rest.remove(found)
+        rest.remove(same)
     return True
 
 

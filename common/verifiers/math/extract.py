@@ -92,9 +92,9 @@ def last_boxes(text: str) -> list[str] | None:
 
 def last_number(text: str) -> str | None:
     """The last number in `text`, or None."""
-    found = [match.group() for match in NUMBER.finditer(text[-TAIL:]) if match.group().strip()]
-    found = [number for number in found if any(map(str.isdigit, number))]
-    return found[-1] if found else None
+    numbers = [match.group() for match in NUMBER.finditer(text[-TAIL:]) if match.group().strip()]
+    numbers = [number for number in numbers if any(map(str.isdigit, number))]
+    return numbers[-1] if numbers else None
 
 
 def has_prose(text: str) -> bool:

@@ -44,7 +44,7 @@ def refusal(text: str) -> str | None:
         for number in re.findall(pattern, text)
     ):
         return f"a factorial, binomial or sum beyond {LARGEST_EXPONENT}"
-    if any(_large_inside("".join(filter(None, found))) for found in ARGUMENT.findall(text)):
+    if any(_large_inside("".join(filter(None, groups))) for groups in ARGUMENT.findall(text)):
         return "a factorial, binomial or gamma function of a large expression"
     if re.search(r"\\(?:sum|prod|int|lim)(?![a-z])", text) and any(
         int(number) > 1000 for number in INTEGER.findall(text)

@@ -147,8 +147,8 @@ def squash(text: str) -> str:
 def words(text: str) -> str:
     """The letters and digits of a text in words, in lower case."""
     text = re.sub(r"\\[a-zA-Z]+", "", text)
-    found = "".join(character for character in text if character.isalnum())
-    return found if len(found) == 1 else found.lower()
+    letters = "".join(character for character in text if character.isalnum())
+    return letters if len(letters) == 1 else letters.lower()
 
 
 def _words(match: re.Match) -> str:

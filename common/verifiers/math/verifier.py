@@ -51,8 +51,8 @@ def verify(response: str, reference: str, *, convention: Convention = "ours") ->
     if convention == "math_verify":
         return _as_is(response, gold)
     if convention == "last_number":
-        found = extract.last_number(extract.after_thought(response))
-        answers = [found] if found else []
+        number = extract.last_number(extract.after_thought(response))
+        answers = [number] if number else []
     elif convention == "boxed":
         answers = extract.last_boxes(extract.after_thought(response)) or []
     else:

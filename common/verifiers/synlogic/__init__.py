@@ -35,16 +35,16 @@ def verify(response: str, reference: str) -> Verdict:
     """
     task, answer, puzzle = _unpacked(reference)
     try:
-        found = task.read(final(response))
+        given = task.read(final(response))
     except Unparsed as error:
         return Verdict("unparsed", 0.0, reason=canonical(str(error)))
     try:
-        fault = task.check(found, answer, puzzle)
+        fault = task.check(given, answer, puzzle)
     except Unparsed as error:
         raise UserError(f"reference answer={str(answer)[:80]!r}: {error}") from None
     if fault:
-        return Verdict("wrong", 0.0, canonical(found), canonical(fault))
-    return Verdict("correct", 1.0, canonical(found))
+        return Verdict("wrong", 0.0, canonical(given), canonical(fault))
+    return Verdict("correct", 1.0, canonical(given))
 
 
 def reference(row: dict) -> str:

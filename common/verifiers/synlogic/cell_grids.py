@@ -149,23 +149,23 @@ def _neighbours(place: Place, steps) -> list[Place]:
 
 def _connected(start: Place, land: set[Place]) -> set[Place]:
     """The places of `land` that `start` reaches by straight steps."""
-    found, new = {start}, [start]
+    reached, new = {start}, [start]
     while new:
         for place in _neighbours(new.pop(), STRAIGHT):
-            if place in land and place not in found:
-                found.add(place)
+            if place in land and place not in reached:
+                reached.add(place)
                 new.append(place)
-    return found
+    return reached
 
 
 def _run(rows: Rows, start: Place, arrow: str) -> list[Place]:
     """The places of the arrows of one kind that lead away from `start` without a gap."""
-    step, found = ARROWS[arrow], []
+    step, places = ARROWS[arrow], []
     i, j = start[0] + step[0], start[1] + step[1]
     while 0 <= i < len(rows) and 0 <= j < len(rows[0]) and rows[i][j] == arrow:
-        found.append((i, j))
+        places.append((i, j))
         i, j = i + step[0], j + step[1]
-    return found
+    return places
 
 
 def _paired(choices: dict[Place, list[Place]]) -> bool:

@@ -89,69 +89,69 @@ def _factor(tokens: list[str], at: int) -> tuple[Fraction, int]:
 
 def expression(text: str) -> str:
     """The stated expression without spaces; it must have a value, or divide by zero."""
-    found = _plain(stated(text)).strip()
+    plain = _plain(stated(text)).strip()
     try:
-        value(found)
+        value(plain)
     except ValueError as error:
         if str(error) != "divides by zero":
             raise Unparsed(str(error)) from None
-    return "".join(found.split())
+    return "".join(plain.split())
 
 
-def mathador(found: str, answer: Any, puzzle: dict) -> str:
+def mathador(text: str, answer: Any, puzzle: dict) -> str:
     """Each given number just once, the allowed operators only, and the target as the value."""
-    numbers = [int(number) for number in re.findall(r"[0-9]+", found)]
+    numbers = [int(number) for number in re.findall(r"[0-9]+", text)]
     if Counter(numbers) != Counter(puzzle["numbers"]):
         return f"uses the numbers {sorted(numbers)}"
-    others = sorted(set(re.findall(r"[-+*/%]", found)) - set(puzzle["operators"]))
+    others = sorted(set(re.findall(r"[-+*/%]", text)) - set(puzzle["operators"]))
     if others:
         return f"uses {others}"
-    return _equals(found, Fraction(puzzle["result"]))
+    return _equals(text, Fraction(puzzle["result"]))
 
 
 def doubled(text: str) -> str:
     """What the last [[ ]] holds, else the stated equation; without spaces."""
     end = text.rfind("]]")
     start = text.rfind("[[", 0, max(end, 0))
-    found = text[start + 2 : end] if 0 <= start < end else said(text)
-    if found is None or "=" not in found or len(found) > LONGEST:
+    inside = text[start + 2 : end] if 0 <= start < end else said(text)
+    if inside is None or "=" not in inside or len(inside) > LONGEST:
         raise Unparsed("no equation in [[ ]]")
-    return "".join(_plain(found).split())
+    return "".join(_plain(inside).split())
 
 
-def math_path(found: str, answer: Any, puzzle: dict) -> str:
+def math_path(text: str, answer: Any, puzzle: dict) -> str:
     """The puzzle with a digit for each "?", true in exact arithmetic; the stored one is right."""
     query = "".join(puzzle["query_expr"].split())
-    if answer and found == "".join(str(answer).split()):
+    if answer and text == "".join(str(answer).split()):
         return ""
-    if len(found) != len(query) or any(
+    if len(text) != len(query) or any(
         not ("0" <= mine <= "9") if theirs == "?" else mine != theirs
-        for mine, theirs in zip(found, query, strict=True)
+        for mine, theirs in zip(text, query, strict=True)
     ):
         return "is not the puzzle with a digit for each ?"
-    return _true(found)
+    return _true(text)
 
 
 def equation(text: str) -> str:
     """The last equation between whole numbers in the text; without spaces."""
-    found = EQUATION.findall(_plain(text))
-    if not found:
+    equations = EQUATION.findall(_plain(text))
+    if not equations:
         raise Unparsed("no equation between whole numbers")
-    return "".join(found[-1].split())
+    return "".join(equations[-1].split())
 
 
-def cryptarithm(found: str, answer: Any, puzzle: dict) -> str:
+def cryptarithm(text: str, answer: Any, puzzle: dict) -> str:
     """The puzzle with one digit a letter, different digits for different letters, no number with a
     leading zero, and true; the stored equation is right."""
     words, operators = puzzle["letter_words"], puzzle["operators"]
-    if answer and found == "".join(str(answer).split()):
+    if answer and text == "".join(str(answer).split()):
         return ""
     query = words[0] + "".join(op + word for op, word in zip(operators, words[1:-1], strict=True))
     query += "=" + words[-1]
-    if len(found) != len(query):
+    if len(text) != len(query):
         return f"does not fit {query}"
     digits: dict[str, str] = {}
-    for mine, theirs in zip(found, query, strict=True):
+    for mine, theirs in zip(text, query, strict=True):
         if theirs.isalpha():
             if not "0" <= mine <= "9" or digits.setdefault(theirs, mine) != mine:
                 return f"does not fit {query}"
@@ -159,7 +159,7 @@ def cryptarithm(found: str, answer: Any, puzzle: dict) -> str:
             return f"does not fit {query}"
     if len(set(digits.values())) < len(digits):
         return "two letters with one digit"
-    return _true(found)
+    return _true(text)
 
 
 def _plain(text: str) -> str:
@@ -168,16 +168,16 @@ def _plain(text: str) -> str:
     return text
 
 
-def _equals(found: str, target: Fraction) -> str:
+def _equals(text: str, target: Fraction) -> str:
     try:
-        result = value(found)
+        result = value(text)
     except ValueError as error:
         return str(error)
     return "" if result == target else f"equals {result}"
 
 
-def _true(found: str) -> str:
-    left, _, right = found.partition("=")
+def _true(text: str) -> str:
+    left, _, right = text.partition("=")
     try:
         return _equals(left, value(right))
     except ValueError as error:

@@ -67,41 +67,41 @@ def final(response: str) -> str:
 def marked(text: str) -> str | None:
     """What the last code fence, \\boxed{} or <answer> holds: the one that ends last, and what is
     marked inside it. None where nothing is marked."""
-    found = None
+    content = None
     for _ in range(3):
         places = [place for place in (_fence(text), _box(text), _tag(text)) if place]
         if not places:
             break
-        found = text = max(places)[1]
-    return found
+        content = text = max(places)[1]
+    return content
 
 
 def said(text: str) -> str | None:
     """The marked answer, else the line behind the last "answer is", "答案是" or the like."""
-    found = marked(text)
-    if found is None:
+    answer = marked(text)
+    if answer is None:
         phrases = list(PHRASE.finditer(text))
         if phrases:
-            found = text[phrases[-1].end() :].strip().split("\n", 1)[0]
-    return found
+            answer = text[phrases[-1].end() :].strip().split("\n", 1)[0]
+    return answer
 
 
 def stated(text: str) -> str:
     """said(text), or Unparsed."""
-    found = said(text)
-    if found is None:
+    answer = said(text)
+    if answer is None:
         raise Unparsed("no \\boxed{}, code block or 'answer is'")
-    return found
+    return answer
 
 
 def last_line(text: str) -> str:
     """said(text), else the last line that is not blank."""
-    found = said(text)
-    if found is None:
-        found = text.strip().rsplit("\n", 1)[-1]
-        if not found:
+    answer = said(text)
+    if answer is None:
+        answer = text.strip().rsplit("\n", 1)[-1]
+        if not answer:
             raise Unparsed("empty response")
-    return found
+    return answer
 
 
 def tidy(text: str) -> str:

@@ -78,13 +78,13 @@ def owners(text: str) -> list[list[str]]:
 
 def brackets(text: str) -> str:
     """The whole answer if it is brackets only, else the last run of two or more brackets."""
-    found = said(text)
-    found = text if found is None else found
-    found = found.replace("\\", "").replace("langle", "<").replace("rangle", ">")
-    whole = re.sub(r"[\s\"'`$*]", "", found)
+    answer = said(text)
+    answer = text if answer is None else answer
+    answer = answer.replace("\\", "").replace("langle", "<").replace("rangle", ">")
+    whole = re.sub(r"[\s\"'`$*]", "", answer)
     if BRACKETS.fullmatch(whole):
         return whole
-    runs = BRACKETS.findall(found)
+    runs = BRACKETS.findall(answer)
     if not runs:
         raise Unparsed("no brackets")
     return runs[-1]
@@ -109,8 +109,8 @@ def steps(text: str) -> str:
 
 def step_form(answer: Any) -> str:
     """The stored step numbers, or "" in quotation marks for none, as the prompts ask."""
-    found = steps(forms.bare(answer))
-    return '""' if found == "none" else found
+    numbers = steps(forms.bare(answer))
+    return '""' if numbers == "none" else numbers
 
 
 def whole(text: str) -> str:

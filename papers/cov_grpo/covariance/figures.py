@@ -25,9 +25,9 @@ def spread(source: Path, path: Path) -> None:
     figure, axes = panels(3, width=3.3, height=2.9)
     for mean, style in LINES.items():
         for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
-            own = held[(held["mean"] == mean) & (held["tokens"] == tokens)]
+            curve = held[(held["mean"] == mean) & (held["tokens"] == tokens)]
             axes[0, 0].plot(
-                100 * own["share"], 100 * own["contribution"], style, color=color, marker="o",
+                100 * curve["share"], 100 * curve["contribution"], style, color=color, marker="o",
                 markersize=3, label=f"{tokens} tokens, {mean} mean",
             )  # fmt: skip
     axes[0, 0].set(xscale="log", xlabel="tokens of largest |c| (%)", ylabel="of sum |c| (%)")
@@ -37,14 +37,14 @@ def spread(source: Path, path: Path) -> None:
     printed["share"] = printed["benchmark"].str.extract(r"([\d.]+)%")[0].astype(float) / 100
     printed = printed.assign(side=printed["metric"].str.removesuffix("_covariance"))
     for axis, side in zip(axes[0, 1:], ("positive", "negative"), strict=True):
-        own = printed[printed["side"] == side]
-        axis.plot(100 * own["share"], own["value"].abs(), "k*", label="printed (1.5B)")
+        line = printed[printed["side"] == side]
+        axis.plot(100 * line["share"], line["value"].abs(), "k*", label="printed (1.5B)")
         for reading, style in (("threshold", "-"), ("mean", "--")):
             for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
-                own = at[(at["side"] == side) & (at["tokens"] == tokens) & (at["mean"] == "token")]
-                own = own[own["reading"] == reading]
+                line = at[(at["side"] == side) & (at["tokens"] == tokens) & (at["mean"] == "token")]
+                line = line[line["reading"] == reading]
                 axis.plot(
-                    100 * own["share"], own["value"].abs(), style, color=color,
+                    100 * line["share"], line["value"].abs(), style, color=color,
                     label=f"{tokens} tokens, {reading}",
                 )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel=f"of {side} tokens (%)", ylabel="|c|")
@@ -60,9 +60,9 @@ def weights(source: Path, path: Path) -> None:
     bins, steps = (pd.read_csv(source / f"{name}.csv") for name in ("histogram", "weights"))
     figure, axes = panels(2, width=4.0, height=2.9)
     for color, reading in zip(COLORS, bins["reading"].unique(), strict=False):
-        own, along = bins[bins["reading"] == reading], steps[steps["reading"] == reading]
+        bars, along = bins[bins["reading"] == reading], steps[steps["reading"] == reading]
         axes[0, 0].stairs(
-            own["percent"], [*own["low"], own["high"].iloc[-1]], color=color, label=reading
+            bars["percent"], [*bars["low"], bars["high"].iloc[-1]], color=color, label=reading
         )
         axes[0, 1].plot(along["step"], along["mean_active"], color=color, label=reading)
     padded = steps[steps["reading"] == steps["reading"].iloc[0]]

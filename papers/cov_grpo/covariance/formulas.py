@@ -94,14 +94,14 @@ def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.
     """
     real = mask > 0
     w = torch.where(real, weights, 0).double()
-    own = w[real & (advantages != 0).expand_as(real)]
-    found = {"mean": (w.sum() / real.sum()).item(), "padded": real.numel() / real.sum().item()}
-    if not len(own):
-        return found | {"mean_active": None, "effective": None, "damped": None}
-    return found | {
-        "mean_active": own.mean().item(),
-        "effective": (100 * own.sum() ** 2 / (len(own) * own.square().sum())).item(),
-        "damped": 100 * (own < own.max() / 2).double().mean().item(),
+    active = w[real & (advantages != 0).expand_as(real)]
+    summary = {"mean": (w.sum() / real.sum()).item(), "padded": real.numel() / real.sum().item()}
+    if not len(active):
+        return summary | {"mean_active": None, "effective": None, "damped": None}
+    return summary | {
+        "mean_active": active.mean().item(),
+        "effective": (100 * active.sum() ** 2 / (len(active) * active.square().sum())).item(),
+        "damped": 100 * (active < active.max() / 2).double().mean().item(),
     }
 
 

@@ -59,27 +59,27 @@ def measure(x, config: Covariance, folder: Path) -> dict:
     from papers.cov_grpo.covariance.formulas import weight_summary
 
     torch.set_num_threads(x.threads)
-    found, weights, steps = {mean: [] for mean in MEANS}, {}, []
+    values, weights, steps = {mean: [] for mean in MEANS}, {}, []
     active, summaries = [], []
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, folder, verify)
         for step in range(1, config.steps + 1):
             batch, advantages, row = rollout(loop, step)
             real, column = batch.mask > 0, advantages.reshape(-1, 1)
-            own = (column != 0).expand_as(real) & real
-            active.append(own[real])
+            acting = (column != 0).expand_as(real) & real
+            active.append(acting[real])
             for mean in MEANS:
-                found[mean].append(covariances(batch, column, mean)[real])
+                values[mean].append(covariances(batch, column, mean)[real])
             for reading, w in readings(batch, column).items():
-                weights.setdefault(reading, []).append(w[own])
+                weights.setdefault(reading, []).append(w[acting])
                 summary = weight_summary(w, column, batch.mask)
                 summaries.append({"step": step, "reading": reading} | summary)
             steps.append({"step": step} | row | drifts(loop, batch, advantages, config.eta))
-            steps[-1]["covariance"] = found["token"][-1].double().mean().item()
+            steps[-1]["covariance"] = values["token"][-1].double().mean().item()
             steps[-1]["predicted"] = -steps[-1]["eta"] * steps[-1]["covariance"]
             loop.step = step
     mask = torch.cat(active)
-    pooled = {mean: torch.cat(parts) for mean, parts in found.items()}
+    pooled = {mean: torch.cat(parts) for mean, parts in values.items()}
     return {
         "cumulative": cumulative(pooled, mask, config.shares),
         "percentiles": table1(pooled, mask, config.shares),
@@ -127,11 +127,11 @@ def drifts(loop, batch, advantages, eta: float) -> dict:
 
     before = entropy(loop, batch)
     start = {name: value.clone() for name, value in loop.model.state_dict().items()}
-    own, loop.optimizer = loop.optimizer, torch.optim.SGD(loop.model.parameters(), lr=eta)
+    optimizer, loop.optimizer = loop.optimizer, torch.optim.SGD(loop.model.parameters(), lr=eta)
     norm = loop.update(batch, advantages)["grad_norm"]
     plain = entropy(loop, batch) - before
     loop.model.load_state_dict(start)
-    loop.optimizer = own
+    loop.optimizer = optimizer
     loop.update(batch, advantages)
     after = entropy(loop, batch)
     return {
@@ -165,9 +165,9 @@ def cumulative(pooled: dict, active, shares: list[float]):
 
     rows = []
     for mean, c in pooled.items():
-        for tokens, own in (("all", c), ("active", c[active])):
-            held = cumulative_contribution(own, shares)
-            rows.append(pd.DataFrame({"share": shares, "contribution": held, "n": len(own)}))
+        for tokens, values in (("all", c), ("active", c[active])):
+            held = cumulative_contribution(values, shares)
+            rows.append(pd.DataFrame({"share": shares, "contribution": held, "n": len(values)}))
             rows[-1] = rows[-1].assign(mean=mean, tokens=tokens)
     return pd.concat(rows, ignore_index=True)
 
@@ -180,9 +180,9 @@ def table1(pooled: dict, active, shares: list[float]):
 
     rows = []
     for mean, c in pooled.items():
-        for tokens, own in (("all", c), ("active", c[active])):
+        for tokens, values in (("all", c), ("active", c[active])):
             for reading in READINGS:
-                frame = percentiles(own, shares, reading)
+                frame = percentiles(values, shares, reading)
                 rows.append(frame.assign(mean=mean, tokens=tokens, reading=reading))
     return pd.concat(rows, ignore_index=True)
 

@@ -32,15 +32,15 @@ def figure(
     line a seed. The paper's shading of a "concentration zone" is left out: its edges are not
     defined. Raises UserError if `reading` has no rows.
     """
-    own = trajectory[trajectory["reading"] == reading]
-    if own.empty:
+    paths = trajectory[trajectory["reading"] == reading]
+    if paths.empty:
         known = ", ".join(sorted(trajectory["reading"].unique())) or "none"
         raise UserError(
             f"reading={reading}: no rows; run the simulation with it, or choose from: {known}"
         )
     last = final[final["reading"] == reading]
-    _figure4(last, own, folder)
-    _matched(own, folder)
+    _figure4(last, paths, folder)
+    _matched(paths, folder)
     if final["reading"].nunique() > 1:
         _readings(final, folder)
 

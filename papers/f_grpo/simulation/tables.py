@@ -77,8 +77,8 @@ def run(config: Simulation) -> Path:
     import pandas as pd
 
     config = _with_device(config)
-    own = ("objective", "optimizer", "N", "gamma", "seeds", "workers", "results_dir")
-    shared = {key: value for key, value in asdict(config).items() if key not in own}
+    varied = ("objective", "optimizer", "N", "gamma", "seeds", "workers", "results_dir")
+    shared = {key: value for key, value in asdict(config).items() if key not in varied}
     shared["betas"] = list(config.betas)
     root = Path(config.results_dir)
     store = Run(root, "f_grpo", f"simulation-{config_hash(shared)}", shared)
@@ -168,9 +168,9 @@ def _with_device(config: Simulation) -> Simulation:
 
     import torch
 
-    found = torch.cuda.is_available()
-    if config.device == "cuda" and not found:
+    gpu = torch.cuda.is_available()
+    if config.device == "cuda" and not gpu:
         raise UserError(
             "device=cuda: torch sees no GPU; use device=cpu, or device=auto to take what is there"
         )
-    return replace(config, device="cuda" if found and config.device != "cpu" else "cpu")
+    return replace(config, device="cuda" if gpu and config.device != "cpu" else "cpu")

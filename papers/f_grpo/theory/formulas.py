@@ -267,6 +267,6 @@ def _check_policy(p: Array, *masks: Array) -> None:
     _check(np.asarray(p) >= 0, "p", p, "probabilities must be >= 0")
     _check(np.abs(total - 1) < 1e-9, "sum(p)", total, "must be 1 over the last axis")
     for mask in masks:
-        found = f"{np.asarray(mask).dtype}{np.shape(mask)}"
+        given = f"{np.asarray(mask).dtype}{np.shape(mask)}"
         good = np.asarray(mask).dtype == bool and np.shape(mask) == np.shape(p)
-        require(good, "mask", found, f"pass boolean masks of p's shape {np.shape(p)}")
+        require(good, "mask", given, f"pass boolean masks of p's shape {np.shape(p)}")

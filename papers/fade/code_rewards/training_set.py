@@ -14,11 +14,11 @@ def mixed(*, parts: list[dict], size: int | None, seed: int) -> list[Prompt]:
     UserError where there are fewer than `size`. Left out: the paper's own selection of 25,000,
     which is not published, and CWM's filter of easy problems, which needs its solve rates.
     """
-    found: dict[str, Prompt] = {}
+    by_text: dict[str, Prompt] = {}
     for i, part in enumerate(parts):
         for prompt in resolve(part, f"parts[{i}]")():
-            found.setdefault(" ".join(prompt.text.split()), prompt)
-    prompts = list(found.values())
+            by_text.setdefault(" ".join(prompt.text.split()), prompt)
+    prompts = list(by_text.values())
     if size is None:
         return prompts
     require(0 < size <= len(prompts), "size", size, f"the parts have {len(prompts)} prompts")

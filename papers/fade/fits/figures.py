@@ -28,9 +28,9 @@ def draw(counts: pd.DataFrame, table: str, colors: Colors, root: Path) -> None:
         curves(both, fits, colors, figures / f"{table}_fig13_curves")
     last = trained[trained["step"] == trained["step"].max()]
     solve_rates(base, last, colors, figures / f"{table}_fig10_solve_rates")
-    found = tables.budgets(last)
-    if len(found):
-        budgets(last, found, colors, figures / f"{table}_fig11_budgets")
+    predictions = tables.budgets(last)
+    if len(predictions):
+        budgets(last, predictions, colors, figures / f"{table}_fig11_budgets")
     difficulty(base, last, colors, figures / f"{table}_fig12_difficulty")
 
 
@@ -39,11 +39,11 @@ def coefficients(fits: pd.DataFrame, colors: Colors, path: Path) -> None:
     over problems after the last step."""
     figure, axes = panels(2, width=3.6, height=3.4)
     for axis, benchmark in zip(axes[0], BENCHMARKS, strict=True):
-        own = fits[fits["benchmark"] == benchmark]
-        start = own[own["method"] == "base"]
+        rows = fits[fits["benchmark"] == benchmark]
+        start = rows[rows["method"] == "base"]
         axis.plot(start["a"], start["b"], "s", color="black", ms=5, label="base")
-        for method, color in present(own, colors).items():
-            line = own[own["method"] == method].sort_values("step")
+        for method, color in present(rows, colors).items():
+            line = rows[rows["method"] == method].sort_values("step")
             points = pd.concat([start, line])
             axis.plot(points["a"], points["b"], "o-", ms=3, color=color, label=method)
             end = line.iloc[-1]
@@ -64,12 +64,12 @@ def coefficients(fits: pd.DataFrame, colors: Colors, path: Path) -> None:
 def curves(counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path) -> None:
     """Fig. 13: rare pass@k by k at the checkpoints of each method, dark is late; dots are measured,
     lines the fitted law."""
-    own = counts[counts["benchmark"] == "rare"]
-    methods = list(present(own, colors))
+    rare = counts[counts["benchmark"] == "rare"]
+    methods = list(present(rare, colors))
     figure, axes = panels(len(methods), width=2.5, height=2.6, sharey=True)
     k, drawn = np.logspace(0, np.log10(SHOWN), 40), []
     for axis, method in zip(axes[0], methods, strict=True):
-        mine = own[own["method"].isin([method, "base"])]
+        mine = rare[rare["method"].isin([method, "base"])]
         steps = sorted(mine["step"].unique())
         for i, step in enumerate(steps):
             shade = 0.15 + 0.85 * i / max(1, len(steps) - 1)
@@ -101,14 +101,14 @@ def solve_rates(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Pa
     edges, drawn = np.linspace(0, 1, 21), []
     for column, (method, counts) in enumerate(shown.items()):
         for axis, benchmark in zip(axes[:, column], BENCHMARKS, strict=True):
-            own = counts[counts["benchmark"] == benchmark]
-            n = int(own["n"].iloc[0])
-            share, _ = np.histogram((own["c"] + 0.5) / (n + 1), edges)  # no count on an edge
-            share = 100 * share / len(own)
+            problems = counts[counts["benchmark"] == benchmark]
+            n = int(problems["n"].iloc[0])
+            share, _ = np.histogram((problems["c"] + 0.5) / (n + 1), edges)  # no count on an edge
+            share = 100 * share / len(problems)
             axis.bar(edges[:-1], share, width=0.05, align="edge", color="0.8")
             frame = pd.DataFrame({"from": edges[:-1], "measured": share})
             for components, style in ((1, "-"), (2, "--")):
-                fitted = fitted_shares(own["c"].to_numpy(), n, components, edges)
+                fitted = fitted_shares(problems["c"].to_numpy(), n, components, edges)
                 if fitted is not None:
                     axis.step(edges[:-1], fitted, style, where="post", color=COLORS[components - 1])
                     frame[f"beta_{components}"] = fitted
@@ -129,16 +129,16 @@ def fitted_shares(c: np.ndarray, n: int, components: int, edges: np.ndarray) -> 
     return 100 * np.histogram((np.arange(n + 1) + 0.5) / (n + 1), edges, weights=pmf)[0]
 
 
-def budgets(last: pd.DataFrame, found: pd.DataFrame, colors: Colors, path: Path) -> None:
+def budgets(last: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path) -> None:
     """Fig. 11: the law fitted to k <= 10 (left) and k <= 50 (right), drawn to k = 100."""
     figure, axes = panels(2, width=3.5, height=3.2, sharey=True)
     k, drawn = np.logspace(0, np.log10(SHOWN), 40), []
     for axis, budget in zip(axes[0], (10, 50), strict=True):
         for method, color in present(last, colors).items():
             for benchmark, style in zip(BENCHMARKS, ("-", "--"), strict=True):
-                own = last[(last["method"] == method) & (last["benchmark"] == benchmark)]
-                ks, values = tables.curves(own)
-                hit = found[(found["method"] == method) & (found["benchmark"] == benchmark)]
+                group = last[(last["method"] == method) & (last["benchmark"] == benchmark)]
+                ks, values = tables.curves(group)
+                hit = fits[(fits["method"] == method) & (fits["benchmark"] == benchmark)]
                 fit = hit.loc[hit["budget"] == budget, "fit"].iloc[0]
                 label = method if style == "-" else None
                 axis.plot(k, 100 * power_law(k, *fit), style, color=color, label=label)
@@ -164,8 +164,8 @@ def difficulty(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Pat
     drawn = []
     for axis, (name, problems) in zip(axes[0], thirds.items(), strict=True):
         for method, color in present(last, colors).items():
-            own = last[(last["method"] == method) & last["problem_id"].isin(problems)]
-            ks, values = tables.curves(own[own["benchmark"] == "natural"])
+            third = last[(last["method"] == method) & last["problem_id"].isin(problems)]
+            ks, values = tables.curves(third[third["benchmark"] == "natural"])
             mean = values.mean(0)
             fitted, error = tables.laws(ks, mean)["shifted"]
             axis.plot(ks, 100 * fitted, color=color, label=method)

@@ -60,12 +60,12 @@ def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     key = ["table", "method", "benchmark", "step"]
-    for which, own in counts.groupby(key, sort=False):
-        ks, values = curves(own)
+    for which, group in counts.groupby(key, sort=False):
+        ks, values = curves(group)
         drawn = resampled_means(values, draws=DRAWS, seed=0)
         fitted = fit_power_law(ks, np.vstack([values.mean(0), drawn]))
         low, high = percentile_interval(fitted[1:])
-        row = dict(zip(key, which, strict=True), n_seeds=own["seed"].nunique(), k_max=ks[-1])
+        row = dict(zip(key, which, strict=True), n_seeds=group["seed"].nunique(), k_max=ks[-1])
         for i, name in enumerate("abc"):
             row |= {name: fitted[0, i], f"{name}_low": low[i], f"{name}_high": high[i]}
         rows.append(row)
@@ -76,8 +76,8 @@ def by_seed(counts: pd.DataFrame) -> pd.DataFrame:
     """a, b, c of every run and step, for claims: table, method, benchmark, seed, step, a, b, c."""
     rows = []
     key = ["table", "method", "benchmark", "seed", "step"]
-    for which, own in counts.groupby(key, sort=False):
-        ks, values = curves(own)
+    for which, group in counts.groupby(key, sort=False):
+        ks, values = curves(group)
         a, b, c = fit_power_law(ks, values.mean(0))[0]
         rows.append(dict(zip(key, which, strict=True), a=a, b=b, c=c))
     return pd.DataFrame(rows, columns=[*key, "a", "b", "c"])
@@ -93,11 +93,11 @@ def laws(ks: list[int], curve: np.ndarray) -> dict[str, tuple[np.ndarray, float]
 
     def fit(law) -> np.ndarray:
         starts = [np.log([a, b]) for a in (0.3, 1.0, 3.0) for b in (0.2, 0.6, 1.5)]
-        found = [
+        fits = [
             minimize(lambda t: ((law(*np.exp(t)) - curve) ** 2).mean(), s, method="Nelder-Mead")
             for s in starts
         ]
-        return law(*np.exp(min(found, key=lambda one: one.fun).x))
+        return law(*np.exp(min(fits, key=lambda one: one.fun).x))
 
     fitted = {
         "power": fit(lambda a, b: 1 - a * k**-b),
@@ -110,8 +110,8 @@ def laws(ks: list[int], curve: np.ndarray) -> dict[str, tuple[np.ndarray, float]
 def law_table(counts: pd.DataFrame) -> pd.DataFrame:
     """table, method, benchmark, law, mse, and the error at k = 1 (fitted - measured, in points)."""
     rows, key = [], ["table", "method", "benchmark"]
-    for which, own in counts.groupby(key, sort=False):
-        ks, values = curves(own)
+    for which, group in counts.groupby(key, sort=False):
+        ks, values = curves(group)
         if len(ks) < 4:
             continue
         mean = values.mean(0)
@@ -127,8 +127,8 @@ def budgets(counts: pd.DataFrame) -> pd.DataFrame:
     One row a table, method, benchmark and budget, after the last step; only where n >= 100.
     """
     rows, key = [], ["table", "method", "benchmark"]
-    for which, own in counts[counts["n"] >= 100].groupby(key, sort=False):
-        ks, values = curves(own)
+    for which, group in counts[counts["n"] >= 100].groupby(key, sort=False):
+        ks, values = curves(group)
         mean = values.mean(0)
         for budget in (10, 50):
             inside = [i for i, k in enumerate(ks) if k <= budget]

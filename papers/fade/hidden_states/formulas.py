@@ -58,19 +58,19 @@ def compare(v: np.ndarray, h: np.ndarray, correct: np.ndarray, u: np.ndarray, se
     """
     h_perp = perpendicular(h, u)
     S, F = np.flatnonzero(correct), np.flatnonzero(~correct)
-    found = {"n_S": len(S), "n_F": len(F)}
+    numbers = {"n_S": len(S), "n_F": len(F)}
     for name, rows in (("S", S), ("F", F)):
-        found[f"rho_{name}"] = mean_pairwise_cosine(h_perp[rows])
-        found[f"norm_{name}"] = residual_norm(v[rows], h_perp[rows])
+        numbers[f"rho_{name}"] = mean_pairwise_cosine(h_perp[rows])
+        numbers[f"norm_{name}"] = residual_norm(v[rows], h_perp[rows])
     with np.errstate(invalid="ignore", divide="ignore"):
-        found["rho_ratio"] = float(np.divide(found["rho_S"], found["rho_F"]))
-        found["norm_ratio"] = float(np.divide(found["norm_F"], found["norm_S"]))
-        found["clt_ratio"] = float(np.sqrt(np.divide(len(S), len(F))))
+        numbers["rho_ratio"] = float(np.divide(numbers["rho_S"], numbers["rho_F"]))
+        numbers["norm_ratio"] = float(np.divide(numbers["norm_F"], numbers["norm_S"]))
+        numbers["clt_ratio"] = float(np.sqrt(np.divide(len(S), len(F))))
     rng, few = np.random.default_rng(seed), min(len(S), len(F))
     S, F = rng.choice(S, few, replace=False), rng.choice(F, few, replace=False)
     norms = [residual_norm(v[rows], h_perp[rows]) for rows in (S, F)]
-    found["norm_ratio_equal_n"] = norms[1] / norms[0] if few else np.nan
-    return found
+    numbers["norm_ratio_equal_n"] = norms[1] / norms[0] if few else np.nan
+    return numbers
 
 
 def rank1(gradient: np.ndarray) -> float:

@@ -95,8 +95,8 @@ def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
     rows = []
     for name, matrix in (("gradient", gradient), ("states", h)):
         u = formulas.leading_direction(matrix)
-        found = formulas.compare(v, h, correct, u, config.seed)
-        rows.append(about | {"direction": name, "r1": formulas.rank1(gradient)} | found)
+        numbers = formulas.compare(v, h, correct, u, config.seed)
+        rows.append(about | {"direction": name, "r1": formulas.rank1(gradient)} | numbers)
     return rows
 
 

@@ -31,11 +31,11 @@ def checks(instances: int = 300, seed: int = 0) -> pd.DataFrame:
         policy, correct = a_policy(rng)
         reference = expected_update(by_delta[1.0], policy, correct)
         for delta, weights in by_delta.items():
-            found = one_step(weights, policy, correct)
+            changes = one_step(weights, policy, correct)
             update = expected_update(weights, policy, correct)
             cosine = torch.nn.functional.cosine_similarity(update, reference, dim=0).item()
             row = {"instance": instance, "K": len(policy), "delta": delta}
-            rows.append(row | found | {"cosine": cosine})
+            rows.append(row | changes | {"cosine": cosine})
     return pd.DataFrame(rows)
 
 
@@ -59,20 +59,20 @@ def one_step(weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor)
     Eq. 7:   (m_S - m_F) H - Cov(A, log pi), with A(a) = m_S / p on right, -m_F / q on wrong actions
     """
     p = policy[correct].sum().item()
-    found = masses(weights, p)
-    A = torch.where(correct, found["m_S"] / p, -found["m_F"] / (1 - p))
+    mass = masses(weights, p)
+    A = torch.where(correct, mass["m_S"] / p, -mass["m_F"] / (1 - p))
     mean, H, log_policy = (policy * A).sum(), entropy(policy), policy.log()
     covariance = (policy * (A - mean) * log_policy).sum().item()
 
     def change(update: torch.Tensor) -> float:
         return (entropy(after_step(policy, update, ETA)) - H) / ETA
 
-    drift = (found["m_S"] - found["m_F"]) * H
+    drift = (mass["m_S"] - mass["m_F"]) * H
     return {
         "p": p,
         "H": H,
-        "m_S": found["m_S"],
-        "m_F": found["m_F"],
+        "m_S": mass["m_S"],
+        "m_F": mass["m_F"],
         "plain": change(expected_update(weights, policy, correct)),
         "natural": change(A - mean),
         "eq_7": drift - covariance,
@@ -89,20 +89,20 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     """
     one = table[table["delta"] == 1].set_index("instance")["natural"]
     rows = []
-    for delta, own in table.groupby("delta"):
-        own = own.set_index("instance")
-        more = own["natural"] - one
+    for delta, group in table.groupby("delta"):
+        group = group.set_index("instance")
+        more = group["natural"] - one
         share = {
-            "eq_7_exact": close(own["eq_7"], own["natural"]),
-            "minus_cov_exact": close(own["minus_cov"], own["natural"]),
-            "eq_7_sign": own["eq_7"] * own["natural"] > 0,
-            "eq_7_sign_plain": own["eq_7"] * own["plain"] > 0,
-            "same_direction": own["cosine"] > 1 - 1e-9,
+            "eq_7_exact": close(group["eq_7"], group["natural"]),
+            "minus_cov_exact": close(group["minus_cov"], group["natural"]),
+            "eq_7_sign": group["eq_7"] * group["natural"] > 0,
+            "eq_7_sign_plain": group["eq_7"] * group["plain"] > 0,
+            "same_direction": group["cosine"] > 1 - 1e-9,
             "loses_more": more < 0,
             "keeps_more": more > 0,
-            "entropy_falls": own["natural"] < 0,
+            "entropy_falls": group["natural"] < 0,
         }
-        means = {name: own[name].mean() for name in ("plain", "natural", "eq_7", "minus_cov")}
+        means = {name: group[name].mean() for name in ("plain", "natural", "eq_7", "minus_cov")}
         rows.append({"delta": delta, **{k: 100 * v.mean() for k, v in share.items()}, **means})
     return pd.DataFrame(rows)
 

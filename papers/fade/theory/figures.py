@@ -34,8 +34,8 @@ ASYM = {
 def pick(table: pd.DataFrame, key: tuple[str, str | None], G: float) -> pd.DataFrame:
     """The rows of one method, and of one set of arguments if it has several."""
     method, params = key
-    own = table[(table["method"] == method) & (table["G"] == G)]
-    return own if params is None else own[own["params"] == params]
+    rows = table[(table["method"] == method) & (table["G"] == G)]
+    return rows if params is None else rows[rows["params"] == params]
 
 
 def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
@@ -46,13 +46,13 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
     titles = ("existing weights", "difficulty axis: Power alpha", "sign axis: AsymGRPO")
     for axis, shown, title in zip(axes[0], (EXISTING, POWER, ASYM), titles, strict=True):
         for (key, label), color in zip(shown.items(), COLORS, strict=False):
-            own = pick(table, key, G)
-            axis.plot(own["p"], own["m_S"], color=color, label=label)
-            axis.plot(own["p"], own["closed_form_m_S"], ".", ms=3, color=color)
-            if not np.allclose(own["m_S"], own["m_F"]):
-                axis.plot(own["p"], own["m_F"], "--", color=color)
-                axis.plot(own["p"], own["closed_form_m_F"], ".", ms=3, color=color)
-            drawn.append(own.assign(panel=title, label=label))
+            line = pick(table, key, G)
+            axis.plot(line["p"], line["m_S"], color=color, label=label)
+            axis.plot(line["p"], line["closed_form_m_S"], ".", ms=3, color=color)
+            if not np.allclose(line["m_S"], line["m_F"]):
+                axis.plot(line["p"], line["m_F"], "--", color=color)
+                axis.plot(line["p"], line["closed_form_m_F"], ".", ms=3, color=color)
+            drawn.append(line.assign(panel=title, label=label))
         axis.set(xlabel="solve rate p", title=title, ylim=(0, None))
         axis.legend(fontsize=6.5)
     axes[0, 0].set(ylabel=f"mass, G = {G}; dots: closed form", ylim=(0, 1.05))
@@ -62,13 +62,13 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
 def table_1(table: pd.DataFrame, path: Path) -> None:
     """Every method that the paper prints a form for: closed form (grey), exact for G = 8 and 16 and
     in the population limit; m_S above, m_F below."""
-    own = table.dropna(subset=["closed_form_m_S"])
-    keys = list(own.groupby(["method", "params"], sort=False).groups)
+    printed = table.dropna(subset=["closed_form_m_S"])
+    keys = list(printed.groupby(["method", "params"], sort=False).groups)
     columns = 7
     rows = -(-len(keys) // columns)
     figure, axes = panels(columns, rows, width=1.45, height=1.35, sharex=True)
     for axis, (method, params) in zip(axes.flat, keys, strict=False):
-        one = own[(own["method"] == method) & (own["params"] == params)]
+        one = printed[(printed["method"] == method) & (printed["params"] == params)]
         for side, sign in (("m_S", 1), ("m_F", -1)):
             form = one[one["G"] == 8]
             axis.plot(form["p"], sign * form[f"closed_form_{side}"], color="0.75", lw=4)
@@ -89,16 +89,16 @@ def table_1(table: pd.DataFrame, path: Path) -> None:
         loc="outside lower center",
         ncols=3,
     )
-    save(figure, path, own)
+    save(figure, path, printed)
 
 
 def fig_7(table: pd.DataFrame, path: Path) -> None:
     """Variance of the estimated weight against the solve rate: exact, and the delta method."""
     figure, axes = panels(1, width=4.2, height=3.0)
     axis = axes[0, 0]
-    for (alpha, own), color in zip(table.groupby("alpha"), COLORS, strict=False):
-        axis.plot(own["p"], own["exact"], color=color, label=f"alpha={alpha:g}")
-        axis.plot(own["p"], own["delta_method"], ":", color=color)
+    for (alpha, line), color in zip(table.groupby("alpha"), COLORS, strict=False):
+        axis.plot(line["p"], line["exact"], color=color, label=f"alpha={alpha:g}")
+        axis.plot(line["p"], line["delta_method"], ":", color=color)
     axis.set(
         xlabel="solve rate p",
         ylabel=r"Var$(w(\hat{p}))$",
@@ -111,9 +111,9 @@ def fig_7(table: pd.DataFrame, path: Path) -> None:
 def best_alpha(table: pd.DataFrame, path: Path) -> None:
     """Sec 14.1: the best alpha and the sweet spot against the slope c of the signal."""
     figure, axes = panels(2, width=3.2)
-    for (G, own), color in zip(table.groupby("G", sort=False), COLORS, strict=False):
+    for (G, line), color in zip(table.groupby("G", sort=False), COLORS, strict=False):
         label = "known weights" if G == "inf" else f"G = {G:g}"
-        axes[0, 0].plot(own["c"], own["alpha"], "o-", ms=3, color=color, label=label)
+        axes[0, 0].plot(line["c"], line["alpha"], "o-", ms=3, color=color, label=label)
     axes[0, 0].set(xlabel="c of s(p) = exp(-c p)", title="best alpha")
     axes[0, 0].legend()
     one = table[table["G"] == "inf"]
@@ -130,8 +130,8 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
         (axes[0, 0], "eq_7", "Eq. 7"),
         (axes[0, 1], "minus_cov", "$-$Cov(A, log $\\pi$) alone"),
     ):
-        for (delta, own), color in zip(table.groupby("delta"), COLORS, strict=False):
-            shown = own.iloc[::2]
+        for (delta, points), color in zip(table.groupby("delta"), COLORS, strict=False):
+            shown = points.iloc[::2]
             label = rf"$\delta$={delta:g}"
             axis.plot(shown["natural"], shown[column], ".", ms=3, color=color, label=label)
         reach = table["natural"].abs().max()
@@ -143,8 +143,8 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
     falls = one.index[one["natural"] < 0]
     for column, color in (("natural", COLORS[0]), ("plain", COLORS[1]), ("eq_7", COLORS[3])):
         for group, style in ((falls, "-"), (one.index.difference(falls), ":")):
-            own = table[table["instance"].isin(group)]
-            mean = own.groupby("delta")[column].mean()
+            members = table[table["instance"].isin(group)]
+            mean = members.groupby("delta")[column].mean()
             name = "falls" if group is falls else "rises"
             axis.plot(mean.index, mean, style, marker="o", ms=3, color=color, label=column)
             rows.append(
@@ -164,13 +164,13 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
 def scaling(table: pd.DataFrame, path: Path) -> None:
     """Theorem 12.1: 1 - pass@k by k with the asymptote, and its slope in log-log."""
     figure, axes = panels(2, width=3.6, height=3.3)
-    for (density, own), color in zip(table.groupby("density", sort=False), COLORS, strict=False):
-        shown = own[own["miss"] > 1e-14]
+    for (density, line), color in zip(table.groupby("density", sort=False), COLORS, strict=False):
+        shown = line[line["miss"] > 1e-14]
         axes[0, 0].loglog(shown["k"], shown["miss"], color=color, label=density)
         axes[0, 0].loglog(shown["k"], shown["asymptote"], ":", color=color)
-        axes[0, 1].semilogx(own["k"], own["slope"].clip(upper=5), color=color, label=density)
-        if own["b"].notna().any():
-            axes[0, 1].axhline(own["b"].iloc[0], color=color, lw=0.6, ls=":")
+        axes[0, 1].semilogx(line["k"], line["slope"].clip(upper=5), color=color, label=density)
+        if line["b"].notna().any():
+            axes[0, 1].axhline(line["b"].iloc[0], color=color, lw=0.6, ls=":")
     axes[0, 0].set(
         xlabel="k", ylabel="1 - pass@k", title=r"dotted: $C\,\Gamma(b)\,k^{-b}$", ylim=(1e-14, 3)
     )
@@ -187,13 +187,13 @@ def multi_turn(table: pd.DataFrame, path: Path) -> None:
         "all": "retried when all 8 responses failed",
     }
     for axis, (reading, title) in zip(axes[0], titles.items(), strict=True):
-        own = table[table["reading"] == reading]
-        axis.plot(own["p"], own["m_1"], color="0.7", label="turn 1, simulated")
-        error = 2 * own["stderr_2"]
-        axis.errorbar(own["p"], own["m_2"], error, fmt="o", ms=3, label="turn 2, simulated")
-        axis.plot(own["p"], own["retry"], color=COLORS[0], label="turn 2, exact")
-        axis.plot(own["p"], own["power_2"], ":", color=COLORS[1], label=r"$p q^2$")
-        axis.plot(own["p"], own["power_2_exact"], color=COLORS[1], label="Power alpha=2, G = 8")
+        line = table[table["reading"] == reading]
+        axis.plot(line["p"], line["m_1"], color="0.7", label="turn 1, simulated")
+        error = 2 * line["stderr_2"]
+        axis.errorbar(line["p"], line["m_2"], error, fmt="o", ms=3, label="turn 2, simulated")
+        axis.plot(line["p"], line["retry"], color=COLORS[0], label="turn 2, exact")
+        axis.plot(line["p"], line["power_2"], ":", color=COLORS[1], label=r"$p q^2$")
+        axis.plot(line["p"], line["power_2_exact"], color=COLORS[1], label="Power alpha=2, G = 8")
         axis.set(xlabel="solve rate p", title=title)
     axes[0, 0].set(ylabel="mass")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -37,13 +37,13 @@ HIDDEN = {"_target_", "reward_correct", "reward_wrong", "max_tokens"}
 
 def variants() -> list[tuple[str, Method]]:
     """(advantage, method): every method file's weights once, and the paper's grid of some."""
-    found = []
+    methods = []
     for theory in family([]):
         name = theory.method.advantage["_target_"].split(".")[-1]
         for changed in GRIDS.get(name, [{}]):
             advantage = {**theory.method.advantage, **changed}
-            found.append((name, replace(theory.method, advantage=advantage)))
-    return found
+            methods.append((name, replace(theory.method, advantage=advantage)))
+    return methods
 
 
 def mass_table() -> pd.DataFrame:
@@ -64,8 +64,8 @@ def mass_table() -> pd.DataFrame:
         exact = {G: group_weights(bound, all_groups(G, reward), given) for G in SIZES}
         for p in SOLVE_RATES:
             printed = closed_form(name, p, arguments) or (None, None)
-            found = {G: masses(weights, p) for G, weights in exact.items()}
-            found[np.inf] = in_the_limit(bound, p, given)
+            by_size = {G: masses(weights, p) for G, weights in exact.items()}
+            by_size[np.inf] = in_the_limit(bound, p, given)
             rows += [
                 {
                     "method": method.name,
@@ -76,7 +76,7 @@ def mass_table() -> pd.DataFrame:
                     "closed_form_m_S": printed[0],
                     "closed_form_m_F": printed[1],
                 }
-                for G, one in found.items()
+                for G, one in by_size.items()
             ]
     return pd.DataFrame(rows)
 
@@ -96,10 +96,10 @@ def table_7(table: pd.DataFrame) -> pd.DataFrame:
 
     As sec 11.3, methods without a negative mass are left out: the ratio has no denominator.
     """
-    own = table[table["p"].isin(TRAINED) & (table["m_F"] != 0)].dropna(subset=["closed_form_m_S"])
-    q = 1 - own["p"]
-    printed = own["closed_form_m_S"] * own["p"] / (own["closed_form_m_F"] * q)
-    rows = own[["method", "params", "G", "p", "rho"]].assign(closed_form_rho=printed)
+    rated = table[table["p"].isin(TRAINED) & (table["m_F"] != 0)].dropna(subset=["closed_form_m_S"])
+    q = 1 - rated["p"]
+    printed = rated["closed_form_m_S"] * rated["p"] / (rated["closed_form_m_F"] * q)
+    rows = rated[["method", "params", "G", "p", "rho"]].assign(closed_form_rho=printed)
     return rows[rows["closed_form_rho"] != 0].replace(np.inf, "inf")
 
 
@@ -126,8 +126,8 @@ def fig_7(G: int = 16) -> pd.DataFrame:
     frames = []
     for alpha in (1.0, 2.0, 3.0):
         exact, delta_method = weight_variance(alpha, p, G)
-        found = {"alpha": alpha, "G": G, "p": p, "exact": exact, "delta_method": delta_method}
-        frames.append(pd.DataFrame(found))
+        columns = {"alpha": alpha, "G": G, "p": p, "exact": exact, "delta_method": delta_method}
+        frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -45,11 +45,11 @@ def simulate(prompts: int = 100_000, B: int = 8, seed: int = 0) -> pd.DataFrame:
         q, X = 1 - p, rng.binomial(B, p, size=prompts) / B
         for reading in READINGS:
             reach = q if reading == "a response" else q**B
-            found = play(p=p, B=B, reading=reading, prompts=prompts, rng=rng)
+            played = play(p=p, B=B, reading=reading, prompts=prompts, rng=rng)
             forms = {
                 "retry": (B - 1) / B * p * q * reach,
                 "power_2": p * q**2,
                 "power_2_exact": (X * (1 - X) ** 2).mean(),
             }
-            rows.append({"reading": reading, "B": B, "p": p, "reach": reach, **found, **forms})
+            rows.append({"reading": reading, "B": B, "p": p, "reach": reach, **played, **forms})
     return pd.DataFrame(rows)

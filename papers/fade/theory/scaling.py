@@ -56,7 +56,7 @@ def recovered() -> pd.DataFrame:
         curve = 1 - np.exp(betaln(b, s + np.array(KS)) - betaln(b, s))
         fitted = fit_power_law(KS, curve)[0]
         error = ((power_law(KS, *fitted) - curve) ** 2).mean()
-        found = dict(zip(("fitted_a", "fitted_b", "fitted_c"), fitted, strict=True), mse=error)
+        estimate = dict(zip(("fitted_a", "fitted_b", "fitted_c"), fitted, strict=True), mse=error)
         truth = {"b": b, "a": float(np.exp(gammaln(b) - betaln(b, s)))}
-        rows.append({"density": f"Beta({b:g}, {s:g})", **truth, **found})
+        rows.append({"density": f"Beta({b:g}, {s:g})", **truth, **estimate})
     return pd.DataFrame(rows)

@@ -45,20 +45,20 @@ def tensors(folder: Path) -> Tensors:
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{folder / INDEX} is damaged ({error}); fetch it again") from error
         files = sorted({folder / name for name in listed.values()})
-    found = {}
+    places = {}
     for file in files:
         if not file.exists():
             raise UserError(f"{file}: {INDEX} names this shard and it is missing; fetch it again")
         try:
             with safe_open(file, framework="pt") as opened:
                 for name in opened.keys():  # noqa: SIM118 (not a dict)
-                    found[name] = (file, tuple(opened.get_slice(name).get_shape()))
+                    places[name] = (file, tuple(opened.get_slice(name).get_shape()))
         except (SafetensorError, OSError) as error:
             raise UserError(f"{file} is damaged ({error}); fetch it again") from error
-    missing = sorted(set(listed) - set(found))
+    missing = sorted(set(listed) - set(places))
     if missing:
         raise UserError(f"{folder}: {INDEX} names {missing[0]}, which no shard holds")
-    return found
+    return places
 
 
 def check_same(before: Checkpoint, after: Checkpoint, old: Tensors, new: Tensors) -> None:
@@ -102,13 +102,15 @@ def change(old: Tensors, new: Tensors, name: str, rows: int) -> Iterator:
 
 def named(paths: list[str]) -> list[Checkpoint]:
     """Checkpoints by the names of their folders. Where they are of one run, the last is its end."""
-    found = []
+    checkpoints = []
     for path in paths:
         folder = locate(path)
         name = folder.parent.name if folder.name == "model" else folder.name
-        require(name not in {one.name for one in found}, "after", path, f"{name} is given twice")
-        found.append(Checkpoint(folder, name, "given"))
-    return found
+        require(
+            name not in {one.name for one in checkpoints}, "after", path, f"{name} is given twice"
+        )
+        checkpoints.append(Checkpoint(folder, name, "given"))
+    return checkpoints
 
 
 def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
@@ -118,7 +120,7 @@ def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
 
     from common.models.store import folder
 
-    found: dict[Path, list[Checkpoint]] = {}
+    trained: dict[Path, list[Checkpoint]] = {}
     for done in sorted((root / "fade").glob("*/DONE")):
         run = done.parent
         stored = yaml.safe_load((run / "config.yaml").read_text())
@@ -131,5 +133,5 @@ def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
         for step, path in sorted(ends.items()):
             name = f"{run.name} step {step}"
             one = Checkpoint(locate(path), name, stored["label"], stored["seed"], step, run)
-            found.setdefault(base, []).append(one)
-    return [(Checkpoint(locate(base), base.name, "base"), after) for base, after in found.items()]
+            trained.setdefault(base, []).append(one)
+    return [(Checkpoint(locate(base), base.name, "base"), after) for base, after in trained.items()]

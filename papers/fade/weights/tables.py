@@ -136,14 +136,14 @@ def parts(table):
     of all parts' norms, in percent; the parts' rank-1 fractions averaged over their matrices."""
     keys = ["checkpoint", "label", "seed", "step", "part"]
     squared = table.assign(squared=table.l2**2).groupby(keys, sort=False, dropna=False)
-    found = squared.agg(
+    sums = squared.agg(
         squared=("squared", "sum"),
         energy_share=("energy_share", "sum"),
         rank1_fraction=("rank1_fraction", "mean"),
     ).reset_index()
-    found.insert(len(keys), "l2", found.squared**0.5)
-    found["l2_share"] = 100 * found.l2 / found.groupby("checkpoint").l2.transform("sum")
-    return found.drop(columns="squared")
+    sums.insert(len(keys), "l2", sums.squared**0.5)
+    sums["l2_share"] = 100 * sums.l2 / sums.groupby("checkpoint").l2.transform("sum")
+    return sums.drop(columns="squared")
 
 
 def alignment(after: list[Checkpoint], vectors: dict, names: set[str]):

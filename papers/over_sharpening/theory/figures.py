@@ -22,9 +22,9 @@ def partition(groups: pd.DataFrame, path: Path) -> None:
     )
     axis, rows = axes[0, 1], []
     names = {"Z": "GRPO", "Z_iac": "IAC", "Z_iac_equalised": "IAC, equal largest weight"}
-    own = groups[groups["G"] == 8]
+    eights = groups[groups["G"] == 8]
     for (column, label), color in zip(names.items(), COLORS, strict=False):
-        middle = own.groupby("p")[column].quantile([0.25, 0.5, 0.75]).unstack()
+        middle = eights.groupby("p")[column].quantile([0.25, 0.5, 0.75]).unstack()
         axis.plot(middle.index, np.log10(middle[0.5]), "o-", ms=3, color=color, label=label)
         axis.fill_between(
             middle.index,
@@ -56,9 +56,9 @@ def coupling(coupled: pd.DataFrame, path: Path) -> None:
     frame = frame[frame["cases"] >= 50]
     drawn = []
     for axis, (name, repeats) in zip(axes[0], shown, strict=True):
-        own = frame[frame["statement"].str.startswith(name) & (frame["repeats"] == repeats)]
+        panel = frame[frame["statement"].str.startswith(name) & (frame["repeats"] == repeats)]
         for width, color in zip(frame["width"].unique(), COLORS, strict=False):
-            rows = own[own["width"] == width]
+            rows = panel[panel["width"] == width]
             for G, style in zip((4, 32), ("-", "--"), strict=True):
                 line = rows[rows["G"] == G]
                 label = f"norms ±{width:g}, G = {G}"
@@ -73,7 +73,7 @@ def coupling(coupled: pd.DataFrame, path: Path) -> None:
                 )
         batch = "repeated modes" if repeats else "distinct modes"
         axis.set(xlabel=r"coupling $c$", title=f"{name}, {batch}")
-        drawn.append(own)
+        drawn.append(panel)
     axes[0, 0].set(ylabel="violated (%)")
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=6, fontsize=7, handlelength=4)

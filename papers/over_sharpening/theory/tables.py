@@ -92,12 +92,12 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
     )
     positive, better, suppressed = np.where(correct, A, 0.0), [], []
     for i in range(min(200, draws)):
-        own = (ref[i], counts[i], positive[i])
+        one = (ref[i], counts[i], positive[i])
         if (counts[i] * correct[i]).sum() == 0:
             continue
-        true = formulas.printed_optimum(*own, BETA)
-        hat_i = formulas.batch_optimum(*own, BETA)
-        better.append(printed(true, *own, BETA) > printed(hat_i, *own, BETA) + 1e-9)
+        true = formulas.printed_optimum(*one, BETA)
+        hat_i = formulas.batch_optimum(*one, BETA)
+        better.append(printed(true, *one, BETA) > printed(hat_i, *one, BETA) + 1e-9)
         unsampled = counts[i] == 0
         suppressed.append((true[unsampled] > ref[i][unsampled] * (1 + 1e-12)).any())
     rows.append(_row("Theorem 2.2: Eq. 4 maximises Eq. 3 as printed, all A >= 0", np.array(better)))
@@ -275,8 +275,8 @@ def coupling_checks(
         "case 2: seen mode, lower bound": seen < lower - tiny,
         "Corollary 2.2: R > 1 means the seen mode gains more": (seen <= unseen)[lower > upper],
     }
-    own = {"G": G, "coupling": coupling, "width": width, "repeats": repeats}
-    return pd.DataFrame([own | _row(name, np.asarray(bad)) for name, bad in checks.items()])
+    setting = {"G": G, "coupling": coupling, "width": width, "repeats": repeats}
+    return pd.DataFrame([setting | _row(name, np.asarray(bad)) for name, bad in checks.items()])
 
 
 def _uniform(lam: np.ndarray, rho: np.ndarray, G: int) -> np.ndarray:
@@ -293,7 +293,7 @@ def kernel() -> pd.DataFrame:
     rows = []
     for name, numbers in printed.items():
         lam, rho = embeddings.kernel(name.lower())
-        own = {"lambda": lam, "rho": rho, "ratio": lam / rho}
+        computed = {"lambda": lam, "rho": rho, "ratio": lam / rho}
         said = dict(zip(("printed_lambda", "printed_rho", "printed_ratio"), numbers, strict=True))
-        rows.append({"similarity": name, **own, **said})
+        rows.append({"similarity": name, **computed, **said})
     return pd.DataFrame(rows)

@@ -54,13 +54,13 @@ def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
         above, below = axes[:, column]
         for G in sizes:
             color = group_color(G, sizes)
-            own = chosen(traces, estimator=estimator, optimizer=optimizer, G=G)
-            for _, seed in own.groupby("seed"):
+            runs = chosen(traces, estimator=estimator, optimizer=optimizer, G=G)
+            for _, seed in runs.groupby("seed"):
                 above.plot(seed["step"], seed["p_cat"], color=color, lw=0.6, alpha=0.8)
-            drawn.append(own[[*KEY, "seed", "step", "p_cat"]])
-            own = chosen(curves, estimator=estimator, optimizer=optimizer, G=G, metric="p_winner")
-            band(below, own, color, f"G = {G}")
-            drawn.append(own)
+            drawn.append(runs[[*KEY, "seed", "step", "p_cat"]])
+            line = chosen(curves, estimator=estimator, optimizer=optimizer, G=G, metric="p_winner")
+            band(below, line, color, f"G = {G}")
+            drawn.append(line)
         title = TITLES.get(estimator, estimator)
         above.set(title=f"{title}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         below.set(xlabel="step")
@@ -82,9 +82,9 @@ def siamese(curves: pd.DataFrame, path: Path) -> None:
     drawn = []
     for axis, name in zip(axes[0], ("high", "mid", "low"), strict=True):
         for G in sizes:
-            own = chosen(curves, estimator="raw", optimizer="sgd", G=G, metric=f"siamese_{name}")
-            band(axis, own, group_color(G, sizes), f"G = {G}")
-            drawn.append(own)
+            line = chosen(curves, estimator="raw", optimizer="sgd", G=G, metric=f"siamese_{name}")
+            band(axis, line, group_color(G, sizes), f"G = {G}")
+            drawn.append(line)
         axis.set(xlabel="step", title=f"{name} similarity", yscale="log")
     axes[0, 0].set(ylabel=r"$\pi$(Siamese | Siamese)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
@@ -114,9 +114,9 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
                 where = dict(estimator=estimator, optimizer=optimizer, G=G, metric="p_winner")
                 plain = chosen(curves, **where)
                 axis.plot(plain["step"], plain["mean"], color="0.75", lw=1)
-                own = chosen(curves, **where, alpha=alpha, mu=mu)
-                band(axis, own, group_color(G, sizes), f"G = {G}")
-                drawn += [plain, own]
+                curve = chosen(curves, **where, alpha=alpha, mu=mu)
+                band(axis, curve, group_color(G, sizes), f"G = {G}")
+                drawn += [plain, curve]
             name = "IAC + DLC" if mu > 0 else "IAC"
             axis.set(title=f"{name}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         line[0].set(ylabel=f"{TITLES[estimator]}:\nlikelier of Cat, Persian")
@@ -149,8 +149,8 @@ def collapse(final: pd.DataFrame, path: Path) -> None:
         len(optimizers), width=2.2, height=0.7 + 0.24 * len(settings), sharey=True
     )
     for axis, optimizer in zip(axes[0], optimizers, strict=True):
-        own = table[table["optimizer"] == optimizer]
-        cells = own.pivot(index="setting", columns="G", values="collapsed").loc[settings, sizes]
+        part = table[table["optimizer"] == optimizer]
+        cells = part.pivot(index="setting", columns="G", values="collapsed").loc[settings, sizes]
         axis.imshow(cells, cmap="Oranges", vmin=0, vmax=130, aspect="auto")
         for y in range(len(settings)):
             for x in range(len(sizes)):
@@ -171,8 +171,8 @@ def learning_rates(final: pd.DataFrame, path: Path) -> None:
     figure, axes = panels(len(optimizers), width=3.0, height=2.7, sharey=True)
     for axis, optimizer in zip(axes[0], optimizers, strict=True):
         rows = table[table["optimizer"] == optimizer]
-        for i, (estimator, own) in enumerate(rows.groupby("estimator", sort=False)):
-            mean = own.groupby("lr")[["collapsed", "frozen"]].mean()
+        for i, (estimator, group) in enumerate(rows.groupby("estimator", sort=False)):
+            mean = group.groupby("lr")[["collapsed", "frozen"]].mean()
             style = {"color": COLORS[i], "lw": 5 - i}  # some coincide: the first are the widest
             axis.plot(mean.index, mean["collapsed"], "o-", ms=7 - i, label=estimator, **style)
             style["lw"] = 2.5 - 0.4 * i

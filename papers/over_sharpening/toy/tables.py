@@ -131,17 +131,17 @@ def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
         cells = [cell for cell in config.cells if (cell.mu > 0) == remembered]
         if not cells:
             continue
-        found = simulate(config, optimizer, G, cells, u)
+        simulated = simulate(config, optimizer, G, cells, u)
         for i, cell in enumerate(cells):
             key = {"optimizer": optimizer, "G": G} | asdict(cell)
-            own = {name: values[:, i] for name, values in found["curves"].items()}
-            last = {name: values[-1] for name, values in own.items()}
-            times = {"step_one": found["one"][i], "step_both": found["both"][i]}
-            start = {f"start_{name}": own[name][0] for name in ("p_cat", "p_persian")}
+            paths = {name: values[:, i] for name, values in simulated["curves"].items()}
+            last = {name: values[-1] for name, values in paths.items()}
+            times = {"step_one": simulated["one"][i], "step_both": simulated["both"][i]}
+            start = {f"start_{name}": paths[name][0] for name in ("p_cat", "p_persian")}
             seed = {"seed": np.arange(u.shape[1])}
             final.append(pd.DataFrame(key | seed | last | times | start))
-            own["p_winner"] = np.maximum(own["p_cat"], own["p_persian"])
-            for name, values in own.items():
+            paths["p_winner"] = np.maximum(paths["p_cat"], paths["p_persian"])
+            for name, values in paths.items():
                 low, high = np.quantile(values, [0.1, 0.9], axis=1)
                 stats = {"mean": values.mean(1), "low": low, "high": high}
                 curves.append(
@@ -149,6 +149,6 @@ def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
                 )
             if cell.lr == config.main_lr:
                 for s in range(min(config.traces, u.shape[1])):
-                    seen = {name: own[name][:, s] for name in ("p_cat", "p_persian")}
+                    seen = {name: paths[name][:, s] for name in ("p_cat", "p_persian")}
                     traces.append(pd.DataFrame(key | {"seed": s, "step": recorded(config)} | seen))
     return {"final": pd.concat(final), "curves": pd.concat(curves), "traces": pd.concat(traces)}

@@ -97,16 +97,16 @@ def expected_path(
 
     z: initial logits (V,); steps in rising order; the policy is softmax(z / temperature).
     """
-    found, z = [], np.asarray(z, float)
+    path, z = [], np.asarray(z, float)
     for step in range(steps[-1] + 1):
         p = softmax(z, temperature)
-        if step == steps[len(found)]:
-            found.append(p)
+        if step == steps[len(path)]:
+            path.append(p)
         if negative_only:
             z = z + enumerated_group_update(p, r, eta=eta, G=G, negative_only=True)
         else:
             z = z + expected_group_update(p, r, eta=eta, G=G)
-    return np.array(found)
+    return np.array(path)
 
 
 def delta_prob(p: np.ndarray, dz: np.ndarray) -> np.ndarray:

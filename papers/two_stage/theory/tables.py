@@ -110,8 +110,8 @@ def proposition1_table() -> pd.DataFrame:
             theta, logits = network(16, seed)
             after, jacobian, p, dz = step(theta, logits, seed % OUTPUTS, eta)
             exact = np.log(formulas.softmax(logits(after).numpy())) - np.log(p)
-            found = formulas.delta_log_prob(p, formulas.empirical_ntk(jacobian), dz)
-            error = abs(found - exact).max() / abs(exact).max()
+            predicted = formulas.delta_log_prob(p, formulas.empirical_ntk(jacobian), dz)
+            error = abs(predicted - exact).max() / abs(exact).max()
             rows.append({"eta": eta, "seed": seed, "relative_error": error})
     return pd.DataFrame(rows)
 

@@ -96,8 +96,8 @@ class Toy:
 
     def recorded(self) -> list[int]:
         """0, the last step, and `per_decade` steps each time the step grows tenfold between."""
-        found, exponent = {0, self.steps}, 0
+        kept, exponent = {0, self.steps}, 0
         while (step := round(10 ** (exponent / self.per_decade))) <= self.steps:
-            found.add(step)
+            kept.add(step)
             exponent += 1
-        return sorted(found)
+        return sorted(kept)

@@ -23,22 +23,24 @@ def draw(toy: Path, folder: Path) -> None:
     """Every figure of the tables in `toy` into `folder`."""
     paths, ends = (pd.read_csv(toy / f"{name}.csv") for name in ("paths", "ends"))
     settings = json.loads((toy / "settings.json").read_text())
-    for figure, own in paths.groupby("figure", sort=False):
+    for figure, group in paths.groupby("figure", sort=False):
         cells = {cell["name"]: cell for cell in settings["figures"][figure]}
         if figure == "fig1":
             for variant, (title, ending, _) in VARIANTS.items():
-                shown = _of(own, variant)
+                shown = _of(group, variant)
                 if len(shown):
                     name = f"Fig. 1, {title}: mean, 10-90 % of {_seeds(settings)}"
                     width = list(range(0, len(cells), 3))
                     rows = [[(variant, c) for c in list(cells)[i : i + 3]] for i in width]
                     grid(rows, shown, cells, name, folder / f"{figure}{ending}")
         else:
-            rows = [[(variant, c) for c in cells] for variant in VARIANTS if len(_of(own, variant))]
+            rows = [
+                [(variant, c) for c in cells] for variant in VARIANTS if len(_of(group, variant))
+            ]
             name = (
                 f"Fig. {figure[3:].replace('_', ', held: ')}: mean, 10-90 % of {_seeds(settings)}"
             )
-            grid(rows, own, cells, name, folder / figure)
+            grid(rows, group, cells, name, folder / figure)
     crossings(ends, settings, folder / "toy_crossing")
 
 
@@ -48,14 +50,14 @@ def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
     drawn = []
     for line, row in zip(axes, rows, strict=True):
         for axis, (variant, cell) in zip(line, row, strict=True):
-            own = _of(paths, variant)
-            own = own[own["cell"] == cell]
-            for action, curve in own.groupby("action"):
+            part = _of(paths, variant)
+            part = part[part["cell"] == cell]
+            for action, curve in part.groupby("action"):
                 step, color = curve["step"].clip(lower=0.9), ACTIONS[action]
                 axis.plot(step, curve["mean"], color=color, label=f"$a_{action}$ ({ROLES[action]})")
                 axis.fill_between(step, curve["low"], curve["high"], color=color, alpha=0.2, lw=0)
                 axis.plot(step, curve["expected"], color=color, ls="--", lw=0.9)
-            drawn.append(own)
+            drawn.append(part)
             axis.set_xscale("log")
             axis.set(ylim=(-0.03, 1.03))
             axis.set_title(_title(cells[cell], VARIANTS[variant][0], len(rows) > 2), fontsize=7)
@@ -72,13 +74,13 @@ def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
 
 def crossings(ends: pd.DataFrame, settings: dict, path: Path) -> None:
     """Share of seeds whose best action has overtaken the leader by each step, Fig. 1's cells."""
-    own = ends[ends["figure"] == "fig1"]
-    names = list(own["cell"].unique())
+    first = ends[ends["figure"] == "fig1"]
+    names = list(first["cell"].unique())
     figure, axes = panels(3, -(-len(names) // 3), 2.7, 2.15, sharex=True, sharey=True)
     drawn = []
     for axis, cell in zip(axes.flat, names, strict=False):
         for variant, (title, _, color) in VARIANTS.items():
-            seeds = _of(own[own["cell"] == cell], variant)
+            seeds = _of(first[first["cell"] == cell], variant)
             if seeds.empty:
                 continue
             times = np.sort(seeds["crossing"].dropna())

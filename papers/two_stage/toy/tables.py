@@ -167,19 +167,19 @@ def _part(config: Toy, figure: str, optimizer: str, method: str):
     for cell in config.figures[figure]:
         together.setdefault((cell.G, len(cell.policy)), []).append(cell)
     seeds = list(range(config.seeds))
-    found = [
+    parts = [
         simulate(
             config, cells, optimizer=optimizer, negative_only=method == "negative", seeds=seeds
         )
         for cells in together.values()
     ]
     key = {"figure": figure, "optimizer": optimizer, "method": method}
-    paths, ends = (pd.concat(frames, ignore_index=True).assign(**key) for frames in zip(*found))  # noqa: B905
+    paths, ends = (pd.concat(frames, ignore_index=True).assign(**key) for frames in zip(*parts))  # noqa: B905
     paths["expected"] = np.nan
     if optimizer == "sgd":
         for cell in config.figures[figure]:
-            own = paths["cell"] == cell.name
+            inside = paths["cell"] == cell.name
             line = cell.expected(config, method == "negative")
-            row = np.searchsorted(config.recorded(), paths.loc[own, "step"])
-            paths.loc[own, "expected"] = line[row, paths.loc[own, "action"] - 1]
+            row = np.searchsorted(config.recorded(), paths.loc[inside, "step"])
+            paths.loc[inside, "expected"] = line[row, paths.loc[inside, "action"] - 1]
     return paths[PATHS], ends[ENDS]
