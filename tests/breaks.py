@@ -72,12 +72,12 @@ class Outcome:
 
 def read(path: Path = FILE) -> list[Break]:
     """The list. Raises ValueError where an id stands twice or a break changes nothing."""
-    found = [Break(**entry) for entry in yaml.safe_load(path.read_text())]
-    repeated = [name for name, n in Counter(b.id for b in found).items() if n > 1]
-    idle = [b.id for b in found if b.old == b.new]
+    breaks = [Break(**entry) for entry in yaml.safe_load(path.read_text())]
+    repeated = [name for name, n in Counter(b.id for b in breaks).items() if n > 1]
+    idle = [b.id for b in breaks if b.old == b.new]
     if repeated or idle:
         raise ValueError(f"{path}: ids that stand twice: {repeated}; old is new: {idle}")
-    return found
+    return breaks
 
 
 @contextmanager

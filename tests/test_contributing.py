@@ -134,22 +134,22 @@ def documents() -> list[Path]:
 @pytest.mark.parametrize("file", documents(), ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_and_modules_of_the_documents_are_there(file):
     text = file.read_text()
-    own = {named[1] for _, block in BLOCK.findall(text) if (named := NAMED.match(block))}
+    made = {named[1] for _, block in BLOCK.findall(text) if (named := NAMED.match(block))}
     for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
         assert (file.parent / link).exists(), link
     for path in set(PATH.findall(text)) - TO_BE_MADE:
-        assert path in own or any((top / path).exists() for top in (ROOT, file.parent)), path
+        assert path in made or any((top / path).exists() for top in (ROOT, file.parent)), path
     for module in re.findall(r"\b(?:common|papers|slurm|bench)(?:\.\w+)+", text):
-        assert exists(module, own), module
+        assert exists(module, made), module
 
 
-def exists(name: str, own: set[str]) -> bool:
+def exists(name: str, made: set[str]) -> bool:
     """Whether a dotted name is a module or package of ours or of the document's, or a word of the
     module before its last dot."""
     path, last = Path(name.replace(".", "/")), name.rpartition(".")[2]
     if (ROOT / path).is_dir() or (ROOT / f"{path}.py").exists():
         return True
-    if any(file.startswith((f"{path}/", f"{path}.py", f"{path.parent}.py")) for file in own):
+    if any(file.startswith((f"{path}/", f"{path}.py", f"{path.parent}.py")) for file in made):
         return True
     sources = [ROOT / f"{path.parent}.py", ROOT / path.parent / "__init__.py"]
     return any(re.search(rf"\b{last}\b", file.read_text()) for file in sources if file.exists())

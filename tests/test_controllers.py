@@ -16,21 +16,21 @@ FADE = dict(
 def test_fade_by_hand():
     # p_hat = 0.98 * 0.5 + 0.02 * 1 = 0.51: alpha = 1.5 * 0.49 / 0.51. H_hat = H_0 = 2, H* = 1:
     # 1 + 2 - 1 = 2, cut to 1.
-    state, found = fade({}, solve_rate=1.0, entropy=2.0, step=1, **FADE)
+    state, given = fade({}, solve_rate=1.0, entropy=2.0, step=1, **FADE)
     assert state == pytest.approx({"p_hat": 0.51, "H_hat": 2.0, "H_0": 2.0})
-    assert found == pytest.approx({"alpha": 1.5 * 0.49 / 0.51, "delta": 1.0})
+    assert given == pytest.approx({"alpha": 1.5 * 0.49 / 0.51, "delta": 1.0})
     # From p_hat 0.2, H_hat 0.5: p_hat = 0.98 * 0.2 = 0.196, 1.5 * 0.804 / 0.196 = 6.15, cut to 3;
     # H_hat = 0.98 * 0.5 + 0.02 * 0.3 = 0.496, delta = 1 + 0.496 - 1.
     state = {"p_hat": 0.2, "H_hat": 0.5, "H_0": 2.0}
-    new, found = fade(state, solve_rate=0.0, entropy=0.3, step=2, **FADE)
+    new, given = fade(state, solve_rate=0.0, entropy=0.3, step=2, **FADE)
     assert new == pytest.approx({"p_hat": 0.196, "H_hat": 0.496, "H_0": 2.0})
-    assert found == pytest.approx({"alpha": 3.0, "delta": 0.496})
+    assert given == pytest.approx({"alpha": 3.0, "delta": 0.496})
     assert state["p_hat"] == 0.2  # not changed in place
     # An absolute target of 1.5: 1 + 0.496 - 1.5 = -0.004, cut to 0.3. Easy: alpha cut to 1.
     state = {"p_hat": 0.9, "H_hat": 0.5, "H_0": 2.0}
     options = {**FADE, "target_entropy": 1.5}
-    _, found = fade(state, solve_rate=0.9, entropy=0.3, step=2, **options)
-    assert found == {"alpha": 1.0, "delta": 0.3}
+    _, given = fade(state, solve_rate=0.9, entropy=0.3, step=2, **options)
+    assert given == {"alpha": 1.0, "delta": 0.3}
 
 
 def test_fade_as_printed_keeps_two_percent_of_the_past():
@@ -52,15 +52,15 @@ def test_the_ablations_of_fade():
         "entropy": (1 + 2 * 0.6 / 0.7, 0.9),
     }
     for adapt, (alpha, delta) in expected.items():
-        new, found = fade(state, **seen, **{**FADE, "adapt": adapt})
-        assert found == pytest.approx({"alpha": alpha, "delta": delta}), adapt
+        new, given = fade(state, **seen, **{**FADE, "adapt": adapt})
+        assert given == pytest.approx({"alpha": alpha, "delta": delta}), adapt
         assert new == pytest.approx(state)
 
 
 def test_nothing_solved_gives_the_largest_alpha():
     options = {**FADE, "ema": "printed", "beta": 0.0}
-    _, found = fade({}, solve_rate=0.0, entropy=1.0, step=1, **options)
-    assert found["alpha"] == 3.0
+    _, given = fade({}, solve_rate=0.0, entropy=1.0, step=1, **options)
+    assert given["alpha"] == 3.0
 
 
 def test_log_schedule_by_hand():
@@ -69,25 +69,25 @@ def test_log_schedule_by_hand():
         tau_delta=50.0,
     )  # fmt: skip
     seen = dict(solve_rate=0.1, entropy=0.1)
-    _, found = log_schedule({}, step=100, **seen, **options)
-    assert found == pytest.approx({"alpha": 1.0, "delta": 0.8})
+    _, given = log_schedule({}, step=100, **seen, **options)
+    assert given == pytest.approx({"alpha": 1.0, "delta": 0.8})
     # t = 10, tau = 10: log 2 / log 11; tau = 50: log 1.2 / log 3.
-    state, found = log_schedule({}, step=10, **seen, **options)
+    state, given = log_schedule({}, step=10, **seen, **options)
     alpha, delta = 2 - math.log(2) / math.log(11), 1 - 0.2 * math.log(1.2) / math.log(3)
-    assert found == pytest.approx({"alpha": alpha, "delta": delta})
+    assert given == pytest.approx({"alpha": alpha, "delta": delta})
     assert state == {}
 
 
 def test_ha_dw_anchor_by_hand():
     options = dict(entropy=1.0, step=1, eta=0.5, window=2)
-    state, found = ha_dw_anchor({}, solve_rate=0.4, **options)
-    assert (state, found) == ({"anchors": [0.4]}, {"anchor": 0.4})
+    state, given = ha_dw_anchor({}, solve_rate=0.4, **options)
+    assert (state, given) == ({"anchors": [0.4]}, {"anchor": 0.4})
     # One anchor: eta_t = eta. 0.4 + 0.5 (0.8 - 0.4) = 0.6.
-    state, found = ha_dw_anchor(state, solve_rate=0.8, **options)
-    assert found["anchor"] == pytest.approx(0.6)
+    state, given = ha_dw_anchor(state, solve_rate=0.8, **options)
+    assert given["anchor"] == pytest.approx(0.6)
     # std of 0.4, 0.6 is 0.1: 0.6 + 0.5 * 0.1 * (1 - 0.6) = 0.62; the window keeps two.
-    state, found = ha_dw_anchor(state, solve_rate=1.0, **options)
-    assert found["anchor"] == pytest.approx(0.62)
+    state, given = ha_dw_anchor(state, solve_rate=1.0, **options)
+    assert given["anchor"] == pytest.approx(0.62)
     assert state["anchors"] == pytest.approx([0.6, 0.62])
 
 

@@ -37,14 +37,14 @@ def modules(folder: str) -> dict[str, Path]:
 
 def imported(file: Path) -> set[str]:
     """Every module that `file` imports anywhere, functions included; `from a import b` as a.b."""
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return modules
 
 
 def below(name: str, *packages: str) -> bool:
@@ -66,11 +66,11 @@ def test_the_source_was_found():
 def arrows(source: dict[str, Path]) -> dict[str, set[str]]:
     """Module -> the modules of `source` that it imports; a name from a package's __init__ is of
     the package."""
-    found = {}
+    targets = {}
     for name, file in source.items():
         others = {one if one in source else one.rpartition(".")[0] for one in imported(file)}
-        found[name] = (others & source.keys()) - {name}
-    return found
+        targets[name] = (others & source.keys()) - {name}
+    return targets
 
 
 def circles(arrows: dict[str, set[str]]) -> list[str]:
@@ -135,7 +135,7 @@ BY_NAME = {
 
 def by_string(tree: ast.AST) -> list[tuple[str, bool | None]]:
     """(call, does its string name a module of ours; None where that is not known)."""
-    found = []
+    calls = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
@@ -147,8 +147,8 @@ def by_string(tree: ast.AST) -> list[tuple[str, bool | None]]:
             first = first.values[0]
         text = first.value if isinstance(first, ast.Constant) else None
         ours = None if text is None else text.split(".")[0] in OURS
-        found.append((f"line {node.lineno}: {ast.unparse(node)}", ours))
-    return found
+        calls.append((f"line {node.lineno}: {ast.unparse(node)}", ours))
+    return calls
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_slurm_imports_no_paper():
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_no_paper_imports_another(name):
-    own = ".".join(name.split(".")[:2])
+    paper = ".".join(name.split(".")[:2])
     for other in imported(PAPERS[name]):
         assert not below(other, "slurm", "bench", "tests"), other
-        assert not below(other, "papers") or below(other, own), other
+        assert not below(other, "papers") or below(other, paper), other
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ HOSTS = re.compile(HOSTS.pattern + "|index" + "-url|download" + r"\.pytorch\.org
 )
 def test_tracked_files_name_no_machine(pattern, seen):
     assert pattern.search(seen)
-    found = []
+    places = []
     for file in tracked():
         try:
             text = file.read_text()
@@ -290,5 +290,5 @@ def test_tracked_files_name_no_machine(pattern, seen):
             continue  # figures and gzipped tables
         for number, line in enumerate(text.splitlines(), 1):
             if pattern.search(line):
-                found.append(f"{file.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
-    assert not found, "\n".join(found)
+                places.append(f"{file.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
+    assert not places, "\n".join(places)

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 import torch
-from advantage_cases import EXACT, FUNCTIONS, PLUS_MINUS, bind, check_masses, close, rows
+from advantage_cases import EXACT, FUNCTIONS, PLUS_MINUS, assert_masses, bind
+from tensors import assert_close, rows
 
 from common.errors import UserError
 
@@ -163,7 +164,7 @@ def test_all_groups_against_a_slow_reference(name, params, slow):
         rewards = (torch.arange(2**size)[:, None] >> torch.arange(size) & 1).double()
         of_success, of_failure = rows(*weights)[rewards.sum(1).long()].T
         out = advantage(rewards)
-        close(out, torch.where(rewards == 1, of_success[:, None], of_failure[:, None]))
+        assert_close(out, torch.where(rewards == 1, of_success[:, None], of_failure[:, None]))
         assert advantage(rewards.float()).dtype == torch.float32
         if name not in KEEPS_EQUAL_GROUPS:
             assert torch.equal(out[[0, -1]], torch.zeros(2, size, dtype=torch.float64))
@@ -176,7 +177,7 @@ def test_documented_masses_hold_for_every_number_of_successes(name, params, slow
     for size in (2, 5, 8):
         for solved in range(size + 1):
             weights = bind(name, **params)(rows([1.0] * solved + [0.0] * (size - solved)))[0]
-            check_masses(name, size, solved, weights, C=peak, **params)
+            assert_masses(name, size, solved, weights, C=peak, **params)
 
 
 @pytest.mark.parametrize(("name", "params", "slow"), CASES, ids=IDS)
@@ -185,11 +186,11 @@ def test_order_and_reward_convention_do_not_matter(name, params, slow):
     rewards = (torch.rand(9, 7) < torch.rand(9, 1)).double()
     advantage = bind(name, **params)
     out, responses, prompts = advantage(rewards), torch.randperm(7), torch.randperm(9)
-    close(advantage(rewards[:, responses]), out[:, responses])
-    close(advantage(rewards[prompts]), out[prompts])
+    assert_close(advantage(rewards[:, responses]), out[:, responses])
+    assert_close(advantage(rewards[prompts]), out[prompts])
     if "reward_correct" in inspect.signature(FUNCTIONS[name]).parameters:
         other = bind(name, PLUS_MINUS, **params)
-        close(other(2 * rewards - 1), out)
+        assert_close(other(2 * rewards - 1), out)
         for bad in (0.5, -1.0, float("nan")):
             with pytest.raises(UserError, match="two rewards"):
                 advantage(rows([0, bad, 1]))
@@ -198,7 +199,7 @@ def test_order_and_reward_convention_do_not_matter(name, params, slow):
 @pytest.mark.parametrize(("name", "params", "slow"), CASES, ids=IDS)
 def test_groups_of_one_and_equal_groups(name, params, slow):
     if name == "reinforce":
-        close(bind(name)(rows([1], [0])), [[1.0], [0.0]])
+        assert_close(bind(name)(rows([1], [0])), [[1.0], [0.0]])
         return
     message = r"k=2: must be in 1\.\.sampling" if "k" in params else r"group_size=1: .* 2 or more"
     with pytest.raises(UserError, match=message):

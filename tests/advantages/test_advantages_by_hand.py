@@ -6,7 +6,8 @@ import re
 
 import pytest
 import torch
-from advantage_cases import EXACT, PLUS_MINUS, bind, check_masses, close, masses, rows
+from advantage_cases import EXACT, PLUS_MINUS, assert_masses, bind, masses
+from tensors import assert_close, rows
 
 from common.errors import UserError
 
@@ -64,21 +65,23 @@ THIRD, HALF, ROOT3 = 1 / 3, math.sqrt(3) / 4, math.sqrt(3)  # HALF = sqrt(p q) f
 )  # fmt: skip
 def test_by_hand(name, params, hard, easy):
     out = bind(name, **params)(rows([0, 1, 0, 0], [1, 1, 0, 1]))
-    close(out, [[hard[1], hard[0], hard[1], hard[1]], [easy[0], easy[0], easy[1], easy[0]]])
+    assert_close(out, [[hard[1], hard[0], hard[1], hard[1]], [easy[0], easy[0], easy[1], easy[0]]])
 
 
 def test_other_rewards_where_they_are_defined():
     # Rewards 1, 2, 6: mean 3, median 2, leave-one-out means 4, 7/2, 3/2.
     group_of_three = rows([1, 2, 6])
-    close(bind("mean_only")(group_of_three), [[-2, -1, 3]])
-    close(bind("rloo")(group_of_three), [[-3, -1.5, 4.5]])
-    close(bind("mc_grpo")(group_of_three), [[-1, 0, 4]])
-    close(bind("relu")(group_of_three), [[0, 0, 3]])
-    close(bind("asym_grpo", delta=0.5)(group_of_three), [[-4, -2, 3]])
-    close(bind("quantile", tau=0.2)(group_of_three), [[-5, -4, 0]])
-    close(bind("quantile", tau=0.29)(torch.arange(100).double()[None])[0, 70], 0)  # 29 above it
-    close(bind("reinforce")(group_of_three), group_of_three)
-    close(bind("log_mean_exp", beta=60.0)(rows([0, 1, 1, 30]))[0, 3], 29 - math.log(2) / 60 + 0
+    assert_close(bind("mean_only")(group_of_three), [[-2, -1, 3]])
+    assert_close(bind("rloo")(group_of_three), [[-3, -1.5, 4.5]])
+    assert_close(bind("mc_grpo")(group_of_three), [[-1, 0, 4]])
+    assert_close(bind("relu")(group_of_three), [[0, 0, 3]])
+    assert_close(bind("asym_grpo", delta=0.5)(group_of_three), [[-4, -2, 3]])
+    assert_close(bind("quantile", tau=0.2)(group_of_three), [[-5, -4, 0]])
+    assert_close(
+        bind("quantile", tau=0.29)(torch.arange(100).double()[None])[0, 70], 0
+    )  # 29 above it
+    assert_close(bind("reinforce")(group_of_three), group_of_three)
+    assert_close(bind("log_mean_exp", beta=60.0)(rows([0, 1, 1, 30]))[0, 3], 29 - math.log(2) / 60
           - (math.log(4) - math.log(3)) / 60)  # fmt: skip
 
 
@@ -101,11 +104,11 @@ def test_reductions():
         "focal": dict(gamma=0.0, **EXACT),
     }.items():
         assert torch.equal(bind(name, **params)(r), plain), name
-    close(bind("pass_at_k_chen", k=1)(r), plain)
-    close(bind("pass_at_k_mix", k=1)(r), plain)
-    close(bind("power_norm", gamma=0.5)(r), plain)
-    close(bind("power_alpha", alpha=0.0, normalise=False)(r), bind("binary_contrastive")(r))
-    close(bind("easy_power", alpha=0.0, normalise=False)(r), bind("max_rl")(r))
+    assert_close(bind("pass_at_k_chen", k=1)(r), plain)
+    assert_close(bind("pass_at_k_mix", k=1)(r), plain)
+    assert_close(bind("power_norm", gamma=0.5)(r), plain)
+    assert_close(bind("power_alpha", alpha=0.0, normalise=False)(r), bind("binary_contrastive")(r))
+    assert_close(bind("easy_power", alpha=0.0, normalise=False)(r), bind("max_rl")(r))
     assert torch.equal(bind("pass_at_k_tang", k=1)(r), r)
     noise = torch.randn(20, 8)
     for values in (r, noise):  # an odd and an even group
@@ -119,7 +122,9 @@ def test_log_mean_exp_is_sign_balanced_in_the_limit():
         group_of_many = rows([1.0] * (size // 2) + [0.0] * (size // 2))
         m_s, m_f = masses(bind("log_mean_exp", beta=2.0)(group_of_many)[0], size // 2)
         assert 0 < m_s / m_f - 1 < bound
-        close(torch.tensor(m_s), bind("softmax", beta=2.0)(group_of_many)[0, 0] / 4, 2 / size)
+        assert_close(
+            torch.tensor(m_s), bind("softmax", beta=2.0)(group_of_many)[0, 0] / 4, 2 / size
+        )
 
 
 # ---- those that see more than one group, or lengths
@@ -135,16 +140,16 @@ def test_filter_easiest_by_hand():
         1.0: (0, 0, 0, 0),
     }.items():  # fmt: skip
         advantage = bind("filter_easiest", fraction=fraction, **EXACT)
-        close(advantage(r), rows(kept).T * plain)
+        assert_close(advantage(r), rows(kept).T * plain)
         shuffled = torch.tensor([2, 0, 3, 1])
-        close(advantage(r[shuffled]), advantage(r)[shuffled])
+        assert_close(advantage(r[shuffled]), advantage(r)[shuffled])
         for row, weight in enumerate(kept):
             solved = int(r[row].sum())
             weights = advantage(r)[row][r[row].argsort(descending=True)]
-            check_masses("filter_easiest", 4, solved, weights, w=weight)
+            assert_masses("filter_easiest", 4, solved, weights, w=weight)
     # All right is the easiest, and it is among the filtered: 1/4 of four prompts is that one.
     filtered = bind("filter_easiest", fraction=0.25, **EXACT)(rows([1, 1], [1, 0], [1, 0], [0, 0]))
-    close(filtered, [[0, 0], [1, -1], [1, -1], [0, 0]])
+    assert_close(filtered, [[0, 0], [1, -1], [1, -1], [0, 0]])
 
 
 def test_t2t_by_hand():
@@ -154,16 +159,16 @@ def test_t2t_by_hand():
     out = advantage(rows([1, 1, 0, 0]), lengths=torch.tensor([[2, 4, 8, 4]]))
     sixteenths = [25 / 4, 21 / 4, -19 / 4, -27 / 4]
     sigma = math.sqrt(sum(d * d for d in sixteenths) / 4)
-    close(out, [[d / sigma for d in sixteenths]])
+    assert_close(out, [[d / sigma for d in sixteenths]])
     c = 1 - 0.25 * (0.25 + 0.5) / 2 - 0.25 * (1 + 0.5) / 2
-    check_masses("t2t", 4, 2, out[0], c=c, sigma=sigma / 16)
+    assert_masses("t2t", 4, 2, out[0], c=c, sigma=sigma / 16)
     # All right, unequal lengths: the shorter is better. Equal lengths: nothing.
-    close(advantage(rows([1, 1]), lengths=torch.tensor([[2, 4]])), [[1, -1]])
-    close(advantage(rows([0, 0]), lengths=torch.tensor([[2, 4]])), [[-1, 1]])
+    assert_close(advantage(rows([1, 1]), lengths=torch.tensor([[2, 4]])), [[1, -1]])
+    assert_close(advantage(rows([0, 0]), lengths=torch.tensor([[2, 4]])), [[-1, 1]])
     assert not advantage(rows([1, 1, 1]), lengths=torch.full((1, 3), 7)).any()
     plus = bind("t2t", PLUS_MINUS, alpha=0.5, max_tokens=8, **EXACT)
     assert torch.equal(plus(rows([1, 1, -1, -1]), lengths=torch.tensor([[2, 4, 8, 4]])), out)
-    close(
+    assert_close(
         bind("t2t", alpha=0.0, max_tokens=8, **EXACT)(rows([1, 0]), lengths=rows([3, 5])), [[1, -1]]
     )
 
@@ -185,22 +190,22 @@ def test_reinforce_pp_baseline():
     advantage = bind("reinforce_pp_baseline", epsilon=1e-8)
     # One right of two, lengths 3 and 1: tokens 1/2 x 3, -1/2: mean 1/4, squares 3/16 + 9/16 = 3/4,
     # variance 3/4 / 3 = 1/4: A = (1/2 - 1/4) * 2, (-1/2 - 1/4) * 2.
-    close(advantage(rows([1, 0]), lengths=torch.tensor([[3, 1]])), [[0.5, -1.5]], 1e-6)
+    assert_close(advantage(rows([1, 0]), lengths=torch.tensor([[3, 1]])), [[0.5, -1.5]], 1e-6)
     torch.manual_seed(1)
     for size in (2, 5):
         rewards = (torch.rand(4, size) < 0.5).double()
         lengths = torch.randint(1, 9, (4, size))
         out = advantage(rewards, lengths=lengths)
-        close(out, slow_whiten(rewards.tolist(), lengths.tolist(), 1e-8))
-        close((out * lengths).sum(), 0.0, 1e-6)
+        assert_close(out, slow_whiten(rewards.tolist(), lengths.tolist(), 1e-8))
+        assert_close((out * lengths).sum(), 0.0, 1e-6)
         prompts = torch.randperm(4)
-        close(advantage(rewards[prompts], lengths=lengths[prompts]), out[prompts])
+        assert_close(advantage(rewards[prompts], lengths=lengths[prompts]), out[prompts])
     for solved in range(1, 4):  # equal lengths: the token mean is 0
         r = rows([1.0] * solved + [0.0] * (4 - solved))
         p = solved / 4
         sigma = math.sqrt(p * (1 - p) * 4 / 3)
         weights = bind("reinforce_pp_baseline", epsilon=0.0)(r, lengths=torch.ones(1, 4))[0]
-        check_masses("reinforce_pp_baseline", 4, solved, weights, sigma=sigma)
+        assert_masses("reinforce_pp_baseline", 4, solved, weights, sigma=sigma)
     assert not advantage(rows([1, 1], [0, 0]), lengths=torch.tensor([[3, 1], [1, 1]])).any()
     for name, params in (("reinforce_pp_baseline", dict(epsilon=1e-8)),
                          ("t2t", dict(alpha=0.1, max_tokens=9, **EXACT))):  # fmt: skip

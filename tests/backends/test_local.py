@@ -79,8 +79,8 @@ def test_what_a_run_leaves(tiny, run):
     assert len(counts) == 12
     expected = 100 * (counts["c"] / 8).groupby(counts["benchmark"]).mean()
     for benchmark in ("natural", "rare"):
-        own = last[(last["benchmark"] == benchmark) & (last["metric"] == "pass@1")]
-        assert own["value"].item() == pytest.approx(expected[benchmark], abs=1e-9)
+        pass_1 = last[(last["benchmark"] == benchmark) & (last["metric"] == "pass@1")]
+        assert pass_1["value"].item() == pytest.approx(expected[benchmark], abs=1e-9)
     assert last[~last["metric"].str.startswith("pass@")]["k"].isna().all()  # missing, not 0
     samples = pd.DataFrame(read_jsonl(run / "samples" / "rare.jsonl.gz"))
     right = (samples["outcome"] == "correct").groupby(samples["problem_id"]).sum()

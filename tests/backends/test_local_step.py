@@ -167,7 +167,7 @@ def test_the_split_into_micro_batches_changes_neither_loss_nor_gradient(
     tiny, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(countdown, "verify", made_up)
-    found, passes = {}, []
+    results, passes = {}, []
     log_probs = local.log_probs
     monkeypatch.setattr(local, "log_probs", lambda *a: passes.append(1) or log_probs(*a))
     expected = {1: 4, 4: 4, 8: 2, 12: 2, 1024: 2}  # passes for two mini-batches of two groups of 4
@@ -179,10 +179,10 @@ def test_the_split_into_micro_batches_changes_neither_loss_nor_gradient(
         row = loop.one_step(1)
         assert len(passes) == expected[micro_batch]  # a group is never split
         gradient = torch.cat([p.grad.flatten() for p in loop.model.parameters()])
-        found[micro_batch] = row, gradient
-    row, gradient = found.pop(1024)
+        results[micro_batch] = row, gradient
+    row, gradient = results.pop(1024)
     assert gradient.norm() > 1e-3
-    for other_row, other_gradient in found.values():
+    for other_row, other_gradient in results.values():
         assert (other_gradient - gradient).abs().max() < 1e-6
         assert other_row == pytest.approx(row, abs=1e-6, rel=1e-5)
 
@@ -257,14 +257,14 @@ def test_token_weights_are_those_of_the_mini_batch_whatever_the_split(
     tiny, tmp_path, monkeypatch, method
 ):
     monkeypatch.setattr(countdown, "verify", made_up)
-    found = []
+    results = []
     for micro_batch in (1, 1024):
         settings = ["optim.mini_batches=1", f"optim.micro_batch={micro_batch}"]
         loop = make_loop(tiny(f"method={method}", *settings), tmp_path)
         loop.optimizer.step = lambda: None
         row = loop.one_step(1)
-        found.append((row, torch.cat([p.grad.flatten() for p in loop.model.parameters()])))
-    (row, gradient), (other_row, other_gradient) = found
+        results.append((row, torch.cat([p.grad.flatten() for p in loop.model.parameters()])))
+    (row, gradient), (other_row, other_gradient) = results
     assert gradient.norm() > 1e-3
     assert (other_gradient - gradient).abs().max() < 1e-6
     assert other_row == pytest.approx(row, abs=1e-6, rel=1e-5)

@@ -157,11 +157,11 @@ def test_loss_and_gradient_are_those_of_trl(trainer, name):
         torch.testing.assert_close(gradient, peer_gradient, rtol=1e-4, atol=1e-6)
         clipped = ours._metrics["train"]["clip_ratio/region_mean"][-1]
         assert clipped > 0.05  # else the clip was not compared
-        own = theirs._metrics["train"]
+        logged = theirs._metrics["train"]
         if name == "cispo":  # TRL counts good tokens only, although bad ones are bounded too
-            assert clipped > own["cispo_clip_ratio"][-1]
+            assert clipped > logged["cispo_clip_ratio"][-1]
         else:
-            assert clipped == pytest.approx(own["clip_ratio/region_mean"][-1], abs=1e-6)
+            assert clipped == pytest.approx(logged["clip_ratio/region_mean"][-1], abs=1e-6)
 
 
 def test_cispo_of_trl_has_no_lower_bound(trainer):

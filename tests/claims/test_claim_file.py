@@ -87,16 +87,16 @@ def test_scopes_and_rendering(tmp_path):
     path.write_text(
         GOOD.replace("A is above", "A | is above") + "  cluster: {range: {of: {}, low: 1}}\n"
     )
-    found = verdicts(load(path), {"published": rows({"A": 2.0, "B": 1.0})})
-    assert list(found.columns[:5]) == ["claim", "source", "published", "laptop", "cluster"]
-    assert found.loc[0, ["published", "laptop", "cluster"]].tolist() == ["holds"] + ["not run"] * 2
-    assert found.loc[0, "laptop_numbers"] == ""
-    assert found.loc[0, "cluster_numbers"] == "no rows"
-    markdown = to_markdown(found).splitlines()
+    table = verdicts(load(path), {"published": rows({"A": 2.0, "B": 1.0})})
+    assert list(table.columns[:5]) == ["claim", "source", "published", "laptop", "cluster"]
+    assert table.loc[0, ["published", "laptop", "cluster"]].tolist() == ["holds"] + ["not run"] * 2
+    assert table.loc[0, "laptop_numbers"] == ""
+    assert table.loc[0, "cluster_numbers"] == "no rows"
+    markdown = to_markdown(table).splitlines()
     assert markdown[0] == "| claim | source | published | cluster |"  # no claim speaks of laptop
     assert markdown[2] == "| A \\| is above B | Table 1 | holds: 2 > 1 | not run: no rows |"
     console = Console(width=120, record=True, force_terminal=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(to_terminal(found))
+    console.print(to_terminal(table))
     shown = console.export_text(styles=True)
     assert "\x1b[32mholds" in shown
     assert "2 > 1" in shown
@@ -176,6 +176,6 @@ def published():
     ],
 )
 def test_the_papers_own_tables(published, predicate, where, expected, numbers):
-    found = verdict({**predicate, "where": where}, published)
-    assert found[0] == expected
-    assert numbers in found[1]
+    decided = verdict({**predicate, "where": where}, published)
+    assert decided[0] == expected
+    assert numbers in decided[1]

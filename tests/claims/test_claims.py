@@ -59,9 +59,9 @@ TWO_PAIRS = [[{"method": "A"}, {"method": "B"}], [{"method": "C"}, {"method": "D
     ],
 )
 def test_forms_on_printed_numbers(predicate, values, expected, numbers):
-    found = verdict(predicate, rows(values or {"A": 70.3, "B": 64.1, "C": 1, "D": 3}))
-    assert found[0] == expected
-    assert numbers in found[1]
+    decided = verdict(predicate, rows(values or {"A": 70.3, "B": 64.1, "C": 1, "D": 3}))
+    assert decided[0] == expected
+    assert numbers in decided[1]
 
 
 HIGH, LOW = [52.0, 53.0, 51.0, 52.5, 51.5], [40.0, 42.0, 41.0, 40.5, 41.5]
@@ -138,9 +138,9 @@ def test_lists_average_and_ask_for_every_part():
     both = {"benchmark": ["x", "y"]}
     assert verdict(order("A", "B", where=both), frame) == ("fails", "15 < 30.5")
     lacking = frame[(frame.method != "B") | (frame.benchmark != "y")]
-    found = verdict(order("A", "B", where=both), lacking)
-    assert found[0] == "not run"
-    assert "benchmark=['x', 'y'], method=B" in found[1]
+    decided = verdict(order("A", "B", where=both), lacking)
+    assert decided[0] == "not run"
+    assert "benchmark=['x', 'y'], method=B" in decided[1]
 
 
 def test_last_step_unless_one_is_named():

@@ -53,10 +53,10 @@ def test_no_difference_gives_no_verdict(with_problems):
         {"id": i, "claim": "", "source": "", "laptop": order("A", "B", where={"model": f"m{i}"})}
         for i in range(150)
     ]
-    found = verdicts(claims, {"laptop": frame}, {"laptop": counts} if with_problems else None)
-    share = found["laptop"].isin(["holds", "fails"]).mean()
+    decided = verdicts(claims, {"laptop": frame}, {"laptop": counts} if with_problems else None)
+    share = decided["laptop"].isin(["holds", "fails"]).mean()
     assert share <= 0.05
-    assert found["laptop_numbers"].str.contains("5 seeds x 20 problems").all() == with_problems
+    assert decided["laptop_numbers"].str.contains("5 seeds x 20 problems").all() == with_problems
 
 
 @pytest.mark.sweep
@@ -81,10 +81,10 @@ def test_counts_give_pass_at_k_of_any_k_and_must_agree_with_rows():
     at_4 = counts.groupby(keys)["x"].mean().rename("value").reset_index()
     at_4 = at_4.assign(metric="pass@4", k=4, unit="percent")
     both = pd.concat([frame, at_4])
-    found = verdict(order("A", "B", where={"k": 4}), both, counts)
-    assert "3 seeds x 40 problems" in found[1]
+    decided = verdict(order("A", "B", where={"k": 4}), both, counts)
+    assert "3 seeds x 40 problems" in decided[1]
     mean = counts[counts.method == "A"]["x"].mean()
-    assert found[1].startswith(f"{mean:.4g} ± ")
+    assert decided[1].startswith(f"{mean:.4g} ± ")
     counts.loc[0, "c"] = 16 if counts.loc[0, "c"] < 2 else 0
     with pytest.raises(UserError, match="method=A, seed=0 give"):
         verdict(order("A", "B", where={"k": 4}), both, counts)

@@ -22,7 +22,7 @@ def methods(rng, *, seeds, problems, seed_sd, problem_sd, mean, n=16, effect=0.0
     return rng.binomial(n, 1 / (1 + np.exp(-logit)))
 
 
-def found(c, n=16, seeds=None, **more):
+def selected(c, n=16, seeds=None, **more):
     values = 100 * c / n
     names = tuple(("b", str(i)) for i in range(c.shape[1]))
     seeds = tuple(range(len(c))) if seeds is None else seeds
@@ -42,7 +42,7 @@ def test_a_strict_ordering_of_equals_is_decided_once_in_twenty_at_most(seeds, pr
             a, b = methods(rng, seeds=seeds, problems=problems, seed_sd=seed_sd,
                            problem_sd=problem_sd, mean=mean)  # fmt: skip
             other = None if paired else tuple(range(100, 100 + seeds))
-            gap = combine([(1, found(a)), (-1, found(b, seeds=other))])
+            gap = combine([(1, selected(a)), (-1, selected(b, seeds=other))])
             decided += gap.interval.p() < 0.05
             draws += 1
     assert decided / draws <= 0.05
@@ -121,7 +121,7 @@ def test_bootstraps_over_problems_and_over_seeds():
 def test_app_i_is_told_where_there_are_twice_as_many_samples_as_k(k, known):
     rng = np.random.default_rng(5)
     a, b = methods(rng, seeds=3, problems=30, seed_sd=0.1, problem_sd=0.2, mean=-2, effect=0.5)
-    sides = [found(c, counts=c, n=16, k=k) for c in (a, b)]
+    sides = [selected(c, counts=c, n=16, k=k) for c in (a, b)]
     shown = row(combine([(1, sides[0]), (-1, sides[1])]), 0.0)
     if not known:
         assert np.isnan(shown["subsampling_p"])

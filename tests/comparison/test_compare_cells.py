@@ -112,9 +112,9 @@ def test_closed_forms_are_compared_digit_by_digit():
     exact = kernel_cells(None)
     values = exact.set_index(["method", "metric"])["value"]
     assert values["High similarity", "self_similarity_lambda"] == pytest.approx(0.885)
-    found = published.published(compare.ROOT / "papers" / "over_sharpening" / "published")
-    own = found[found["table"] == "appendix_g"].reset_index(drop=True)
-    table = cells.compare_cells(PLAIN, own, pd.DataFrame(), exact, NO_RUNS, LOST)
+    printed = published.published(compare.ROOT / "papers" / "over_sharpening" / "published")
+    kernel = printed[printed["table"] == "appendix_g"].reset_index(drop=True)
+    table = cells.compare_cells(PLAIN, kernel, pd.DataFrame(), exact, NO_RUNS, LOST)
     verdicts = table.set_index(["method", "metric"])["verdict"]
     assert verdicts["High similarity", "self_similarity_lambda"] == "differs"  # INC037
     assert set(verdicts[:, "cross_similarity_rho"]) == {"within noise"}
@@ -163,15 +163,15 @@ def test_a_note_without_cells_belongs_to_the_tables_it_names():
 def test_thirty_problems_show_large_differences_only():
     result = cells.detectable(COV, published.published(compare.ROOT / "papers/cov_grpo/published"),
                               pd.DataFrame(columns=GAPS))  # fmt: skip
-    own = result.set_index(["table", "benchmark", "metric"])["mdd"]
+    mdd = result.set_index(["table", "benchmark", "metric"])["mdd"]
     # (1.95996 + 0.84162) sqrt(2 p (1 - p) / P) at the mean of the printed values
     frame = published.published(compare.ROOT / "papers/cov_grpo/published")
     p = frame.query("table == 'table2' and benchmark == 'AIME24' and metric == 'pass@1'")["value"]
     p = p.mean() / 100
     expected = 280.158 * np.sqrt(2 * p * (1 - p) / 30)
-    assert own["table2", "AIME24", "pass@1"] == pytest.approx(expected, rel=1e-4)
-    assert own["table2", "AIME24", "pass@1"] > 30
-    assert own["table2", "MATH-500", "pass@1"] < 8
+    assert mdd["table2", "AIME24", "pass@1"] == pytest.approx(expected, rel=1e-4)
+    assert mdd["table2", "AIME24", "pass@1"] > 30
+    assert mdd["table2", "MATH-500", "pass@1"] < 8
 
 
 @pytest.fixture(scope="module")

@@ -32,19 +32,19 @@ def shared_rows(file: str) -> list[dict]:
 def test_every_eval_file_is_a_benchmark():
     assert len([key for key in SETS if key.startswith("eval=")]) == 15
     for file in (ROOT / "configs" / "eval").glob("*.yaml"):
-        found = strict(Benchmark, _composed("eval", f"eval={file.stem}"))
-        assert found.name == file.stem
+        benchmark = strict(Benchmark, _composed("eval", f"eval={file.stem}"))
+        assert benchmark.name == file.stem
         if f"eval={file.stem}" in SETS:
-            assert found.prompts["name"] == file.stem
+            assert benchmark.prompts["name"] == file.stem
 
 
 def test_every_data_file_composes_into_an_experiment():
     keys = [key for key in SETS if key.startswith("data=")]
     assert len(keys) == 5
     for key in keys:
-        found = strict(Data, compose("f_grpo", [key, "+model.chat=llama"]).data)
-        assert found.name == found.train["name"] == key.partition("=")[2]
-        assert found.train["chat"] == "llama"  # the model says which markup it reads
+        data = strict(Data, compose("f_grpo", [key, "+model.chat=llama"]).data)
+        assert data.name == data.train["name"] == key.partition("=")[2]
+        assert data.train["chat"] == "llama"  # the model says which markup it reads
         assert strict(Data, compose("f_grpo", [key]).data).train["chat"] is None
 
 

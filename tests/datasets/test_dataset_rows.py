@@ -84,9 +84,9 @@ def test_livecodebench_files_and_window(hub):
     folder = hub(NODES[key]["hub"], NODES[key]["revision"], files)
     (folder / "code_generation_lite.py").write_text("raise SystemExit")  # as on the hub
     some = {"files": ["test.jsonl", "test2.jsonl"]}
-    found = loaded(key, **some, rows=4, kept=2)
-    assert [p.id for p in found] == ["b", "c"]
-    assert len(json.loads(found[0].reference)["tests"]) == 2  # public and private
+    prompts = loaded(key, **some, rows=4, kept=2)
+    assert [p.id for p in prompts] == ["b", "c"]
+    assert len(json.loads(prompts[0].reference)["tests"]) == 2  # public and private
     assert len(loaded(key, **some, rows=4, kept=4, window=None)) == 4
     with pytest.raises(UserError, match=r"livecodebench_v6\.rows=1055: .* gives 4"):
         loaded(key, **some)
@@ -109,9 +109,9 @@ def test_taco_rows_without_tests_are_dropped(hub, capsys):
     key = "data=taco"
     parts = {"train-0": rows[:2], "train-1": rows[2:], "test-0": rows}
     hub(NODES[key]["hub"], "main", {f"ALL/{n}.parquet": part for n, part in parts.items()})
-    found = loaded(key, rows=4, kept=2)
-    assert [p.id for p in found] == ["taco-0", "taco-1"]
-    assert [json.loads(p.reference)["fn_name"] for p in found] == [None, "f"]
+    prompts = loaded(key, rows=4, kept=2)
+    assert [p.id for p in prompts] == ["taco-0", "taco-1"]
+    assert [json.loads(p.reference)["fn_name"] for p in prompts] == [None, "f"]
     assert "2 with empty input_output" in capsys.readouterr().err
 
 
@@ -132,8 +132,8 @@ def test_codecontests_rows_that_cannot_be_judged_are_dropped(hub, capsys):
     ]
     key = "data=codecontests"
     hub(NODES[key]["hub"], NODES[key]["revision"], {"data/train-0.parquet": rows})
-    found = loaded(key, rows=4, kept=2)
-    assert [p.id for p in found] == ["codecontests-0", "codecontests-3"]
-    assert [len(json.loads(p.reference)["tests"]) for p in found] == [3, 2]
-    assert json.loads(found[0].reference)["time_limit"] == 7
+    prompts = loaded(key, rows=4, kept=2)
+    assert [p.id for p in prompts] == ["codecontests-0", "codecontests-3"]
+    assert [len(json.loads(p.reference)["tests"]) for p in prompts] == [3, 2]
+    assert json.loads(prompts[0].reference)["time_limit"] == 7
     assert "2 with empty public_tests" in capsys.readouterr().err

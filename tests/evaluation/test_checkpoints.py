@@ -135,20 +135,20 @@ def trained(tiny):
 
 
 def test_its_rows_reach_the_comparison_with_counts(trained, results):
-    found = evaluations_of([trained], replace(SWEEP, checkpoint="best"))
-    folders = [evaluate(e) for e in found]
-    assert folders == [e.path for e in found]
-    for e, folder in zip(found, folders, strict=True):
+    planned = evaluations_of([trained], replace(SWEEP, checkpoint="best"))
+    folders = [evaluate(e) for e in planned]
+    assert folders == [e.path for e in planned]
+    for e, folder in zip(planned, folders, strict=True):
         assert verify(folder) == []
         taken = json.loads((folder / "checkpoint.json").read_text())
         curve = checkpoints.curve_of(results / "f_grpo" / trained.run_id)
         assert taken["step"] == best_step(curve)
-        own = read_csv(folder / "metrics.csv")
-        told = own[["table", "model", "method", "benchmark", "seed", "step", "run_id"]]
+        metrics = read_csv(folder / "metrics.csv")
+        told = metrics[["table", "model", "method", "benchmark", "seed", "step", "run_id"]]
         assert told.drop_duplicates().values.tolist() == [
             ["laptop", "test-qwen2", "grpo", e.row.benchmark, 1, taken["step"], folder.name]
         ]
-        assert {"pass@1", "pass@8", "avg@8"} <= set(own["metric"])
+        assert {"pass@1", "pass@8", "avg@8"} <= set(metrics["metric"])
         config = yaml.safe_load((folder / "config.yaml").read_text())
         assert config["scope"] == "cluster"
         assert config["row"]["trained"] == trained.run_id

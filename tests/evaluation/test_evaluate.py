@@ -131,8 +131,8 @@ def resumed(results: Path, run: Path) -> str:
 
 
 def hashes(run: Path) -> dict:
-    found = json.loads((run / "DONE").read_text())
-    return {name: value for name, value in found.items() if name != "meta.json"}
+    marked = json.loads((run / "DONE").read_text())
+    return {name: value for name, value in marked.items() if name != "meta.json"}
 
 
 def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
@@ -145,8 +145,8 @@ def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "local_engine", stop)
     with pytest.raises(KeyboardInterrupt):
         evaluate(x)
-    found = problems(x.eval.prompts)
-    monkeypatch.setattr(store, "problems", lambda _: found[::-1])
+    prompts = problems(x.eval.prompts)
+    monkeypatch.setattr(store, "problems", lambda _: prompts[::-1])
     # a new process would not hold the lock of the run that was stopped
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
     with pytest.raises(UserError, match="problems have changed"):

@@ -5,7 +5,8 @@ from functools import partial
 
 import pytest
 import torch
-from loss_batches import AGGREGATIONS, CLIP, close
+from loss_batches import AGGREGATIONS, CLIP
+from tensors import assert_close, rows
 
 from common.errors import UserError
 from common.losses.aggregate import sequence_mean_token_mean, token_mean, token_sum
@@ -16,11 +17,6 @@ from common.losses.covariance import (
 )
 from common.losses.regularizers import kl_k1, kl_k2, kl_k3
 from common.losses.sequence import gspo
-
-
-def rows(*values) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
 
 ONE = rows([1])
 
@@ -46,29 +42,29 @@ HELD = [  # the second bound, c = 3
 ]
 
 
-def check_by_hand(loss, ratio, advantage, expected, slope, clipped):
+def assert_by_hand(loss, ratio, advantage, expected, slope, clipped):
     old = rows([-1.3])
     log_prob = (old + math.log(ratio)).requires_grad_()
     out, flag = loss(log_prob, old, rows([advantage]), ONE)
-    close(out, [[expected]])
+    assert_close(out, [[expected]])
     assert flag.tolist() == [[clipped]]
     assert not flag.requires_grad
-    close(torch.autograd.grad(out.sum(), log_prob)[0], [[slope]])
+    assert_close(torch.autograd.grad(out.sum(), log_prob)[0], [[slope]])
 
 
 @pytest.mark.parametrize("case", RATIOS + WILD)
 def test_ppo_clip_by_hand(case):
-    check_by_hand(partial(ppo_clip, **CLIP), *case)
+    assert_by_hand(partial(ppo_clip, **CLIP), *case)
 
 
 @pytest.mark.parametrize("case", RATIOS + HELD)
 def test_dual_clip_by_hand(case):
-    check_by_hand(partial(dual_clip, clip_ratio_c=3.0, **CLIP), *case)
+    assert_by_hand(partial(dual_clip, clip_ratio_c=3.0, **CLIP), *case)
 
 
 @pytest.mark.parametrize("case", RATIOS + WILD)
 def test_gspo_of_one_token_is_ppo_clip(case):
-    check_by_hand(partial(gspo, **CLIP), *case)
+    assert_by_hand(partial(gspo, **CLIP), *case)
 
 
 def test_dual_clip_clamps_the_log_ratio_and_needs_c_above_one():
@@ -76,8 +72,8 @@ def test_dual_clip_clamps_the_log_ratio_and_needs_c_above_one():
     log_prob = rows([30.0]).requires_grad_()
     loss = partial(dual_clip, eps_low=0.2, eps_high=1e30)
     out, _ = loss(log_prob, rows([0.0]), rows([1.0]), ONE, clip_ratio_c=3.0)
-    close(out, [[-math.exp(20)]])
-    close(torch.autograd.grad(out.sum(), log_prob)[0], [[0.0]])
+    assert_close(out, [[-math.exp(20)]])
+    assert_close(torch.autograd.grad(out.sum(), log_prob)[0], [[0.0]])
     with pytest.raises(UserError, match=r"method\.loss\.clip_ratio_c=1\.0: must be above 1"):
         loss(log_prob, rows([0.0]), rows([1.0]), ONE, clip_ratio_c=1.0)
 
@@ -96,17 +92,17 @@ def test_cispo_by_hand(ratio, advantage, weight):
     old = rows([-1.3])
     log_prob = (old + math.log(ratio)).requires_grad_()
     out, flag = cispo(log_prob, old, rows([advantage]), ONE, eps_low=1.0, eps_high=5.0)
-    close(out, -weight * advantage * log_prob.detach())
+    assert_close(out, -weight * advantage * log_prob.detach())
     assert flag.tolist() == [[weight != ratio and ratio > 6]]
     # The weight carries no gradient and no gradient is lost: d loss / d log_prob = -w A.
-    close(torch.autograd.grad(out.sum(), log_prob)[0], [[-weight * advantage]])
+    assert_close(torch.autograd.grad(out.sum(), log_prob)[0], [[-weight * advantage]])
 
 
 def test_cispo_lower_clip_by_hand():
     # eps_low = 0.2: weight = max(r, 0.8); old = log 1, log_prob = log 0.5.
     log_prob = rows([math.log(0.5)])
     out, flag = cispo(log_prob, rows([0.0]), rows([3.0]), ONE, eps_low=0.2, eps_high=0.2)
-    close(out, -0.8 * 3.0 * log_prob)
+    assert_close(out, -0.8 * 3.0 * log_prob)
     assert flag.tolist() == [[True]]
 
 
@@ -118,10 +114,10 @@ def test_gspo_by_hand():
     old = torch.full_like(log_r, -0.7)
     x = (old + log_r).requires_grad_()
     out, flag = gspo(x, old, rows([3.0], [1.0], [-1.0]), torch.ones(3, 2), **CLIP)
-    close(out, [[-3.0, -3.0], [-1.28, -1.28], [2.0, 2.0]])
+    assert_close(out, [[-3.0, -3.0], [-1.28, -1.28], [2.0, 2.0]])
     assert flag.tolist() == [[False] * 2, [True] * 2, [False] * 2]
     slope = torch.autograd.grad(out.sum(), x)[0]
-    close(slope, [[-3.0, -3.0], [0.0, 0.0], [2.0, 2.0]])
+    assert_close(slope, [[-3.0, -3.0], [0.0, 0.0], [2.0, 2.0]])
 
 
 def test_covariance_and_kernel_by_hand():
@@ -130,16 +126,16 @@ def test_covariance_and_kernel_by_hand():
     A = rows([1], [-2])
     # Token means: log-prob -2, A 0. c = (1)(1), (-1)(1), (0)(-2).
     c = covariance(log_prob, A, mask, mean="token")
-    close(c, [[1, -1], [0, 0]])
+    assert_close(c, [[1, -1], [0, 0]])
     # Sequence means: log-prob -2 and -2, A (1 - 2) / 2 = -1/2. c = 1 * 3/2, -1 * 3/2, 0.
-    close(covariance(log_prob, A, mask, mean="sequence"), [[1.5, -1.5], [0, 0]])
+    assert_close(covariance(log_prob, A, mask, mean="sequence"), [[1.5, -1.5], [0, 0]])
     # sigma^2 = (1 + 1 + 0) / 3 = 2/3: w = exp(-3/4), exp(-3/4), 1, times 3 / sum.
     low = math.exp(-0.75)
     total = 2 * low + 1
     weights = gaussian_kernel(log_prob, log_prob, A, mask, mean="token")
-    close(weights, [[3 * low / total, 3 * low / total], [3 / total, 0]])
+    assert_close(weights, [[3 * low / total, 3 * low / total], [3 / total, 0]])
     # The scale of c cancels in c / sigma.
-    close(gaussian_kernel(log_prob, log_prob, A, mask, mean="sequence"), weights)
+    assert_close(gaussian_kernel(log_prob, log_prob, A, mask, mean="sequence"), weights)
     with pytest.raises(UserError, match=r"method\.token_weights\.mean=group: must be token or"):
         gaussian_kernel(log_prob, log_prob, A, mask, mean="group")
 
@@ -147,11 +143,11 @@ def test_covariance_and_kernel_by_hand():
 def test_kl_estimators_by_hand():
     # pi = 1/2, pi_ref = 1/4: d = log 2; exp(-d) + d - 1 = log 2 - 1/2. Equal: 0.
     log_prob, ref = rows([math.log(0.5), -1.0]), rows([math.log(0.25), -1.0])
-    close(kl_k1(log_prob, ref), [[math.log(2), 0.0]])
-    close(kl_k2(log_prob, ref), [[math.log(2) ** 2 / 2, 0.0]])
-    close(kl_k3(log_prob, ref), [[math.log(2) - 0.5, 0.0]])
+    assert_close(kl_k1(log_prob, ref), [[math.log(2), 0.0]])
+    assert_close(kl_k2(log_prob, ref), [[math.log(2) ** 2 / 2, 0.0]])
+    assert_close(kl_k3(log_prob, ref), [[math.log(2) - 0.5, 0.0]])
     # The other way round: d = -log 2, 2 - log 2 - 1.
-    close(kl_k3(ref, log_prob), [[1 - math.log(2), 0.0]])
+    assert_close(kl_k3(ref, log_prob), [[1 - math.log(2), 0.0]])
 
 
 def test_means_and_gradients_of_the_kl_estimators():
@@ -163,32 +159,32 @@ def test_means_and_gradients_of_the_kl_estimators():
     exact = (log_p.exp() * (log_p - log_ref)).sum(1)
     assert (kl_k3(log_p, log_ref) >= 0).all()
     for unbiased in (kl_k1, kl_k3):
-        close((p * unbiased(log_p, log_ref)).sum(1), exact.detach(), 1e-10)
+        assert_close((p * unbiased(log_p, log_ref)).sum(1), exact.detach(), 1e-10)
 
     def slope(value):
         return torch.autograd.grad(value.sum(), logits, retain_graph=True)[0]
 
     # Mean gradient over samples of pi: that of the KL for k2, nothing for k1, KL(ref || pi) for k3.
-    close(slope(p * kl_k2(log_p, log_ref)), slope(exact), 1e-10)
-    close(slope(p * kl_k1(log_p, log_ref)), torch.zeros_like(logits), 1e-10)
+    assert_close(slope(p * kl_k2(log_p, log_ref)), slope(exact), 1e-10)
+    assert_close(slope(p * kl_k1(log_p, log_ref)), torch.zeros_like(logits), 1e-10)
     reverse = (log_ref.exp() * (log_ref - log_p)).sum(1)
-    close(slope(p * kl_k3(log_p, log_ref)), slope(reverse), 1e-10)
+    assert_close(slope(p * kl_k3(log_p, log_ref)), slope(reverse), 1e-10)
 
 
 def test_aggregation_by_hand():
     # Lengths 1, 3 and 2: six tokens, three responses.
     mask = rows([1, 0, 0], [1, 1, 1], [1, 1, 0])
     sixth = 1 / 6
-    close(token_mean(mask), [[sixth, 0, 0], [sixth] * 3, [sixth, sixth, 0]])
+    assert_close(token_mean(mask), [[sixth, 0, 0], [sixth] * 3, [sixth, sixth, 0]])
     third, ninth = 1 / 3, 1 / 9
-    close(sequence_mean_token_mean(mask), [[third, 0, 0], [ninth] * 3, [sixth, sixth, 0]])
+    assert_close(sequence_mean_token_mean(mask), [[third, 0, 0], [ninth] * 3, [sixth, sixth, 0]])
     # Three responses of at most 4 tokens: 1/12 a token.
-    close(token_sum(mask, max_tokens=4), mask / 12)
+    assert_close(token_sum(mask, max_tokens=4), mask / 12)
     # Losses 6, (3, 3, 0), (1, 2): token mean 15/6; sequence means 6, 2, 3/2, their mean 19/6.
     losses = rows([6, 9, 9], [3, 3, 0], [1, 2, 9])
-    close((token_mean(mask) * losses).sum(), 15 / 6)
-    close((sequence_mean_token_mean(mask) * losses).sum(), 19 / 6)
-    close((token_sum(mask, max_tokens=4) * losses).sum(), 15 / 12)
+    assert_close((token_mean(mask) * losses).sum(), 15 / 6)
+    assert_close((sequence_mean_token_mean(mask) * losses).sum(), 19 / 6)
+    assert_close((token_sum(mask, max_tokens=4) * losses).sum(), 15 / 12)
     with pytest.raises(UserError, match=r"method\.aggregation\.max_tokens=0: must be at least 1"):
         token_sum(mask, max_tokens=0)
 
@@ -199,8 +195,8 @@ def test_aggregation_ignores_padding(aggregate):
     mask = (torch.arange(9) < torch.randint(1, 9, (20, 1))).double()
     weights = aggregate(mask)
     if aggregate in (token_mean, sequence_mean_token_mean):
-        close(weights.sum(), 1.0)
+        assert_close(weights.sum(), 1.0)
     assert (weights[mask == 0] == 0).all()
     wider = aggregate(torch.nn.functional.pad(mask, (0, 4)))
-    close(wider[:, :9], weights)
+    assert_close(wider[:, :9], weights)
     assert (wider[:, 9:] == 0).all()

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from loss_batches import AGGREGATIONS, CLIP, METHODS, batch, close, real_tokens, scalar_and_gradient
+from loss_batches import AGGREGATIONS, CLIP, METHODS, batch, real_tokens, scalar_and_gradient
+from tensors import assert_close
 
 from common.losses.clip import cispo
 from common.losses.covariance import (
@@ -47,13 +48,15 @@ def test_gradients_of_constant_weights_by_finite_differences():
     out, _ = cispo(x, old, A, mask, **CLIP)
     weight = (log_prob - old).exp().clamp(0.8, 1.28)
     up, down = (-(weight * A * (log_prob + sign * step)) for sign in (1, -1))
-    close(torch.autograd.grad((out * mask).sum(), x)[0], (up - down) / (2 * step) * mask, 1e-8)
+    assert_close(
+        torch.autograd.grad((out * mask).sum(), x)[0], (up - down) / (2 * step) * mask, 1e-8
+    )
 
     out, flag = gspo(x, old, A, mask, **CLIP)
     s = (((log_prob - old) * mask).sum(1) / mask.sum(1)).exp()[:, None]
     up, down = (-s * math.exp(sign * step) * A for sign in (1, -1))
     expected = torch.where(flag, 0, (up - down) / (2 * step)) * mask
-    close(torch.autograd.grad((out * mask).sum(), x)[0], expected, 1e-8)
+    assert_close(torch.autograd.grad((out * mask).sum(), x)[0], expected, 1e-8)
 
     def frozen(values):  # the loss without its straight-through ratio, which is 1 in value
         return cw_grpo_repository(values.detach(), old, A, mask)[0].sum().item()
@@ -65,7 +68,7 @@ def test_gradients_of_constant_weights_by_finite_differences():
         up[i, t] += step
         down[i, t] -= step
         through_weights = (frozen(up) - frozen(down)) / (2 * step)
-        close(gradient[i, t], through_weights + out[i, t].item(), 1e-6)
+        assert_close(gradient[i, t], through_weights + out[i, t].item(), 1e-6)
 
 
 @pytest.mark.parametrize("name", ["ppo_clip", "cispo"])
@@ -78,7 +81,7 @@ def test_losses_are_per_token_and_broadcast_the_advantage_of_a_row(name):
     for i, t in itertools.product(range(3), range(4)):
         at = slice(i, i + 1), slice(t, t + 1)
         one, _ = loss(log_prob[at], old[at], A[i : i + 1], mask[at])
-        close(out[i, t], one[0, 0])
+        assert_close(out[i, t], one[0, 0])
 
 
 # ---- what must not change anything
@@ -107,8 +110,8 @@ def test_the_order_of_the_rows_changes_nothing(name):
     order = torch.randperm(len(mask))
     total, gradient = scalar_and_gradient(name, log_prob, old, A, mask)
     shuffled = scalar_and_gradient(name, *(x[order] for x in (log_prob, old, A, mask)))
-    close(torch.tensor(shuffled[0]), total, 1e-6)
-    close(shuffled[1], gradient[order], 1e-9)
+    assert_close(torch.tensor(shuffled[0]), total, 1e-6)
+    assert_close(shuffled[1], gradient[order], 1e-9)
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATIONS)

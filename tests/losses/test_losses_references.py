@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from loss_batches import CLIP, batch, close, real_tokens, scalar_and_gradient
+from loss_batches import CLIP, batch, real_tokens, scalar_and_gradient
+from tensors import assert_close
 
 from common.losses.aggregate import sequence_mean_token_mean
 from common.losses.clip import ppo_clip
@@ -50,13 +51,13 @@ def table(values: dict, like: torch.Tensor) -> torch.Tensor:
 def test_gaussian_kernel_against_a_slow_reference(mean, seed):
     log_prob, old, A, mask = batch(seed)
     c = slow_covariance(log_prob, A, mask, mean)
-    close(covariance(log_prob, A, mask, mean=mean), table(c, mask), 1e-9)
+    assert_close(covariance(log_prob, A, mask, mean=mean), table(c, mask), 1e-9)
     sigma = statistics.pstdev(c.values())
     w = {at: math.exp(-(value**2) / (2 * sigma**2)) for at, value in c.items()}
     expected = {at: value * len(w) / sum(w.values()) for at, value in w.items()}
     weights = gaussian_kernel(log_prob, old, A, mask, mean=mean)
-    close(weights, table(expected, mask), 1e-9)
-    close(weights.sum() / mask.sum(), 1.0)
+    assert_close(weights, table(expected, mask), 1e-9)
+    assert_close(weights.sum() / mask.sum(), 1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -99,13 +100,13 @@ def test_kl_cov_against_a_slow_reference(seed):
     number = max(1, math.floor(0.1 * len(c)))
     top = sorted(c, key=c.get)[-number:]
     weights = top_covariance(log_prob, old, A, mask, k=0.1)
-    close(weights, table(dict.fromkeys(top, 1.0), mask))
+    assert_close(weights, table(dict.fromkeys(top, 1.0), mask))
     expected = {}
     for at in c:
         log_r = (log_prob[at] - old[at]).item()
         expected[at] = -math.exp(log_r) * A[at[0], 0].item() + 0.7 * (at in top) * abs(log_r)
     loss, clipped = kl_cov(log_prob, old, A, mask, token_weights=weights, kl_coef=0.7)
-    close(loss * mask, table(expected, mask))
+    assert_close(loss * mask, table(expected, mask))
     assert not clipped.any()
 
 
@@ -121,11 +122,11 @@ def test_gspo_against_a_slow_reference(seed):
         values |= {(i, t): loss.item() for t in range(length)}
         objective = objective + loss / len(mask)
     out, clipped = gspo(log_prob, old, A, mask, **CLIP)
-    close(out * mask, table(values, mask))
+    assert_close(out * mask, table(values, mask))
     assert 0 < clipped.sum() < clipped.numel()
     total, gradient = scalar_and_gradient("gspo", log_prob, old, A, mask, sequence_mean_token_mean)
-    close(torch.tensor(total), objective.item(), 1e-6)
-    close(gradient, torch.autograd.grad(objective, x)[0])
+    assert_close(torch.tensor(total), objective.item(), 1e-6)
+    assert_close(gradient, torch.autograd.grad(objective, x)[0])
 
 
 def test_the_repository_reading_against_a_slow_reference():
@@ -142,14 +143,14 @@ def test_the_repository_reading_against_a_slow_reference():
     total, gradient = scalar_and_gradient(
         "cw_grpo_repository", log_prob, old, A, mask, sequence_mean_token_mean
     )
-    close(torch.tensor(total), expected.item(), 1e-6)
-    close(gradient, torch.autograd.grad(expected + ratio, x)[0], 1e-9)
+    assert_close(torch.tensor(total), expected.item(), 1e-6)
+    assert_close(gradient, torch.autograd.grad(expected + ratio, x)[0], 1e-9)
     # Its mean weight is the share of padding turned upside down, ours is 1.
     paper = gaussian_kernel(log_prob, old, A, mask, mean="sequence")
     loss, _ = cw_grpo_repository(log_prob, old, A, mask)
     weights = torch.where(mask > 0, loss / -A, 0)
-    close(weights.sum() / paper.sum(), mask.numel() / mask.sum(), 1e-9)
-    close(weights * mask.sum() / mask.numel(), paper, 1e-6)
+    assert_close(weights.sum() / paper.sum(), mask.numel() / mask.sum(), 1e-9)
+    assert_close(weights * mask.sum() / mask.numel(), paper, 1e-6)
 
 
 # ---- limits
@@ -171,7 +172,7 @@ def test_equal_covariances_give_weights_of_exactly_one(mean, dtype, value):
 
 def test_small_differences_of_advantage_are_not_taken_for_rounding():
     log_prob, old, A, mask = batch(8)
-    close(
+    assert_close(
         gaussian_kernel(log_prob, old, 1 + 1e-4 * A, mask, mean="token"),
         gaussian_kernel(log_prob, old, A, mask, mean="token"),
         1e-6,

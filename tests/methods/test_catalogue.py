@@ -25,14 +25,14 @@ PARAMETERS = {  # positional parameters -> what such a function is
 
 def functions() -> dict:
     """Every public function of the two packages, by dotted name."""
-    found = {}
+    public = {}
     for package in (common.advantages, common.losses):
         for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             for name, f in vars(importlib.import_module(info.name)).items():
-                own = inspect.isfunction(f) and f.__module__ == info.name
-                if own and not name.startswith("_"):
-                    found[f"{info.name}.{name}"] = f
-    return found
+                defined = inspect.isfunction(f) and f.__module__ == info.name
+                if defined and not name.startswith("_"):
+                    public[f"{info.name}.{name}"] = f
+    return public
 
 
 ALL = functions()

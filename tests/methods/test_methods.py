@@ -5,20 +5,10 @@ import math
 
 import pytest
 import torch
+from tensors import assert_close, rows
 
 from common.advantages.group import focal, focal_weight, grpo
 from common.errors import UserError
-
-
-def rows(*values) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def close(actual, expected, tolerance=1e-12):
-    torch.testing.assert_close(
-        actual, torch.as_tensor(expected, dtype=actual.dtype), rtol=tolerance, atol=tolerance
-    )
-
 
 ZERO_ONE = dict(reward_correct=1.0, reward_wrong=0.0)
 PLUS_MINUS = dict(reward_correct=1.0, reward_wrong=-1.0)
@@ -29,22 +19,24 @@ def test_grpo_by_hand():
     # Unbiased std = sqrt((3/4) / 3) = 1/2: A = 3/2, -1/2. Biased std = sqrt((3/4) / 4) = sqrt(3)/4:
     # A = 3/sqrt(3) = sqrt(3), -1/sqrt(3).
     group = rows([0, 1, 0, 0])
-    close(grpo(group, unbiased=True, epsilon=0.0), [[-0.5, 1.5, -0.5, -0.5]])
+    assert_close(grpo(group, unbiased=True, epsilon=0.0), [[-0.5, 1.5, -0.5, -0.5]])
     third = 1 / math.sqrt(3)
-    close(grpo(group, unbiased=False, epsilon=0.0), [[-third, math.sqrt(3), -third, -third]])
+    assert_close(grpo(group, unbiased=False, epsilon=0.0), [[-third, math.sqrt(3), -third, -third]])
     # Rewards -1 and 1 double the deviation and the std: the same advantages.
-    close(grpo(2 * group - 1, unbiased=True, epsilon=0.0), [[-0.5, 1.5, -0.5, -0.5]])
+    assert_close(grpo(2 * group - 1, unbiased=True, epsilon=0.0), [[-0.5, 1.5, -0.5, -0.5]])
     # Two of two, unbiased: centred +-1/2, std = sqrt(1/2): A = +-1/sqrt(2).
-    close(grpo(rows([1, 0]), unbiased=True, epsilon=0.0), [[math.sqrt(0.5), -math.sqrt(0.5)]])
+    assert_close(
+        grpo(rows([1, 0]), unbiased=True, epsilon=0.0), [[math.sqrt(0.5), -math.sqrt(0.5)]]
+    )
     # Epsilon is added to the std: 3/4 / (1/2 + 1/4) = 1, -1/4 / (3/4) = -1/3.
-    close(grpo(group, unbiased=True, epsilon=0.25), [[-1 / 3, 1, -1 / 3, -1 / 3]])
+    assert_close(grpo(group, unbiased=True, epsilon=0.25), [[-1 / 3, 1, -1 / 3, -1 / 3]])
 
 
 def test_grpo_takes_any_rewards_and_groups_do_not_mix():
     # Rewards 1, 2, 6: mean 3, centred -2, -1, 3, unbiased variance 14 / 2 = 7.
     both = grpo(rows([1, 2, 6], [0, 0, 1]), unbiased=True, epsilon=0.0)
-    close(both[0], [-2 / math.sqrt(7), -1 / math.sqrt(7), 3 / math.sqrt(7)])
-    close(both[1], grpo(rows([0, 0, 1]), unbiased=True, epsilon=0.0)[0])
+    assert_close(both[0], [-2 / math.sqrt(7), -1 / math.sqrt(7), 3 / math.sqrt(7)])
+    assert_close(both[1], grpo(rows([0, 0, 1]), unbiased=True, epsilon=0.0)[0])
 
 
 def test_focal_by_hand():
@@ -52,12 +44,12 @@ def test_focal_by_hand():
     group, grpo_by_hand = rows([0, 1, 0, 0]), rows([-0.5, 1.5, -0.5, -0.5])
     for gamma, weight in {0.5: math.sqrt(3) / 2, 1.0: 0.75, 2.0: 0.5625}.items():
         out = focal(group, gamma=gamma, unbiased=True, epsilon=0.0, **ZERO_ONE)
-        close(out, weight * grpo_by_hand)
+        assert_close(out, weight * grpo_by_hand)
     # Three right of four: mu = 3/4, 1 - mu = 1/4, GRPO 1/2 and -3/2.
     out = focal(rows([1, 1, 0, 1]), gamma=0.5, unbiased=True, epsilon=0.0, **ZERO_ONE)
-    close(out, [[0.25, 0.25, -0.75, 0.25]])
+    assert_close(out, [[0.25, 0.25, -0.75, 0.25]])
     out = focal(rows([1, 1, 0, 1]), gamma=2.0, unbiased=True, epsilon=0.0, **ZERO_ONE)
-    close(out, [[1 / 32, 1 / 32, -3 / 32, 1 / 32]])
+    assert_close(out, [[1 / 32, 1 / 32, -3 / 32, 1 / 32]])
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
@@ -128,7 +120,7 @@ def test_all_groups_against_a_slow_reference(size, unbiased):
     for gamma in (0.0, 0.5, 1.0, 2.0):
         expected = [slow_focal(group, gamma, unbiased, 1e-6) for group in groups]
         out = focal(rewards, gamma=gamma, unbiased=unbiased, epsilon=1e-6, **ZERO_ONE)
-        close(out, expected)
-        close(out.sum(1), [0.0] * len(groups))
+        assert_close(out, expected)
+        assert_close(out.sum(1), [0.0] * len(groups))
         if gamma == 0:
-            close(grpo(rewards, unbiased=unbiased, epsilon=1e-6), expected)
+            assert_close(grpo(rewards, unbiased=unbiased, epsilon=1e-6), expected)

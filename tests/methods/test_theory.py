@@ -21,9 +21,9 @@ from common.methods.theory import (
 
 
 def weights_of(*arguments: str) -> torch.Tensor:
-    found = compose(list(arguments))
-    bound, given = theory.start(found)
-    return group_weights(bound, all_groups(found.G, found.reward), given)
+    asked = compose(list(arguments))
+    bound, given = theory.start(asked)
+    return group_weights(bound, all_groups(asked.G, asked.reward), given)
 
 
 def answer(capsys, *arguments: str) -> dict:
@@ -35,15 +35,15 @@ def test_masses_by_hand():
     # Mean GRPO, G = 2, p = 0.3: X = 1 has probability 2 * 0.3 * 0.7 = 0.42 and weights 1/2, -1/2,
     # so m_S = 0.42 * (1/2) / 2 = 0.105 = m_F; E|A| = 0.42 / 2 = 0.21, E A^2 = 0.42 / 4 = 0.105,
     # N_eff = 2 * 0.21^2 / 0.105 = 0.84; the mass of a group is 1/4 with probability 0.42.
-    found = masses(weights_of("method=mean_only", "G=2"), 0.3)
+    mass = masses(weights_of("method=mean_only", "G=2"), 0.3)
     expected = {
         "m_S": 0.105, "m_F": 0.105, "rho": 3 / 7, "N_eff": 0.84, "var": 0.105,
         "var_group": 0.42 * 0.58 / 16,
     }  # fmt: skip
-    assert found == pytest.approx(expected)
+    assert mass == pytest.approx(expected)
     # AsymGRPO with delta = 1/2: the group's masses are 1/4 and 1/2, their mean 3/8.
-    found = masses(weights_of("method=asym_grpo", "delta=0.5", "G=2"), 0.3)
-    assert found["var_group"] == pytest.approx(0.42 * 0.58 * (3 / 8) ** 2)
+    mass = masses(weights_of("method=asym_grpo", "delta=0.5", "G=2"), 0.3)
+    assert mass["var_group"] == pytest.approx(0.42 * 0.58 * (3 / 8) ** 2)
 
 
 def test_masses_against_all_binary_groups():
@@ -59,10 +59,10 @@ def test_masses_against_all_binary_groups():
             m_F -= chance * A * (1 - reward) / G
             size += chance * abs(A) / G
             square += chance * A**2 / G
-    found = masses(by_count, p)
-    assert [found["m_S"], found["m_F"]] == pytest.approx([m_S, m_F], rel=1e-12)
-    assert found["N_eff"] == pytest.approx(G * size**2 / square)
-    assert found["var"] == pytest.approx(square - (m_S - m_F) ** 2)
+    mass = masses(by_count, p)
+    assert [mass["m_S"], mass["m_F"]] == pytest.approx([m_S, m_F], rel=1e-12)
+    assert mass["N_eff"] == pytest.approx(G * size**2 / square)
+    assert mass["var"] == pytest.approx(square - (m_S - m_F) ** 2)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
@@ -78,9 +78,9 @@ def test_masses_against_all_binary_groups():
     ],
 )
 def test_large_groups_have_the_papers_masses(arguments, m_S, m_F, p):
-    found = masses(weights_of(*arguments, "G=800"), p)
-    assert found["m_S"] == pytest.approx(m_S(p, 1 - p), rel=0.02)
-    assert found["m_F"] == pytest.approx(m_F(p, 1 - p), rel=0.02)
+    mass = masses(weights_of(*arguments, "G=800"), p)
+    assert mass["m_S"] == pytest.approx(m_S(p, 1 - p), rel=0.02)
+    assert mass["m_F"] == pytest.approx(m_F(p, 1 - p), rel=0.02)
 
 
 def test_finite_groups_shrink_the_mass_of_mean_grpo():
@@ -91,8 +91,8 @@ def test_finite_groups_shrink_the_mass_of_mean_grpo():
 def test_tables_7_and_8(capsys):
     # Table 7: sign-balanced methods share p / (1 - p), AsymGRPO has delta times that.
     assert answer(capsys, "method=grpo", "p=0.3")["rho"] == pytest.approx(3 / 7)
-    found = answer(capsys, "method=asym_grpo", "delta=0.5", "p=0.5")
-    assert found["rho"] == pytest.approx(0.5)
+    asym = answer(capsys, "method=asym_grpo", "delta=0.5", "p=0.5")
+    assert asym["rho"] == pytest.approx(0.5)
     # Table 8: alpha = 3 at p = 1/4 asks for [2 (1 - p)]^2 = 2.25 times the signal of p = 1/2 in
     # large groups, and for less in groups of 16 ("at finite G the multipliers ease").
     large = answer(capsys, "method=power_alpha", "alpha=3", "p=0.25", "G=800")["enrichment"]
@@ -102,9 +102,9 @@ def test_tables_7_and_8(capsys):
 
 
 def test_a_ratio_without_a_denominator_is_missing(capsys):
-    found = answer(capsys, "method=reinforce", "p=0.3")
-    assert found["m_S"] == pytest.approx(0.3)
-    assert found["rho"] is None
+    told = answer(capsys, "method=reinforce", "p=0.3")
+    assert told["m_S"] == pytest.approx(0.3)
+    assert told["rho"] is None
     assert answer(capsys, "method=grpo", "p=1")["N_eff"] is None
 
 
@@ -159,8 +159,8 @@ def test_asym_grpo_only_rescales_in_expectation():
 
 
 def test_the_largest_weight():
-    found = compose(["method=mean_only", "G=8"])
-    assert largest_weight(bind(found.method), 8, found.reward, {}) == pytest.approx(7 / 8)
+    asked = compose(["method=mean_only", "G=8"])
+    assert largest_weight(bind(asked.method), 8, asked.reward, {}) == pytest.approx(7 / 8)
 
 
 # ---- the command
@@ -168,10 +168,10 @@ def test_the_largest_weight():
 
 def test_weights_of_given_rewards(capsys):
     # Mean 1/2, (1 - 1/2)^(2 - 1) (r - 1/2) = +-1/4.
-    found = answer(capsys, "method=power_alpha", "method.advantage.alpha=2", "rewards=[[1,0,0,1]]")
-    assert found == {"weights": [[0.25, -0.25, -0.25, 0.25]]}
-    found = answer(capsys, "method=mean_only", "rewards=[[1,-1],[1,1]]", "reward.wrong=-1")
-    assert found == {"weights": [[1.0, -1.0], [0.0, 0.0]]}
+    told = answer(capsys, "method=power_alpha", "method.advantage.alpha=2", "rewards=[[1,0,0,1]]")
+    assert told == {"weights": [[0.25, -0.25, -0.25, 0.25]]}
+    told = answer(capsys, "method=mean_only", "rewards=[[1,-1],[1,1]]", "reward.wrong=-1")
+    assert told == {"weights": [[1.0, -1.0], [0.0, 0.0]]}
 
 
 def test_rewards_that_no_float32_holds_exactly(capsys):
@@ -181,10 +181,10 @@ def test_rewards_that_no_float32_holds_exactly(capsys):
 
 
 def test_one_step_of_a_tabular_policy(capsys):
-    found = answer(capsys, "method=grpo", "policy=[0.5,0.3,0.2]", "correct=[0]", "eta=0.1")
-    assert found["change_of_mass"][0] > 0
-    assert sum(found["change_of_mass"]) == pytest.approx(0, abs=1e-12)
-    assert found["change_of_entropy"] < 0
+    told = answer(capsys, "method=grpo", "policy=[0.5,0.3,0.2]", "correct=[0]", "eta=0.1")
+    assert told["change_of_mass"][0] > 0
+    assert sum(told["change_of_mass"]) == pytest.approx(0, abs=1e-12)
+    assert told["change_of_entropy"] < 0
 
 
 @pytest.mark.sweep

@@ -102,9 +102,9 @@ def test_shared_prompts_equal_full_sequences_and_so_do_the_gradients(make, name,
         mask = rectangle.mask > 0
         shared = log_probs(model, rectangle, temperature)
         assert all(out.shape == rectangle.mask.shape for out in shared)
-        own = [out[mask] for out in shared]
-        assert_equal(own, [chosen, entropy])
-        assert_equal(loss_and_gradients(model, *own), expected)
+        real = [out[mask] for out in shared]
+        assert_equal(real, [chosen, entropy])
+        assert_equal(loss_and_gradients(model, *real), expected)
 
 
 def test_what_stands_on_padding_does_not_matter(make):

@@ -55,8 +55,8 @@ class Page(HTMLParser):
         ]
 
 
-def render(*found, yardstick=None, folder=Path("folder")) -> tuple[str, Page]:
-    text, _ = page.render(list(found), yardstick, [], folder)
+def render(*shown, yardstick=None, folder=Path("folder")) -> tuple[str, Page]:
+    text, _ = page.render(list(shown), yardstick, [], folder)
     return text, Page(text)
 
 
@@ -82,13 +82,13 @@ def test_the_page_is_whole_and_its_links_lead_somewhere(tmp_path):
     (run / "config.yaml").write_text("a: 1\n")
     (tmp_path / "report").mkdir()
     made = source(comparison(CELLS), root=tmp_path)
-    _, found = render(made, folder=tmp_path / "report")
-    assert links(found, tmp_path / "report") == []
-    assert found.find("a", href="../paper_a/run-a/config.yaml")
-    assert found.find("a", href="#run-paper_a-run-a")  # from a cell to its run
-    assert found.find("a", href="#note-paper_a-INC001")  # and to the paper's inconsistency
-    assert found.find("a", href="#command-paper_a-0")  # from a row to its command
-    assert not [a for tag, a, _ in found.elements if "://" in a.get("href", a.get("src", ""))]
+    _, html = render(made, folder=tmp_path / "report")
+    assert links(html, tmp_path / "report") == []
+    assert html.find("a", href="../paper_a/run-a/config.yaml")
+    assert html.find("a", href="#run-paper_a-run-a")  # from a cell to its run
+    assert html.find("a", href="#note-paper_a-INC001")  # and to the paper's inconsistency
+    assert html.find("a", href="#command-paper_a-0")  # from a row to its command
+    assert not [a for tag, a, _ in html.elements if "://" in a.get("href", a.get("src", ""))]
 
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><b data-x='"
@@ -98,20 +98,20 @@ def test_every_text_is_escaped(tmp_path):
     cells = [cell(HOSTILE, HOSTILE, "differs", "ok", reason=HOSTILE, model=HOSTILE, metric=HOSTILE)]
     hostile = source(comparison(cells, words=HOSTILE), words=HOSTILE, fallback=HOSTILE)
     ranking = sources.Yardstick(tmp_path, HOSTILE, HOSTILE, pd.DataFrame({HOSTILE: [HOSTILE]}), [])
-    text, found = render(hostile, yardstick=ranking)
+    text, html = render(hostile, yardstick=ranking)
     assert text.count("alert(1)") > 40  # it is there, as text
-    assert len(found.find("script")) == 1
-    assert "alert(1)" not in found.find("script")[0][1]
-    assert all(attributes["src"].startswith("data:") for attributes, _ in found.find("img"))
-    names = {name for _, attributes, _ in found.elements for name in attributes}
+    assert len(html.find("script")) == 1
+    assert "alert(1)" not in html.find("script")[0][1]
+    assert all(attributes["src"].startswith("data:") for attributes, _ in html.find("img"))
+    names = {name for _, attributes, _ in html.elements for name in attributes}
     assert not {name for name in names if name.startswith("on") or name == "data-x"}
 
 
 def test_cells_are_coloured_by_verdict_but_grey_without_their_files():
-    _, found = render(source(comparison(CELLS)))
+    _, html = render(source(comparison(CELLS)))
     classes = [
         attributes["class"]
-        for attributes, _ in found.find("td")
+        for attributes, _ in html.find("td")
         if attributes.get("class", "").startswith("c-") and "data-benchmark" in attributes
     ]
     assert classes == [
@@ -120,7 +120,7 @@ def test_cells_are_coloured_by_verdict_but_grey_without_their_files():
         *["c-none", "c-never"],
     ]
     said = [
-        text for attributes, text in found.find("td") if attributes.get("class") == "c-good s-ok"
+        text for attributes, text in html.find("td") if attributes.get("class") == "c-good s-ok"
     ]
     assert said[0].startswith("within noise 70.3 rerun 71.0 [69.0, 73.0]")  # not by colour alone
     assert "published 70.3 percent rerun 71.0 [69.0, 73.0] (3 seeds, 30 problems)" in said[0]
@@ -129,16 +129,16 @@ def test_cells_are_coloured_by_verdict_but_grey_without_their_files():
 
 def test_a_claim_shows_each_verdict_and_the_numbers_behind_it():
     lost = comparison(CELLS)
-    _, found = render(source(lost))
-    row = found.find("tr", class_="claim")[0]
+    _, html = render(source(lost))
+    row = html.find("tr", class_="claim")[0]
     assert row[0]["data-verdict"] == "good bad absent"
     assert "holds 2 > 1" in row[1]
     assert "fails plain" in row[1]
     assert "smallest detectable 3.2" in row[1]
     assert "95 % interval 7.64 to 12.3" in row[1]
     lost.verdicts["laptop_state"] = "changed"
-    _, found = render(source(lost))
-    assert found.find("tr", class_="claim")[0][0]["data-verdict"] == "good grey absent"
+    _, html = render(source(lost))
+    assert html.find("tr", class_="claim")[0][0]["data-verdict"] == "good grey absent"
 
 
 def test_filters_know_what_a_claim_speaks_of():
@@ -148,9 +148,9 @@ def test_filters_know_what_a_claim_speaks_of():
     assert views.mentioned(CLAIM, "method") == {"F", "G", "G2"}
     claim = views.claims(made, known)[0]
     assert claim.facets == {"model": "0", "method": "0 1 2", "benchmark": "0"}
-    _, found = render(made)
-    assert found.find("option", value="G2", data_i=None)
-    rows = found.find("tr", class_=None)
+    _, html = render(made)
+    assert html.find("option", value="G2", data_i=None)
+    rows = html.find("tr", class_=None)
     assert [a["data-method"] for a, _ in rows if "data-method" in a] == ["3", "0", "1", "2"]
 
 
@@ -169,9 +169,9 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "assess", damaged)
     monkeypatch.setattr(sources, "reruns", damaged)
     made = sources.read("paper_a", home, root, tmp_path / "none")
-    text, found = render(made, folder=tmp_path)
+    text, html = render(made, folder=tmp_path)
     assert "results/x.csv:3: value 137 %" in made.left_out  # and no machine's folder
-    named = [text for _, text in found.find("li")]
+    named = [text for _, text in html.find("li")]
     for words in ("figures/broken.png", "hyperparameters.csv", "missing.csv: is not there"):
         assert any(words in reason for reason in named), words
     assert any("claims.yaml" in reason for reason in named)
@@ -184,8 +184,8 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
     )
     (root / "yardstick").mkdir()
     (root / "yardstick" / "ranking.csv").write_text("method\ngrpo\n")  # not ours
-    found, left_out = sources.read_yardstick(root, root)
-    assert found is None
+    yardstick, left_out = sources.read_yardstick(root, root)
+    assert yardstick is None
     assert left_out == ["yardstick/ranking.csv: 'level'"]
 
 
@@ -198,10 +198,10 @@ def test_of_the_ranking_only_the_rows_that_rank_are_shown(tmp_path):
     ]
     table = "\n".join(["rate,level,benchmark,metric,value", *lines])
     (tmp_path / "yardstick" / "ranking.csv").write_text(table)
-    found, left_out = sources.read_yardstick(tmp_path, tmp_path)
+    yardstick, left_out = sources.read_yardstick(tmp_path, tmp_path)
     assert left_out == []
-    assert found.ranking.to_dict("records") == [{"rate": "plain", "value": "3064"}]
-    assert found.measure == "rare pass@64 where natural pass@1 first reaches 30 %"
+    assert yardstick.ranking.to_dict("records") == [{"rate": "plain", "value": "3064"}]
+    assert yardstick.measure == "rare pass@64 where natural pass@1 first reaches 30 %"
 
 
 def test_without_a_finished_comparison_the_committed_one_is_shown_and_named(tmp_path):
@@ -209,10 +209,10 @@ def test_without_a_finished_comparison_the_committed_one_is_shown_and_named(tmp_
     (reference / "paper_a").mkdir(parents=True)
     assert sources.choose(root, reference, "paper_a", "claims.csv")[0] == reference
     (root / "paper_a").mkdir(parents=True)
-    own, why = sources.choose(root, reference, "paper_a", "claims.csv")
-    assert own == reference
-    _, found = render(source(comparison(CELLS), fallback=why))
-    assert any("paper_a/ holds no finished comparison in results/" in t for _, t in found.find("p"))
+    chosen, why = sources.choose(root, reference, "paper_a", "claims.csv")
+    assert chosen == reference
+    _, html = render(source(comparison(CELLS), fallback=why))
+    assert any("paper_a/ holds no finished comparison in results/" in t for _, t in html.find("p"))
     (root / "paper_a" / "claims.csv").write_text("claim\n")
     assert sources.choose(root, reference, "paper_a", "claims.csv") == (root, "")
     assert sources.choose(root, reference, "paper_b", "claims.csv") == (root, "")
@@ -223,12 +223,12 @@ def test_figures_that_do_not_fit_are_linked_and_the_page_stays_under_five_megaby
     for p in many:
         p.path.write_bytes(b"")
         p.path.with_suffix(".csv").write_bytes(b"")
-    text, found = render(source(comparison(CELLS), figures=many), folder=tmp_path)
+    text, html = render(source(comparison(CELLS), figures=many), folder=tmp_path)
     assert 4_000_000 < len(text.encode()) < page.LIMIT
-    inside = len(found.find("img"))
+    inside = len(html.find("img"))
     assert 0 < inside < 12
-    assert len([a for a, _ in found.find("a") if a["href"].endswith(".png")]) == 12 - inside
-    assert links(found, tmp_path) == []
+    assert len([a for a, _ in html.find("a") if a["href"].endswith(".png")]) == 12 - inside
+    assert links(html, tmp_path) == []
 
 
 def test_a_figure_gets_smaller_not_other():

@@ -26,16 +26,6 @@ FUNCTIONS = {
 }
 
 
-def rows(*values) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def close(actual, expected, tolerance=1e-12):
-    torch.testing.assert_close(
-        actual, torch.as_tensor(expected, dtype=actual.dtype), rtol=tolerance, atol=tolerance
-    )
-
-
 def bind(name: str, binary=ZERO_ONE, **params):
     """The advantage with `params`, and with the two rewards where it asks for them."""
     asked = inspect.signature(FUNCTIONS[name]).parameters
@@ -55,17 +45,17 @@ def masses(weights: torch.Tensor, solved: int) -> tuple[float, float]:
     return weights[:solved].sum().item() / size, -weights[solved:].sum().item() / size
 
 
-def check_masses(name, size, solved, weights, **values):
+def assert_masses(name, size, solved, weights, **values):
     p, k = solved / size, values.get("k", 1)
     known = dict(
         values, p=p, q=1 - p, X=solved, F=size - solved, G=size, sqrt=math.sqrt, comb=math.comb,
         exp=math.exp, log=math.log, R=1 - math.comb(size - solved, k) / math.comb(size, k),
     )  # fmt: skip
     known["z"] = p * math.exp(values.get("beta", 0)) + 1 - p
-    for expression, found in zip(documented(name), masses(weights, solved), strict=True):
+    for expression, mass in zip(documented(name), masses(weights, solved), strict=True):
         try:
             expected = eval(expression, {"__builtins__": {}}, known)
         except (ZeroDivisionError, ValueError):
             assert solved in (0, size)  # 0/0 or log of a negative number: no success, no failure
             expected = 0.0
-        assert found == pytest.approx(expected, abs=1e-12), f"{name}, X={solved}: {expression}"
+        assert mass == pytest.approx(expected, abs=1e-12), f"{name}, X={solved}: {expression}"

@@ -17,12 +17,6 @@ from common.losses.covariance import (
 from common.losses.sequence import gspo
 
 
-def close(actual, expected, tolerance=1e-12):
-    torch.testing.assert_close(
-        actual, torch.as_tensor(expected, dtype=actual.dtype), rtol=tolerance, atol=tolerance
-    )
-
-
 def batch(seed: int = 0, B: int = 12, T: int = 9, spread: float = 0.3):
     """log_prob, old_log_prob, advantages (B, 1), mask: ragged rows of 1 to T tokens."""
     torch.manual_seed(seed)

@@ -1,5 +1,7 @@
 """Finished run folders of numbers that were made up, for the tests of the comparison."""
 
+import json
+
 import numpy as np
 import pandas as pd
 
@@ -11,36 +13,77 @@ from common.results.run import Run
 MATH = ("AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad")
 
 
+def made_up_counts(shares: dict, draw, *, problems: int, n: int, ids: str = "{i}") -> pd.DataFrame:
+    """Counts of so many problems a benchmark: `draw(share)` has how many of the n samples of each
+    are right, `ids` is the format of their names."""
+    frames = [
+        pd.DataFrame(
+            {
+                "benchmark": benchmark,
+                "problem_id": [ids.format(i=i, benchmark=benchmark) for i in range(problems)],
+                "n": n,
+                "c": draw(share),
+                "distinct": 1,
+            }
+        )
+        for benchmark, share in shares.items()
+    ]
+    return pd.concat(frames)
+
+
+def made_up_run(
+    root,
+    paper: str,
+    name: str,
+    about: dict,  # table, model, method and seed of its rows
+    by_step: dict[int, pd.DataFrame],  # the counts of its evaluations
+    ks: list[int],
+    *,
+    config: dict | None = None,
+    log: list[dict] | None = None,  # the rows of metrics.jsonl
+    samples: dict[str, list[dict]] | None = None,
+):
+    """The folder of a finished run; its pass@k are those of the counts."""
+    run = Run(root, paper, name, config or {})
+    frames = []
+    for step, counts in by_step.items():
+        drawn = report(counts, [k for k in ks if k <= counts["n"].max()])
+        frames.append(drawn.assign(**about, step=step, run_id=run.run_id))
+        write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+    write_csv(run.path / "metrics.csv", pd.concat(frames)[COLUMNS])
+    write_csv(run.path / "counts.csv", counts)
+    if log is not None:
+        text = "".join(json.dumps(row) + "\n" for row in log)
+        (run.path / "metrics.jsonl").write_text(text)
+    for benchmark, rows in (samples or {}).items():
+        write_jsonl_gz(run.path / "samples" / f"{benchmark}.jsonl.gz", rows)
+    run.finish()
+    return run.path
+
+
 def cluster_run(
     root, method="GRPO", seed=1, shares=None, *, table="table1", model="Qwen2.5-7B", n=256, step=10
 ):
     """A run of the paper's row: 20 problems a benchmark, each with its share of right samples, and
     one stored sample."""
     rng = np.random.default_rng([seed, *map(ord, method)])
-    shares = shares or {"AIME24": 0.1}
-    counts = pd.concat(
-        pd.DataFrame(
-            {
-                "benchmark": benchmark,
-                "problem_id": [f"{benchmark}-{i}" for i in range(20)],
-                "n": n,
-                "c": rng.binomial(n, share, 20),
-                "distinct": 1,
-            }
-        )
-        for benchmark, share in shares.items()
+    counts = made_up_counts(
+        shares or {"AIME24": 0.1},
+        lambda share: rng.binomial(n, share, 20),
+        problems=20,
+        n=n,
+        ids="{benchmark}-{i}",
     )
-    config = {"scope": "cluster", "table": table, "label": method, "model": {"name": model}}
-    run = Run(root, "f_grpo", f"{method.replace(' ', '_')}-s{seed}", config)
-    rows = report(counts, [1, 256]).assign(
-        table=table, model=model, method=method, seed=seed, step=step, run_id=run.run_id
+    return made_up_run(
+        root,
+        "f_grpo",
+        f"{method.replace(' ', '_')}-s{seed}",
+        {"table": table, "model": model, "method": method, "seed": seed},
+        {step: counts},
+        [1, 256],
+        config={"scope": "cluster", "table": table, "label": method, "model": {"name": model}},
+        samples={"AIME24": [{"problem_id": "AIME24-0"}]},
     )
-    write_csv(run.path / "metrics.csv", rows[COLUMNS])
-    write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
-    write_csv(run.path / "counts.csv", counts)
-    write_jsonl_gz(run.path / "samples" / "AIME24.jsonl.gz", [{"problem_id": "AIME24-0"}])
-    run.finish()
-    return run.path
 
 
 def cell(result, method="GRPO", benchmark="AIME24", metric="pass@1", table="table1"):

@@ -240,13 +240,13 @@ def test_splits_never_meet():
         for split in ("train", "dev", "test")
     }
     shown = {text for text, _ in countdown.demonstrations(count=20_000, seed=0)}
-    for (kind, split), own in ids.items():
-        assert len(own) == 200
+    for (kind, split), here in ids.items():
+        assert len(here) == 200
         for (other_kind, other_split), other in ids.items():
             if split != other_split:
-                assert not own & other, (kind, split, other_kind, other_split)
+                assert not here & other, (kind, split, other_kind, other_split)
         if split != "train":
-            assert not own & shown
+            assert not here & shown
     assert ids["natural", "train"] & shown  # the comparison above is not of two spellings
 
 
@@ -266,8 +266,8 @@ def test_demonstrations_are_right_and_solvable_prompts_differ():
 def test_every_rare_prompt_needs_a_product():
     for prompt in call(countdown.rare, split="test", size=40):
         numbers, target = prompt.reference.split(" = ")
-        found = list(every_expression(tuple(map(int, numbers.split()))))
-        stars = {star for value, star in found if value == int(target)}
+        values = list(every_expression(tuple(map(int, numbers.split()))))
+        stars = {star for value, star in values if value == int(target)}
         assert stars == {True}, prompt
 
 

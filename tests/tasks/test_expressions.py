@@ -45,7 +45,7 @@ def test_shown_values_determine_the_function():
 def test_splits_share_nothing():
     sizes = {"train": 350, "dev": 40, "test": 40}
     ids = {split: {p.id for p in prompts(split, size)} for split, size in sizes.items()}
-    assert {split: len(found) for split, found in ids.items()} == sizes
+    assert {split: len(drawn) for split, drawn in ids.items()} == sizes
     assert not ids["train"] & ids["test"]
     assert not ids["train"] & ids["dev"]
     assert not ids["dev"] & ids["test"]

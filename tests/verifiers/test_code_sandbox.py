@@ -21,15 +21,15 @@ pytestmark = pytest.mark.sandbox
 
 def processes() -> set[int]:
     """Of this test's sandbox: its user's, and what descends from it."""
-    found = set()
+    pids = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
                 if os.stat(folder).st_uid == sandbox.UID + os.getpid() or _inside(int(folder.name)):
-                    found.add(int(folder.name))
+                    pids.add(int(folder.name))
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def _inside(pid: int) -> bool:
@@ -255,10 +255,10 @@ def test_the_sandbox_ends_with_its_process(how):
 
 
 def descendants(pid: int) -> set[int]:
-    found = set()
+    pids = set()
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        found |= {int(child), *descendants(int(child))}
-    return found
+        pids |= {int(child), *descendants(int(child))}
+    return pids
 
 
 @isolated

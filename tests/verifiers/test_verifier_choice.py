@@ -207,10 +207,10 @@ def test_levels_of_mmlu_pro_equal_the_authors_quadratic_patterns():
     ten = reference({"id": "x", "answer": "A", "options": [f"text {i}" for i in range(10)]})
 
     def searched(pattern, text, group=1):
-        found = re.search(pattern, text, re.DOTALL if group == 0 else 0)
-        return found and found.group(group)
+        match = re.search(pattern, text, re.DOTALL if group == 0 else 0)
+        return match and match.group(group)
 
-    found = 0
+    answered = 0
     for text in random_texts(5000):
         two = searched(r"answer is \(?([A-J])\)?", text) or searched(
             r".*[aA]nswer:\s*([A-J])", text
@@ -218,8 +218,8 @@ def test_levels_of_mmlu_pro_equal_the_authors_quadratic_patterns():
         three = two or searched(r"\b[A-J]\b(?!.*\b[A-J]\b)", text, 0)
         assert verify(text, ten, convention="mmlu_pro").parsed == two, text
         assert verify(text, ten, convention="mmlu_pro_last").parsed == three, text
-        found += two is not None
-    assert found > 1000
+        answered += two is not None
+    assert answered > 1000
 
 
 @pytest.mark.parametrize("name", ["lm_eval", "lm_eval_gpqa", "lm_eval_gpqa_strict", "lm_eval_arc"])
@@ -253,16 +253,16 @@ def test_lm_eval_conventions_equal_its_own_filters(name, outputs):
     def theirs(texts: list[str], asked: list[dict]) -> list[bool]:
         golds = [f"({row['gold']})" if "gpqa" in name else row["gold"] for row in asked]
         if make is None:  # arc: the engine stops, then white space is stripped
-            found = [text.rpartition(task["gen_prefix"])[2] for text in texts]
+            answers = [text.rpartition(task["gen_prefix"])[2] for text in texts]
             for stop in task["generation_kwargs"]["until"]:
-                found = [text.partition(stop)[0] for text in found]
-            found = [text.strip() for text in found]
+                answers = [text.partition(stop)[0] for text in answers]
+            answers = [text.strip() for text in answers]
         else:
             docs = [{"choices": row["options"]} for row in asked]
-            found = [one for (one,) in make(**arguments).apply([[text] for text in texts], docs)]
+            answers = [one for (one,) in make(**arguments).apply([[text] for text in texts], docs)]
         return [
             bool(exact_match_fn(predictions=[one], references=[gold], **ignored)["exact_match"])
-            for one, gold in zip(found, golds, strict=True)
+            for one, gold in zip(answers, golds, strict=True)
         ]
 
     short = {"gold": "C", "options": OPTIONS}

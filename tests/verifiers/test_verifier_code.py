@@ -33,17 +33,17 @@ EXPECTED = {
 @isolated
 def test_every_shared_case_is_judged_as_labelled():
     problems = {row["id"]: row for row in rows("code_samples.jsonl")}
-    found = {}
+    misjudged = {}
     for case in rows("code_cases.jsonl"):
         limit = 0.5 if case["expect"] in ("timeout", "not_pass") else 6.0
         row = problems[case["problem_id"]] | {"time_limit": limit}
         row["tests"] = row["tests"][:20]  # the long rows repeat themselves
         verdict = verifier.verify(verifier.response(case), verifier.reference(row))
         if verdict.outcome not in EXPECTED[case["expect"]]:
-            found[case["id"]] = (case["expect"], verdict)
+            misjudged[case["id"]] = (case["expect"], verdict)
         assert verdict.reward == (verdict.outcome == "correct")
         assert (verdict.reason == "") == (verdict.outcome == "correct")
-    assert not found
+    assert not misjudged
 
 
 @isolated

@@ -61,13 +61,13 @@ def cases(*sources):
 )
 def test_shared_cases(sources):
     sources = sources.split()
-    found = {
+    misjudged = {
         row["id"]
         for row in cases(*sources)
         if (outcome(response(row), reference(row)) == "correct") != row["correct"]
     }
     expected = {row["id"] for row in cases(*sources)} & set(EXCEPTIONS)
-    assert found == expected
+    assert misjudged == expected
 
 
 @needs_data
@@ -87,10 +87,10 @@ def test_no_response_is_right_for_another_gold():
 @pytest.mark.parametrize("name", [*FILES, "math_train", "deepscaler_sample"])
 def test_every_gold_equals_itself_and_no_other(name):
     draw = random.Random(0)
-    found = [row for row in rows(name) if row["answer"]]
-    if len(found) > 1500:
-        found = draw.sample(found, 1500)
-    golds = [reference(row) for row in found]
+    answered = [row for row in rows(name) if row["answer"]]
+    if len(answered) > 1500:
+        answered = draw.sample(answered, 1500)
+    golds = [reference(row) for row in answered]
     assert [gold for gold in golds if outcome(example(gold), gold) != "correct"] == []
     for _ in range(60):
         one, other = draw.sample(golds, 2)

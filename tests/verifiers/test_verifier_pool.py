@@ -53,8 +53,8 @@ EARLIER: set[int] = set()
 def children() -> list[int]:
     """Processes that this test has started below this one, zombies included."""
     command = ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())]
-    found = subprocess.run(command, capture_output=True, text=True).stdout
-    rows = [line.split(maxsplit=1) for line in found.splitlines()]
+    listed = subprocess.run(command, capture_output=True, text=True).stdout
+    rows = [line.split(maxsplit=1) for line in listed.splitlines()]
     pids = [int(pid) for pid, name in rows if not name.startswith("ps -o")]
     return [pid for pid in pids if pid not in EARLIER]
 

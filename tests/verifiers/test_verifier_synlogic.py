@@ -293,10 +293,10 @@ def test_the_answer_of_another_puzzle_is_wrong_unless_it_is_right():
     accepted = set()
     for task in tasks.values():
         for one, text, _ in task:
-            for two, own, node in task:
+            for two, solution, node in task:
                 if one == two or synlogic.verify(text, node).outcome == "wrong":
                     continue
                 assert synlogic.verify(text, node).outcome == "correct"
-                if synlogic.verify(own, node).parsed != synlogic.verify(text, node).parsed:
+                if synlogic.verify(solution, node).parsed != synlogic.verify(text, node).parsed:
                     accepted.add(tuple(sorted((one, two))))
     assert accepted == VALID

@@ -48,8 +48,8 @@ def runs(method, accuracy, diversity, seeds=(1, 2, 3), scale=1.0, rate="plain") 
 
 
 def primary(ranking, rate="plain") -> pd.DataFrame:
-    own = ranking[(ranking["rate"] == rate) & (ranking["metric"] == PRIMARY[1])]
-    return own[own["benchmark"] == PRIMARY[0]].set_index("method")
+    chosen = ranking[(ranking["rate"] == rate) & (ranking["metric"] == PRIMARY[1])]
+    return chosen[chosen["benchmark"] == PRIMARY[0]].set_index("method")
 
 
 def test_first_reach_is_linear_and_ignores_what_comes_later():
@@ -62,14 +62,14 @@ def test_first_reach_is_linear_and_ignores_what_comes_later():
 def test_a_slow_learner_is_not_taken_for_a_diverse_one():
     """fast and slow lie on one line, 1 point of diversity a point of accuracy; better loses half as
     much. At the last step slow looks best (66), at 30 % it equals grpo (60) and better has 65."""
-    found = [
+    drawn = [
         *runs("grpo", [20, 40], [70, 50], scale=0),
         *runs("slow", [20, 24, 34], [70, 66, 56], scale=0),
         *runs("better", [20, 30, 50], [70, 65, 55], scale=0),
     ]
-    last = {c.method: c.mean(PRIMARY)[-1] for c in found}
+    last = {c.method: c.mean(PRIMARY)[-1] for c in drawn}
     assert last == {"grpo": 50, "slow": 56, "better": 55}
-    table = primary(rank(found, (30.0,)))
+    table = primary(rank(drawn, (30.0,)))
     assert table["value"].to_dict() == pytest.approx({"better": 65, "grpo": 60, "slow": 60})
     assert table["rank"].to_dict() == {"better": 1, "grpo": 2, "slow": 2}
     assert table.loc["better", "difference"] == pytest.approx(5)
@@ -78,8 +78,8 @@ def test_a_slow_learner_is_not_taken_for_a_diverse_one():
 
 
 def test_steps_are_read_at_the_level_and_few_are_good():
-    found = [*runs("grpo", [20, 40], [70, 50]), *runs("slow", [20, 24, 34], [70, 66, 56])]
-    ranking = rank(found, (30.0,))
+    drawn = [*runs("grpo", [20, 40], [70, 50]), *runs("slow", [20, 24, 34], [70, 66, 56])]
+    ranking = rank(drawn, (30.0,))
     steps = ranking[(ranking["metric"] == "steps") & (ranking["rate"] == "plain")]
     steps = steps.set_index("method")
     assert steps["value"].to_dict() == pytest.approx({"grpo": 5, "slow": 16})
@@ -87,13 +87,13 @@ def test_steps_are_read_at_the_level_and_few_are_good():
 
 
 def test_a_method_that_one_seed_does_not_take_there_is_not_ranked():
-    found = [
+    drawn = [
         *runs("grpo", [20, 40], [70, 50]),
         *runs("weak", [20, 40], [70, 69], seeds=(1, 2)),
         *runs("weak", [20, 29], [70, 69], seeds=(3,)),
         *runs("late", [20, 40], [70, 60], seeds=(1, 2)),
     ]
-    table = primary(rank(found, (30.0,)))
+    table = primary(rank(drawn, (30.0,)))
     assert table.loc["weak", ["n_seeds", "n_reached"]].tolist() == [3, 2]
     assert table.loc["weak", ["value", "rank", "low", "difference", "p", "p_holm"]].isna().all()
     assert table.loc["late", ["n_seeds", "n_reached"]].tolist() == [2, 2]
@@ -105,11 +105,11 @@ def test_a_method_that_one_seed_does_not_take_there_is_not_ranked():
 def test_intervals_and_holm():
     """A gap of 12 with noise 1 is found among nine methods without one; Holm multiplies the least p
     by the number of tests, GRPO and the unranked apart."""
-    found = [*runs("grpo", [20, 40], [70, 50]), *runs("good", [20, 40], [70, 74])]
+    drawn = [*runs("grpo", [20, 40], [70, 50]), *runs("good", [20, 40], [70, 74])]
     for i in range(9):
-        found += runs(f"same{i}", [20, 40], [70, 50])
-    found += runs("never", [20, 21], [70, 69])
-    table = primary(rank(found, (30.0,)))
+        drawn += runs(f"same{i}", [20, 40], [70, 50])
+    drawn += runs("never", [20, 21], [70, 69])
+    table = primary(rank(drawn, (30.0,)))
     good = table.loc["good"]
     assert good["difference_low"] < 12 < good["difference_high"]
     assert good["value"] == pytest.approx((good["low"] + good["high"]) / 2)
@@ -147,14 +147,14 @@ def simulated(monkeypatch):
     def make(trial: int, gain: float) -> pd.Series:
         random = np.random.default_rng(trial)
         problem = random.normal(size=PROBLEMS) * 10
-        found = []
+        drawn = []
         for method in ("grpo", "good", *"abcdefghijklmnopqrs"):
             better = gain if method == "good" else 0
             for seed in (1, 2, 3):
                 noise = problem + random.normal() * 3 + random.normal(size=PROBLEMS) * 5
                 at = 70 + better, 50 + better
-                found.append(curve(method, seed, [20, 40], at, noise=noise))
-        return primary(rank(found, (30.0,)))["p_holm"]
+                drawn.append(curve(method, seed, [20, 40], at, noise=noise))
+        return primary(rank(drawn, (30.0,)))["p_holm"]
 
     return make
 
@@ -165,8 +165,8 @@ def test_no_method_differs_where_none_does(simulated):
 
 
 def test_a_large_difference_is_found_with_three_seeds(simulated):
-    found = sum(simulated(trial, 15)["good"] < 0.05 for trial in range(30))
-    assert found >= 15
+    significant = sum(simulated(trial, 15)["good"] < 0.05 for trial in range(30))
+    assert significant >= 15
 
 
 def made_up(wrong_problem=False, base=True) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -195,18 +195,18 @@ def made_up(wrong_problem=False, base=True) -> tuple[pd.DataFrame, pd.DataFrame]
 
 
 def test_curves_start_at_the_base_model_and_a_run_of_both_rates_stands_in_both():
-    found = curves(*made_up())
-    assert [(c.method, c.rate) for c in found] == [
+    drawn = curves(*made_up())
+    assert [(c.method, c.rate) for c in drawn] == [
         ("grpo", "plain"),
         ("grpo", "equalised"),
         ("iac", "plain"),
     ]
-    grpo, _, iac = found
+    grpo, _, iac = drawn
     assert grpo.steps.tolist() == [0, 5]
     assert grpo.values[ACCURACY].tolist() == [[25, 25], [50, 100]]  # the base runs' mean first
     assert iac.values["natural", "distinct_correct"].tolist() == [[1, 1], [2, 2]]
     assert iac.values["natural", "token_entropy"].tolist() == [[0.5], [0.5]]
-    table = means(found).set_index(["rate", "method", "step", "benchmark", "metric"])
+    table = means(drawn).set_index(["rate", "method", "step", "benchmark", "metric"])
     assert table.loc[("plain", "iac", 5, "natural", "pass@1"), "mean"] == 25
     assert table.loc[("plain", "iac", 5, "natural", "pass@1"), "n_seeds"] == 1
 
@@ -219,14 +219,14 @@ def test_what_cannot_be_compared_is_refused():
 
 
 def test_the_page_says_what_is_missing_and_what_differs():
-    found = [
+    drawn = [
         *runs("grpo", [20, 40], [70, 50]),
         *runs("good", [20, 40], [70, 90]),
         *runs("bad", [20, 40], [70, 10]),
         *runs("same", [20, 40], [70, 50], seeds=(1, 2)),
         *runs("weak", [20, 29], [70, 69]),
     ]
-    ranking = rank(found, (30.0, 35.0))
+    ranking = rank(drawn, (30.0, 35.0))
     ranking.loc[ranking["method"] == "same", ["p", "p_holm"]] = (
         0.01,
         0.3,

@@ -42,8 +42,8 @@ def random_batch(prompts: int, group: int, tokens: int, seed: int):
 
 def test_cumulative_contribution_by_hand():
     # |c| sorted: 4 3 2 1 0, sum 10
-    found = cumulative_contribution(C, [0.0001, 0.2, 0.4, 0.6, 1.0])
-    assert found == pytest.approx([0.4, 0.4, 0.7, 0.9, 1.0])
+    shares = cumulative_contribution(C, [0.0001, 0.2, 0.4, 0.6, 1.0])
+    assert shares == pytest.approx([0.4, 0.4, 0.7, 0.9, 1.0])
 
 
 def test_percentiles_by_hand():
@@ -57,9 +57,9 @@ def test_percentiles_by_hand():
 
 
 def test_a_side_without_tokens_has_no_value():
-    found = percentiles(torch.tensor([1.0, 0.0]), [1.0], "mean").set_index("side")["value"]
-    assert found["positive"] == 1
-    assert math.isnan(found["negative"])
+    sides = percentiles(torch.tensor([1.0, 0.0]), [1.0], "mean").set_index("side")["value"]
+    assert sides["positive"] == 1
+    assert math.isnan(sides["negative"])
 
 
 def test_what_cannot_be_measured_is_refused():
@@ -78,10 +78,12 @@ def test_by_group_is_the_kernel_on_each_group_alone():
     log_prob, A, mask = random_batch(3, 4, 6, seed=1)
     w = by_group(log_prob, log_prob, A, mask, mean="token", group_size=4)
     for start in range(0, 12, 4):
-        own = slice(start, start + 4)
-        alone = gaussian_kernel(log_prob[own], log_prob[own], A[own], mask[own], mean="token")
-        torch.testing.assert_close(w[own], alone)
-        assert w[own].sum().item() == pytest.approx(mask[own].sum().item(), rel=1e-5)
+        group = slice(start, start + 4)
+        alone = gaussian_kernel(
+            log_prob[group], log_prob[group], A[group], mask[group], mean="token"
+        )
+        torch.testing.assert_close(w[group], alone)
+        assert w[group].sum().item() == pytest.approx(mask[group].sum().item(), rel=1e-5)
     whole = gaussian_kernel(log_prob, log_prob, A, mask, mean="token")
     assert not torch.allclose(w, whole)
     one = by_group(log_prob, log_prob, A, mask, mean="token", group_size=12)
@@ -103,10 +105,10 @@ def test_groups_without_a_gradient_take_weight_from_the_others_in_a_mini_batch_o
 def test_weight_summary_by_hand():
     mask = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
     weights = torch.tensor([[2.0, 0.5, 9.0], [1.0, 9.0, 9.0]])
-    found = weight_summary(weights, torch.tensor([[1.0], [0.0]]), mask)
+    summary = weight_summary(weights, torch.tensor([[1.0], [0.0]]), mask)
     expected = {"mean": 3.5 / 3, "padded": 2, "mean_active": 1.25, "damped": 50}
     expected["effective"] = 100 * 2.5**2 / (2 * 4.25)
-    assert found == pytest.approx(expected)
+    assert summary == pytest.approx(expected)
     nothing = weight_summary(weights, torch.zeros(2, 1), mask)
     assert nothing["mean_active"] is nothing["effective"] is nothing["damped"] is None
 
@@ -135,11 +137,11 @@ def test_a_likely_good_action_lowers_entropy():
 
 
 def test_agreement_by_hand():
-    found = agreement(pd.Series([1.0, 2.0, -1.0]), pd.Series([2.0, 4.0, 2.0]))
-    assert found["same_sign"] == pytest.approx(200 / 3)
-    assert found["slope"] == pytest.approx((2 + 8 - 2) / 6)
+    moved = agreement(pd.Series([1.0, 2.0, -1.0]), pd.Series([2.0, 4.0, 2.0]))
+    assert moved["same_sign"] == pytest.approx(200 / 3)
+    assert moved["slope"] == pytest.approx((2 + 8 - 2) / 6)
     # deviations (1/3, 4/3, -5/3) and (-2/3, 4/3, -2/3)
-    assert found["correlation"] == pytest.approx((24 / 9) / math.sqrt(42 / 9 * 24 / 9))
+    assert moved["correlation"] == pytest.approx((24 / 9) / math.sqrt(42 / 9 * 24 / 9))
     still = agreement(pd.Series([0.0, 0.0]), pd.Series([1.0, 2.0]))
     assert still["correlation"] is still["slope"] is None
 

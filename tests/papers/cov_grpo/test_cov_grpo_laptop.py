@@ -99,24 +99,24 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     thought, right, wrong = f"{opened}so\n</think>\n", "\\boxed{4}", "\\boxed{5}"
     responses = [thought + right, thought + wrong, right, wrong]
     verdicts = [verify(response, "4") for response in responses]
-    found = rewards(verdicts, 4, x.reward.correct, x.reward.wrong)
-    assert torch.equal(found, torch.tensor([[2.0, 1.0, 1.0, 0.0]]))
+    given = rewards(verdicts, 4, x.reward.correct, x.reward.wrong)
+    assert torch.equal(given, torch.tensor([[2.0, 1.0, 1.0, 0.0]]))
 
 
 @pytest.mark.sweep
 def test_every_scale_composes_and_starts_from_the_base():
     for scale, number in {"smoke": 6, "laptop": 9, "full": 55}.items():
-        found = runs("cov_grpo", scale)
-        assert len({x.run_id for x in found}) == len(found) == number
-        assert "base" in {x.name for x in found}
+        planned = runs("cov_grpo", scale)
+        assert len({x.run_id for x in planned}) == len(planned) == number
+        assert "base" in {x.name for x in planned}
         words = asked("cov_grpo", f"scale={scale}").overrides("covariance")
         part = compose("cov_grpo", words, "covariance")
         part = strict(Covariance, part)
         x = composed((f"experiment={part.experiment}", *part.overrides), "cov_grpo")
-        assert x.model == found[0].model  # the one that is made anyway
+        assert x.model == planned[0].model  # the one that is made anyway
     for scale, seeds in {"laptop": {1, 2, 3}, "full": {1, 2, 3, 4, 5}}.items():
-        found = runs("cov_grpo", scale)
-        assert {x.seed for x in found if x.name == "cw_grpo"} == seeds
+        planned = runs("cov_grpo", scale)
+        assert {x.seed for x in planned if x.name == "cw_grpo"} == seeds
     cluster = asked("cov_grpo", "scale=cluster").scales["cluster"].sweeps
     names = {name for sweep in cluster for name in sweep.experiments}
     assert names == {name for name in CLUSTER if not name.endswith("repository")}
@@ -132,7 +132,7 @@ def test_blocks_and_stability_by_hand():
     curve = training.blocks(log, ["entropy"])
     assert curve["step"].tolist() == list(range(10, 131, 10))
     assert curve["entropy"].tolist() == pytest.approx([1] + [0.5] * 9 + [0.2, 0.6, 0.4])
-    found = laptop.stability(log)
+    measured = laptop.stability(log)
     expected = {
         "entropy_range": 0.4,  # of 0.2, 0.6, 0.4, the blocks after step 100
         "entropy_swing": 0.4,  # 0.2 to 0.6
@@ -140,7 +140,7 @@ def test_blocks_and_stability_by_hand():
         "entropy_jitter": (0.5 + 0.3 + 0.4 + 0.2) / 129,
         "entropy_end": 0.4,
     }
-    assert found == pytest.approx(expected)
+    assert measured == pytest.approx(expected)
 
 
 # ---- claims
@@ -148,11 +148,11 @@ def test_blocks_and_stability_by_hand():
 
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
     verdicts, _ = compare.verdicts(SPEC, tmp_path)
-    found = verdicts.set_index("id")["published"]
+    decided = verdicts.set_index("id")["published"]
     claims = load_claims(HOME / "claims.yaml")
     stated = [claim["id"] for claim in claims if "published" in claim]
-    assert set(found[stated]) == {"holds", "fails"}  # every selector finds a cell
-    assert {claim for claim in stated if found[claim] == "fails"} == {
+    assert set(decided[stated]) == {"holds", "fails"}  # every selector finds a cell
+    assert {claim for claim in stated if decided[claim] == "fails"} == {
         "cw_grpo_gain_7b",  # INC024
         "over_base_cw_grpo_7b",  # INC023
         "all_benchmarks",  # INC025
@@ -170,11 +170,11 @@ def test_published_files_are_the_transcription():
     if not source.exists():
         pytest.skip("the transcription ../shared/published is not here")
     for file in source.glob("*.csv"):
-        own = HOME / "published" / file.name
+        kept = HOME / "published" / file.name
         if file.stem not in ("table1", "table3"):
-            assert own.read_bytes() == file.read_bytes()
+            assert kept.read_bytes() == file.read_bytes()
             continue
-        theirs, ours = (pd.read_csv(path) for path in (file, own))
+        theirs, ours = (pd.read_csv(path) for path in (file, kept))
         columns = [column for column in theirs if column != "benchmark"]
         pd.testing.assert_frame_equal(ours[columns], theirs[columns])
         assert not ours.duplicated(["method", "benchmark", "metric"]).any()
@@ -225,8 +225,8 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     command.finish(config)
     folder = results / "cov_grpo"
     names = {path.stem for path in (folder / "figures").glob("*.png")}
-    own = {f"laptop_strong_{name}" for name in ("fig1", "table3", "stability")}
-    assert names >= own | {"covariance", "weights", "entropy_drift"}
+    expected = {f"laptop_strong_{name}" for name in ("fig1", "table3", "stability")}
+    assert names >= expected | {"covariance", "weights", "entropy_drift"}
     drawn = pd.read_csv(folder / "figures" / "laptop_strong_table3.csv")
     assert set(drawn["step"]) == {4, 6, 8}
     verdicts = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]

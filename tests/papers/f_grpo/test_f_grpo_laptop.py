@@ -8,13 +8,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from made_up_runs import made_up_counts, made_up_run
 from tiny import ROOT
 
 from common.comparison import compare, gather, matched
-from common.metrics.passk import report
 from common.results.columns import COLUMNS
-from common.results.files import write_csv, write_jsonl_gz
-from common.results.run import Run
+from common.results.files import write_jsonl_gz
 from papers.f_grpo import laptop
 from papers.f_grpo.compare import F_GRPO, GRPO, SPEC
 
@@ -79,8 +78,8 @@ def test_the_level_is_what_every_seed_reached_and_where_first():
         curve("t", F_GRPO, 1, {10: (60.0, 10.0)}),  # 16/40 of the way: 50 - 0.4 * 40
     )
     out = matched.at_matched_accuracy(frame, "t", SPEC.pairs)
-    found = {(m, s): v for m, s, v in out[["method", "seed", "value"]].values}
-    assert found == pytest.approx({(GRPO, 1): 42.0, (GRPO, 2): 20.0, (F_GRPO, 1): 34.0})
+    read_at = {(m, s): v for m, s, v in out[["method", "seed", "value"]].values}
+    assert read_at == pytest.approx({(GRPO, 1): 42.0, (GRPO, 2): 20.0, (F_GRPO, 1): 34.0})
 
 
 def test_a_run_that_never_beats_the_base_is_read_at_the_base():
@@ -185,41 +184,25 @@ def test_measure_against_slow_loops(tmp_path):
 # ---- gather and show
 
 
-def made_up_run(root, method: str, seed: int, step: int, right: dict[str, int], n: int = 64):
-    """A finished run folder of 40 problems a benchmark, `right` of n samples right on average."""
+def finished_run(root, method: str, seed: int, step: int, right: dict[str, float]):
+    """A finished run folder of 40 problems a benchmark, `right` of 64 samples right on average."""
     rng = np.random.default_rng([seed, step, *map(ord, method)])
-    counts = pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "benchmark": benchmark,
-                    "problem_id": [f"{i} = {i}" for i in range(40)],
-                    "n": n,
-                    "c": rng.binomial(n, share / n, 40),
-                    "distinct": 1,
-                }
-            )
-            for benchmark, share in right.items()
-        ]
+    counts = made_up_counts(
+        right, lambda share: rng.binomial(64, share / 64, 40), problems=40, n=64, ids="{i} = {i}"
     )
-    run = Run(root, "f_grpo", f"{method.lower().split()[0]}-{len(method)}-s{seed}", {"seed": seed})
-    frame = report(counts, [1, 64]).assign(
-        table="laptop_strong", model="tiny", method=method, seed=seed, step=step, run_id=run.run_id
-    )
-    write_csv(run.path / "metrics.csv", frame[COLUMNS])
-    write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
-    write_csv(run.path / "counts.csv", counts)
-    run.finish()
-    return run.path
+    name = f"{method.lower().split()[0]}-{len(method)}-s{seed}"
+    about = dict(table="laptop_strong", model="tiny", method=method, seed=seed)
+    config = {"seed": seed}
+    return made_up_run(root, "f_grpo", name, about, {step: counts}, [1, 64], config=config)
 
 
 @pytest.fixture
 def made_up(tmp_path):
     """Four seeds in which F-GRPO is far better on rare prompts, and equal on natural ones."""
-    made_up_run(tmp_path, "base", 1, 0, {"natural": 10, "rare": 1.0})
+    finished_run(tmp_path, "base", 1, 0, {"natural": 10, "rare": 1.0})
     for seed in (1, 2, 3, 4):
-        made_up_run(tmp_path, GRPO, seed, 200, {"natural": 30, "rare": 0.3})
-        made_up_run(tmp_path, F_GRPO, seed, 200, {"natural": 30, "rare": 3.0})
+        finished_run(tmp_path, GRPO, seed, 200, {"natural": 30, "rare": 0.3})
+        finished_run(tmp_path, F_GRPO, seed, 200, {"natural": 30, "rare": 3.0})
     return tmp_path
 
 
@@ -277,9 +260,9 @@ def test_show_writes_the_verdicts(made_up, capsys):
     assert verdicts["published"]["focal_grpo"] == "holds"
     assert set(verdicts["cluster"]) == {"not run"}
     cells = pd.read_csv(made_up / "f_grpo" / "comparison.csv")
-    own = cells[(cells["scope"] == "laptop") & (cells["method"] == F_GRPO)]
-    assert (own["n_seeds"] == 4).all()
-    assert set(own["benchmark"]) == {"natural", "rare"}
+    focal = cells[(cells["scope"] == "laptop") & (cells["method"] == F_GRPO)]
+    assert (focal["n_seeds"] == 4).all()
+    assert set(focal["benchmark"]) == {"natural", "rare"}
     page = (made_up / "f_grpo" / "comparison.md").read_text()
     assert f"| {F_GRPO} |" in page
     assert "## Laptop: laptop_strong" in page
@@ -289,8 +272,8 @@ def test_show_writes_the_verdicts(made_up, capsys):
 @pytest.mark.sweep
 def test_a_claim_that_fails_is_shown_as_failing(tmp_path):
     for seed in (1, 2, 3, 4):
-        made_up_run(tmp_path, GRPO, seed, 200, {"natural": 30, "rare": 3.0})
-        made_up_run(tmp_path, F_GRPO, seed, 200, {"natural": 30, "rare": 0.3})
+        finished_run(tmp_path, GRPO, seed, 200, {"natural": 30, "rare": 3.0})
+        finished_run(tmp_path, F_GRPO, seed, 200, {"natural": 30, "rare": 0.3})
     verdicts = shown(tmp_path)
     assert verdicts["laptop"]["focal_grpo"] == "fails"
     assert verdicts["published"]["focal_grpo"] == "holds"
@@ -311,9 +294,9 @@ def test_without_results_nothing_of_the_laptop_is_decided(tmp_path, capsys):
 
 @pytest.mark.sweep
 def test_damaged_and_unfinished_runs_are_named_and_left_out(made_up, capsys):
-    damaged = made_up_run(made_up, GRPO, 5, 200, {"natural": 1, "rare": 60})
+    damaged = finished_run(made_up, GRPO, 5, 200, {"natural": 1, "rare": 60})
     (damaged / "counts.csv").write_text("changed\n")
-    unfinished = made_up_run(made_up, GRPO, 6, 200, {"natural": 1, "rare": 60})
+    unfinished = finished_run(made_up, GRPO, 6, 200, {"natural": 1, "rare": 60})
     (unfinished / "DONE").unlink()
     shown(made_up)
     error = capsys.readouterr().err

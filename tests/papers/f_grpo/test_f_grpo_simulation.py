@@ -91,10 +91,10 @@ def test_a_batch_of_one_class_changes_nothing(objective, sampled):
 def test_metrics_by_hand():
     p = torch.tensor([0.5, 0.1, 0.4, 0.0], dtype=torch.float64)
     p_0 = torch.tensor([0.3, 0.2], dtype=torch.float64)
-    found = metrics(p, p_0)  # action 0 gained, action 1 lost 0.1 of the initial 0.5
-    assert found["Q_pos"] == pytest.approx(0.6)
-    assert found["M_ret"] == pytest.approx(1 - 0.1 / 0.5)
-    assert found["entropy"] == pytest.approx(
+    measured = metrics(p, p_0)  # action 0 gained, action 1 lost 0.1 of the initial 0.5
+    assert measured["Q_pos"] == pytest.approx(0.6)
+    assert measured["M_ret"] == pytest.approx(1 - 0.1 / 0.5)
+    assert measured["entropy"] == pytest.approx(
         -(0.5 * np.log(0.5) + 0.1 * np.log(0.1) + 0.4 * np.log(0.4))
     )
 
@@ -298,9 +298,9 @@ def test_figures_hold_what_is_drawn(tmp_path):
         assert (tmp_path / "figures" / f"{name}.pdf").exists()
     drawn = pd.read_csv(tmp_path / "figures" / "fig4.csv")
     cell = drawn.query("panel == 'c' and metric == 'M_ret' and gamma == 1 and N == 16").iloc[0]
-    own = final.query("reading == 'score_adam' and gamma == 1 and N == 16")["M_ret"]
-    assert cell["mean"] == pytest.approx(own.mean())
-    assert cell["low"] == pytest.approx(own.min())
+    seeds = final.query("reading == 'score_adam' and gamma == 1 and N == 16")["M_ret"]
+    assert cell["mean"] == pytest.approx(seeds.mean())
+    assert cell["low"] == pytest.approx(seeds.min())
     assert set(pd.read_csv(tmp_path / "figures" / "fig4_readings.csv")["reading"]) == {
         "printed_adam",
         "score_adam",

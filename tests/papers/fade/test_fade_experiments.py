@@ -67,7 +67,7 @@ def test_the_seeds_of_the_scales():
     for x in runs("fade", "laptop"):
         seeds.setdefault(x.label, set()).add(x.seed)
     assert set(seeds) == {"base", "GRPO", "AsymGRPO (delta=0.5)", "FADE"}
-    assert all(len(own) == 3 for own in seeds.values())
+    assert all(len(three) == 3 for three in seeds.values())
     full = asked("fade").scales["full"]
     planned = [
         (s.table, name, seed, tuple(s.overrides))

@@ -29,8 +29,10 @@ def test_coefficients_recover_a_known_law_from_counts():
     assert fit["k_max"] == 100
     seed = fits.by_seed(counts).iloc[0]
     assert seed["b"] == pytest.approx(fit["b"])
-    found = fits.budgets(counts).set_index("budget")
-    assert found.loc[50, "predicted"] == pytest.approx(found.loc[50, "measured"], abs=0.01)
+    predictions = fits.budgets(counts).set_index("budget")
+    assert predictions.loc[50, "predicted"] == pytest.approx(
+        predictions.loc[50, "measured"], abs=0.01
+    )
 
 
 def test_laws_find_their_own():

@@ -61,15 +61,15 @@ def test_compare_by_hand():
     h = np.array([[1.0, 0, 5], [1, 0, -5], [2, 0, 0], [0, 1, 0], [0, -1, 9], [1, 0, 0]])
     correct = np.array([True, True, False, False, False, False])
     v = np.tile([1.0, -1.0], (6, 1))
-    found = formulas.compare(v, h, correct, u, seed=0)
-    assert (found["n_S"], found["n_F"]) == (2, 4)
-    assert found["rho_S"] == pytest.approx(1)
+    numbers = formulas.compare(v, h, correct, u, seed=0)
+    assert (numbers["n_S"], numbers["n_F"]) == (2, 4)
+    assert numbers["rho_S"] == pytest.approx(1)
     # wrong: directions x, y, -y, x; of 6 pairs one is 1, one is -1
-    assert found["rho_F"] == pytest.approx(0, abs=1e-12)
-    assert found["norm_S"] == pytest.approx(2**0.5)
-    assert found["norm_F"] == pytest.approx(2**0.5 * 3 / 4)  # mean (3/4, 0)
-    assert found["norm_ratio"] == pytest.approx(0.75)
-    assert found["clt_ratio"] == pytest.approx(0.5**0.5)
+    assert numbers["rho_F"] == pytest.approx(0, abs=1e-12)
+    assert numbers["norm_S"] == pytest.approx(2**0.5)
+    assert numbers["norm_F"] == pytest.approx(2**0.5 * 3 / 4)  # mean (3/4, 0)
+    assert numbers["norm_ratio"] == pytest.approx(0.75)
+    assert numbers["clt_ratio"] == pytest.approx(0.5**0.5)
     one_sided = formulas.compare(v[:2], h[:2], correct[:2], u, seed=0)
     assert one_sided["n_F"] == 0
     assert np.isnan([one_sided[k] for k in ("rho_F", "norm_ratio", "norm_ratio_equal_n")]).all()
@@ -79,11 +79,11 @@ def test_independent_residuals_follow_the_clt_baseline():
     """Equal covariances, no mean: the ratio is sqrt(N_S/N_F), and 1 with as many of each."""
     v, h = random(20_000, 20), random(20_000, 30, seed=1)  # 580 free entries: norms vary by 3 %
     correct = np.arange(20_000) < 4_000
-    found = formulas.compare(v, h, correct, np.eye(30)[0], seed=0)
-    assert found["clt_ratio"] == 0.5
-    assert found["norm_ratio"] == pytest.approx(0.5, rel=0.15)
-    assert found["norm_ratio_equal_n"] == pytest.approx(1, rel=0.15)
-    assert abs(found["rho_S"]) < 0.01
+    numbers = formulas.compare(v, h, correct, np.eye(30)[0], seed=0)
+    assert numbers["clt_ratio"] == 0.5
+    assert numbers["norm_ratio"] == pytest.approx(0.5, rel=0.15)
+    assert numbers["norm_ratio_equal_n"] == pytest.approx(1, rel=0.15)
+    assert abs(numbers["rho_S"]) < 0.01
 
 
 # ---- Proposition 15.1 and Corollary 15.2

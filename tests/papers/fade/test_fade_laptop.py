@@ -1,20 +1,16 @@
 """FADE's training curves, comparison and figures of the laptop runs, on made-up results."""
 
-import json
 from functools import partial
 
 import compositions
 import numpy as np
 import pandas as pd
 import pytest
+from made_up_runs import made_up_counts, made_up_run
 from tiny import ROOT
 
 from common.claims import judge
 from common.comparison import compare
-from common.metrics.passk import report
-from common.results.columns import COLUMNS
-from common.results.files import write_csv
-from common.results.run import Run
 from papers.fade import figures, laptop
 from papers.fade.compare import SPEC
 from papers.fade.fits import tables as fits
@@ -64,8 +60,8 @@ def test_steps_to_by_hand():
     curves = pd.concat(
         [curve("A", 1, [0, 0.2, 0.4, 0.6, 0.8]), curve("B", 1, [0, 0.2, 0.1, 0.1, 0.2])]
     )
-    found = laptop.steps_to(curves, ("A", "B"))
-    assert found == {("A", 1): 15.0, ("B", 1): 25.0}
+    reached = laptop.steps_to(curves, ("A", "B"))
+    assert reached == {("A", 1): 15.0, ("B", 1): 25.0}
     assert laptop.steps_to(curves, ("A", "C")) == {}
     rows = laptop.result_rows(curves, "t", [("A", "B")])
     last = rows[(rows["metric"] == "solve_rate_last") & (rows["method"] == "A")]["value"]
@@ -78,30 +74,18 @@ def test_steps_to_by_hand():
 # ---- laptop runs, made up
 
 
-def made_up_run(root, method, seed, step, right, entropy=0.5, rate=0.3):
+def finished_run(root, method, seed, step, right, entropy=0.5, rate=0.3):
     rng = np.random.default_rng([seed, step, *map(ord, method)])
-
-    def counted(n):
-        parts = [
-            pd.DataFrame(
-                {"benchmark": name, "problem_id": [str(i) for i in range(24)], "n": n}
-                | {"c": rng.binomial(n, rng.beta(60 * share, 60 * (1 - share), 24)), "distinct": 1}
-            )
-            for name, share in right.items()
-        ]
-        return pd.concat(parts)
-
-    name = "".join(c if c.isalnum() else "_" for c in method)
-    run = Run(root, "fade", f"{name}-s{seed}", {})
-    own = {"table": "laptop_strong", "model": "tiny", "method": method, "seed": seed}
-    frames = []
-    for at, n in {step // 2: 64, step: 200}.items():
-        counts = counted(n)
-        ks = [k for k in (1, 2, 4, 8, 10, 16, 32, 50, 64, 100) if k <= n]
-        frames.append(report(counts, ks).assign(**own, step=at, run_id=run.run_id))
-        write_csv(run.path / "eval" / f"step-{at:05d}-counts.csv", counts)
-    write_csv(run.path / "metrics.csv", pd.concat(frames)[COLUMNS])
-    lines = []
+    by_step = {
+        at: made_up_counts(
+            right,
+            lambda share, n=n: rng.binomial(n, rng.beta(60 * share, 60 * (1 - share), 24)),
+            problems=24,
+            n=n,
+        )
+        for at, n in {step // 2: 64, step: 200}.items()
+    }
+    log = []
     for t in range(1, step + 1):
         row = {"step": t, "entropy": entropy, "solve_rate": rate * t / step, "lr": 1e-4}
         if method == "FADE":
@@ -112,23 +96,24 @@ def made_up_run(root, method, seed, step, right, entropy=0.5, rate=0.3):
                 "H_hat": 1.0,
                 "H_0": 1.0,
             }
-        lines.append(json.dumps(row))
-    (run.path / "metrics.jsonl").write_text("\n".join(lines) + "\n" if lines else "")
-    run.finish()
+        log.append(row)
+    name = "".join(c if c.isalnum() else "_" for c in method) + f"-s{seed}"
+    about = {"table": "laptop_strong", "model": "tiny", "method": method, "seed": seed}
+    made_up_run(root, "fade", name, about, by_step, [1, 2, 4, 8, 10, 16, 32, 50, 64, 100], log=log)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     root = tmp_path_factory.mktemp("finished")
     for seed in (1, 2, 3):
-        made_up_run(root, "base", seed, 0, {"natural": 0.2, "rare": 0.1})
-        made_up_run(root, "GRPO", seed, 40, {"natural": 0.3, "rare": 0.01}, rate=0.2 + seed / 50)
-        made_up_run(root, "FADE", seed, 40, {"natural": 0.9, "rare": 0.4}, rate=0.8 + seed / 50)
-        made_up_run(root, "mean GRPO", seed, 40, {"natural": 0.3, "rare": 0.02}, entropy=0.6)
-        made_up_run(
+        finished_run(root, "base", seed, 0, {"natural": 0.2, "rare": 0.1})
+        finished_run(root, "GRPO", seed, 40, {"natural": 0.3, "rare": 0.01}, rate=0.2 + seed / 50)
+        finished_run(root, "FADE", seed, 40, {"natural": 0.9, "rare": 0.4}, rate=0.8 + seed / 50)
+        finished_run(root, "mean GRPO", seed, 40, {"natural": 0.3, "rare": 0.02}, entropy=0.6)
+        finished_run(
             root, "AsymGRPO (delta=2)", seed, 40, {"natural": 0.3, "rare": 0.02}, 0.3 + seed / 100
         )
-        made_up_run(
+        finished_run(
             root, "AsymGRPO (delta=0.5)", seed, 40, {"natural": 0.3, "rare": 0.02}, 0.4 + seed / 100
         )
     compare.compare(SPEC, root, "csv")
@@ -137,13 +122,13 @@ def finished(tmp_path_factory):
 
 @pytest.mark.sweep
 def test_laptop_runs_are_judged(finished, capsys):
-    found = pd.read_csv(finished / "fade" / "claims.csv").set_index("id")["laptop"]
-    assert found["pass1_grpo"] == found["div_grpo"] == found["rl_diversity"] == "holds"
-    assert found["early_grpo"] == "holds"  # FADE's made-up solve rate rises three times as fast
-    assert found["entropy_reinforce"] == "holds"
-    assert found["entropy_suppress"] == "fails"
-    assert found["alpha_falls"] == "holds"
-    assert found["log_schedule"] == found["rank1"] == found["shift"] == "not run"
+    verdicts = pd.read_csv(finished / "fade" / "claims.csv").set_index("id")["laptop"]
+    assert verdicts["pass1_grpo"] == verdicts["div_grpo"] == verdicts["rl_diversity"] == "holds"
+    assert verdicts["early_grpo"] == "holds"  # FADE's made-up solve rate rises three times as fast
+    assert verdicts["entropy_reinforce"] == "holds"
+    assert verdicts["entropy_suppress"] == "fails"
+    assert verdicts["alpha_falls"] == "holds"
+    assert verdicts["log_schedule"] == verdicts["rank1"] == verdicts["shift"] == "not run"
     page = (finished / "fade" / "comparison.md").read_text()
     assert "rare pass@100" in page
 
@@ -178,17 +163,17 @@ def test_figures_need_no_run_folders(finished, tmp_path):
     import shutil
 
     shutil.copytree(finished / "fade" / "laptop", tmp_path / "fade" / "laptop")
-    found = laptop.read(tmp_path, "laptop_strong")
-    assert set(found["method"]) >= {"FADE", "GRPO"}
-    assert found["step"].max() == 40
+    curves = laptop.read(tmp_path, "laptop_strong")
+    assert set(curves["method"]) >= {"FADE", "GRPO"}
+    assert curves["step"].max() == 40
 
 
 # ---- printed numbers
 
 
 def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
-    found = compare.verdicts(SPEC, tmp_path)[0].set_index("id")
-    decided = found[found["published"] != "not run"]["published"]
+    verdicts = compare.verdicts(SPEC, tmp_path)[0].set_index("id")
+    decided = verdicts[verdicts["published"] != "not run"]["published"]
     assert set(decided) == {"holds", "fails"}
     fails = set(decided.index[decided == "fails"])
     assert fails == {
@@ -198,4 +183,4 @@ def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
         "best_aime_7b",
         "best_aime_32b",
     }
-    assert set(found["laptop"]) == {"not run"}
+    assert set(verdicts["laptop"]) == {"not run"}

@@ -17,10 +17,10 @@ from papers.fade.theory import closed_forms, masses
 @pytest.fixture(scope="module")
 def by_advantage():
     """advantage -> methods of masses.py; composed once."""
-    found = {}
+    methods = {}
     for name, method in masses.variants():
-        found.setdefault(name, []).append(method)
-    return found
+        methods.setdefault(name, []).append(method)
+    return methods
 
 
 def first(by_advantage, name, **arguments):
@@ -60,19 +60,19 @@ def test_masses_equal_enumeration_of_all_groups(by_advantage, name, arguments):
     bound = first(by_advantage, name, **arguments)
     weights = group_weights(bound, all_groups(5, Reward(correct=1.0, wrong=0.0)), {})
     for p in (0.1, 0.45):
-        found = lab.masses(weights, p)
-        assert (found["m_S"], found["m_F"]) == pytest.approx(enumerated(weights, p), abs=1e-12)
+        mass = lab.masses(weights, p)
+        assert (mass["m_S"], mass["m_F"]) == pytest.approx(enumerated(weights, p), abs=1e-12)
 
 
 def test_mass_table_by_hand(by_advantage, monkeypatch):
     kept = [(n, m) for n in ("mean_only", "asym_grpo", "grpo") for m in by_advantage[n]]
     monkeypatch.setattr(masses, "variants", lambda: kept)
     table = masses.mass_table()
-    own = table[(table["method"] == "mean_only") & (table["p"] == 0.3)].set_index("G")
+    mean = table[(table["method"] == "mean_only") & (table["p"] == 0.3)].set_index("G")
     # E[p_hat (1 - p_hat)] = (G - 1) / G p q
-    assert own["m_S"].tolist() == pytest.approx([7 / 8 * 0.21, 15 / 16 * 0.21, 0.21])
-    assert own["closed_form_m_S"].tolist() == pytest.approx([0.21] * 3)
-    assert own["rho"].tolist() == pytest.approx([3 / 7] * 3)
+    assert mean["m_S"].tolist() == pytest.approx([7 / 8 * 0.21, 15 / 16 * 0.21, 0.21])
+    assert mean["closed_form_m_S"].tolist() == pytest.approx([0.21] * 3)
+    assert mean["rho"].tolist() == pytest.approx([3 / 7] * 3)
     asym = table[(table["params"] == "delta=0.5") & (table["p"] == 0.3) & (table["G"] == 8)]
     assert asym["m_F"].item() == pytest.approx(2 * asym["m_S"].item())
     seven = masses.table_7(table)
@@ -100,9 +100,9 @@ def test_closed_forms_hold_in_the_population_limit_where_they_do(by_advantage):
             arguments = {**method.advantage, **given}
             arguments = {k: v for k, v in arguments.items() if k not in masses.HIDDEN}
             for p in (0.2, 0.7):
-                found = masses.in_the_limit(bound, p, given)
+                limit = masses.in_the_limit(bound, p, given)
                 form = closed_forms.closed_form(name, p, arguments)
-                worst = max(worst, abs(found["m_S"] - form[0]), abs(found["m_F"] - form[1]))
+                worst = max(worst, abs(limit["m_S"] - form[0]), abs(limit["m_F"] - form[1]))
         if name in EXACT_IN_THE_LIMIT:
             assert worst < 1e-12, name
         elif name in OFF_IN_THE_LIMIT:
@@ -140,9 +140,9 @@ def test_table_8_and_kish_by_hand():
     assert table.loc[(8.0, 0.25), "easing"] == pytest.approx(100 / 3)
     assert table.loc[(16.0, 0.5), "multiplier"] == pytest.approx(1)
     # (1/6)^2 / (1/30) = 5/6;  (1/12)^2 / (1/105)
-    found = masses.kish().set_index("alpha")["N_eff"]
-    assert found[1.0] == pytest.approx(100 * 5 / 6, rel=1e-6)
-    assert found[2.0] == pytest.approx(100 * 105 / 144, rel=1e-6)
+    sizes = masses.kish().set_index("alpha")["N_eff"]
+    assert sizes[1.0] == pytest.approx(100 * 5 / 6, rel=1e-6)
+    assert sizes[2.0] == pytest.approx(100 * 105 / 144, rel=1e-6)
 
 
 def test_sec_14_1_by_hand():

@@ -19,10 +19,10 @@ from papers.fade.theory import entropy, masses, multi_turn, scaling
 @pytest.fixture(scope="module")
 def by_advantage():
     """advantage -> methods of masses.py; composed once."""
-    found = {}
+    methods = {}
     for name, method in masses.variants():
-        found.setdefault(name, []).append(method)
-    return found
+        methods.setdefault(name, []).append(method)
+    return methods
 
 
 # ---- Theorem 13.1
@@ -34,28 +34,28 @@ def test_one_step_against_finite_differences_by_hand():
     weights = (
         all_groups(8, Reward(correct=1.0, wrong=0.0)) * 2 - 1
     )  # A = +1 or -1: m_S = p, m_F = q
-    found = entropy.one_step(weights, policy, correct)
-    assert found["m_S"] == pytest.approx(0.8)
-    assert found["m_F"] == pytest.approx(0.2)
+    changes = entropy.one_step(weights, policy, correct)
+    assert changes["m_S"] == pytest.approx(0.8)
+    assert changes["m_F"] == pytest.approx(0.2)
     # dH = -p q (log p - log q) d(z_1 - z_2), which moves by 2 eta in the natural step
     gap = np.log(0.8 / 0.2)
-    assert found["natural"] == pytest.approx(-0.16 * gap * 2, rel=1e-3)
+    assert changes["natural"] == pytest.approx(-0.16 * gap * 2, rel=1e-3)
     # plain: dz_a = pi_a (A_a - E A), so z_1 - z_2 moves by 0.8 (1 - 0.6) - 0.2 (-1 - 0.6) = 0.64
-    assert found["plain"] == pytest.approx(-0.16 * gap * 0.64, rel=1e-3)
+    assert changes["plain"] == pytest.approx(-0.16 * gap * 0.64, rel=1e-3)
     H = -(0.8 * np.log(0.8) + 0.2 * np.log(0.2))
-    assert found["drift"] == pytest.approx(0.6 * H)
-    assert found["minus_cov"] == pytest.approx(-0.16 * gap * 2, rel=1e-6)
-    assert found["eq_7"] == pytest.approx(0.6 * H - 0.32 * gap)
+    assert changes["drift"] == pytest.approx(0.6 * H)
+    assert changes["minus_cov"] == pytest.approx(-0.16 * gap * 2, rel=1e-6)
+    assert changes["eq_7"] == pytest.approx(0.6 * H - 0.32 * gap)
 
 
 def test_the_drift_of_eq_7_is_not_there():
     table = entropy.checks(instances=12, seed=3)
     assert len(table) == 12 * len(entropy.DELTAS)
-    found = entropy.summary(table).set_index("delta")
-    assert found.loc[1.0, "eq_7_exact"] == 100  # balanced weights: Eq. 7 is right
-    assert (found["minus_cov_exact"] >= 90).all()
-    assert found.loc[0.5, "eq_7_exact"] < 20
-    assert (found["same_direction"] == 100).all()
+    summary = entropy.summary(table).set_index("delta")
+    assert summary.loc[1.0, "eq_7_exact"] == 100  # balanced weights: Eq. 7 is right
+    assert (summary["minus_cov_exact"] >= 90).all()
+    assert summary.loc[0.5, "eq_7_exact"] < 20
+    assert (summary["same_direction"] == 100).all()
     # no restoring force: smaller delta loses more where entropy falls, keeps more where it rises
     falls = table[table["delta"] == 1].set_index("instance")["natural"] < 0
     half = table[table["delta"] == 0.5].set_index("instance")["natural"]
@@ -97,10 +97,10 @@ def test_rapid_density_by_summation():
 @pytest.mark.parametrize(("reading", "reach"), [("a response", 0.6), ("all", 0.6**4)])
 def test_retry_has_the_mass_of_power_2(reading, reach):
     rng = np.random.default_rng(1)
-    found = multi_turn.play(p=0.4, B=4, reading=reading, prompts=60_000, rng=rng)
-    assert found["reached"] == pytest.approx(reach, abs=0.01)
-    assert found["m_1"] == pytest.approx(3 / 4 * 0.24, abs=0.002)
-    assert found["m_2"] == pytest.approx(3 / 4 * 0.24 * reach, abs=4 * found["stderr_2"])
+    played = multi_turn.play(p=0.4, B=4, reading=reading, prompts=60_000, rng=rng)
+    assert played["reached"] == pytest.approx(reach, abs=0.01)
+    assert played["m_1"] == pytest.approx(3 / 4 * 0.24, abs=0.002)
+    assert played["m_2"] == pytest.approx(3 / 4 * 0.24 * reach, abs=4 * played["stderr_2"])
     # by enumeration: E[1 - X/B] and Pr(X = 0) are the chances
     chances = [comb(4, x) * 0.4**x * 0.6 ** (4 - x) for x in range(5)]
     chance = sum(c * (1 - x / 4) for x, c in enumerate(chances))

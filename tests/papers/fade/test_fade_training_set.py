@@ -30,11 +30,11 @@ def test_sets_are_mixed_without_repeats(tmp_path):
 def test_the_cluster_rows_read_the_sets_as_their_own_files_do(name):
     from omegaconf import OmegaConf
 
-    own = OmegaConf.load(ROOT / "configs" / "data" / f"{name}.yaml").train
+    file = OmegaConf.load(ROOT / "configs" / "data" / f"{name}.yaml").train
     mix = OmegaConf.load(ROOT / "papers/fade/configs/data/codecontests_taco.yaml")
     (part,) = [p for p in mix.train.parts if p.name == name]
     plain = lambda node: OmegaConf.to_container(node, resolve=False)  # noqa: E731
     extra = {"tokenizer": "${model.path}", "max_prompt_tokens": 2048}
-    assert plain(part) == plain(own) | extra
+    assert plain(part) == plain(file) | extra
     curve = OmegaConf.load(ROOT / "configs/eval/livecodebench_v6.yaml").prompts
     assert plain(mix.benchmarks.livecodebench_v6) == plain(curve)

@@ -42,40 +42,42 @@ def decaying(m: int, n: int, decay: float) -> np.ndarray:
 def test_full_is_numpys_svd(shape, rows):
     matrix = random(*shape)
     u, s, vt = np.linalg.svd(matrix, full_matrices=False)
-    found = metrics.full(split(matrix, rows))
-    np.testing.assert_allclose(found.s, s, rtol=1e-9)
-    assert found.energy == pytest.approx(np.linalg.norm(matrix) ** 2)
-    assert metrics.energy(split(matrix, rows)) == pytest.approx(found.energy)
-    assert found.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum())
-    assert found.stable_rank == pytest.approx((s**2).sum() / s[0] ** 2)
+    spectrum = metrics.full(split(matrix, rows))
+    np.testing.assert_allclose(spectrum.s, s, rtol=1e-9)
+    assert spectrum.energy == pytest.approx(np.linalg.norm(matrix) ** 2)
+    assert metrics.energy(split(matrix, rows)) == pytest.approx(spectrum.energy)
+    assert spectrum.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum())
+    assert spectrum.stable_rank == pytest.approx((s**2).sum() / s[0] ** 2)
     if len(s) > 1:
-        assert found.ratio == pytest.approx(s[0] / s[1])
-    assert metrics.cosine(found.u, u[:, 0]) == pytest.approx(1)
-    assert metrics.cosine(found.v, vt[0]) == pytest.approx(1)
-    np.testing.assert_allclose(matrix @ found.v, found.s[0] * found.u, atol=1e-9)  # a pair
+        assert spectrum.ratio == pytest.approx(s[0] / s[1])
+    assert metrics.cosine(spectrum.u, u[:, 0]) == pytest.approx(1)
+    assert metrics.cosine(spectrum.v, vt[0]) == pytest.approx(1)
+    np.testing.assert_allclose(matrix @ spectrum.v, spectrum.s[0] * spectrum.u, atol=1e-9)  # a pair
 
 
 def test_figures_by_hand():
     # singular values 4, 3: energy 25, r1 16/25, s1/s2 4/3, sum 7
-    found = metrics.full(split(np.array([[0.0, 3.0], [4.0, 0.0], [0.0, 0.0]]), 2))
-    assert found.energy == 25
-    assert found.rank1 == pytest.approx(0.64)
-    assert found.ratio == pytest.approx(4 / 3)
+    spectrum = metrics.full(split(np.array([[0.0, 3.0], [4.0, 0.0], [0.0, 0.0]]), 2))
+    assert spectrum.energy == 25
+    assert spectrum.rank1 == pytest.approx(0.64)
+    assert spectrum.ratio == pytest.approx(4 / 3)
     # 4/7 = 0.571 reaches 1 - 0.5 alone; 1 - 0.42 = 0.58 needs both
-    assert (found.srank(0.5), found.srank(0.42), found.srank(0.01)) == (1, 2, 2)
-    np.testing.assert_allclose(np.abs(found.u), [0, 1, 0])
-    np.testing.assert_allclose(np.abs(found.v), [1, 0])
+    assert (spectrum.srank(0.5), spectrum.srank(0.42), spectrum.srank(0.01)) == (1, 2, 2)
+    np.testing.assert_allclose(np.abs(spectrum.u), [0, 1, 0])
+    np.testing.assert_allclose(np.abs(spectrum.v), [1, 0])
 
 
 def test_a_zero_change_has_no_direction():
-    for found in (
+    for spectrum in (
         metrics.full(split(np.zeros((6, 3)), 2)),
         metrics.full(split(np.zeros((3, 6)), 2)),
         metrics.randomised(split(np.zeros((6, 3)), 2), **SKETCH),
     ):
-        assert found.energy == 0
-        assert np.isnan([found.ratio, found.rank1, found.stable_rank, found.srank(0.01)]).all()
-        assert np.isnan(metrics.cosine(found.u, np.ones(len(found.u))))
+        assert spectrum.energy == 0
+        assert np.isnan(
+            [spectrum.ratio, spectrum.rank1, spectrum.stable_rank, spectrum.srank(0.01)]
+        ).all()
+        assert np.isnan(metrics.cosine(spectrum.u, np.ones(len(spectrum.u))))
     assert metrics.full(split(np.zeros((6, 3)), 2)).u.shape == (6,)
     assert metrics.full(split(np.zeros((3, 6)), 2)).v.shape == (6,)
 
@@ -85,26 +87,26 @@ def test_a_zero_change_has_no_direction():
 def test_randomised_is_close_on_decaying_spectra(shape, rows):
     matrix = decaying(*shape, 0.7).astype(np.float32)
     u, s, vt = np.linalg.svd(matrix.astype(np.float64), full_matrices=False)
-    found = metrics.randomised(split(matrix, rows), **SKETCH)
-    np.testing.assert_allclose(found.s[:2], s[:2], rtol=1e-5)
-    assert found.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum(), rel=1e-5)
-    assert metrics.cosine(found.u, u[:, 0]) == pytest.approx(1, abs=1e-6)
-    assert metrics.cosine(found.v, vt[0]) == pytest.approx(1, abs=1e-6)
-    assert found.error < 1e-4
-    assert np.isnan(found.srank(0.01))  # not all singular values are known
+    spectrum = metrics.randomised(split(matrix, rows), **SKETCH)
+    np.testing.assert_allclose(spectrum.s[:2], s[:2], rtol=1e-5)
+    assert spectrum.rank1 == pytest.approx(s[0] ** 2 / (s**2).sum(), rel=1e-5)
+    assert metrics.cosine(spectrum.u, u[:, 0]) == pytest.approx(1, abs=1e-6)
+    assert metrics.cosine(spectrum.v, vt[0]) == pytest.approx(1, abs=1e-6)
+    assert spectrum.error < 1e-4
+    assert np.isnan(spectrum.srank(0.01))  # not all singular values are known
 
 
 def test_the_error_of_randomised_bounds_what_is_off():
     """A flat spectrum, where few directions cannot be right: the error says so, and bounds it."""
     matrix = random(400, 300)
     s = np.linalg.svd(matrix, compute_uv=False)
-    found = metrics.randomised(split(matrix, 64), **SKETCH | {"iterations": 0})
-    assert abs(found.s[0] / s[0] - 1) > 0.05
-    assert found.error > 0.05
-    for value in found.s[:2]:
-        assert np.abs(s - value).min() <= found.error * found.s[0]
+    spectrum = metrics.randomised(split(matrix, 64), **SKETCH | {"iterations": 0})
+    assert abs(spectrum.s[0] / s[0] - 1) > 0.05
+    assert spectrum.error > 0.05
+    for value in spectrum.s[:2]:
+        assert np.abs(s - value).min() <= spectrum.error * spectrum.s[0]
     better = metrics.randomised(split(matrix, 64), **SKETCH | {"iterations": 20})
-    assert better.error < found.error
+    assert better.error < spectrum.error
     again = metrics.randomised(split(matrix, 64), **SKETCH | {"iterations": 20})
     assert np.array_equal(better.s, again.s)  # seeded
 
@@ -170,8 +172,8 @@ def test_streamed_from_shards_is_numpy_in_memory(tmp_path):
         save(tmp_path / "run" / "model", two),
     ]
     tiny = 3 * 6 * 4 / 2**20  # three rows of six columns at a time
-    found = measured(tmp_path, *folders, block_mb=tiny)
-    table = found["tensors"].set_index(["checkpoint", "tensor"])
+    tables = measured(tmp_path, *folders, block_mb=tiny)
+    table = tables["tensors"].set_index(["checkpoint", "tensor"])
     assert len(table) == 2 * len(SHAPES)
     for label, new in (("one", one), ("run", two)):
         total = sum(float(((new[n] - base[n]).double() ** 2).sum()) for n in base)
@@ -191,10 +193,10 @@ def test_streamed_from_shards_is_numpy_in_memory(tmp_path):
             assert (row.srank, row.svd) == (reached, "full")
     flat = [torch.cat([(new[n] - base[n]).ravel() for n in base]).double() for new in (one, two)]
     cosine = float(flat[0] @ flat[1] / flat[0].norm() / flat[1].norm())
-    assert found["similarity"].cosine[0] == pytest.approx(cosine)
+    assert tables["similarity"].cosine[0] == pytest.approx(cosine)
     whole = measured(tmp_path, *folders, block_mb=64)
     for name, frame in whole.items():
-        pd.testing.assert_frame_equal(frame, found[name], rtol=1e-9)
+        pd.testing.assert_frame_equal(frame, tables[name], rtol=1e-9)
 
 
 def test_parts_and_alignment(tmp_path):
@@ -207,15 +209,15 @@ def test_parts_and_alignment(tmp_path):
     second["lm_head.weight"][4, 1] += 3  # another token, the same hidden direction
     second["model.layers.0.mlp.down_proj.weight"][2, 6] -= 1
     folders = [save(tmp_path / n, h) for n, h in (("b", base), ("one", first), ("two", second))]
-    found = measured(tmp_path, *folders)
-    parts = found["parts"].set_index(["checkpoint", "part"])
+    tables = measured(tmp_path, *folders)
+    parts = tables["parts"].set_index(["checkpoint", "part"])
     assert parts.loc[("one", "output head"), "energy_share"] == pytest.approx(36)  # 9 of 25
     assert parts.loc[("one", "layer 0"), "energy_share"] == pytest.approx(64)
     assert parts.loc[("one", "layer 0"), "l2_share"] == pytest.approx(100 * 4 / 7)
     assert parts.loc[("one", "output head"), "rank1_fraction"] == pytest.approx(1)
     assert parts.loc[("one", "layer 1"), ["l2", "energy_share"]].tolist() == [0, 0]
     assert np.isnan(parts.loc[("one", "layer 1"), "rank1_fraction"])  # no change, no direction
-    turned = found["alignment"].set_index(["checkpoint", "tensor"])
+    turned = tables["alignment"].set_index(["checkpoint", "tensor"])
     head = turned.loc[("one", "lm_head.weight")]
     assert head[["cos_u", "cos_v"]].tolist() == pytest.approx([0, 1], abs=1e-6)
     inner = turned.loc[("one", "model.layers.0.mlp.down_proj.weight")]
@@ -225,8 +227,8 @@ def test_parts_and_alignment(tmp_path):
 
 def test_a_tied_embedding_is_the_output_head():
     names = {"model.embed_tokens.weight", "model.norm.weight", "model.layers.3.mlp.up_proj.weight"}
-    found = [tables.part_of(name, names) for name in sorted(names)]
-    assert found == ["output head", "layer 3", "rest"]
+    parts = [tables.part_of(name, names) for name in sorted(names)]
+    assert parts == ["output head", "layer 3", "rest"]
     assert tables.part_of("model.embed_tokens.weight", names | {"lm_head.weight"}) == "rest"
 
 
@@ -324,8 +326,8 @@ def test_the_laptop_study_finds_base_and_steps(tiny, results):
     kept = folder / "checkpoints" / "step-00001"
     save(kept, {n: t + 1e-3 for n, t in loaded(folder / "model").items()})
     config = strict(Geometry, composed("fade", [f"results_dir={results}"], "weights"))
-    (found,) = tables.run(config, progress=False)
-    table = pd.read_csv(found / "tensors.csv")
+    (study,) = tables.run(config, progress=False)
+    table = pd.read_csv(study / "tensors.csv")
     assert sorted(set(table.step)) == [1, 2]
     assert set(table.label) == {x.label}
     base = loaded(next(path.parent for path in results.glob("models/*/DONE")))

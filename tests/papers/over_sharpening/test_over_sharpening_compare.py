@@ -36,9 +36,9 @@ def test_bootstrap_best_by_hand_and_by_sampling():
     assert bootstrap_best(np.array([0, 5]), np.array([8, 8]), 8)[0] == 0
     rng, c, n = np.random.default_rng(0), 3, 12
     right = np.arange(n) < c
-    found = [rng.choice(rng.permutation(right)[:8], 8).any() for _ in range(20_000)]
+    hits = [rng.choice(rng.permutation(right)[:8], 8).any() for _ in range(20_000)]
     assert bootstrap_best(np.array([c]), np.array([n]), 8)[0] == pytest.approx(
-        np.mean(found), abs=0.015
+        np.mean(hits), abs=0.015
     )
 
 
@@ -61,10 +61,10 @@ def test_bootstrap_rows_lie_below_pass_at_8():
         ]
     )
     (row,) = bootstrap_rows(counts).to_dict("records")  # n = 4 is too few
-    own = report(
+    rows = report(
         counts[counts["step"] == 0][["benchmark", "problem_id", "n", "c"]].assign(distinct=1), [8]
     )
-    unbiased = own[own["metric"] == "pass@8"]["value"].item()
+    unbiased = rows[rows["metric"] == "pass@8"]["value"].item()
     assert 0 < row["value"] < unbiased
     assert (row["step"], row["metric"], row["k"]) == (0, "bootstrap best@8", 8)
 
@@ -100,12 +100,12 @@ def test_peak_takes_the_best_checkpoint_of_each_run():
 
 
 def final_row(**changes) -> dict:
-    own = dict(optimizer="sgd", G=4, estimator="raw", alpha=0.0, mu=0.0, lr=1.0, seed=0)
-    own |= dict(p_cat=0.3, p_persian=0.2, siamese_high=0.1, siamese_mid=0.1, siamese_low=0.1)
-    own |= dict(
+    row = dict(optimizer="sgd", G=4, estimator="raw", alpha=0.0, mu=0.0, lr=1.0, seed=0)
+    row |= dict(p_cat=0.3, p_persian=0.2, siamese_high=0.1, siamese_mid=0.1, siamese_low=0.1)
+    row |= dict(
         entropy=1.0, step_one=np.nan, step_both=np.nan, start_p_cat=0.25, start_p_persian=0.25
     )
-    return own | changes
+    return row | changes
 
 
 def test_toy_rows_by_hand(tmp_path):
@@ -139,16 +139,16 @@ def verdicts(root) -> pd.DataFrame:
 
 
 def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
-    found = verdicts(tmp_path)
-    decided = found[found["published_numbers"] != ""]
+    table = verdicts(tmp_path)
+    decided = table[table["published_numbers"] != ""]
     assert len(decided) > 20
     assert set(decided["published"]) == {"holds", "fails"}
     assert set(decided.index[decided["published"] == "fails"]) == {
         "filter_consistent",
         "overlap_ratio",
     }
-    assert found.loc["iac_cells_avg", "published_numbers"] == "67 hold, 4 fail, 1 open of 72"
-    assert set(found["laptop"]) == {"not run"}
+    assert table.loc["iac_cells_avg", "published_numbers"] == "67 hold, 4 fail, 1 open of 72"
+    assert set(table["laptop"]) == {"not run"}
 
 
 def test_published_files_are_the_transcription():
@@ -156,8 +156,8 @@ def test_published_files_are_the_transcription():
     if not source.exists():
         pytest.skip("the transcription ../shared/published is not here")
     for file in source.glob("*.csv"):
-        own = HOME / "published" / file.name.replace("appendix_g", "table_appendix_g")
-        assert own.read_bytes() == file.read_bytes()
+        kept = HOME / "published" / file.name.replace("appendix_g", "table_appendix_g")
+        assert kept.read_bytes() == file.read_bytes()
 
 
 def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
@@ -176,11 +176,11 @@ def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
     coupled = [tables.coupling_checks(4, 0.5, 0.0, r, draws=50, seed=1) for r in (0, 1)]
     write_csv(folder / "coupling.csv", pd.concat(coupled))
     write_csv(folder / "kernel.csv", tables.kernel())
-    found = verdicts(tmp_path)
+    decided = verdicts(tmp_path)
     for claim in yaml.safe_load((HOME / "claims.yaml").read_text()):
         where = str(claim.get("laptop", ""))
         if "laptop_strong" not in where and where:
-            assert found.loc[claim["id"], "laptop"] != "not run", claim["id"]
-    assert found.loc["self_similarity", "laptop"] == "fails"
-    assert found.loc["theorem_2_3", "laptop"] == "holds"
+            assert decided.loc[claim["id"], "laptop"] != "not run", claim["id"]
+    assert decided.loc["self_similarity", "laptop"] == "fails"
+    assert decided.loc["theorem_2_3", "laptop"] == "holds"
     assert len(own_rows(tmp_path)) == 4

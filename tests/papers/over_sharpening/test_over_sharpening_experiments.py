@@ -59,10 +59,10 @@ def test_equal_weight_divides_the_learning_rate_by_seven_to_the_alpha(name, alph
     assert x.method == plain.method
     assert x.optim.mini_batches == plain.optim.mini_batches
     assert plain.optim.equalise_to is None
-    own = bind(x.method)
+    method = bind(x.method)
     reference = bind(experiment("grpo").method)
     assert resolve(x.optim.equalise_to, "optim.equalise_to").func is reference.advantage.func
-    share = largest_weight(own, 8, x.reward, {}) / largest_weight(reference, 8, x.reward, {})
+    share = largest_weight(method, 8, x.reward, {}) / largest_weight(reference, 8, x.reward, {})
     assert share == pytest.approx(7**alpha)
 
 
@@ -85,7 +85,7 @@ def test_a_scale_plays_the_toy_and_has_its_seeds(scale):
         seeds = {}
         for x in runs_of("over_sharpening", scale):
             seeds.setdefault(x.label, set()).add(x.seed)
-        assert all(len(own) == 3 for own in seeds.values())
+        assert all(len(three) == 3 for three in seeds.values())
         assert set(seeds) == {"base", "GRPO", "IAC"}
 
 

@@ -33,9 +33,9 @@ def test_theorem_2_1_by_hand():
 
 def test_theorem_2_1_is_the_numerical_maximum():
     A, beta = np.array([0.7, 0.7, -0.4, -0.4]), 0.3
-    found = maximised(lambda pi: formulas.objective(pi, REF, A, beta))
-    np.testing.assert_allclose(formulas.optimum(REF, A, beta), found, atol=1e-6)
-    assert not formulas.over_sharpened(found, REF, CORRECT)
+    maximum = maximised(lambda pi: formulas.objective(pi, REF, A, beta))
+    np.testing.assert_allclose(formulas.optimum(REF, A, beta), maximum, atol=1e-6)
+    assert not formulas.over_sharpened(maximum, REF, CORRECT)
 
 
 def test_definition_2_1():
@@ -49,8 +49,8 @@ def test_theorem_2_2_maximises_the_linear_objective_only():
     hat = formulas.batch_optimum(REF, counts, A, beta)
     target = formulas.batch_target(counts, A)
     np.testing.assert_allclose(target, [0.45, 0, -0.425, 0])
-    found = maximised(lambda pi: formulas.objective(pi, REF, target, beta))
-    np.testing.assert_allclose(hat, found, atol=1e-6)
+    maximum = maximised(lambda pi: formulas.objective(pi, REF, target, beta))
+    np.testing.assert_allclose(hat, maximum, atol=1e-6)
     # Z' by hand: 0.5 e^{0.45/0.4} + 0.3 + 0.15 e^{-0.425/0.4} + 0.05; the unsampled shrink by it
     Z = 0.5 * np.exp(1.125) + 0.35 + 0.15 * np.exp(-1.0625)
     assert formulas.partition(REF, counts, A, beta) == pytest.approx(Z)
@@ -72,8 +72,8 @@ def test_eq_3_as_printed_is_unbounded():
 def test_printed_optimum_without_negative_advantages():
     counts, A, beta = np.array([2, 1, 1, 0]), np.array([1.0, 1.0, 0, 0]), 0.2
     true = formulas.printed_optimum(REF, counts, A, beta)
-    found = maximised(lambda pi: formulas.printed_objective(pi, REF, counts, A, beta))
-    np.testing.assert_allclose(true, found, atol=1e-6)
+    maximum = maximised(lambda pi: formulas.printed_objective(pi, REF, counts, A, beta))
+    np.testing.assert_allclose(true, maximum, atol=1e-6)
     assert np.abs(true - formulas.batch_optimum(REF, counts, A, beta)).max() > 0.05
     np.testing.assert_allclose(true[3] / REF[3], true[2] / REF[2])  # both have N_i A_i = 0
 
@@ -127,12 +127,12 @@ def test_dual_and_bounds_on_a_uniform_kernel_by_hand():
 
 
 def test_bounds_of_an_uneven_kernel_by_hand():
-    s, own = formulas.Spread(2.0, 3.0, 0.5, 1.0), dict(G=3, A_sum=2.0)
+    s, group = formulas.Spread(2.0, 3.0, 0.5, 1.0), dict(G=3, A_sum=2.0)
     # case 2: 0.5 * 2 * 1.5 / 2 * (1 - 1 * 2 / (3 + 2)); case 1: 0.5 * 1 * 2 / (2 + 2 * 0.5)
-    assert formulas.seen_bound(s, N=2, y=1.0, eta=0.5, **own) == pytest.approx(0.45)
-    assert formulas.unseen_bound(s, eta=0.5, **own) == pytest.approx(1 / 3)
+    assert formulas.seen_bound(s, N=2, y=1.0, eta=0.5, **group) == pytest.approx(0.45)
+    assert formulas.unseen_bound(s, eta=0.5, **group) == pytest.approx(1 / 3)
     # Corollary 2.2 with N on both terms: 1.5 / 2 * (2 * 1 / 2 * 3 / 1 - 2 * 3 / 5)
-    assert formulas.ratio(s, N=2, y=1.0, **own) == pytest.approx(1.35)
+    assert formulas.ratio(s, N=2, y=1.0, **group) == pytest.approx(1.35)
 
 
 def test_a_seen_mode_moves_by_y_even_when_repeated():

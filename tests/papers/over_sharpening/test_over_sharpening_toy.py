@@ -89,26 +89,26 @@ def test_the_vectorised_toy_is_the_slow_reference(optimizer, start):
         Cell("RLOO", 0.0, 0.5, 0.3),
         Cell("Reinforce++", 1.0, 0.5, 0.2),
     ]
-    found = tables.simulate(c, optimizer, G, cells, u)["curves"]
+    curves = tables.simulate(c, optimizer, G, cells, u)["curves"]
     for i, cell in enumerate(cells):
         for s in range(2):
             pi, high, mid, low = reference(c, optimizer, G, cell, u[:, s])
-            own = {name: values[-1, i, s] for name, values in found.items()}
-            assert own["p_cat"] == pytest.approx(pi[0], rel=1e-8), cell
-            assert own["p_persian"] == pytest.approx(pi[2], rel=1e-8), cell
-            assert own["siamese_high"] == pytest.approx(high[3], rel=1e-8), cell
-            assert own["siamese_mid"] == pytest.approx(mid[3], rel=1e-8), cell
-            assert own["siamese_low"] == pytest.approx(low[3], rel=1e-8), cell
-            assert own["entropy"] == pytest.approx(-(pi * np.log(pi)).sum(), rel=1e-6), cell
+            last = {name: values[-1, i, s] for name, values in curves.items()}
+            assert last["p_cat"] == pytest.approx(pi[0], rel=1e-8), cell
+            assert last["p_persian"] == pytest.approx(pi[2], rel=1e-8), cell
+            assert last["siamese_high"] == pytest.approx(high[3], rel=1e-8), cell
+            assert last["siamese_mid"] == pytest.approx(mid[3], rel=1e-8), cell
+            assert last["siamese_low"] == pytest.approx(low[3], rel=1e-8), cell
+            assert last["entropy"] == pytest.approx(-(pi * np.log(pi)).sum(), rel=1e-6), cell
 
 
 def test_importance_weights_are_the_references():
     c = config("importance_cap=1.2")
     u, cell = formulas.uniforms([3], 30, 8), Cell("normalised", 0.0, 0.5, 1.0)
-    own = tables.simulate(c, "sgd", 8, [cell], u)["curves"]["p_cat"][-1, 0, 0]
-    assert own == pytest.approx(reference(c, "sgd", 8, cell, u[:, 0])[0][0], rel=1e-8)
+    capped = tables.simulate(c, "sgd", 8, [cell], u)["curves"]["p_cat"][-1, 0, 0]
+    assert capped == pytest.approx(reference(c, "sgd", 8, cell, u[:, 0])[0][0], rel=1e-8)
     plain = tables.simulate(replace(c, importance_cap=None), "sgd", 8, [cell], u)
-    assert abs(plain["curves"]["p_cat"][-1, 0, 0] - own) > 1e-4
+    assert abs(plain["curves"]["p_cat"][-1, 0, 0] - capped) > 1e-4
 
 
 def test_labels_follow_the_sampler():
@@ -127,11 +127,11 @@ def test_the_advantages_are_those_of_the_methods():
     table = formulas.weight_table(c, Cell("normalised", 1.0, 0.0, 1.0), 8)
     for X in range(9):
         rewards = (torch.arange(8)[None] < X).double()
-        own = iac(rewards, alpha=1.0, unbiased=True, epsilon=1e-6)[0]
+        weights = iac(rewards, alpha=1.0, unbiased=True, epsilon=1e-6)[0]
         if X > 0:
-            assert table[X, 0] == pytest.approx(own[0].item(), abs=1e-12)
+            assert table[X, 0] == pytest.approx(weights[0].item(), abs=1e-12)
         if X < 8:
-            assert table[X, 1] == pytest.approx(own[-1].item(), abs=1e-12)
+            assert table[X, 1] == pytest.approx(weights[-1].item(), abs=1e-12)
     raw = formulas.weight_table(c, Cell("raw", 0.0, 0.0, 1.0), 8)
     assert raw[1:, 0].tolist() == [1.0] * 8
     assert not raw[:, 1].any()
@@ -145,14 +145,17 @@ def test_the_advantages_are_those_of_the_methods():
 def test_first_steps_of_collapse_are_exact():
     c = config("steps=60", "every=1", "seeds=20")
     u = formulas.uniforms(list(range(20)), 60, 8)
-    found = tables.simulate(c, "momentum", 8, [Cell("raw", 0.0, 0.0, 1.0)], u)
-    winner = np.maximum(found["curves"]["p_cat"], found["curves"]["p_persian"])[:, 0]
-    both = (found["curves"]["p_cat"] + found["curves"]["p_persian"])[:, 0]
+    simulated = tables.simulate(c, "momentum", 8, [Cell("raw", 0.0, 0.0, 1.0)], u)
+    winner = np.maximum(simulated["curves"]["p_cat"], simulated["curves"]["p_persian"])[:, 0]
+    both = (simulated["curves"]["p_cat"] + simulated["curves"]["p_persian"])[:, 0]
     for s in range(20):
-        for values, step in ((winner[:, s], found["one"][0, s]), (both[:, s], found["both"][0, s])):
+        for values, step in (
+            (winner[:, s], simulated["one"][0, s]),
+            (both[:, s], simulated["both"][0, s]),
+        ):
             reached = np.flatnonzero(values >= formulas.COLLAPSED)
             assert (reached.min() if len(reached) else None) == (None if np.isnan(step) else step)
-    assert np.isfinite(found["both"]).any()
+    assert np.isfinite(simulated["both"]).any()
 
 
 def test_all_correct_groups_freeze_centred_estimators_only():
@@ -186,9 +189,9 @@ def test_the_run_is_found_again(tmp_path, monkeypatch):
     assert len(final) == 3 * (2 + 3)  # seeds x (learning rates + IAC, DLC, both)
     assert len(pd.read_csv(folder / "traces.csv")) == 2 * 5 * 4  # seeds x points x cells at main_lr
     curves = pd.read_csv(folder / "curves.csv")
-    own = curves.query("lr == 1 and alpha == 0 and mu == 0 and metric == 'p_cat' and step == 40")
+    at_40 = curves.query("lr == 1 and alpha == 0 and mu == 0 and metric == 'p_cat' and step == 40")
     seeds = final.query("lr == 1 and alpha == 0 and mu == 0")["p_cat"]
-    assert own["mean"].item() == pytest.approx(seeds.mean())
+    assert at_40["mean"].item() == pytest.approx(seeds.mean())
     monkeypatch.setattr(tables, "simulate", None)  # a second run must not simulate
     tables.run(c)
     assert {file.name: file.read_bytes() for file in folder.glob("*")} == first

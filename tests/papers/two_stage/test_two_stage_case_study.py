@@ -23,21 +23,21 @@ def two_runs(counts: dict[str, tuple[int, int]]) -> pd.DataFrame:
     rows = []
     for problem, numbers in counts.items():
         for method, number in zip(case_study.METHODS, numbers, strict=True):
-            own = [sample(problem, f"{problem}{i}", "correct", -1, 1) for i in range(number)]
-            own += [
+            samples = [sample(problem, f"{problem}{i}", "correct", -1, 1) for i in range(number)]
+            samples += [
                 sample(problem, "wrong", "wrong", -1, 1),
                 sample(problem, None, "unparsed", -1, 1),
             ]
-            rows += [row | {"benchmark": "natural", "method": method} for row in own]
+            rows += [row | {"benchmark": "natural", "method": method} for row in samples]
     return pd.DataFrame(rows)
 
 
 def test_the_rule_shows_gains_middle_and_losses():
     more = {f"p{i}": (5, 5 + d) for i, d in enumerate([4, 3, 2, 1, 0, 0, -1, -2, -3, -4])}
     samples = two_runs({**more, "unsolved": (0, 3)})
-    found = case_study.chosen(samples)
-    assert found["problem_id"].tolist() == ["p0", "p1", "p2", "p3", "p4", "p5", "p7", "p8", "p9"]
-    assert found["more"].tolist() == [4, 3, 2, 1, 0, 0, -2, -3, -4]
+    chosen = case_study.chosen(samples)
+    assert chosen["problem_id"].tolist() == ["p0", "p1", "p2", "p3", "p4", "p5", "p7", "p8", "p9"]
+    assert chosen["more"].tolist() == [4, 3, 2, 1, 0, 0, -2, -3, -4]
     assert len(case_study.solved(samples)) == 10
     few = case_study.chosen(two_runs({"p": (1, 2), "q": (2, 1)}))
     assert few["problem_id"].tolist() == ["p", "q"]  # none twice

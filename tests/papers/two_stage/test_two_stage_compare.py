@@ -22,20 +22,22 @@ NAMES = sorted(file.stem for file in (CLAIMS.parent / "configs" / "experiment").
 
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
     verdicts, _ = compare.verdicts(SPEC, tmp_path)
-    found = verdicts.set_index("id")["published"]
+    decided = verdicts.set_index("id")["published"]
     stated = [claim["id"] for claim in load_claims(CLAIMS) if "published" in claim]
-    assert set(found[stated]) <= {"holds", "fails", "inconclusive"}  # every selector finds a cell
+    assert set(decided[stated]) <= {"holds", "fails", "inconclusive"}  # every selector finds a cell
     for bench in ("amc23", "aime25", "arcc", "mmlupro"):  # TS001-TS004
-        assert found[f"best_pass1_{bench}"] == "holds"
+        assert decided[f"best_pass1_{bench}"] == "holds"
     for bench in ("amc23", "aime24", "aime25"):  # TS005 in Table 1
-        assert found[f"over_base_grpo_n_{bench}"] == found[f"over_base_gspo_n_{bench}"] == "holds"
+        assert (
+            decided[f"over_base_grpo_n_{bench}"] == decided[f"over_base_gspo_n_{bench}"] == "holds"
+        )
     for bench in ("math500", "amc23_llama", "aime24_llama", "aime25_llama"):  # INC017
-        assert found[f"over_base_grpo_n_{bench}"] == "fails"
+        assert decided[f"over_base_grpo_n_{bench}"] == "fails"
     numbers = verdicts.set_index("id")["published_numbers"]
     assert numbers["over_standard_grpo_n_mmlupro"] == "5 hold, 4 fail, 0 open of 9"  # INC016
     assert numbers["over_standard_grpo_n_arcc"] == "7 hold, 1 fail, 1 open of 9"
     assert numbers["over_standard_gspo_n_arcc"] == "5 hold, 2 fail, 2 open of 9"
-    assert found["table4_n_base_token_llama"] == "fails"  # INC018
+    assert decided["table4_n_base_token_llama"] == "fails"  # INC018
     assert set(verdicts["laptop"]) == {"not run"}
 
 
@@ -44,11 +46,11 @@ def test_claims_speak_of_methods_and_cells_that_are_there():
     from common.config.compose import compose
 
     toy = compose("two_stage", [], "toy").figures
-    cells = {f"{figure} {cell.name}" for figure, own in toy.items() for cell in own}
+    cells = {f"{figure} {cell.name}" for figure, drawn in toy.items() for cell in drawn}
     steps = {f"{step}{end}" for step in ("plain step", "Adam") for end in ("", ", -N")}
     words = json.dumps([claim["laptop"] for claim in load_claims(CLAIMS) if "laptop" in claim])
-    found = selectors(json.loads(words))
-    for one in found:
+    asked = selectors(json.loads(words))
+    for one in asked:
         if one.get("table") == "toy":
             assert one["method"] in steps
             assert one["benchmark"] in cells
@@ -58,7 +60,7 @@ def test_claims_speak_of_methods_and_cells_that_are_there():
 
 def selectors(predicates: list[dict]) -> list[dict]:
     """Every selector of the predicates, with what `where` adds."""
-    found = []
+    with_method = []
 
     def walk(node, where):
         if isinstance(node, list):
@@ -67,13 +69,13 @@ def selectors(predicates: list[dict]) -> list[dict]:
         elif isinstance(node, dict):
             where = where | node.get("where", {})
             if "method" in node:
-                found.append(where | node)
+                with_method.append(where | node)
             for key, one in node.items():
                 if key != "where":
                     walk(one, where)
 
     walk(predicates, {})
-    return found
+    return with_method
 
 
 def test_toy_rows_by_hand(tmp_path):
@@ -92,8 +94,8 @@ def test_toy_rows_by_hand(tmp_path):
     rows = toy_rows(tmp_path)
     assert set(rows["method"]) == {"Adam, -N"}
     assert set(rows["benchmark"]) == {"fig1 p2=0.1"}
-    found = rows.set_index("metric")["value"].to_dict()
-    assert found == pytest.approx(
+    values = rows.set_index("metric")["value"].to_dict()
+    assert values == pytest.approx(
         dict(two_stages=100, crossed=100, leader_rise=40, leader_peak=90, leader_fall=80,
              best_low=5, best_rise_at_peak=-2, best_rise=80, spread=20)
     )  # fmt: skip

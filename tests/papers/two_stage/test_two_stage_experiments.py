@@ -55,10 +55,10 @@ def test_every_sweep_composes_and_starts_from_the_base(tmp_path):
         for name, scale in whole.scales.items()
     }
     for name, runs in {"smoke": 5, "full": 9, "long": 3}.items():
-        found = experiments(replace(whole, scale=name, scales=scales))
-        assert len(found) == len({x.run_id for x in found}) == runs
+        planned = experiments(replace(whole, scale=name, scales=scales))
+        assert len(planned) == len({x.run_id for x in planned}) == runs
         needed = {"base", "grpo", "grpo_n"} | ({"gspo", "gspo_n"} if name != "long" else set())
-        assert {x.name for x in found} >= needed
+        assert {x.name for x in planned} >= needed
     assert whole.scales["long"].sweeps[1] in whole.scales["full"].sweeps
     assert whole.scales["laptop"].sweeps[0].overrides == whole.scales["full"].sweeps[0].overrides
 
@@ -113,11 +113,11 @@ def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
 
     flags = ["scale=cluster", f"results_dir={tmp_path}"]
     config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
-    found = evaluations(config)
+    planned = evaluations(config)
     qwen = {r["benchmark"] for t in ("table1", "table3") for r in printed(t)}
     llama = {r["benchmark"] for r in printed("table2")}
     for model, sets in (("Qwen2.5-Math-7B", qwen), ("Llama-3.2-3B-Instruct", llama)):
-        own = [x for x in found if x.label == model]
-        assert {x.row.benchmark for x in own} == sets
-        assert {(x.n, x.temperature, x.top_p) for x in own} == {(256, 0.6, 0.95)}
-        assert {x.eval.prompts["instruction"] for x in own} == {"boxed_user"}
+        evaluated = [x for x in planned if x.label == model]
+        assert {x.row.benchmark for x in evaluated} == sets
+        assert {(x.n, x.temperature, x.top_p) for x in evaluated} == {(256, 0.6, 0.95)}
+        assert {x.eval.prompts["instruction"] for x in evaluated} == {"boxed_user"}

@@ -37,13 +37,13 @@ def test_entropies_by_hand(tmp_path):
         *[sample("q", "z", "wrong", -1.0, 2)] * 4,
     ]
     write_jsonl_gz(tmp_path / "natural.jsonl.gz", rows)
-    found = laptop.entropies(tmp_path / "natural.jsonl.gz").set_index("metric")
-    assert found.loc["answer_level_entropy", "value"] == pytest.approx(0.75)
-    assert found.loc["token_level_entropy", "value"] == pytest.approx((2 + 0.5) / 2)
-    assert found.loc["answer_level_entropy", "stderr"] == pytest.approx(0.75)  # of 1.5 and 0
-    assert found["unit"].to_dict() == laptop.ENTROPIES
-    assert set(found["benchmark"]) == {"natural"}
-    assert (found[["n_problems", "n_samples"]] == [2, 4]).all(axis=None)
+    measured = laptop.entropies(tmp_path / "natural.jsonl.gz").set_index("metric")
+    assert measured.loc["answer_level_entropy", "value"] == pytest.approx(0.75)
+    assert measured.loc["token_level_entropy", "value"] == pytest.approx((2 + 0.5) / 2)
+    assert measured.loc["answer_level_entropy", "stderr"] == pytest.approx(0.75)  # of 1.5 and 0
+    assert measured["unit"].to_dict() == laptop.ENTROPIES
+    assert set(measured["benchmark"]) == {"natural"}
+    assert (measured[["n_problems", "n_samples"]] == [2, 4]).all(axis=None)
 
 
 def test_boundary_by_hand():
@@ -59,12 +59,12 @@ def test_boundary_by_hand():
         + counts("GRPO", 5, 2, {"a": 1, "b": 0, "c": 2})
         + counts("GRPO", 6, 1, {"a": 1, "b": 0, "c": 1})  # fewer samples than k
     )
-    found = laptop.boundary(frame, k=2)
+    moved = laptop.boundary(frame, k=2)
     # pass@2 of the base: 0, 1/2, 1; of GRPO: 1, 0, 1: one problem gains 1, one loses 1/2
-    assert found["step"].tolist() == [5]
-    assert found["gained"].tolist() == pytest.approx([100 / 3])
-    assert found["lost"].tolist() == pytest.approx([50 / 3])
-    assert list(laptop.boundary(frame, k=8).columns) == list(found.columns)  # too few samples
+    assert moved["step"].tolist() == [5]
+    assert moved["gained"].tolist() == pytest.approx([100 / 3])
+    assert moved["lost"].tolist() == pytest.approx([50 / 3])
+    assert list(laptop.boundary(frame, k=8).columns) == list(moved.columns)  # too few samples
 
 
 def test_the_stages_are_drawn_against_the_base(tmp_path):
@@ -120,9 +120,9 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     verdicts, scopes = compare.verdicts(SPEC, results)
     assert len(own_rows(results)[-1]) == len(measured)
     assert set(scopes["laptop"]["metric"]) >= {"answer_level_entropy", "token_level_entropy"}
-    found = verdicts.set_index("id")["laptop"]
-    assert found["pass256_grpo_n_table1"] == "not run"  # eight samples only
-    assert found["table4_n_grpo_answer"] == "inconclusive"  # one seed
+    decided = verdicts.set_index("id")["laptop"]
+    assert decided["pass256_grpo_n_table1"] == "not run"  # eight samples only
+    assert decided["table4_n_grpo_answer"] == "inconclusive"  # one seed
     first = (results / "two_stage" / "laptop" / "entropies.csv").read_bytes()
     laptop.gather(results)
     assert (results / "two_stage" / "laptop" / "entropies.csv").read_bytes() == first

@@ -43,8 +43,8 @@ def expected_over_groups(p, r, G: int, negative_only: bool) -> np.ndarray:
 
 def test_lemma_1_by_hand():
     # eta A = 0.2: the sampled action gets 0.2 * (1 - 0.3), the others -0.2 * p
-    found = formulas.logit_update(P, 1, advantage=2.0, eta=0.1)
-    np.testing.assert_allclose(found, [-0.1, 0.14, -0.04])
+    update = formulas.logit_update(P, 1, advantage=2.0, eta=0.1)
+    np.testing.assert_allclose(update, [-0.1, 0.14, -0.04])
 
 
 @pytest.mark.parametrize("advantage", [1.5, -0.7])
@@ -53,8 +53,8 @@ def test_lemma_1_is_the_gradient_of_the_log_probability(advantage):
         p, _ = instance(seed)
         z = torch.tensor(np.log(p) + 3, requires_grad=True)  # a constant in z changes nothing
         (advantage * z.log_softmax(0)[2]).backward()
-        found = formulas.logit_update(p, 2, advantage=advantage, eta=0.3)
-        np.testing.assert_allclose(found, 0.3 * z.grad.numpy(), atol=1e-12)
+        update = formulas.logit_update(p, 2, advantage=advantage, eta=0.3)
+        np.testing.assert_allclose(update, 0.3 * z.grad.numpy(), atol=1e-12)
 
 
 def test_temperature_flattens_and_the_printed_sum_is_no_softmax():
@@ -77,29 +77,29 @@ def test_theorem_1_is_the_mean_of_lemma_1_for_a_fixed_advantage():
             p[v] * formulas.logit_update(p, v, advantage=advantage[v], eta=0.1)
             for v in range(len(p))
         )
-        found = formulas.expected_logit_update(p, advantage, eta=0.1)
-        np.testing.assert_allclose(found, mean, atol=1e-14)
+        update = formulas.expected_logit_update(p, advantage, eta=0.1)
+        np.testing.assert_allclose(update, mean, atol=1e-14)
         # as printed: pi(v) [(1 - pi(v)) A(v) - sum over u != v]
         for v in range(len(p)):
             others = sum(p[u] * advantage[u] for u in range(len(p)) if u != v)
             printed = 0.1 * p[v] * ((1 - p[v]) * advantage[v] - others)
-            assert found[v] == pytest.approx(printed, abs=1e-14)
+            assert update[v] == pytest.approx(printed, abs=1e-14)
         shifted = formulas.expected_logit_update(p, advantage + 5, eta=0.1)
-        np.testing.assert_allclose(shifted, found, atol=1e-14)
+        np.testing.assert_allclose(shifted, update, atol=1e-14)
 
 
 def test_group_update_by_hand():
     # two of (a1, a2, a3), G = 2: mean reward 0.55, factor 1/2
-    found = formulas.expected_group_update(P, R, eta=0.1, G=2)
-    np.testing.assert_allclose(found, 0.1 * 0.5 * P * (R - 0.55))
+    update = formulas.expected_group_update(P, R, eta=0.1, G=2)
+    np.testing.assert_allclose(update, 0.1 * 0.5 * P * (R - 0.55))
 
 
 @pytest.mark.parametrize("G", [1, 2, 3, 5])
 def test_theorem_1_with_a_group_baseline_has_the_factor_1_minus_1_over_G(G):
     p, r = instance(3, V=4)
     exact = expected_over_groups(p, r, G, negative_only=False)
-    found = formulas.expected_group_update(p, r, eta=1.0, G=G)
-    np.testing.assert_allclose(found, exact, atol=1e-14)
+    update = formulas.expected_group_update(p, r, eta=1.0, G=G)
+    np.testing.assert_allclose(update, exact, atol=1e-14)
     printed = formulas.expected_logit_update(p, r, eta=1.0)
     np.testing.assert_allclose(exact, (1 - 1 / G) * printed, atol=1e-14)
 
@@ -109,9 +109,9 @@ def test_theorem_1_with_a_group_baseline_has_the_factor_1_minus_1_over_G(G):
 def test_enumerating_multisets_is_enumerating_groups(G, negative_only):
     for p, r in (instance(1, V=4), (P, R)):
         exact = expected_over_groups(p, r, G, negative_only)
-        found = formulas.enumerated_group_update(p, r, eta=1.0, G=G, negative_only=negative_only)
-        np.testing.assert_allclose(found, exact, atol=1e-14)
-    assert abs(found).max() > 1e-3
+        update = formulas.enumerated_group_update(p, r, eta=1.0, G=G, negative_only=negative_only)
+        np.testing.assert_allclose(update, exact, atol=1e-14)
+    assert abs(update).max() > 1e-3
 
 
 def test_theorem_1_against_sampled_steps():
@@ -128,9 +128,9 @@ def test_theorem_1_against_sampled_steps():
 def test_best_and_worst_action_move_as_appendix_c4_says_and_so_do_only_their_logits():
     for seed in range(20):
         p, r = instance(seed, V=4)
-        found = formulas.expected_group_update(p, r, eta=1.0, G=2)
-        assert found[r.argmax()] >= 0
-        assert found[r.argmin()] < 0
+        update = formulas.expected_group_update(p, r, eta=1.0, G=2)
+        assert update[r.argmax()] >= 0
+        assert update[r.argmin()] < 0
     # the logit of a rare best action rises, its probability falls: a1 pulls the normaliser up
     p = np.array([0.6, 0.01, 0.39])
     dz = formulas.expected_group_update(p, R, eta=1.0, G=2)
@@ -148,10 +148,12 @@ def test_expected_path_takes_the_expected_steps():
     for negative_only in (False, True):
         how = {"G": 3, "negative_only": negative_only}
         path = formulas.expected_path(z, R, steps, eta=0.7, temperature=2.0, **how)
-        own, slow = z, [P]
+        logits, slow = z, [P]
         for _ in range(3):
-            own = own + 0.7 * expected_over_groups(formulas.softmax(own, 2.0), R, 3, negative_only)
-            slow.append(formulas.softmax(own, 2.0))
+            logits = logits + 0.7 * expected_over_groups(
+                formulas.softmax(logits, 2.0), R, 3, negative_only
+            )
+            slow.append(formulas.softmax(logits, 2.0))
         np.testing.assert_allclose(path, [slow[i] for i in steps], atol=1e-12)
 
 
@@ -223,6 +225,6 @@ def test_proposition_1_is_the_first_order_of_an_exact_step():
 
 def test_with_logits_as_parameters_the_kernel_is_one():
     p, dz = instance(2)
-    found = formulas.delta_log_prob(p, np.eye(len(p)), dz)
-    np.testing.assert_allclose(p * found, formulas.delta_prob(p, dz), atol=1e-14)
+    change = formulas.delta_log_prob(p, np.eye(len(p)), dz)
+    np.testing.assert_allclose(p * change, formulas.delta_prob(p, dz), atol=1e-14)
     np.testing.assert_allclose(formulas.empirical_ntk(np.eye(3)), np.eye(3))

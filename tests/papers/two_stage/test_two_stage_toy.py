@@ -76,9 +76,9 @@ def test_vectorised_is_the_slow_reference(monkeypatch, optimizer, negative_only,
         for x in cells:
             slow = np.array([reference(c, x, seed, **how) for seed in (4, 0, 7)])
             assert abs(slow[:, -1] - slow[:, 0]).max() > 0.005  # something happened
-            own = paths[paths["cell"] == x.name]
+            quick = paths[paths["cell"] == x.name]
             for step in c.recorded():
-                rows = own[own["step"] == step].sort_values("action")
+                rows = quick[quick["step"] == step].sort_values("action")
                 at = slow[:, step]
                 np.testing.assert_allclose(rows["mean"], at.mean(0), atol=1e-10)
                 np.testing.assert_allclose(rows["median"], np.median(at, 0), atol=1e-10)
@@ -107,8 +107,8 @@ def test_a_seed_is_the_same_alone_and_among_others():
     together = simulate(c, CELLS[3], optimizer="adam", negative_only=False, seeds=[0, 1, 2])[1]
     for x in CELLS[3]:
         alone = simulate(c, [x], optimizer="adam", negative_only=False, seeds=[1])[1]
-        own = together[(together["cell"] == x.name) & (together["seed"] == 1)]
-        pd.testing.assert_frame_equal(alone, own.reset_index(drop=True))
+        among = together[(together["cell"] == x.name) & (together["seed"] == 1)]
+        pd.testing.assert_frame_equal(alone, among.reset_index(drop=True))
 
 
 def test_steps_have_theorem_1_as_their_mean():
