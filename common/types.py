@@ -50,7 +50,7 @@ class RolloutBatch:
     log_probs                (B, T) of each token under the policy that sampled, at its temperature
     stopped                  (B,)   False where max_tokens cut the response off
     sampler_log_probs        (B, T) under what the token was drawn from, where that was not the
-                             policy itself (rollout/memory.py), else None
+                             policy itself (rollout/dlc.py), else None
     """
 
     prompt_ids: torch.Tensor

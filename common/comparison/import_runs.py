@@ -22,21 +22,21 @@ from common.comparison.published import own_names, published
 from common.config.compose import ROOT
 from common.errors import UserError, require
 from common.metrics.passk import report
-from common.results.checks import CELL, check_counts, check_names, require_none
+from common.results.checks import EVALUATION, check_counts, check_names, require_none
 from common.results.columns import COLUMNS
 from common.results.files import config_hash, read_jsonl, sha256, write, write_csv
 from common.results.run import Run
 
-KNOWN = (*CELL, "problem_id", "n", "c", "sample", "correct", "response", "distinct")
+KNOWN = (*EVALUATION, "problem_id", "n", "c", "sample", "correct", "response", "distinct")
 RIGHT = {"1": 1, "true": 1, "1.0": 1, "0": 0, "false": 0, "0.0": 0}
 
 
 def command() -> None:
     given = {"paper": "", "files": "", "source": "", "scope": "cluster", "results_dir": "results"}
-    given = options(__doc__, given | dict.fromkeys(CELL, ""))
+    given = options(__doc__, given | dict.fromkeys(EVALUATION, ""))
     for key in ("paper", "files", "source"):
         require(given[key] != "", key, "", f"is missing; give {key}=...")
-    fixed = {name: given[name] for name in CELL if given[name]}
+    fixed = {name: given[name] for name in EVALUATION if given[name]}
     for run in import_runs(
         given["paper"],
         sorted(glob.glob(given["files"], recursive=True)),
@@ -79,7 +79,7 @@ def import_runs(
 
 
 def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """The counts in a file, with the columns CELL, and what is wrong with its rows. Raises
+    """The counts in a file, with the columns EVALUATION, and what is wrong with its rows. Raises
     UserError for a file that cannot be read or lacks a column."""
     frame = _frame(path)
     for name, value in fixed.items():
@@ -89,7 +89,7 @@ def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, lis
     unknown = [name for name in frame if name not in KNOWN]
     require(not unknown, f"{path}: column", unknown, f"unknown; known are {', '.join(KNOWN)}")
     sampled = "correct" in frame
-    needed = [*CELL, "problem_id", *(["correct"] if sampled else ["n", "c"])]
+    needed = [*EVALUATION, "problem_id", *(["correct"] if sampled else ["n", "c"])]
     missing = [name for name in needed if name not in frame]
     require(not missing, f"{path}: column", missing, "is missing; add it, or give it as KEY=VALUE")
     messages = []
@@ -106,11 +106,11 @@ def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, lis
         for line in frame.index[right.isna() & frame["correct"].notna()]:
             messages.append(f"{path}:{line + 2}: correct={frame['correct'][line]}: use 1 or 0")
         if "sample" in frame:
-            for line in frame.index[frame.duplicated([*CELL, "problem_id", "sample"])]:
+            for line in frame.index[frame.duplicated([*EVALUATION, "problem_id", "sample"])]:
                 messages.append(f"{path}:{line + 2}: the sample is there already")
         if messages:
             return frame, messages
-        groups = frame.assign(right=right).groupby([*CELL, "problem_id"], sort=False)["right"]
+        groups = frame.assign(right=right).groupby([*EVALUATION, "problem_id"], sort=False)["right"]
         frame = groups.agg(n="size", c="sum").reset_index()
     if messages:
         return frame, messages

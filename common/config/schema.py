@@ -140,11 +140,11 @@ class Optim:
 @dataclass(frozen=True)
 class Evaluation:
     n: PositiveInt  # samples a problem after the last step
-    # the k of pass@k; those above a checkpoint's n are left out of its curve rows
+    # the k of pass@k; those above an evaluation's n are left out of its rows
     k: Annotated[list[int], Field(min_length=1)]
     temperature: PositiveFloat
     max_tokens: PositiveInt
-    every: PositiveInt  # steps between the checkpoints of the training curve
+    every: PositiveInt  # steps between the evaluations of the training curve
     curve_n: PositiveInt  # samples a problem on the curve
     batch: PositiveInt  # sequences decoded at once
     rare_nll_samples: NonNegativeInt  # of the base model a prompt, F-GRPO App. F.2; 0: left out

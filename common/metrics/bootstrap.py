@@ -19,8 +19,8 @@ def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
         raise UserError(f"values of shape {values.shape}: need (problems, metrics) without NaN")
     problems = len(values)
     drawn = np.random.default_rng(seed).integers(problems, size=(draws, problems))
-    cells = drawn + problems * np.arange(draws)[:, None]
-    times = np.bincount(cells.ravel(), minlength=draws * problems).reshape(draws, problems)
+    slots = drawn + problems * np.arange(draws)[:, None]
+    times = np.bincount(slots.ravel(), minlength=draws * problems).reshape(draws, problems)
     return times @ values / problems
 
 

@@ -16,7 +16,7 @@ from scipy.special import gammaln, ndtri, stdtr, stdtridf, stdtrit
 from common.errors import UserError
 from common.metrics.passk import pass_at_k, pass_at_k_table
 
-CELLS = 1 << 16  # entries of a look-up table indexed by 16 random bits
+SLOTS = 1 << 16  # of a look-up table indexed by 16 random bits
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def subsample_means(
     """Mean pass@k over problems of subsamples of m out of n: (iterations, K), in [0, 1].
 
     A table look-up by 16 random bits: value x of a hypergeometric fills floor(2^16 p_x) of the 2^16
-    cells. The few cells left over stand for the remainder of the distribution, and a draw that
+    slots. The few slots left over stand for the remainder of the distribution, and a draw that
     lands there is drawn again from it by inverse CDF, so that nothing is rounded to 2^-16.
     """
     by_correct = pass_at_k_table(m, ks).T  # (K, m + 1)
@@ -201,11 +201,11 @@ def subsample_means(
     uniform = np.random.Generator(bits)
     for correct, problems in zip(*np.unique(c, return_counts=True), strict=True):
         pmf = _hypergeometric(int(correct), n, m)
-        cells = np.floor(CELLS * pmf).astype(int)
-        rest = np.cumsum(CELLS * pmf - cells)
-        filled = cells.sum()
-        # left-over cells add 0 here and their true value below
-        tables = [np.repeat(np.append(f, 0), np.append(cells, CELLS - filled)) for f in by_correct]
+        slots = np.floor(SLOTS * pmf).astype(int)
+        rest = np.cumsum(SLOTS * pmf - slots)
+        filled = slots.sum()
+        # left-over slots add 0 here and their true value below
+        tables = [np.repeat(np.append(f, 0), np.append(slots, SLOTS - filled)) for f in by_correct]
         for _ in range(problems):
             index = bits.random_raw(-(-iterations // 4)).view(np.uint16)[:iterations]
             for mean, table in zip(means, tables, strict=True):
@@ -220,7 +220,7 @@ def subsample_means(
 def _hypergeometric(c: int, n: int, m: int) -> np.ndarray:
     """P(x of the m are correct) for x = 0..m, when c of n are.
 
-    By hand: scipy's takes 20 times as long, and where a chance is a whole number of cells, as 1/4
+    By hand: scipy's takes 20 times as long, and where a chance is a whole number of slots, as 1/4
     at c = 1 and m = n / 4, it rounds to the other side, so that a seed would draw other numbers.
     """
 

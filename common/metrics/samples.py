@@ -91,8 +91,8 @@ def _subsets(n: int, k: int, draws: int, rng: np.random.Generator) -> np.ndarray
 def _share_won(votes: np.ndarray, shares: np.ndarray) -> float:
     """Mean over subsets (S, k) of votes of the share of right answers among those with most."""
     size, answers = len(votes), len(shares)
-    cells = votes + (answers + 1) * np.arange(size)[:, None]
-    times = np.bincount(cells.ravel(), minlength=size * (answers + 1))
+    slots = votes + (answers + 1) * np.arange(size)[:, None]
+    times = np.bincount(slots.ravel(), minlength=size * (answers + 1))
     times = times.reshape(size, answers + 1)[:, :answers]
     if not answers:
         return 0.0

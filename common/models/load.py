@@ -26,7 +26,7 @@ def load_model(model: Model, results_dir: Path, device: str):
         pretrain(model.pretrain, Path(path))
     try:
         tokenizer = AutoTokenizer.from_pretrained(path)
-        policy, report = AutoModelForCausalLM.from_pretrained(
+        policy, loading = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, output_loading_info=True
         )
     except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
@@ -37,10 +37,10 @@ def load_model(model: Model, results_dir: Path, device: str):
             )
         reason = str(error).split("\n")[0][:300]
         raise UserError(f"model.path={path}: cannot be loaded ({reason}); {remedy}") from error
-    if report["missing_keys"]:  # transformers only warns, and trains on with random ones
+    if loading["missing_keys"]:  # transformers only warns, and trains on with random ones
         raise UserError(
-            f"model.path={path}: has no weights for {sorted(report['missing_keys'])[:3]}; fetch it "
-            "again, or delete a cached folder"
+            f"model.path={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
+            "fetch it again, or delete a cached folder"
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token

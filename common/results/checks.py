@@ -16,7 +16,8 @@ from common.errors import UserError
 from common.results.columns import KEY
 
 NAMES = ["table", "model", "method", "benchmark", "metric"]
-CELL = ["table", "model", "method", "benchmark", "seed", "step"]  # whose counts belong together
+# The columns that name one evaluation, whose counts belong together.
+EVALUATION = ["table", "model", "method", "benchmark", "seed", "step"]
 SHOWN = 5  # lines that a message names
 
 
@@ -53,12 +54,12 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
 
 
 def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
-    """The counts (benchmark, problem_id, n, c, and what of CELL there is) of evaluations that are
-    whole, and a message for each evaluation that is left out: c > n or no count, a problem twice,
-    problems with different n."""
+    """The counts (problem_id, n, c, and what of EVALUATION there is) of evaluations that are whole,
+    and a message for each that is left out: c > n or no count, a problem twice, problems with
+    different n."""
     if counts.empty:
         return counts, []
-    key = [name for name in CELL if name in counts]
+    key = [name for name in EVALUATION if name in counts]
     n, c = (pd.to_numeric(counts[name], errors="coerce") for name in ("n", "c"))
     fine = (n >= 1) & (c >= 0) & (c <= n) & (c % 1 == 0) & (n % 1 == 0)
     groups = counts.assign(number=n).groupby(key, dropna=False)

@@ -16,7 +16,7 @@ SHOWN = 6  # methods in color beside GRPO
 
 
 def frontier(means: pd.DataFrame, path: Path) -> None:
-    """rare pass@256 against natural pass@1, mean over seeds, a point a checkpoint.
+    """rare pass@256 against natural pass@1, mean over seeds, a point an evaluation.
 
     means: `yardstick_ranking.means`. GRPO is black; in color are the methods of the front, with
     standard errors over seeds and their names; all others are grey.

@@ -34,7 +34,7 @@ def gather(root: Path, run_ids: set[str]) -> list[str]:
 
 
 def _counts(run: Path) -> pd.DataFrame:
-    """Every checkpoint's counts of one run: run_id, step, benchmark, problem_id, n, c, distinct."""
+    """Every evaluation's counts of one run: run_id, step, benchmark, problem_id, n, c, distinct."""
     import pandas as pd
 
     frames = [

@@ -28,7 +28,7 @@ def plan(
     """
     reference, refused = _load(REFERENCE, overrides), {}
     fewest = reference.eval.curve_n
-    require(fewest >= 256, "eval.curve_n", fewest, "pass@256 is compared at every checkpoint")
+    require(fewest >= 256, "eval.curve_n", fewest, "pass@256 is compared at every evaluation")
     untrained = replace(reference.optim, steps=0)
     once = [replace(reference, name=BASE, label=BASE, optim=untrained), reference]
     for method in methods:

@@ -2,7 +2,7 @@
 
 Along training pass@1 rises and diversity falls, so a method that learns less looks as if it kept
 more. Here each run is read where its pass@1 on natural prompts first reaches a level, the same for
-all, linearly between its checkpoints; the base model is checkpoint 0 of every run. A method
+all, linearly between its evaluations; the base model is evaluation 0 of every run. A method
 that some seed does not take there is not ranked: to rank it by the seeds that did would choose them
 by their result.
 """
@@ -60,7 +60,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Curve:
-    """One run's checkpoints, the base model first."""
+    """One run's evaluations, the base model first."""
 
     rate: str
     method: str
@@ -117,7 +117,7 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
 
 
 def _point(counts: pd.DataFrame, entropy: pd.Series) -> dict[tuple[str, str], np.ndarray]:
-    """The measures of one checkpoint, a problem, in percent where they are shares."""
+    """The measures of one evaluation, a problem, in percent where they are shares."""
     measures = {}
     for benchmark, part in counts.groupby("benchmark"):
         part = part.sort_values("problem_id")

@@ -148,7 +148,7 @@ def test_cluster_rows_are_as_printed(name):
     assert x.sampling.group_size == int(said["training", "group size G"])
     assert x.optim.steps == int(said["training", "steps"])
     assert f"every {x.eval.every} steps" in said["evaluation", "interval"]
-    assert x.eval.n == x.eval.curve_n == 8  # AVG@8 and PASS@8, at every checkpoint
+    assert x.eval.n == x.eval.curve_n == 8  # AVG@8 and PASS@8, at every evaluation
     assert not x.data.train["drop_conflicts"]
     assert x.data.train["max_prompt_tokens"] is None
     sets = {r["benchmark"] for r in printed("table2")} - {"Avg"}
