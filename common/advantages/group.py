@@ -6,7 +6,7 @@ subtracted.
 
 The lines "m_S =" give the gradient mass of the successes and of the failures of one group (FADE
 sec 2.1), m_S = (1/G) sum_{i in S} A_i and m_F = -(1/G) sum_{i in F} A_i, for rewards in {0, 1} with
-X successes and F failures, p = X/G, q = 1 - p. They are Python but for ^; a test evaluates them.
+X successes and F failures, p = X/G, q = 1 - p. They are Python except for ^; a test runs them.
 """
 
 import torch

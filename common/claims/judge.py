@@ -96,8 +96,8 @@ def judge(
         row = {"claim": claim["claim"], "source": claim["source"], "id": claim["id"]}
         for scope in SCOPES:
             unknown = ("not run", "no rows" if scope in claim else "", "")
-            told = decided.get(scope, {}).get(claim["id"], unknown)
-            row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), told, strict=True))
+            decision = decided.get(scope, {}).get(claim["id"], unknown)
+            row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), decision, strict=True))
         verdicts.append(row)
     more = [f"{scope}_{what}" for what in ("numbers", "runs") for scope in SCOPES]
     columns = ["claim", "source", *SCOPES, "id", *more]

@@ -63,7 +63,7 @@ def read(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, pd.DataFrame
 def read_checked(
     root: Path, paper: str, scope: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """The gathered rows and counts of a scope, and what of them was left out."""
+    """The gathered rows and counts of a scope, and what was left out of them."""
     folder = root / paper / scope
     rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=[*COUNTED, "n", "c"])
     if not (folder / "metrics.csv").exists():

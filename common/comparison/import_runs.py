@@ -57,7 +57,7 @@ def import_runs(
     missing, and each row that cannot be used, by file and line.
     """
     home = ROOT / "papers" / paper
-    require((home / "published").is_dir(), "paper", paper, "is no paper of this repository")
+    require((home / "published").is_dir(), "paper", paper, "is not a paper of this repository")
     require(scope in ("laptop", "cluster"), "scope", scope, "use laptop or cluster")
     require(bool(files), "files", "", "matches no file; give a path or a quoted glob")
     printed, names = published(home / "published"), own_names(home)
@@ -99,7 +99,7 @@ def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, lis
     for name in ("seed", "step"):
         number = pd.to_numeric(frame[name], errors="coerce")
         for line in frame.index[frame[name].notna() & ~((number >= 0) & (number % 1 == 0))]:
-            messages.append(f"{path}:{line + 2}: {name}={frame[name][line]} is no whole number")
+            messages.append(f"{path}:{line + 2}: {name}={frame[name][line]} is not a whole number")
         frame[name] = number
     if sampled:
         right = frame["correct"].astype(str).str.lower().map(RIGHT)

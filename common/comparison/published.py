@@ -15,7 +15,7 @@ def published(folder: Path) -> pd.DataFrame:
 
 
 def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The printed cells, and what of them was left out."""
+    """The printed cells, and what was left out of them."""
     frames, problems = [], []
     for path in sorted(folder.glob("table*.csv")):
         as_text = pd.read_csv(path, usecols=["value"], dtype=str)["value"]

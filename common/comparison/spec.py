@@ -41,7 +41,7 @@ class Spec:
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
     metrics: dict[str, str] = field(default_factory=dict)  # our metric -> as printed
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
-    # what is said of printed cells
+    # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
     not_reproducible: list[tuple[Where, str]] = field(default_factory=list)
     problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems

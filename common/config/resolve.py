@@ -32,7 +32,7 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
     from functools import partial
 
     function, target = named(node, key), node["_target_"]
-    require(callable(function), f"{key}._target_", target, "is no function")
+    require(callable(function), f"{key}._target_", target, "is not a function")
     arguments = {name: value for name, value in node.items() if name != "_target_"}
     parameters = inspect.signature(function).parameters
     known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]

@@ -48,7 +48,7 @@ def load(
     subset: int | None = None,  # so many prompts, drawn by `seed`, in the order of the set
     seed: int = 0,
 ) -> list[Prompt]:
-    """The prompts of one set; what was dropped is said on stderr, with the reason.
+    """The prompts of one set; what was dropped goes to stderr, with the reason.
 
     Raises UserError where the set cannot be found, a field or argument is missing or unknown, an
     id occurs twice, or a number of rows is not the expected one.
@@ -215,7 +215,7 @@ def _agreed(prompts: list[Prompt]) -> list[bool]:
 
 
 def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[bool]:
-    """False for prompts of more than `limit` tokens; never skipped where it cannot be told."""
+    """False for prompts of more than `limit` tokens; an error where they cannot be counted."""
     from transformers import AutoTokenizer
 
     require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs one")

@@ -85,7 +85,7 @@ def _holm(file: Path):
     p = pd.to_numeric(table["p"], errors="coerce")
     wrong = table["p"][p.isna() & (table["p"] != "")]
     if len(wrong):
-        raise UserError(f"{file}: p={wrong.iloc[0]} is no number; leave it empty where missing")
+        raise UserError(f"{file}: p={wrong.iloc[0]} is not a number; leave it empty where missing")
     groups = table["k"] if "k" in table else pd.Series("", index=table.index)
     try:
         return table.assign(p_holm=p.groupby(groups).transform(lambda part: holm(part)))

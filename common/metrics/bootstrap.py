@@ -72,7 +72,7 @@ def holm(p: Sequence[float]) -> np.ndarray:
         p_(1) <= ... <= p_(m):  adjusted_(i) = max_{j <= i} min(1, (m - j + 1) p_(j))
 
     Rejecting what is below 0.05 keeps the chance of any false rejection below 0.05, however the
-    tests depend on each other. Missing values are no tests and stay missing. Raises UserError for a
+    tests depend on each other. Missing values count as no test and stay missing. UserError for a
     p outside 0..1.
     """
     p = np.asarray(p, dtype=float)

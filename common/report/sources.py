@@ -64,7 +64,7 @@ def papers(home: Path) -> list[str]:
 def choose(root: Path, reference: Path, name: str, mark: str) -> tuple[Path, str]:
     """The results folder to take `name` from, and why it is not `root` ("" if it is).
 
-    `mark` is the file that the end of a run writes; without it what stands there is unfinished.
+    `mark` is the file that the end of a run writes; without it the folder is unfinished.
     """
     if (root / name / mark).exists() or not (reference / name).is_dir():
         return root, ""

@@ -39,7 +39,7 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
         .to_numpy()
     )
     reasons = [
-        (number.isna() | np.isinf(number), "value={value} is no number"),
+        (number.isna() | np.isinf(number), "value={value} is not a number"),
         (share & ((number < 0) | (number > 100)), "value={value} percent lies outside 0..100"),
         (several, "the same row has different values; none of them counts"),
         (repeated & ~several & ~first, "the row is there already; the first one counts"),
@@ -54,8 +54,8 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
 
 
 def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
-    """The counts (problem_id, n, c, and what of EVALUATION there is) of evaluations that are whole,
-    and a message for each that is left out: c > n or no count, a problem twice, problems with
+    """The counts (problem_id, n, c and columns of EVALUATION) of evaluations that are whole, and a
+    message for each that is left out: c > n or no count, a problem twice, problems with
     different n."""
     if counts.empty:
         return counts, []

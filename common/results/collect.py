@@ -64,7 +64,7 @@ def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict],
     `damage`, and what was left out and why.
 
     A run is left out where anything that its numbers are made of is missing or changed. Where only
-    other files are (samples, the model), the numbers stand and the damage is told.
+    other files are (samples, the model), the numbers count and the damage is reported.
     """
     finished, left_out = {}, []
     marks = ("config.yaml", "DONE")  # either makes a folder a run; figures/ and the like have none

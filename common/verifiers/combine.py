@@ -28,7 +28,7 @@ def verify(response: str, reference: str, *, parts: list[dict]) -> Verdict:
     A part that is a "timeout" or "error" makes the whole one: its reward is not known, and a sum
     without it would teach something else. Every other key of a part is an option of its verifier.
     Raises UserError for a part that cannot be imported, an option it does not have or a weight that
-    is no number.
+    is not a number.
     """
     verdicts, reward = [], 0.0
     for name, weight, judge in _bound(json.dumps(parts)):

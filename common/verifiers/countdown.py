@@ -17,7 +17,7 @@ def verify(response: str, reference: str) -> Verdict:
 
     correct   the expression equals the target and uses each number at most once
     wrong     it is an expression, but not that
-    unparsed  there is no closed box, or what it holds is no expression in + - * and brackets
+    unparsed  there is no closed box, or what it holds is not an expression in + - * and brackets
 
     `parsed` is the canonical form, equal for answers that differ in order and brackets only.
     """
@@ -66,7 +66,7 @@ def example(reference: str) -> str | None:
 
 
 def parse(text: str) -> Tree:
-    """The expression tree of `text`. Raises ValueError if it is no expression, or too long.
+    """The expression tree of `text`. Raises ValueError if it is not an expression, or too long.
 
     sum := product (("+" | "-") product)*;  product := atom ("*" atom)*;  atom := number | "(" sum
     ")"

@@ -78,7 +78,7 @@ def _check_canaries(verify: Verify, name: str, known, example, references: list[
         others = [r for r in references[: 4 * SWAPPED] if example(r) not in (None, right[0])]
         canaries += [right, *((right[0], r) for r in others[:SWAPPED])]
     empty, *rest = verify(canaries)
-    if rest and rest[0].outcome == "timeout":  # a machine under load is no fault of the verifier
+    if rest and rest[0].outcome == "timeout":  # a machine under load is not a fault of the verifier
         rest[:1] = verify([right])
     said = "the rewards cannot be trusted, nothing was learnt from this batch"
     if empty.outcome == "correct":

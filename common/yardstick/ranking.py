@@ -80,7 +80,7 @@ class Curve:
 
 
 def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
-    """Every run as a curve, once a learning rate that it stands for.
+    """Every run as a curve, once for each learning rate that it belongs to.
 
     rows: common.results.columns.COLUMNS, `table` is plain, equalised or both; counts: run_id, step,
     benchmark, problem_id, n, c, distinct. Raises UserError without the base model, or where runs

@@ -136,7 +136,7 @@ def theory_rows(root: Path) -> pd.DataFrame:
 
 def peak_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Sec. 4.1 reports "the peak performance": the best checkpoint of each run, chosen on the test
-    set, for each benchmark and metric on its own. Biased upwards; the base model is no candidate.
+    set, for each benchmark and metric on its own. Biased upwards; the base model does not compete.
     """
     candidates = rows[rows["metric"].str.startswith("pass@") & (rows["method"] != "base")]
     if candidates.empty:
@@ -156,7 +156,7 @@ def bootstrap_best(c: np.ndarray, n: np.ndarray, k: int) -> np.ndarray:
 def bootstrap_rows(counts: pd.DataFrame, k: int = 8) -> pd.DataFrame:
     """The metric "bootstrap best@8" of every evaluation, beside the unbiased pass@8.
 
-    The paper's PASS@8 cells are no multiples of 1/30 on AIME24 (INC043); this reading would
+    The paper's PASS@8 cells are not multiples of 1/30 on AIME24 (INC043); this reading would
     explain it.
     """
     counts = counts[counts["n"] >= k]

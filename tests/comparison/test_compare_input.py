@@ -26,9 +26,9 @@ def rows(*changes):
     [
         ({"value": 137.0}, "f.csv:3: value=137.0 percent lies outside 0..100 (table=t, model=m"),
         ({"value": -1.0}, "f.csv:3: value=-1.0 percent lies outside"),
-        ({"value": float("nan")}, "f.csv:3: value=nan is no number"),
-        ({"value": float("inf")}, "f.csv:3: value=inf is no number"),
-        ({"value": "12,5"}, "f.csv:3: value=12,5 is no number"),
+        ({"value": float("nan")}, "f.csv:3: value=nan is not a number"),
+        ({"value": float("inf")}, "f.csv:3: value=inf is not a number"),
+        ({"value": "12,5"}, "f.csv:3: value=12,5 is not a number"),
         ({"method": "B"}, "f.csv:3: the row is there already; the first one counts"),
     ],
 )
@@ -196,7 +196,7 @@ def test_samples_from_elsewhere_are_counted(tmp_path):
         ("b,16,0", "b,8,0", "theirs.csv:3: problem b: n=8: not that of"),
         ("b,16,0", "a,16,0", "theirs.csv:3: problem a: the problem is there already"),
         ("b,16,0", "b,16,", "theirs.csv:3: c is missing"),
-        ("1,9,b", "x,9,b", "theirs.csv:3: seed=x is no whole number"),
+        ("1,9,b", "x,9,b", "theirs.csv:3: seed=x is not a whole number"),
         (
             "GRPO,AIME24,1,9,b",
             "GPRO,AIME24,1,9,b",

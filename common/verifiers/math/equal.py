@@ -86,7 +86,7 @@ def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
     golds, answers = (s.parts if s.kind == "many" else _listed(s) for s in (gold, answer))
     if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
         if "{}" in (gold.brackets, answer.brackets) and len(golds) > 1:
-            return False  # a set is no tuple
+            return False  # a set is not a tuple
         if len(golds) != len(answers):
             return False
         if len(golds) > 1:  # (1, 2) for 1, 2: the brackets say that the order is meant

@@ -169,7 +169,7 @@ def _interval(name: str, low: str, high: str, brackets: str) -> Shape:
 
 
 def is_words(text: str) -> bool:
-    """Whether `text` is prose: a word of four letters that is no command and no function."""
+    """Whether `text` is prose: a word of four letters that is neither a command nor a function."""
     return re.search(r"(?<![\\a-zA-Z{])[A-Za-z]{4,}", text) is not None
 
 

@@ -139,7 +139,7 @@ def clean(text: str) -> str:
 
 
 def squash(text: str) -> str:
-    """`text` without spaces, but for those that end a command before a letter."""
+    """`text` without spaces, except for those that end a command before a letter."""
     text = re.sub(r"(\\[a-zA-Z]+) (?=[a-zA-Z])", "\\1\x01", text)
     return text.replace(" ", "").replace("\x01", " ")
 

@@ -209,7 +209,7 @@ def _value(formula, point: int) -> tuple[Fraction, Fraction] | None:
         value = formula.subs(points).doit().evalf(50)
         real, imaginary = value.as_real_imag()
         return _fraction(real), _fraction(imaginary)
-    except Exception:  # no value: sympy raises of many kinds, or the result is no number
+    except Exception:  # no value: sympy raises of many kinds, or the result is not a number
         return None
 
 

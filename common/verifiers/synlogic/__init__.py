@@ -48,8 +48,8 @@ def verify(response: str, reference: str) -> Verdict:
 
 
 def reference(row: dict) -> str:
-    """{"answer", "metadata", "task"} of a row: the stored answer, and what of the puzzle the check
-    needs.
+    """{"answer", "metadata", "task"} of a row: the stored answer, and the parts of the puzzle that
+    the check needs.
 
     `row` has `data_source`, `answer` and `metadata` (an object, or its text), as in the shared
     sample; or, as on the hub, `extra_info.game_data_str` holds the last two. A puzzle that is

@@ -21,7 +21,7 @@ def value(text: str) -> Fraction:
     """The value of an expression in whole numbers, + - * / %, signs and brackets.
 
     As in Python, * / % bind tighter than + -, all to the left, and a % b has the sign of b.
-    Raises ValueError if `text` is no such expression, is too long, or divides by zero.
+    Raises ValueError if `text` is not such an expression, is too long, or divides by zero.
 
     sum := product (("+" | "-") product)*;  product := factor (("*" | "/" | "%") factor)*
     factor := ("+" | "-")* (number | "(" sum ")")

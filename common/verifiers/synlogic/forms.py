@@ -21,4 +21,4 @@ def doubled(answer: Any) -> str:
 
 
 def none(answer: Any) -> None:
-    """For a task whose stored answer is no response."""
+    """For a task whose stored answer is not a response."""

@@ -1,8 +1,8 @@
 """Code rewards on a laptop: GRPO and FADE on tiny program synthesis, judged by the sandboxed
 verifier that the cluster's runs use (FADE Sec. 3).
 
-The task is common/tasks/expressions.py. Without bubblewrap no program can be run in isolation: that
-is said, and nothing is run. The runs go one after another: the first makes the model of all.
+The task is common/tasks/expressions.py. Without bubblewrap no program can be run in isolation: a
+message says so, and nothing is run. The runs follow one another: the first makes the model of all.
 """
 
 import sys

@@ -28,9 +28,7 @@ def run(root: Path) -> None:
         "sec14": masses.sec_14_1(),
         "kish": masses.kish(),
     }
-    tables = {name: rounded(frame) for name, frame in tables.items()}
-    for name, frame in tables.items():
-        write_csv(weights / f"{name}.csv", frame)
+    tables = written(tables, weights)
     figures.fig_2(table, drawn / "fig2")
     figures.table_1(table, drawn / "table1")
     figures.fig_7(tables["fig7"], drawn / "fig7")
@@ -44,12 +42,18 @@ def run(root: Path) -> None:
         "recovered": scaling.recovered(),
         "multi_turn": multi_turn.simulate(),
     }
-    tables = {name: rounded(frame) for name, frame in tables.items()}
-    for name, frame in tables.items():
-        write_csv(theory / f"{name}.csv", frame)
+    tables = written(tables, theory)
     figures.entropy(tables["entropy"], drawn / "theorem_13_1")
     figures.scaling(tables["scaling"], drawn / "theorem_12_1")
     figures.multi_turn(tables["multi_turn"], drawn / "retry")
+
+
+def written(tables: dict, folder: Path) -> dict:
+    """The tables, rounded, each as <folder>/<name>.csv."""
+    tables = {name: rounded(frame) for name, frame in tables.items()}
+    for name, frame in tables.items():
+        write_csv(folder / f"{name}.csv", frame)
+    return tables
 
 
 def rounded(frame):

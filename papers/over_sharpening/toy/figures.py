@@ -34,7 +34,7 @@ def draw(toy: Path, folder: Path) -> None:
 
 
 def chosen(rows: pd.DataFrame, **values) -> pd.DataFrame:
-    """The rows with these values; a setting that has none is no calibration."""
+    """The rows with these values; a setting that has none is one without calibration."""
     for name, value in ({"alpha": 0, "mu": 0} | values).items():
         rows = rows[rows[name] == value]
     return rows

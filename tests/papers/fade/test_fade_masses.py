@@ -11,17 +11,6 @@ from common.methods import theory as lab
 from common.methods.binding import all_groups, bind, group_weights
 from papers.fade.theory import closed_forms, masses
 
-# ---- masses
-
-
-@pytest.fixture(scope="module")
-def by_advantage():
-    """advantage -> methods of masses.py; composed once."""
-    methods = {}
-    for name, method in masses.variants():
-        methods.setdefault(name, []).append(method)
-    return methods
-
 
 def first(by_advantage, name, **arguments):
     for method in by_advantage[name]:

@@ -13,18 +13,6 @@ from common.config.schema import Reward
 from common.methods.binding import all_groups
 from papers.fade.theory import entropy, masses, multi_turn, scaling
 
-# ---- masses
-
-
-@pytest.fixture(scope="module")
-def by_advantage():
-    """advantage -> methods of masses.py; composed once."""
-    methods = {}
-    for name, method in masses.variants():
-        methods.setdefault(name, []).append(method)
-    return methods
-
-
 # ---- Theorem 13.1
 
 
