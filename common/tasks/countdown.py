@@ -109,10 +109,10 @@ def _search(pool: list[tuple[int, Tree]], target: int) -> Tree | None:
     return None
 
 
-def evaluate(tree: Tree) -> int:
+def value_of(tree: Tree) -> int:
     if isinstance(tree, int):
         return tree
-    operator, a, b = tree[0], evaluate(tree[1]), evaluate(tree[2])
+    operator, a, b = tree[0], value_of(tree[1]), value_of(tree[2])
     return a + b if operator == "+" else a - b if operator == "-" else a * b
 
 
@@ -168,7 +168,7 @@ def _draw(rng: random.Random, count: int) -> tuple[tuple[int, ...], int, Tree]:
         size = rng.choices(list(OPERAND_WEIGHTS), list(OPERAND_WEIGHTS.values()))[0]
         operands = rng.sample(numbers, size)
         tree = _left_deep(rng, operands) if rng.random() < LEFT_DEEP else _any_tree(rng, operands)
-        if (target := evaluate(tree)) in TARGETS:
+        if (target := value_of(tree)) in TARGETS:
             return numbers, target, tree
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from functools import lru_cache
 
 from common.errors import require
-from common.tasks.countdown import Tree, canonical, evaluate, numbers_in, render, solve
+from common.tasks.countdown import Tree, canonical, numbers_in, render, solve, value_of
 from common.types import Verdict
 
 LONGEST = 200  # characters of an answer that are looked at; a right answer has at most 30
@@ -34,7 +34,7 @@ def verify(response: str, reference: str) -> Verdict:
     spare = Counter(numbers_in(tree)) - Counter(int(number) for number in numbers.split())
     if spare:
         return Verdict("wrong", 0.0, canonical(tree), f"uses {sorted(spare)} too often")
-    value = evaluate(tree)
+    value = value_of(tree)
     if value != int(target):
         return Verdict("wrong", 0.0, canonical(tree), f"equals {value}")
     return Verdict("correct", 1.0, canonical(tree))

@@ -24,7 +24,7 @@ def prompts(split: str, size: int, seed: int = 0):
 
 def value(expression: str, x: int) -> int:
     """Of an expression of the demonstrator, by Countdown's parser; never by Python."""
-    return countdown.evaluate(parse(expression.replace("x", str(x))))
+    return countdown.value_of(parse(expression.replace("x", str(x))))
 
 
 def test_every_way_to_write_a_function_is_right():
