@@ -29,13 +29,13 @@ def run(ways: tuple[str, ...] = ("randomised", "peer")) -> list[dict]:
     """Processor seconds and peak memory; no repeats, a run takes minutes."""
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder))
-        found = {}
+        measured = {}
         for way in ways:
             command = [sys.executable, "-m", "bench.weights", "child", way, folder]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[way] = json.loads(done.stdout)
-            print(way, found[way], file=sys.stderr, flush=True)
-    ours, peer = found[ways[0]], found.get("peer", {"seconds": None, "gb": None})
+            measured[way] = json.loads(done.stdout)
+            print(way, measured[way], file=sys.stderr, flush=True)
+    ours, peer = measured[ways[0]], measured.get("peer", {"seconds": None, "gb": None})
     note = f"random {ROWS:,} x {COLUMNS:,}, one thread"
     head = f"{ways[0]} SVD of a 7B output head's change"
     return [
