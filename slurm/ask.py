@@ -18,9 +18,9 @@ class Ask:
     parallel: int  # of its array, at once
 
 
-def ask(profile: Profile, kind: plan.Kind) -> Ask:
-    """An evaluation takes one GPU and its share of the node: engines work side by side, one a
-    (model, benchmark)."""
+def ask(profile: Profile, kind: plan.Kind, gpus: int = 1) -> Ask:
+    """An evaluation takes `gpus` of a node (its Estimate's) and their share of CPUs and memory;
+    what runs at once is limited to as many GPUs as the training jobs may have."""
     if kind in plan.LIGHT:
         cpus, memory = profile.light_cpus, profile.light_memory_gb
         return Ask(1, 0, cpus, memory, profile.light_time_min, profile.array_parallelism)
@@ -28,6 +28,8 @@ def ask(profile: Profile, kind: plan.Kind) -> Ask:
         size = (profile.nodes, profile.gpus_per_node, profile.cpus_per_node, profile.memory_gb)
         return Ask(*size, profile.time_min, profile.array_parallelism)
     share = max(1, profile.gpus_per_node)
-    cpus, memory = max(1, profile.cpus_per_node // share), max(1, profile.memory_gb // share)
-    parallel = profile.array_parallelism * max(1, profile.gpus)
-    return Ask(1, min(1, profile.gpus_per_node), cpus, memory, profile.time_min, parallel)
+    cpus, memory = (
+        max(1, gpus * whole // share) for whole in (profile.cpus_per_node, profile.memory_gb)
+    )
+    parallel = max(1, profile.array_parallelism * max(1, profile.gpus) // gpus)
+    return Ask(1, min(gpus, profile.gpus_per_node), cpus, memory, profile.time_min, parallel)

@@ -48,6 +48,11 @@ def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
     return seen.estimates
 
 
+def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
+    """Of each evaluation among the jobs, by key."""
+    return {job.key: estimates[job.key].gpus for job in jobs if job.kind == "evaluate"}
+
+
 def total(estimates: list[Estimate]) -> dict[str, float]:
     """Sums of a list of estimates."""
     rows = [asdict(e) for e in estimates]

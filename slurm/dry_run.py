@@ -38,7 +38,8 @@ def show(
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
-    arrays = plan.arrays(jobs)
+    gpus = cost.gpus(jobs, estimates)
+    arrays = plan.arrays(jobs, gpus)
     for kind, title in TITLES.items():
         own = [job for job in jobs if job.kind == kind]
         if not own:
@@ -55,7 +56,8 @@ def show(
         groups = [group for group in arrays if group[0].kind == kind]
         for group in groups[: None if full else 1]:
             if profile.executor == "slurm":
-                executor = slurm_executor(group, path, profile, _symbolic(group[0]), Offline)
+                needs, wanted = _symbolic(group[0]), gpus.get(group[0].key, 1)
+                executor = slurm_executor(group, path, profile, needs, Offline, wanted)
                 say(sbatch_text(executor, len(group)).rstrip())
         if len(groups) > 1 and not full:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
@@ -107,16 +109,21 @@ def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
 
 def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     """How many jobs run at once on what, and how long all take if they start at once."""
-    hours, wide = 0.0, {}
-    for kind in ("train", "evaluate"):
-        own = [estimates[j.key].hours for j in jobs if j.kind == kind and j.key in estimates]
-        own.sort(reverse=True)
-        wide[kind] = min(ask(profile, kind).parallel, len(own))
-        hours += sum(own[:: ask(profile, kind).parallel])  # each wave lasts as long as its longest
-    then = f", then {wide['evaluate']} evaluations on a GPU each" if wide["evaluate"] else ""
+    known = [(job.kind, estimates[job.key]) for job in jobs if job.key in estimates]
+    train = sorted((e.hours for kind, e in known if kind == "train"), reverse=True)
+    wide = ask(profile, "train").parallel
+    hours = sum(train[::wide])  # each wave lasts as long as its longest
+    evaluated = [e for kind, e in known if kind == "evaluate"]
+    then = ""
+    if evaluated:
+        gpus = min(ask(profile, "evaluate").parallel, sum(e.gpus for e in evaluated))
+        longest = max(e.hours for e in evaluated)
+        hours += max(longest, sum(e.gpu_hours for e in evaluated) / gpus)
+        then = f", then {len(evaluated)} evaluations on {gpus} GPUs, the longest {longest:.3g} h"
     return (
-        f"queue: at most {wide['train']} training jobs at once, each {profile.nodes} node(s) x "
-        f"{profile.gpus_per_node} GPU(s){then}; about {hours:.3g} hours from the first start"
+        f"queue: at most {min(wide, len(train))} training jobs at once, each {profile.nodes} "
+        f"node(s) x {profile.gpus_per_node} GPU(s){then}; about {hours:.3g} hours from the first "
+        "start"
     )
 
 

@@ -55,15 +55,17 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     return runs + compare
 
 
-def arrays(jobs: list[Job]) -> list[list[Job]]:
-    """Jobs that can be submitted together: equal kind and dependencies, at most `MOST`, in order.
+def arrays(jobs: list[Job], gpus: dict[str, int]) -> list[list[Job]]:
+    """Jobs that can be submitted together: equal kind, `gpus` (by key, where it is known) and
+    dependencies, at most `MOST`, in order.
 
     The evaluations of one training job are an array of their own: they start when that job ends,
     whatever the others of its array do.
     """
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:
-        groups.setdefault((job.kind, job.needs, job.follows), []).append(job)
+        like = (job.kind, gpus.get(job.key), job.needs, job.follows)
+        groups.setdefault(like, []).append(job)
     return [group[i : i + MOST] for group in groups.values() for i in range(0, len(group), MOST)]
 
 

@@ -29,9 +29,10 @@ def slurm_executor(
     profile: Profile,
     needs: str | None,
     kind: type[SlurmExecutor] = SlurmExecutor,
+    gpus: int = 1,
 ) -> SlurmExecutor:
-    """submitit's executor for jobs of one kind."""
-    light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind)
+    """submitit's executor for jobs of one kind; `gpus` are an evaluation's."""
+    light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
     python = profile.python or shlex.quote(sys.executable)
     python = f"{profile.container} {python}" if profile.container else python
     executor = kind(path / "logs", max_num_timeout=RESTARTS, python=python)

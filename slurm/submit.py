@@ -17,10 +17,9 @@ from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.profiles import Profile
-from slurm import plan, queue, records, status
+from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
 from slurm.box import Box
-from slurm.cost import predictions
 from slurm.job import Task
 from slurm.preflight import check, preflight, refused
 from slurm.script import dependency, environment, outside_jobs, slurm_executor
@@ -43,7 +42,7 @@ def submit(
     if profile.executor == "local":
         visible_gpus(profile)
     jobs = plan.plan(experiments, evaluations)
-    estimates = predictions(jobs, profile)
+    estimates = cost.predictions(jobs, profile)
     cells = status.cells(root, paper)
     queued = {cell.key for cell in cells if cell.queued}
     done = {job.key for job in jobs if status.is_done(root, paper, job)}
@@ -59,7 +58,8 @@ def submit(
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
     records.freeze(path, {job.key: job.config for job in todo if job.config}, profile)
-    tasks = {job.key: task(job, path, paper, profile, root) for job in todo}
+    gpus = cost.gpus(todo, estimates)
+    tasks = {job.key: task(job, path, paper, profile, root, gpus.get(job.key, 1)) for job in todo}
     if profile.executor == "local":
         _submit_local(todo, tasks, estimates, path, profile)
         at_once = f", evaluations {profile.gpus} at a time" if profile.gpus > 1 else ""
@@ -68,8 +68,9 @@ def submit(
     ids = {key: known[key]["job_id"] for key in queued}
     if "compare" in queued:  # it waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
-    for group in plan.arrays(todo):
-        executor = slurm_executor(group, path, profile, dependency(group[0], ids))
+    for group in plan.arrays(todo, gpus):
+        needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
+        executor = slurm_executor(group, path, profile, needs, gpus=wanted)
         try:
             with outside_jobs(), executor.batch():
                 made = [executor.submit(tasks[job.key]) for job in group]
@@ -81,8 +82,10 @@ def submit(
     return path
 
 
-def task(job: plan.Job, path: Path, paper: str, profile: Profile, root: Path) -> Task:
-    asked = ask(profile, job.kind)
+def task(
+    job: plan.Job, path: Path, paper: str, profile: Profile, root: Path, gpus: int = 1
+) -> Task:
+    asked = ask(profile, job.kind, gpus)
     return Task(
         kind=job.kind,
         key=job.key,
@@ -159,5 +162,5 @@ def _steps(job: plan.Job) -> int | None:
     if job.kind == "evaluate":
         e = job.config
         known = stated(e.eval.prompts)
-        return known and -(-known // max(1, e.batch // e.n))
+        return known and -(-known // e.per_chunk)
     return job.config.optim.steps if job.kind == "train" else None

@@ -1,12 +1,34 @@
-"""What draws the samples of an evaluation: the model in this process, or vLLM."""
+"""What draws the samples of an evaluation: the model in this process, or vLLM in others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from common.evaluation.config import Evaluate
 from common.types import Prompt
+
+Rows = list[tuple]  # (text, tokens, log_prob, stopped), a problem's together
+
+
+def drawn_here(
+    x: Evaluate, prompts: list[Prompt], starts: list[int], between: Callable[[], None]
+) -> Generator[tuple[int, Rows]]:
+    """The chunks that begin at the problems `starts`, one after another, by engine=local.
+    `between` is called before each."""
+    engine = None
+    for start in starts:
+        between()
+        if engine is None:
+            engine = local_engine(x)
+        yield start, chunk(engine, x, prompts, start)
+
+
+def chunk(engine: Callable, x: Evaluate, prompts: list[Prompt], start: int) -> Rows:
+    """The samples of the chunk that begins at a problem. They depend on the evaluation's seed and
+    on the chunk alone, not on what the engine drew before."""
+    chosen = prompts[start : start + x.per_chunk]
+    return engine(chosen, x.n, x, (x.seed, "evaluate", x.eval.name, start))
 
 
 def local_engine(x: Evaluate) -> Callable:

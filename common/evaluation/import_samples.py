@@ -14,7 +14,7 @@ from common.evaluation import dumps
 from common.evaluation.config import PAPER, Evaluate, run_name
 from common.evaluation.rescore import SHOWN
 from common.evaluation.samples import COLUMNS
-from common.evaluation.store import fill, finish, keep_problems, problems, stored
+from common.evaluation.store import each, fill, finish, keep_problems, problems, stored
 from common.results.files import sha256
 from common.results.run import Run
 from common.types import Prompt
@@ -98,4 +98,4 @@ def _score_imported(run: Run, groups: dict, references: dict[str, str], x: Evalu
             ]
             return pd.DataFrame(rows, columns=[*COLUMNS, "score"], dtype=object)
 
-        fill(run, list(range(0, len(flat), ROWS)), chunk)
+        fill(run, list(range(0, len(flat), ROWS)), each(chunk))

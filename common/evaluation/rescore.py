@@ -9,7 +9,7 @@ from common.config.compose import read, value
 from common.config.words import pairs, split
 from common.errors import require
 from common.evaluation.config import PAPER, options, run_name
-from common.evaluation.store import fill, finish, stored
+from common.evaluation.store import each, fill, finish, stored
 from common.results.collect import verify
 from common.results.files import read_jsonl, sha256, write_csv
 from common.results.run import Run
@@ -92,7 +92,7 @@ def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, st
             return rows.drop(columns="response")
 
         names = sorted((source / "samples").glob("*.jsonl.gz"))
-        fill(run, [int(path.name.partition(".")[0]) for path in names], chunk)
+        fill(run, [int(path.name.partition(".")[0]) for path in names], each(chunk))
 
 
 def changes(before, after):

@@ -9,8 +9,9 @@
     metrics.csv       result rows, and a 95 % interval (low, high) for those that have one
     meta.json, DONE   versions and provenance; hashes of all files
 
-A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at, and
-its samples do not depend on where it was stopped. `python -m common.evaluate --help` lists options.
+A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at (with
+vLLM one a GPU), and its samples do not depend on where it was stopped. `python -m common.evaluate
+--help` lists options.
 
 With `row` a trained model is evaluated for a paper's table, and the folder is a run folder of that
 paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which its comparison gathers.
@@ -19,7 +20,8 @@ paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which its c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +29,9 @@ from typing import TYPE_CHECKING
 from common.errors import UserError
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
-from common.evaluation.engines import local_engine, vllm_engine
+from common.evaluation.engines import drawn_here
 from common.evaluation.store import fill, finish, keep_problems, problems
+from common.evaluation.workers import drawn_by_vllm
 from common.results.files import write_json
 from common.results.run import Run
 from common.verifiers.guard import guarded
@@ -41,8 +44,9 @@ if TYPE_CHECKING:
 def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
     """Sample, verify and measure; returns the run folder. A finished run is found, not repeated.
 
-    `between` is called before each chunk, where all that was made so far is stored. Raises
-    UserError where a trained model is not finished, or is another than when the run began.
+    `between` is called where all that was made so far is stored: before each chunk, with vLLM also
+    while chunks are drawn. Raises UserError where a trained model is not finished, or is another
+    than when the run began.
     """
     if (x.path / "DONE").exists():
         return x.path
@@ -58,25 +62,21 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
     if step is not None:
         keep_checkpoint(run, taken)
     keep_problems(run, prompts)
-    size = max(1, x.batch // x.n)  # problems a chunk
     settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
     settings |= {"memory_gb": x.memory_gb}
     with Pool(x.eval.verifier, **settings) as pool:
         verify = guarded(pool.map, x.eval.verifier, max_faults=1.0)  # faults are outcomes here
-        engine = None
+        draws = drawn_by_vllm if x.engine == "vllm" else drawn_here
 
-        def chunk(start: int) -> pd.DataFrame:
+        def made(starts: list[int]) -> Iterator[tuple[int, pd.DataFrame]]:
             from common.evaluation.samples import scored
 
-            nonlocal engine
-            between()
-            if engine is None:  # not loaded where every chunk is there
-                engine = vllm_engine(x, prompts) if x.engine == "vllm" else local_engine(x)
-            chosen = prompts[start : start + size]
-            seed = (x.seed, "evaluate", x.eval.name, start)
-            return scored(chosen, x.n, engine(chosen, x.n, x, seed), verify)
+            with closing(draws(x, prompts, starts, between)) as drawn:
+                for start, rows in drawn:
+                    chosen = prompts[start : start + x.per_chunk]
+                    yield start, scored(chosen, x.n, rows, verify)
 
-        fill(run, list(range(0, len(prompts), size)), chunk)
+        fill(run, list(range(0, len(prompts), x.per_chunk)), made)
     return finish(run, x.eval.name, x.label, x.seed, x.row, step)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,8 +44,10 @@ def keep_problems(run: Run, prompts: list[Prompt]) -> None:
         )
 
 
-def fill(run: Run, starts: list[int], make: Callable[[int], pd.DataFrame]) -> None:
-    """Write the chunks that are not there yet, with a progress bar."""
+def fill(
+    run: Run, starts: list[int], make: Callable[[list[int]], Iterator[tuple[int, pd.DataFrame]]]
+) -> None:
+    """Write the chunks that are not there yet, as `make` gives them, with a progress bar."""
     from rich.console import Console
     from rich.progress import track
 
@@ -54,10 +56,16 @@ def fill(run: Run, starts: list[int], make: Callable[[int], pd.DataFrame]) -> No
     done = len(starts) - len(missing)
     if done:
         print(f"{run.path}: resumes after {done} of {len(starts)} chunks", file=sys.stderr)
-    for start in track(missing, run.run_id, console=Console(stderr=True)):
-        rows = make(start).astype(object)
+    shown = {"total": len(missing), "console": Console(stderr=True)}
+    for start, made in track(make(missing), run.run_id, **shown):
+        rows = made.astype(object)
         # pandas has NaN for a missing text, JSON null
         write_jsonl_gz(paths[start], rows.where(rows.notna(), None).to_dict("records"))
+
+
+def each(chunk: Callable[[int], pd.DataFrame]) -> Callable:
+    """For `fill`: the chunks that a function makes of their start, one after another."""
+    return lambda starts: ((start, chunk(start)) for start in starts)
 
 
 def stored(run: Path, with_response: bool = False) -> pd.DataFrame:

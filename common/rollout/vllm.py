@@ -5,12 +5,14 @@ log-probabilities with the trainer's. What a sample is, is what the local engine
 prompt is the text's own token ids (no chat template, no special tokens), a response ends at
 the tokenizer's end token and at no other, and the text is decoded by the same tokenizer.
 
-A problem's samples share its prompt's cache blocks. Every sample has a seed of its own, from the
-evaluation's seed and the problem's id; a rerun gives the same samples where the kernels give the
-same logits, which vLLM promises on a GPU for the same batches only.
+A problem's samples share its prompt's cache blocks. One seed is set before each call of `draw`,
+where the prompt cache is emptied too, so what it returns does not depend on what the engine did
+before: the same call gives the same samples on the same hardware with the same vLLM. A seed a
+request would make them independent of their company too, but vLLM's GPU sampler then draws one
+request at a time, in Python. Scheduling has to be deterministic for this, so the engine's core
+runs in this process (docs.vllm.ai, usage/reproducibility).
 
-One engine uses one GPU. Several work on an evaluation side by side as jobs of their own, one a
-(checkpoint, benchmark); one benchmark is not split.
+One engine uses one GPU; common/evaluation/workers.py runs one a GPU side by side.
 """
 
 import math
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from common.errors import UserError, require
@@ -35,11 +38,11 @@ EVERYWHERE = {
     "VLLM_LOGGING_LEVEL": "ERROR",  # its warnings, a page at each start, ask nothing of the user
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",  # stdout is for the name of the run folder
     "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in a process of its own it starts on what came first
 }
 ON_CPU = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # here, not in two more processes
 }
 # Mean |difference| of log-probabilities a token, nats, that is taken for rounding. In float32 it
 # is about 1e-6; in bfloat16 a wrong temperature or another checkpoint still lie well above.
@@ -105,7 +108,8 @@ def draw(
     over the whole vocabulary. vLLM reports that before the temperature or after both temperature
     and top_p, so it is missing (None) where top_p < 1 meets a temperature other than 1.
     A prompt that leaves less than max_tokens of the model's context gets responses of what is left.
-    Raises UserError for one that leaves nothing.
+    The same arguments give the same rows, whatever was drawn before. Raises UserError for a prompt
+    that leaves nothing.
     """
     known = settings.top_p == 1 or settings.temperature == 1
     drawn = _sample(
@@ -131,8 +135,12 @@ def draw(
 
 
 def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> list:
-    """vLLM's completions, a prompt's together in order."""
+    """vLLM's completions, a prompt's together in order; a function of these arguments."""
     from vllm import SamplingParams
+
+    if not llm.reset_prefix_cache():  # what is cached decides which tokens share a step
+        raise UserError("engine=vllm: its prompt cache is in use; draw one batch after another")
+    llm.collective_rpc(_set_seed, args=(generator(*seed).initial_seed() % 2**32,))
 
     ids = prompt_ids(tokenizer, [prompt.text for prompt in prompts])
     limit, most = llm.model_config.max_model_len, sampling.pop("max_tokens")
@@ -144,7 +152,6 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
             )
     params = [
         SamplingParams(
-            seed=generator(*seed, prompt.id).initial_seed(),  # + 1 for the next sample
             logprobs=0,  # of the sampled token only
             flat_logprobs=True,
             detokenize=False,
@@ -153,7 +160,7 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
             max_tokens=min(most, limit - len(one)),
             **sampling,
         )
-        for prompt, one in zip(prompts, ids, strict=True)
+        for one in ids
     ]
     requests = [{"prompt_token_ids": one} for one in ids]
     found = []
@@ -163,6 +170,13 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
         if one.finish_reason not in ("stop", "length"):
             raise UserError(f"engine=vllm: a response ended with {one.finish_reason!r}; run again")
     return found
+
+
+def _set_seed(worker, seed: int) -> None:
+    """Called in vLLM's worker: its sampler draws from torch's stream, newer ones from seeds that
+    come from numpy's (32 bits)."""
+    np.random.seed(seed)
+    torch.manual_seed(seed)  # of every device
 
 
 def prompt_ids(tokenizer, texts: list[str]) -> list[list[int]]:

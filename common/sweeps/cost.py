@@ -16,6 +16,8 @@ from common.sweeps.assumptions import FILE, Accelerator, Assumptions, Size, acce
 from common.sweeps.memory import STATE_BYTES, peak_gb
 from common.sweeps.profiles import Profile
 
+CHUNKS = 8  # of an evaluation, for each GPU that it asks for
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -57,7 +59,11 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
 
 
 def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Size) -> Estimate:
-    """The cost of one evaluation, on one GPU, of a model of `size`. Raises as `estimate`."""
+    """The cost of one evaluation of a model of `size`. Raises as `estimate`.
+
+    Its chunks are drawn by as many engines as it has GPUs (`evaluation_gpus`). At the end of a
+    chunk the longest answers are alone, on average for as long as they are longer than the mean.
+    """
     unit, prompt = accelerator(profile, a), a.prompt_tokens["default"]
     prompt = a.prompt_tokens.get(e.eval.name.partition("_")[0], prompt)
     _check_prompt("prompt_tokens", prompt, size, e.model.name)
@@ -66,14 +72,25 @@ def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Siz
         memory <= a.usable_memory * unit.memory_gb,
         "accelerator",
         profile.accelerator,
-        f"the weights of {e.model.name} take {memory:.0f} GB, and an evaluation has one GPU "
+        f"the weights of {e.model.name} take {memory:.0f} GB, and an engine has one GPU "
         f"({unit.memory_gb:g} GB): choose a profile with more memory",
     )
     asked = stated(e.eval.prompts) or a.benchmark_problems
     sampled = asked * e.n * e.max_tokens * a.response_fraction
     seconds = sampled / decode_rate(size, unit, a, prompt + a.response_fraction * e.max_tokens)
+    seconds *= 1 + a.decode_batch / (e.n * e.per_chunk) * (1 / a.response_fraction - 1)
+    gpus, chunks = evaluation_gpus(e, profile, a), -(-asked // e.per_chunk)
+    seconds *= -(-chunks // gpus) / chunks  # the last round is not full
     stored = sampled * a.samples_bytes_per_token
-    return _estimate(seconds, 1, stored, memory, sampled, profile, a)
+    return _estimate(seconds, gpus, stored, memory, sampled, profile, a)
+
+
+def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions) -> int:
+    """GPUs of one node that an evaluation asks for: as many as have `CHUNKS` chunks each, so that
+    few of them are idle in the last round."""
+    chunks = -(-(stated(e.eval.prompts) or a.benchmark_problems) // e.per_chunk)
+    most = profile.gpus_per_node if e.engine == "vllm" else 1
+    return max(1, min(most, chunks // CHUNKS))
 
 
 def _estimate(

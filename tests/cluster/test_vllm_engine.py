@@ -1,6 +1,6 @@
 """Evaluation by a real vLLM, on CPU: its samples, their log-probabilities, and the store."""
 
-import shutil
+import multiprocessing
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from common.config import compose as compose_module
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
+from common.evaluation import workers
 from common.evaluation.run import Evaluate, evaluate
 from common.models import pretrain
 from common.models import store as store_module
@@ -101,15 +102,17 @@ def test_rows_are_the_samples_their_log_probabilities_and_whether_they_stopped(
 
 
 @needs_vllm
-def test_a_seed_gives_the_same_samples_in_whatever_company(engines, checkpoint):
+def test_a_seed_gives_the_same_samples_whatever_was_drawn_before(engines, checkpoint):
+    """One seed a call: the engine's stream and its prompt cache begin anew."""
     _, _, tokenizer = checkpoint
     draw = lambda prompts, n, seed: vllm.draw(  # noqa: E731
         engines(0.7), tokenizer, prompts, n, SAMPLING, seed
     )
     rows = draw(PROMPTS, 8, (0,))
-    assert draw(PROMPTS, 8, (0,)) == rows
-    assert draw(PROMPTS[1:], 4, (0,)) == rows[8:12]
     assert not set(draw(PROMPTS, 8, (1,))) & set(rows)
+    draw(PROMPTS[1:], 3, (2,))
+    assert draw(PROMPTS, 8, (0,)) == rows
+    assert len(set(rows)) == 16
 
 
 @needs_vllm
@@ -186,30 +189,51 @@ def test_a_response_has_what_its_prompt_leaves_of_the_context(engines, checkpoin
         vllm.draw(engines(0.7), tokenizer, [full], 1, replace_tokens(1), (0,))
 
 
-@needs_vllm
-def test_an_evaluation_goes_on_where_it_stopped_with_the_same_samples(
-    engines, checkpoint, tmp_path, monkeypatch
-):
+@pytest.fixture
+def evaluation(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(checkpoint[0].parent / "cache"))
     words = ["model=huggingface", f"model.path={checkpoint[0]}", "model.name=random", "workers=1"]
     words += ["engine=vllm", "eval.prompts.size=3", "n=8", "batch=8", "device=cpu"]
     words += ["eval.temperature=1.0", "eval.top_p=1.0", f"results_dir={tmp_path}"]
-    x = strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
-    monkeypatch.setattr(vllm, "engine", lambda path, temperature, **_: engines(temperature))
-    run = evaluate(x)
+    return strict(Evaluate, compose(compose_module.CONFIGS, words, "evaluate"))
+
+
+@needs_vllm
+def test_an_evaluation_resumes_on_more_engines_with_the_same_samples(evaluation, monkeypatch):
+    run = evaluate(evaluation)
     files = sorted((run / "samples").iterdir())
-    whole = [read_jsonl(file) for file in files]
-    assert [len(rows) for rows in whole] == [8, 8, 8]
-    assert all(row["log_prob"] < 0 for rows in whole for row in rows)
+    whole = [file.read_bytes() for file in files]
+    assert [len(read_jsonl(file)) for file in files] == [8, 8, 8]
+    assert all(row["log_prob"] < 0 for file in files for row in read_jsonl(file))
     assert (run / "metrics.csv").exists()
     (run / "DONE").unlink()
-    files[1].unlink()
+    for file in files[1:]:
+        file.unlink()
     kept = files[0].stat().st_mtime_ns
-    assert evaluate(x) == run
-    assert [read_jsonl(file) for file in files] == whole
+    monkeypatch.setattr(workers, "gpus", lambda device: [None, None])
+    assert evaluate(evaluation) == run
+    assert [file.read_bytes() for file in files] == whole
     assert files[0].stat().st_mtime_ns == kept
-    shutil.rmtree(run)
-    other = evaluate(replace(x, seed=1))
-    assert read_jsonl(other / "samples" / files[0].name) != whole[0]
+    assert multiprocessing.active_children() == []
+
+
+@needs_vllm
+def test_an_engine_that_dies_ends_the_evaluation_and_what_stops_it_ends_the_engine(evaluation):
+    """Killed as it starts, which takes no time of vLLM's."""
+
+    def kill():
+        for child in multiprocessing.active_children():
+            child.kill()
+
+    with pytest.raises(UserError, match=r"the engine died \(exit code -9; .* resumes"):
+        evaluate(evaluation, kill)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(replace(evaluation, seed=1), interrupted)
+    assert multiprocessing.active_children() == []
+
+
+def interrupted():
+    raise KeyboardInterrupt
 
 
 @needs_vllm

@@ -18,7 +18,7 @@ from evaluations import SMALL, made
 from tiny import ROOT
 
 from common.errors import UserError
-from common.evaluation import __main__
+from common.evaluation import __main__, engines
 from common.evaluation import config as evaluation
 from common.evaluation import run as store
 from common.evaluation.run import evaluate
@@ -82,7 +82,7 @@ def test_a_finished_run_is_found_and_not_repeated(finished, monkeypatch):
     def refuse(*_):
         raise AssertionError("a finished run needs neither problems nor a model")
 
-    monkeypatch.setattr(store, "local_engine", refuse)
+    monkeypatch.setattr(engines, "local_engine", refuse)
     monkeypatch.setattr(store, "problems", refuse)
     x = made(finished.parent.parent)
     assert evaluate(x) == finished
@@ -142,7 +142,7 @@ def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, "local_engine", stop)
+    monkeypatch.setattr(engines, "local_engine", stop)
     with pytest.raises(KeyboardInterrupt):
         evaluate(x)
     prompts = problems(x.eval.prompts)

@@ -75,19 +75,29 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     assert "model.path=nobody/nothing: its size is not known here" in refused(unknown, profile)
 
 
-def test_an_evaluation_takes_one_gpu_and_its_samples(big):
+def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_four_chunks(big):
+    """500 problems: 16 or 64 of them are a chunk of 16,384 samples, so 32 or 8 chunks."""
     profile, a = load_profile("h100-2x8"), assumptions()
     size = a.models["Qwen/Qwen2.5-7B"]
     few, many = (evaluations_of([big], Sweep("t", [], [], [], MATH, n=n))[0] for n in (256, 1024))
     small, large = (cost.estimate_evaluation(e, profile, a, size) for e in (few, many))
     assert large.tokens == 4 * small.tokens == 500 * 1024 * 0.5 * 3000
-    assert large.gpus == 1
-    assert large.gpu_hours == pytest.approx(large.hours)
+    assert (small.gpus, large.gpus) == (2, 8)
+    assert large.gpu_hours == pytest.approx(8 * large.hours)
     assert large.disk_gb == pytest.approx(2e-9 * large.tokens)
     start = a.start_s["gpu"] / 3600
     assert large.hours - large.attempts * start == pytest.approx(
-        4 * (small.hours - small.attempts * start)
+        small.hours - small.attempts * start
     )
+    smaller = cost.estimate_evaluation(replace(many, batch=2048), profile, a, size)  # 250 chunks
+    even, drained = 250 / (8 * 32), (1 + 256 / 2048) / (1 + 256 / 16384)
+    assert (smaller.hours - smaller.attempts * start) * even == pytest.approx(
+        (large.hours - large.attempts * start) * drained
+    )
+    one = cost.estimate_evaluation(many, replace(profile, gpus_per_node=1), a, size)
+    assert one.gpus == 1
+    assert cost.evaluation_gpus(replace(many, engine="local"), profile, a) == 1
+    assert cost.evaluation_gpus(replace(many, n=64), profile, a) == 1  # two chunks
     cost.estimate_evaluation(few, profile, a, replace(size, context=4000))  # 2,300 for the longest
     with pytest.raises(UserError, match="prompt_tokens=1700: prompts of so many tokens leave no"):
         cost.estimate_evaluation(few, profile, a, replace(size, context=1700))

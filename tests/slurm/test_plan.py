@@ -58,9 +58,12 @@ def test_only_what_is_missing(tiny):
 
 def test_arrays_hold_equal_jobs_and_no_more_than_slurm_takes(one):
     jobs = [plan.Job("train", str(i), one) for i in range(2001)]
-    assert [len(group) for group in plan.arrays(jobs)] == [1000, 1000, 1]
+    assert [len(group) for group in plan.arrays(jobs, {})] == [1000, 1000, 1]
     evaluations = [plan.Job("evaluate", str(i), one, (str(i % 2),)) for i in range(4)]
-    assert [[j.key for j in g] for g in plan.arrays(evaluations)] == [["0", "2"], ["1", "3"]]
+    made = plan.arrays(evaluations, dict.fromkeys("0123", 1))
+    assert [[j.key for j in g] for g in made] == [["0", "2"], ["1", "3"]]
+    wider = plan.arrays(evaluations, {"0": 8, "1": 1, "2": 1, "3": 1})  # an array asks for one size
+    assert [[j.key for j in g] for g in wider] == [["0"], ["1", "3"], ["2"]]
 
 
 def test_dependencies_name_elements_that_must_succeed_and_arrays_that_must_end(one):
@@ -101,6 +104,12 @@ def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
         assert "--gpus-per-node=1\n" in evaluation
         share = profile.cpus_per_node // profile.gpus_per_node
         assert f"--cpus-per-task={share}\n" in evaluation
+        half = max(1, profile.gpus_per_node // 2)
+        wide = slurm_executor([job], tmp_path, profile, None, Offline, gpus=half)
+        assert f"--gpus-per-node={half}\n" in sbatch_text(wide, 1)
+        assert f"--cpus-per-task={profile.cpus_per_node * half // profile.gpus_per_node}\n" in (
+            sbatch_text(wide, 1)
+        )
 
 
 def test_a_container_and_setup_lines_come_before_python(one, tmp_path):
