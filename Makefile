@@ -21,7 +21,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
+.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -127,6 +127,10 @@ docs: $(VENV)/.ready ## write docs/methods.md from the docstrings and method fil
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
 	$(BIN)/python -m bench step rollout dlc simulation metrics verifiers code_verifier startup weights
 	$(CLUSTER_VENV)/bin/python -m bench losses advantages validation
+
+# WORDS: model.path=FOLDER_OR_HUB_ID results_dir=FOLDER
+gpu-smoke: $(CLUSTER_VENV)/.ready ## the first fifteen minutes on new GPUs: train, kill, resume, evaluate, DLC; a table of what works and how fast
+	$(CLUSTER_VENV)/bin/python -m bench.gpu_smoke $(WORDS)
 
 $(VENV)/.bench: $(VENV)/.ready
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval,bench]'

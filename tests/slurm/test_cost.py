@@ -75,22 +75,22 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     assert "model.path=nobody/nothing: its size is not known here" in refused(unknown, profile)
 
 
-def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_four_chunks(big):
+def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     """500 problems: 16 or 64 of them are a chunk of 16,384 samples, so 32 or 8 chunks."""
     profile, a = load_profile("h100-2x8"), assumptions()
     size = a.models["Qwen/Qwen2.5-7B"]
     few, many = (evaluations_of([big], Sweep("t", [], [], [], MATH, n=n))[0] for n in (256, 1024))
     small, large = (cost.estimate_evaluation(e, profile, a, size) for e in (few, many))
     assert large.tokens == 4 * small.tokens == 500 * 1024 * 0.5 * 3000
-    assert (small.gpus, large.gpus) == (2, 8)
-    assert large.gpu_hours == pytest.approx(8 * large.hours)
+    assert (small.gpus, large.gpus) == (1, 4)
+    assert large.gpu_hours == pytest.approx(4 * large.hours)
     assert large.disk_gb == pytest.approx(2e-9 * large.tokens)
     start = a.start_s["gpu"] / 3600
     assert large.hours - large.attempts * start == pytest.approx(
         small.hours - small.attempts * start
     )
     smaller = cost.estimate_evaluation(replace(many, batch=2048), profile, a, size)  # 250 chunks
-    even, drained = 250 / (8 * 32), (1 + 256 / 2048) / (1 + 256 / 16384)
+    even, drained = 250 / (8 * 32) * 2, (1 + 256 / 2048) / (1 + 256 / 16384)
     assert (smaller.hours - smaller.attempts * start) * even == pytest.approx(
         (large.hours - large.attempts * start) * drained
     )

@@ -79,7 +79,10 @@ def one_launch(x: Experiment, run: Run, place: config.Place, settings: dict, not
     composed = config.compose(settings)
     write(run.path / "verl.yaml", OmegaConf.to_yaml(composed, resolve=True))
     curve, step = run.path / "metrics.jsonl", checkpointed(place.work)
-    with jsonl_appender(curve, keep_until_step=step) as append:
+    with (
+        jsonl_appender(curve, keep_until_step=step) as append,
+        jsonl_appender(run.path / "verl.jsonl", keep_until_step=step) as keep,
+    ):
         lost = rows.lost_row(curve, place.work, step)
         if lost is not None:
             append(lost)
@@ -91,6 +94,7 @@ def one_launch(x: Experiment, run: Run, place: config.Place, settings: dict, not
             keep_open=run.lock.fileno(),
         )
         for line in lines:
+            keep(line)
             row = rows.curve_row(line)
             if row is not None:
                 append(row)

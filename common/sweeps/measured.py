@@ -1,0 +1,106 @@
+"""Speeds that a run of backend=verl measured, from verl's own metrics, and the efficiencies that
+the dry run's roofline would need to give them.
+
+`python -m bench.gpu_smoke` writes FILE on a machine with GPUs; where it stands,
+`common.sweeps.cost` takes an accelerator's efficiencies from it. A small model or a short run
+reaches less than a large one, so the file names what was measured.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from common.config.compose import ROOT, read
+from common.config.strict import strict
+
+FILE = ROOT / "results" / "gpu_smoke" / "efficiency.yaml"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What FILE holds, of one accelerator."""
+
+    accelerator: str  # key of `accelerators` in configs/cost.yaml
+    compute_efficiency: float
+    decode_efficiency: float
+    model: str
+    gpus: int
+    samples: int  # a step
+    commit: str | None
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Of a training step, by its median. None is what verl did not report."""
+
+    seconds: dict[str, float]  # by phase; `step` is all of them
+    prompt_tokens: float  # a sample
+    response_tokens: float
+    samples: int
+    rollout_tokens_s: float | None  # response tokens a second and GPU
+    training_tokens_s: float | None  # prompts and responses a second and GPU, in the update
+    mfu: float | None  # of the update, by verl's own count of operations
+    memory_gb: float | None  # of one trainer process at its peak
+
+
+def speed(lines: list[dict], first: set[int], gpus: int) -> Speed:
+    """From the lines of a run's verl.jsonl; `first` are the steps with which verl was started,
+    slower than others and left out where there are others. Raises ValueError without any step."""
+    steps = [line for line in lines if "timing_s/step" in line["data"]]
+    warm = [line["data"] for line in steps if line["step"] not in first]
+    rows = warm or [line["data"] for line in steps]
+    if not rows:
+        raise ValueError("no training step in verl's metrics")
+
+    def typical(key: str) -> float | None:
+        values = [row[key] for row in rows if math.isfinite(row.get(key, math.nan))]
+        return median(values) if values else None
+
+    names = sorted({key for row in rows for key in row if key.startswith("timing_s/")})
+    seconds = {name.removeprefix("timing_s/"): typical(name) for name in names}
+    prompt, response = typical("prompt_length/mean"), typical("response_length/mean")
+    tokens = typical("perf/total_num_tokens")
+    samples = round(tokens / (prompt + response))
+    return Speed(
+        seconds=seconds,
+        prompt_tokens=prompt,
+        response_tokens=response,
+        samples=samples,
+        rollout_tokens_s=_rate(samples * response, seconds.get("gen"), gpus),
+        training_tokens_s=_rate(tokens, seconds.get("update_actor"), gpus),
+        mfu=typical("perf/mfu/actor") or None,  # 0 where verl does not know the device
+        memory_gb=typical("perf/max_memory_allocated_gb"),
+    )
+
+
+def _rate(tokens: float, seconds: float | None, gpus: int) -> float | None:
+    return tokens / (seconds * gpus) if seconds else None
+
+
+def compute_efficiency(found: Speed, parameters: float, tflops: float, gpus: int) -> float | None:
+    """The share of the peak `tflops` of a GPU that forward and backward passes reach: 6 operations
+    a weight and token in the update, 2 for each model whose log-probabilities are taken."""
+    passes = {"update_actor": 6, "old_log_prob": 2, "ref": 2}
+    spent = {name: found.seconds[name] for name in passes if found.seconds.get(name)}
+    if "update_actor" not in spent:
+        return None
+    tokens = found.samples * (found.prompt_tokens + found.response_tokens)
+    operations = tokens * parameters * sum(passes[name] for name in spent)
+    return operations / (sum(spent.values()) * gpus * tflops * 1e12)
+
+
+def with_measured(accelerators: dict, path: Path = FILE) -> dict:
+    """The accelerators of configs/cost.yaml, one of them with the efficiencies of `path` where that
+    file is. Raises UserError for a bad file."""
+    if not path.exists():
+        return accelerators
+    got = strict(Measured, read(path))
+    if got.accelerator not in accelerators:
+        return accelerators
+    changed = replace(
+        accelerators[got.accelerator],
+        compute_efficiency=got.compute_efficiency,
+        decode_efficiency=got.decode_efficiency,
+    )
+    return accelerators | {got.accelerator: changed}
