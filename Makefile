@@ -129,7 +129,8 @@ bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the p
 	$(CLUSTER_VENV)/bin/python -m bench losses advantages validation
 
 # WORDS: model.path=FOLDER_OR_HUB_ID results_dir=FOLDER
-gpu-smoke: $(CLUSTER_VENV)/.ready ## the first fifteen minutes on new GPUs: train, kill, resume, evaluate, DLC; a table of what works and how fast
+gpu-smoke: ## the first fifteen minutes on new GPUs: train, kill, resume, evaluate, DLC; a table of what works and how fast
+	@test -x $(CLUSTER_VENV)/bin/python || { echo "no $(CLUSTER_VENV): make setup-cluster, without a GPU setup-cluster-cpu"; exit 2; }
 	$(CLUSTER_VENV)/bin/python -m bench.gpu_smoke $(WORDS)
 
 $(VENV)/.bench: $(VENV)/.ready
