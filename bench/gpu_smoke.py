@@ -34,7 +34,9 @@ from common.experiment import Experiment, load
 from common.results.collect import verify
 from common.results.files import read_csv, read_jsonl, write, write_csv
 from common.results.run import source
-from common.sweeps import cost, measured
+from common.sweeps import measured
+from common.sweeps.assumptions import assumptions, model_size
+from common.sweeps.cost import decode_rate
 
 HUB = "Qwen/Qwen2.5-0.5B"
 STEPS, N = 3, 256
@@ -147,7 +149,7 @@ def trained(there: Machine, words: list[str]) -> list[Row]:
     found = measured.speed(lines, {1, reached + 1}, max(1, there.gpus))
     rows += speeds(there, found)
     if there.gpus:
-        rows += efficiencies(there, found, x, run.parents[2] / "efficiency.yaml")
+        rows += efficiencies(there, found, x, run / "model", run.parents[2] / "efficiency.yaml")
     else:
         rows.append(missing("measured efficiencies", NO_GPU))
     rows += [evaluated(there, x, run), end_tokens(x, run)]
@@ -329,14 +331,17 @@ def speeds(there: Machine, found: measured.Speed) -> list[Row]:
     return [*rows, Row("seconds a step", f"{told} ({shape})")]
 
 
-def efficiencies(there: Machine, found: measured.Speed, x: Experiment, path: Path) -> list[Row]:
+def efficiencies(
+    there: Machine, found: measured.Speed, x: Experiment, exported: Path, path: Path
+) -> list[Row]:
     """What the dry run's formulas need to give these speeds, into `path`."""
-    a = cost.assumptions()
+    a = assumptions()
     keys = [key for key in a.accelerators if key in there.name.lower()]
     if not keys:
         why = f"{there.name} is not in configs/cost.yaml: add its peaks"
         return [missing("measured efficiencies", why)]
-    unit, size = a.accelerators[keys[0]], cost.model_size(x, a)
+    here = replace(x, model=replace(x.model, path=str(exported), pretrain=None))
+    unit, size = a.accelerators[keys[0]], model_size(here, a)
     whole = replace(unit, decode_efficiency=1.0)
     batch = replace(a, decode_batch=found.samples // there.gpus)
     mean = found.prompt_tokens + found.response_tokens
@@ -345,7 +350,7 @@ def efficiencies(there: Machine, found: measured.Speed, x: Experiment, path: Pat
         compute_efficiency=measured.compute_efficiency(
             found, size.parameters, unit.tflops, there.gpus
         ),
-        decode_efficiency=found.rollout_tokens_s / cost.decode_rate(size, whole, batch, mean),
+        decode_efficiency=found.rollout_tokens_s / decode_rate(size, whole, batch, mean),
         model=x.model.path,
         gpus=there.gpus,
         samples=found.samples,

@@ -50,7 +50,8 @@ def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
 
 def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
     """Of each evaluation among the jobs, by key."""
-    return {job.key: estimates[job.key].gpus for job in jobs if job.kind == "evaluate"}
+    known = [job.key for job in jobs if job.kind == "evaluate" and job.key in estimates]
+    return {key: estimates[key].gpus for key in known}
 
 
 def total(estimates: list[Estimate]) -> dict[str, float]:

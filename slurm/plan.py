@@ -55,7 +55,7 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     return runs + compare
 
 
-def arrays(jobs: list[Job], gpus: dict[str, int]) -> list[list[Job]]:
+def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:
     """Jobs that can be submitted together: equal kind, `gpus` (by key, where it is known) and
     dependencies, at most `MOST`, in order.
 
@@ -64,7 +64,7 @@ def arrays(jobs: list[Job], gpus: dict[str, int]) -> list[list[Job]]:
     """
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:
-        like = (job.kind, gpus.get(job.key), job.needs, job.follows)
+        like = (job.kind, (gpus or {}).get(job.key), job.needs, job.follows)
         groups.setdefault(like, []).append(job)
     return [group[i : i + MOST] for group in groups.values() for i in range(0, len(group), MOST)]
 

@@ -1,13 +1,14 @@
 """configs/cost.yaml: what the plan's predictions assume, and the sizes of models."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.config.compose import ROOT, read
 from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment
+from common.sweeps import measured
 from common.sweeps.profiles import Profile
 
 FILE = ROOT / "configs" / "cost.yaml"
@@ -51,7 +52,9 @@ class Assumptions:
 
 
 def assumptions(path: Path = FILE) -> Assumptions:
-    return strict(Assumptions, read(path))
+    """What `path` says, with the efficiencies that `make gpu-smoke` measured, if it did."""
+    a = strict(Assumptions, read(path))
+    return replace(a, accelerators=measured.with_measured(a.accelerators))
 
 
 def model_size(x: Experiment, a: Assumptions) -> Size:

@@ -58,7 +58,7 @@ def test_only_what_is_missing(tiny):
 
 def test_arrays_hold_equal_jobs_and_no_more_than_slurm_takes(one):
     jobs = [plan.Job("train", str(i), one) for i in range(2001)]
-    assert [len(group) for group in plan.arrays(jobs, {})] == [1000, 1000, 1]
+    assert [len(group) for group in plan.arrays(jobs)] == [1000, 1000, 1]
     evaluations = [plan.Job("evaluate", str(i), one, (str(i % 2),)) for i in range(4)]
     made = plan.arrays(evaluations, dict.fromkeys("0123", 1))
     assert [[j.key for j in g] for g in made] == [["0", "2"], ["1", "3"]]

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from common.errors import UserError
-from common.sweeps import cost, measured
+from common.sweeps import measured
+from common.sweeps.assumptions import assumptions
 
 
 def line(step: int, slower: float = 1.0, **more: float) -> dict:
@@ -62,7 +63,7 @@ def test_what_verl_does_not_report_is_missing():
 
 
 def test_the_dry_run_reads_what_was_measured(tmp_path):
-    known = cost.assumptions().accelerators
+    known = assumptions().accelerators
     file = tmp_path / "efficiency.yaml"
     assert measured.with_measured(known, file) == known
     got = {"accelerator": "h100", "compute_efficiency": 0.11, "decode_efficiency": 0.22}
