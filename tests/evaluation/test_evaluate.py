@@ -3,12 +3,14 @@
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -133,6 +135,37 @@ def resumed(results: Path, run: Path) -> str:
 def hashes(run: Path) -> dict:
     marked = json.loads((run / "DONE").read_text())
     return {name: value for name, value in marked.items() if name != "meta.json"}
+
+
+@pytest.mark.process
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="tests/cluster runs the engine itself")
+def test_what_an_engine_in_another_process_refuses_is_said_here(finished, tmp_path):
+    (tmp_path / "models").symlink_to(finished.parent.parent / "models")
+    with pytest.raises(UserError, match=r"engine=vllm: .* is not installed .* engine=local"):
+        evaluate(made(tmp_path, "engine=vllm"))
+    assert multiprocessing.active_children() == []
+
+
+def test_chunks_have_one_seed_and_vllms_are_larger(finished):
+    """The samples of vLLM depend on the chunk since it has one seed, so its run is another one; a
+    local run's id is as it was."""
+    root = finished.parent.parent
+    x = made(root, "batch=null")
+    assert (x.batch, x.per_chunk) == (2048, 256)
+    assert replace(x, batch=8).path == finished
+    assert set(x.sampling()) == {
+        "engine",
+        "n",
+        "temperature",
+        "top_p",
+        "max_tokens",
+        "batch",
+        "seed",
+    }
+    y = made(root, "batch=null", "engine=vllm", "n=1024")
+    assert (y.batch, y.per_chunk) == (16384, 16)
+    assert y.sampling()["seeded"] == "chunk"
+    assert made(root, "engine=vllm", "n=10", "batch=8").per_chunk == 1
 
 
 def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
