@@ -87,9 +87,10 @@ def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Siz
 
 def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions) -> int:
     """GPUs of one node that an evaluation asks for: as many as have `CHUNKS` chunks each, so that
-    few of them are idle in the last round."""
+    few of them are idle in the last round. Without SLURM one: others run beside it."""
     chunks = -(-(stated(e.eval.prompts) or a.benchmark_problems) // e.per_chunk)
-    most = profile.gpus_per_node if e.engine == "vllm" else 1
+    several = e.engine == "vllm" and profile.executor == "slurm"
+    most = profile.gpus_per_node if several else 1
     return max(1, min(most, chunks // CHUNKS))
 
 

@@ -97,6 +97,7 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     one = cost.estimate_evaluation(many, replace(profile, gpus_per_node=1), a, size)
     assert one.gpus == 1
     assert cost.evaluation_gpus(replace(many, engine="local"), profile, a) == 1
+    assert cost.evaluation_gpus(many, load_profile("local-8x80"), a) == 1
     assert cost.evaluation_gpus(replace(many, n=64), profile, a) == 1  # two chunks
     cost.estimate_evaluation(few, profile, a, replace(size, context=4000))  # 2,300 for the longest
     with pytest.raises(UserError, match="prompt_tokens=1700: prompts of so many tokens leave no"):
