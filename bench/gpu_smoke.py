@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -171,16 +172,25 @@ def called(module: str, words: list[str], limit: float, log: Path) -> None:
         code = child.wait(limit)
     except subprocess.TimeoutExpired:
         code = f"none within {limit:.0f} s"
-    except BaseException:
-        os.killpg(child.pid, signal.SIGINT)  # it ends what it started
-        child.wait()
-        raise
+    finally:
+        end(child)
     if code != 0:
+        raise UserError(f"python -m {module}: exit code {code}; {tail(log)}")
+
+
+def end(child: subprocess.Popen) -> None:
+    """Let a command that still runs end what it started, as Ctrl-C does; then by force."""
+    for number in (signal.SIGINT, signal.SIGKILL):
         if child.poll() is None:
-            os.killpg(child.pid, signal.SIGINT)
-            child.wait()
-        end = " | ".join(log.read_text(errors="replace").splitlines()[-12:])[-1500:]
-        raise UserError(f"python -m {module}: exit code {code}; {end}")
+            os.killpg(child.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(60)
+
+
+def tail(log: Path) -> str:
+    """The end of a log on one line, and where it is."""
+    lines = log.read_text(errors="replace").splitlines()[-12:]
+    return f"{' | '.join(lines)[-1500:]} (log: {log})"
 
 
 def killed(words: list[str], run: Path) -> int:
@@ -199,8 +209,7 @@ def killed(words: list[str], run: Path) -> int:
         until = time.monotonic() + TRAINING_S
         while not latest.exists():
             if child.poll() is not None or time.monotonic() > until:
-                end = " | ".join(log.read_text(errors="replace").splitlines()[-12:])[-1500:]
-                raise UserError(f"training: no checkpoint before its end (log {log}): {end}")
+                raise UserError(f"training: no checkpoint before its end; {tail(log)}")
             time.sleep(0.05)
     finally:
         child.kill()
@@ -260,16 +269,17 @@ def reduced(there: Machine) -> list[Row]:
     kind, count = ("nccl", there.gpus) if there.gpus else ("gloo", 2)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={count}", "-m", "slurm.allreduce", kind]
-    rows = (
-        []
-        if there.gpus > 1
-        else [missing("NCCL over GPUs", NO_GPU if not there.gpus else "one GPU")]
-    )
+    rows = [missing("several nodes", "this is one; docs/cluster.md says how")]
+    if there.gpus < 2:
+        rows.append(missing("NCCL over GPUs", "one GPU" if there.gpus else NO_GPU))
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=REDUCE_S)
         got = json.loads(done.stdout.strip().splitlines()[-1])
-    except (subprocess.TimeoutExpired, IndexError, ValueError):
-        return [Row(f"all-reduce, {kind}", "", "FAILED: NCCL_DEBUG=INFO says more"), *rows]
+    except subprocess.TimeoutExpired:
+        return [Row(f"all-reduce, {kind}", "", f"FAILED: no end within {REDUCE_S} s"), *rows]
+    except (IndexError, ValueError):
+        said = " | ".join(done.stderr.splitlines()[-3:])[-300:]
+        return [Row(f"all-reduce, {kind}", "", f"FAILED: {said}; NCCL_DEBUG=INFO says more"), *rows]
     value = f"{got['count']} processes, {got['gb_per_s']:.3g} GB/s"
     return [judged(f"all-reduce, {kind}", value, done.returncode == 0), *rows]
 
