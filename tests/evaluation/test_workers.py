@@ -1,0 +1,64 @@
+"""Engines side by side, each a process, with something quicker than vLLM in them."""
+
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+from evaluations import made
+
+from common.errors import UserError
+from common.evaluation import workers
+
+pytestmark = pytest.mark.process
+
+
+def engine(pipe, x, prompts, gpu):
+    """In the place of `workers._work`: answers with the chunk's start and the GPU; refuses to draw
+    from problem 40, and dies of problem 50."""
+    while True:
+        start = pipe.recv()
+        if start == 50:
+            os._exit(3)
+        refused = UserError("engine=vllm: no") if start == 40 else None
+        pipe.send((start, refused or [(start, gpu, os.environ.get("CUDA_VISIBLE_DEVICES"))]))
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """drawn(starts, between) -> start -> rows, of two engines."""
+    monkeypatch.setattr(workers, "_work", engine)
+    monkeypatch.setattr(workers, "gpus", lambda device: ["3", "5"])
+    x = made(Path("results"), "engine=vllm")
+    yield lambda starts, between=lambda: None: dict(workers.drawn_by_vllm(x, [], starts, between))
+    assert multiprocessing.active_children() == []
+
+
+def test_every_chunk_is_drawn_once_and_no_engine_is_left(drawn):
+    found = drawn([0, 2, 4, 6, 8])
+    assert {start: rows[0][0] for start, rows in found.items()} == {n: n for n in (0, 2, 4, 6, 8)}
+    assert {rows[0][1] for rows in found.values()} == {"3", "5"}
+    assert drawn([7])[7][0][1] == "3"  # one chunk needs one engine
+
+
+def test_what_goes_wrong_in_one_ends_all(drawn):
+    with pytest.raises(UserError, match="engine=vllm: no"):
+        drawn([0, 40, 2])
+    with pytest.raises(UserError, match=r"the engine on GPU . died \(exit code 3; .* resumes"):
+        drawn([0, 50, 2])
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drawn([0, 2], stop)
+
+
+def test_engines_see_the_gpus_of_the_job_one_each(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    assert workers.gpus("auto") == ["4", "7"]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert workers.gpus("cuda") == ["0", "1"]
+    assert workers.gpus("cpu") == [None]
