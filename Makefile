@@ -4,6 +4,8 @@ CLUSTER ?= h100-1x8
 DRY_RUN ?= 0
 VERL ?=
 PYTHON ?= python3
+# For make setup-cluster: a wheel's file or address, or, where an index has one, its name.
+FLASH_ATTN ?= flash-attn==2.8.3
 VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_VENV := .venv-cluster
@@ -88,10 +90,14 @@ $(CLUSTER_VENV)/.ready: pyproject.toml constraints-cluster-cpu.txt
 	$(CLUSTER_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
 	touch $@
 
-setup-cluster: ## make .venv-cluster for CUDA from constraints-cluster-cuda.txt: verl with its vLLM
+setup-cluster: ## make .venv-cluster for CUDA: verl with its vLLM; PYTHON=python3.12 FLASH_ATTN=WHEEL
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(v != "3.12" and \
+	  "error: PYTHON=$(PYTHON): Python " + v + ", and the pins and flash-attn are for 3.12; set PYTHON=python3.12")'
 	$(PYTHON) -m venv $(CLUSTER_VENV)
+	@$(CLUSTER_VENV)/bin/pip install --disable-pip-version-check --no-deps --only-binary=:all: '$(FLASH_ATTN)' || \
+	  { echo 'error: FLASH_ATTN=$(FLASH_ATTN): no such wheel; set it to the file or address of' \
+	  'flash_attn-2.8.3-cp312-cp312-linux_x86_64.whl (docs/cluster.md says where it is)' >&2; exit 1; }
 	$(CLUSTER_VENV)/bin/pip install --disable-pip-version-check --no-deps -r constraints-cluster-cuda.txt -e .
-	$(CLUSTER_VENV)/bin/pip install --disable-pip-version-check --no-build-isolation flash-attn==2.8.3
 	touch $(CLUSTER_VENV)/.ready
 
 test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a GPU; names what is skipped
