@@ -39,7 +39,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     prompt = a.prompt_tokens.get(x.data.name, a.prompt_tokens["default"])
     _check(x, profile, size, prompt, gpus)
-    memory = peak_gb(x, size, prompt, gpus, unit, a.usable_memory)
+    memory = peak_gb(x, size, prompt, gpus, unit, profile, a.usable_memory)
     rollout = x.sampling.prompts * x.sampling.group_size * x.sampling.max_tokens
     rollout *= a.response_fraction * x.optim.steps
     evaluated = _evaluated(x, a)

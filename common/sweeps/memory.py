@@ -1,38 +1,76 @@
 """What the fullest accelerator of a training holds, in GB, from sizes alone: no torch, no GPU."""
 
 from common.backends import backend
+from common.backends.verl import layout, tuning
+from common.backends.verl.layout import STATE_BYTES
 from common.errors import require
 from common.experiment import Experiment
 from common.sweeps.assumptions import Accelerator, Size
-
-STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
-# A logit of a packed pass, in bfloat16: as the model gives it, divided by the temperature, and the
-# gradient that flash-attn's cross entropy writes in place of one (verl 0.9.1, transformer_impl.py).
-LOGIT_BYTES = 6
-PACKED = 16_384  # tokens a GPU and pass at least (backends/verl/config.py)
+from common.sweeps.profiles import Profile
 
 
 def peak_gb(
-    x: Experiment, size: Size, prompt: int, gpus: int, unit: Accelerator, usable: float
+    x: Experiment,
+    size: Size,
+    prompt: int,
+    gpus: int,
+    unit: Accelerator,
+    profile: Profile,
+    usable: float,
 ) -> float:
     """The most that one of `gpus` accelerators holds at once. Raises UserError where that is more
     than the share `usable` of its memory, with the key to change."""
     if x.optim.steps == 0:
         return 2 * size.parameters / 1e9
-    if not backend(x.backend).needs_gpu:
-        key, value, peak = "optim.micro_batch", x.optim.micro_batch, _local(x, size, prompt, gpus)
-        remedy = "lower it, or choose a profile with more nodes or memory"
-    else:
-        peak, sleeping = _passes(x, size, prompt, gpus), _sampling(x, size, gpus, unit)
-        key, value, peak = "model.path", x.model.path, max(peak, sleeping)
-        remedy = "choose a profile with more nodes or memory"
+    if backend(x.backend).needs_gpu:
+        return _verl(x, size, prompt, unit, profile, usable)
+    peak = _local(x, size, prompt, gpus)
     require(
         peak <= usable * unit.memory_gb,
-        key,
-        value,
-        f"about {peak:.0f} GB on each of {gpus} GPUs of {unit.memory_gb:g} GB: {remedy}",
+        "optim.micro_batch",
+        x.optim.micro_batch,
+        f"about {peak:.0f} GB on each of {gpus} GPUs of {unit.memory_gb:g} GB: lower it, or choose "
+        "a profile with more nodes or memory",
     )
     return peak
+
+
+def _verl(
+    x: Experiment, size: Size, prompt: int, unit: Accelerator, profile: Profile, usable: float
+) -> float:
+    """Of the layout that the backend will choose on these GPUs."""
+    load = layout.load_of(
+        x,
+        parameters=size.parameters,
+        layers=size.layers,
+        hidden=size.hidden,
+        kv_width=size.kv_width,
+        vocab=size.vocab,
+        prompt=prompt,
+        context=size.context,
+    )
+    nodes, gpus = profile.nodes, max(1, profile.gpus_per_node)
+    where = {"nodes": nodes, "gpus": gpus, "gpu_gb": unit.memory_gb, "given": tuning.chosen(x)}
+    one = layout.choose(load, **where, usable=usable)
+    require(
+        one.fits,
+        "model.path",
+        x.model.path,
+        f"does not fit: about {one.training_gb:.0f} GB on each of {nodes * gpus} GPUs of "
+        f"{unit.memory_gb:g} GB in training, and {one.vllm_gb:.0f} of vLLM's weights in its share "
+        f"of {one.share * unit.memory_gb:.0f}, with what can be kept in main memory there; choose "
+        "a profile with more GPUs or larger ones",
+    )
+    held = one.host_gb / nodes
+    require(
+        held <= usable * profile.memory_gb,
+        "memory_gb",
+        profile.memory_gb,
+        f"weights, gradients and moments of {x.model.path} do not fit {nodes * gpus} GPUs of "
+        f"{unit.memory_gb:g} GB, and take {held:.0f} GB of main memory a node; choose a profile "
+        "with more GPUs or more main memory",
+    )
+    return one.peak_gb
 
 
 def _local(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
@@ -42,20 +80,6 @@ def _local(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
     activations = 2 * tokens * size.hidden * (size.layers + 16)
     logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab
     return (_states(x, size) / gpus + _gathered(size) + activations + logits) / 1e9
-
-
-def _passes(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
-    """verl's training while vLLM sleeps: passes are packed to a number of tokens, whatever
-    micro_batch is."""
-    tokens = max(PACKED, 2 * min(prompt + x.sampling.max_tokens, size.context))
-    activations = 2 * tokens * size.hidden * (size.layers + 16)
-    logits = LOGIT_BYTES * tokens * size.vocab
-    return (_states(x, size) / gpus + _gathered(size) + activations + logits) / 1e9
-
-
-def _sampling(x: Experiment, size: Size, gpus: int, unit: Accelerator) -> float:
-    """verl's sampling: vLLM takes its share of the memory beside weights and moments."""
-    return (_states(x, size) - 4 * size.parameters) / gpus / 1e9 + 0.6 * unit.memory_gb
 
 
 def _states(x: Experiment, size: Size) -> float:

@@ -2,6 +2,7 @@
 anything starts."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -18,7 +19,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from common.backends import run_experiment
 from common.backends.explain import Shape
 from common.backends.prompts import prompts
-from common.backends.verl import config, data, dlc, explain, main, methods, tuning
+from common.backends.verl import backend, config, data, dlc, explain, layout, main, methods, tuning
 from common.config.compose import ROOT
 from common.errors import UserError
 from common.experiment import load
@@ -26,6 +27,7 @@ from common.models import store
 from common.models.pretrain import tokenizer
 from common.types import Prompt
 
+LAYOUT = layout.Layout("cpu", 16_384, 2, 0.6, 1, 1, 1, 1, True)
 MODEL_LEN = "actor_rollout_ref.rollout.max_model_len"
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
 FOLDERS = sorted(ROOT.glob("papers/*/configs/experiment"))
@@ -199,8 +201,38 @@ def test_a_key_that_verl_does_not_have_is_refused():
 def test_every_key_of_memory_and_speed_is_one_of_verls():
     values = {"share": 0.5, "count": 2, "switch": True}
     changes = {key: values[kind] for key, kind in tuning.TUNABLE.items()}
+    assert set(LAYOUT.keys()) <= set(changes)
     verls = config.compose(changes)
     assert {key: OmegaConf.select(verls, key) for key in changes} == changes
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gpu_gb", "given", "keys"),
+    [
+        (8, 80, {}, (False, False, 1)),
+        (1, 24, {}, (False, True, 1)),
+        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1)),
+    ],
+)
+def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, gpu_gb, given, keys):
+    """A card of that size stands for the GPU; the model is one of 1.5 billion weights."""
+    card = SimpleNamespace(total_memory=gpu_gb * 2**30 - 2**28)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: card)
+    shape = Shape(1_540_000_000, 28, 1536, 256, 151_936)
+    monkeypatch.setattr("common.backends.verl.backend.shape_of", lambda x: shape)
+    verl = {f"{layout.OFFLOAD}.{key}": value for key, value in given.items()}
+    x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=verl)
+    where = place(tmp_path, nodes=1, gpus=gpus)
+    chosen = backend.laid_out(x, where, 1700, 4096, tuning.chosen(x)) | tuning.chosen(x)
+    verls = config.compose(config.settings(x, where, 1700, 4096, LAUNCH) | chosen)
+    actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)
+    rollout = omega_conf_to_dataclass(verls.actor_rollout_ref.rollout)
+    fsdp = actor.fsdp_config
+    assert (fsdp.param_offload, fsdp.offload_policy, rollout.tensor_model_parallel_size) == keys
+    assert actor.ppo_max_token_len_per_gpu == 16_384
+    assert rollout.log_prob_max_token_len_per_gpu == 16_384
+    on_cpu = place(tmp_path, device="cpu", nodes=1, gpus=1)
+    assert backend.laid_out(x, on_cpu, 1700, 4096, {}) == {}
 
 
 def test_micro_batches_divide_a_gpus_share(tmp_path):
@@ -296,8 +328,10 @@ def test_explain_counts_and_names_what_differs():
 def test_memory_is_counted_for_a_model_of_7_billion():
     shape = Shape(7_600_000_000, 28, 3584, 512, 152_064)
     x = load(["sampling.max_tokens=8192", "eval.max_tokens=8192"], "f_grpo")
-    found = dict(explain.memory(x, shape, 1024, 16, 80))
-    assert found["weights, gradients, AdamW"] == "7.6"  # 16 bytes x 7.6e9 / 16 GPUs
-    assert found["vLLM weights"] == "15.2"
+    found = dict(explain.memory(x, shape, 1024, 2, 8, 80))
+    assert found["weights, gradients, AdamW"] == "7.6, on the GPUs"  # 16 bytes x 7.6e9 / 16 GPUs
+    assert found["vLLM weights"] == "15.2, each vLLM on 1 GPU(s)"
     assert found["most at once"].endswith("fits")
-    assert "does not fit" in dict(explain.memory(x, shape, 1024, 1, 80))["most at once"]
+    alone = dict(explain.memory(x, shape, 1024, 1, 1, 80))
+    assert alone["weights, gradients, AdamW"].startswith("121.6, in main memory")
+    assert "does not fit" in dict(explain.memory(x, shape, 1024, 1, 1, 24))["most at once"]

@@ -44,9 +44,15 @@ def test_every_paper_has_a_cluster_scale():
 @pytest.mark.sweep
 def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
     jobs = jobs_of("fade", "cluster_32b")
-    lines, profile = [], load_profile("h100-1x8")
+    lines, profile = [], load_profile("h200-4")
     dry_run.show(jobs, paper="fade", profile=profile, root=tmp_path, say=lines.append)
-    (first, *_) = [line for line in lines if "REFUSED: model.path=facebook/cwm-sft: about" in line]
-    assert "on each of 8 GPUs of 80 GB" in first
-    with pytest.raises(cost.UserError, match="is refused on profile h100-1x8; so are 15 more"):
+    (first, *_) = [line for line in lines if "REFUSED: memory_gb=500: weights, gradients" in line]
+    assert "of facebook/cwm-sft do not fit 4 GPUs of 141 GB, and take 522 GB of main" in first
+    with pytest.raises(cost.UserError, match="is refused on profile h200-4; so are 15 more"):
         cost.predictions(jobs, profile)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["h100-1x8", "h100-2x8", "local-8x80"])
+def test_32_billion_weights_fit_eight_large_gpus(name):
+    assert not cost.outlook(jobs_of("fade", "cluster_32b"), load_profile(name)).refused

@@ -64,7 +64,13 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     filled = replace(assumptions(), prompt_tokens={"default": 4096})
     with pytest.raises(UserError, match="prompt_tokens=4096: prompts of so many tokens leave no"):
         cost.estimate(long, profile, filled)
-    assert "on each of 1 GPUs of 80 GB" in refused(big, replace(profile, nodes=1, gpus_per_node=1))
+    # what one GPU cannot hold is kept in main memory, where that is large enough
+    assert "memory_gb=64: weights, gradients and moments of Qwen/Qwen2.5-7B do not" in refused(
+        big, load_profile("debug")
+    )
+    small = refused(big, load_profile("local-1x24"))
+    assert "model.path=Qwen/Qwen2.5-7B: does not fit: about" in small
+    assert "1 GPUs of 24 GB in training, and 15 of vLLM's weights in its share of 14" in small
     packed = replace(big, optim=replace(big.optim, micro_batch=512))
     cost.estimate(packed, profile, assumptions())  # verl packs by tokens
     full = replace(one, optim=replace(one.optim, micro_batch=2_000_000))

@@ -19,10 +19,11 @@ from omegaconf import OmegaConf
 from rich.progress import Progress
 
 from common.backends import snapshots
+from common.backends.explain import shape_of
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.backends.tracking import mirror
-from common.backends.verl import config, data, dlc, process, reward, rows, tuning
+from common.backends.verl import config, data, dlc, layout, process, reward, rows, tuning
 from common.backends.verl.explain import explain
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -52,6 +53,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
         return run.path
     place = here(x, run.path)
     longest, context = prepare(x, place)
+    keys = laid_out(x, place, longest, context, chosen)
     send = mirror(x, run.path, checkpointed(place.work))
     with Progress(disable=not progress) as bar:
         task = bar.add_task(x.run_id, total=x.optim.steps, completed=checkpointed(place.work))
@@ -63,7 +65,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
         while (todo := launch_settings(x, place.work)) is not None:
             between()
             settings = config.settings(x, place, longest, context, todo)
-            settings |= dlc.settings(x, place.work, place.model) | chosen
+            settings |= dlc.settings(x, place.work, place.model) | keys | chosen
             one_launch(x, run, place, settings, note)
             if launch_settings(x, place.work) == todo:
                 raise UserError(
@@ -170,6 +172,31 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
     dlc.prepare(x, place.work)
     reward.describe(x, place.work / "judge.json")
     return longest, context
+
+
+def laid_out(
+    x: Experiment, place: config.Place, longest: int, context: int, chosen: dict
+) -> dict[str, object]:
+    """verl's keys for the memory of these GPUs (layout.py); none on a CPU, and none for a model
+    whose sizes transformers does not tell."""
+    shape = None if place.device == "cpu" else shape_of(x)
+    if shape is None:
+        return {}
+    import torch
+
+    load = layout.load_of(
+        x,
+        parameters=shape.parameters,
+        layers=shape.layers,
+        hidden=shape.hidden,
+        kv_width=shape.kv_width,
+        vocab=shape.vocabulary,
+        prompt=longest,
+        context=context,
+    )
+    gpu_gb = round(torch.cuda.get_device_properties(0).total_memory / 2**30)  # as cards are named
+    where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
+    return layout.choose(load, **where, given=chosen).keys()
 
 
 def model_facts(x: Experiment, place: config.Place):

@@ -2,12 +2,18 @@
 
 from common.backends import explain as shared
 from common.backends.explain import GB, Shape, known, shape_of, table
-from common.backends.verl import config
+from common.backends.verl import config, layout, tuning
 from common.errors import UserError
 from common.experiment import Experiment
 
 LEFT_OUT = {  # what the local backend does and this one does not
     "eval.rare_nll_samples": "the log-likelihood of rare right answers is not measured",
+}
+
+WHERE = {
+    "gpu": "on the GPUs",
+    "between": "on the GPUs in training, in main memory while vLLM samples",
+    "cpu": "in main memory, where the CPU steps too",
 }
 
 
@@ -18,7 +24,7 @@ def explain(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
     if shape is None:
         lines.append(f"  unknown: model.path={x.model.path} cannot be read here")
     else:
-        lines += table(memory(x, shape, prompts.longest, nodes * gpus, gpu_gb))
+        lines += table(memory(x, shape, prompts.longest, nodes, gpus, gpu_gb))
     left = [f"  {key}: {text}" for key, text in LEFT_OUT.items() if x.eval.rare_nll_samples > 0]
     lines += ["", "Not done by this backend:", *left] if left else []
     try:
@@ -29,30 +35,33 @@ def explain(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
 
 
 def memory(
-    x: Experiment, shape: Shape, prompt: int, gpus: int, gpu_gb: float
+    x: Experiment, shape: Shape, prompt: int, nodes: int, gpus: int, gpu_gb: float
 ) -> list[tuple[str, str]]:
-    """GB a GPU, of the trainer and of vLLM, which take turns (verl puts vLLM to sleep).
-
-    Trainer: float32 weights, gradients and AdamW's two moments over all GPUs, a bfloat16 copy of
-    the largest layer, and of the longest packed pass one hidden state a layer (gradient
-    checkpointing) and three float32 copies of the logits. vLLM: bfloat16 weights, the rest of its
-    share is cache.
-    """
-    total = prompt + max(x.sampling.max_tokens, x.eval.max_tokens)
-    packed = max(16_384, 2 * total)
-    states = 16 * shape.parameters / gpus / GB
-    hidden = 2 * packed * shape.hidden * shape.layers / GB
-    logits = 3 * 4 * packed * shape.vocabulary / GB
-    weights, share = 2 * shape.parameters / GB, 0.6 * gpu_gb
-    sequence = 4 * shape.layers * shape.kv_width * total / GB  # keys and values in bfloat16
-    peak = max(states + hidden + logits, states + share)
-    verdict = "fits" if peak < gpu_gb else "does not fit: more GPUs, or shorter responses"
+    """GB a GPU, of the trainer and of vLLM, which take turns (verl puts vLLM to sleep), as
+    layout.py lays them out: what the backend will do on such GPUs."""
+    context = prompt + max(x.sampling.max_tokens, x.eval.max_tokens)  # the model's own is not read
+    load = layout.load_of(
+        x,
+        parameters=shape.parameters,
+        layers=shape.layers,
+        hidden=shape.hidden,
+        kv_width=shape.kv_width,
+        vocab=shape.vocabulary,
+        prompt=prompt,
+        context=context,
+    )
+    given = tuning.chosen(x)
+    one = layout.choose(load, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb, given=given)
+    states = layout.STATE_BYTES * shape.parameters / (nodes * gpus) / GB
+    sequence = 4 * shape.layers * shape.kv_width * context / one.parallel / GB  # bfloat16
+    cache = max(0.0, one.share * gpu_gb - one.vllm_gb)
+    verdict = "fits" if one.fits else "does not fit: more GPUs, or shorter responses"
     return [
         ("parameters", f"{shape.parameters / GB:.3g} billion"),
-        ("weights, gradients, AdamW", f"{states:.1f}"),
-        (f"a pass of {packed:,} tokens", f"{hidden + logits:.1f}, of it logits {logits:.1f}"),
-        ("vLLM weights", f"{weights:.1f}"),
-        ("vLLM cache", f"{max(0.0, share - weights):.1f}, about "
-         f"{max(0, int((share - weights) / sequence)):,} responses of full length at once"),
-        ("most at once", f"{peak:.1f}: {verdict}"),
-    ]  # fmt: skip
+        ("weights, gradients, AdamW", f"{states:.1f}, {WHERE[one.states]}"),
+        (f"a pass of {one.tokens:,} tokens", f"{one.training_gb:.1f} with what is held beside it"),
+        ("vLLM weights", f"{one.vllm_gb:.1f}, each vLLM on {one.parallel} GPU(s)"),
+        ("vLLM cache", f"{cache:.1f}, about {int(cache / sequence):,} responses of full length"),
+        ("main memory", f"{one.host_gb:.0f} over all nodes"),
+        ("most at once", f"{one.peak_gb:.1f}: {verdict}"),
+    ]

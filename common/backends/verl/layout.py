@@ -1,0 +1,156 @@
+"""How a model is laid out on the GPUs there are: what saves memory is used only where it is needed.
+
+From fastest to slowest: all on the GPUs; shorter passes; weights, gradients and moments in main
+memory while vLLM samples (verl's param_offload and optimizer_offload move all of them back to
+train); in main memory always, where the CPU steps too (FSDP2's offload_policy). vLLM's weights are
+split over GPUs until they take half of its share. An estimate from sizes, good to some gigabytes;
+never measured on a GPU. Imports no verl and no torch.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+
+from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT
+from common.experiment import Experiment
+
+STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
+HELD_BYTES = 12  # of them without the gradient, which verl frees before vLLM wakes
+# A logit of a packed pass, in bfloat16: as the model gives it, divided by the temperature, and the
+# gradient that flash-attn's cross entropy writes in place of one (verl 0.9.1, transformer_impl.py).
+LOGIT_BYTES = 6
+PACKED = 16_384  # tokens a GPU and pass at least, where there is room (verl's own value)
+SHARE = 0.6  # of a GPU's memory, vLLM's: weights and cache
+USABLE = 0.92  # of a GPU's memory; the rest is the driver's and lost between tensors
+PARALLEL = (1, 2, 4)  # 8 does not divide the 28 heads of Qwen2.5-7B
+OFFLOAD = f"{ACTOR}.fsdp_config"
+SPLIT, PART = f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.gpu_memory_utilization"
+
+States = Literal["gpu", "between", "cpu"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """A training, as far as memory depends on it."""
+
+    parameters: float
+    layers: int
+    hidden: int
+    kv_width: int  # key-value heads x their size
+    vocab: int
+    trained: int  # tokens of the longest prompt and response in training
+    sampled: int  # tokens of the longest that vLLM samples, evaluation included
+    reference: bool  # a second model, for KL; verl keeps it in main memory
+    whole_passes: bool  # token weights are of a pass, so that it is not shortened
+
+
+def load_of(
+    x: Experiment,
+    *,
+    parameters: float,
+    layers: int,
+    hidden: int,
+    kv_width: int,
+    vocab: int,
+    prompt: int,
+    context: int,
+) -> Load:
+    """What `x` asks of the GPUs, with a model of these sizes and prompts of up to `prompt` tokens;
+    what is longer than `context` gets shorter responses."""
+    longest = max(x.sampling.max_tokens, x.eval.max_tokens)
+    return Load(
+        parameters=parameters,
+        layers=layers,
+        hidden=hidden,
+        kv_width=kv_width,
+        vocab=vocab,
+        trained=min(prompt + x.sampling.max_tokens, context),
+        sampled=min(prompt + longest, context),
+        reference=x.method.kl_coef > 0,
+        whole_passes=x.method.token_weights is not None,
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    states: States  # where weights, gradients and moments are: on the GPU in training alone, ...
+    tokens: int  # of a pass, a GPU
+    parallel: int  # GPUs that share one vLLM
+    share: float  # of a GPU's memory, vLLM's
+    training_gb: float  # a GPU, at its peak
+    sampling_gb: float
+    vllm_gb: float  # of weights, a GPU
+    host_gb: float  # of main memory, all nodes together
+    fits: bool
+
+    @property
+    def peak_gb(self) -> float:
+        return max(self.training_gb, self.sampling_gb)
+
+    def keys(self) -> dict[str, object]:
+        """As verl's configuration says it."""
+        return {
+            f"{OFFLOAD}.param_offload": self.states == "between",
+            f"{OFFLOAD}.optimizer_offload": self.states == "between",
+            f"{OFFLOAD}.offload_policy": self.states == "cpu",
+            PASS: self.tokens,
+            SPLIT: self.parallel,
+            PART: self.share,
+        }
+
+
+def choose(
+    load: Load,
+    *,
+    nodes: int,
+    gpus: int,
+    gpu_gb: float,
+    given: dict[str, Any],
+    usable: float = USABLE,
+) -> Layout:
+    """The fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or, with `fits` false, the
+    smallest one. `given` are verl's keys that the user has set (tuning.py): they stay."""
+    places: tuple = ("gpu", "between", "cpu")
+    if given.get(f"{OFFLOAD}.offload_policy"):
+        places = ("cpu",)
+    elif given.get(f"{OFFLOAD}.param_offload") or given.get(f"{OFFLOAD}.optimizer_offload"):
+        places = ("between",)
+    long = max(PACKED, 2 * load.trained)
+    passes = (
+        [given[PASS]] if PASS in given else [long] if load.whole_passes else [long, load.trained]
+    )
+    share = given.get(PART, SHARE)
+    parallel = given.get(SPLIT) or _parallel(load, gpus, share * gpu_gb)
+    found = [
+        _layout(load, nodes * gpus, gpu_gb, usable, states, tokens, parallel, share)
+        for states, tokens in product(places, passes)
+    ]
+    fitting = (one for one in found if one.fits)
+    return next(fitting, min(found, key=lambda one: one.peak_gb))
+
+
+def _parallel(load: Load, gpus: int, share_gb: float) -> int:
+    """GPUs of a node that share one vLLM: the fewest whose weights leave half of it for the cache.
+    verl's replicas do not cross nodes evenly (vllm_async_server.py)."""
+    sizes = [size for size in PARALLEL if gpus % size == 0]
+    enough = [size for size in sizes if 2 * load.parameters / size / 1e9 <= share_gb / 2]
+    return enough[0] if enough else sizes[-1]
+
+
+def _layout(load, gpus, gpu_gb, usable, states, tokens, parallel, share) -> Layout:
+    P = load.parameters
+    here = {"gpu": (STATE_BYTES, HELD_BYTES), "between": (STATE_BYTES, 0), "cpu": (0, 0)}[states]
+    # FSDP gathers one layer, and the output layer with its gradient for all of a pass
+    gathered = 2 * P / load.layers + 6 * load.vocab * load.hidden
+    activations = 2 * tokens * load.hidden * (load.layers + 16)  # gradient checkpointing, bfloat16
+    logits = LOGIT_BYTES * tokens * load.vocab
+    training = (here[0] * P / gpus + gathered + activations + logits) / 1e9
+    sampling = here[1] * P / gpus / 1e9 + share * gpu_gb
+    weights = 2 * P / parallel / 1e9
+    cache = 4 * load.layers * load.kv_width * load.sampled / parallel / 1e9  # of one response
+    host = {"gpu": 0, "between": STATE_BYTES, "cpu": STATE_BYTES}[states] + 4 * load.reference
+    room = usable * gpu_gb
+    fits = max(training, sampling) <= room and weights + cache <= share * gpu_gb
+    return Layout(
+        states, tokens, parallel, share, training, sampling, weights, host * P / 1e9, fits
+    )

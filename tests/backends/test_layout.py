@@ -1,0 +1,75 @@
+"""What saves memory is used where it is needed, from the fastest to the slowest."""
+
+from dataclasses import replace
+
+import pytest
+
+from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choose
+
+# Sizes as in configs/cost.yaml; responses of 8,192 tokens after prompts of 1,700.
+SMALL = Load(1.54e9, 28, 1536, 256, 151_936, 4096, 4096, False, False)  # its context is 4,096
+SEVEN = Load(7.62e9, 28, 3584, 512, 152_064, 9892, 9892, False, False)
+FOURTEEN = Load(14.77e9, 40, 5120, 1024, 151_936, 9892, 9892, False, False)
+CWM = Load(32.6e9, 64, 6144, 1024, 128_256, 34_468, 34_468, False, False)
+
+
+def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None = None):
+    return choose(load, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb, given=given or {})
+
+
+@pytest.mark.parametrize(
+    ("load", "nodes", "gpus", "gpu_gb", "states", "tokens", "parallel"),
+    [
+        (SMALL, 1, 8, 80, "gpu", 16_384, 1),
+        (SMALL, 1, 1, 80, "gpu", 16_384, 1),
+        (SMALL, 1, 1, 48, "between", 16_384, 1),
+        (SMALL, 1, 1, 24, "cpu", 16_384, 1),
+        (SEVEN, 2, 8, 80, "gpu", 19_784, 1),
+        (SEVEN, 1, 8, 48, "gpu", 19_784, 2),
+        (SEVEN, 1, 8, 24, "cpu", 9892, 4),
+        (FOURTEEN, 1, 8, 80, "gpu", 19_784, 2),
+        (FOURTEEN, 1, 8, 48, "cpu", 19_784, 4),
+        (CWM, 1, 8, 80, "cpu", 34_468, 4),
+    ],
+)
+def test_the_layout_of_a_size(load, nodes, gpus, gpu_gb, states, tokens, parallel):
+    one = chosen(load, nodes, gpus, gpu_gb)
+    assert one.fits
+    assert one.peak_gb <= 0.92 * gpu_gb
+    assert (one.states, one.tokens, one.parallel, one.share) == (states, tokens, parallel, SHARE)
+
+
+def test_what_does_not_fit_is_said_and_laid_out_as_small_as_can_be():
+    for load, gpus, gpu_gb in ((SEVEN, 1, 24), (FOURTEEN, 1, 48), (CWM, 8, 48)):
+        one = chosen(load, 1, gpus, gpu_gb)
+        assert (one.fits, one.states, one.tokens) == (False, "cpu", load.trained)
+
+
+def test_by_hand():
+    """7.62 billion weights on 8 GPUs: 16 bytes each in training, 12 while vLLM samples."""
+    one = chosen(SEVEN, 1, 8, 80)
+    states = 16 * 7.62 / 8
+    gathered = 2 * 7.62 / 28 + 6 * 152_064 * 3584 / 1e9
+    a_pass = (2 * 3584 * (28 + 16) + 6 * 152_064) * 19_784 / 1e9
+    assert one.training_gb == pytest.approx(states + gathered + a_pass)
+    assert one.sampling_gb == pytest.approx(12 * 7.62 / 8 + 0.6 * 80)
+    assert (one.vllm_gb, one.host_gb) == (pytest.approx(2 * 7.62), 0)
+    assert chosen(SEVEN, 1, 8, 24).host_gb == pytest.approx(16 * 7.62)
+
+
+def test_what_the_user_gives_stays():
+    given = {f"{OFFLOAD}.offload_policy": True, PASS: 12_000, SPLIT: 8}
+    one = chosen(SEVEN, 1, 8, 80, given)
+    assert (one.states, one.tokens, one.parallel) == ("cpu", 12_000, 8)
+    assert one.keys() | given == one.keys()
+
+
+def test_passes_whose_tokens_are_weighed_are_not_shortened():
+    long = replace(SEVEN, whole_passes=True)
+    one = chosen(long, 1, 8, 24)
+    assert (one.fits, one.tokens) == (False, 19_784)
+
+
+def test_gpus_of_a_node_share_a_vllm_evenly():
+    assert chosen(FOURTEEN, 1, 6, 80).parallel == 2
+    assert chosen(FOURTEEN, 1, 3, 80).parallel == 1
