@@ -67,6 +67,10 @@ class Profile:
             self.nodes,
             "executor=local has one node",
         )
+        for key in ("container", "python"):
+            fits = self.executor == "slurm" or getattr(self, key) is None
+            remedy = "executor=local runs in this environment; set it to null"
+            require(fits, key, getattr(self, key), remedy)
         taken = TAKEN & {key.replace("_", "-") for key in self.sbatch}
         tuned(self.verl)
         require(not taken, "sbatch", sorted(taken), "these have keys of their own in a profile")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choose
+from common.errors import UserError
 
 # Sizes as in configs/cost.yaml; responses of 8,192 tokens after prompts of 1,700.
 SMALL = Load(1.54e9, 28, 1536, 256, 151_936, 4096, 4096, False, False)  # its context is 4,096
@@ -62,6 +63,11 @@ def test_what_the_user_gives_stays():
     one = chosen(SEVEN, 1, 8, 80, given)
     assert (one.states, one.tokens, one.parallel) == ("cpu", 12_000, 8)
     assert one.keys() | given == one.keys()
+
+
+def test_a_vllm_that_does_not_divide_a_node_is_refused():
+    with pytest.raises(UserError, match=r"tensor_model_parallel_size=3: must divide the 8 GPU"):
+        chosen(SEVEN, 1, 8, 80, {SPLIT: 3})
 
 
 def test_passes_whose_tokens_are_weighed_are_not_shortened():

@@ -167,3 +167,9 @@ def test_a_bad_profile_is_refused_by_file_and_key(tmp_path, change, said):
     assert "mine.yaml" in str(caught.value)
     with pytest.raises(UserError, match="profile=nope: use one of mine"):
         load_profile("nope", tmp_path)
+
+
+@pytest.mark.parametrize("key", ["container", "python"])
+def test_a_machine_without_slurm_runs_in_the_environment_of_the_submitter(key):
+    with pytest.raises(UserError, match=f"{key}=other: executor=local runs in this environment"):
+        replace(load_profile("local"), **{key: "other"})

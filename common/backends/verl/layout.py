@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, Literal
 
 from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT
+from common.errors import require
 from common.experiment import Experiment
 
 STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
@@ -109,7 +110,8 @@ def choose(
     usable: float = USABLE,
 ) -> Layout:
     """The fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or, with `fits` false, the
-    smallest one. `given` are verl's keys that the user has set (tuning.py): they stay."""
+    smallest one. `given` are verl's keys that the user has set (tuning.py): they stay. Raises
+    UserError for a vLLM over GPUs that do not divide a node's."""
     places: tuple = ("gpu", "between", "cpu")
     if given.get(f"{OFFLOAD}.offload_policy"):
         places = ("cpu",)
@@ -121,6 +123,8 @@ def choose(
     )
     share = given.get(PART, SHARE)
     parallel = given.get(SPLIT) or _parallel(load, gpus, share * gpu_gb)
+    remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"
+    require(gpus % parallel == 0, f"verl.{SPLIT}", parallel, remedy)
     found = [
         _layout(load, nodes * gpus, gpu_gb, usable, states, tokens, parallel, share)
         for states, tokens in product(places, passes)
