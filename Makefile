@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke
+.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -117,6 +117,17 @@ test-verl-slurm: test-slurm $(CLUSTER_VENV)/.ready
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, make test and make test-cluster
 	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm
+
+# A row of SCALE=cluster with its own numbers on a hollow model: real SLURM, Ray, verl, vLLM, evaluation, comparison.
+ROW ?=
+SAMPLES ?= 256
+rehearse-%: $(CLUSTER_VENV)/.ready ## dress rehearsal of one row of a paper on this machine, no GPU [ROW=... SAMPLES=...]
+	$(CLUSTER_VENV)/bin/python tests/slurm/one_machine.py run $(CLUSTER_VENV)/bin/python -m slurm rehearse \
+	  paper=$* row=$(ROW) samples=$(SAMPLES)
+
+# One after another: a machine has one SLURM.
+rehearse: ## one row of every paper
+	for paper in $(PAPERS); do $(MAKE) rehearse-$$paper || exit 1; done
 
 lint: $(READY) ## ruff, check only
 	$(BIN)/ruff check .

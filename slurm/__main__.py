@@ -4,6 +4,7 @@
     python -m slurm status paper=f_grpo
     python -m slurm cancel paper=f_grpo
     srun --gpus-per-node=8 python -m slurm preflight [device=auto|cpu] [backend=verl|local]
+    python -m slurm rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=256]
 
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
@@ -12,6 +13,10 @@ verl.KEY=VALUE sets, for all trainings, a key of verl's own that changes memory 
 other key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and
 evaluated. preflight looks at the node that it runs on as a job does before it computes: driver,
 GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
+
+rehearse runs one row with its own numbers on a hollow model, without a GPU (make rehearse-f_grpo
+starts a SLURM for it); a step, a curve point and an evaluation draw `samples` at most, and what
+that cuts is said.
 """
 
 import os
@@ -36,6 +41,13 @@ OPTIONS = {
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
     "preflight": {"device": "auto", "backend": "verl", "folder": "."},
+    "rehearse": {
+        "paper": "",
+        "profile": "rehearsal",
+        "scale": "cluster",
+        "row": "",
+        "samples": "256",
+    },
 }
 
 
@@ -62,6 +74,8 @@ def main() -> None:
     root = Path(asked.root)
     if verb == "submit":
         _submit(given, asked, {key: value(key, text) for key, text in pairs(tuning).items()})
+    elif verb == "rehearse":
+        _rehearse(given, asked)
     elif verb == "status":
         from slurm import status
 
@@ -107,6 +121,18 @@ def _submit(given: dict[str, str], asked: Reproduce, tuning: dict) -> None:
         dry_run.show(plan.plan(runs, wanted), **where, full=word == "full")
     else:
         submit.submit(runs, wanted, **where)
+
+
+def _rehearse(given: dict[str, str], asked: Reproduce) -> None:
+    from common.sweeps.profiles import load_profile
+    from slurm.rehearsal.hollow import Most
+    from slurm.rehearsal.run import rehearse
+
+    words = given["samples"]
+    require(words.isdecimal() and words != "0", "samples", words, "a whole number above 0")
+    samples, profile = int(words), load_profile(given["profile"])
+    most = Most(step=samples, curve=samples, job=samples)
+    rehearse(asked, given["row"], profile=profile, most=most)
 
 
 if __name__ == "__main__":

@@ -69,10 +69,10 @@ def experiments(config: Reproduce) -> list[Experiment]:
     Sweep by sweep, and in each seed by seed, so that a command that is stopped has compared all
     methods on the seeds that it reached.
     """
-    return [x for sweep in config.scales[config.scale].sweeps for x in _runs(config, sweep)]
+    return [x for sweep in config.scales[config.scale].sweeps for x in runs_of(config, sweep)]
 
 
-def _runs(config: Reproduce, sweep: Sweep) -> list[Experiment]:
+def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
     found = []
     for seed in sweep.seeds:
         for name in sweep.experiments:
@@ -90,7 +90,7 @@ def _loaded(paper: str, words: tuple[str, ...]) -> Experiment:
 def evaluations(config: Reproduce) -> list[Evaluate]:
     """The evaluations of every trained model of the scale, checked."""
     sweeps = [sweep for sweep in config.scales[config.scale].sweeps if sweep.benchmarks]
-    return [e for sweep in sweeps for e in evaluations_of(_runs(config, sweep), sweep)]
+    return [e for sweep in sweeps for e in evaluations_of(runs_of(config, sweep), sweep)]
 
 
 def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:

@@ -25,7 +25,7 @@ from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import left_right_2_no_padding
 
-from common.backends.verl import methods, plugin
+from common.backends.verl import cpu_logits, methods, plugin
 from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import Experiment
@@ -206,3 +206,15 @@ def test_token_weights_see_the_micro_batch_only(model, worker, prepared):
     half, _ = through_verl(worker, prepared, "cw_grpo", G)
     assert whole == pytest.approx(loss, rel=1e-5, abs=1e-6)
     assert abs(half - loss) > 1e-4
+
+
+def test_logits_of_responses_alone_give_the_same_gradients(worker, prepared):
+    loss, gradients = through_verl(worker, prepared, "grpo", 4)
+    head, rows = worker.engine.module.get_output_embeddings(), []
+    cpu_logits.install(worker.engine)
+    head.register_forward_hook(lambda _, given, made: rows.append(made.shape[1]))
+    again, others = through_verl(worker, prepared, "grpo", 4)
+    assert again == pytest.approx(loss, rel=1e-6)
+    for parameter, expected in gradients.items():
+        torch.testing.assert_close(others[parameter], expected, rtol=1e-5, atol=1e-8)
+    assert sum(rows) == prepared.batch["response_mask"].sum()

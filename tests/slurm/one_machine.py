@@ -2,6 +2,7 @@
 
     python tests/slurm/one_machine.py start FOLDER     prints the SLURM_CONF to use
     python tests/slurm/one_machine.py stop FOLDER
+    python tests/slurm/one_machine.py run COMMAND      within one that is removed afterwards
     python tests/slurm/one_machine.py packages         what Debian calls what is needed
 
 Needs root and Debian's packages (PACKAGES below), which it does not install. Keys, sockets,
@@ -16,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -135,6 +137,21 @@ def start(folder: Path) -> Path:
         stop(folder)
         raise
     return conf
+
+
+def run(command: list[str]) -> int:
+    """The exit code of `command`, run with a cluster of its own."""
+    if reason := missing():
+        print(f"skipped: {reason}", file=sys.stderr)
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    folder.chmod(0o755)
+    try:
+        env = os.environ | {"SLURM_CONF": str(start(folder)), "PATH": PATH}
+        return subprocess.run(command, env=env).returncode
+    finally:
+        stop(folder)
+        shutil.rmtree(folder)
 
 
 def start_node(folder: Path, name: str) -> None:
@@ -314,5 +331,7 @@ if __name__ == "__main__":
         if reason:
             sys.exit(f"error: {reason}")
         print(f"export SLURM_CONF={start(Path(*where))}")
+    elif verb == "run":
+        sys.exit(run(where))
     else:
         stop(Path(*where))

@@ -7,6 +7,7 @@ its GPU. Its weights travel with the policy's, as `memory.*`; verl drops the pro
 each such transfer. Imports verl's workers, so only worker processes import this.
 """
 
+import os
 from copy import deepcopy
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.padding import no_padding_2_padding
 
+from common.backends.verl import cpu_logits
 from common.backends.verl.sockets import own
 from common.rollout.vllm_dlc import PREFIX
 
@@ -33,6 +35,9 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
     def init_model(self):
         super().init_model()
         self.rollout.zmq_handle = own(self.rollout.zmq_handle)
+        if os.environ.get("VERL_PLATFORM") == "cpu":
+            for part in filter(None, (self.actor, getattr(self, "ref", None))):
+                cpu_logits.install(part.engine)
         chosen = self.config.rollout.engine_kwargs.get("memory", None)
         if chosen is None:
             return

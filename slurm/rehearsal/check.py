@@ -1,0 +1,79 @@
+"""What a rehearsal must have left, and what is missing of it."""
+
+import csv
+from pathlib import Path
+
+from common.datasets.prompts import stated
+from common.evaluation.config import Evaluate
+from common.experiment import Experiment
+from common.results.collect import verify
+from common.results.files import read_jsonl
+
+
+def lacking(root: Path, runs: list[Experiment], evaluations: list[Evaluate]) -> list[str]:
+    """A line for each run, sample count, cell and claim that is not there; empty if all are."""
+    found = [line for x in runs for line in _training(root / x.paper / x.run_id, x)]
+    found += [line for e in evaluations for line in _evaluation(e)]
+    home = root / runs[0].paper
+    for x in runs:
+        printed = {e.row.benchmark for e in evaluations if e.row.trained == x.run_id}
+        found += _cells(home / "cells.csv", x, printed or set(x.data.benchmarks))
+    return found + _claims(home / "claims.csv", runs[0].paper)
+
+
+def _training(run: Path, x: Experiment) -> list[str]:
+    if not (run / "DONE").exists():
+        return [f"{run.name}: no result"]
+    found = verify(run)
+    if x.optim.steps:
+        steps = [row["step"] for row in read_jsonl(run / "metrics.jsonl")]
+        if steps != list(range(1, x.optim.steps + 1)):
+            found.append(f"{run.name}: its curve has steps {steps}, of {x.optim.steps}")
+        if not (run / "model" / "config.json").exists():
+            found.append(f"{run.name}: no exported model")
+    problems = {name: stated(node) for name, node in x.data.benchmarks.items()}
+    for name, number in problems.items():
+        found += _counted(run / "counts.csv", name, number, x.eval.n)
+    return found
+
+
+def _evaluation(e: Evaluate) -> list[str]:
+    if not (e.path / "DONE").exists():
+        return [f"{e.path.name}: no result"]
+    number = stated(e.eval.prompts)
+    return verify(e.path) + _counted(e.path / "counts.csv", e.row.benchmark, number, e.n)
+
+
+def _counted(file: Path, benchmark: str, problems: int | None, n: int) -> list[str]:
+    with open(file, newline="") as lines:
+        counts = [int(row["n"]) for row in csv.DictReader(lines) if row["benchmark"] == benchmark]
+    if set(counts) == {n} and len(counts) == (problems or len(counts)):
+        return []
+    seen = f"{len(counts)} problems with n={sorted(set(counts))}"
+    return [f"{file.parent.name}: {benchmark} has {seen}, not {problems or 'any'} with n={n}"]
+
+
+def _cells(file: Path, x: Experiment, benchmarks: set[str]) -> list[str]:
+    """Of each benchmark that the paper prints for this row: a cell with a rerun."""
+    if not file.exists():
+        return [f"{file}: no comparison"]
+    own = {"table": x.table, "model": x.model.name, "method": x.label}
+    with open(file, newline="") as lines:
+        rows = [r for r in csv.DictReader(lines) if all(r[k] == v for k, v in own.items())]
+    printed = {row["benchmark"] for row in rows} & benchmarks
+    filled = {row["benchmark"] for row in rows if row["rerun"]}
+    if not printed:
+        return [f"{file.name}: the paper prints no cell of {own}"]
+    return [f"{file.name}: no rerun of {own}, {name}" for name in sorted(printed - filled)]
+
+
+def _claims(file: Path, paper: str) -> list[str]:
+    from common.claims.judge import load
+    from common.config.compose import ROOT
+
+    stated_ = {claim["id"] for claim in load(ROOT / "papers" / paper / "claims.yaml")}
+    if not file.exists():
+        return [f"{file}: no verdicts"]
+    with open(file, newline="") as lines:
+        judged = {row["id"] for row in csv.DictReader(lines)}
+    return [f"{file.name}: claim {name} is not judged" for name in sorted(stated_ - judged)]

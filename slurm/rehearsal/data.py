@@ -1,0 +1,76 @@
+"""Rows for the sets that this machine cannot have: the true count, lengths of rows like them.
+
+Written in our shape below a folder that becomes $RLVR_DATA, where `common.datasets.load` reads
+them as any local copy: counts are checked, references made, prompts rendered and filtered.
+"""
+
+import itertools
+import json
+from pathlib import Path
+
+from common.datasets.hub import snapshot
+from common.errors import UserError
+from common.results.files import read_jsonl, write
+
+# a set without a copy -> the file whose rows are repeated for it
+LIKE = {
+    "deepscaler": "deepscaler_sample.jsonl",
+    "openrs": "deepscaler_sample.jsonl",
+    "gpqa_diamond": "mmlu_pro.jsonl",
+    "synlogic": "synlogic_sample.jsonl",
+    "taco": "code_samples.jsonl",
+    "codecontests": "code_samples.jsonl",
+    "livecodebench_v5": "code_samples.jsonl",
+    "livecodebench_v6": "code_samples.jsonl",
+}
+
+
+def prepare(nodes: list[dict], folder: Path, copies: Path) -> dict[str, str]:
+    """Name of each set -> where its rows come from: the hub's cache, a true copy of `copies`, or
+    made ones, the last two in `folder`. Raises UserError for a set that has none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    sets = [one for node in nodes for one in node.get("parts", [node])]
+    for node in {one["name"]: one for one in sets}.values():
+        name, file = node["name"], node.get("local") or f"{node['name']}.jsonl"
+        here, copy = folder / file, copies / file
+        here.unlink(missing_ok=True)
+        if _cached(node):
+            found[name] = "the hub's own rows, from the cache"
+        elif copy.exists():
+            here.symlink_to(copy.resolve())
+            found[name] = f"true rows, {copy.name}"
+        elif name in LIKE and (copies / LIKE[name]).exists():
+            rows = made(node, read_jsonl(copies / LIKE[name]))
+            write(here, "".join(json.dumps(row) + "\n" for row in rows))
+            found[name] = f"hollow: {len(rows)} rows made of {LIKE[name]}"
+        else:
+            raise UserError(f"{name}: neither in the hub's cache nor in {copies}; prefetch it")
+    return found
+
+
+def _cached(node: dict) -> bool:
+    try:
+        snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+    except UserError:
+        return False
+    return True
+
+
+def made(node: dict, source: list[dict]) -> list[dict]:
+    """As many rows as the set has (of unknown size: as the source has), each of the source in turn
+    with an id of its own; the set's own window and gold field hold as many as it keeps."""
+    gold, window = node.get("gold") or "answer", node.get("window")
+    usable = [row | {gold: row.get(gold) or row.get("tests")} for row in source]
+    usable = [row for row in usable if row[gold] not in ("", None, [])]
+    count = node["rows"] or len(usable)
+    kept = count if window is None else node["kept"]
+    rows = itertools.islice(itertools.cycle(usable), count)
+    dates = [{"date": window[0] if window and i < kept else "1970-01-01"} for i in range(count)]
+    named = zip(rows, dates, strict=True)
+    found = []
+    for i, (row, date) in enumerate(named):
+        again = f" ({i // len(usable) + 1})" if i >= len(usable) else ""  # equal texts are dropped
+        ours = {"id": f"{node['name']}-{i}", "problem": row["problem"] + again}
+        found.append(row | date | ours)
+    return found

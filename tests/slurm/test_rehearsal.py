@@ -1,0 +1,108 @@
+"""What a rehearsal makes of a row, without running it: make rehearse runs it."""
+
+from dataclasses import asdict
+
+import pytest
+from compositions import PAPERS, asked
+
+from common.datasets.prompts import stated
+from common.errors import UserError
+from common.sweeps.plan import evaluations_of, runs_of
+from slurm.rehearsal import data, rows
+from slurm.rehearsal.hollow import (
+    CUT,
+    EVALUATE,
+    Most,
+    differences,
+    hollow,
+    hollow_evaluation,
+    reason,
+)
+from slurm.rehearsal.model import FAMILIES, family
+
+LITTLE, MUCH = Most(1000, 1000, 1000), Most(10**9, 10**9, 10**9)
+
+
+def made(x, most: Most):
+    return hollow(x, model="stand-in", results_dir="rehearsed", most=most)
+
+
+def changed(x, most: Most) -> set[str]:
+    return set(differences(asdict(x), asdict(made(x, most))))
+
+
+def check(x) -> None:
+    for key in changed(x, MUCH):
+        assert key not in CUT
+        reason(key)  # KeyError for one that must not be hollow
+    assert {"model.path", "results_dir", "device"} <= changed(x, MUCH)
+    for key in changed(x, LITTLE):
+        reason(key)
+    little = made(x, LITTLE)
+    assert little.sampling.prompts % x.optim.mini_batches == 0
+    assert little.sampling.prompts * x.sampling.group_size <= max(1000, x.optim.mini_batches * 64)
+    assert max(little.eval.k) <= max(1, little.eval.n)
+    family(x.model.path)
+
+
+def row_of(paper: str):
+    sweep = rows.chosen(asked(paper, "scale=cluster"), rows.ROWS[paper])
+    return rows.true_size(asked(paper, "scale=cluster"), sweep)
+
+
+@pytest.mark.parametrize("paper", ["two_stage", pytest.param("f_grpo", marks=pytest.mark.sweep)])
+def test_only_the_named_keys_are_hollow(paper):
+    (x,), evaluations = row_of(paper)
+    check(x)
+    sweep = rows.chosen(asked(paper, "scale=cluster"), rows.ROWS[paper])
+    own = evaluations_of([made(x, LITTLE)], sweep)
+    for true, e in zip(evaluations, own, strict=True):
+        cut = hollow_evaluation(e, most=LITTLE)
+        different = set(differences(true.benchmark(), cut.benchmark()))
+        different |= set(differences(true.sampling(), cut.sampling()))
+        assert different <= set(EVALUATE)
+        assert cut.n == min(true.n, 1000 // (stated(e.eval.prompts) or 500))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_row_of_every_paper_can_be_made_hollow(paper):
+    config = asked(paper, "scale=cluster")
+    runs = [x for sweep in config.scales["cluster"].sweeps for x in runs_of(config, sweep)]
+    assert len(runs) >= 5
+    for x in runs:
+        check(x)
+    assert rows.ROWS[paper] in [x.name for x in runs]
+
+
+@pytest.mark.sweep
+def test_a_row_comes_with_the_one_that_limits_its_checkpoint():
+    config = asked("f_grpo", "scale=cluster")
+    sweep = rows.chosen(config, "qwen15b_math_f_grpo")
+    assert sweep.experiments == ["cluster/qwen15b_math_grpo", "cluster/qwen15b_math_f_grpo"]
+    assert sweep.baselines == {"F-GRPO": "GRPO"}
+    alone = rows.chosen(config, "qwen15b_math_grpo")
+    assert alone.experiments == ["cluster/qwen15b_math_grpo"]
+    with pytest.raises(UserError, match=r"row=grpo: use one of qwen7b_grpo"):
+        rows.chosen(config, "grpo")
+
+
+def test_a_set_without_a_copy_has_its_true_count():
+    node = {"name": "own", "rows": 7, "kept": 3, "gold": "tests", "window": ["2024-01-01", "b"]}
+    source = [{"id": "a", "problem": "p", "tests": ["1"]}, {"id": "b", "problem": "q", "tests": []}]
+    found = data.made(node, source)
+    assert len({row["id"] for row in found}) == 7
+    texts = {row["problem"] for row in found}  # the source's other row has nothing to be scored by
+    assert texts == {"p", *(f"p ({i})" for i in range(2, 8))}
+    assert sum(row["date"] >= "2024-01-01" for row in found) == 3
+    empty = data.made({"name": "own", "rows": None}, [{"id": "a", "answer": "1", "problem": "p"}])
+    assert [row["id"] for row in empty] == ["own-0"]
+
+
+def test_families_are_told_apart_by_the_path():
+    assert family("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B") is FAMILIES[0]
+    assert family("Qwen/Qwen3-4B").kind == "qwen3"
+    assert family("results/fade/sft/qwen25_7b").kind == "qwen2"
+    assert family("meta-llama/Llama-3.2-3B-Instruct").end == "<|eot_id|>"
+    with pytest.raises(UserError, match="facebook/cwm-sft: no tokenizer of it is known"):
+        family("facebook/cwm-sft")
