@@ -99,7 +99,8 @@ def _answer(worker: Worker) -> tuple[int, Rows]:
 
 def _work(pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None) -> None:
     """In the process of an engine: answers each chunk's start with its rows, or an error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which kills this
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent's, which then kills this
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
