@@ -278,6 +278,7 @@ NOT_NUMBERS = [
     "threads",
     "checkpoint_every",
     "verification",
+    "verl",
 ]
 
 
