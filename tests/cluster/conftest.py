@@ -1,10 +1,48 @@
-"""verl on CPU, in this process: the CPU platform, our plugin, one process group of one."""
+"""verl on CPU, in this process: the CPU platform, our plugin, one process group of one.
+
+CLUSTER_TESTS=cuda, on a node with a GPU, runs what is not written for the CPU's float32 there: the
+whole run of test_verl_run.py. Else GPUs are hidden, and the last line of pytest says so.
+"""
 
 import atexit
 import os
 import shutil
 import tempfile
 from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+DEVICE = os.environ.get("CLUSTER_TESTS", "cpu")  # as in runs.py, which imports too much for here
+ON_GPUS = ("test_verl_run.py",)
+
+
+def gpus() -> int:
+    """Of this machine, by the driver's own list: CUDA is not asked, for it would be started."""
+    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+
+
+def pytest_terminal_summary(terminalreporter):
+    hidden = f"{gpus()} GPUs were hidden; CLUSTER_TESTS=cuda, or make gpu-smoke, uses them"
+    said = f"on the CPU; {hidden if gpus() else 'there is no GPU'}"
+    if DEVICE == "cuda":
+        said = f"on CUDA ({gpus()} GPUs), {', '.join(ON_GPUS)} alone"
+    terminalreporter.write_line(f"tests/cluster: {said}")
+
+
+def pytest_configure():
+    if DEVICE not in ("cpu", "cuda"):
+        raise pytest.UsageError(f"CLUSTER_TESTS={DEVICE}: use cpu or cuda")
+    if DEVICE == "cuda" and not gpus():
+        raise pytest.UsageError("CLUSTER_TESTS=cuda: there is no GPU here; leave it out")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        here = item.path.parent == Path(__file__).parent
+        if DEVICE == "cuda" and here and item.path.name not in ON_GPUS:
+            item.add_marker(pytest.mark.skip(reason="CLUSTER_TESTS=cuda: for the CPU"))
+
 
 if find_spec("verl"):  # where it is missing the tests are skipped, and others share this process
     # vLLM's sockets, Ray's sessions, verl's locks and compiled kernels, which none of them removes;
@@ -13,6 +51,7 @@ if find_spec("verl"):  # where it is missing the tests are skipped, and others s
     tempfile.tempdir = tempfile.mkdtemp(prefix="rlvr-")
     os.environ["TMPDIR"] = tempfile.tempdir
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
+if find_spec("verl") and DEVICE == "cpu":
     os.environ.update(
         VERL_PLATFORM="cpu",
         VERL_ENGINE_DEVICE="cuda",  # the name that verl's FSDP engine is registered for

@@ -4,6 +4,7 @@
 leaves verl's files of validation samples.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from common.experiment import load
 from common.models import load as load_module
 from common.models import store
 
+DEVICE = os.environ.get("CLUSTER_TESTS", "cpu")
 SIZES = {  # heads of 32 are vLLM's smallest on a CPU
     "demonstrations": 8000,
     "batch_size": 64,
@@ -29,7 +31,7 @@ SIZES = {  # heads of 32 are vLLM's smallest on a CPU
 PRETRAIN = ["model.name=tiny", *(f"model.pretrain.{key}={value}" for key, value in SIZES.items())]
 SMALL = [
     "backend=verl",
-    "device=cpu",
+    f"device={DEVICE}",
     "data.train.size=40",
     "data.benchmarks.natural.size=4",
     "data.benchmarks.rare.size=4",

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from runs import flags, of_this_run, policy, pretrained
+from runs import DEVICE, flags, of_this_run, policy, pretrained
 
 from common.backends import snapshots
 from common.backends.prompts import prompts
@@ -37,6 +37,7 @@ from common.verifiers import countdown
 pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
+exact = pytest.mark.skipif(DEVICE != "cpu", reason="float32, digit by digit: on the CPU")
 STEPS, PROMPTS, GROUP = 3, 4, 8
 CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
@@ -195,6 +196,7 @@ def worst(found: torch.Tensor, batch: RolloutBatch) -> float:
     return ((found - batch.log_probs).abs() * batch.mask).max().item()
 
 
+@exact
 def test_every_response_is_drawn_with_the_memory_that_learned_from_those_before(resumed):
     x, run, steps, _ = resumed
     policies, memory = models_of(x, run)
@@ -210,6 +212,7 @@ def test_every_response_is_drawn_with_the_memory_that_learned_from_those_before(
         assert row["memory_loss"] == pytest.approx(learned, abs=1e-4)
 
 
+@exact
 def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
     x, run, steps, _ = resumed
     policies, _ = models_of(x, run)
@@ -258,6 +261,7 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
     assert max(difference) > 1e-4, difference
 
 
+@exact
 def test_the_evaluation_is_of_the_policy_alone_with_the_weights_of_its_step(resumed):
     """Prompt tokens, temperature, weight transfer and export in one: vLLM's log-probabilities of
     its samples are those of the exported models, on our own prompt encoding."""
