@@ -37,7 +37,7 @@ from common.results.files import read_csv, read_jsonl, write, write_csv
 from common.results.run import source
 from common.sweeps import measured
 from common.sweeps.assumptions import assumptions, model_size
-from common.sweeps.cost import decode_rate
+from common.sweeps.cost import Engine, decode_rate
 
 HUB = "Qwen/Qwen2.5-0.5B"
 STEPS, N = 3, 256
@@ -352,15 +352,14 @@ def efficiencies(
         return [missing("measured efficiencies", why)]
     here = replace(x, model=replace(x.model, path=str(exported), pretrain=None))
     unit, size = a.accelerators[keys[0]], model_size(here, a)
-    whole = replace(unit, decode_efficiency=1.0)
-    batch = replace(a, decode_batch=found.samples // there.gpus)
+    engine = Engine(unit, 1, found.samples // there.gpus)
     mean = found.prompt_tokens + found.response_tokens
     got = measured.Measured(
         accelerator=keys[0],
         compute_efficiency=measured.compute_efficiency(
             found, size.parameters, unit.tflops, there.gpus
         ),
-        decode_efficiency=found.rollout_tokens_s / decode_rate(size, whole, batch, mean),
+        decode_efficiency=found.rollout_tokens_s / decode_rate(size, None, engine, mean, 1.0),
         model=x.model.path,
         gpus=there.gpus,
         samples=found.samples,

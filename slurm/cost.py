@@ -1,10 +1,10 @@
 """What a plan's jobs will take, by common/sweeps/cost.py, and which cannot run on a profile."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from common.errors import UserError
-from common.sweeps.assumptions import assumptions, model_size
-from common.sweeps.cost import Estimate, estimate, estimate_evaluation
+from common.sweeps.assumptions import assumptions
+from common.sweeps.cost import Estimate, Range, estimate, estimate_evaluation
 from common.sweeps.profiles import Profile
 from slurm.plan import Job
 
@@ -31,8 +31,8 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
                 lost = next((key for key in job.needs if key in refused), None)
                 if lost is not None:
                     raise UserError(f"the training {lost} cannot run")
-                size = model_size(trained[job.config.row.trained], a)
-                found[job.key] = estimate_evaluation(job.config, profile, a, size)
+                model = trained[job.config.row.trained]
+                found[job.key] = estimate_evaluation(job.config, model, profile, a)
         except UserError as error:
             refused[job.key] = str(error)
     return Outlook(found, refused)
@@ -54,7 +54,23 @@ def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
     return {key: estimates[key].gpus for key in known}
 
 
-def total(estimates: list[Estimate]) -> dict[str, float]:
-    """Sums of a list of estimates."""
-    rows = [asdict(e) for e in estimates]
-    return {key: sum(row[key] for row in rows) for key in ("gpu_hours", "usd", "disk_gb", "tokens")}
+@dataclass(frozen=True)
+class Total:
+    gpu_hours: Range
+    usd: Range
+    tokens: Range
+    disk_gb: float
+
+
+def total(estimates: list[Estimate]) -> Total:
+    """Sums of a list of estimates, end by end: all of them low, all of them high."""
+    return Total(
+        gpu_hours=_sum([e.gpu_hours for e in estimates]),
+        usd=_sum([e.usd for e in estimates]),
+        tokens=_sum([e.tokens for e in estimates]),
+        disk_gb=sum(e.disk_gb for e in estimates),
+    )
+
+
+def _sum(ranges: list[Range]) -> Range:
+    return Range(sum(r.low for r in ranges), sum(r.high for r in ranges))

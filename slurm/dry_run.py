@@ -8,10 +8,11 @@ import yaml
 
 from common.config.compose import ROOT
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate
+from common.sweeps.cost import Estimate, Range
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
 from slurm.ask import ask
+from slurm.preflight import free_gb
 from slurm.script import Offline, dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -61,10 +62,10 @@ def show(
                 say(sbatch_text(executor, len(group)).rstrip())
         if len(groups) > 1 and not full:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
-    total = cost.total(list(estimates.values()))
-    say(
-        f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {total['tokens']:.3g} sampled tokens"
-    )
+    sums = cost.total(list(estimates.values()))
+    tokens = f"{sums.tokens.low:.2g} to {sums.tokens.high:.2g} sampled tokens"
+    say(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
+    say(f"disk: {sums.disk_gb:.3g} GB at most; {free_gb(root):,.0f} GB are free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
@@ -76,16 +77,14 @@ def _sums(estimates: list[Estimate]) -> str:
     if not estimates:
         return ""
     sums = cost.total(estimates)
-    return (
-        f", {sums['gpu_hours']:.3g} GPU-hours, about {sums['usd']:.0f} USD, "
-        f"{sums['disk_gb']:.3g} GB disk"
-    )
+    return f", {sums.gpu_hours} GPU-hours, {sums.usd} USD, {sums.disk_gb:.3g} GB disk"
 
 
 def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
-    said = f"  {e.gpu_hours:.3g} GPU-h in {e.attempts} attempt(s), {e.disk_gb:.2g} GB disk"
+    tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
+    said = f"  {e.gpu_hours} GPU-h in {tries}, {e.disk_gb:.2g} GB disk"
     return f"{said}, {e.memory_gb:.2g} GB a GPU"
 
 
@@ -98,9 +97,9 @@ def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
     for key, own in by_model.items():
         row, names = own[0].config.row, ", ".join(job.config.row.benchmark for job in own)
         known = [outlook.estimates[job.key] for job in own if job.key in outlook.estimates]
-        hours = sum(e.gpu_hours for e in known)
+        hours = cost.total(known).gpu_hours
         samples = "/".join(str(n) for n in sorted({job.config.n for job in own}))
-        said = f"{row.checkpoint} checkpoint, n={samples}, {hours:.3g} GPU-h"
+        said = f"{row.checkpoint} checkpoint, n={samples}, {hours} GPU-h"
         lines.append(f"  {key}: {said}: {names}")
         lost = [job for job in own if job.key in outlook.refused]
         lines += [f"    {j.config.row.benchmark} REFUSED: {outlook.refused[j.key]}" for j in lost]
@@ -110,20 +109,22 @@ def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
 def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     """How many jobs run at once on what, and how long all take if they start at once."""
     known = [(job.kind, estimates[job.key]) for job in jobs if job.key in estimates]
-    train = sorted((e.hours for kind, e in known if kind == "train"), reverse=True)
-    wide = ask(profile, "train").parallel
-    hours = sum(train[::wide])  # each wave lasts as long as its longest
     evaluated = [e for kind, e in known if kind == "evaluate"]
-    then = ""
-    if evaluated:
-        gpus = min(ask(profile, "evaluate").parallel, sum(e.gpus for e in evaluated))
-        longest = max(e.hours for e in evaluated)
-        hours += max(longest, sum(e.gpu_hours for e in evaluated) / gpus)
-        then = f", then {len(evaluated)} evaluations on {gpus} GPUs, the longest {longest:.3g} h"
+    trained = [e for kind, e in known if kind == "train"]
+    wide, gpus = ask(profile, "train").parallel, ask(profile, "evaluate").parallel
+    gpus = min(gpus, sum(e.gpus for e in evaluated))
+    ends = []
+    for end in ("low", "high"):
+        waves = sorted((getattr(e.hours, end) for e in trained), reverse=True)
+        hours = sum(waves[::wide])  # each wave lasts as long as its longest
+        if evaluated:
+            longest = max(getattr(e.hours, end) for e in evaluated)
+            hours += max(longest, sum(getattr(e.gpu_hours, end) for e in evaluated) / gpus)
+        ends.append(hours)
+    then = f", then {len(evaluated)} evaluations on {gpus} GPUs" if evaluated else ""
     return (
-        f"queue: at most {min(wide, len(train))} training jobs at once, each {profile.nodes} "
-        f"node(s) x {profile.gpus_per_node} GPU(s){then}; about {hours:.3g} hours from the first "
-        "start"
+        f"queue: at most {min(wide, len(trained))} training jobs at once, each {profile.nodes} "
+        f"node(s) x {profile.gpus_per_node} GPU(s){then}; {Range(*ends)} hours from the first start"
     )
 
 

@@ -25,9 +25,8 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
     """Refuse what will fail: no room on the disk, no SLURM, a partition or an account that sbatch
     does not take."""
-    needed = total([estimates[j.key] for j in jobs if j.key in estimates])["disk_gb"]
-    place = next(p for p in (root, *root.parents) if p.exists())
-    free = shutil.disk_usage(place).free / 1e9
+    needed = total([estimates[j.key] for j in jobs if j.key in estimates]).disk_gb
+    free = free_gb(root)
     require(
         needed < free,
         "results_dir",
@@ -40,6 +39,12 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
         for one in {job.kind: job for job in jobs}.values():  # each kind asks for something else
             executor = slurm_executor([one], root, profile, None)
             _test_only(sbatch_text(executor, 1), profile)
+
+
+def free_gb(root: Path) -> float:
+    """On the disk where `root` is or will be."""
+    place = next(p for p in (root, *root.parents) if p.exists())
+    return shutil.disk_usage(place).free / 1e9
 
 
 def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: Profile) -> None:

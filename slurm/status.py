@@ -11,6 +11,7 @@ import psutil
 
 from common.errors import UserError
 from common.results.files import write
+from common.sweeps.cost import Range
 from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress
 
@@ -34,7 +35,7 @@ class Cell:
     pass1: float | None = None
     eta_hours: float | None = None
     attempts: int = 0
-    predicted_gpu_hours: float | None = None
+    predicted_gpu_hours: Range | None = None
     actual_gpu_hours: float | None = None
     log: tuple[str, ...] = ()
 
@@ -127,9 +128,10 @@ def show(root: Path, paper: str) -> str:
     lines += [_line(cell) for cell in found]
     if any(c.actual_gpu_hours is not None and c.predicted_gpu_hours for c in found):
         both = [c for c in found if c.state == "done" and c.predicted_gpu_hours]
-        said = sum(c.predicted_gpu_hours for c in both)
+        ranges = [c.predicted_gpu_hours for c in both]
+        said = Range(sum(r.low for r in ranges), sum(r.high for r in ranges))
         was = sum(c.actual_gpu_hours or 0 for c in both)
-        lines.append(f"GPU-hours of the {len(both)} done: predicted {said:.3g}, actual {was:.3g}")
+        lines.append(f"GPU-hours of the {len(both)} done: predicted {said}, actual {was:.3g}")
     lost = [cell for cell in found if cell.unfinished]
     for cell in lost:
         lines += ["", f"{cell.state.upper()}  {cell.key}  (job {cell.job_id}) {cell.detail}"]
@@ -164,10 +166,15 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
         pass1=_pass1(run),
         eta_hours=_eta(step, row["steps"], tries, written) if state == "running" else None,
         attempts=sum("start" in t for t in tries),
-        predicted_gpu_hours=predicted["gpu_hours"] if predicted else None,
+        predicted_gpu_hours=_range(predicted["gpu_hours"]) if predicted else None,
         actual_gpu_hours=actual * predicted["gpus"] if predicted and actual is not None else None,
         log=() if done or state in ("running", "waiting") else tail(Path(row["log"])),
     )
+
+
+def _range(predicted: dict | float) -> Range:
+    """As jobs.json has it; submissions of before have one figure."""
+    return Range(**predicted) if isinstance(predicted, dict) else Range(predicted, predicted)
 
 
 def _state(
@@ -289,7 +296,7 @@ def _line(cell: Cell) -> str:
         parts.append(f"attempt {cell.attempts}")
     if cell.predicted_gpu_hours is not None:
         actual = "-" if cell.actual_gpu_hours is None else f"{cell.actual_gpu_hours:.2g}"
-        parts.append(f"GPU-h {actual} of {cell.predicted_gpu_hours:.2g} predicted")
+        parts.append(f"GPU-h {actual} of {cell.predicted_gpu_hours} predicted")
     if not cell.unfinished and cell.detail not in ("", "None"):
         parts.append(f"({cell.detail})")
     return "  ".join(parts)

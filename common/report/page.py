@@ -93,10 +93,11 @@ def cost(row: Rerun) -> str:
     if row.cost.hours is None:
         return f"cost not known: {row.cost.where}"
     if not row.cost.gpus:
-        minutes = max(1, 60 * row.cost.hours * row.seeds)
+        minutes = max(1, 60 * row.cost.hours.high * row.seeds)
         return f"about {minutes:.0f} min of one core{twin}"
-    hours = row.cost.hours * row.cost.gpus * row.seeds
-    return f"about {hours:,.0f} GPU-hours on {row.cost.where}{twin}"
+    many = row.cost.gpus * row.seeds
+    hours = f"{row.cost.hours.low * many:,.0f} to {row.cost.hours.high * many:,.0f}"
+    return f"{hours} GPU-hours on {row.cost.where}{twin}"
 
 
 def _paper(source: sources.Source, known: views.Facets) -> dict:

@@ -29,7 +29,7 @@ class Cost:
     """Of one seed of `name`."""
 
     name: str
-    hours: float | None  # None where no profile can run it
+    hours: cost.Range | None  # None where no profile can run it
     gpus: int
     where: str  # the profile, or why there is none
 

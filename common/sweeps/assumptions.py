@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.config.compose import ROOT, read
+from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -14,13 +15,16 @@ from common.sweeps.profiles import Profile
 FILE = ROOT / "configs" / "cost.yaml"
 
 
+Span = tuple[float, float]  # the least and the most that is expected
+
+
 @dataclass(frozen=True)
 class Accelerator:
     memory_gb: float
     tflops: float
     bandwidth_gb_s: float
-    compute_efficiency: float
-    decode_efficiency: float
+    compute_efficiency: Span
+    decode_efficiency: Span
     usd_per_hour: float
 
 
@@ -35,20 +39,47 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Prompts:
+    """Tokens of a set's prompts."""
+
+    typical: int
+    longest: int
+
+
+@dataclass(frozen=True)
 class Assumptions:
     accelerators: dict[str, Accelerator]
     models: dict[str, Size]
     pretrain_context: int
     pretrain_vocab: int
-    prompt_tokens: dict[str, int]
-    response_fraction: float
+    prompt_tokens: dict[str, Prompts]
+    response_tokens: dict[str, dict[str, Span]]
+    response_share: Span
     benchmark_problems: int
     decode_batch: int
-    forward_passes: int
-    step_overhead_s: float
+    step_overhead_s: Span
     start_s: dict[str, float]
     usable_memory: float
     samples_bytes_per_token: float
+    queue_bytes_per_token: float
+
+    def prompts(self, *names: str) -> Prompts:
+        """Of the set that has the first of these names that is known."""
+        known = [self.prompt_tokens[name] for name in names if name in self.prompt_tokens]
+        return known[0] if known else self.prompt_tokens["default"]
+
+    def responses(self, model: Model, name: str, limit: int) -> Span:
+        """Mean tokens of a model's responses to a set's prompts, none longer than `limit`."""
+        known = self.response_tokens.get("made here" if model.pretrain else model.path or "", {})
+        low, high = (
+            known.get(name)
+            or known.get("default")
+            or (
+                limit * self.response_share[0],
+                limit * self.response_share[1],
+            )
+        )
+        return min(low, limit), min(high, limit)
 
 
 def assumptions(path: Path = FILE) -> Assumptions:
@@ -95,3 +126,19 @@ def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
     where = f"profile {profile.name}: use one of {known}, or describe it in {FILE}"
     require(profile.accelerator in a.accelerators, "accelerator", profile.accelerator, where)
     return a.accelerators[profile.accelerator]
+
+
+def memory_network(x: Experiment, size: Size) -> Size | None:
+    """DLC's (common/rollout/dlc.py), which samples beside the policy: its width is the policy's
+    divided by `shrink`, its input and output tables are two. None for other methods."""
+    if x.method.sampler is None:
+        return None
+    s = x.method.sampler.shrink if x.method.sampler.start == "random" else 1
+    tables = 2 * size.vocab * size.hidden
+    layers = max(0.0, size.parameters - tables)
+    return replace(
+        size,
+        parameters=layers / s**2 + tables / s,
+        hidden=size.hidden // s,
+        kv_width=size.kv_width // s,
+    )

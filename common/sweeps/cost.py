@@ -1,72 +1,148 @@
 """What a run will take, from tokens, model size and accelerator, and what cannot run at all.
 
-A roofline with the assumptions of configs/cost.yaml, good to a factor of two; no torch, no GPU, no
-network. Left out: queueing, tensor parallelism, communication, CPU offloading.
+A roofline between two ends: every input that is not known (mean response length, efficiency of
+training and of decoding, the pause between steps) is a span of configs/cost.yaml, with its source.
+The low end takes the shorter responses and the better efficiencies, and lets no GPU wait; the high
+end takes the others, and lets every batch wait for one response of full length. No torch, no GPU,
+no network. Left out: queueing, attention's part of the operations (it counts from some 16,000
+tokens on), communication between nodes, what is kept in main memory and moved, a slow verifier.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from common.backends import backend
+from common.backends.verl.layout import STATE_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from common.sweeps.assumptions import FILE, Accelerator, Assumptions, Size, accelerator, model_size
-from common.sweeps.memory import STATE_BYTES, peak_gb
+from common.sweeps.assumptions import (
+    FILE,
+    Accelerator,
+    Assumptions,
+    Size,
+    accelerator,
+    memory_network,
+    model_size,
+)
+from common.sweeps.memory import laid_out, peak_gb
 from common.sweeps.profiles import Profile
 
 CHUNKS = 8  # of an evaluation, for each GPU that it asks for
 
 
 @dataclass(frozen=True)
+class Range:
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        low, high = (
+            f"{end:,.0f}" if end >= 1000 else f"{end:.3g}" for end in (self.low, self.high)
+        )
+        return low if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True)
 class Estimate:
     """Of one job, all its attempts together."""
 
-    hours: float  # wall clock
+    hours: Range  # wall clock
     gpus: int
-    gpu_hours: float
-    usd: float
-    disk_gb: float
+    gpu_hours: Range
+    usd: Range
+    disk_gb: float  # at most
     memory_gb: float  # of the fullest accelerator, at its peak
-    tokens: float  # sampled
-    attempts: int  # under the time limit
+    tokens: Range  # sampled
+    attempts: int  # under the time limit, at most
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Responses that are drawn together, and what is waited for."""
+
+    responses: float
+    mean: float  # tokens of one
+    prompt: float  # tokens
+    limit: int  # tokens of the longest
+    batches: float  # each ends with its longest response
 
 
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """The cost of one training. Raises UserError where it cannot run, with the key to change."""
     size, unit = model_size(x, a), accelerator(profile, a)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
-    prompt = a.prompt_tokens.get(x.data.name, a.prompt_tokens["default"])
-    _check(x, profile, size, prompt, gpus)
-    memory = peak_gb(x, size, prompt, gpus, unit, profile, a.usable_memory)
-    rollout = x.sampling.prompts * x.sampling.group_size * x.sampling.max_tokens
-    rollout *= a.response_fraction * x.optim.steps
-    evaluated = _evaluated(x, a)
-    sampled = rollout * (1 + (x.sampling.dynamic_batches - 1) / 2) + evaluated
-    mean = prompt + a.response_fraction * x.sampling.max_tokens
-    trained = rollout * mean / max(1.0, a.response_fraction * x.sampling.max_tokens)
-    seconds = sampled / (gpus * decode_rate(size, unit, a, mean))
-    passes = 6 + 2 * a.forward_passes  # forward 2, backward 4 floating-point operations a weight
-    flops = unit.tflops * 1e12 * unit.compute_efficiency
-    seconds += trained * passes * size.parameters / (gpus * flops)
-    seconds += x.optim.steps * (a.step_overhead_s if _kind(profile) == "gpu" else 0)
-    stored = evaluated * a.samples_bytes_per_token + (STATE_BYTES + 2) * size.parameters
+    longest = _longest_prompt(x, a)
+    _check(x, profile, size, longest, gpus)
+    memory = peak_gb(x, _all(x, size), longest, gpus, unit, profile, a.usable_memory)
+    ends = [_training(x, profile, a, size, gpus, end) for end in (0, 1)]
+    _check_time(x, profile, a, ends[0])
+    _check_main_memory(x, profile, a, ends[1])
+    stored = ends[1].evaluated * a.samples_bytes_per_token + (STATE_BYTES + 2) * size.parameters
     if x.keep_checkpoints:
         stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
     held = max(1, profile.gpus)  # an allocation is paid whole, used or not
-    return _estimate(seconds, held, stored, memory, sampled, profile, a)
+    seconds = [end.steps_s + end.curve_s for end in ends]
+    tokens = [end.rollout + end.evaluated for end in ends]
+    return _estimate(seconds, held, stored, memory, tokens, profile, a)
 
 
-def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Size) -> Estimate:
-    """The cost of one evaluation of a model of `size`. Raises as `estimate`.
+def _all(x: Experiment, size: Size) -> Size:
+    """What memory holds: DLC's network beside the policy, in training and in vLLM."""
+    other = memory_network(x, size)
+    return replace(size, parameters=size.parameters + (other.parameters if other else 0))
 
-    Its chunks are drawn by as many engines as it has GPUs (`evaluation_gpus`). At the end of a
-    chunk the longest answers are alone, on average for as long as they are longer than the mean.
-    """
-    unit, prompt = accelerator(profile, a), a.prompt_tokens["default"]
-    prompt = a.prompt_tokens.get(e.eval.name.partition("_")[0], prompt)
-    _check_prompt("prompt_tokens", prompt, size, e.model.name)
+
+@dataclass(frozen=True)
+class Training:
+    """One end of a training: seconds of all its steps and of all its evaluations, tokens that
+    steps and evaluations sample."""
+
+    steps_s: float
+    curve_s: float
+    rollout: float
+    evaluated: float
+
+
+def _training(
+    x: Experiment, profile: Profile, a: Assumptions, size: Size, gpus: int, end: int
+) -> Training:
+    """At one end: 0 the low, 1 the high."""
+    unit, prompts = accelerator(profile, a), a.prompts(x.data.name)
+    mean = a.responses(x.model, x.data.name, x.sampling.max_tokens)[end]
+    draws = (1 + (x.sampling.dynamic_batches - 1) / 2 * end) * x.optim.steps
+    responses = x.sampling.prompts * x.sampling.group_size
+    rollout = Sampled(
+        draws * responses, mean, prompts.typical, x.sampling.max_tokens, batches=draws
+    )
+    curve = list(_curve(x, a, end))
+    memory = memory_network(x, size)
+    engine = _engine(unit, _width(x, size, profile, a), gpus, responses, a)
+    seconds = sampling_s([rollout], size, memory, engine, end)
+    passes = 6 + 2 + 2 * (x.method.kl_coef > 0)  # update; old and reference log-probabilities
+    weights = passes * size.parameters + (6 * memory.parameters if memory else 0)
+    trained = x.optim.steps * responses * (prompts.typical + mean)
+    speed = unit.tflops * 1e12 * unit.compute_efficiency[1 - end]
+    seconds += trained * weights / (gpus * speed)
+    seconds += x.optim.steps * (a.step_overhead_s[end] if _kind(profile) == "gpu" else 0)
+    return Training(
+        steps_s=seconds,
+        curve_s=sampling_s(curve, size, None, engine, end),
+        rollout=rollout.responses * mean,
+        evaluated=sum(part.responses * part.mean for part in curve),
+    )
+
+
+def estimate_evaluation(
+    e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
+) -> Estimate:
+    """The cost of one evaluation of a model that `trained` makes: its chunks are drawn by as many
+    engines as it has GPUs (`evaluation_gpus`). Raises as `estimate`."""
+    size, unit = model_size(trained, a), accelerator(profile, a)
+    prompts = a.prompts(e.eval.name, trained.data.name)
+    _check_prompt("prompt_tokens", prompts.longest, size, e.model.name)
     memory = 2 * size.parameters / 1e9
     require(
         memory <= a.usable_memory * unit.memory_gb,
@@ -76,47 +152,129 @@ def estimate_evaluation(e: Evaluate, profile: Profile, a: Assumptions, size: Siz
         f"({unit.memory_gb:g} GB): choose a profile with more memory",
     )
     asked = stated(e.eval.prompts) or a.benchmark_problems
-    sampled = asked * e.n * e.max_tokens * a.response_fraction
-    seconds = sampled / decode_rate(size, unit, a, prompt + a.response_fraction * e.max_tokens)
-    seconds *= 1 + a.decode_batch / (e.n * e.per_chunk) * (1 / a.response_fraction - 1)
-    gpus, chunks = evaluation_gpus(e, profile, a), -(-asked // e.per_chunk)
-    seconds *= -(-chunks // gpus) / chunks  # the last round is not full
-    stored = sampled * a.samples_bytes_per_token
-    return _estimate(seconds, gpus, stored, memory, sampled, profile, a)
+    gpus, chunks = evaluation_gpus(e, profile, a), math.ceil(asked / e.per_chunk)
+    rounds = math.ceil(chunks / gpus)  # of the engine that has most; the last is not full
+    responses = min(asked, rounds * e.per_chunk) * e.n
+    engine = Engine(unit, 1, min(a.decode_batch, e.per_chunk * e.n))
+    ends = a.responses(trained.model, e.eval.name, e.max_tokens)
+    seconds = [
+        sampling_s(
+            [Sampled(responses, mean, prompts.typical, e.max_tokens, rounds)], size, None, engine, i
+        )
+        for i, mean in enumerate(ends)
+    ]
+    least = a.start_s[_kind(profile)] + seconds[0] / rounds
+    require(
+        least < 60 * profile.time_min,
+        "batch",
+        e.batch,
+        f"a chunk of so many samples takes {least / 60:,.0f} minutes at least, and an attempt on "
+        f"profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
+    )
+    tokens = [asked * e.n * mean for mean in ends]
+    stored = tokens[1] * a.samples_bytes_per_token
+    return _estimate(seconds, gpus, stored, memory, tokens, profile, a)
 
 
 def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions) -> int:
     """GPUs of one node that an evaluation asks for: as many as have `CHUNKS` chunks each, so that
     few of them are idle in the last round. Without SLURM one: others run beside it."""
-    chunks = -(-(stated(e.eval.prompts) or a.benchmark_problems) // e.per_chunk)
+    chunks = math.ceil((stated(e.eval.prompts) or a.benchmark_problems) / e.per_chunk)
     several = e.engine == "vllm" and profile.executor == "slurm"
     most = profile.gpus_per_node if several else 1
     return max(1, min(most, chunks // CHUNKS))
 
 
+@dataclass(frozen=True)
+class Engine:
+    """What samples: `units` engines of `unit`, each with at most `batch` sequences at once."""
+
+    unit: Accelerator
+    units: int
+    batch: float
+
+
+def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
+    """Accelerators that sample as one engine: tensor parallelism."""
+    if not backend(x.backend).needs_gpu:
+        return 1
+    unit, longest = accelerator(profile, a), _longest_prompt(x, a)
+    return laid_out(x, _all(x, size), longest, unit, profile, a.usable_memory).parallel
+
+
+def _engine(unit: Accelerator, width: int, gpus: int, responses: float, a: Assumptions) -> Engine:
+    """Of a training, on `gpus` accelerators."""
+    units = max(1, gpus // width)
+    joined = replace(
+        unit,
+        memory_gb=width * unit.memory_gb,
+        tflops=width * unit.tflops,
+        bandwidth_gb_s=width * unit.bandwidth_gb_s,
+    )
+    return Engine(joined, units, max(1, min(a.decode_batch, responses / units)))
+
+
+def sampling_s(
+    parts: Iterable[Sampled],
+    size: Size,
+    memory: Size | None,
+    engine: Engine,
+    end: int,
+) -> float:
+    """Seconds for `parts`, at one end; the high one waits once a batch for a response of full
+    length, which is alone then."""
+    eff = engine.unit.decode_efficiency
+    both = size.parameters + (memory.parameters if memory else 0)
+    alone = 2 * both / (engine.unit.bandwidth_gb_s * 1e9 * eff[1])  # a token
+    seconds = 0.0
+    for part in parts:
+        rate = decode_rate(size, memory, engine, part.prompt + part.mean, eff[1 - end])
+        seconds += part.responses * part.mean / (engine.units * rate)
+        seconds += end * part.batches * max(0, part.limit - part.mean) * alone
+    return seconds
+
+
+def decode_rate(
+    size: Size, memory: Size | None, engine: Engine, tokens: float, efficiency: float
+) -> float:
+    """Tokens a second of one engine with sequences of `tokens`: a step reads all weights and the
+    batch's keys and values once, in bfloat16, or computes 2 operations a weight and sequence, if
+    that is longer. A memory network (DLC) is read and computed beside."""
+    unit, models = engine.unit, [size, *([memory] if memory else [])]
+    weights = sum(2 * one.parameters for one in models)
+    cache = sum(2 * 2 * one.layers * one.kv_width * tokens for one in models)  # bytes a sequence
+    room = max(1.0, 0.6 * unit.memory_gb * 1e9 - weights)
+    batch = max(1.0, min(engine.batch, room / cache))
+    read = (weights + batch * cache) / (unit.bandwidth_gb_s * 1e9)
+    compute = weights * batch / (unit.tflops * 1e12)
+    return efficiency * batch / max(read, compute)
+
+
 def _estimate(
-    seconds: float,
+    seconds: list[float],
     held: int,
     stored: float,
     memory: float,
-    sampled: float,
+    tokens: list[float],
     profile: Profile,
     a: Assumptions,
 ) -> Estimate:
-    """Of a job that computes for `seconds` on `held` GPUs, with the starts of all its attempts."""
+    """Of a job that computes for `seconds` (low, high) on `held` GPUs, with the starts of all its
+    attempts."""
     start = a.start_s[_kind(profile)]
     limit = 60 * profile.time_min - profile.signal_lead_s - start
-    tries = max(1, math.ceil(seconds / max(1.0, limit)))
-    hours = (seconds + tries * start) / 3600
+    tries = [max(1, math.ceil(one / max(1.0, limit))) for one in seconds]
+    hours = [(one + n * start) / 3600 for one, n in zip(seconds, tries, strict=True)]
+    price = accelerator(profile, a).usd_per_hour
     return Estimate(
-        hours=hours,
+        hours=Range(*hours),
         gpus=held,
-        gpu_hours=hours * held,
-        usd=hours * held * accelerator(profile, a).usd_per_hour,
+        gpu_hours=Range(*(one * held for one in hours)),
+        usd=Range(*(one * held * price for one in hours)),
         disk_gb=stored / 1e9,
         memory_gb=memory,
-        tokens=sampled,
-        attempts=tries,
+        tokens=Range(*tokens),
+        attempts=tries[1],
     )
 
 
@@ -124,24 +282,36 @@ def _kind(profile: Profile) -> str:
     return "cpu" if profile.accelerator == "cpu" else "gpu"
 
 
-def decode_rate(size: Size, unit: Accelerator, a: Assumptions, mean_tokens: float) -> float:
-    """Tokens a second that one accelerator samples: a step reads all weights and the batch's keys
-    and values once, in bf16, or computes 2 operations a weight and sequence, if that is longer."""
-    cache = 2 * 2 * size.layers * size.kv_width * mean_tokens  # bytes a sequence
-    room = max(1.0, 0.6 * unit.memory_gb * 1e9 - 2 * size.parameters)
-    batch = max(1.0, min(a.decode_batch, room / cache))
-    read = (2 * size.parameters + batch * cache) / (unit.bandwidth_gb_s * 1e9)
-    compute = 2 * size.parameters * batch / (unit.tflops * 1e12)
-    return unit.decode_efficiency * batch / max(read, compute)
+def _longest_prompt(x: Experiment, a: Assumptions) -> int:
+    """Of the training's set, unless it drops longer ones, and of the curve's benchmarks."""
+    kept = x.data.train.get("max_prompt_tokens")
+    longest = a.prompts(x.data.name).longest
+    sets = [
+        a.prompts(_name(key, node), x.data.name).longest for key, node in x.data.benchmarks.items()
+    ]
+    return max(min(longest, kept) if kept else longest, *sets) if sets else longest
 
 
-def _evaluated(x: Experiment, a: Assumptions) -> float:
-    """Tokens sampled by evaluations: the curve, then the last one with all n."""
-    known = (stated(node) for node in x.data.benchmarks.values())
-    asked = sum(number or a.benchmark_problems for number in known)
+def _name(key: str, node: dict) -> str:
+    """A benchmark's set: the tables may call it otherwise."""
+    return node.get("name", key)
+
+
+def _curve(x: Experiment, a: Assumptions, end: int) -> Iterable[Sampled]:
+    """What is sampled on the training curve, and after the last step with all n."""
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
-    each = asked * x.eval.max_tokens * a.response_fraction
-    return each * (x.eval.n + points * x.eval.curve_n)
+    for key, node in x.data.benchmarks.items():
+        name = _name(key, node)
+        asked = stated(node) or a.benchmark_problems
+        mean = a.responses(x.model, name, x.eval.max_tokens)[end]
+        share = 1 / len(x.data.benchmarks)  # all sets of a point are drawn together
+        yield Sampled(
+            asked * (x.eval.n + points * x.eval.curve_n),
+            mean,
+            a.prompts(name, x.data.name).typical,
+            x.eval.max_tokens,
+            batches=share * (points + 1),
+        )
 
 
 def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) -> None:
@@ -162,6 +332,43 @@ def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) 
         x.sampling.prompts,
         f"{each} responses a mini-batch do not divide over {gpus} GPUs of profile {profile.name}; "
         f"make prompts x group_size / mini_batches a multiple of {gpus}",
+    )
+
+
+def _check_time(x: Experiment, profile: Profile, a: Assumptions, least: Training) -> None:
+    """An attempt must reach a checkpoint, or no attempt ever gets further."""
+    if x.optim.steps == 0:
+        return
+    points = math.ceil(x.optim.steps / x.eval.every)
+    needed = a.start_s[_kind(profile)] + least.curve_s / points
+    needed += min(x.checkpoint_every, x.optim.steps) * least.steps_s / x.optim.steps
+    require(
+        needed < 60 * profile.time_min,
+        "checkpoint_every",
+        x.checkpoint_every,
+        f"so many steps and an evaluation take {needed / 60:,.0f} minutes at least, and an attempt "
+        f"on profile {profile.name} ends after {profile.time_min}; lower it, or raise time_min",
+    )
+
+
+def _check_main_memory(x: Experiment, profile: Profile, a: Assumptions, most: Training) -> None:
+    """verl's TransferQueue holds a rollout, and an evaluation, whole, in main memory."""
+    if not backend(x.backend).needs_gpu:
+        return
+    problems = sum(stated(node) or a.benchmark_problems for node in x.data.benchmarks.values())
+    draws = problems * (
+        x.eval.n + max(0, math.ceil(x.optim.steps / x.eval.every) - 1) * x.eval.curve_n
+    )
+    largest = most.evaluated / max(1, draws) * problems * max(x.eval.n, x.eval.curve_n)
+    held = a.queue_bytes_per_token * max(largest, most.rollout / max(1, x.optim.steps)) / 1e9
+    room = profile.nodes * profile.memory_gb
+    require(
+        held < 0.5 * room,
+        "eval.n",
+        x.eval.n,
+        f"an evaluation or a rollout takes about {held:,.0f} GB of main memory, and profile "
+        f"{profile.name} has {room:,} GB for everything; lower eval.n, eval.curve_n or "
+        "sampling.prompts, or raise memory_gb",
     )
 
 

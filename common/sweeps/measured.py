@@ -92,15 +92,21 @@ def compute_efficiency(found: Speed, parameters: float, tflops: float, gpus: int
 
 def with_measured(accelerators: dict, path: Path = FILE) -> dict:
     """The accelerators of configs/cost.yaml, one of them with the efficiencies of `path` where that
-    file is. Raises UserError for a bad file."""
+    file is: as the least that is expected, for larger models reach more. Raises UserError for a bad
+    file."""
     if not path.exists():
         return accelerators
     got = strict(Measured, read(path))
     if got.accelerator not in accelerators:
         return accelerators
+    stated = accelerators[got.accelerator]
     changed = replace(
-        accelerators[got.accelerator],
-        compute_efficiency=got.compute_efficiency,
-        decode_efficiency=got.decode_efficiency,
+        stated,
+        compute_efficiency=_at_least(got.compute_efficiency, stated.compute_efficiency),
+        decode_efficiency=_at_least(got.decode_efficiency, stated.decode_efficiency),
     )
     return accelerators | {got.accelerator: changed}
+
+
+def _at_least(found: float, span: tuple[float, float]) -> tuple[float, float]:
+    return found, max(found, span[1])

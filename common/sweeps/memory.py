@@ -35,10 +35,10 @@ def peak_gb(
     return peak
 
 
-def _verl(
+def laid_out(
     x: Experiment, size: Size, prompt: int, unit: Accelerator, profile: Profile, usable: float
-) -> float:
-    """Of the layout that the backend will choose on these GPUs."""
+) -> layout.Layout:
+    """What the verl backend will choose on these GPUs."""
     load = layout.load_of(
         x,
         parameters=size.parameters,
@@ -51,7 +51,14 @@ def _verl(
     )
     nodes, gpus = profile.nodes, max(1, profile.gpus_per_node)
     where = {"nodes": nodes, "gpus": gpus, "gpu_gb": unit.memory_gb, "given": tuning.chosen(x)}
-    one = layout.choose(load, **where, usable=usable)
+    return layout.choose(load, **where, usable=usable)
+
+
+def _verl(
+    x: Experiment, size: Size, prompt: int, unit: Accelerator, profile: Profile, usable: float
+) -> float:
+    one = laid_out(x, size, prompt, unit, profile, usable)
+    nodes, gpus = profile.nodes, max(1, profile.gpus_per_node)
     require(
         one.fits,
         "model.path",

@@ -11,6 +11,7 @@ from tiny import ROOT
 
 from common.errors import UserError
 from common.report import figures, page, reruns, sources, views
+from common.sweeps.cost import Range
 
 VOID = {"meta", "link", "img", "br", "input"}
 CELLS = [
@@ -280,8 +281,11 @@ def test_costs_come_from_the_launcher_and_say_when_there_is_none():
 
     cost = reruns._cost("GRPO", load(["experiment=grpo_n8", "seed=1"], "f_grpo"))
     assert (cost.where, cost.gpus) == ("local", 0)
-    assert 0 < cost.hours < 1
+    assert 0 < cost.hours.low <= cost.hours.high < 1
     row = reruns.Rerun("laptop", "t", "tiny", "GRPO", 3, "", cost)
-    assert page.cost(row) == f"about {180 * cost.hours:.0f} min of one core"
+    assert page.cost(row) == f"about {180 * cost.hours.high:.0f} min of one core"
+    on_gpus = reruns.Cost("GRPO", Range(10, 20.5), 8, "h100-1x8")
+    row = reruns.Rerun("cluster", "t", "7B", "GRPO", 1, "", on_gpus)
+    assert page.cost(row) == "80 to 164 GPU-hours on h100-1x8"
     none = reruns.Rerun("cluster", "t", "7B", "F", 1, "", reruns.Cost("F", None, 0, "too large"))
     assert page.cost(none) == "cost not known: too large"

@@ -9,10 +9,13 @@ from lab import MATH, SWEEP
 
 from common.errors import UserError
 from common.sweeps import cost
-from common.sweeps.assumptions import assumptions, model_size
+from common.sweeps.assumptions import Prompts, assumptions, model_size
+from common.sweeps.memory import FSDP, PASS, WIDTH
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import dry_run, plan
+
+SEVEN = assumptions().models["Qwen/Qwen2.5-7B"]
 
 # ---- cost
 
@@ -20,15 +23,20 @@ from slurm import dry_run, plan
 def test_the_estimate_grows_with_what_costs(big):
     profile, a = load_profile("h100-2x8"), assumptions()
     base = cost.estimate(big, profile, a)
-    longer = replace(big, optim=replace(big.optim, steps=200))
-    assert base.gpu_hours * 1.5 < cost.estimate(longer, profile, a).gpu_hours
+    longer = cost.estimate(replace(big, optim=replace(big.optim, steps=200)), profile, a)
     assert base.gpus == 16
-    assert base.gpu_hours == pytest.approx(16 * base.hours)
-    assert base.usd == pytest.approx(base.gpu_hours * a.accelerators["h100"].usd_per_hour)
+    for end in ("low", "high"):
+        hours = getattr(base.gpu_hours, end)
+        assert hours * 1.3 < getattr(longer.gpu_hours, end)
+        assert hours == pytest.approx(16 * getattr(base.hours, end))
+        price = a.accelerators["h100"].usd_per_hour
+        assert getattr(base.usd, end) == pytest.approx(hours * price)
+    assert base.gpu_hours.low < base.gpu_hours.high
+    assert base.tokens.low < base.tokens.high
     short = cost.estimate(big, replace(profile, time_min=120), a)
     assert short.attempts > base.attempts >= 1
     half = cost.estimate(big, replace(profile, nodes=1), a)
-    assert 1.5 * base.hours < half.hours < 2.5 * base.hours
+    assert 1.5 * base.hours.low < half.hours.low < 2.5 * base.hours.low
 
 
 def test_sizes_agree_with_the_models_themselves(one):
@@ -61,7 +69,7 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     short = replace(big.model, path="Qwen/Qwen2.5-Math-7B")
     long = replace(big, model=short, sampling=replace(big.sampling, max_tokens=3500))
     cost.estimate(long, profile, assumptions())  # long prompts get shorter responses
-    filled = replace(assumptions(), prompt_tokens={"default": 4096})
+    filled = replace(assumptions(), prompt_tokens={"default": Prompts(100, 4096)})
     with pytest.raises(UserError, match="prompt_tokens=4096: prompts of so many tokens leave no"):
         cost.estimate(long, profile, filled)
     # what one GPU cannot hold is kept in main memory, where that is large enough
@@ -81,35 +89,70 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     assert "model.path=nobody/nothing: its size is not known here" in refused(unknown, profile)
 
 
+def test_what_no_attempt_or_no_node_can_hold_is_refused(big):
+    profile, a = load_profile("h100-2x8"), assumptions()
+    said = refused(replace(big, checkpoint_every=100), replace(profile, time_min=20))
+    assert "checkpoint_every=100: so many steps and an evaluation take" in said
+    assert "minutes at least, and an attempt on profile h100-2x8 ends after 20" in said
+    said = refused(replace(big, eval=replace(big.eval, n=200_000)), replace(profile, memory_gb=100))
+    assert "eval.n=200000: an evaluation or a rollout takes about" in said
+    assert "profile h100-2x8 has 200 GB for everything" in said
+    (e,) = evaluations_of([big], Sweep("t", [], [], [], MATH, n=4096))
+    slow = replace(e, batch=40_960_000)
+    with pytest.raises(UserError, match="batch=40960000: a chunk of so many samples takes"):
+        cost.estimate_evaluation(slow, big, replace(profile, time_min=16), a)
+
+
+def test_tensor_parallelism_and_offload_come_from_verls_keys(big):
+    profile, a = load_profile("h100-1x8"), assumptions()
+    large = replace(big, model=replace(big.model, path="facebook/cwm-sft"))
+    large = replace(large, sampling=replace(large.sampling, max_tokens=8192))
+    assert f"verl.{WIDTH}=1: vLLM's 72 GB a GPU are more than its share, 0.6 of 80 GB" in refused(
+        large, profile
+    )
+    assert "must divide the 8 GPUs of a node" in refused(replace(large, verl={WIDTH: 3}), profile)
+    joined = replace(large, verl={WIDTH: 4})
+    said = refused(joined, profile)
+    assert f"in a pass of training: verl.{PASS}=TOKENS, or choose a profile" in said
+    kept = replace(joined, verl={WIDTH: 4, f"{FSDP}.offload_policy": True})
+    assert cost.estimate(kept, profile, a).memory_gb < 73.6
+    beside = replace(big, verl={f"{FSDP}.optimizer_offload": True, f"{FSDP}.param_offload": True})
+    few = replace(profile, gpus_per_node=4)
+    least, most = (cost.estimate(x, few, a).memory_gb for x in (beside, big))
+    assert most - least == pytest.approx(12 * 7.62 / 4, rel=0.5)
+
+
 def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     """500 problems: 16 or 64 of them are a chunk of 16,384 samples, so 32 or 8 chunks."""
     profile, a = load_profile("h100-2x8"), assumptions()
-    size = a.models["Qwen/Qwen2.5-7B"]
     few, many = (evaluations_of([big], Sweep("t", [], [], [], MATH, n=n))[0] for n in (256, 1024))
-    small, large = (cost.estimate_evaluation(e, profile, a, size) for e in (few, many))
-    assert large.tokens == 4 * small.tokens == 500 * 1024 * 0.5 * 3000
+    small, large = (cost.estimate_evaluation(e, big, profile, a) for e in (few, many))
+    assert (large.tokens.low, large.tokens.high) == (500 * 1024 * 500, 500 * 1024 * 1100)
+    assert large.tokens.low == 4 * small.tokens.low
     assert (small.gpus, large.gpus) == (1, 4)
-    assert large.gpu_hours == pytest.approx(4 * large.hours)
-    assert large.disk_gb == pytest.approx(2e-9 * large.tokens)
+    assert large.gpu_hours.low == pytest.approx(4 * large.hours.low)
+    assert large.disk_gb == pytest.approx(2e-9 * large.tokens.high)
     start = a.start_s["gpu"] / 3600
-    assert large.hours - large.attempts * start == pytest.approx(
-        small.hours - small.attempts * start
-    )
-    smaller = cost.estimate_evaluation(replace(many, batch=2048), profile, a, size)  # 250 chunks
-    even, drained = 250 / (8 * 32) * 2, (1 + 256 / 2048) / (1 + 256 / 16384)
-    assert (smaller.hours - smaller.attempts * start) * even == pytest.approx(
-        (large.hours - large.attempts * start) * drained
-    )
-    one = cost.estimate_evaluation(many, replace(profile, gpus_per_node=1), a, size)
+    # 8 rounds of 16 of 500 problems on the first engine
+    share = 8 * 16 / 500 * 4
+    assert large.hours.low - start == pytest.approx((small.hours.low - start) * share)
+    one = cost.estimate_evaluation(many, big, replace(profile, gpus_per_node=1), a)
     assert one.gpus == 1
+    whole = cost.estimate_evaluation(
+        replace(many, batch=500 * 1024), big, replace(profile, gpus_per_node=1), a
+    )
+    waits = 31 * (3000 - 1100) * 2 * 7.62e9 / (3350e9 * 0.5) / 3600  # for the longest, alone
+    more = (one.attempts - whole.attempts) * start
+    assert one.hours.high - whole.hours.high == pytest.approx(waits + more)
     assert cost.evaluation_gpus(replace(many, engine="local"), profile, a) == 1
     assert cost.evaluation_gpus(many, load_profile("local-8x80"), a) == 1
     assert cost.evaluation_gpus(replace(many, n=64), profile, a) == 1  # two chunks
-    cost.estimate_evaluation(few, profile, a, replace(size, context=4000))  # 2,300 for the longest
-    with pytest.raises(UserError, match="prompt_tokens=1700: prompts of so many tokens leave no"):
-        cost.estimate_evaluation(few, profile, a, replace(size, context=1700))
+    filled = replace(a, prompt_tokens={"default": Prompts(100, 200_000)})
+    with pytest.raises(UserError, match="prompt_tokens=200000: prompts of so many tokens leave no"):
+        cost.estimate_evaluation(few, big, profile, filled)
+    huge = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=80e9)})
     with pytest.raises(UserError, match="accelerator=h100: the weights of qwen take 160 GB"):
-        cost.estimate_evaluation(few, profile, a, replace(size, parameters=80e9))
+        cost.estimate_evaluation(few, big, profile, huge)
 
 
 def test_kept_checkpoints_take_disk(big):
