@@ -2,7 +2,7 @@
 
 Rows are described from the experiment files themselves, in milliseconds; Hydra composes only the
 first row that trains each model, for its cost. Costs are predictions of common/sweeps/cost.py with
-the assumptions of configs/cost.yaml, good to a factor of two.
+the assumptions of configs/cost.yaml: ranges.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from common.backends import run_experiment
 from common.errors import UserError
 from common.evaluation.run import evaluate
 from common.results.files import write, write_json
+from common.sweeps.cost import Range
 from common.sweeps.plan import Sweep, evaluations_of
 from slurm import queue, status, stop
 from slurm.attempts import attempts, progress
@@ -239,3 +240,10 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(tiny):
             stops += 1
     assert stops == x.optim.steps - 1
     assert content(folder) == whole
+
+
+def test_a_prediction_of_one_figure_is_still_read():
+    """jobs.json of submissions from before predictions were ranges."""
+    assert status._range(7.5) == Range(7.5, 7.5)
+    assert status._range({"low": 1, "high": 2}) == Range(1, 2)
+    assert [str(Range(*ends)) for ends in ((0.5, 20), (7.5, 7.5))] == ["0.5 to 20", "7.5"]
