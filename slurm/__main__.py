@@ -8,7 +8,8 @@
 
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
-and configurations. profile names a file of configs/slurm/. All take results_dir=FOLDER (results);
+and configurations. budget=200 takes the rows that decide the most claims within so many GPU-hours
+(slurm/budget.py). profile names a file of configs/slurm/. All take results_dir=FOLDER (results);
 verl.KEY=VALUE sets, for all trainings, a key of verl's own that changes memory and speed alone;
 other key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and
 evaluated. preflight looks at the node that it runs on as a job does before it computes: driver,
@@ -37,6 +38,7 @@ OPTIONS = {
         "profile": "",
         "scale": "cluster",
         "dry_run": "false",
+        "budget": "all",
     },
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
@@ -117,6 +119,8 @@ def _submit(given: dict[str, str], asked: Reproduce, tuning: dict) -> None:
     profile, wanted = load_profile(given["profile"]), evaluations(asked)
     runs = [on(x, profile, tuning) for x in experiments(asked)]
     where: dict = {"paper": given["paper"], "profile": profile, "root": Path(asked.root)}
+    if given["budget"] != "all":
+        runs, wanted = _within(given["budget"], runs, wanted, **where)
     if answers[word]:
         dry_run.show(plan.plan(runs, wanted), **where, full=word == "full")
     else:
@@ -133,6 +137,21 @@ def _rehearse(given: dict[str, str], asked: Reproduce) -> None:
     samples, profile = int(words), load_profile(given["profile"])
     most = Most(step=samples, curve=samples, job=samples)
     rehearse(asked, given["row"], profile=profile, most=most)
+
+
+def _within(word: str, runs: list, wanted: list, *, paper: str, profile, root: Path) -> tuple:
+    """The runs and evaluations that BUDGET leaves; says which, and what they decide."""
+    from common.comparison.spec import spec_of
+    from slurm import budget, cost, plan, status
+
+    hours = budget.given(word)
+    jobs = plan.plan(runs, wanted)
+    outlook = cost.outlook(jobs, profile)
+    done = {job.key for job in jobs if status.is_done(root, paper, job)}
+    choice = budget.choose(budget.claims_of(spec_of(paper), jobs), jobs, outlook, done, hours)
+    print("\n".join(budget.text(choice, hours, outlook, jobs)))
+    kept = budget.keep(jobs, choice.rows)
+    return [x for x in runs if x.run_id in kept], [e for e in wanted if e.path.name in kept]
 
 
 if __name__ == "__main__":

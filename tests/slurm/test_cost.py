@@ -10,7 +10,6 @@ from lab import MATH, SWEEP
 from common.errors import UserError
 from common.sweeps import cost
 from common.sweeps.assumptions import Prompts, assumptions, model_size
-from common.sweeps.memory import FSDP, PASS, WIDTH
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
 from slurm import dry_run, plan
@@ -101,25 +100,6 @@ def test_what_no_attempt_or_no_node_can_hold_is_refused(big):
     slow = replace(e, batch=40_960_000)
     with pytest.raises(UserError, match="batch=40960000: a chunk of so many samples takes"):
         cost.estimate_evaluation(slow, big, replace(profile, time_min=16), a)
-
-
-def test_tensor_parallelism_and_offload_come_from_verls_keys(big):
-    profile, a = load_profile("h100-1x8"), assumptions()
-    large = replace(big, model=replace(big.model, path="facebook/cwm-sft"))
-    large = replace(large, sampling=replace(large.sampling, max_tokens=8192))
-    assert f"verl.{WIDTH}=1: vLLM's 72 GB a GPU are more than its share, 0.6 of 80 GB" in refused(
-        large, profile
-    )
-    assert "must divide the 8 GPUs of a node" in refused(replace(large, verl={WIDTH: 3}), profile)
-    joined = replace(large, verl={WIDTH: 4})
-    said = refused(joined, profile)
-    assert f"in a pass of training: verl.{PASS}=TOKENS, or choose a profile" in said
-    kept = replace(joined, verl={WIDTH: 4, f"{FSDP}.offload_policy": True})
-    assert cost.estimate(kept, profile, a).memory_gb < 73.6
-    beside = replace(big, verl={f"{FSDP}.optimizer_offload": True, f"{FSDP}.param_offload": True})
-    few = replace(profile, gpus_per_node=4)
-    least, most = (cost.estimate(x, few, a).memory_gb for x in (beside, big))
-    assert most - least == pytest.approx(12 * 7.62 / 4, rel=0.5)
 
 
 def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):

@@ -1,0 +1,240 @@
+"""Which rows to run for so many GPU-hours: those that decide the most of a paper's claims.
+
+A row is a training with its evaluations. A claim's rows are those that its `cluster` predicate in
+claims.yaml names by table, model and method or, where it has none, its `published` one: the
+printed cells that its selectors match, each cell the row of that label, or the one that the
+paper's SameRun says it shares. A claim about the laptop or theory alone has no rows. Rows that are
+done cost nothing.
+
+Chosen greedily: again and again the claim whose missing rows, within what is left, decide the most
+claims a GPU-hour. Hours are the middle of the predicted range, sqrt(low x high): as likely too low
+as too high. A greedy choice need not be the best.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pandas as pd
+from scipy.special import ndtr, ndtri
+
+from common.claims.file import load, parse
+from common.comparison.published import published
+from common.comparison.spec import Spec, matches
+from common.config.compose import ROOT
+from common.errors import UserError, require
+from common.metrics.paired import detectable_share
+from slurm import cost
+from slurm.plan import Job
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One that printed cells decide: the trainings it needs, or why a run cannot decide it."""
+
+    id: str
+    rows: frozenset[str]  # keys of train jobs
+    lacking: str  # "" where all are in the plan
+    power: str  # of the test of its comparisons, with one run a cell
+
+
+@dataclass(frozen=True)
+class Choice:
+    rows: list[str]  # keys of train jobs, in the order in which they were chosen
+    decided: list[Claim]
+    left: list[tuple[Claim, str]]  # undecided, and why
+    spent: float  # GPU-hours, of the middle of each range
+
+
+def given(word: str) -> float:
+    """The number of GPU-hours in BUDGET. Raises UserError for another word."""
+    try:
+        hours = float(word)
+    except ValueError:
+        hours = math.nan
+    require(
+        math.isfinite(hours) and hours > 0,
+        "budget",
+        word,
+        "give a number of GPU-hours above 0, as in BUDGET=200",
+    )
+    return hours
+
+
+def choose(
+    claims: list[Claim], jobs: list[Job], outlook: cost.Outlook, done: set[str], hours: float
+) -> Choice:
+    """The rows within `hours`."""
+    price = {job.key: _middle(job.key, jobs, outlook, done) for job in jobs if job.kind == "train"}
+    open_ = [c for c in claims if not c.lacking and all(row in price for row in c.rows)]
+    possible = [c for c in open_ if all(price[row] is not None for row in c.rows)]
+    rows: list[str] = []
+    spent = 0.0
+    while True:
+        offers = []
+        for claim in possible:
+            new = claim.rows - set(rows)
+            needed = sum(price[row] for row in new)
+            if new and spent + needed <= hours:
+                has = claim.rows | set(rows)
+                gain = sum(c.rows <= has and not c.rows <= set(rows) for c in possible)
+                offers.append((gain / max(needed, 1e-9), sorted(new), needed))
+        if not offers:
+            break
+        _, new, needed = max(offers, key=lambda offer: offer[0])
+        rows += new
+        spent += needed
+    decided = [c for c in possible if c.rows <= set(rows)]
+    left = [(c, _why(c, rows, price)) for c in claims if c not in decided]
+    return Choice(rows, decided, left, spent)
+
+
+def _middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) -> float | None:
+    """GPU-hours of a training and its evaluations; None where one of them cannot run."""
+    own = [
+        job.key
+        for job in jobs
+        if job.key == key or (job.kind == "evaluate" and job.needs[0] == key)
+    ]
+    if any(name in outlook.refused for name in own):
+        return None
+    ranges = [outlook.estimates[name].gpu_hours for name in own if name not in done]
+    return math.fsum(math.sqrt(r.low * r.high) for r in ranges)
+
+
+def _why(claim: Claim, rows: list[str], price: dict[str, float | None]) -> str:
+    if claim.lacking:
+        return claim.lacking
+    if any(price.get(row) is None for row in claim.rows):
+        return "a row of it cannot run on this profile"
+    more = sum(price[row] or 0 for row in claim.rows - set(rows))
+    return f"{more:,.0f} GPU-hours more"
+
+
+def keep(jobs: list[Job], rows: list[str]) -> set[str]:
+    """The keys of the chosen trainings, what they wait for, and their evaluations; an evaluation
+    whose baseline is not chosen is kept too, and its baseline with it."""
+    wanted = set(rows)
+    own = [job for job in jobs if job.kind == "evaluate" and job.needs[0] in wanted]
+    return wanted | {job.key for job in own} | {key for job in own for key in job.needs}
+
+
+def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
+    """The claims of the paper that printed cells decide, with their rows among `jobs`."""
+    home = ROOT / "papers" / spec.paper
+    printed = published(home / "published")
+    trained = {
+        (j.config.table, j.config.model.name, j.config.label): j.key
+        for j in jobs
+        if j.kind == "train"
+    }
+    baseline = {j.needs[0]: set(j.needs) for j in jobs if j.kind == "evaluate"}
+    found = []
+    for claim in load(home / "claims.yaml"):
+        scope = next((s for s in ("cluster", "published") if s in claim), None)
+        if scope is None:
+            continue
+        form, body, selectors = parse(f"{claim['id']}: {scope}", claim[scope])
+        cells = [printed[matches(printed, _columns(selector))] for selector in selectors]
+        rows, lacking = _rows(spec, cells, selectors, trained)
+        rows |= {key for row in rows for key in baseline.get(row, ())}
+        sides = _pairs(form, selectors, cells)
+        null = body.get("margin", 0) * (-1 if body.get("relation") == "<" else 1)
+        power = _power(spec, sides, null)
+        found.append(Claim(claim["id"], frozenset(rows), lacking, power))
+    return found
+
+
+def _columns(selector: dict) -> dict:
+    return {key: value for key, value in selector.items() if value is not None}
+
+
+def _rows(
+    spec: Spec, cells: list[pd.DataFrame], selectors: list[dict], trained: dict
+) -> tuple[set[str], str]:
+    """The trainings behind printed cells, and what is missing of them."""
+    same = {(one.table, one.method): (one.of_table, one.of_method) for one in spec.same_runs}
+    rows = set()
+    for frame, selector in zip(cells, selectors, strict=True):
+        if frame.empty:
+            return set(), f"no printed cell is {_said(selector)}"
+        for table, model, method in frame[["table", "model", "method"]].drop_duplicates().values:
+            of_table, of_method = same.get((table, method), (table, method))
+            key = trained.get((of_table, model, of_method))
+            if key is None:
+                return set(), f"this scale does not train {method} ({model}) of {table}"
+            rows.add(key)
+    return rows, ""
+
+
+def _said(selector: dict) -> str:
+    return ", ".join(f"{key} {value}" for key, value in selector.items())
+
+
+def _pairs(form: str, selectors: list[dict], cells: list[pd.DataFrame]) -> list[tuple]:
+    if form == "range":
+        return []
+    both = list(zip(selectors, cells, strict=True))
+    return (
+        list(pairwise(both)) if form == "order" else list(zip(both[::2], both[1::2], strict=False))
+    )
+
+
+def _power(spec: Spec, pairs: list[tuple], null: float) -> str:
+    """Of the comparison that has least: one run a cell, so problems are what is tested over (F-GRPO
+    App. I), each taken as answered once: a lower bound where it has many samples."""
+    weakest: tuple[float, float, float] | None = None
+    for (selector, a), (_, b) in pairs:
+        gap = a["value"].mean() - b["value"].mean() - null
+        share = (a["value"].mean() + b["value"].mean()) / 200
+        least = _detectable(spec, selector.get("benchmark"), a, share)
+        if least is None or not math.isfinite(gap):
+            return "power not known"
+        power = float(ndtr(abs(gap) / least * (ndtri(0.975) + ndtri(0.8)) - ndtri(0.975)))
+        weakest = min(weakest or (power, gap, least), (power, gap, least))
+    if weakest is None:
+        return "power not known"
+    power, gap, least = weakest
+    return (
+        f"printed {gap:+.1f}, 80 % power from {least:.1f} points: power {100 * power:.0f} % or more"
+    )
+
+
+def _detectable(spec: Spec, benchmark, cells: pd.DataFrame, share: float) -> float | None:
+    """Points; of an average, of its benchmarks' problems. None where they are not known."""
+    names = [benchmark] if isinstance(benchmark, str) else list(cells["benchmark"].unique())
+    sets = [one for name in names for one in spec.averages.get(name, [name])]
+    problems = [spec.problems.get(name) for name in sets]
+    if not problems or None in problems or not 0 <= share <= 1:
+        return None
+    each = [detectable_share(share, many) for many in problems]
+    return 100 * math.sqrt(sum(one**2 for one in each)) / len(each)
+
+
+def text(choice: Choice, hours: float, outlook: cost.Outlook, jobs: list[Job]) -> list[str]:
+    """What was chosen and what was not, in lines."""
+    if not choice.rows:
+        cheapest = [why for claim, why in choice.left if not claim.lacking]
+        raise UserError(
+            f"budget={hours:g}: decides no claim of this scale on this profile; "
+            f"{_least(cheapest)}give more, or another profile or scale"
+        )
+    kept = keep(jobs, choice.rows)
+    sums = cost.total([e for key, e in outlook.estimates.items() if key in kept])
+    lines = [
+        f"BUDGET of {hours:g} GPU-hours (the middle of each predicted range, sqrt(low x high)): "
+        f"{len(choice.rows)} row(s), {choice.spent:,.0f} GPU-hours, {sums.gpu_hours} at the ends",
+        *(f"  row    {row}" for row in choice.rows),
+        f"{len(choice.decided)} claim(s) have all their rows; one run a cell, so the test is over "
+        "problems (F-GRPO App. I) and blind to the spread over seeds:",
+        *(f"  claim  {claim.id}: {claim.power}" for claim in choice.decided),
+        f"{len(choice.left)} claim(s) with printed cells stay undecided:",
+        *(f"  left   {claim.id}: {why}" for claim, why in choice.left),
+    ]
+    others = [job.key for job in jobs if job.kind == "train" and job.key not in kept]
+    return [*lines, f"{len(others)} row(s) are left out:", *(f"  left   {key}" for key in others)]
+
+
+def _least(reasons: list[str]) -> str:
+    needed = [float(why.split()[0].replace(",", "")) for why in reasons if why[0].isdigit()]
+    return f"the cheapest claim needs {min(needed):,.0f} GPU-hours; " if needed else ""
