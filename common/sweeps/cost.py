@@ -155,7 +155,7 @@ def estimate_evaluation(
     gpus, chunks = evaluation_gpus(e, profile, a), math.ceil(asked / e.per_chunk)
     rounds = math.ceil(chunks / gpus)  # of the engine that has most; the last is not full
     responses = min(asked, rounds * e.per_chunk) * e.n
-    engine = Engine(unit, 1, min(a.decode_batch, e.per_chunk * e.n))
+    engine = Engine(unit, 1, min(a.decode_batch, e.per_chunk * e.n), a.usable_memory)
     ends = a.responses(trained.model, e.eval.name, e.max_tokens)
     seconds = [
         sampling_s(
@@ -192,6 +192,7 @@ class Engine:
     unit: Accelerator
     units: int
     batch: float
+    share: float = 0.6  # of its memory, for weights and cache; the rest is the trainer's
 
 
 def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
@@ -243,7 +244,7 @@ def decode_rate(
     unit, models = engine.unit, [size, *([memory] if memory else [])]
     weights = sum(2 * one.parameters for one in models)
     cache = sum(2 * 2 * one.layers * one.kv_width * tokens for one in models)  # bytes a sequence
-    room = max(1.0, 0.6 * unit.memory_gb * 1e9 - weights)
+    room = max(1.0, engine.share * unit.memory_gb * 1e9 - weights)
     batch = max(1.0, min(engine.batch, room / cache))
     read = (weights + batch * cache) / (unit.bandwidth_gb_s * 1e9)
     compute = weights * batch / (unit.tflops * 1e12)
