@@ -23,7 +23,17 @@ from common.backends.explain import shape_of
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.backends.tracking import mirror
-from common.backends.verl import config, data, dlc, layout, process, reward, rows, tuning
+from common.backends.verl import (
+    config,
+    data,
+    dlc,
+    layout,
+    process,
+    reward,
+    rows,
+    transfer,
+    tuning,
+)
 from common.backends.verl.explain import explain
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -65,7 +75,8 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
         while (todo := launch_settings(x, place.work)) is not None:
             between()
             settings = config.settings(x, place, longest, context, todo)
-            settings |= dlc.settings(x, place.work, place.model) | keys | chosen
+            settings |= dlc.settings(x, place.work, place.model) | keys
+            settings |= transfer.settings(place, place.work / dlc.FOLDER) | chosen
             one_launch(x, run, place, settings, note)
             if launch_settings(x, place.work) == todo:
                 raise UserError(

@@ -205,7 +205,6 @@ def _on_cpu() -> dict[str, object]:
         "actor_rollout_ref.rollout.enforce_eager": True,
         "actor_rollout_ref.rollout.free_cache_engine": False,
         "actor_rollout_ref.rollout.enable_sleep_mode": False,
-        "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes": 32,
         "ray_kwargs.ray_init.num_cpus": 16,  # counted, not used: verl's actors reserve one each
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,  # processes
         "ray_kwargs.ray_init.num_gpus": 1,
