@@ -38,6 +38,14 @@ def modules(tree: Path, paper: str) -> list[str]:
     return [*theory[:1], f"papers.{paper}.figures", f"papers.{paper}.compare"]
 
 
+def fits(tree: Path, root: Path) -> list[str]:
+    """FADE's fits: no command of their own, and a part of its figures before the rooms."""
+    if not (tree / "papers" / "fade" / "fits").exists():
+        return []
+    code = "import sys, pathlib; from papers.fade.fits import tables"
+    return [sys.executable, "-c", f"{code}; tables.gather(pathlib.Path(sys.argv[1]))", str(root)]
+
+
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
@@ -48,10 +56,14 @@ def made(tree: Path, paper: str, folder: Path) -> dict[str, str]:
     results = folder / paper
     shutil.copytree(REFERENCE / paper, results / paper)
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    for command in modules(tree, paper):
-        words = [sys.executable, "-m", *command.split(), f"results_dir={results}"]
-        log = folder / f"{paper}.log"
-        with open(log, "a") as file:
+    commands = [
+        [sys.executable, "-m", *command.split(), f"results_dir={results}"]
+        for command in modules(tree, paper)
+    ]
+    if paper == "fade" and (first := fits(tree, results)):
+        commands.insert(1, first)
+    for words in commands:
+        with open(folder / f"{paper}.log", "a") as file:
             subprocess.run(words, cwd=tree, env=environment, stdout=file, stderr=file, check=True)
     return hashes(results / paper)
 
