@@ -11,6 +11,7 @@ from common.comparison import compare
 from common.report.figures import Picture
 from common.report.reruns import Cost, Rerun
 from common.report.sources import Source
+from common.sweeps.cost import Range
 
 CLAIM = {
     "id": "focal",
@@ -98,7 +99,7 @@ def source(made: compare.Comparison | None, *, words: str = "plain", **changed) 
         {"scope": [words], "parameter": [words], "value": [words], "source": [words]}
     )
     unread = pd.DataFrame({"item": [words], "caption": [words], "what_is_missing": [words]})
-    cost = Cost(words, 0.5, 8, words)
+    cost = Cost(words, Range(0.5, 1), 8, words)
     parts = {
         "paper": "paper_a",
         "title": words,
