@@ -40,7 +40,7 @@ SEARCHED = ("common", "papers", "slurm")
 SUFFIXES = (".py", ".yaml", ".html", ".js")
 LAYOUTS = ("rooms", "before")
 LIMIT = 1800  # seconds that pytest may take; a break that makes the tests hang is caught by it
-SLOW = "trains or process or sandbox or sweep or browser"  # markers, see pyproject.toml
+SLOW = "trains or process or sandbox or sweep or slurm or browser"  # markers, see pyproject.toml
 COLUMNS = ("id", "room", "caught", "test", "seconds")
 TRIED = ("yes", "no")  # other words in the column "caught" say why a break was not tried
 

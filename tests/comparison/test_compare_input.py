@@ -97,6 +97,7 @@ def gathered(tmp_path):
     return tmp_path
 
 
+@pytest.mark.sweep
 def test_the_rest_of_the_report_is_made(gathered):
     home = gathered / "f_grpo" / "cluster"
     lines = (home / "metrics.csv").read_text().splitlines()
@@ -156,6 +157,7 @@ def bring(root, path, **fixed):
     )
 
 
+@pytest.mark.sweep
 def test_counts_from_elsewhere_stand_for_printed_cells(tmp_path):
     path, root = tmp_path / "theirs.csv", tmp_path / "results"
     path.write_text(HEAD + GOOD + GOOD.replace("GRPO", "DAPO"))

@@ -13,6 +13,7 @@ from common.sweeps.plan import experiments
 from common.sweeps.reproduce import reproduce
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("paper", PAPERS)
 def test_smoke_results_are_kept_apart(paper):
     assert {x.results_dir for x in runs_of(paper, "smoke")} == {"results/smoke"}

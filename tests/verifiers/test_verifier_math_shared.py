@@ -54,6 +54,7 @@ def cases(*sources):
     return [row for row in every if not sources or row["source"].startswith(sources)]
 
 
+@pytest.mark.sweep
 @needs_data
 @pytest.mark.parametrize(
     "sources",
@@ -83,6 +84,7 @@ def test_no_response_is_right_for_another_gold():
                 assert row["gold"].strip("$") == other["gold"].strip("$"), (row, other)
 
 
+@pytest.mark.sweep
 @needs_data
 @pytest.mark.parametrize("name", [*FILES, "math_train", "deepscaler_sample"])
 def test_every_gold_equals_itself_and_no_other(name):

@@ -20,6 +20,7 @@ EXPERIMENTS = [name for name in compositions.laptop("fade") if not name.startswi
 experiment = partial(compositions.experiment, paper="fade")
 
 
+@pytest.mark.sweep
 def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     labels = {experiment(name).label for name in EXPERIMENTS}
     assert {experiment(name).eval.n for name in EXPERIMENTS} == {200}

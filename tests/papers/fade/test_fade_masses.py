@@ -34,6 +34,7 @@ def enumerated(weights: torch.Tensor, p: float) -> tuple[float, float]:
     return m_S, m_F
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

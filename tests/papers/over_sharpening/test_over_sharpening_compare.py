@@ -138,6 +138,7 @@ def verdicts(root) -> pd.DataFrame:
     return compare.verdicts(SPEC, root)[0].set_index("id")
 
 
+@pytest.mark.sweep
 def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
     table = verdicts(tmp_path)
     decided = table[table["published_numbers"] != ""]
@@ -160,6 +161,7 @@ def test_published_files_are_the_transcription():
         assert kept.read_bytes() == file.read_bytes()
 
 
+@pytest.mark.sweep
 def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
     from papers.over_sharpening.theory import tables
 

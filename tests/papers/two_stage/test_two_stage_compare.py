@@ -20,6 +20,7 @@ NAMES = sorted(file.stem for file in (CLAIMS.parent / "configs" / "experiment").
 # ---- claims
 
 
+@pytest.mark.sweep
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
     verdicts, _ = compare.verdicts(SPEC, tmp_path)
     decided = verdicts.set_index("id")["published"]
