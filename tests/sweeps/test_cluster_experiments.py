@@ -16,6 +16,8 @@ from common.datasets.templates import render
 from common.experiment import Experiment, load
 from common.sweeps.plan import Reproduce, evaluations_of
 
+pytestmark = pytest.mark.sweep
+
 CLUSTER = [name for paper, name in EXPERIMENTS if paper == "f_grpo" and name.startswith("cluster/")]
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")

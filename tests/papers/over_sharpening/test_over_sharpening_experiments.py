@@ -24,6 +24,8 @@ from papers.over_sharpening.compare import (
 )
 from papers.over_sharpening.toy.config import Toy
 
+pytestmark = pytest.mark.sweep
+
 HOME = ROOT / "papers" / "over_sharpening"
 CLUSTER = sorted(
     f"cluster/{path.stem}" for path in (HOME / "configs" / "experiment" / "cluster").glob("*.yaml")

@@ -10,6 +10,8 @@ from tiny import ROOT
 
 from common.sweeps.plan import Reproduce, evaluations, experiments
 
+pytestmark = pytest.mark.sweep
+
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
 CLUSTER = sorted(
     f"cluster/{file.stem}"
