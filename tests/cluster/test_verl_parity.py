@@ -23,7 +23,7 @@ P, G, T = 6, 4, 9
 CLIP = dict(eps_low=0.2, eps_high=0.28)
 
 
-def close(actual, expected, tolerance=1e-6):
+def assert_close(actual, expected, tolerance=1e-6):
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
@@ -52,7 +52,7 @@ def verl_advantage(name: str, batch, rewards=None, **arguments):
     token_rewards[torch.arange(P * G), last] = flat
     function = core_algos.get_adv_estimator_fn(name)
     out, _ = function(token_level_rewards=token_rewards, response_mask=mask, index=uid, **arguments)
-    close(out, out[:, :1] * mask)
+    assert_close(out, out[:, :1] * mask)
     return out[:, 0][rows]
 
 
@@ -62,9 +62,9 @@ def verl_advantage(name: str, batch, rewards=None, **arguments):
 @pytest.mark.parametrize("name", ["grpo", "grpo_vectorized"])
 def test_grpo(batch, name):
     ours = grpo(batch[3], unbiased=True, epsilon=1e-6)
-    close(verl_advantage(name, batch), ours)
+    assert_close(verl_advantage(name, batch), ours)
     graded = torch.rand(P, G)
-    close(verl_advantage(name, batch, graded), grpo(graded, unbiased=True, epsilon=1e-6))
+    assert_close(verl_advantage(name, batch, graded), grpo(graded, unbiased=True, epsilon=1e-6))
 
 
 def test_equal_rewards_get_zero_and_from_verl_its_rounding():
@@ -79,25 +79,25 @@ def test_equal_rewards_get_zero_and_from_verl_its_rounding():
 def test_groups_of_one_are_refused_and_keep_their_reward_in_verl():
     mask, uid = torch.ones(1, 1), np.array(["prompt"], dtype=object)
     theirs, _ = core_algos.get_adv_estimator_fn("grpo")(torch.ones(1, 1), mask, uid)
-    close(theirs, torch.ones(1, 1), 1e-5)
+    assert_close(theirs, torch.ones(1, 1), 1e-5)
     with pytest.raises(UserError, match="group_size=1"):
         grpo(torch.ones(1, 1), unbiased=True, epsilon=1e-6)
 
 
 @pytest.mark.parametrize("name", ["grpo", "grpo_vectorized"])
 def test_mean_only_is_verls_grpo_without_std(batch, name):
-    close(verl_advantage(name, batch, norm_adv_by_std_in_grpo=False), mean_only(batch[3]))
+    assert_close(verl_advantage(name, batch, norm_adv_by_std_in_grpo=False), mean_only(batch[3]))
 
 
 @pytest.mark.parametrize("name", ["rloo", "rloo_vectorized"])
 def test_rloo(batch, name):
-    close(verl_advantage(name, batch), rloo(batch[3]))
+    assert_close(verl_advantage(name, batch), rloo(batch[3]))
 
 
 def test_reinforce_pp_baseline(batch):
     mask, _, rows, rewards = batch
     ours = reinforce_pp_baseline(rewards, lengths=mask.sum(1)[rows], epsilon=1e-8)
-    close(verl_advantage("reinforce_plus_plus_baseline", batch), ours)
+    assert_close(verl_advantage("reinforce_plus_plus_baseline", batch), ours)
 
 
 def test_pass_at_k_tang_is_verls_grpo_passk_at_k_of_the_group(batch):
@@ -106,21 +106,21 @@ def test_pass_at_k_tang_is_verls_grpo_passk_at_k_of_the_group(batch):
     ours = pass_at_k_tang(rewards, k=G, reward_correct=1.0, reward_wrong=0.0)
     plain = {"norm_adv_by_std_in_grpo": False}
     theirs = verl_advantage("grpo_passk", batch, rewards, config=plain)
-    close(theirs, ours)
+    assert_close(theirs, ours)
     assert ours[2].tolist() == [0, 1, 0, 0]
     # Intended: verl divides by the group's std unless told not to, Tang et al. do not.
     std = rewards.std(1, keepdim=True) + 1e-6
-    close(verl_advantage("grpo_passk", batch, rewards, config={"other": 0}), ours / std)
+    assert_close(verl_advantage("grpo_passk", batch, rewards, config={"other": 0}), ours / std)
     # Intended: ours maps {-1, 1} to success first (F-GRPO Eq. 14), so that verl's is twice ours.
     signed = 2 * rewards - 1
     ours = pass_at_k_tang(signed, k=G, reward_correct=1.0, reward_wrong=-1.0)
-    close(verl_advantage("grpo_passk", batch, signed, config=plain), 2 * ours)
+    assert_close(verl_advantage("grpo_passk", batch, signed, config=plain), 2 * ours)
 
 
 def test_gpg_is_mean_only_scaled_by_the_batchs_share_of_rewarded_rows(batch):
     rewards = batch[3]
     scale = P * G / (rewards != 0).sum()
-    close(verl_advantage("gpg", batch), mean_only(rewards) * scale)
+    assert_close(verl_advantage("gpg", batch), mean_only(rewards) * scale)
 
 
 # ---- losses
@@ -163,10 +163,10 @@ def compare(name: str, ours, tokens, config, mode="token-mean", tolerance=1e-6):
     weights = token_mean(mask) if mode == "token-mean" else sequence_mean_token_mean(mask)
     values, clipped = ours(log_prob, old, advantages, mask)
     total = (weights * values).sum()
-    close(theirs, total, tolerance)
+    assert_close(theirs, total, tolerance)
     gradients = [torch.autograd.grad(x, log_prob)[0] for x in (theirs, total)]
     assert gradients[0].abs().max() > 1e-4
-    close(*gradients, tolerance)
+    assert_close(*gradients, tolerance)
     return metrics, clipped
 
 
@@ -192,7 +192,7 @@ def test_ppo_clip_is_vanilla_without_the_second_bound(tokens):
     theirs, _ = core_algos.get_policy_loss_fn("vanilla")(
         old, log_prob, advantages, mask, "token-mean", settings()
     )
-    close(theirs, (token_mean(mask) * values).sum())
+    assert_close(theirs, (token_mean(mask) * values).sum())
 
 
 @pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean"])
@@ -255,11 +255,11 @@ def test_kl_estimators(tokens):
     _, log_prob, old, _ = tokens
     old = log_prob + (old - log_prob).clamp(-2, 2)
     for name, ours in {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}.items():
-        close(core_algos.kl_penalty(log_prob, old, name), ours(log_prob, old))
+        assert_close(core_algos.kl_penalty(log_prob, old, name), ours(log_prob, old))
     # Intended: verl clamps k3 at 10, which takes its gradient away there.
     far = torch.tensor([-5.0, -1.0])
     assert core_algos.kl_penalty(far, torch.zeros(2), "k3")[0] == 10
-    close(kl_k3(far, torch.zeros(2))[0], torch.tensor(5.0).exp() - 6)
+    assert_close(kl_k3(far, torch.zeros(2))[0], torch.tensor(5.0).exp() - 6)
 
 
 # ---- aggregation
@@ -283,9 +283,9 @@ def test_aggregation(batch, mode, weigh):
         loss_scale_factor=50,
     )
     whole = (weigh(mask) * loss).sum()
-    close(core_algos.agg_loss(loss, mask, mode, **counts), whole)
+    assert_close(core_algos.agg_loss(loss, mask, mode, **counts), whole)
     parts = [
         core_algos.agg_loss(loss[i : i + 5], mask[i : i + 5], mode, **counts)
         for i in range(0, P * G, 5)
     ]
-    close(sum(parts), whole)
+    assert_close(sum(parts), whole)

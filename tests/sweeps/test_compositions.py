@@ -57,4 +57,5 @@ def test_every_part_of_every_scale_composes(paper):
         for part in planned.parts:
             node = compose(paper, asked(paper, f"scale={scale}").overrides(part), part)
             for name in node.get("experiments", [BASE]):  # its own overrides are of these
-                composed((f"experiment={name}", *node.get("overrides", [])), paper)
+                x = composed((f"experiment={name}", *node.get("overrides", [])), paper)
+                assert x.paper == paper
