@@ -10,20 +10,10 @@ from common.datasets.prompts import stated
 from common.errors import UserError
 from common.experiment import Experiment
 from common.models.pretrain import random_model, tokenizer
+from common.models.size import Size
 
 GB = 1e9
 TEMPLATE_TOKENS = 1024  # prompts of F-GRPO are at most this long (App. H.1); used without tokenizer
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What memory depends on."""
-
-    parameters: int
-    layers: int
-    hidden: int
-    kv_width: int  # key-value heads x their size
-    vocabulary: int
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,7 @@ def sizes(x: Experiment, known: Known, rate: str) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def shape_of(x: Experiment) -> Shape | None:
+def size_of(x: Experiment) -> Size | None:
     """The model's sizes from its configuration; None where that cannot be read."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -126,21 +116,26 @@ def shape_of(x: Experiment) -> Shape | None:
     head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
     heads = getattr(c, "num_key_value_heads", None) or c.num_attention_heads
     count = sum(parameter.numel() for parameter in model.parameters())
-    return Shape(count, c.num_hidden_layers, c.hidden_size, heads * head, c.vocab_size)
+    return Size(
+        parameters=count,
+        layers=c.num_hidden_layers,
+        hidden=c.hidden_size,
+        kv_width=heads * head,
+        vocab=c.vocab_size,
+        context=c.max_position_embeddings,
+    )
 
 
 def local(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
     """The local backend: one process, whatever the number of nodes and GPUs."""
     device = {"auto": "a GPU if there is one, else the CPU", "cuda": "one GPU", "cpu": "the CPU"}
-    shape, scaled = shape_of(x), x.optim.equalise_to is not None
+    size, scaled = size_of(x), x.optim.equalise_to is not None
     rate = f"{x.optim.lr:.3g}" + (", times the largest weights' ratio at each step" * scaled)
     memory = ["Memory, one process in float32 (estimate, not measured):"]
-    if shape is None:
+    if size is None:
         memory.append(f"  unknown: model.path={x.model.path} cannot be read here")
     else:
-        memory.append(
-            f"  {shape.parameters / GB:.3g} billion parameters; weights, gradients, AdamW"
-        )
-        memory[-1] += f" {16 * shape.parameters / GB:.3g} GB"
+        memory.append(f"  {size.parameters / GB:.3g} billion parameters; weights, gradients, AdamW")
+        memory[-1] += f" {16 * size.parameters / GB:.3g} GB"
     where = f"one process on {device[x.device]}; {nodes} x {gpus} GPUs change nothing"
     return text(x, where, known(x), rate, memory)

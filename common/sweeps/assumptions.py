@@ -9,6 +9,7 @@ from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment
+from common.models.size import Size
 from common.sweeps import measured
 from common.sweeps.profiles import Profile
 
@@ -26,16 +27,6 @@ class Accelerator:
     compute_efficiency: Span
     decode_efficiency: Span
     usd_per_hour: float
-
-
-@dataclass(frozen=True)
-class Size:
-    parameters: float
-    layers: int
-    hidden: int
-    kv_width: int  # key-value heads x head size
-    vocab: int
-    context: int
 
 
 @dataclass(frozen=True)

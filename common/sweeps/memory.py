@@ -5,7 +5,8 @@ from common.backends.verl import layout, tuning
 from common.backends.verl.layout import STATE_BYTES
 from common.errors import require
 from common.experiment import Experiment
-from common.sweeps.assumptions import Accelerator, Size
+from common.models.size import Size
+from common.sweeps.assumptions import Accelerator
 from common.sweeps.profiles import Profile
 
 
@@ -39,16 +40,7 @@ def laid_out(
     x: Experiment, size: Size, prompt: int, unit: Accelerator, profile: Profile, usable: float
 ) -> layout.Layout:
     """What the verl backend will choose on these GPUs."""
-    load = layout.load_of(
-        x,
-        parameters=size.parameters,
-        layers=size.layers,
-        hidden=size.hidden,
-        kv_width=size.kv_width,
-        vocab=size.vocab,
-        prompt=prompt,
-        context=size.context,
-    )
+    load = layout.load_of(x, size, prompt=prompt)
     nodes, gpus = profile.nodes, max(1, profile.gpus_per_node)
     where = {"nodes": nodes, "gpus": gpus, "gpu_gb": unit.memory_gb, "given": tuning.chosen(x)}
     return layout.choose(load, **where, usable=usable)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
-from common.sweeps.assumptions import Size
+from common.models.size import Size
 
 LAYERS, WIDTH = 2, 32  # one head of 32, the smallest that vLLM computes on a CPU
 ANSWER = ("\\boxed{", "123456789", "}")  # what is said: start, one of the digits, end

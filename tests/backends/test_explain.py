@@ -28,8 +28,8 @@ def offline(monkeypatch):
         raise UserError("no network")
 
     monkeypatch.setattr(explain, "prompts", refuse)
-    monkeypatch.setattr(explain, "shape_of", lambda x: None)
-    monkeypatch.setattr("common.backends.verl.explain.shape_of", lambda x: None)
+    monkeypatch.setattr(explain, "size_of", lambda x: None)
+    monkeypatch.setattr("common.backends.verl.explain.size_of", lambda x: None)
 
 
 @pytest.mark.parametrize("paper", ROWS)

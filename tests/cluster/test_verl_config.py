@@ -17,7 +17,6 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from common.backends import run_experiment
-from common.backends.explain import Shape
 from common.backends.prompts import prompts
 from common.backends.verl import backend, config, data, dlc, explain, layout, main, methods, tuning
 from common.config.compose import ROOT
@@ -25,6 +24,7 @@ from common.errors import UserError
 from common.experiment import load
 from common.models import store
 from common.models.pretrain import tokenizer
+from common.models.size import Size
 from common.types import Prompt
 
 LAYOUT = layout.Layout("cpu", 16_384, 2, 0.6, 1, 1, 1, 1, True)
@@ -218,12 +218,12 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, g
     """A card of that size stands for the GPU; the model is one of 1.5 billion weights."""
     card = SimpleNamespace(total_memory=gpu_gb * 2**30 - 2**28)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: card)
-    shape = Shape(1_540_000_000, 28, 1536, 256, 151_936)
-    monkeypatch.setattr("common.backends.verl.backend.shape_of", lambda x: shape)
+    size = Size(1_540_000_000, 28, 1536, 256, 151_936, 4096)
+    monkeypatch.setattr("common.backends.verl.backend.size_of", lambda x: size)
     verl = {f"{layout.OFFLOAD}.{key}": value for key, value in given.items()}
     x = replace(load(["sampling.prompts=64"], "f_grpo"), backend="verl", verl=verl)
     where = place(tmp_path, nodes=1, gpus=gpus)
-    chosen = backend.laid_out(x, where, 1700, 4096, tuning.chosen(x)) | tuning.chosen(x)
+    chosen = backend.laid_out(x, where, 1700, tuning.chosen(x)) | tuning.chosen(x)
     verls = config.compose(config.settings(x, where, 1700, 4096, LAUNCH) | chosen)
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)
     rollout = omega_conf_to_dataclass(verls.actor_rollout_ref.rollout)
@@ -326,12 +326,12 @@ def test_explain_counts_and_names_what_differs():
 
 
 def test_memory_is_counted_for_a_model_of_7_billion():
-    shape = Shape(7_600_000_000, 28, 3584, 512, 152_064)
+    size = Size(7_600_000_000, 28, 3584, 512, 152_064, 131_072)
     x = load(["sampling.max_tokens=8192", "eval.max_tokens=8192"], "f_grpo")
-    found = dict(explain.memory(x, shape, 1024, 2, 8, 80))
+    found = dict(explain.memory(x, size, 1024, 2, 8, 80))
     assert found["weights, gradients, AdamW"] == "7.6, on the GPUs"  # 16 bytes x 7.6e9 / 16 GPUs
     assert found["vLLM weights"] == "15.2, each vLLM on 1 GPU(s)"
     assert found["most at once"].endswith("fits")
-    alone = dict(explain.memory(x, shape, 1024, 1, 1, 80))
+    alone = dict(explain.memory(x, size, 1024, 1, 1, 80))
     assert alone["weights, gradients, AdamW"].startswith("121.6, in main memory")
-    assert "does not fit" in dict(explain.memory(x, shape, 1024, 1, 1, 24))["most at once"]
+    assert "does not fit" in dict(explain.memory(x, size, 1024, 1, 1, 24))["most at once"]

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from compositions import composed
 
+from common.models.size import Size
 from common.sweeps import cost
-from common.sweeps.assumptions import Accelerator, Size, assumptions, memory_network
+from common.sweeps.assumptions import Accelerator, assumptions, memory_network
 from common.sweeps.cost import Engine, Sampled
 from common.sweeps.profiles import load_profile
 

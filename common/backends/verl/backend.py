@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from rich.progress import Progress
 
 from common.backends import snapshots
-from common.backends.explain import shape_of
+from common.backends.explain import size_of
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.backends.tracking import mirror
@@ -63,7 +63,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
         return run.path
     place = here(x, run.path)
     longest, context = prepare(x, place)
-    keys = laid_out(x, place, longest, context, chosen)
+    keys = laid_out(x, place, longest, chosen)
     send = mirror(x, run.path, checkpointed(place.work))
     with Progress(disable=not progress) as bar:
         task = bar.add_task(x.run_id, total=x.optim.steps, completed=checkpointed(place.work))
@@ -185,26 +185,15 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
     return longest, context
 
 
-def laid_out(
-    x: Experiment, place: config.Place, longest: int, context: int, chosen: dict
-) -> dict[str, object]:
+def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> dict[str, object]:
     """verl's keys for the memory of these GPUs (layout.py); none on a CPU, and none for a model
     whose sizes transformers does not tell."""
-    shape = None if place.device == "cpu" else shape_of(x)
-    if shape is None:
+    size = None if place.device == "cpu" else size_of(x)
+    if size is None:
         return {}
     import torch
 
-    load = layout.load_of(
-        x,
-        parameters=shape.parameters,
-        layers=shape.layers,
-        hidden=shape.hidden,
-        kv_width=shape.kv_width,
-        vocab=shape.vocabulary,
-        prompt=longest,
-        context=context,
-    )
+    load = layout.load_of(x, size, prompt=longest)
     gpu_gb = round(torch.cuda.get_device_properties(0).total_memory / 2**30)  # as cards are named
     where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
     return layout.choose(load, **where, given=chosen).keys()

@@ -1,10 +1,11 @@
 """What an experiment would do through verl: sizes, memory, what is left out. Needs no verl."""
 
 from common.backends import explain as shared
-from common.backends.explain import GB, Shape, known, shape_of, table
+from common.backends.explain import GB, known, size_of, table
 from common.backends.verl import config, layout, tuning
 from common.errors import UserError
 from common.experiment import Experiment
+from common.models.size import Size
 
 LEFT_OUT = {  # what the local backend does and this one does not
     "eval.rare_nll_samples": "the log-likelihood of rare right answers is not measured",
@@ -19,12 +20,12 @@ WHERE = {
 
 def explain(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
     """The whole text, for `nodes` nodes of `gpus` GPUs with `gpu_gb` GB each."""
-    shape, prompts = shape_of(x), known(x)
+    size, prompts = size_of(x), known(x)
     lines = [f"GPU memory, of {gpu_gb:g} GB (estimate, not measured):"]
-    if shape is None:
+    if size is None:
         lines.append(f"  unknown: model.path={x.model.path} cannot be read here")
     else:
-        lines += table(memory(x, shape, prompts.longest, nodes, gpus, gpu_gb))
+        lines += table(memory(x, size, prompts.longest, nodes, gpus, gpu_gb))
     left = [f"  {key}: {text}" for key, text in LEFT_OUT.items() if x.eval.rare_nll_samples > 0]
     lines += ["", "Not done by this backend:", *left] if left else []
     try:
@@ -35,29 +36,19 @@ def explain(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
 
 
 def memory(
-    x: Experiment, shape: Shape, prompt: int, nodes: int, gpus: int, gpu_gb: float
+    x: Experiment, size: Size, prompt: int, nodes: int, gpus: int, gpu_gb: float
 ) -> list[tuple[str, str]]:
     """GB a GPU, of the trainer and of vLLM, which take turns (verl puts vLLM to sleep), as
     layout.py lays them out: what the backend will do on such GPUs."""
-    context = prompt + max(x.sampling.max_tokens, x.eval.max_tokens)  # the model's own is not read
-    load = layout.load_of(
-        x,
-        parameters=shape.parameters,
-        layers=shape.layers,
-        hidden=shape.hidden,
-        kv_width=shape.kv_width,
-        vocab=shape.vocabulary,
-        prompt=prompt,
-        context=context,
-    )
+    load = layout.load_of(x, size, prompt=prompt)
     given = tuning.chosen(x)
     one = layout.choose(load, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb, given=given)
-    states = layout.STATE_BYTES * shape.parameters / (nodes * gpus) / GB
-    sequence = 4 * shape.layers * shape.kv_width * context / one.parallel / GB  # bfloat16
+    states = layout.STATE_BYTES * size.parameters / (nodes * gpus) / GB
+    sequence = 4 * size.layers * size.kv_width * load.sampled / one.parallel / GB  # bfloat16
     cache = max(0.0, one.share * gpu_gb - one.vllm_gb)
     verdict = "fits" if one.fits else "does not fit: more GPUs, or shorter responses"
     return [
-        ("parameters", f"{shape.parameters / GB:.3g} billion"),
+        ("parameters", f"{size.parameters / GB:.3g} billion"),
         ("weights, gradients, AdamW", f"{states:.1f}, {WHERE[one.states]}"),
         (f"a pass of {one.tokens:,} tokens", f"{one.training_gb:.1f} with what is held beside it"),
         ("vLLM weights", f"{one.vllm_gb:.1f}, each vLLM on {one.parallel} GPU(s)"),

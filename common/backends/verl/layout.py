@@ -14,6 +14,7 @@ from typing import Any, Literal
 from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT
 from common.errors import require
 from common.experiment import Experiment
+from common.models.size import Size
 
 STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
 HELD_BYTES = 12  # of them without the gradient, which verl frees before vLLM wakes
@@ -34,39 +35,21 @@ States = Literal["gpu", "between", "cpu"]
 class Load:
     """A training, as far as memory depends on it."""
 
-    parameters: float
-    layers: int
-    hidden: int
-    kv_width: int  # key-value heads x their size
-    vocab: int
+    size: Size
     trained: int  # tokens of the longest prompt and response in training
     sampled: int  # tokens of the longest that vLLM samples, evaluation included
     reference: bool  # a second model, for KL; verl keeps it in main memory
     whole_passes: bool  # token weights are of a pass, so that it is not shortened
 
 
-def load_of(
-    x: Experiment,
-    *,
-    parameters: float,
-    layers: int,
-    hidden: int,
-    kv_width: int,
-    vocab: int,
-    prompt: int,
-    context: int,
-) -> Load:
-    """What `x` asks of the GPUs, with a model of these sizes and prompts of up to `prompt` tokens;
-    what is longer than `context` gets shorter responses."""
+def load_of(x: Experiment, size: Size, *, prompt: int) -> Load:
+    """What `x` asks of the GPUs, with a model of this size and prompts of up to `prompt` tokens;
+    what is longer than its context gets shorter responses."""
     longest = max(x.sampling.max_tokens, x.eval.max_tokens)
     return Load(
-        parameters=parameters,
-        layers=layers,
-        hidden=hidden,
-        kv_width=kv_width,
-        vocab=vocab,
-        trained=min(prompt + x.sampling.max_tokens, context),
-        sampled=min(prompt + longest, context),
+        size=size,
+        trained=min(prompt + x.sampling.max_tokens, size.context),
+        sampled=min(prompt + longest, size.context),
         reference=x.method.kl_coef > 0,
         whole_passes=x.method.token_weights is not None,
     )
@@ -136,22 +119,22 @@ def choose(
 def _parallel(load: Load, gpus: int, share_gb: float) -> int:
     """GPUs of a node that share one vLLM: the fewest whose weights leave half of it for the cache.
     verl's replicas do not cross nodes evenly (vllm_async_server.py)."""
-    sizes = [size for size in PARALLEL if gpus % size == 0]
-    enough = [size for size in sizes if 2 * load.parameters / size / 1e9 <= share_gb / 2]
-    return enough[0] if enough else sizes[-1]
+    counts = [count for count in PARALLEL if gpus % count == 0]
+    enough = [count for count in counts if 2 * load.size.parameters / count / 1e9 <= share_gb / 2]
+    return enough[0] if enough else counts[-1]
 
 
-def _layout(load, gpus, gpu_gb, usable, states, tokens, parallel, share) -> Layout:
-    P = load.parameters
+def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -> Layout:
+    size, P = load.size, load.size.parameters
     here = {"gpu": (STATE_BYTES, HELD_BYTES), "between": (STATE_BYTES, 0), "cpu": (0, 0)}[states]
     # FSDP gathers one layer, and the output layer with its gradient for all of a pass
-    gathered = 2 * P / load.layers + 6 * load.vocab * load.hidden
-    activations = 2 * tokens * load.hidden * (load.layers + 16)  # gradient checkpointing, bfloat16
-    logits = LOGIT_BYTES * tokens * load.vocab
+    gathered = 2 * P / size.layers + 6 * size.vocab * size.hidden
+    activations = 2 * tokens * size.hidden * (size.layers + 16)  # checkpointing, bfloat16
+    logits = LOGIT_BYTES * tokens * size.vocab
     training = (here[0] * P / gpus + gathered + activations + logits) / 1e9
     sampling = here[1] * P / gpus / 1e9 + share * gpu_gb
     weights = 2 * P / parallel / 1e9
-    cache = 4 * load.layers * load.kv_width * load.sampled / parallel / 1e9  # of one response
+    cache = 4 * size.layers * size.kv_width * load.sampled / parallel / 1e9  # of one response
     host = {"gpu": 0, "between": STATE_BYTES, "cpu": STATE_BYTES}[states] + 4 * load.reference
     room = usable * gpu_gb
     fits = max(training, sampling) <= room and weights + cache <= share * gpu_gb
