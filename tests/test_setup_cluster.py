@@ -35,7 +35,7 @@ def make(
     env = {
         key: text for key, text in os.environ.items() if not key.startswith("MAKE")
     }  # the gate's
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
 
 
 def test_another_python_is_refused(tmp_path):

@@ -99,7 +99,7 @@ def test_wandb_offline_holds_each_training_whole_in_one_file_without_network(tmp
     # the checkpoint was at 2: steps 3 and 4 are made again
     for words in (["one 0 4"], ["one 2 5", "two 0 1"]):
         command = [sys.executable, "-c", ATTEMPT, str(tmp_path), *words]
-        subprocess.run(command, env=os.environ | quiet, cwd=tmp_path, check=True, timeout=120)
+        subprocess.run(command, env=os.environ | quiet, cwd=tmp_path, check=True, timeout=300)
     for name, steps in (("one", [1, 2, 3, 4, 5]), ("two", [1])):
         own = (tmp_path / "f_grpo" / name / tracking.ID).read_text().strip()
         (file,) = tmp_path.glob(f"wandb/wandb/offline-run-*/run-{own}.wandb")

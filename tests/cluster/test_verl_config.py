@@ -232,7 +232,7 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, g
     assert actor.ppo_max_token_len_per_gpu == 16_384
     assert rollout.log_prob_max_token_len_per_gpu == 16_384
     on_cpu = place(tmp_path, device="cpu", nodes=1, gpus=1)
-    assert backend.laid_out(x, on_cpu, 1700, 4096, {}) == {}
+    assert backend.laid_out(x, on_cpu, 1700, {}) == {}
 
 
 def test_micro_batches_divide_a_gpus_share(tmp_path):

@@ -83,7 +83,7 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     wait_for(lambda: not any(alive(worker) for worker in workers))
 
 
-def wait_for(condition, seconds: float = 60) -> None:
+def wait_for(condition, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

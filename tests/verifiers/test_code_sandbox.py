@@ -246,7 +246,7 @@ def test_the_sandbox_ends_with_its_process(how):
         process.stdin.close()
     else:
         process.send_signal(how)
-    process.wait(timeout=20)
+    process.wait(timeout=60)
     for _ in range(100):
         if not any(Path(f"/proc/{pid}").exists() for pid in inside):
             break
@@ -324,7 +324,7 @@ def test_without_privilege(open_folder):
         **{"user": 60601, "group": 60601, "extra_groups": []},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     if "unprivileged user namespaces" in done.stderr:
         pytest.skip("no unprivileged user namespaces here")

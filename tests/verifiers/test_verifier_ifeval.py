@@ -239,6 +239,6 @@ def test_no_network_is_tried_and_nothing_is_printed(tmp_path):
         env={"HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

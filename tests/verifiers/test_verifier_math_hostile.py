@@ -23,7 +23,7 @@ def test_hostile_answers_end_unparsed():
     code = "import sys; sys.path.append('tests/support'); from math_cases import judge_hostile"
     code += f"; judge_hostile({count})"
     child = subprocess.run(
-        [sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120, capture_output=True
+        [sys.executable, "-c", code], check=True, cwd=ROOT, timeout=300, capture_output=True
     )
     assert json.loads(child.stdout) == {"outcomes": {"unparsed": count}, "slow": 0}
 
