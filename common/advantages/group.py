@@ -32,6 +32,33 @@ def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tens
     return torch.where(mixed(rewards), difference / (std + epsilon), 0.0)
 
 
+def grpo_signed(
+    rewards: torch.Tensor,
+    *,
+    unbiased: bool,
+    epsilon: float,
+    reward_correct: float,
+    reward_wrong: float,
+) -> torch.Tensor:
+    """GRPO's advantage whose sign says right or wrong in every group, for losses that must know.
+
+        A_i = A_i^GRPO;  +t (right) or -t (wrong) in a group of equal rewards,  t = 2^-126
+
+    Source: F-GRPO Eq. 4; the sign is ours, for DS-GRPO (`common/losses/smoothing.py`).
+    m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
+    Peers: none
+    t is the smallest normal number of float32: added to anything it is lost, and no gradient of
+    that size reaches a weight. Raises UserError for groups of one, or a reward that is neither R_c
+    nor R_w.
+    """
+    correct = success(
+        rewards, "grpo_signed", reward_correct=reward_correct, reward_wrong=reward_wrong
+    )
+    sign = torch.finfo(torch.float32).tiny * (2 * correct - 1)
+    advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
+    return torch.where(advantage == 0, sign, advantage)
+
+
 def focal(
     rewards: torch.Tensor,
     *,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from common.config.resolve import resolve
 from common.config.schema import Reward
-from common.methods.binding import Bound, largest_weight
+from common.methods.binding import Bound, all_groups, group_weights, largest_weight
 
 
 def equalised(
@@ -21,3 +21,21 @@ def equalised(
     other = replace(bound, advantage=resolve(to, "optim.equalise_to"))
     theirs = largest_weight(other, group_size, reward, {})
     return lr * theirs / largest_weight(bound, group_size, reward, arguments)
+
+
+def mean_magnitude(
+    bound: Bound, other: Bound, *, group_size: int, reward: Reward, arguments: dict
+) -> float:
+    """mean |A| of a method over mean |A| of another: the factor on `optim.lr` with which the other
+    has the method's mean update (F-GRPO v2 App. N, the lower-rate control).
+
+        m = sum_X mean_i |A_i(X)| / sum_X mean_i |A_i^other(X)|,  X = 0 ... G successes
+
+    That is a uniform success rate in [0, 1]. For F-GRPO beside GRPO and large G it is App. N's
+    B(3/2, gamma + 3/2) / B(3/2, 3/2), 0.679 at gamma = 1/2. `arguments` are those of the method's
+    controller. AdamW undoes a factor on all advantages, but not one on the rate: the twin takes
+    shorter steps than the method does.
+    """
+    groups = all_groups(group_size, reward)
+    size = group_weights(bound, groups, arguments).abs().mean()
+    return (size / group_weights(other, groups, {}).abs().mean()).item()

@@ -5,9 +5,10 @@
     python -m common.theory method=grpo p=0.3 G=16 json=true   one solve rate
     python -m common.theory method=grpo rewards='[[1,0,0,1]]' json=true
     python -m common.theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
+    python -m common.theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
 
 A key without a dot that is none of the options is an argument of the advantage. Options:
-G=16 p= rewards= policy= correct= eta=0.1 json=false results_dir=results; --help prints this.
+G=16 p= rewards= policy= correct= eta=0.1 twin= json=false results_dir=results; --help prints this.
 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
 A method that looks at the whole batch is given one group at a time, and responses of equal length.
@@ -32,6 +33,7 @@ from common.config.schema import Method, Reward
 from common.config.strict import strict
 from common.config.words import pairs
 from common.errors import require
+from common.methods import rate
 from common.methods.binding import (
     Bound,
     advantages,
@@ -140,6 +142,7 @@ class Theory:
     policy: list[float] | None
     correct: list[int] | None
     eta: float
+    twin: str | None
     json: bool
     results_dir: str
     reward: Reward
@@ -231,7 +234,9 @@ def main(arguments: list[str]) -> None:
         return
     everything = not any(argument.startswith("method=") for argument in arguments)
     theory = compose(arguments)
-    if theory.rewards is not None:
+    if theory.twin is not None:
+        answer = {"lr_factor": _twin(theory, theory.twin)}
+    elif theory.rewards is not None:
         answer = {"weights": _weights(theory)}
     elif theory.policy is not None:
         answer = _one_step(theory)
@@ -248,6 +253,15 @@ def main(arguments: list[str]) -> None:
     else:
         for name, value in answer.items():
             print(f"{name:>12}  {value}")
+
+
+def _twin(theory: Theory, name: str) -> float:
+    """What optim.lr of the method `name` is multiplied with: F-GRPO v2 App. N."""
+    bound, arguments = start(theory)
+    other = bind(compose([f"method={name}", f"G={theory.G}"]).method)
+    return rate.mean_magnitude(
+        bound, other, group_size=theory.G, reward=theory.reward, arguments=arguments
+    )
 
 
 def _weights(theory: Theory) -> list[list[float]]:

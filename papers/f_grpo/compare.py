@@ -14,6 +14,7 @@ import pandas as pd
 from common.cli import guard
 from common.comparison.compare import SameRun, Spec, command
 from common.comparison.spec import problems
+from papers.f_grpo.second import second_version
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
 PAIRS = [  # compared at matched pass@1
@@ -29,11 +30,13 @@ PAIRS = [  # compared at matched pass@1
     (F_GRPO, "GRPO-KL (N=8)"),
 ]
 CAPTION = "Table 2 (Qwen2.5-7B, percent; pass@k on math and OOD benchmarks)"
-TABLE2 = {
+AVERAGES = {
     "Avg_Math pass@1": ("Avg_Math", "pass@1"),
     "Avg_Math pass@256": ("Avg_Math", "pass@256"),
     "Avg_OOD pass@1": ("Avg_OOD", "pass@1"),
     "Avg_OOD pass@256": ("Avg_OOD", "pass@256"),
+}
+TABLE2 = AVERAGES | {
     "Delta NLL rare": ("rare-correct set (1263 trajectories)", "delta_NLL_rare"),
 }
 LAPTOP = {
@@ -133,7 +136,19 @@ FOOTNOTES = {
             "method": ["GRPO (N=32)", "F-GRPO (N=8)"],
         }
     ],
-    "INC006": [{"benchmark": ["AIME24", "AIME25", "AMC"], "metric": "pass@256"}],
+    "INC006": [
+        {
+            "table": ["table1", "table3", "table4"],
+            "benchmark": ["AIME24", "AIME25", "AMC"],
+            "metric": "pass@256",
+        }
+    ],
+    "INC101": [
+        {"table": ["table2_v2", "table10_v2"], "benchmark": "Avg_OOD", "metric": "pass@1"},
+    ],
+    "INC102": [{"table": "table4_v2"}],
+    "INC103": [{"table": ["table3_v2", "table11_v2"], "method": "GRPO (low LR)"}],
+    "INC104": [{"table": ["table1_v2", "table13_v2"], "model": "Qwen3-4B-Base"}],
 }
 NOT_REPRODUCIBLE = [
     (
@@ -145,11 +160,15 @@ NOT_REPRODUCIBLE = [
 SPEC = Spec(
     paper="f_grpo",
     title="F-GRPO",
-    published=[("table2", CAPTION, TABLE2)],
+    published=[
+        ("table2", CAPTION, TABLE2),
+        ("table2_v2", f"{CAPTION}, second version", TABLE2),
+        ("table3_v2", "Table 3 of the second version (Qwen2.5-7B, percent)", AVERAGES),
+    ],
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
-    same_runs=SAME_RUNS,
+    same_runs=[*SAME_RUNS, *second_version()],
     averages={"Avg_Math": MATH, "Avg_OOD": OOD},
     footnotes=FOOTNOTES,
     not_reproducible=NOT_REPRODUCIBLE,

@@ -1,0 +1,61 @@
+"""Differential smoothing: an advantage that looks at how likely the response was."""
+
+import torch
+
+from common.errors import UserError
+from common.losses.clip import ppo_clip
+
+
+def smoothed(
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    gamma_p: float,
+    gamma_n: float,
+) -> torch.Tensor:
+    """The advantage of DS-GRPO, (B, T) for advantages (B, 1) or (B, T).
+
+        s_i    = log pi_old(y_i | x) = sum_t old_log_prob_t, in nats, <= 0
+        A_i^DS = A_i - gamma_p s_i   of a right answer
+               = A_i + gamma_n s_i   of a wrong one
+
+    Right is A_i > 0, wrong is A_i < 0 (`grpo_signed`); what has neither sign stays 0.
+    Raises UserError for a negative coefficient.
+    """
+    for name, value in (("gamma_p", gamma_p), ("gamma_n", gamma_n)):
+        if value < 0:
+            raise UserError(f"method.loss.{name}={value}: must be >= 0")
+    s = torch.where(mask > 0, old_log_prob, 0).sum(1, keepdim=True)
+    shift = torch.where(advantages > 0, -gamma_p * s, gamma_n * s)
+    return torch.where(advantages == 0, 0, advantages + shift)
+
+
+def smoothed_ppo_clip(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    eps_low: float,
+    eps_high: float,
+    gamma_p: float,
+    gamma_n: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """PPO's clip with the advantage of differential smoothing (DS-GRPO).
+
+        A_i^DS = A_i - gamma_p log pi_old(y_i | x)   if r_i = R_c
+               = A_i + gamma_n log pi_old(y_i | x)   otherwise
+        L_t    = -min(r_t A^DS, clip(r_t, 1 - eps_low, 1 + eps_high) A^DS)
+
+    Source: Gai et al. 2025 (arXiv 2511.19942), Eq. 6; F-GRPO v2 sec 5.6 compares with it.
+    Peers: none
+    The equation was read in two public transcriptions that agree, not in the paper. Its theory
+    (Eq. 4) takes the base model's log-probability, its algorithm the sampling policy's, as here.
+    The log-probability is that of the whole response, a sum over tokens: no length normaliser is
+    printed. The shift has no baseline: a group of only right answers raises them all, the rarest
+    most. gamma_p = gamma_n = 0 is `ppo_clip`. Needs the advantage `grpo_signed`, which tells right
+    from wrong in a group of equal rewards too. Raises UserError for a negative coefficient.
+    """
+    shifted = smoothed(old_log_prob, advantages, mask, gamma_p=gamma_p, gamma_n=gamma_n)
+    return ppo_clip(log_prob, old_log_prob, shifted, mask, eps_low=eps_low, eps_high=eps_high)
