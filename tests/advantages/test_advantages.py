@@ -29,6 +29,12 @@ def slow_grpo(rewards):
     return [(r - mean) / std if std else 0.0 for r in rewards]
 
 
+def slow_signed(rewards):
+    """grpo's, and the sign of right and wrong where that is 0."""
+    equal = len(set(rewards)) == 1
+    return [(2 * r - 1) * 2.0**-126 for r in rewards] if equal else slow_grpo(rewards)
+
+
 def slow_iac(rewards, alpha):
     factor = (len(rewards) - sum(rewards)) ** alpha
     return [factor * a if a > 0 else a for a in slow_grpo(rewards)]
@@ -87,6 +93,7 @@ def slow_rloo(rewards):
 
 CASES = [
     ("grpo", EXACT, slow_grpo),
+    ("grpo_signed", EXACT, slow_signed),
     ("focal", dict(gamma=2.0, **EXACT), by_success(lambda r, p, q: q**1.5 * (r - p) / p**0.5)),
     ("mean_only", {}, by_success(lambda r, p, q: r - p)),
     ("reinforce", {}, lambda rewards: rewards),
@@ -140,7 +147,7 @@ CASES = [
 
 WHOLE_BATCH = {"filter_easiest", "reinforce_pp_baseline", "t2t"}  # tested on their own below
 
-KEEPS_EQUAL_GROUPS = {"reinforce", "asym_rl"}
+KEEPS_EQUAL_GROUPS = {"reinforce", "asym_rl", "grpo_signed"}
 
 IDS = [name for name, _, _ in CASES]
 

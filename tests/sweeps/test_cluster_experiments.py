@@ -47,27 +47,31 @@ def plain(text: str) -> str:
 
 def family(x: Experiment) -> str:
     """GRPO, DAPO or CISPO, from the printed name."""
-    return x.label.removeprefix("F-").split(" ")[0]
+    return x.label.removeprefix("F-").removeprefix("DS-").split(" ")[0]
 
 
 # ---- F-GRPO's rows
 
 
-def test_every_row_of_tables_1_to_4_has_one_experiment():
+def test_every_row_of_both_versions_has_one_experiment():
+    """Of the Maze (v2 Table 4) there is none."""
     wanted = set()
-    for table in ("table1", "table2", "table3", "table4"):
-        with open(PUBLISHED / f"{table}.csv", newline="") as file:
+    for path in PUBLISHED.glob("table*.csv"):
+        with open(path, newline="") as file:
             for line in csv.DictReader(file):
                 # N = 8 is what Tables 1 and 4 do not say: the same runs
                 wanted.add((line["model"], line["method"].removesuffix(" (N=8)")))
     rows = [row(name) for name in CLUSTER]
+    wanted = {one for one in wanted if one[0] != "Maze Transformer"}
     assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
 
 
 @pytest.mark.parametrize("name", CLUSTER)
 def test_a_row_is_in_the_table_it_names(name):
     x = row(name)
-    with open(PUBLISHED / f"{x.table}.csv", newline="") as file:
+    # the gamma sweep is in its baseline's table, which takes its checkpoint
+    table = "table6_v2" if "gamma=" in x.label else x.table
+    with open(PUBLISHED / f"{table}.csv", newline="") as file:
         assert (x.model.name, x.label) in {(r["model"], r["method"]) for r in csv.DictReader(file)}
 
 
@@ -79,7 +83,7 @@ def test_training_is_as_printed(name):
         "adam betas": list(x.optim.betas),
         "weight decay": [x.optim.weight_decay],
         "gradient norm clipping": [x.optim.grad_clip],
-        "learning rate": [x.optim.lr],
+        "learning rate": [1e-6 if x.label == "GRPO (low LR)" else x.optim.lr],
         "warmup steps": [x.optim.warmup_steps],
         "global batch size": [x.sampling.prompts],
         "mini-batch size": [x.sampling.prompts / x.optim.mini_batches],
@@ -97,6 +101,11 @@ def test_training_is_as_printed(name):
     assert x.method.aggregation == {"_target_": "common.losses.aggregate.token_mean"}
     assert "math-verify" in printed()["training", "verifier"]
     assert x.data.verifier == {"_target_": "common.verifiers.math.verify"}
+
+
+def test_the_lower_rate_is_as_printed():
+    low = numbers("regularizer baselines", "low learning rate")[0]
+    assert row("cluster/qwen7b_grpo_low_lr").optim.lr == low
 
 
 @pytest.mark.parametrize("name", CLUSTER)
@@ -120,16 +129,21 @@ def test_the_method_is_as_printed(name):
     kind = "importance-weight clip" if family(x) == "CISPO" else "clip"
     for side in ("low", "high"):
         assert [x.method.loss[f"eps_{side}"]] == numbers(family(x), f"{kind} epsilon {side}")
-    focal = x.label.startswith("F-")
-    assert x.method.advantage["_target_"].endswith(".focal" if focal else ".grpo")
-    if focal:
+    focal, swept = x.label.startswith("F-"), re.search(r"gamma=([\d.]+)", x.label)
+    if x.label != "DS-GRPO":  # its equation: tests/losses/test_smoothing.py
+        assert x.method.advantage["_target_"].endswith(".focal" if focal else ".grpo")
+    if swept:
+        assert x.method.advantage["gamma"] == float(swept[1])
+        assert float(swept[1]) in numbers("gamma", "sweep (appendix)")
+    elif focal:
         assert [x.method.advantage["gamma"]] == numbers("gamma", f"{x.model.name} {x.label}")
     for key, what in COEFFICIENTS.items():
         added = x.method.name == f"grpo_{key}"
         expected = numbers("regularizer baselines", f"{what} chosen") if added else [0]
         assert [getattr(x.method, f"{key}_coef")] == expected
     given = re.search(r"\(N=(\d+)\)", x.label)
-    sizes = numbers("training", "group size N")  # 8, then those of Table 2
+    sizes = numbers("training", "group size N, second version")  # 8, then those of Table 2
+    assert set(numbers("training", "group size N")) < set(sizes)
     assert x.sampling.group_size == (int(given.group(1)) if given else sizes[0])
     assert x.sampling.group_size in sizes
 
@@ -142,7 +156,8 @@ def test_data_and_evaluation_are_as_printed(name):
     assert printed()["data", "training set"].lower().startswith(x.data.name)
     assert x.data.train["drop_conflicts"]
     assert [x.data.train["max_prompt_tokens"]] == numbers("data", "filter")
-    assert x.model.name in printed()["models", "trained models"].split("; ")
+    versions = ("trained models", "trained models, second version")
+    assert any(x.model.name in printed()["models", which].split("; ") for which in versions)
     sets = [plain(name) for name in printed()["evaluation", "in-domain benchmarks"].split(",")]
     assert len(sets) == len(x.data.benchmarks)
     assert all(any(s.startswith(plain(name)) for s in sets) for name in x.data.benchmarks)
@@ -153,6 +168,10 @@ def test_prompts_hold_the_printed_system_prompt(name):
     x = row(name)
     kin = "Llama" if "Llama" in x.model.name else "Qwen"
     system = printed()["evaluation", f"system prompt, math and GPQA, {kin}"].replace("\\n", "\n")
+    if x.model.name == "Qwen3-4B-Base":
+        said = printed()["evaluation", "system prompt, math and GPQA, Qwen3-4B-Base"]
+        assert said == f"{system} Thinking: on."
+        assert x.model.chat == "qwen"  # without the empty thought
     for node in (x.data.train, *x.data.benchmarks.values()):
         made = {key: node[key] for key in ("instruction", "chat")}
         before, _ = render({"problem": "1 + 1 = ?"}, **made).split("1 + 1 = ?")
@@ -232,6 +251,19 @@ def test_evaluations_are_as_printed():
     llama = next(s for s in config.scales["cluster"].sweeps if "llama" in s.experiments[0])
     one = evaluations_of([row("cluster/llama3b_grpo")], replace(llama, baselines={}))
     assert {e.row.benchmark: e.eval.prompts["instruction"] for e in one}["IFEval"] == "bare"
+
+
+def test_the_second_versions_model_is_asked_as_printed():
+    sweep = cluster("f_grpo").scales["cluster_v2"].sweeps[0]
+    found = evaluations_of([row("cluster/qwen3_4b_grpo", "f_grpo")], replace(sweep, baselines={}))
+    asked = {e.row.benchmark: e.eval.prompts for e in found}
+    assert len(asked) == 9
+    for benchmark, name in (("AMC", "math and GPQA"), ("IFEval", "IFEval"), ("SynLogic",) * 2):
+        said = printed()["evaluation", f"system prompt, {name}, Qwen3-4B-Base"]
+        system = "bare" if said.startswith("none") else "boxed_system"
+        chat = "qwen" if said.endswith("Thinking: on.") else "qwen_no_think"
+        assert (asked[benchmark]["instruction"], asked[benchmark]["chat"]) == (system, chat)
+    assert {e.row.table for e in found} == {"table1_v2"}
 
 
 def test_every_focal_row_has_its_baseline_in_its_sweep():

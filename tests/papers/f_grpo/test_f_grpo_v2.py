@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from tiny import ROOT
 
+from common.claims import judge
 from common.comparison.published import published
 
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
@@ -118,3 +119,16 @@ def test_the_maze_rises_with_k_and_is_complete():
     )
     assert wide.shape == (18, 3)
     assert (np.diff(wide.to_numpy(), axis=1) >= 0).all()
+
+
+def test_what_the_second_version_claims_is_as_its_tables_say():
+    """Each of its claims is told apart by its source and its tables, and holds there."""
+    stated = judge.load(ROOT / "papers" / "f_grpo" / "claims.yaml")
+    mine = [claim for claim in stated if claim["id"].startswith("v2_")]
+    assert len(mine) == 20
+    decided = judge.verdicts(mine, {"published": published(PUBLISHED)}).set_index("id")
+    assert decided["published"].to_dict() == {claim["id"]: "holds" for claim in mine}
+    for claim in stated:
+        second = claim["id"].startswith("v2_")
+        assert claim["source"].startswith("v2 ") == second
+        assert ("_v2" in str(claim.get("published"))) == second
