@@ -137,9 +137,10 @@ format: $(VENV)/.ready ## ruff, in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.ready ## write docs/methods.md from the docstrings and method files
+docs: $(VENV)/.ready ## write docs/methods.md from docstrings and method files, and the deviations in the papers' READMEs
 	$(BIN)/python -m common.methods.catalogue > docs/methods.md.new
 	mv docs/methods.md.new docs/methods.md
+	$(BIN)/python -m common.sweeps.deviations
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
 	$(BIN)/python -m bench step rollout dlc simulation metrics verifiers code_verifier startup weights

@@ -69,6 +69,24 @@ def think_tags(row: dict) -> Message:
     )
 
 
+def simple_evals(row: dict) -> Message:
+    """What the authors of cov_grpo evaluate with (WangCheng0116/CW-GRPO, evaluate.py: simple-evals'
+    words, through Open-R1), no system prompt."""
+    return (
+        None,
+        "Solve the following math problem efficiently and clearly.  The last line of your response "
+        "should be of the following format: 'Therefore, the final answer is: $\\boxed{ANSWER}$. I "
+        "hope it is correct' (without quotes) where ANSWER is just the final number or expression "
+        f"that solves the problem. Think step by step before answering.\n\n{question(row)}",
+    )
+
+
+def simple_evals_boxed(row: dict) -> Message:
+    """The same for Qwen2.5-Math-Instruct, whose own template adds a system prompt where there is
+    none."""
+    return BOXED, simple_evals(row)[1]
+
+
 def letter(row: dict) -> Message:
     """A multiple-choice question whose answer ends in the words that MMLU-Pro's own extraction
     looks for first."""
@@ -137,9 +155,8 @@ def r1_distill(system: str | None, user: str) -> str:
     return f"<｜begin▁of▁sentence｜>{system or ''}<｜User｜>{user}<｜Assistant｜><think>\n"
 
 
-INSTRUCTIONS = {
-    f.__name__: f for f in (bare, helpful, boxed_system, boxed_user, think_tags, letter, code)
-}
+WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
+INSTRUCTIONS = {f.__name__: f for f in (*WORDS, letter, code)}
 CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill)}
 
 

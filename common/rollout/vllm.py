@@ -2,8 +2,9 @@
 
 `engine` starts vLLM, `draw` has the shape of `rollout.local.draw`, `check_agreement` compares its
 log-probabilities with the trainer's. What a sample is, is what the local engine makes of it: the
-prompt is the text's own token ids (no chat template, no special tokens), a response ends at
-the tokenizer's end token and at no other, and the text is decoded by the same tokenizer.
+prompt is the text's own token ids (no chat template, no special tokens), a response ends at the
+tokenizer's end token or at one that the model's generation_config.json names (the local engine
+knows the tokenizer's alone), and the text is decoded by the same tokenizer.
 
 A problem's samples share its prompt's cache blocks. One seed is set before each call of `draw`,
 where the prompt cache is emptied too, so what it returns does not depend on what the engine did
@@ -150,13 +151,14 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
                 f"prompt {prompt.id}: has {len(one)} tokens, and the model's context is {limit}: "
                 "no room for a response; drop the prompt or take a model with a longer context"
             )
+    ends = end_tokens(tokenizer, llm.model_config.try_get_generation_config())
     params = [
         SamplingParams(
             logprobs=0,  # of the sampled token only
             flat_logprobs=True,
             detokenize=False,
-            ignore_eos=True,  # also those that generation_config.json adds
-            stop_token_ids=[tokenizer.eos_token_id],
+            ignore_eos=True,  # all ends are in the next line
+            stop_token_ids=ends,
             max_tokens=min(most, limit - len(one)),
             **sampling,
         )
@@ -170,6 +172,13 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
         if one.finish_reason not in ("stop", "length"):
             raise UserError(f"engine=vllm: a response ended with {one.finish_reason!r}; run again")
     return found
+
+
+def end_tokens(tokenizer, generation: dict) -> list[int]:
+    """The tokens that end a response: the tokenizer's, and those of generation_config.json, which
+    is where a model such as Llama 3.2 Instruct names further ones. verl's servers stop at them."""
+    named = generation.get("eos_token_id") or []
+    return sorted({tokenizer.eos_token_id, *([named] if isinstance(named, int) else named)})
 
 
 def _set_seed(worker, seed: int) -> None:

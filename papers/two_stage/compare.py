@@ -182,6 +182,7 @@ SPEC = Spec(
     own_rows=own_rows,
     same_runs=SAME_RUNS,
     footnotes=FOOTNOTES,
+    averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
     problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2
 )
 

@@ -17,7 +17,7 @@ ROWS = {
     "cov_grpo": "qwen7b_cw_grpo",
     "fade": "qwen7b_fade_h1",
 }
-UNCOMPARED = ("fade",)  # its table prints no setting under a name that is known
+UNCOMPARED = ()
 
 
 @pytest.fixture

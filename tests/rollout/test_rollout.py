@@ -1,5 +1,7 @@
 """The rollout engine: cached decoders against a plain forward, and what is sampled from them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from scipy.stats import chisquare
@@ -21,6 +23,7 @@ from common.models import pretrain
 from common.models.policy import log_probs
 from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
 from common.rollout.local import encode, generate
+from common.rollout.vllm import end_tokens
 
 VOCABULARY, EOS = 23, 1
 SIZES = dict(
@@ -255,3 +258,11 @@ def test_a_text_of_unknown_tokens_is_refused(text):
     with pytest.raises(UserError, match="tokenizer knows none of it") as caught:
         encode(pretrain.tokenizer(), ["3 5 = 8", text], "cpu")
     assert repr(text) in str(caught.value)
+
+
+def test_a_response_ends_at_every_token_that_the_model_names():
+    """Llama 3.2 Instruct's generation_config.json has three; others repeat the tokenizer's."""
+    llama = SimpleNamespace(eos_token_id=128009)
+    assert end_tokens(llama, {"eos_token_id": [128001, 128008, 128009]}) == [128001, 128008, 128009]
+    assert end_tokens(llama, {"eos_token_id": 128001}) == [128001, 128009]
+    assert end_tokens(llama, {}) == end_tokens(llama, {"eos_token_id": None}) == [128009]

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.sweep
 
 CLUSTER = [name for paper, name in EXPERIMENTS if paper == "f_grpo" and name.startswith("cluster/")]
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
+GRADED = {"_target_": "common.verifiers.math.verify", "convention": "math_verify"}
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
 COEFFICIENTS = {"entropy": "entropy bonus coefficient", "kl": "KL penalty coefficient"}
 
@@ -100,7 +101,7 @@ def test_training_is_as_printed(name):
     assert printed()["training", "loss aggregation"] == "token-mean"
     assert x.method.aggregation == {"_target_": "common.losses.aggregate.token_mean"}
     assert "math-verify" in printed()["training", "verifier"]
-    assert x.data.verifier == {"_target_": "common.verifiers.math.verify"}
+    assert x.data.verifier == GRADED
 
 
 def test_the_lower_rate_is_as_printed():
@@ -189,7 +190,7 @@ def test_curve_sets_are_those_of_the_evaluation(name):
         there = OmegaConf.create({"model": {"chat": x.model.chat}, "eval": file})
         there = OmegaConf.to_container(there, resolve=True)["eval"]
         assert node == there["prompts"]
-        assert there["verifier"] == x.data.verifier
+        assert there["verifier"] | {"convention": "math_verify"} == x.data.verifier
         assert there["deadline"] == x.verification.deadline
 
 
@@ -245,6 +246,8 @@ def test_evaluations_are_as_printed():
         assert [e.temperature] == numbers("evaluation", "temperature (all models)")
         assert e.max_tokens == next(x.eval.max_tokens for x in runs if x.run_id == e.row.trained)
         assert e.eval.prompts["chat"] == "qwen"
+        math = e.row.benchmark not in ("IFEval", "SynLogic", "GPQA")
+        assert (e.eval.verifier == GRADED) == math
     instructions = {e.row.benchmark: e.eval.prompts["instruction"] for e in found}
     assert instructions["GPQA"] == instructions["AMC"] == "boxed_system"
     assert instructions["IFEval"] == instructions["SynLogic"] == "helpful"
@@ -283,8 +286,12 @@ def test_the_sampling_of_cw_grpo_is_its_repositorys():
     (said,) = [
         r["value"] for r in lines if r["scope"] == "repo: evaluation" and r["parameter"] == "7B"
     ]
-    (sweep,) = cluster("cov_grpo").scales["cluster"].sweeps
-    x = row("cluster/qwen7b_grpo", "cov_grpo")
-    for e in evaluations_of([x], sweep):
+    one, seven = cluster("cov_grpo").scales["cluster"].sweeps
+    for e in evaluations_of([row("cluster/qwen7b_grpo", "cov_grpo")], seven):
         assert (f"temperature {e.temperature}" in said, f"top_p {e.top_p}" in said) == (True, True)
-        assert (e.n, e.eval.prompts["instruction"]) == (1, "think_tags")
+        assert f"max_new_tokens {e.max_tokens}," in said
+        assert (e.n, e.eval.prompts["instruction"]) == (1, "simple_evals_boxed")
+        assert e.eval.verifier == GRADED
+    found = evaluations_of([row("cluster/distill15b_grpo", "cov_grpo")], one)
+    assert {e.eval.prompts["instruction"] for e in found} == {"simple_evals"}
+    assert {e.max_tokens for e in found} == {32768}

@@ -8,7 +8,7 @@ import compositions
 import pytest
 from tiny import ROOT
 
-from common.sweeps.plan import Reproduce, evaluations, experiments
+from common.sweeps.plan import Reproduce, evaluations, evaluations_of, experiments
 
 pytestmark = pytest.mark.sweep
 
@@ -120,6 +120,26 @@ def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
     llama = {r["benchmark"] for r in printed("table2")}
     for model, sets in (("Qwen2.5-Math-7B", qwen), ("Llama-3.2-3B-Instruct", llama)):
         evaluated = [x for x in planned if x.label == model]
-        assert {x.row.benchmark for x in evaluated} == sets
+        drawn = [x.row.benchmark.partition(", draw ") for x in evaluated]
+        assert {name for name, _, _ in drawn} == sets
+        assert {x.max_tokens for x in evaluated} == {4096}  # or what a prompt leaves of it
+        assert {x.eval.prompts["chat"] for x in evaluated} == {"qwen"}  # "for all models"
         assert {(x.n, x.temperature, x.top_p) for x in evaluated} == {(256, 0.6, 0.95)}
         assert {x.eval.prompts["instruction"] for x in evaluated} == {"boxed_user"}
+
+
+def test_the_subsampled_sets_are_three_draws_whose_mean_is_the_printed_cell(tmp_path):
+    """App. C.2: 128 questions, three times, averaged."""
+    from common.config.compose import compose
+    from common.config.strict import strict
+    from papers.two_stage.compare import SPEC
+
+    flags = ["scale=cluster", f"results_dir={tmp_path}"]
+    config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
+    sweep = config.scales["cluster"].sweeps[0]
+    found = evaluations_of([row("cluster/qwen7b_math_grpo")], sweep)
+    for name in ("ARC-c", "MMLU-Pro"):
+        draws = {x.row.benchmark: x.eval.prompts for x in found if x.row.benchmark.startswith(name)}
+        assert list(draws) == SPEC.averages[name]
+        assert [node["seed"] for node in draws.values()] == [0, 1, 2]
+        assert {node["subset"] for node in draws.values()} == {128}

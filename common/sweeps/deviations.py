@@ -1,0 +1,156 @@
+"""What each cluster row does unlike its paper, as a section of the paper's README.
+
+    python -m common.sweeps.deviations     writes the section of every README, as `make docs` does
+
+For each printed table: the configurations that fill it, the command, the deviations by number, and
+whether it was run. Then the deviations: every printed setting (published/hyperparameters.csv) that
+is other than ours, and in which rows. What no printed name says, a choice where the paper is
+silent, stands in the README's own table of choices.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from common.backends.printed import Sampled, beside
+from common.comparison.published import published
+from common.comparison.spec import Spec, spec_of
+from common.config.compose import ROOT, compose
+from common.config.strict import strict
+from common.experiment import Experiment
+from common.results.files import write
+from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
+
+START = "<!-- Written by `make docs`: the printed settings beside those of the cluster rows. -->"
+END = "<!-- End of what `make docs` writes. -->"
+PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
+SHOWN = 4  # rows that a deviation names
+
+
+class Planned(NamedTuple):
+    scale: str
+    run: Experiment
+    sampled: Sampled | None
+    differs: list[str]
+
+
+def planned(paper: str) -> list[Planned]:
+    """Every run of the cluster scales that has a printed table, with what it does unlike the
+    paper; a run of several scales once."""
+    config = strict(Reproduce, compose(paper, [], "reproduce"))
+    tables = set(published(ROOT / "papers" / paper / "published")["table"])
+    found: dict[str, Planned] = {}
+    for scale in config.scales:
+        if scale.startswith("cluster"):
+            one = replace(config, scale=scale)
+            for sweep in config.scales[scale].sweeps:
+                known = sweep.table in tables
+                for run, sampled in sampled_runs(one, sweep) if known else ():
+                    rows = beside(run, None, sampled)
+                    differs = [row.difference for row in rows if row.same is False]
+                    found.setdefault(run.run_id, Planned(scale, run, sampled, differs))
+    return list(found.values())
+
+
+def sampled_runs(config: Reproduce, sweep: Sweep) -> Iterator[tuple[Experiment, Sampled | None]]:
+    """The runs of a sweep's first seed, and what its jobs evaluate them with."""
+    runs = runs_of(config, replace(sweep, seeds=sweep.seeds[:1]))
+    first = dict(list(sweep.benchmarks.items())[:1])
+    if not first:
+        yield from ((run, None) for run in runs)
+        return
+    draws = [name for name in sweep.benchmarks if ", draw " in name]
+    count = len(draws) // max(1, len({name.split(", draw")[0] for name in draws}))
+    for run, e in zip(runs, evaluations_of(runs, replace(sweep, benchmarks=first)), strict=True):
+        drawn = (128, count) if draws else None  # questions: configs/eval/arc_challenge.yaml
+        yield run, Sampled(e.n, e.temperature, e.top_p, e.max_tokens, drawn)
+
+
+def section(paper: str) -> str:
+    """The generated part of papers/<paper>/README.md."""
+    rows = planned(paper)
+    listed = list(dict.fromkeys(one for row in rows for one in row.differs))
+    numbers = {one: i for i, one in enumerate(listed, 1)}
+    lines = [START, "", *items(paper, rows, numbers), "", "Deviations from what is printed:", ""]
+    for one, number in numbers.items():
+        lines.append(f"{number}. {one}. {named(rows, one)}.")
+    if not listed:
+        lines.append("none.")
+    return "\n".join([*lines, "", END])
+
+
+def named(rows: list[Planned], difference: str) -> str:
+    """Which rows have a deviation."""
+    mine = [row.run.name for row in rows if difference in row.differs]
+    if len(mine) == len(rows):
+        return "All rows"
+    more = f" and {len(mine) - SHOWN} more" if len(mine) > SHOWN else ""
+    return f"Rows {', '.join(f'`{name}`' for name in mine[:SHOWN])}{more}"
+
+
+def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[str]:
+    """One line a printed table."""
+    yield "| item | rows with a configuration | command | deviations | state |"
+    yield "| --- | --- | --- | --- | --- |"
+    spec, printed = spec_of(paper), published(ROOT / "papers" / paper / "published")
+    done = measured(paper)
+    for table, cells in sorted(printed.groupby("table"), key=lambda group: order(group[0])):
+        wanted = list(cells.groupby(["model", "method"], sort=False, dropna=False).groups)
+        filled = {
+            (model, method): some
+            for model, method in wanted
+            if (some := filling(spec, table, model, method, rows))
+        }
+        fills = list({id(one): one for some in filled.values() for one in some}.values())
+        scales = dict.fromkeys(row.scale for row in fills)
+        command = "; ".join(f"`make reproduce-{paper} SCALE={scale}`" for scale in scales)
+        differs = sorted({numbers[one] for row in fills for one in row.differs})
+        state = "run" if table in done else "not run" if fills else "no configuration"
+        names = ", ".join(f"`{row.run.name}`" for row in fills[:SHOWN])
+        names += f" and {len(fills) - SHOWN} more" if len(fills) > SHOWN else ""
+        about = f"{len(filled)} of {len(wanted)}" + (f": {names}" if names else "")
+        cited = ", ".join(map(str, differs)) or ("none" if fills else "")
+        yield f"| {table} | {about} | {command} | {cited} | {state} |"
+
+
+def order(table: str) -> tuple[list[int], str]:
+    """Tables by their number, a second version's after the first's."""
+    return [int(number) for number in re.findall(r"\d+", table)], table
+
+
+def filling(spec: Spec, table: str, model: str, method: str, rows: list[Planned]) -> list[Planned]:
+    """The runs that stand for a printed row."""
+    names = {(table, method)} | {
+        (one.of_table, one.of_method)
+        for one in spec.same_runs
+        if (one.table, one.method) == (table, method)
+    }
+    return [
+        row
+        for row in rows
+        if row.run.model.name == model and (row.run.table, row.run.label) in names
+    ]
+
+
+def measured(paper: str) -> set[str]:
+    """Tables that results/reference has cluster rows of."""
+    path = ROOT / "results" / "reference" / paper / "cluster" / "metrics.csv"
+    return set(pd.read_csv(path)["table"]) if path.exists() else set()
+
+
+def readme(paper: str) -> tuple[Path, str]:
+    """(the file, its text with the section as it should be)."""
+    path = ROOT / "papers" / paper / "README.md"
+    before, _, rest = path.read_text().partition(START)
+    _, _, after = rest.partition(END)
+    return path, before + section(paper) + after
+
+
+if __name__ == "__main__":
+    for paper in PAPERS:
+        path, text = readme(paper)
+        write(path, text)
