@@ -21,7 +21,7 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from slurm import node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart
-from slurm.stop import Stop, Stopped, deadline, preempted, requeue
+from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
@@ -56,10 +56,11 @@ class Task:
         need = node.need_of(self.kind, x, self.nodes, self.gpus)
         looks = folder / f"preflight-{this}-{restart()}"
         if rank > 0:
+            withhold()  # the head's task decides, and Ray must live until the trainer has saved
             well = need is None or node.ready(need, looks, rank)
             return ray_cluster.work(ray, self.gpus) if well else "worker: see the first task"
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self._polls(x))
+        stop.listen(polled=self.kind in ("train", "evaluate"))
         attempt = Attempt(folder / "attempts.jsonl", self._progress())
         try:
             if need:
@@ -67,6 +68,7 @@ class Task:
             with ray_cluster.head(ray, self.nodes, self.gpus):
                 done = self._run(x, stop)
         except Stopped as stopped:
+            stop.settle()
             attempt.end(f"stopped: {stopped}")
             print(f"stopped: {stopped}", file=sys.stderr, flush=True)
             if this and self._may_return(stop, this):
@@ -74,6 +76,7 @@ class Task:
                 requeue(this)
             raise SystemExit(1) from stopped  # not an error: submitit must write no error result
         except BaseException as error:
+            stop.settle()
             how = "failed" if stop.reason is None else f"stopped: {stop.reason}"
             attempt.end(f"{how}: {str(error)[:300]}")
             if this and isinstance(error, Exception) and self._may_return(stop, this):
@@ -114,14 +117,6 @@ class Task:
         from common.backends import run_experiment
 
         return str(run_experiment(x, False, stop.between_steps))
-
-    def _polls(self, x: Any) -> bool:
-        """Whether what runs asks between steps if it must stop."""
-        if self.kind != "train":
-            return self.kind == "evaluate"
-        from common.backends import backend
-
-        return backend(x.backend).stops_between_steps
 
     def _progress(self) -> int:
         return progress(Path(self.root) / self.paper / self.key, self.kind)

@@ -4,6 +4,7 @@ are workers. srun starts one task a node; the address passes through a folder th
 Ends only processes that it has started: `ray stop` would end every Ray on a shared node.
 """
 
+import math
 import os
 import re
 import secrets
@@ -13,15 +14,22 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
+from common.backends.verl.process import LOST
+from common.backends.verl.watch import Watch, parts
 from common.errors import UserError
 from common.results.files import write
 
 WAIT_S = 600  # for the head's address, and for all nodes to join
 STATUS_S = 60  # for one answer of `ray status`, which never gives up on a head that has died
+LOOK_S = 20  # between two looks at the nodes while the driver runs
+SILENT = 3  # looks without an answer before the head counts as dead: a node may be busy
 TRIES = 3  # Ray ends itself when a busy node takes longer than 30 s to start
 
 
@@ -29,7 +37,8 @@ TRIES = 3  # Ray ends itself when a busy node takes longer than 30 s to start
 def head(folder: Path, nodes: int, gpus: int):
     """Within, RAY_ADDRESS names a cluster of all `nodes`; with one node nothing is started.
 
-    The workers end when `<folder>/done` appears, which it does however the driver ends.
+    The workers end when `<folder>/done` appears, which it does however the driver ends. Where a
+    node is lost, `<folder>/lost` says so, which ends the driver (common/backends/verl/process.py).
     """
     if nodes == 1:
         yield
@@ -42,7 +51,7 @@ def head(folder: Path, nodes: int, gpus: int):
     os.environ |= _authentication(folder)
     where, scratch = f"{address}:{port}", tempfile.mkdtemp(prefix="ray-")
     here = [f"--node-ip-address={address}", f"--port={port}", f"--temp-dir={scratch}"]
-    process = None
+    process, ended = None, threading.Event()
     try:
         for attempt in range(1, TRIES + 1):
             process = _start("--head", "--include-dashboard=false", *here, gpus=gpus)
@@ -52,15 +61,35 @@ def head(folder: Path, nodes: int, gpus: int):
         # not as soon as the port is open: workers ask for the head's own node, and give up
         write(folder / "address", f"{where} {scratch}")
         _wait(lambda: _alive(where) == nodes, process, f"all {nodes} nodes")
+        write(folder / "whole", "")
         os.environ["RAY_ADDRESS"] = where
+        os.environ[LOST] = str(folder / "lost")
+        looking = (where, nodes, folder / "lost", process, ended)
+        threading.Thread(target=_look, args=looking, daemon=True).start()
         yield
     finally:
-        for name in ("RAY_ADDRESS", *_authentication(folder)):
+        ended.set()
+        for name in ("RAY_ADDRESS", LOST, *_authentication(folder)):
             os.environ.pop(name, None)
         write(folder / "done", "")
         if process is not None:
             _end(process)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _look(where: str, nodes: int, lost: Path, process: subprocess.Popen, ended) -> None:
+    """Write `lost` where the head ends, a node goes, or nobody answers."""
+    missing = silent = 0
+    while not ended.wait(LOOK_S):
+        count = _alive(where)
+        missing, silent = (missing + 1) * (0 < count < nodes), (silent + 1) * (count == 0)
+        over = process.poll() is not None
+        if ended.is_set():
+            return
+        if over or missing == 2 or silent == SILENT:
+            what = "its head has ended" if over else f"{count} of {nodes} nodes answer"
+            write(lost, f"Ray has lost a node: {what}; the logs of all tasks say more")
+            return
 
 
 def _authentication(folder: Path) -> dict[str, str]:
@@ -80,15 +109,24 @@ def work(folder: Path, gpus: int) -> str:
                 f"--address={address}", f"--node-ip-address={node_address()}", gpus=gpus
             )
             try:
+                watched, looked = Watch(math.inf, may_end=True), 0.0
                 while process.poll() is None:
                     if (folder / "done").exists():
                         return "worker"
+                    if time.monotonic() > looked + LOOK_S / 4:
+                        looked = time.monotonic()
+                        found = parts(psutil.Process().children(recursive=True))
+                        if stopped := watched.look(found, None, looked):
+                            write(folder / "lost", f"on {socket.gethostname()}: {stopped}")
                     time.sleep(0.5)
             finally:
                 _end(process)
+            if (folder / "whole").exists():  # another Ray would be a node without verl's actors
+                write(folder / "lost", f"Ray has lost the node {socket.gethostname()}")
+                break
     finally:
         shutil.rmtree(scratch, ignore_errors=True)  # Ray puts its own on each node at this path
-    raise UserError(f"ray ended with {process.returncode} on {socket.gethostname()}, {TRIES} times")
+    raise UserError(f"ray ended with {process.returncode} on {socket.gethostname()}")
 
 
 def _start(*arguments: str, gpus: int) -> subprocess.Popen:
@@ -119,10 +157,8 @@ def _ray() -> Path:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """TERM lets `ray start --block` end its own children; what is left of its session is killed."""
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(20)
+    """`ray start --block`; Linux kills with it what it has started (Ray's PR_SET_PDEATHSIG). TERM
+    would not reach it where a job waits for that signal itself (stop.py)."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,7 +1,9 @@
 """When a job must stop, and how it resumes: signals, the walltime clock, requeueing.
 
 A training loop is stopped between two steps, where its state is whole: it saves a checkpoint and
-raises `Stopped`; the job then requeues itself. What reaches a job, and what it does:
+raises `Stopped`; the job then requeues itself. verl's trainer, a process of its own, is asked to
+(common/backends/verl/process.py) and saves after the step that it is at. What reaches a job, and
+what it does:
 
 USR2 (sbatch --signal, time limit or preemption)   saves after the current step, requeues
 the clock, `signal_lead_s` before the time limit   the same: SLURM sends USR2 up to a minute late
@@ -36,10 +38,10 @@ class Stop:
     def listen(self, polled: bool) -> None:
         """Take over USR2 and TERM from submitit, whose handler requeues in the middle of a step.
 
-        SLURM signals every process of a step, the verifier's workers too, which would die of it and
-        spoil the step. So both signals are blocked, which children inherit, and a thread waits for
-        them. Not for a loop that is not `polled`: verl's processes must obey TERM; it requeues
-        without saving, as does a polled one whose step takes too long.
+        SLURM signals every process of a step, the verifier's workers and verl's processes too,
+        which would die of it and spoil the step. So both signals are blocked, which children
+        inherit, and a thread waits for them. Not for what is not `polled`: it ends at once, as does
+        a polled one whose step takes too long.
         """
         self._polled = polled
         handlers = {signal.SIGUSR2: self._on_usr2, signal.SIGTERM: self._on_term}
@@ -47,7 +49,7 @@ class Stop:
             signal.signal(number, handler)
         signal.signal(signal.SIGALRM, self._on_alarm)
         if polled:
-            signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+            withhold()
             threading.Thread(target=self._wait, args=(handlers,), daemon=True).start()
 
     def _wait(self, handlers: dict) -> None:
@@ -67,10 +69,11 @@ class Stop:
     def _on_alarm(self, *_) -> None:
         raise Stopped(f"{self.reason}; no checkpoint in time, the last periodic one counts")
 
-    def poll(self) -> bool:
-        """Called between steps: whether to stop now."""
+    def poll(self, longest: float | None = None) -> bool:
+        """Whether to stop now. Called between steps, or while one runs with the seconds of the
+        `longest` so far."""
         now = time.time()
-        self._longest = max(self._longest, now - self._last)
+        self._longest = max(self._longest, now - self._last) if longest is None else longest
         self._last = now
         if self.deadline is not None and self.reason is None:
             left = self.deadline - now
@@ -78,12 +81,22 @@ class Stop:
                 self.reason, self.requeue = f"the clock: {left:.0f} s of the time limit left", True
         return self.reason is not None
 
-    def between_steps(self) -> None:
-        """Called where nothing would be lost, or what it raises is followed by a checkpoint. Raises
-        Stopped if it is time."""
-        if self.poll():
-            signal.setitimer(signal.ITIMER_REAL, 0)  # nothing may interrupt the writing
+    def between_steps(self, longest: float | None = None) -> None:
+        """Called where nothing would be lost, or what it raises is followed by a checkpoint, after
+        the step that runs where `longest` is given (see `poll`). Raises Stopped if it is time."""
+        if self.poll(longest):
+            if longest is None:
+                self.settle()  # nothing may interrupt the writing
             raise Stopped(self.reason)
+
+    def settle(self) -> None:
+        """No alarm any more."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def withhold() -> None:
+    """Keep USR2 and TERM from this process and from all that it starts."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGUSR2, signal.SIGTERM))
 
 
 def deadline(job_id: str, time_min: int) -> float | None:

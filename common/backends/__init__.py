@@ -24,7 +24,7 @@ def backend(name: str) -> Backend:
 
 
 def run_experiment(
-    x: Experiment, progress: bool = True, between: Callable[[], None] = lambda: None
+    x: Experiment, progress: bool = True, between: Callable[..., None] = lambda *_: None
 ) -> Path:
     """Run `x` on the backend it names and return its run folder; `between` as in Backend. Raises
     UserError for an unknown one, and where backend=verl is asked for in an environment without

@@ -12,11 +12,10 @@ class Backend:
 
     # (x, progress=True, between=nothing) -> run folder. A finished run is found, not repeated.
     # `between` is called where all that was made so far is stored, or is stored before what it
-    # raises resumes.
+    # raises resumes: before every step, or, while a step runs, with the seconds of the longest.
     train: Callable[..., Path]
     # (x, nodes=, gpus=, gpu_gb=) -> what `train` would do on so many nodes and GPUs of so many GB
     explain: Callable[..., str]
     engine: Literal["local", "vllm"]  # what samples its models afterwards (common/evaluation)
     needs_gpu: bool  # takes all GPUs of its job; else it is one process, on a CPU or one GPU
-    stops_between_steps: bool  # calls `between` before every step; else before it starts only
     packages: tuple[tuple[str, ...], ...]  # beyond the plain environment; one of each tuple

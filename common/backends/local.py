@@ -41,7 +41,9 @@ from common.verifiers.guard import judges
 from common.verifiers.rewards import rewards, verify_batch
 
 
-def train(x: Experiment, progress: bool = True, between: Callable[[], None] = lambda: None) -> Path:
+def train(
+    x: Experiment, progress: bool = True, between: Callable[..., None] = lambda *_: None
+) -> Path:
     """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
 
     Killed at any moment and called again it resumes from its last checkpoint; on CPU it ends with
@@ -398,6 +400,5 @@ BACKEND = Backend(
     explain=explain.local,
     engine="local",
     needs_gpu=False,
-    stops_between_steps=True,
     packages=(),
 )

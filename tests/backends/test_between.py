@@ -42,7 +42,6 @@ def test_what_the_hook_raises_follows_a_checkpoint(tiny):
 def test_what_the_rest_asks_of_a_backend(name, engine, needs_gpu, packages):
     known = backend(name)
     assert (known.engine, known.needs_gpu, len(known.packages)) == (engine, needs_gpu, packages)
-    assert known.stops_between_steps == (name == "local")
 
 
 def test_an_unknown_backend_is_refused():

@@ -1,6 +1,5 @@
 """The whole chain as a cluster runs it: an array of real verl trainings on a real SLURM, one of
-them put back into the queue by the operator, then the evaluations and the comparison that wait for
-them."""
+them told to stop in its second step, then the evaluations and the comparison that wait for them."""
 
 import sys
 import time
@@ -25,14 +24,15 @@ pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
 # two that differ in everything a row is told apart by: a start of verl is dear
-METHODS, STEPS = (("grpo", 1), ("f_grpo", 2)), 3
+METHODS, STEPS = (("grpo", 1), ("f_grpo", 2)), 4
 PATIENCE = 3600  # seconds for all of it; a start of verl takes two minutes of a core
 QUICK = [
     f"optim.steps={STEPS}",
     "sampling.prompts=2",
     "data.benchmarks.natural.size=2",
     "~data.benchmarks.rare",
-    "eval.every=3",
+    f"eval.every={STEPS}",
+    "checkpoint_every=100",  # none but the one that is asked for
     "eval.n=4",
     "eval.k=[1,4]",
 ]
@@ -46,7 +46,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def sweep(cluster, tmp_path_factory):
-    """(lab, the runs, the first of which was requeued, seconds)."""
+    """(lab, the runs, the first of which was told to stop and went on, seconds)."""
     root = tmp_path_factory.mktemp("sweep") / "results"
 
     def tiny(*words: str):
@@ -56,12 +56,14 @@ def sweep(cluster, tmp_path_factory):
     runs = [tiny(f"method={name}", f"seed={seed}") for name, seed in METHODS]
     words = {"Natural": ["eval=countdown_natural", "eval.prompts.size=2"]}
     wanted = evaluations_of(runs, Sweep("t", [], [], [], benchmarks=words, n=8))
-    limits = dict(time_min=60, memory_gb=8, array_parallelism=2)
+    # 0.6 of the lead is what the step and its checkpoint may take
+    limits = dict(time_min=60, memory_gb=8, array_parallelism=2, signal_lead_s=600)
     began = time.monotonic()
     lab.submit(runs, wanted, **limits)
-    latest = root / lab.paper / runs[0].run_id / "work" / "checkpoints"
-    lab.wait((latest / "latest_checkpointed_iteration.txt").exists, PATIENCE)
-    sh("scontrol", "requeue", lab.job(runs[0]))  # SLURM lets it wait for two minutes
+    curve = root / lab.paper / runs[0].run_id / "metrics.jsonl"
+    lab.wait(lambda: curve.exists() and curve.read_text().count("\n") >= 1, PATIENCE)
+    # as before a time limit; the job requeues itself, and SLURM lets it wait for two minutes
+    sh("scancel", "--signal=USR2", lab.job(runs[0]))
     lab.settled(PATIENCE)
     return lab, runs, time.monotonic() - began
 
@@ -91,18 +93,18 @@ def test_every_training_was_verls(sweep):
         verls = yaml.safe_load((folder / "verl.yaml").read_text())
         assert verls["algorithm"]["adv_estimator"] == f"rlvr_{run.method.name}"
         curve = pd.DataFrame(read_jsonl(folder / "metrics.jsonl"))
-        assert curve.step.tolist() == [1, 2, 3]
+        assert curve.step.tolist() == [1, 2, 3, 4]
         # vLLM sampled with the weights that were trained, not with those of the job beside it
         assert curve.rollout_difference.max() < 1e-5
     assert of_this_run(lab.root) == []
 
 
-def test_the_requeued_one_went_on_from_its_checkpoint(sweep):
+def test_the_one_that_was_told_to_stop_saved_its_step_and_went_on_from_there(sweep):
     lab, runs, _ = sweep
-    first, *stopped, second, ended = lab.attempts(runs[0])
+    first, stopped, second, ended = lab.attempts(runs[0])
     assert first["step"] == 0
-    assert all(row["how"].startswith("stopped: TERM") for row in stopped)  # if it lived to say so
-    assert second["step"] >= 1
+    assert stopped["how"] == "stopped: USR2: time limit or preemption"  # and in time
+    assert 2 <= second["step"] <= STEPS  # no periodic checkpoint was due
     assert ended["how"] == "done"
     for run in runs[1:]:
         assert [row.get("step") for row in lab.attempts(run)] == [0, None]

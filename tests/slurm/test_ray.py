@@ -88,6 +88,6 @@ def test_a_worker_that_dies_is_started_again_and_then_given_up(no_ray):
     folder = no_ray / "shared"
     folder.mkdir()
     (folder / "address").write_text(f"10.0.0.1:1 {no_ray / 'scratch'}")
-    with pytest.raises(UserError, match=r"ray ended with 0 on .*, 3 times"):
+    with pytest.raises(UserError, match=r"ray ended with 0 on "):
         ray_cluster.work(folder, 4)
     assert (no_ray / "calls").read_text().split() == ["start"] * ray_cluster.TRIES

@@ -118,6 +118,24 @@ def test_the_clock_stops_before_the_limit_and_leaves_room_for_a_step(monkeypatch
     assert slow.poll()
 
 
+def test_while_a_step_runs_the_longest_counts_and_the_alarm_stays(monkeypatch):
+    """verl's: asked a few times a second, and its trainer has yet to save."""
+    now = time.time()
+    one = stop.Stop(now + 100, 10)
+    for _ in range(3):
+        one.between_steps(40.0)
+    with pytest.raises(stop.Stopped, match="the clock"):
+        one.between_steps(60.0)
+    asked = []
+    monkeypatch.setattr(signal, "setitimer", lambda *given: asked.append(given))
+    with pytest.raises(stop.Stopped):
+        one.between_steps(60.0)
+    assert asked == []
+    with pytest.raises(stop.Stopped):
+        one.between_steps()
+    assert asked == [(signal.ITIMER_REAL, 0)]
+
+
 SIGNALLED = """
 import os, signal, subprocess, sys, time
 from slurm.stop import Stop, Stopped
@@ -148,7 +166,7 @@ finally:
         (signal.SIGUSR2, ["polled"], "False True True None True"),  # the child lives; alarm is set
         (signal.SIGUSR2, ["polled", "suspended before"], "False True True None True"),
         (signal.SIGTERM, ["polled"], "False True False None False"),
-        (signal.SIGUSR2, ["verl"], "USR2: time limit or preemption; no checkpoint in time"),
+        (signal.SIGUSR2, ["compare"], "USR2: time limit or preemption; no checkpoint in time"),
     ],
 )
 def test_what_a_signal_asks_for(number, how, said):
@@ -192,7 +210,7 @@ class AfterOneStep(stop.Stop):
 
     asked = -1
 
-    def poll(self) -> bool:
+    def poll(self, longest=None) -> bool:
         self.asked += 1
         return self.asked == 1
 

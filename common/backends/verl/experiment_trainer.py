@@ -5,6 +5,7 @@ from pathlib import Path
 
 import ray
 import transfer_queue as tq
+from omegaconf import open_dict
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.metric import reduce_metrics
 
@@ -13,6 +14,7 @@ from common.backends.verl import rows
 from common.backends.verl.export import export
 from common.backends.verl.rows import PREFIX
 from common.backends.verl.trainer import MethodTrainer
+from common.backends.verl.watch import STOP
 from common.backends.verl.worker import PolicyWorker
 from common.errors import UserError
 from common.results.files import write_json
@@ -32,6 +34,24 @@ class ExperimentTrainer(MethodTrainer):
     def _step_once(self, metrics: dict, *arguments):
         self.seen = metrics  # filled during the step
         return super()._step_once(metrics, *arguments)
+
+    def step(self, *arguments):
+        """verl's, after which the run saves, logs and ends where that was asked for. What it would
+        evaluate is left to the next start (backend.launch_settings)."""
+        batch = super().step(*arguments)
+        trainer = self.config.trainer
+        self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
+        if self.asked:
+            with open_dict(self.config):
+                trainer.save_freq, trainer.total_epochs = 1, 0
+        return batch
+
+    def on_step_end(self):  # after a checkpoint, before an evaluation
+        if self.asked:
+            with open_dict(self.config):
+                self.config.trainer.test_freq = 0
+        else:
+            super().on_step_end()
 
     def _save_checkpoint(self):
         # verl logs a step after it has saved and evaluated: a kill in between would lose the row

@@ -18,25 +18,29 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from common.backends.verl import watch
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK
 from common.config.compose import ROOT
 from common.errors import UserError
-from common.results.files import write_json
+from common.results.files import write, write_json
 
 LEFT = "left.json"  # in the work folder: what a launch has outside it
+LOST = "RLVR_RAY_LOST"  # environment: a file that appears where a job's Ray has lost a node
+LOOK_S = 5.0  # between two looks at the processes
 LINES, WIDTH = 25, 300  # of the log, in an error message
 STARTS = 3  # of Ray: once in a few dozen, on a busy machine, its node never comes up
 NO_NODE = "The current node timed out during startup"  # Ray's words then
 ERROR = re.compile(r"\b\w*(Error|Exception): .*")
 # verl sets its own ranks; SLURM names the GPUs for AMD too, and verl then refuses to start
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "ROCR_VISIBLE_DEVICES")
+SEGMENT = r"(/dev/shm/(?:psm_|sem\.mp-|verl_weights_)\S+)$"  # of shared memory, in a list of maps
 CPU = {
     "VERL_PLATFORM": "cpu",
     "VERL_ENGINE_DEVICE": "cuda",  # the name that verl's FSDP engine is registered for
@@ -93,18 +97,32 @@ def _ray_token() -> dict[str, str]:
     return {} if given else {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
+class Dead(Exception):
+    """A part of the launch has died or was stopped, or nothing moves."""
+
+
 def launch(
-    settings: Path, work: Path, *, device: str, threads: int, keep_open: int
+    settings: Path,
+    work: Path,
+    *,
+    device: str,
+    threads: int,
+    keep_open: int,
+    between: Callable[..., None] = lambda *_: None,
 ) -> Iterator[dict]:
     """Run verl on the configuration `settings`; yields the lines of its metrics as they come.
 
     The child inherits the descriptor `keep_open`, the run folder's lock, so that the folder stays
     locked as long as anything writes to it. Its output goes to `work`/log, and Ray's own beside it
-    where Ray did not come up; that is tried again. Raises UserError with the last lines of the log
-    where the child fails.
+    where Ray did not come up, which is tried again, or where a part has died.
+
+    `between`, called a few times a second with the seconds of the longest step so far, may raise:
+    the trainer is then asked to save after the step that it is at (experiment_trainer.py) and to
+    end, and then it is raised here. Raises UserError with the last lines of the log where the child
+    fails, where one of its parts dies or is stopped, and where it makes no progress (watch.py).
     """
     for left in reversed(range(STARTS)):
-        failure = yield from _attempt(settings, work, device, threads, keep_open)
+        failure = yield from _attempt(settings, work, device, threads, keep_open, between)
         if failure is None:
             return
         if NO_NODE not in failure or not left:
@@ -112,13 +130,14 @@ def launch(
 
 
 def _attempt(
-    settings: Path, work: Path, device: str, threads: int, keep_open: int
+    settings: Path, work: Path, device: str, threads: int, keep_open: int, between: Callable
 ) -> Generator[dict, None, str | None]:
     """One child; returns what it left, where it failed."""
     number = len(list((work / "log").glob("*.txt"))) + 1
     log, metrics = work / "log" / f"{number:03d}.txt", work / "log" / f"{number:03d}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
-    (work / FAULT).unlink(missing_ok=True)
+    for name in (FAULT, watch.STOP, watch.BEAT):
+        (work / name).unlink(missing_ok=True)
     remove_leftovers(work / LEFT)
     with tempfile.TemporaryDirectory(prefix="rlvr-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
@@ -135,19 +154,32 @@ def _attempt(
                 preexec_fn=_die_with_parent,
             )
         shared: set[str] = set()
+        failure = None
         try:
-            yield from follow(metrics, child, scratch, shared, work / LEFT)
+            yield from follow(metrics, child, scratch, shared, log, between)
+        except Dead as dead:
+            failure = str(dead)
         finally:
             end_all(scratch)
             child.wait()
             remove(shared)
-        if child.returncode == 0:
+        if failure is None and child.returncode == 0:
             return None
-        failure = report(child.returncode, log, work / FAULT)
+        if failure is None:
+            failure = f"ended with exit code {child.returncode}"
+        else:  # Ray's words for a node that did not come up are another matter
+            keep_ray_logs(scratch, log)
+            raise UserError(report(failure, log, work / FAULT))
+        failure = report(failure, log, work / FAULT)
         if NO_NODE in failure:
-            for logs in scratch.glob("ray/session_latest/logs"):
-                shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
+            keep_ray_logs(scratch, log)
     return failure
+
+
+def keep_ray_logs(scratch: Path, log: Path) -> None:
+    """Ray's own logs, a file a process, in a folder beside the log."""
+    for logs in scratch.glob("ray/session_latest/logs"):
+        shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
 
 
 def _die_with_parent() -> None:
@@ -155,14 +187,17 @@ def _die_with_parent() -> None:
 
 
 def follow(
-    path: Path, child: subprocess.Popen, scratch: Path, shared: set[str], left: Path
+    path: Path, child: subprocess.Popen, scratch: Path, shared: set[str], log: Path, between
 ) -> Iterator[dict]:
     """The JSON lines that `child` appends to `path`, each as soon as it is whole, until it ends.
 
     Notes in `shared` what its processes hold in shared memory, since those that Ray kills leave
-    it, and in the file `left` all that must go should we be killed ourselves.
+    it, and in the work folder's file `left.json` all that must go should we be killed ourselves.
+    Raises Dead, and where the child has saved and ended what `between` raised.
     """
-    position, ended, looked = 0, False, 0.0
+    work = log.parents[1]
+    position, ended, looked, asked = 0, False, 0.0, None
+    watched = watch.Watch(watch.stall_s())
     while not ended:
         ended = child.poll() is not None
         if path.exists():
@@ -172,13 +207,43 @@ def follow(
                     if not line.endswith(b"\n"):
                         break
                     position += len(line)
-                    yield json.loads(line)
+                    row = json.loads(line)
+                    seconds = row.get("data", {}).get("timing_s/step", 0.0)
+                    watched.longest = max(watched.longest, seconds)
+                    yield row
         if not ended:
-            if time.monotonic() > looked + 5:
-                shared.update(*map(shared_memory, marked(scratch)))
-                write_json(left, {"scratch": str(scratch), "shared": sorted(shared)})
+            if asked is None:
+                asked = _asked(between, watched.longest)
+                if asked is not None:
+                    write(work / watch.STOP, str(asked))
+            if time.monotonic() > looked + LOOK_S:
+                processes = marked(scratch)
+                shared.update(*map(shared_memory, processes))
+                write_json(work / LEFT, {"scratch": str(scratch), "shared": sorted(shared)})
+                wrong = watched.look(
+                    watch.parts(processes), watch.progress(work, log, path), time.monotonic()
+                )
+                if wrong := wrong or _lost_node():
+                    raise Dead(wrong)
                 looked = time.monotonic()
             time.sleep(0.3)
+    if asked is not None and child.returncode == 0:
+        raise asked
+
+
+def _asked(between: Callable[[float], None], longest: float) -> BaseException | None:
+    try:
+        between(longest)
+    except BaseException as asked:
+        return asked
+    return None
+
+
+def _lost_node() -> str | None:
+    path = os.environ.get(LOST)
+    with suppress(OSError):
+        return Path(path).read_text() if path else None
+    return None
 
 
 def end_all(scratch: Path, patience: float = 20.0) -> None:
@@ -212,7 +277,9 @@ def shared_memory(process: psutil.Process) -> set[str]:
     counts the pages of each, which takes long for a model."""
     with suppress(OSError):
         maps = Path("/proc", str(process.pid), "maps").read_text()
-        return set(re.findall(r"(/dev/shm/(?:psm_|sem\.mp-)\S+)$", maps, re.MULTILINE))
+        return set(
+            re.findall(r"(/dev/shm/(?:psm_|sem\.mp-|verl_weights_)\S+)$", maps, re.MULTILINE)
+        )
     return set()
 
 
@@ -223,7 +290,7 @@ def marked(scratch: Path) -> list[psutil.Process]:
     return [p for p in everyone if (p.info["environ"] or {}).get(MARK) == str(scratch)]
 
 
-def report(code: int, log: Path, fault: Path) -> str:
+def report(failure: str, log: Path, fault: Path) -> str:
     """What a failed launch left: the verifier's fault, its errors, the last lines; bounded."""
     tail, errors = deque(maxlen=LINES), {}
     with open(log, errors="replace") as file:
@@ -234,7 +301,7 @@ def report(code: int, log: Path, fault: Path) -> str:
                 errors[found[0][: 2 * WIDTH].rstrip()] = None
                 if len(errors) > 4:
                     del errors[list(errors)[3]]
-    parts = [f"backend=verl: ended with exit code {code}; its log is {log}"]
+    parts = [f"backend=verl: {failure}; its log is {log}"]
     if fault.exists():
         parts.append("the verifier failed: " + fault.read_text()[:2000].strip())
     parts += [f"error: {text}" for text in errors]

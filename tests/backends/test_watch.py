@@ -1,0 +1,228 @@
+"""Which part of a launch has died or stands still; and that a launch then ends and says so."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+import psutil
+import pytest
+from processes import alive
+
+from common.backends.verl import process, watch
+from common.backends.verl.watch import GRACE_S, STALLED, Part, Watch
+from common.errors import UserError
+
+RAYLET = Part(1, 0.0, "raylet")
+ACTOR = Part(2, 0.0, "ray::RewardLoopWorker")
+
+
+def seen(*looks, stall_s: float = 1e9, **how) -> list[str | None]:
+    """What a watch says to (time, parts, progress)."""
+    watched = Watch(stall_s, **how)
+    return [watched.look(list(found), progress, now) for now, found, progress in looks]
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        (["/env/ray/core/src/ray/raylet/raylet", "--raylet_socket_name=x"], True),
+        (["/env/ray/core/src/ray/gcs/gcs_server", "--log_dir=x"], True),
+        (["ray::WorkerDict.actor_rollout_update"], True),
+        (["ray::vLLMHttpServer"], True),
+        (["VLLM::EngineCore"], True),
+        (["VLLM::Worker_TP0"], True),
+        (["ray::IDLE"], False),
+        (["ray::IDLE_SpillWorker"], False),
+        (["ray::run_once"], False),
+        (["/usr/bin/python3", "-P", "-m", "common.verifiers.worker"], False),
+        (["/usr/bin/python3", "-u", "/env/ray/_private/log_monitor.py"], False),
+    ],
+)
+def test_what_must_live_as_long_as_the_run(words, needed):
+    assert Part(1, 0.0, watch.name_of(words)).needed == needed
+
+
+def steps(*times: float) -> list[float]:
+    """Looks every five seconds up to each of `times`."""
+    return [5.0 * i for i in range(int(times[-1] / 5) + 1)]
+
+
+def test_a_part_that_dies_is_named_after_the_grace():
+    looks = [(0.0, [RAYLET, ACTOR], 0), *((t, [RAYLET], t) for t in steps(GRACE_S + 5)[1:])]
+    said = seen(*looks)
+    assert said[:-1] == [None] * (len(said) - 1)
+    assert said[-1].startswith("ray::RewardLoopWorker (pid 2) has died, 60 s ago")
+
+
+def test_what_may_end_is_not_missed():
+    idle, task = Part(3, 0.0, "ray::IDLE"), Part(4, 0.0, "ray::count")
+    named = Part(5, 0.0, "ray::Once")
+    looks = [(0.0, [RAYLET, idle, task, named], 0), (5.0, [RAYLET, Part(5, 0.0, "ray::IDLE")], 1)]
+    looks += [(t, [RAYLET], t) for t in steps(3 * GRACE_S)[2:]]
+    assert set(seen(*looks)) == {None}
+
+
+def test_a_number_that_another_process_got_is_another_part():
+    again = Part(ACTOR.pid, 99.0, "ray::IDLE")
+    looks = [(0.0, [RAYLET, ACTOR], 0), *((t, [RAYLET, again], t) for t in steps(70)[1:])]
+    assert "has died" in seen(*looks)[-1]
+
+
+def test_a_stopped_part_is_named_and_one_that_went_on_is_not():
+    halted = Part(9, 0.0, "python3 -m common.verifiers.worker", stopped=True)
+    stopped = [(t, [RAYLET, halted], t) for t in steps(GRACE_S)]
+    assert "is stopped (SIGSTOP)" in seen(*stopped)[-1]
+    assert "is stopped" in seen(*stopped, may_end=True)[-1]
+    went_on = [(t, [RAYLET, Part(9, 0.0, halted.name, t % 40 == 0)], t) for t in steps(300)]
+    assert set(seen(*went_on)) == {None}
+
+
+def test_without_progress_a_run_ends_after_the_limit_or_five_of_its_steps():
+    looks = [(t, [RAYLET], "the same") for t in steps(130)]
+    said = seen(*looks, stall_s=120)
+    assert [text is None for text in said] == [t < 120 for t, _, _ in looks]
+    assert "no progress for 2.2 minutes" in said[-1]
+    assert "raylet (pid 1)" in said[-1]
+    assert seen(*looks, stall_s=120, longest=50.0)[-1] is None
+    assert seen(*looks, stall_s=120, longest=120 / STALLED)[-1] is not None
+    assert set(seen(*((t, [RAYLET], t) for t in steps(500)), stall_s=120)) == {None}
+
+
+def test_a_suspended_job_starts_to_count_again():
+    """SLURM stops all processes of a job and lets them go on hours later."""
+    halted = Part(2, 0.0, ACTOR.name, stopped=True)
+    looks = [(0.0, [halted], 0), (5.0, [halted], 0), (7200.0, [halted], 0), (7205.0, [ACTOR], 0)]
+    assert set(seen(*looks, stall_s=1800)) == {None}
+
+
+def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
+    log, metrics = tmp_path / "log" / "001.txt", tmp_path / "log" / "001.jsonl"
+    found = [watch.progress(tmp_path, log, metrics)]
+
+    def changed() -> bool:
+        found.append(watch.progress(tmp_path, log, metrics))
+        return found[-1] != found[-2]
+
+    log.parent.mkdir()
+    log.write_text("loading")
+    assert changed()
+    (tmp_path / watch.BEAT).touch()
+    assert changed()
+    log.write_text("loading and the same warning again")
+    assert not changed()
+    for name in ("log/001.jsonl", "checkpoints/global_step_1/actor/x.pt", "validation/1.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+        assert changed()
+        assert not changed()
+
+
+def test_a_limit_that_is_no_number_is_refused(monkeypatch):
+    monkeypatch.setenv(watch.MINUTES, "soon")
+    with pytest.raises(UserError, match="RLVR_STALL_MINUTES=soon: give minutes above 0"):
+        watch.stall_s()
+    monkeypatch.setenv(watch.MINUTES, "0.5")
+    assert watch.stall_s() == 30
+
+
+# ---- with real processes
+
+PARTS = """
+import os, subprocess, sys, time
+names = ["ray::WorkerDict", "VLLM::EngineCore", "ray::IDLE"]
+children = [subprocess.Popen(["bash", "-c", f"exec -a {name} sleep 600"]) for name in names]
+print(*[child.pid for child in children], flush=True)
+time.sleep(600)
+"""
+
+
+def launched(tmp_path, monkeypatch, between=lambda *_: None):
+    """process.launch with PARTS in verl's place and limits of a second, as a generator."""
+    real = subprocess.Popen
+    monkeypatch.setattr(
+        process.subprocess, "Popen", lambda args, **k: real([sys.executable, "-c", PARTS], **k)
+    )
+    monkeypatch.setattr(watch, "GRACE_S", 1.0)
+    monkeypatch.setattr(process, "LOOK_S", 0.1)
+    with open(tmp_path / "lock", "w") as lock:
+        yield from process.launch(
+            tmp_path / "verl.yaml",
+            tmp_path,
+            device="cpu",
+            threads=1,
+            keep_open=lock.fileno(),
+            between=between,
+        )
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("which", "number", "said"),
+    [
+        (0, signal.SIGKILL, "ray::WorkerDict .* has died"),
+        (1, signal.SIGKILL, "VLLM::EngineCore .* has died"),
+        (1, signal.SIGSTOP, "VLLM::EngineCore .* is stopped"),
+        (2, signal.SIGSTOP, "ray::IDLE .* is stopped"),
+    ],
+)
+def test_a_launch_ends_when_a_part_does(tmp_path, monkeypatch, which, number, said):
+    log, ready, sent = tmp_path / "log" / "001.txt", [], []
+
+    def strike(_):
+        pids = [int(pid) for pid in log.read_text().split()]
+        if len(pids) == 3 and {psutil.Process(pid).name() for pid in pids} == {"sleep"}:
+            ready.append(time.monotonic())  # by its name; looked at between two of these calls
+        if len(ready) == 3:
+            sent.append(time.monotonic())
+            os.kill(pids[which], number)
+
+    with pytest.raises(UserError, match=said) as error:
+        list(launched(tmp_path, monkeypatch, strike))
+    assert time.monotonic() - sent[0] < 10
+    assert f"its log is {log}" in str(error.value)
+    assert not any(alive(int(pid)) for pid in log.read_text().split())
+
+
+@pytest.mark.process
+def test_a_launch_ends_where_nothing_moves_or_a_node_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setenv(watch.MINUTES, "0.02")
+    with pytest.raises(UserError, match=r"no progress for .*running: ray::WorkerDict"):
+        list(launched(tmp_path, monkeypatch))
+    monkeypatch.delenv(watch.MINUTES)
+    (tmp_path / "lost").write_text("Ray has lost the node b")
+    monkeypatch.setenv(process.LOST, str(tmp_path / "lost"))
+    with pytest.raises(UserError, match="Ray has lost the node b"):
+        list(launched(tmp_path, monkeypatch))
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.mark.process
+def test_a_launch_that_is_to_stop_asks_the_trainer_and_waits_for_it(tmp_path, monkeypatch):
+    program = """
+import os, time
+from pathlib import Path
+work = Path(os.environ["VERL_FILE_LOGGER_PATH"]).parents[1]
+while not (work / "stop").exists(): time.sleep(0.05)
+open(os.environ["VERL_FILE_LOGGER_PATH"], "w").write('{"step": 2, "data": {"timing_s/step": 7}}\\n')
+(work / "saved").touch()
+"""
+    monkeypatch.setattr(sys.modules[__name__], "PARTS", program)
+    asked, found = [], deque()  # which keeps what came before the generator raised
+
+    def between(longest):
+        asked.append(longest)
+        if len(asked) == 2:
+            raise Stopped("the time limit")
+
+    with pytest.raises(Stopped, match="the time limit"):
+        found.extend(line["step"] for line in launched(tmp_path, monkeypatch, between))
+    assert list(found) == [2]
+    assert asked == [0.0, 0.0]
+    assert Path(tmp_path / "saved").exists()

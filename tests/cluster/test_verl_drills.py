@@ -1,0 +1,98 @@
+"""Real parts of a real verl run are killed or stopped: the run ends by itself, names the part, the
+log and how to resume, and leaves nothing running.
+
+A start of verl takes minutes, so make test-verl does one of them. All: RLVR_DRILLS=all.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pytest
+from runs import flags, of_this_run, pretrained
+
+from common.backends.verl import process, watch
+from common.config.compose import ROOT
+from common.experiment import load
+
+pytestmark = pytest.mark.skipif(
+    find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
+)
+PARTS = [
+    "VLLM::EngineCore",
+    "ray::WorkerDict",
+    "ray::vLLMHttpServer",
+    "ray::AgentLoopWorker",
+    "ray::RewardLoopWorker",
+    "ray::SimpleStorageUnit",
+    "ray::TransferQueueController",
+    "raylet",
+    "gcs_server",
+]
+DRILLS = [(part, number) for number in (signal.SIGSTOP, signal.SIGKILL) for part in PARTS]
+DRILLS += [("common.verifiers.worker", signal.SIGSTOP)]  # killed, it is forked again
+if os.environ.get("RLVR_DRILLS") != "all":
+    DRILLS = DRILLS[:1]  # what nobody but us notices
+PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return pretrained(tmp_path_factory.mktemp("drills"))
+
+
+def named(scratch_of: str, part: str) -> int | None:
+    """The process of the run whose name has `part`."""
+    for found in psutil.process_iter(["environ"]):
+        values = (found.info["environ"] or {}).values()
+        if any(scratch_of in value for value in values):
+            for one in watch.parts([found]):
+                if part in one.name:
+                    return one.pid
+    return None
+
+
+@pytest.mark.parametrize(("part", "number"), DRILLS)
+def test_the_run_ends_says_why_and_leaves_nothing(model, tmp_path, part, number):
+    arguments = flags(model, tmp_path, "optim.steps=500", "eval.every=500")
+    run = tmp_path / "f_grpo" / load(arguments, "f_grpo").run_id
+    log = tmp_path / "log.txt"
+    with open(log, "wb") as output:
+        trained = subprocess.Popen(
+            [sys.executable, "-m", "papers.f_grpo", *arguments],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    until, metrics = time.monotonic() + PATIENCE, run / "metrics.jsonl"
+    while trained.poll() is None and time.monotonic() < until:
+        if metrics.exists() and metrics.read_text().count("\n") >= 2:
+            break
+        time.sleep(0.5)
+    assert trained.poll() is None, log.read_text()[-5000:]
+    time.sleep(2 * process.LOOK_S)
+    pid = named(str(run / "work"), part)
+    assert pid is not None, f"no {part} runs"
+    os.kill(pid, number)
+    began = time.monotonic()
+    assert trained.wait(240) == 1
+    seconds = time.monotonic() - began
+    said = log.read_text()
+    print(f"{part} {number.name}: ended after {seconds:.0f} s: {said[:300]}")
+    assert seconds < 120 + 20  # and the time that ending all takes
+    if number == signal.SIGSTOP:
+        assert f"{part}" in said
+        assert "is stopped (SIGSTOP)" in said
+    for text in (str(run / "work" / "log" / "001.txt"), "to resume from step", "papers.f_grpo"):
+        assert text in said
+    until = time.monotonic() + 30
+    while of_this_run(run) and time.monotonic() < until:
+        time.sleep(0.5)
+    assert of_this_run(run) == []
+    assert Path(run / "work" / "checkpoints").exists()
