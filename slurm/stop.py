@@ -7,7 +7,8 @@ what it does:
 
 USR2 (sbatch --signal, time limit or preemption)   saves after the current step, requeues
 the clock, `signal_lead_s` before the time limit   the same: SLURM sends USR2 up to a minute late
-TERM (preemption without USR2, or scancel)         saves; requeues only where SLURM says preempted
+TERM (preemption without USR2, or scancel)         saves; requeues only where SLURM says preempted.
+                                                   Of verl's processes some end: nothing is saved
 KILL, a lost node, an operator's scontrol requeue  nothing; resumes from the periodic checkpoint
 """
 
@@ -40,8 +41,9 @@ class Stop:
 
         SLURM signals every process of a step, the verifier's workers and verl's processes too,
         which would die of it and spoil the step. So both signals are blocked, which children
-        inherit, and a thread waits for them. Not for what is not `polled`: it ends at once, as does
-        a polled one whose step takes too long.
+        inherit, and a thread waits for them. Whoever starts Python's resource tracker has TERM
+        unblocked by it: vLLM's server within verl ends of that one. What is not `polled` ends at
+        once, as does a polled one whose step takes too long.
         """
         self._polled = polled
         handlers = {signal.SIGUSR2: self._on_usr2, signal.SIGTERM: self._on_term}
