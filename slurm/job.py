@@ -79,8 +79,11 @@ class Task:
             stop.settle()
             how = "failed" if stop.reason is None else f"stopped: {stop.reason}"
             attempt.end(f"{how}: {str(error)[:300]}")
-            if this and isinstance(error, Exception) and self._may_return(stop, this):
-                requeue(this)  # a child died of the signal before the loop could stop
+            lost = (ray / "lost").exists()  # SLURM gives another node; it may have seen nothing
+            if this and isinstance(error, Exception) and (lost or self._may_return(stop, this)):
+                if lost:
+                    self._refuse_if_stuck()
+                requeue(this)  # or a child died of the signal before the loop could stop
             raise
         finally:
             stop.closed = True

@@ -22,9 +22,10 @@ from pathlib import Path
 import psutil
 
 from common.backends.verl.process import LOST
-from common.backends.verl.watch import Watch, parts
+from common.backends.verl.sockets import MARK
 from common.errors import UserError
 from common.results.files import write
+from common.watch import Watch, parts
 
 WAIT_S = 600  # for the head's address, and for all nodes to join
 STATUS_S = 60  # for one answer of `ray status`, which never gives up on a head that has died
@@ -64,8 +65,9 @@ def head(folder: Path, nodes: int, gpus: int):
         write(folder / "whole", "")
         os.environ["RAY_ADDRESS"] = where
         os.environ[LOST] = str(folder / "lost")
-        looking = (where, nodes, folder / "lost", process, ended)
-        threading.Thread(target=_look, args=looking, daemon=True).start()
+        for look, what in ((_look, (where, nodes)), (_look_here, ())):
+            looking = (*what, folder / "lost", process, ended)
+            threading.Thread(target=look, args=looking, daemon=True).start()
         yield
     finally:
         ended.set()
@@ -77,7 +79,9 @@ def head(folder: Path, nodes: int, gpus: int):
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _look(where: str, nodes: int, lost: Path, process: subprocess.Popen, ended) -> None:
+def _look(
+    where: str, nodes: int, lost: Path, process: subprocess.Popen, ended: threading.Event
+) -> None:
     """Write `lost` where the head ends, a node goes, or nobody answers."""
     missing = silent = 0
     while not ended.wait(LOOK_S):
@@ -90,6 +94,39 @@ def _look(where: str, nodes: int, lost: Path, process: subprocess.Popen, ended) 
             what = "its head has ended" if over else f"{count} of {nodes} nodes answer"
             write(lost, f"Ray has lost a node: {what}; the logs of all tasks say more")
             return
+
+
+def _look_here(lost: Path, process: subprocess.Popen, ended: threading.Event) -> None:
+    """Write `lost` where a process of the Ray that was started here dies or is stopped."""
+    watches: dict[str, Watch] = {}
+    while not ended.wait(LOOK_S / 4) and process.poll() is None:
+        if wrong := wrong_here(process.pid, watches, time.monotonic()):
+            write(lost, f"on {socket.gethostname()}: {wrong}")
+            return
+
+
+def wrong_here(ray: int, watches: dict[str, Watch], now: float) -> str | None:
+    """What is wrong with the processes below `ray`, in words. One watch a launch of verl: launches
+    follow each other in one Ray, and what goes with its launch has not died."""
+    launches: dict[str, list[psutil.Process]] = {}
+    for process in _below(ray):
+        with suppress(psutil.Error):
+            launches.setdefault(process.environ().get(MARK, ""), []).append(process)
+    said = None
+    for launch, processes in launches.items():
+        alive = parts(processes)
+        if any(part.needed for part in alive):
+            watch = watches.setdefault(launch, Watch(math.inf))
+            said = said or watch.look(alive, None, now)
+        else:
+            watches.pop(launch, None)
+    return said
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=True)
+    return []
 
 
 def _authentication(folder: Path) -> dict[str, str]:
@@ -108,19 +145,17 @@ def work(folder: Path, gpus: int) -> str:
             process = _start(
                 f"--address={address}", f"--node-ip-address={node_address()}", gpus=gpus
             )
+            ended = threading.Event()
+            looking = (folder / "lost", process, ended)
+            threading.Thread(target=_look_here, args=looking, daemon=True).start()
             try:
-                watched, looked = Watch(math.inf, may_end=True), 0.0
-                while process.poll() is None:
-                    if (folder / "done").exists():
-                        return "worker"
-                    if time.monotonic() > looked + LOOK_S / 4:
-                        looked = time.monotonic()
-                        found = parts(psutil.Process().children(recursive=True))
-                        if stopped := watched.look(found, None, looked):
-                            write(folder / "lost", f"on {socket.gethostname()}: {stopped}")
+                while process.poll() is None and not (folder / "done").exists():
                     time.sleep(0.5)
             finally:
+                ended.set()
                 _end(process)
+            if (folder / "done").exists():
+                return "worker"
             if (folder / "whole").exists():  # another Ray would be a node without verl's actors
                 write(folder / "lost", f"Ray has lost the node {socket.gethostname()}")
                 break

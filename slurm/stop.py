@@ -107,9 +107,9 @@ def deadline(job_id: str, time_min: int) -> float | None:
     squeue knows it best, for a limit can be changed while a job runs. Where it does not answer:
     SLURM_JOB_START_TIME (set from SLURM 23 on) and the limit that was asked for.
     """
-    found = _output("squeue", "-h", "-j", job_id, "-o", "%e").strip()
+    end = _output("squeue", "-h", "-j", job_id, "-o", "%e").strip()
     try:
-        return datetime.fromisoformat(found).timestamp()
+        return datetime.fromisoformat(end).timestamp()
     except ValueError:
         start = os.environ.get("SLURM_JOB_START_TIME")
         return float(start) + 60 * time_min if start else None

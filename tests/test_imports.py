@@ -12,7 +12,7 @@ from tiny import ROOT
 # Rooms and modules of common/, lowest floor first: a room imports its own modules and lower floors.
 FLOORS = [
     "errors seeds types",
-    "advantages config controllers losses results tasks",
+    "advantages config controllers losses results tasks watch",
     "cli models plotting",
     "methods metrics rollout verifiers",
     "claims datasets experiment",

@@ -12,9 +12,13 @@ import psutil
 import pytest
 from processes import alive
 
-from common.backends.verl import process, watch
-from common.backends.verl.watch import GRACE_S, STALLED, Part, Watch
+from common import watch
+from common.backends.verl import process
+from common.backends.verl import progress as marks
+from common.backends.verl.sockets import MARK
 from common.errors import UserError
+from common.watch import FIRST, GRACE_S, STALLED, Part, Watch
+from slurm import ray_cluster
 
 RAYLET = Part(1, 0.0, "raylet")
 ACTOR = Part(2, 0.0, "ray::RewardLoopWorker")
@@ -23,7 +27,7 @@ ACTOR = Part(2, 0.0, "ray::RewardLoopWorker")
 def seen(*looks, stall_s: float = 1e9, **how) -> list[str | None]:
     """What a watch says to (time, parts, progress)."""
     watched = Watch(stall_s, **how)
-    return [watched.look(list(found), progress, now) for now, found, progress in looks]
+    return [watched.look(alive, progress, now) for now, alive, progress in looks]
 
 
 @pytest.mark.parametrize(
@@ -76,17 +80,18 @@ def test_a_stopped_part_is_named_and_one_that_went_on_is_not():
     halted = Part(9, 0.0, "python3 -m common.verifiers.worker", stopped=True)
     stopped = [(t, [RAYLET, halted], t) for t in steps(GRACE_S)]
     assert "is stopped (SIGSTOP)" in seen(*stopped)[-1]
-    assert "is stopped" in seen(*stopped, may_end=True)[-1]
     went_on = [(t, [RAYLET, Part(9, 0.0, halted.name, t % 40 == 0)], t) for t in steps(300)]
     assert set(seen(*went_on)) == {None}
 
 
 def test_without_progress_a_run_ends_after_the_limit_or_five_of_its_steps():
     looks = [(t, [RAYLET], "the same") for t in steps(130)]
-    said = seen(*looks, stall_s=120)
+    said = seen(*looks, stall_s=120, longest=1.0)
     assert [text is None for text in said] == [t < 120 for t, _, _ in looks]
     assert "no progress for 2.2 minutes" in said[-1]
     assert "raylet (pid 1)" in said[-1]
+    assert seen(*looks, stall_s=120)[-1] is None  # before the first step there is more time
+    assert seen(*looks, stall_s=120 / FIRST)[-1] is not None
     assert seen(*looks, stall_s=120, longest=50.0)[-1] is None
     assert seen(*looks, stall_s=120, longest=120 / STALLED)[-1] is not None
     assert set(seen(*((t, [RAYLET], t) for t in steps(500)), stall_s=120)) == {None}
@@ -100,23 +105,26 @@ def test_a_suspended_job_starts_to_count_again():
 
 
 def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
-    log, metrics = tmp_path / "log" / "001.txt", tmp_path / "log" / "001.jsonl"
-    found = [watch.progress(tmp_path, log, metrics)]
+    work = tmp_path / "work"
+    log, metrics = work / "log" / "001.txt", work / "log" / "001.jsonl"
+    states = [marks.progress(work, log, metrics)]
 
     def changed() -> bool:
-        found.append(watch.progress(tmp_path, log, metrics))
-        return found[-1] != found[-2]
+        states.append(marks.progress(work, log, metrics))
+        return states[-1] != states[-2]
 
-    log.parent.mkdir()
+    log.parent.mkdir(parents=True)
     log.write_text("loading")
     assert changed()
-    (tmp_path / watch.BEAT).touch()
+    assert marks.progress(work, None, metrics) == states[0]  # nor after so many hours
+    marks.beat(work)
     assert changed()
     log.write_text("loading and the same warning again")
     assert not changed()
-    for name in ("log/001.jsonl", "checkpoints/global_step_1/actor/x.pt", "validation/1.jsonl"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x")
+    written = ["log/001.jsonl", "checkpoints/global_step_1/actor/x.pt", "validation/1.jsonl"]
+    for name in (*written, "../checkpoints/.step-00050.tmp/model.safetensors"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("x")
         assert changed()
         assert not changed()
 
@@ -130,6 +138,69 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch):
 
 
 # ---- with real processes
+
+
+def started(program: str, *words: str, **environment: str) -> tuple[subprocess.Popen, list[int]]:
+    """A Python program, and the numbers of processes that it prints first."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+    return child, [int(word) for word in child.stdout.readline().split()]
+
+
+@pytest.mark.process
+def test_what_was_forked_with_its_parents_title_is_no_part():
+    child, (forked,) = started(
+        "import os, time\npid = os.fork()\nif pid: print(pid, flush=True)\ntime.sleep(60)"
+    )
+    try:
+        seen = {part.pid: part for part in watch.parts(map(psutil.Process, (child.pid, forked)))}
+        assert (seen[child.pid].copy, seen[forked].copy) == (False, True)
+        assert Part(1, 0.0, "ray::WorkerDict").needed
+        assert not Part(1, 0.0, "ray::WorkerDict", copy=True).needed
+    finally:
+        os.kill(forked, signal.SIGKILL)
+        child.kill()
+        child.wait()
+
+
+NODE = """
+import os, subprocess, sys, time
+parts = [("a", "ray::WorkerDict"), ("a", "VLLM::EngineCore"), ("b", "ray::WorkerDict")]
+children = [
+    subprocess.Popen(["bash", "-c", f"exec -a {name} sleep 600"], env=os.environ | {sys.argv[1]: mark})
+    for mark, name in parts
+]
+print(*[child.pid for child in children], flush=True)
+while True: [child.poll() for child in children], time.sleep(0.05)
+"""
+
+
+@pytest.mark.process
+def test_a_node_of_several_launches_misses_what_died_alone():
+    child, pids = started(NODE, MARK)
+    try:
+        while {psutil.Process(pid).name() for pid in pids} != {"sleep"}:
+            time.sleep(0.05)
+        watches: dict[str, Watch] = {}
+        assert ray_cluster.wrong_here(child.pid, watches, 0.0) is None
+        assert sorted(watches) == ["a", "b"]
+        for pid in pids[1:]:  # a part of a, and all of b, which has ended
+            os.kill(pid, signal.SIGKILL)
+            while alive(pid):
+                time.sleep(0.05)
+        said = [ray_cluster.wrong_here(child.pid, watches, t) for t in steps(5 + GRACE_S)[1:]]
+        assert said[:-1] == [None] * (len(said) - 1)
+        assert said[-1].startswith(f"VLLM::EngineCore (pid {pids[1]}) has died")
+    finally:
+        child.kill()
+        child.wait()
+        for pid in filter(alive, pids):
+            os.kill(pid, signal.SIGKILL)
+
 
 PARTS = """
 import os, subprocess, sys, time
@@ -204,6 +275,20 @@ class Stopped(BaseException):
 
 
 @pytest.mark.process
+def test_ctrl_c_ends_all_at_once_wherever_it_comes(tmp_path, monkeypatch):
+    log = tmp_path / "log" / "001.txt"
+
+    def interrupted(_):
+        if log.read_text():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(launched(tmp_path, monkeypatch, interrupted))
+    assert not (tmp_path / marks.STOP).exists()
+    assert not any(alive(int(pid)) for pid in log.read_text().split())
+
+
+@pytest.mark.process
 def test_a_launch_that_is_to_stop_asks_the_trainer_and_waits_for_it(tmp_path, monkeypatch):
     program = """
 import os, time
@@ -214,7 +299,7 @@ open(os.environ["VERL_FILE_LOGGER_PATH"], "w").write('{"step": 2, "data": {"timi
 (work / "saved").touch()
 """
     monkeypatch.setattr(sys.modules[__name__], "PARTS", program)
-    asked, found = [], deque()  # which keeps what came before the generator raised
+    asked, steps = [], deque()  # which keeps what came before the generator raised
 
     def between(longest):
         asked.append(longest)
@@ -222,7 +307,7 @@ open(os.environ["VERL_FILE_LOGGER_PATH"], "w").write('{"step": 2, "data": {"timi
             raise Stopped("the time limit")
 
     with pytest.raises(Stopped, match="the time limit"):
-        found.extend(line["step"] for line in launched(tmp_path, monkeypatch, between))
-    assert list(found) == [2]
+        steps.extend(line["step"] for line in launched(tmp_path, monkeypatch, between))
+    assert list(steps) == [2]
     assert asked == [0.0, 0.0]
     assert Path(tmp_path / "saved").exists()

@@ -70,12 +70,12 @@ def policy(path: Path):
 def of_this_run(run: Path) -> list[int]:
     """Processes that have the run's folder on their command line or in their environment (where
     verl's log lies)."""
-    found = []
+    pids = []
     for process in psutil.process_iter(["cmdline", "environ"]):
         words = [*(process.info["cmdline"] or []), *(process.info["environ"] or {}).values()]
         if any(str(run) in word for word in words):
-            found.append(process.pid)
-    return found
+            pids.append(process.pid)
+    return pids
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ import psutil
 import pytest
 from runs import flags, of_this_run, pretrained
 
-from common.backends.verl import process, watch
+from common import watch
+from common.backends.verl.process import LOOK_S
 from common.config.compose import ROOT
 from common.experiment import load
 
@@ -48,10 +49,10 @@ def model(tmp_path_factory):
 
 def named(scratch_of: str, part: str) -> int | None:
     """The process of the run whose name has `part`."""
-    for found in psutil.process_iter(["environ"]):
-        values = (found.info["environ"] or {}).values()
+    for process in psutil.process_iter(["environ"]):
+        values = (process.info["environ"] or {}).values()
         if any(scratch_of in value for value in values):
-            for one in watch.parts([found]):
+            for one in watch.parts([process]):
                 if part in one.name:
                     return one.pid
     return None
@@ -76,7 +77,7 @@ def test_the_run_ends_says_why_and_leaves_nothing(model, tmp_path, part, number)
             break
         time.sleep(0.5)
     assert trained.poll() is None, log.read_text()[-5000:]
-    time.sleep(2 * process.LOOK_S)
+    time.sleep(2 * LOOK_S)
     pid = named(str(run / "work"), part)
     assert pid is not None, f"no {part} runs"
     os.kill(pid, number)

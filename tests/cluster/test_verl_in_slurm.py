@@ -77,9 +77,9 @@ def test_every_job_is_done_and_ends_in_the_metrics(sweep):
     rows = read_csv(lab.root / lab.paper / "laptop" / "metrics.csv")
     rows = rows[rows.metric == "pass@1"]
     for benchmark, n in (("natural", 4), ("Natural", 8)):  # verl's validation; the evaluation jobs
-        found = rows[(rows.benchmark == benchmark) & (rows.step == STEPS)]
-        assert set(found.n_samples) == {n}
-        pairs = sorted((row.method, row.seed) for row in found.itertuples())
+        last = rows[(rows.benchmark == benchmark) & (rows.step == STEPS)]
+        assert set(last.n_samples) == {n}
+        pairs = sorted((row.method, row.seed) for row in last.itertuples())
         assert pairs == sorted((x.label, x.seed) for x in runs)
     assert (lab.root / lab.paper / "comparison.csv").read_text().count("\n") > 10
     print(f"2 trainings, 1 of them twice, 2 evaluations, comparison: {seconds:.0f} s")

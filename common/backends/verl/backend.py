@@ -35,7 +35,6 @@ from common.backends.verl import (
     rows,
     transfer,
     tuning,
-    watch,
 )
 from common.backends.verl.explain import explain
 from common.errors import UserError, require
@@ -45,6 +44,7 @@ from common.models import store
 from common.models.load import load_model
 from common.results.files import jsonl_appender, write
 from common.results.run import Run
+from common.watch import stall_s
 
 CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.31's cpu_attn.py
 
@@ -61,7 +61,7 @@ def train(
     """
     chosen = tuning.chosen(x)
     check_environment(x)
-    watch.stall_s()
+    stall_s()
     binding.check(x.method, x.sampling.group_size, x.reward)
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
     if run.done:
@@ -129,7 +129,7 @@ def one_launch(
 
 def again(x: Experiment, step: int) -> str:
     """How a run that has ended before its time goes on."""
-    if "SLURM_JOB_ID" in os.environ:
+    if any("submitit" in word for word in sys.orig_argv):
         how = f"submit again (make reproduce-{x.paper} SCALE=cluster CLUSTER=... as before)"
     else:
         how = f"the same command again: {shlex.join(sys.orig_argv)}"

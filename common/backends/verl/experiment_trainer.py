@@ -12,9 +12,9 @@ from verl.utils.metric import reduce_metrics
 from common.backends import snapshots
 from common.backends.verl import rows
 from common.backends.verl.export import export
+from common.backends.verl.progress import STOP
 from common.backends.verl.rows import PREFIX
 from common.backends.verl.trainer import MethodTrainer
-from common.backends.verl.watch import STOP
 from common.backends.verl.worker import PolicyWorker
 from common.errors import UserError
 from common.results.files import write_json
@@ -100,8 +100,8 @@ class ExperimentTrainer(MethodTrainer):
     def _update_actor(self, batch, metrics: dict):
         batch = super()._update_actor(batch, metrics)
         if self.memory:
-            own = dict(mini_batch_size=len(batch), global_batch_size=len(batch), temperature=1.0)
-            batch.extra_info.update(own | {"calculate_entropy": False})
+            whole = dict(mini_batch_size=len(batch), global_batch_size=len(batch), temperature=1.0)
+            batch.extra_info.update(whole | {"calculate_entropy": False})
             learned = self.actor_rollout_wg.learn_memory(batch)["metrics"]
             metrics[PREFIX + "memory_loss"] = reduce_metrics(learned)["loss"]
         return batch

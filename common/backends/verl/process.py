@@ -24,12 +24,13 @@ from pathlib import Path
 
 import psutil
 
-from common.backends.verl import watch
+from common.backends.verl.progress import BEAT, START_S, STOP, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK
 from common.config.compose import ROOT
 from common.errors import UserError
 from common.results.files import write, write_json
+from common.watch import Watch, parts, stall_s
 
 LEFT = "left.json"  # in the work folder: what a launch has outside it
 LOST = "RLVR_RAY_LOST"  # environment: a file that appears where a job's Ray has lost a node
@@ -113,13 +114,14 @@ def launch(
     """Run verl on the configuration `settings`; yields the lines of its metrics as they come.
 
     The child inherits the descriptor `keep_open`, the run folder's lock, so that the folder stays
-    locked as long as anything writes to it. Its output goes to `work`/log, and Ray's own beside it
-    where Ray did not come up, which is tried again, or where a part has died.
+    locked as long as anything writes to it. Its output goes to `work`/log, and where it fails Ray's
+    own logs beside it. Where Ray did not come up it is tried again.
 
     `between`, called a few times a second with the seconds of the longest step so far, may raise:
     the trainer is then asked to save after the step that it is at (experiment_trainer.py) and to
-    end, and then it is raised here. Raises UserError with the last lines of the log where the child
-    fails, where one of its parts dies or is stopped, and where it makes no progress (watch.py).
+    end, and then it is raised here; only Ctrl-C ends all at once. Raises UserError with the last
+    lines of the log where the child fails, where one of its parts dies or is stopped, and where it
+    makes no progress (common/watch.py).
     """
     for left in reversed(range(STARTS)):
         failure = yield from _attempt(settings, work, device, threads, keep_open, between)
@@ -136,7 +138,7 @@ def _attempt(
     number = len(list((work / "log").glob("*.txt"))) + 1
     log, metrics = work / "log" / f"{number:03d}.txt", work / "log" / f"{number:03d}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
-    for name in (FAULT, watch.STOP, watch.BEAT):
+    for name in (FAULT, STOP, BEAT):
         (work / name).unlink(missing_ok=True)
     remove_leftovers(work / LEFT)
     with tempfile.TemporaryDirectory(prefix="rlvr-", ignore_cleanup_errors=True) as folder:
@@ -157,29 +159,25 @@ def _attempt(
         failure = None
         try:
             yield from follow(metrics, child, scratch, shared, log, between)
+            if child.returncode:
+                failure = f"ended with exit code {child.returncode}"
         except Dead as dead:
             failure = str(dead)
         finally:
             end_all(scratch)
             child.wait()
             remove(shared)
-        if failure is None and child.returncode == 0:
-            return None
         if failure is None:
-            failure = f"ended with exit code {child.returncode}"
-        else:  # Ray's words for a node that did not come up are another matter
-            keep_ray_logs(scratch, log)
-            raise UserError(report(failure, log, work / FAULT))
-        failure = report(failure, log, work / FAULT)
-        if NO_NODE in failure:
-            keep_ray_logs(scratch, log)
-    return failure
+            return None
+        keep_ray_logs(scratch, log)
+    return report(failure, log, work / FAULT)
 
 
 def keep_ray_logs(scratch: Path, log: Path) -> None:
     """Ray's own logs, a file a process, in a folder beside the log."""
     for logs in scratch.glob("ray/session_latest/logs"):
-        shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
+        with suppress(OSError):  # the failure is to be reported, not this
+            shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
 
 
 def _die_with_parent() -> None:
@@ -195,45 +193,55 @@ def follow(
     it, and in the work folder's file `left.json` all that must go should we be killed ourselves.
     Raises Dead, and where the child has saved and ended what `between` raised.
     """
-    work = log.parents[1]
-    position, ended, looked, asked = 0, False, 0.0, None
-    watched = watch.Watch(watch.stall_s())
+    work, began, asked = log.parents[1], time.monotonic(), None
+    position, ended, looked, watched = 0, False, 0.0, Watch(stall_s())
     while not ended:
         ended = child.poll() is not None
-        if path.exists():
-            with open(path, "rb") as file:
-                file.seek(position)
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break
-                    position += len(line)
-                    row = json.loads(line)
-                    seconds = row.get("data", {}).get("timing_s/step", 0.0)
-                    watched.longest = max(watched.longest, seconds)
-                    yield row
-        if not ended:
-            if asked is None:
-                asked = _asked(between, watched.longest)
-                if asked is not None:
-                    write(work / watch.STOP, str(asked))
-            if time.monotonic() > looked + LOOK_S:
-                processes = marked(scratch)
-                shared.update(*map(shared_memory, processes))
-                write_json(work / LEFT, {"scratch": str(scratch), "shared": sorted(shared)})
-                wrong = watched.look(
-                    watch.parts(processes), watch.progress(work, log, path), time.monotonic()
-                )
-                if wrong := wrong or _lost_node():
-                    raise Dead(wrong)
-                looked = time.monotonic()
-            time.sleep(0.3)
+        rows, position = _whole_lines(path, position)
+        for row in rows:
+            seconds = row.get("data", {}).get("timing_s/step", 0.0)
+            watched.longest = max(watched.longest, seconds)
+            yield row
+        if ended:
+            break
+        if asked is None:
+            asked = _asked(between, watched.longest)
+            if asked is not None:
+                write(work / STOP, str(asked))
+        if time.monotonic() > looked + LOOK_S:
+            processes = marked(scratch)
+            shared.update(*map(shared_memory, processes))
+            write_json(work / LEFT, {"scratch": str(scratch), "shared": sorted(shared)})
+            talks = time.monotonic() < began + START_S
+            moved = progress(work, log if talks else None, path)
+            wrong = watched.look(parts(processes), moved, time.monotonic())
+            if wrong := wrong or _lost_node():
+                raise Dead(wrong)
+            looked = time.monotonic()
+        time.sleep(0.3)
     if asked is not None and child.returncode == 0:
         raise asked
 
 
+def _whole_lines(path: Path, position: int) -> tuple[list[dict], int]:
+    """The JSON lines of a growing file from `position` on, and where the next one begins."""
+    rows: list[dict] = []
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        file.seek(position)
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            position += len(line)
+            rows.append(json.loads(line))
+    return rows, position
+
+
 def _asked(between: Callable[[float], None], longest: float) -> BaseException | None:
+    """What `between` raises: the run is to be saved and to stop."""
     try:
         between(longest)
+    except KeyboardInterrupt:  # whoever waits at a terminal would wait for a whole step
+        raise
     except BaseException as asked:
         return asked
     return None
@@ -277,9 +285,7 @@ def shared_memory(process: psutil.Process) -> set[str]:
     counts the pages of each, which takes long for a model."""
     with suppress(OSError):
         maps = Path("/proc", str(process.pid), "maps").read_text()
-        return set(
-            re.findall(r"(/dev/shm/(?:psm_|sem\.mp-|verl_weights_)\S+)$", maps, re.MULTILINE)
-        )
+        return set(re.findall(SEGMENT, maps, re.MULTILINE))
     return set()
 
 
@@ -296,13 +302,14 @@ def report(failure: str, log: Path, fault: Path) -> str:
     with open(log, errors="replace") as file:
         while line := file.readline(100_000):
             tail.append(line[:WIDTH].rstrip())
-            found = ERROR.search(line[:10_000])
-            if found:  # the first is most often the cause, the last what ended it
-                errors[found[0][: 2 * WIDTH].rstrip()] = None
+            if match := ERROR.search(
+                line[:10_000]
+            ):  # the first is most often the cause, the last what ended it
+                errors[match[0][: 2 * WIDTH].rstrip()] = None
                 if len(errors) > 4:
                     del errors[list(errors)[3]]
-    parts = [f"backend=verl: {failure}; its log is {log}"]
+    said = [f"backend=verl: {failure}; its log is {log}"]
     if fault.exists():
-        parts.append("the verifier failed: " + fault.read_text()[:2000].strip())
-    parts += [f"error: {text}" for text in errors]
-    return "\n".join([*parts, "the last lines:", *(f"  {line}" for line in tail)])
+        said.append("the verifier failed: " + fault.read_text()[:2000].strip())
+    said += [f"error: {text}" for text in errors]
+    return "\n".join([*said, "the last lines:", *(f"  {line}" for line in tail)])

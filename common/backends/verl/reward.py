@@ -7,11 +7,10 @@ batch (experiment_trainer.py), since verl itself would fill it up and train on i
 
 import asyncio
 import json
-import time
 from dataclasses import asdict
 from pathlib import Path
 
-from common.backends.verl.watch import BEAT
+from common.backends.verl.progress import beat
 from common.config.schema import Reward, Verification
 from common.experiment import Experiment
 from common.results.files import write, write_json
@@ -19,7 +18,6 @@ from common.types import Verdict, Verify
 from common.verifiers.guard import judges
 
 FAULT = "fault.txt"
-BEAT_S = 5.0  # between two marks on the disk that responses are being judged
 
 
 class Batcher:
@@ -60,7 +58,6 @@ def describe(x: Experiment, path: Path) -> None:
 
 
 _made: dict[str, tuple[Reward, Batcher]] = {}
-_beaten: dict[Path, float] = {}
 
 
 def _start(described: str) -> tuple[Reward, Batcher]:
@@ -70,13 +67,6 @@ def _start(described: str) -> tuple[Reward, Batcher]:
         verify = judges(parts["verifier"], Verification(**parts["verification"])).__enter__()
         _made[described] = Reward(**parts["reward"]), Batcher(verify)
     return _made[described]
-
-
-def _beat(path: Path) -> None:
-    """Mark that a response was judged, for `watch.progress`."""
-    if time.monotonic() > _beaten.get(path, 0.0) + BEAT_S:
-        path.touch()
-        _beaten[path] = time.monotonic()
 
 
 async def judge(
@@ -90,11 +80,11 @@ async def judge(
     try:
         values, batcher = _start(described)
         verdict = await batcher.verdict(solution_str, ground_truth)
-        _beat(Path(described).with_name(BEAT))
     except BaseException as error:
         fault = f"{type(error).__name__}: {error}"[:4000] + "\n"
         write(Path(described).with_name(FAULT), fault)
         raise
+    beat(Path(described).parent)
     score = verdict.reward
     return {
         "score": values.correct * score + values.wrong * (1 - score),

@@ -24,6 +24,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.padding import no_padding_2_padding
 
 from common.backends.verl import cpu_logits
+from common.backends.verl.progress import beat
 from common.backends.verl.sockets import own
 from common.rollout.vllm_dlc import PREFIX
 
@@ -35,8 +36,9 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
     def init_model(self):
         super().init_model()
         self.rollout.zmq_handle = own(self.rollout.zmq_handle)
-        if os.environ.get("VERL_PLATFORM") == "cpu":
-            for part in filter(None, (self.actor, getattr(self, "ref", None))):
+        for part in filter(None, (self.actor, getattr(self, "ref", None))):
+            beating(part.engine)
+            if os.environ.get("VERL_PLATFORM") == "cpu":
                 cpu_logits.install(part.engine)
         chosen = self.config.rollout.engine_kwargs.get("memory", None)
         if chosen is None:
@@ -44,6 +46,7 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
         self.memory = TrainingWorker(memory_config(self.config, self.actor.config, **chosen))
         self.memory.reset()
         self.memory.set_loss_fn(cross_entropy)
+        beating(self.memory.engine)
         send = self.rollout.update_weights
 
         async def send_both(weights, **kwargs):
@@ -76,6 +79,18 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
             path = str(Path(local_path).with_name("memory"))
             self.memory.load_checkpoint(path, None, del_local_after_load)
         super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
+
+
+def beating(engine) -> None:
+    """Make each micro-batch of this engine of verl's a mark that the launch moves on: the first
+    update of a large model on few GPUs may take longer than a run may stand still."""
+    step, work = engine.forward_step, Path(os.environ["VERL_FILE_LOGGER_PATH"]).parents[1]
+
+    def forward_step(*arguments, **named):
+        beat(work)
+        return step(*arguments, **named)
+
+    engine.forward_step = forward_step
 
 
 def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
