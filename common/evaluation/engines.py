@@ -44,8 +44,9 @@ def local_engine(x: Evaluate) -> Callable:
     return lambda prompts, n, settings, seed: draw(model, tokenizer, prompts, n, settings, seed)
 
 
-def vllm_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
-    """(prompts, n, settings, seed) -> rows, by vLLM; compared with the trainer's model first."""
+def vllm_engine(x: Evaluate, prompts: list[Prompt], tell: Callable[[], None]) -> Callable:
+    """(prompts, n, settings, seed) -> rows, by vLLM; compared with the trainer's model first.
+    `tell` is called before each of its steps, a token of every response that it is at."""
     from common.models.load import load_model
     from common.models.store import folder
     from common.rollout import vllm
@@ -54,5 +55,6 @@ def vllm_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
     model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
     path = folder(x.model, Path(x.results_dir))
     llm = vllm.engine(path, temperature=x.temperature, device=x.device, threads=x.threads)
+    vllm.before_steps(llm, tell)
     vllm.check_agreement(llm, model, tokenizer, prompts, x.temperature, (x.seed, x.eval.name))
     return lambda prompts, n, settings, seed: vllm.draw(llm, tokenizer, prompts, n, settings, seed)

@@ -1,7 +1,8 @@
 """vLLM engines side by side, one a GPU, each in a process of its own.
 
 Which engine draws a chunk changes nothing in it, so one benchmark is spread over all GPUs that this
-process sees, chunk by chunk, while the chunks that are back are verified here.
+process sees, chunk by chunk, while the chunks that are back are verified here. An engine that dies,
+is stopped, or makes no step for too long (common/watch.py) ends the evaluation.
 """
 
 from __future__ import annotations
@@ -10,18 +11,24 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
+
+import psutil
 
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.evaluation.engines import Rows, chunk, vllm_engine
 from common.types import Prompt
+from common.watch import Watch, parts, stall_s
 
 LOOK = 1.0  # seconds between two looks at whether to stop
+LOOK_S = 5.0  # between two looks at an engine's processes, and between two words of its steps
 
 
 @dataclass
@@ -31,6 +38,26 @@ class Worker:
     process: Any
     pipe: Any
     gpu: str | None
+    watch: Watch
+    said: int = 0  # times it was heard of
+    family: set[psutil.Process] = field(default_factory=set)  # its processes, as seen last
+
+    @property
+    def name(self) -> str:
+        return "the engine" if self.gpu is None else f"the engine on GPU {self.gpu}"
+
+    def look(self) -> None:
+        """Raise UserError where it is stopped, has lost a process, or stands still."""
+        with suppress(psutil.Error):
+            first = psutil.Process(self.process.pid)
+            self.family = {first, *first.children(recursive=True)}
+        seen = [
+            replace(part, name=self.name) if part.pid == self.process.pid else part
+            for part in parts(self.family)
+        ]
+        self.watch.longest = float(self.said > 0)
+        if wrong := self.watch.look(seen, self.said, time.monotonic()):
+            raise UserError(f"engine=vllm: {wrong}; the same command resumes")
 
 
 def drawn_by_vllm(
@@ -39,9 +66,10 @@ def drawn_by_vllm(
     """The chunks that begin at the problems `starts`, each as soon as it is there, in any order.
 
     `between` is called every second and may raise: the chunks that are being drawn are then lost,
-    as they are with Ctrl-C. Raises what an engine raises, and UserError where one of them dies.
+    as they are with Ctrl-C. Raises what an engine raises, and UserError where one of them dies or
+    stands still.
     """
-    todo, busy = deque(starts), dict[Any, Worker]()
+    todo, busy, looked = deque(starts), dict[Any, Worker](), 0.0
     workers = [_start(x, prompts, gpu) for gpu in gpus(x.device)[: len(starts)]]
     try:
         for worker in workers:
@@ -50,17 +78,22 @@ def drawn_by_vllm(
         while busy:
             between()
             for pipe in wait(list(busy), LOOK):
-                worker = busy.pop(pipe)
-                start, answer = _answer(worker)
+                worker = busy[pipe]
+                answer = _answer(worker)
+                if answer is None:
+                    continue
                 if todo:
-                    busy[pipe] = worker
                     worker.pipe.send(todo.popleft())
-                yield start, answer
+                else:
+                    del busy[pipe]
+                yield answer
+            if time.monotonic() > looked + LOOK_S:
+                for worker in busy.values():
+                    worker.look()
+                looked = time.monotonic()
     finally:
         for worker in workers:
-            worker.process.kill()
-        for worker in workers:
-            worker.process.join()
+            _end(worker)
 
 
 def gpus(device: str) -> list[str | None]:
@@ -79,22 +112,35 @@ def _start(x: Evaluate, prompts: list[Prompt], gpu: str | None) -> Worker:
     process = context.Process(target=_work, args=(theirs, x, prompts, gpu))
     process.start()
     theirs.close()  # so that its death ends the pipe
-    return Worker(process, ours, gpu)
+    return Worker(process, ours, gpu, Watch(stall_s()))
 
 
-def _answer(worker: Worker) -> tuple[int, Rows]:
+def _end(worker: Worker) -> None:
+    """Its processes too: vLLM's engine core may be one of its own."""
+    with suppress(psutil.Error):
+        worker.family |= set(psutil.Process(worker.process.pid).children(recursive=True))
+    worker.process.kill()
+    worker.process.join()
+    for process in worker.family:
+        with suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(worker.family, timeout=10)
+
+
+def _answer(worker: Worker) -> tuple[int, Rows] | None:
+    """A chunk, or None where the engine only says that it moves on."""
     try:
-        start, answer = worker.pipe.recv()
+        answer = worker.pipe.recv()
     except (EOFError, ConnectionError):
         worker.process.join()
-        where = "" if worker.gpu is None else f" on GPU {worker.gpu}"
         raise UserError(
-            f"engine=vllm: the engine{where} died (exit code {worker.process.exitcode}; -9 is most "
+            f"engine=vllm: {worker.name} died (exit code {worker.process.exitcode}; -9 is most "
             "often too little main memory); the same command resumes"
         ) from None
+    worker.said += 1
     if isinstance(answer, BaseException):
         raise answer
-    return start, answer
+    return answer
 
 
 def _work(pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None) -> None:
@@ -104,16 +150,22 @@ def _work(pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    engine = None
+    engine, told = None, 0.0
+
+    def tell() -> None:
+        nonlocal told
+        if time.monotonic() > told + LOOK_S:
+            told = time.monotonic()
+            pipe.send(None)
+
     while True:
         start = pipe.recv()
         try:
             if engine is None:
-                engine = vllm_engine(x, prompts)
-            answer = chunk(engine, x, prompts, start)
+                engine = vllm_engine(x, prompts, tell)
+            pipe.send((start, chunk(engine, x, prompts, start)))
         except UserError as error:
-            answer = error
-        pipe.send((start, answer))
+            pipe.send(error)
 
 
 def _end_with_parent() -> None:

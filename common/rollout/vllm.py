@@ -18,6 +18,7 @@ One engine uses one GPU; common/evaluation/workers.py runs one a GPU side by sid
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -97,6 +98,17 @@ def engine(path: str, *, temperature: float, device: str, threads: int, **settin
         logprobs_mode="raw_logprobs" if temperature == 1 else "processed_logprobs",
         **settings,
     )
+
+
+def before_steps(llm: "vllm.LLM", tell: Callable[[], None]) -> None:
+    """Call `tell` before each step of this engine."""
+    step = llm.llm_engine.step
+
+    def told():
+        tell()
+        return step()
+
+    llm.llm_engine.step = told
 
 
 def draw(

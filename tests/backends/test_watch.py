@@ -170,10 +170,10 @@ def test_what_was_forked_with_its_parents_title_is_no_part():
 NODE = """
 import os, subprocess, sys, time
 parts = [("a", "ray::WorkerDict"), ("a", "VLLM::EngineCore"), ("b", "ray::WorkerDict")]
-children = [
-    subprocess.Popen(["bash", "-c", f"exec -a {name} sleep 600"], env=os.environ | {sys.argv[1]: mark})
-    for mark, name in parts
-]
+def start(mark, name):
+    marked = os.environ | {sys.argv[1]: mark}
+    return subprocess.Popen(["bash", "-c", f"exec -a {name} sleep 600"], env=marked)
+children = [start(mark, name) for mark, name in parts]
 print(*[child.pid for child in children], flush=True)
 while True: [child.poll() for child in children], time.sleep(0.05)
 """

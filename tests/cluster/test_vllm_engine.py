@@ -1,6 +1,9 @@
 """Evaluation by a real vLLM, on CPU: its samples, their log-probabilities, and the store."""
 
 import multiprocessing
+import os
+import signal
+import time
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -12,6 +15,7 @@ import torch
 from scipy.stats import chisquare
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from common import watch
 from common.config import compose as compose_module
 from common.config.compose import compose
 from common.config.strict import strict
@@ -234,6 +238,44 @@ def test_an_engine_that_dies_ends_the_evaluation_and_what_stops_it_ends_the_engi
 
 def interrupted():
     raise KeyboardInterrupt
+
+
+@needs_vllm
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGSTOP, r"the engine \(pid \d+\) is stopped \(SIGSTOP\), .* resumes"),
+        (signal.SIGKILL, r"the engine died \(exit code -9; .* resumes"),
+    ],
+)
+def test_a_real_engine_that_is_struck_while_it_draws_ends_the_evaluation(
+    evaluation, monkeypatch, number, said
+):
+    """Whole chunks stay. The second problem asks for what takes minutes."""
+    monkeypatch.setattr(watch, "GRACE_S", 5.0)
+    x, struck = replace(evaluation, seed=2, n=4096, batch=4096), []
+
+    def strike():
+        if list((x.path / "samples").glob("*.gz")) and not struck:
+            struck.append(time.monotonic())
+            for child in multiprocessing.active_children():
+                os.kill(child.pid, number)
+
+    with pytest.raises(UserError, match=said):
+        evaluate(x, strike)
+    print(f"{number.name}: ended after {time.monotonic() - struck[0]:.0f} s")
+    assert time.monotonic() - struck[0] < 30
+    assert len(list((x.path / "samples").glob("*.gz"))) == 1
+    assert multiprocessing.active_children() == []
+
+
+@needs_vllm
+def test_each_step_of_an_engine_is_told(engines, checkpoint, monkeypatch):
+    told, llm = [], engines(0.7)
+    monkeypatch.setattr(llm.llm_engine, "step", llm.llm_engine.step)  # put back afterwards
+    vllm.before_steps(llm, lambda: told.append(None))
+    vllm.draw(llm, checkpoint[2], PROMPTS[:1], 2, replace_tokens(10), (0,))
+    assert 2 <= len(told) <= 20
 
 
 @needs_vllm

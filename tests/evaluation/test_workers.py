@@ -2,11 +2,16 @@
 
 import multiprocessing
 import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from evaluations import made
+from processes import alive
 
+from common import watch
 from common.errors import UserError
 from common.evaluation import workers
 
@@ -15,13 +20,22 @@ pytestmark = pytest.mark.process
 
 def engine(pipe, x, prompts, gpu):
     """In the place of `workers._work`: answers with the chunk's start and the GPU; refuses to draw
-    from problem 40, and dies of problem 50."""
+    from problem 40, dies of problem 50, is stopped at 60, stands still at 70, is slow at 80."""
     while True:
         start = pipe.recv()
         if start == 50:
             os._exit(3)
+        if start == 60:
+            core = subprocess.Popen(["sleep", "600"])  # vLLM's core may be a process of its own
+            Path(os.environ["CORE"]).write_text(str(core.pid))
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if start == 70:
+            time.sleep(600)
+        for _ in range(20 * (start == 80)):
+            pipe.send(None)
+            time.sleep(0.1)
         refused = UserError("engine=vllm: no") if start == 40 else None
-        pipe.send((start, refused or [(start, gpu, os.environ.get("CUDA_VISIBLE_DEVICES"))]))
+        pipe.send(refused or (start, [(start, gpu, os.environ.get("CUDA_VISIBLE_DEVICES"))]))
 
 
 @pytest.fixture
@@ -52,6 +66,19 @@ def test_what_goes_wrong_in_one_ends_all(drawn):
 
     with pytest.raises(KeyboardInterrupt):
         drawn([0, 2], stop)
+
+
+def test_an_engine_that_is_stopped_or_stands_still_ends_all(drawn, monkeypatch, tmp_path):
+    monkeypatch.setenv("CORE", str(tmp_path / "core"))
+    monkeypatch.setattr(workers, "LOOK_S", 0.1)
+    monkeypatch.setattr(watch, "GRACE_S", 1.0)
+    with pytest.raises(UserError, match=r"the engine on GPU . \(pid .* is stopped .* resumes"):
+        drawn([0, 60, 2])
+    assert not alive(int((tmp_path / "core").read_text()))
+    monkeypatch.setenv(watch.MINUTES, "0.02")
+    with pytest.raises(UserError, match=r"engine=vllm: no progress for .* resumes"):
+        drawn([0, 70, 2])
+    assert sorted(drawn([0, 80, 2])) == [0, 2, 80]
 
 
 def test_engines_see_the_gpus_of_the_job_one_each(monkeypatch):

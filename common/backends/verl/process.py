@@ -302,9 +302,8 @@ def report(failure: str, log: Path, fault: Path) -> str:
     with open(log, errors="replace") as file:
         while line := file.readline(100_000):
             tail.append(line[:WIDTH].rstrip())
-            if match := ERROR.search(
-                line[:10_000]
-            ):  # the first is most often the cause, the last what ended it
+            if match := ERROR.search(line[:10_000]):
+                # the first is most often the cause, the last what ended it
                 errors[match[0][: 2 * WIDTH].rstrip()] = None
                 if len(errors) > 4:
                     del errors[list(errors)[3]]
