@@ -55,7 +55,7 @@ class Worker:
             replace(part, name=self.name) if part.pid == self.process.pid else part
             for part in parts(self.family)
         ]
-        self.watch.longest = float(self.said > 0)
+        self.watch.longest = float(self.said > 0)  # a step of vLLM's takes less than a second
         if wrong := self.watch.look(seen, self.said, time.monotonic()):
             raise UserError(f"engine=vllm: {wrong}; the same command resumes")
 

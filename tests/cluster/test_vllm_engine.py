@@ -251,7 +251,7 @@ def interrupted():
 def test_a_real_engine_that_is_struck_while_it_draws_ends_the_evaluation(
     evaluation, monkeypatch, number, said
 ):
-    """Whole chunks stay. The second problem asks for what takes minutes."""
+    """As it begins with the second of three chunks; what is whole stays."""
     monkeypatch.setattr(watch, "GRACE_S", 5.0)
     x, struck = replace(evaluation, seed=2, n=4096, batch=4096), []
 

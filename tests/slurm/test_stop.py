@@ -19,7 +19,7 @@ from common.evaluation.run import evaluate
 from common.results.files import write, write_json
 from common.sweeps.cost import Range
 from common.sweeps.plan import Sweep, evaluations_of
-from slurm import queue, status, stop
+from slurm import job, queue, status, stop
 from slurm.attempts import attempts, progress
 
 # ---- what SLURM says
@@ -203,6 +203,30 @@ def test_a_job_whose_child_died_of_the_signal_has_not_failed(tmp_path, how, said
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert "RuntimeError: a child died" in done.stderr
     assert [row.get("how") for row in attempts(tmp_path / "job")] == [None, said]
+
+
+def test_a_job_that_has_lost_a_node_goes_back_into_the_queue_a_few_times(tmp_path, monkeypatch):
+    requeued = []
+
+    def lose(*_):
+        (tmp_path / "job" / "ray-7-0").mkdir(exist_ok=True)
+        (tmp_path / "job" / "ray-7-0" / "lost").write_text("Ray has lost the node b")
+        raise UserError("backend=verl: Ray has lost the node b")
+
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(job, "requeue", requeued.append)
+    monkeypatch.setattr(job, "deadline", lambda *_: None)
+    monkeypatch.setattr(job.Stop, "listen", lambda *_, **__: None)
+    monkeypatch.setattr(job.Task, "_run", lose)
+    task = job.Task(
+        "train", "key", "f_grpo", str(tmp_path), None, str(tmp_path / "job"), 9, 9, 1, 1
+    )
+    for _ in range(job.STUCK - 1):
+        with pytest.raises(UserError, match="lost the node b"):
+            task()
+    with pytest.raises(UserError, match="3 attempts began at step 0"):
+        task()
+    assert requeued == ["7"] * (job.STUCK - 1)
 
 
 class AfterOneStep(stop.Stop):
