@@ -16,19 +16,36 @@ from common.errors import UserError
 from slurm import ray_cluster
 
 PROGRAM = """
-import os, subprocess, sys
+import os, signal, subprocess, sys, threading, time
 from pathlib import Path
+import psutil
 from common.backends.verl import process
+from common.errors import UserError
 from slurm import ray_cluster
 folder = Path(sys.argv[1])
+def lose():
+    while not (folder / "strike").exists():
+        time.sleep(0.1)
+    for part in psutil.Process().children(recursive=True):
+        if part.name() == "raylet":
+            part.kill()
 if os.environ["SLURM_PROCID"] == "0":
     with ray_cluster.head(folder, 2, 4):
         # as verl joins it: a process of its own, in the environment that a launch makes
         made = process.environment(folder, folder / "metrics", "cuda", 1)
         done = subprocess.run([sys.executable, "-c", sys.argv[2]], env=made)
         assert done.returncode == 0
+        (folder / "strike").touch()
+        began = time.monotonic()
+        while not process._lost_node() and time.monotonic() < began + 60:
+            time.sleep(0.1)
+        print(process._lost_node(), f"after {time.monotonic() - began:.1f} s", flush=True)
 else:
-    ray_cluster.work(folder, 4)
+    threading.Thread(target=lose, daemon=True).start()
+    try:
+        ray_cluster.work(folder, 4)
+    except UserError as error:
+        print(error, flush=True)
 """
 DRIVER = """
 import os
@@ -41,7 +58,7 @@ ray.shutdown()
 """
 
 
-def test_two_nodes_join_and_nothing_is_left(slurm, tmp_path):
+def test_two_nodes_join_one_is_missed_and_nothing_is_left(slurm, tmp_path):
     if find_spec("ray") is None:
         pytest.skip("ray is not installed: make setup-cluster-cpu, and run this from .venv-cluster")
     before = set(Path(tempfile.gettempdir()).glob("ray-*"))
@@ -54,6 +71,8 @@ def test_two_nodes_join_and_nothing_is_left(slurm, tmp_path):
     said = (tmp_path / "0.log").read_text()
     assert done.returncode == 0, said[-3000:]
     assert "nodes 2 CPU 6.0 GPU 8.0" in said
+    assert "Ray has lost the node" in said
+    assert "ray ended with" in (tmp_path / "1.log").read_text()
     assert set(Path(tempfile.gettempdir()).glob("ray-*")) <= before
     names = {one_machine.name(pid) for pid in one_machine.processes(slurm)}
     assert not names & {"raylet", "gcs_server"}
