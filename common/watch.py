@@ -66,12 +66,14 @@ def parts(processes: Iterable[psutil.Process]) -> list[Part]:
 
 
 def name_of(words: list[str]) -> str:
-    """A process as a message names it: its title, or program and module."""
+    """A process as a message names it: its title, or program and module or script."""
     if not words:
         return "?"
     title = words[0].split("/")[-1] if len(words) > 1 else words[0].strip()
     if "-m" in words[1:-1]:
         title += " -m " + words[words.index("-m") + 1]
+    elif scripts := [word for word in words[1:] if word.endswith(".py")]:
+        title += " " + scripts[0].split("/")[-1]
     return title[:80]
 
 

@@ -50,6 +50,12 @@ def test_what_must_live_as_long_as_the_run(words, needed):
     assert Part(1, 0.0, watch.name_of(words)).needed == needed
 
 
+def test_a_script_is_named():
+    assert watch.name_of(["/env/bin/python3", "-u", "/ray/log_monitor.py"]) == (
+        "python3 log_monitor.py"
+    )
+
+
 def steps(*times: float) -> list[float]:
     """Looks every five seconds up to each of `times`."""
     return [5.0 * i for i in range(int(times[-1] / 5) + 1)]
