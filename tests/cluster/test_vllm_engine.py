@@ -265,7 +265,7 @@ def test_a_real_engine_that_is_struck_while_it_draws_ends_the_evaluation(
         evaluate(x, strike)
     print(f"{number.name}: ended after {time.monotonic() - struck[0]:.0f} s")
     assert time.monotonic() - struck[0] < 30
-    assert len(list((x.path / "samples").glob("*.gz"))) == 1
+    assert 1 <= len(list((x.path / "samples").glob("*.gz"))) < 3  # one may have been underway
     assert multiprocessing.active_children() == []
 
 
