@@ -148,6 +148,7 @@ FOOTNOTES = {
     ],
     "INC102": [{"table": "table4_v2"}],
     "INC103": [{"table": ["table3_v2", "table11_v2"], "method": "GRPO (low LR)"}],
+    "INC105": [{"benchmark": ["SynLogic", "Avg_OOD"]}],
     "INC104": [{"table": ["table1_v2", "table13_v2"], "model": "Qwen3-4B-Base"}],
 }
 NOT_REPRODUCIBLE = [
