@@ -4,7 +4,7 @@
     python -m slurm status paper=f_grpo
     python -m slurm cancel paper=f_grpo
     srun --gpus-per-node=8 python -m slurm preflight [device=auto|cpu] [backend=verl|local]
-    python -m slurm rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=256]
+    python -m slurm rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=10240] [nodes=1]
 
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
@@ -16,8 +16,8 @@ evaluated. preflight looks at the node that it runs on as a job does before it c
 GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
 
 rehearse runs one row with its own numbers on a hollow model, without a GPU (make rehearse-f_grpo
-starts a SLURM for it); a step, a curve point and an evaluation draw `samples` at most, and what
-that cuts is said.
+starts a SLURM for it); a step and an evaluation draw `samples` at most, a curve point a quarter of
+them, and what that cuts is said. With nodes=2 the training is on a Ray cluster of two.
 """
 
 import os
@@ -48,7 +48,8 @@ OPTIONS = {
         "profile": "rehearsal",
         "scale": "cluster",
         "row": "",
-        "samples": "256",
+        "samples": "10240",
+        "nodes": "1",
     },
 }
 
@@ -132,10 +133,12 @@ def _rehearse(given: dict[str, str], asked: Reproduce) -> None:
     from slurm.rehearsal.hollow import Most
     from slurm.rehearsal.run import rehearse
 
-    words = given["samples"]
-    require(words.isdecimal() and words != "0", "samples", words, "a whole number above 0")
-    samples, profile = int(words), load_profile(given["profile"])
-    most = Most(step=samples, curve=samples, job=samples)
+    for key in ("samples", "nodes"):
+        fits = given[key].isdecimal() and int(given[key]) > 0
+        require(fits, key, given[key], "a whole number above 0")
+    samples, profile = int(given["samples"]), load_profile(given["profile"])
+    profile = replace(profile, nodes=int(given["nodes"]))
+    most = Most(step=samples, curve=max(1, samples // 4), job=samples)
     rehearse(asked, given["row"], profile=profile, most=most)
 
 

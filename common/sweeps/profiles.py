@@ -102,4 +102,10 @@ def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
         return x
     one = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))
     tuning.chosen(one)
+    require(
+        profile.nodes == 1 or tuning.STORE not in one.verl,
+        f"verl.{tuning.STORE}",
+        one.verl.get(tuning.STORE),
+        "a Ray cluster of several nodes is started by the job, before verl; drop the key",
+    )
     return one

@@ -1,13 +1,33 @@
-"""What a rehearsal must have left, and what is missing of it."""
+"""What a row of true size asks of verl's store, what its rehearsal must have left, and what is
+missing of it."""
 
 import csv
 from pathlib import Path
 
+from common.backends.verl import config
 from common.datasets.prompts import stated
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.results.collect import verify
 from common.results.files import read_jsonl
+from slurm.rehearsal.hollow import problems
+
+
+def storage(x: Experiment) -> list[str]:
+    """A line if verl's own store, as our configuration makes it, does not take the samples of a
+    step or of an evaluation of `x`, of which the rehearsal itself draws a part."""
+    from transfer_queue.storage.simple_storage import StorageUnitData
+
+    place = config.Place("cpu", 1, 1, None, Path("work"), "model")
+    verls = config.compose(config.settings(x, place, 1, 1 << 20, {}))
+    step = x.sampling.prompts * x.sampling.group_size * x.sampling.dynamic_batches
+    samples = range(max(step, problems(x) * max(x.eval.n, x.eval.curve_n)))
+    store = StorageUnitData(verls.transfer_queue.backend.SimpleStorage.total_storage_size)
+    try:
+        store.put_data({"sample": list(samples)}, [str(i) for i in samples])
+    except ValueError as error:
+        return [f"{x.name}: verl's store does not take its {len(samples):,} samples: {error}"]
+    return []
 
 
 def lacking(root: Path, runs: list[Experiment], evaluations: list[Evaluate]) -> list[str]:
@@ -31,8 +51,8 @@ def _training(run: Path, x: Experiment) -> list[str]:
             found.append(f"{run.name}: its curve has steps {steps}, of {x.optim.steps}")
         if not (run / "model" / "config.json").exists():
             found.append(f"{run.name}: no exported model")
-    problems = {name: stated(node) for name, node in x.data.benchmarks.items()}
-    for name, number in problems.items():
+    for name, node in x.data.benchmarks.items():
+        number = stated(node)
         found += _counted(run / "counts.csv", name, number, x.eval.n)
     return found
 

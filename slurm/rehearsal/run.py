@@ -37,7 +37,7 @@ def rehearse(
     """Run one row of the scale as its jobs would, on a stand-in for its model, and print what was
     of true size, what was hollow and what each job took. Raises UserError, after that, where a job
     failed or something that the row should give is not there."""
-    root = Path(asked.root) / "rehearsal"
+    start, root = time.monotonic(), Path(asked.root) / "rehearsal"
     home, cache = root / asked.paper, root / "cache"
     shutil.rmtree(home, ignore_errors=True)
     sweep = rows.chosen(asked, row or rows.ROWS[asked.paper])
@@ -49,11 +49,18 @@ def rehearse(
     nodes += [e.eval.prompts for e in true_evaluations]
     sources = data.prepare(nodes, cache / "data", SHARED)
     os.environ["RLVR_DATA"] = str(cache / "data")
-    runs = [hollow(x, model=folder, results_dir=str(root), most=most) for x in true_runs]
+    threads = max(1, (os.cpu_count() or 1) // profile.nodes)
+    runs = [
+        hollow(x, model=folder, results_dir=str(root), most=most, threads=threads)
+        for x in true_runs
+    ]
     made = evaluations_of(runs, sweep) if sweep.benchmarks else []
     evaluations = [hollow_evaluation(e, most=most) for e in made]
     for line in sizes(true_runs, runs, true_evaluations, evaluations, sources):
         say(line)
+    refused = [line for x in true_runs for line in check.storage(x)]
+    if refused:
+        raise UserError("\n".join(refused))
     began = time.monotonic()
     tuned = [on(x, profile, {}) for x in runs]
     submit.submit(tuned, evaluations, paper=asked.paper, profile=profile, root=root, say=say)
@@ -72,7 +79,10 @@ def rehearse(
             f"rehearsal of {asked.paper} {row}: {len(failed)} of {len(cells)} jobs failed, "
             f"{len(missing)} results are missing; logs and results are in {home}"
         )
-    say(f"rehearsal of {asked.paper} passed: {len(cells)} jobs, every expected cell and claim")
+    say(
+        f"rehearsal of {asked.paper} passed in {time.monotonic() - start:.0f} s: {len(cells)} jobs,"
+        " every expected cell and claim. Figures: the comparison's job draws none"
+    )
 
 
 def sizes(

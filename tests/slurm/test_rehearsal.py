@@ -4,7 +4,9 @@ from dataclasses import asdict
 
 import pytest
 from compositions import PAPERS, asked
+from defects import FILE, ROOT, places, sources
 
+from common.config.compose import read
 from common.datasets.prompts import stated
 from common.errors import UserError
 from common.sweeps.plan import evaluations_of, runs_of
@@ -97,6 +99,14 @@ def test_a_set_without_a_copy_has_its_true_count():
     assert sum(row["date"] >= "2024-01-01" for row in found) == 3
     empty = data.made({"name": "own", "rows": None}, [{"id": "a", "answer": "1", "problem": "p"}])
     assert [row["id"] for row in empty] == ["own-0"]
+
+
+def test_the_defects_that_a_rehearsal_must_notice_can_be_put_back():
+    """`defects.py` does it."""
+    texts = sources(ROOT)
+    changes = [one["old"] for defect in read(FILE) for one in defect["changes"]]
+    assert len(changes) >= 5
+    assert {old: len(places(texts, old)) for old in changes} == dict.fromkeys(changes, 1)
 
 
 def test_families_are_told_apart_by_the_path():

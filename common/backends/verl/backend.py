@@ -156,14 +156,16 @@ def here(x: Experiment, folder: Path) -> config.Place:
     cpu = x.device == "cpu"
     gpus = 1 if cpu else torch.cuda.device_count()
     require(gpus > 0, "device", x.device, "no GPU is visible here; device=cpu for a tiny model")
+    joins, nodes = "RAY_ADDRESS" in os.environ, int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
     cpus = os.environ.get("SLURM_CPUS_ON_NODE")  # Ray would count the whole node's
     return config.Place(
         device="cpu" if cpu else "cuda",
-        nodes=1 if cpu else int(os.environ.get("SLURM_JOB_NUM_NODES", "1")),
+        nodes=1 if cpu and not joins else nodes,
         gpus=gpus,
-        cpus=int(cpus) if cpus and "RAY_ADDRESS" not in os.environ else None,
+        cpus=int(cpus) if cpus and not joins else None,
         work=folder / "work",
         model=store.folder(x.model, Path(x.results_dir).resolve()),
+        joins=joins,
     )
 
 

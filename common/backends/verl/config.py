@@ -53,6 +53,7 @@ class Place:
     cpus: int | None  # what Ray may count on; None: all it sees
     work: Path  # parquet files, checkpoints, validation samples, logs
     model: str  # folder or hub id
+    joins: bool = False  # the Ray cluster of RAY_ADDRESS, which has its sizes already
 
 
 def settings(
@@ -186,12 +187,17 @@ def settings(
         "ray_kwargs.ray_init.include_dashboard": False,
         **launch,
         **_importance(x),
-        **(_on_cpu() if cpu else {}),
+        **(_on_cpu(place) if cpu else {}),
     }
 
 
-def _on_cpu() -> dict[str, object]:
+def _on_cpu(place: Place) -> dict[str, object]:
     """float32 throughout, so that the numbers can be compared with the local backend's."""
+    own_ray = {
+        "ray_kwargs.ray_init.num_cpus": 16,  # counted, not used: verl's actors reserve one each
+        "ray_kwargs.ray_init.num_gpus": 1,
+        "ray_kwargs.ray_init.object_store_memory": 200_000_000,  # bytes
+    }
     return {
         "actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
         "actor_rollout_ref.actor.use_torch_compile": False,
@@ -205,10 +211,8 @@ def _on_cpu() -> dict[str, object]:
         "actor_rollout_ref.rollout.enforce_eager": True,
         "actor_rollout_ref.rollout.free_cache_engine": False,
         "actor_rollout_ref.rollout.enable_sleep_mode": False,
-        "ray_kwargs.ray_init.num_cpus": 16,  # counted, not used: verl's actors reserve one each
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,  # processes
-        "ray_kwargs.ray_init.num_gpus": 1,
-        "ray_kwargs.ray_init.object_store_memory": 200_000_000,  # bytes
+        **({} if place.joins else own_ray),
     }
 
 

@@ -22,7 +22,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.device import auto_set_device
 
-from common.backends.verl import methods, plugin
+from common.backends.verl import methods, plugin, process
 from common.backends.verl.sockets import MARK
 from common.cli import guard
 from common.config.compose import read
@@ -31,7 +31,13 @@ from common.errors import UserError
 
 PLUGIN = "common.backends.verl.plugin"
 MODULES = "VERL_USE_EXTERNAL_MODULES"
-PASSED = (MODULES, MARK, "PYTHONPATH", "VERL_FILE_LOGGER_PATH")
+# Of process.environment, what an actor needs whose node's Ray was started by the job: it has the
+# job's environment, also on our own node.
+PASSED = (
+    *(MODULES, MARK, "PYTHONPATH", "VERL_FILE_LOGGER_PATH"),
+    *("VLLM_CACHE_ROOT", "VLLM_NO_USAGE_STATS"),
+    *(name for name in process.CPU if not name.startswith("RAY_")),
+)
 
 
 class Runner(TaskRunnerV1.__ray_metadata__.modified_class):

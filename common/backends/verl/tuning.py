@@ -11,6 +11,7 @@ KINDS = {  # what a value is, and whether this one is
     "switch": ("true or false", lambda v: type(v) is bool),
 }
 PASS = f"{ACTOR}.ppo_max_token_len_per_gpu"
+STORE = "ray_kwargs.ray_init.object_store_memory"
 TUNABLE = {
     # FSDP: where weights and optimiser are while vLLM samples; offload_policy: always on the CPU
     f"{ACTOR}.fsdp_config.param_offload": "switch",
@@ -41,7 +42,7 @@ TUNABLE = {
     # processes
     f"{ROLLOUT}.agent.num_workers": "count",
     "reward.num_workers": "count",
-    "ray_kwargs.ray_init.object_store_memory": "count",
+    STORE: "count",
 }
 OURS = {  # what the experiment decides: the start of verl's key, and what to set instead
     "algorithm.": "method=NAME",
