@@ -70,7 +70,8 @@ def made(node: dict, source: list[dict]) -> list[dict]:
     named = zip(rows, dates, strict=True)
     found = []
     for i, (row, date) in enumerate(named):
-        again = f" ({i // len(usable) + 1})" if i >= len(usable) else ""  # equal texts are dropped
+        # equal texts are dropped, also those of two sets that are mixed
+        again = f" ({node['name']} {i // len(usable) + 1})" if i >= len(usable) else ""
         ours = {"id": f"{node['name']}-{i}", "problem": row["problem"] + again}
         found.append(row | date | ours)
     return found

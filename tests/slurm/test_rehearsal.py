@@ -95,7 +95,7 @@ def test_a_set_without_a_copy_has_its_true_count():
     found = data.made(node, source)
     assert len({row["id"] for row in found}) == 7
     texts = {row["problem"] for row in found}  # the source's other row has nothing to be scored by
-    assert texts == {"p", *(f"p ({i})" for i in range(2, 8))}
+    assert texts == {"p", *(f"p (own {i})" for i in range(2, 8))}
     assert sum(row["date"] >= "2024-01-01" for row in found) == 3
     empty = data.made({"name": "own", "rows": None}, [{"id": "a", "answer": "1", "problem": "p"}])
     assert [row["id"] for row in empty] == ["own-0"]
