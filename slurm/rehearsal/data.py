@@ -49,6 +49,19 @@ def prepare(nodes: list[dict], folder: Path, copies: Path) -> dict[str, str]:
     return found
 
 
+def sentences(folder: Path) -> bool:
+    """NLTK's sentence model as empty files in `folder`, where it has none: some of IFEval's
+    instructions count sentences. Returns whether it has none."""
+    from common.verifiers.ifeval.verifier import has_punkt
+
+    if has_punkt():
+        return False
+    english = folder / "tokenizers" / "punkt_tab" / "english"
+    for name in ("collocations.tab", "sent_starters.txt", "abbrev_types.txt", "ortho_context.tab"):
+        write(english / name, "")
+    return True
+
+
 def _cached(node: dict) -> bool:
     try:
         snapshot(node["hub"], node["revision"], node.get("files"), offline=True)

@@ -40,7 +40,8 @@ def rehearse(
     start, root = time.monotonic(), Path(asked.root) / "rehearsal"
     home, cache = root / asked.paper, root / "cache"
     shutil.rmtree(home, ignore_errors=True)
-    sweep = rows.chosen(asked, row or rows.ROWS[asked.paper])
+    row = row or rows.ROWS[asked.paper]
+    sweep = rows.chosen(asked, row)
     true_runs, true_evaluations = rows.true_size(asked, sweep)
     profile = replace(profile, setup=[*profile.setup, f"export RLVR_DATA={cache / 'data'}"])
     size, path = model_size(true_runs[0], assumptions()), str(true_runs[0].model.path)
@@ -49,6 +50,10 @@ def rehearse(
     nodes += [e.eval.prompts for e in true_evaluations]
     sources = data.prepare(nodes, cache / "data", SHARED)
     os.environ["RLVR_DATA"] = str(cache / "data")
+    if "ifeval" in sources and data.sentences(cache / "nltk"):
+        sources["NLTK's punkt_tab"] = "hollow: an empty one"
+        profile = replace(profile, setup=[*profile.setup, f"export NLTK_DATA={cache / 'nltk'}"])
+        os.environ["NLTK_DATA"] = str(cache / "nltk")
     threads = max(1, (os.cpu_count() or 1) // profile.nodes)
     runs = [
         hollow(x, model=folder, results_dir=str(root), most=most, threads=threads)
@@ -80,8 +85,8 @@ def rehearse(
             f"{len(missing)} results are missing; logs and results are in {home}"
         )
     say(
-        f"rehearsal of {asked.paper} passed in {time.monotonic() - start:.0f} s: {len(cells)} jobs,"
-        " every expected cell and claim. Figures: the comparison's job draws none"
+        f"rehearsal of {asked.paper} {row} passed in {time.monotonic() - start:.0f} s: "
+        f"{len(cells)} jobs, every expected cell and claim. Figures: the comparison draws none"
     )
 
 

@@ -168,7 +168,7 @@ def nltk_folder(monkeypatch, tmp_path):
     from lm_eval.tasks.ifeval import instructions_util
 
     def forget():
-        verifier._has_punkt.cache_clear()
+        verifier.has_punkt.cache_clear()
         instructions_util._get_sentence_tokenizer.cache_clear()
 
     forget()

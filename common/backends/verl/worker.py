@@ -20,6 +20,7 @@ from verl.single_controller.base.decorator import (
 )
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
+from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.padding import no_padding_2_padding
 
@@ -34,11 +35,14 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self):
+        on_cpu = os.environ.get("VERL_PLATFORM") == "cpu"
+        if on_cpu:  # verl pins the reference's memory, which torch does for accelerators only
+            transformer_impl.CPUOffloadPolicy = lambda pin_memory: None
         super().init_model()
         self.rollout.zmq_handle = own(self.rollout.zmq_handle)
         for part in filter(None, (self.actor, getattr(self, "ref", None))):
             beating(part.engine)
-            if os.environ.get("VERL_PLATFORM") == "cpu":
+            if on_cpu:
                 cpu_logits.install(part.engine)
         chosen = self.config.rollout.engine_kwargs.get("memory", None)
         if chosen is None:

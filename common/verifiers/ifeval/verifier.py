@@ -62,7 +62,7 @@ def verify(response: str, reference: str, *, mode: str = "strict") -> Verdict:
 def missing(instruction_ids: list[str]) -> str | None:
     """What must be installed before these instructions can be judged, or None."""
     needs = sorted(set(instruction_ids) & set(NEEDS_PUNKT))
-    if not needs or _has_punkt():
+    if not needs or has_punkt():
         return None
     return (
         f"{' and '.join(needs)} need NLTK's sentence model: python -m nltk.downloader punkt_tab "
@@ -123,7 +123,7 @@ def _parse(reference: str):
 
 
 @lru_cache(maxsize=1)
-def _has_punkt() -> bool:
+def has_punkt() -> bool:
     """Whether NLTK finds its sentence model, without fetching it."""
     try:
         import nltk
