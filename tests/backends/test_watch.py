@@ -7,13 +7,14 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from processes import alive
 
 from common import watch
-from common.backends.verl import process
+from common.backends.verl import backend, process
 from common.backends.verl import progress as marks
 from common.backends.verl.sockets import MARK
 from common.errors import UserError
@@ -141,6 +142,23 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch):
         watch.stall_s()
     monkeypatch.setenv(watch.MINUTES, "0.5")
     assert watch.stall_s() == 30
+
+
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        (
+            ["python", "-m", "papers.fade", "seed=2"],
+            "same command again: python -m papers.fade seed=2",
+        ),
+        (["python", "-m", "slurm.box", "{}"], "submit again (make reproduce-fade SCALE=cluster"),
+    ],
+)
+def test_it_is_said_how_a_run_goes_on(monkeypatch, words, how):
+    x = SimpleNamespace(paper="fade", optim=SimpleNamespace(steps=9))
+    monkeypatch.setattr(sys, "orig_argv", words)
+    assert backend.again(x, 4).startswith("to resume from step 4 of 9: ")
+    assert how in backend.again(x, 4)
 
 
 # ---- with real processes
