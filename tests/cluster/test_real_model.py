@@ -85,8 +85,9 @@ def test_it_trains_two_steps_and_is_evaluated(tmp_path, backend):
     samples = read_jsonl(run / "samples" / "test.jsonl.gz")
     assert len(samples) == 2 * 4
     assert all(sample["tokens"] <= 24 for sample in samples)
-    # a model that knows the language: under three nats a token (a random one: ln 49,152 = 10.8)
-    assert all(sample["log_prob"] > -3 * sample["tokens"] - 10 for sample in samples)
+    # a model that knows the language: under four nats a token (2 were seen; ln 49,152 = 10.8)
+    log_prob, tokens = (sum(sample[key] for sample in samples) for key in ("log_prob", "tokens"))
+    assert log_prob > -4 * tokens
     if backend == "verl":
         # 1.9e-5 was seen: float32 in both, other kernels
         assert curve.rollout_difference.max() < 1e-3
