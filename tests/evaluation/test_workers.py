@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 
 def engine(pipe, x, prompts, gpu):
     """In the place of `workers._work`: answers with the chunk's start and the GPU; refuses to draw
-    from problem 40, dies of problem 50, is stopped at 60, stands still at 70, moves slowly at 80."""
+    from problem 40, dies of problem 50, is stopped at 60, stands still at 70, is slow at 80."""
     while True:
         start = pipe.recv()
         if start == 50:
