@@ -199,6 +199,8 @@ def name_of(parameter: str) -> str:
 def concerns(x: Experiment, row: dict) -> bool:
     """Whether a printed row is about this experiment's method and model."""
     scope, parameter = row["scope"], row["parameter"].lower()
+    if x.optim.steps == 0 and scope.endswith("training"):
+        return False  # a base model
     if scope == "gamma":
         return parameter == f"{x.model.name} {x.label}".lower()
     if scope == "regularizer baselines":

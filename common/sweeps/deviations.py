@@ -59,15 +59,15 @@ def planned(paper: str) -> list[Planned]:
 def sampled_runs(config: Reproduce, sweep: Sweep) -> Iterator[tuple[Experiment, Sampled | None]]:
     """The runs of a sweep's first seed, and what its jobs evaluate them with."""
     runs = runs_of(config, replace(sweep, seeds=sweep.seeds[:1]))
-    first = dict(list(sweep.benchmarks.items())[:1])
-    if not first:
-        yield from ((run, None) for run in runs)
-        return
+    jobs = {}
+    for e in evaluations_of(runs, sweep) if sweep.benchmarks else ():
+        jobs.setdefault((e.label, e.row.method), e)
     draws = [name for name in sweep.benchmarks if ", draw " in name]
     count = len(draws) // max(1, len({name.split(", draw")[0] for name in draws}))
-    for run, e in zip(runs, evaluations_of(runs, replace(sweep, benchmarks=first)), strict=True):
-        drawn = (128, count) if draws else None  # questions: configs/eval/arc_challenge.yaml
-        yield run, Sampled(e.n, e.temperature, e.top_p, e.max_tokens, drawn)
+    drawn = (128, count) if draws else None  # questions: configs/eval/arc_challenge.yaml
+    for run in runs:
+        e = jobs.get((run.model.name, run.label))
+        yield run, e and Sampled(e.n, e.temperature, e.top_p, e.max_tokens, drawn)
 
 
 def section(paper: str) -> str:
