@@ -120,7 +120,7 @@ gate: ## what .ci/run runs: lint, types, make test and make test-cluster
 
 # A row of SCALE=cluster with its own numbers on a hollow model: real SLURM, Ray, verl, vLLM, evaluation, comparison.
 ROW ?=
-SAMPLES ?= 10240
+SAMPLES ?= 2048
 NODES ?= 1
 rehearse-%: $(CLUSTER_VENV)/.ready ## dress rehearsal of one row of a paper on this machine, no GPU [ROW=... SAMPLES=... NODES=2]
 	$(CLUSTER_VENV)/bin/python tests/slurm/one_machine.py run $(CLUSTER_VENV)/bin/python -m slurm rehearse \

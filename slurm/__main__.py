@@ -4,7 +4,7 @@
     python -m slurm status paper=f_grpo
     python -m slurm cancel paper=f_grpo
     srun --gpus-per-node=8 python -m slurm preflight [device=auto|cpu] [backend=verl|local]
-    python -m slurm rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=10240] [nodes=1]
+    python -m slurm rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=2048] [nodes=1]
 
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
@@ -48,7 +48,7 @@ OPTIONS = {
         "profile": "rehearsal",
         "scale": "cluster",
         "row": "",
-        "samples": "10240",
+        "samples": "2048",
         "nodes": "1",
     },
 }
