@@ -230,3 +230,15 @@ def test_sets_must_be_in_the_cache_where_jobs_have_no_network(one, tmp_path, mon
     (tmp_path / "math500.jsonl").write_text("")
     monkeypatch.setenv("RLVR_DATA", str(tmp_path))
     check([one], evaluated, replace(profile, setup=["export HF_HUB_OFFLINE=1"]))
+
+
+def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
+    """IFEval's: it ended one of F-GRPO's evaluations, after the training (the dress rehearsal)."""
+    from slurm import preflight
+
+    (e,) = evaluations_of([big], Sweep("t", [], [], [], MATH, n=8))
+    verifier = {"_target_": "common.verifiers.ifeval.verify"}
+    e = replace(e, engine="local", eval=replace(e.eval, verifier=verifier))
+    monkeypatch.setattr(preflight, "_version", lambda name: None)
+    with pytest.raises(UserError, match=r"verifier=ifeval: needs lm_eval 0\.4\.13; beside"):
+        preflight.check([], [e], load_profile("test"))
