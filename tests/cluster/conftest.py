@@ -48,7 +48,11 @@ if find_spec("verl"):  # where it is missing the tests are skipped, and others s
     # vLLM's sockets, Ray's sessions, verl's locks and compiled kernels, which none of them removes;
     # what tests write stays where pytest keeps it
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
-    tempfile.tempdir = tempfile.mkdtemp(prefix="rlvr-")
+    if WORKER := os.environ.get("PYTEST_XDIST_WORKER"):  # below the first one's: Ray's sockets
+        tempfile.tempdir = str(Path(tempfile.gettempdir(), WORKER))  # want a short path
+        Path(tempfile.tempdir).mkdir(exist_ok=True)
+    else:
+        tempfile.tempdir = tempfile.mkdtemp(prefix="rlvr-")
     os.environ["TMPDIR"] = tempfile.tempdir
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 if find_spec("verl") and DEVICE == "cpu":
