@@ -1,7 +1,7 @@
 """Which rows to run for so many GPU-hours: those that decide the most of a paper's claims.
 
-A row is a training with its evaluations. A claim's rows are those that its `cluster` predicate in
-claims.yaml names by table, model and method or, where it has none, its `published` one: the
+A row is a training with its evaluations. A claim's rows are those that what judges it on a cluster
+(claims.file.predicate) names by table, model and method: the
 printed cells that its selectors match, each cell the row of that label, or the one that the
 paper's SameRun says it shares. A claim about the laptop or theory alone has no rows. Rows that are
 done cost nothing.
@@ -18,7 +18,7 @@ from itertools import pairwise
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from common.claims.file import load, parse
+from common.claims.file import CLUSTER, load, parse, predicate
 from common.comparison.published import published
 from common.comparison.spec import Spec, matches
 from common.config.compose import ROOT
@@ -131,10 +131,10 @@ def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
     baseline = {j.needs[0]: set(j.needs) for j in jobs if j.kind == "evaluate"}
     found = []
     for claim in load(home / "claims.yaml"):
-        scope = next((s for s in ("cluster", "published") if s in claim), None)
-        if scope is None:
+        judged = predicate(claim, CLUSTER)
+        if judged is None:
             continue
-        form, body, selectors = parse(f"{claim['id']}: {scope}", claim[scope])
+        form, body, selectors = parse(f"{claim['id']}: {CLUSTER}", judged)
         cells = [printed[matches(printed, _columns(selector))] for selector in selectors]
         rows, lacking = _rows(spec, cells, selectors, trained)
         rows |= {key for row in rows for key in baseline.get(row, ())}

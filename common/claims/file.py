@@ -9,6 +9,7 @@ from common.claims.select import SELECTABLE
 from common.errors import UserError
 
 SCOPES = ("published", "laptop", "cluster")
+CLUSTER = SCOPES[2]
 FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it, the others' inside
     "order": ({"order", "relation"}, {"margin"}),
     "difference": ({"a", "b", "relation", "value"}, {"within"}),
@@ -34,9 +35,18 @@ def load(path: Path) -> list[dict]:
             raise UserError(f"{place}: id is there twice; give each claim its own")
         seen.add(claim["id"])
         for scope in SCOPES:
-            if scope in claim:
+            if claim.get(scope) is not None:
                 parse(f"{place}: {scope}", claim[scope])
+            elif scope in claim and scope != CLUSTER:
+                raise UserError(f"{place}: {scope} is empty; leave it out")
     return claims
+
+
+def predicate(claim: dict, scope: str) -> dict | None:
+    """What a claim is judged by in a scope; None where it does not speak of it. Rows of a cluster
+    stand for the printed ones, so they are judged as these are, unless the claim has a predicate
+    of their own, or `cluster: null`, which says that no run can decide it."""
+    return claim.get(scope, claim.get("published") if scope == CLUSTER else None)
 
 
 def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:

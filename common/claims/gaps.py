@@ -8,7 +8,12 @@ import numpy as np
 
 from common.claims.select import Found
 from common.metrics.bootstrap import clustered_bounds
-from common.metrics.paired import Interval, subsampling_test, two_way_interval
+from common.metrics.paired import (
+    Interval,
+    over_problems,
+    subsampling_test,
+    two_way_interval,
+)
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
 DRAWS = 1000  # of the bootstraps that are shown beside an interval
@@ -16,8 +21,12 @@ SUBSAMPLES = 2000  # of App. I's test
 GAPS = [  # columns of the table of comparisons
     *["claim", "scope", "table", "benchmark", "metric", "a", "b", "difference", "low", "high"],
     *["p", "p_holm", "mdd", "n_seeds", "n_problems", "prompt_low", "prompt_high", "seed_low"],
-    *["seed_high", "subsampling_p", "verdict"],
+    *["seed_high", "subsampling_p", "verdict", "test"],
 ]
+# What decides a comparison, and what is said beside a verdict on numbers.
+NUMBERS = "numbers"
+SEEDS, BOTH = "seeds", "seeds and problems"
+SINGLE, ALONE = "single run, over problems", "single run, as a number"
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,16 @@ class Gap:
     parts: tuple[np.ndarray, ...] = ()  # what the interval was made of, by seed and problem
     strata: tuple | None = None
     fixed: float = 0.0  # of the value, what numbers without a seed add
+    single: bool = False  # decided as the paper decides, by the numbers of one run
+
+    @property
+    def test(self) -> str:
+        """What its interval and p-value are over."""
+        if all(x.seeds is None for _, x in self.terms):
+            return NUMBERS
+        if self.single:
+            return SINGLE if self.parts else ALONE
+        return BOTH if self.strata else SEEDS
 
     @property
     def family(self) -> str:
@@ -39,25 +58,30 @@ class Gap:
         return " and ".join(sorted(names))
 
 
-def combine(terms: Sequence[tuple[float, Found]]) -> Gap:
-    """The weighted sum of what was found, with its interval."""
+def combine(terms: Sequence[tuple[float, Found]], *, single: bool = False) -> Gap:
+    """The weighted sum of what was found, with its interval: over seeds, and over problems where
+    there are counts. `single`: with fewer than MIN_SEEDS seeds it is over problems alone."""
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)
     random = [(weight, x) for weight, x in terms if x.seeds is not None]
     if not random:
         return Gap(terms, Interval(value, 0.0, 1.0))
-    if min(len(x.seeds) for _, x in random) < MIN_SEEDS:
+    few = min(len(x.seeds) for _, x in random) < MIN_SEEDS
+    if few and not single:
         return Gap(terms, Interval(value, np.nan, np.nan))
     problems = random[0][1].problems
     shared = problems is not None and all(x.problems == problems for _, x in random)
+    if few and not shared:
+        return Gap(terms, Interval(value, np.nan, np.nan), single=True)
     parts = {}
     for weight, x in random:
         part = weight * (x.by_problem if shared else x.values[:, None])
         parts[x.seeds] = parts.get(x.seeds, 0) + part
     strata = tuple(benchmark for benchmark, _ in problems) if shared else None
-    interval = two_way_interval(*parts.values(), strata=strata)
+    interval = (over_problems if few else two_way_interval)(*parts.values(), strata=strata)
     fixed = value - interval.value
-    return Gap(terms, replace(interval, value=value), tuple(parts.values()), strata, fixed)
+    whole = replace(interval, value=value)
+    return Gap(terms, whole, tuple(parts.values()), strata, fixed, single=few)
 
 
 def row(gap: Gap, null: float | None) -> dict:
@@ -76,6 +100,7 @@ def row(gap: Gap, null: float | None) -> dict:
     shown["n_seeds"] = min(seeds) if seeds else np.nan
     problems = [len(x.problems) for x in values if x.problems]
     shown["n_problems"] = max(problems) if gap.strata else np.nan
+    shown["test"] = gap.test
     shown["subsampling_p"] = _subsampling_p(gap)
     if not gap.parts:
         return shown
@@ -84,7 +109,8 @@ def row(gap: Gap, null: float | None) -> dict:
     shown["mdd"] = gap.interval.detectable()
     prompts, runs = clustered_bounds(gap.parts, strata=gap.strata, draws=DRAWS, seed=0)
     names = ("prompt_low", "prompt_high", "seed_low", "seed_high")
-    return shown | {name: x + gap.fixed for name, x in zip(names, (*prompts, *runs), strict=True)}
+    bounds = (*prompts, *((np.nan, np.nan) if gap.single else runs))
+    return shown | {name: x + gap.fixed for name, x in zip(names, bounds, strict=True)}
 
 
 def _subsampling_p(gap: Gap) -> float:
@@ -99,20 +125,24 @@ def _subsampling_p(gap: Gap) -> float:
     if not shared or a.n < 2 * a.k:
         return np.nan
     c_a, c_b = (np.concatenate([x.counts[x.seeds.index(seed)] for seed in shared]) for x in (a, b))
+    strata = [benchmark for benchmark, _ in a.problems] * len(shared)
     m = max(a.k, a.n // 4)
-    test = subsampling_test(c_a, c_b, n=a.n, ks=[a.k], m=m, iterations=SUBSAMPLES, seed=0)
+    test = subsampling_test(
+        c_a, c_b, n=a.n, ks=[a.k], m=m, iterations=SUBSAMPLES, seed=0, strata=strata
+    )
     return float(test[0]["p"])
 
 
 def order_text(selected: list[Found], gaps: list[Gap]) -> str:
-    singles = [combine([(1, x)]).interval for x in selected]
+    single = any(gap.single for gap in gaps)
+    singles = [combine([(1, x)], single=single).interval for x in selected]
     if all(x.seeds is None for x in selected):
         values = [g.interval.value for g in gaps]
         signs = ["=" if abs(v) < 1e-9 else ">" if v > 0 else "<" for v in values]
         rest = [f" {sign} {x.value:.4g}" for sign, x in zip(signs, singles[1:], strict=True)]
         return f"{singles[0].value:.4g}" + "".join(rest)
     values = [f"{x.value:.4g}" + (f" ± {x.stderr:.2g}" if x.stderr > 0 else "") for x in singles]
-    differences = ", ".join(f"diff {interval_text(gap.interval)}" for gap in gaps)
+    differences = ", ".join(f"diff {interval_text(gap.interval, gap.single)}" for gap in gaps)
     seeds = dict.fromkeys(str(len(x.seeds)) for x in selected if x.seeds is not None)
     problems = {x.problems and len(x.problems) for x in selected} - {None}
     size = f"{' and '.join(seeds)} seeds" + (f" x {max(problems)} problems" if problems else "")
@@ -127,8 +157,24 @@ def power_text(gaps: list[Gap], ps: list[float]) -> str:
     return text + (f", detectable {', '.join(f'{x:.2g}' for x in power)}" if power else "")
 
 
-def interval_text(interval: Interval) -> str:
-    if interval.stderr == 0:
+def single_text(gaps: list[Gap], rows: list[dict]) -> str:
+    """Of single runs: that the numbers decide, as in the paper, and what the tests say of each
+    comparison: over problems, and, with the problems fixed, over samples (F-GRPO App. I)."""
+    if not any(gap.single for gap in gaps):
+        return ""
+    said = "; single runs, decided as numbers"
+    for name, test in (("p", "over problems"), ("subsampling_p", "App. I, over samples")):
+        known = [row[name] for row in rows if not np.isnan(row.get(name, np.nan))]
+        if len(known) == 1:
+            said += f"; p {known[0]:.2g} {test}"
+        elif known:
+            below = sum(p < 0.05 for p in known)
+            said += f"; {below} of {len(known)} with p < 0.05 {test}"
+    return said if any(gap.parts for gap in gaps) else said + "; no counts to test on"
+
+
+def interval_text(interval: Interval, single: bool = False) -> str:
+    if interval.stderr == 0 or (single and np.isnan(interval.stderr)):
         return f"{interval.value:.4g}"
     if np.isnan(interval.stderr):
         return f"{interval.value:.4g} (fewer than {MIN_SEEDS} seeds)"

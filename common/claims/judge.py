@@ -5,7 +5,7 @@
       source: Table 1
       published: {order: [{method: F-GRPO}, {method: GRPO}], relation: ">", where: {k: 256, ...}}
       laptop: ...                        # a scope that is left out is not part of that scale
-      cluster: ...
+      cluster: ...                       # left out: as `published`; null: no run can decide it
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id); a list of values means the plain average over them, null the empty cell.
@@ -25,7 +25,13 @@ seed (printed numbers, closed forms) are compared as numbers; a tie is inconclus
 are compared by the 95 % interval of `two_way_interval`: over seeds and problems where the counts of
 every selected row are given (metrics pass@k and avg@k), else over seeds alone, which takes the
 problems as fixed. Selectors with the same seeds are paired by seed. With fewer than three seeds
-nothing is decided.
+nothing is decided on a laptop. On a cluster, where the papers have one run a cell, such rows are
+compared as numbers, as the printed ones are, and every text and GAPS's `test` says so, with the
+p-values of two tests of single runs: over problems (`paired.over_problems`) and, with the problems
+fixed, over samples (F-GRPO App. I). Neither sees the spread over seeds.
+
+A cluster selector of a printed average speaks of its benchmarks (`averages`), whose problems are
+what such a test is over.
 
 A comparison by > or < holds when it lies on the claimed side with p < 0.05, fails when it lies on
 the other with p < 0.05, and is inconclusive otherwise. p has Holm's correction over all such
@@ -34,17 +40,25 @@ all pairs of methods, are one table more); intervals shown are not corrected. An
 all its links hold and fails when one fails. "~" and range hold when the whole interval lies inside.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
-from common.claims.file import SCOPES, load, parse
-from common.claims.gaps import GAPS, Gap, combine, interval_text, order_text, power_text, row
-from common.claims.select import Found, Missing, select, tidy
+from common.claims.file import CLUSTER, SCOPES, load, parse, predicate
+from common.claims.gaps import (
+    GAPS,
+    Gap,
+    combine,
+    interval_text,
+    order_text,
+    power_text,
+    row,
+    single_text,
+)
+from common.claims.select import Found, Missing, select, tidy, words
 from common.metrics.bootstrap import holm
-from common.metrics.paired import Interval
 
 __all__ = ["GAPS", "SCOPES", "judge", "load", "verdicts"]
 
@@ -64,30 +78,36 @@ def verdicts(
     claims: list[dict],
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame] | None = None,
+    averages: dict[str, list[str]] | None = None,
 ) -> pd.DataFrame:
     """The verdicts of `judge`."""
-    return judge(claims, rows, counts)[0]
+    return judge(claims, rows, counts, averages)[0]
 
 
 def judge(
     claims: list[dict],
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame] | None = None,
+    averages: dict[str, list[str]] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Each claim's verdict in each scope, and the comparisons behind the verdicts.
 
     rows: scope -> tidy rows (results/columns.py; published tables lack the last ones); counts:
-    scope -> table, model, method, benchmark, seed, step, problem_id, n, c. Verdicts: claim, source,
+    scope -> table, model, method, benchmark, seed, step, problem_id, n, c; averages: a printed mean
+    -> its benchmarks, for the cluster's rows. Verdicts: claim, source,
     a verdict a scope, id, and for each scope the numbers behind it and the runs it rests on.
     Comparisons: GAPS. Raises UserError for an ambiguous selector.
     """
     frames = {scope: tidy(frame) for scope, frame in rows.items()}
     decided, table = {}, []
     for scope, frame in frames.items():
-        stated = {claim["id"]: claim[scope] for claim in claims if scope in claim}
+        stated = {claim["id"]: predicate(claim, scope) for claim in claims}
+        given = (frame, (counts or {}).get(scope))
+        single: dict = {"averages": averages or {}, "single": True} if scope == CLUSTER else {}
         measured = {
-            name: _measure(f"claim {name}: {scope}", predicate, frame, (counts or {}).get(scope))
-            for name, predicate in stated.items()
+            name: _measure(f"claim {name}: {scope}", one, *given, **single)
+            for name, one in stated.items()
+            if one is not None
         }
         decided[scope], gaps = _decide(scope, measured)
         table += gaps
@@ -95,7 +115,7 @@ def judge(
     for claim in claims:
         row = {"claim": claim["claim"], "source": claim["source"], "id": claim["id"]}
         for scope in SCOPES:
-            unknown = ("not run", "no rows" if scope in claim else "", "")
+            unknown = ("not run", "no rows" if claim.get(scope) else "", "")
             decision = decided.get(scope, {}).get(claim["id"], unknown)
             row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), decision, strict=True))
         verdicts.append(row)
@@ -104,13 +124,21 @@ def judge(
     return pd.DataFrame(verdicts, columns=columns), pd.DataFrame(table, columns=GAPS)
 
 
-def _measure(place: str, predicate: dict, rows, counts) -> Measured | str:
+def _measure(
+    place: str, predicate: dict, rows, counts, *, averages: dict | None = None, single: bool = False
+) -> Measured | str:
     """The predicate's comparisons; or what is missing for them."""
     form, body, selectors = parse(place, predicate)
     values, missing = [], []
     for selector in selectors:
+        mean = str(selector.get("benchmark"))
+        members = (averages or {}).get(mean)
         try:
-            values.append(select(place, selector, rows, counts))
+            if members is None:
+                values.append(select(place, selector, rows, counts))
+            else:
+                found = select(place, {**selector, "benchmark": members}, rows, counts)
+                values.append(replace(found, name=words(selector), benchmarks=(mean,)))
         except Missing as error:
             missing.append(str(error))
     if missing:
@@ -121,15 +149,16 @@ def _measure(place: str, predicate: dict, rows, counts) -> Measured | str:
     relation = body.get("relation")
     null = body.get("value") if relation in (">", "<") else None
     if form in ("order", "count"):
-        gaps = [combine([(1, a), (-1, b)]) for a, b in pairs]
+        gaps = [combine([(1, a), (-1, b)], single=single) for a, b in pairs]
         null = body.get("margin", 0) * (1 if relation == ">" else -1)
     elif form == "mean_gain":
         share = 1 / len(pairs)
-        gaps = [combine([term for a, b in pairs for term in ((share, a), (-share, b))])]
+        terms = [term for a, b in pairs for term in ((share, a), (-share, b))]
+        gaps = [combine(terms, single=single)]
     elif form == "difference":
-        gaps = [combine([(1, values[0]), (-1, values[1])])]
+        gaps = [combine([(1, values[0]), (-1, values[1])], single=single)]
     else:
-        gaps = [combine([(1, values[0])])]
+        gaps = [combine([(1, values[0])], single=single)]
     return Measured(form, body, values, gaps, null)
 
 
@@ -149,12 +178,14 @@ def _decide(scope: str, measured: dict[str, Measured | str]) -> tuple[dict, list
                 _side(g, x.null, x.body["relation"], p) for g, p in zip(x.gaps, ps, strict=True)
             ]
         else:
-            ps, sides = [np.nan] * len(x.gaps), [_inside(x.gaps[0].interval, *_bounds(x.body))]
+            ps, sides = [np.nan] * len(x.gaps), [_inside(x.gaps[0], *_bounds(x.body))]
         runs = dict.fromkeys(str(one) for part in x.values for one in part.run_ids)
-        decided[name] = (*_verdict(x, sides, ps), ";".join(runs))
+        shown = [row(gap, x.null) for gap in x.gaps]
+        verdict, numbers = _verdict(x, sides, ps)
+        decided[name] = (verdict, numbers + single_text(x.gaps, shown), ";".join(runs))
         rows += [
-            {"claim": name, "scope": scope, **row(gap, x.null), "p_holm": p, "verdict": side}
-            for gap, p, side in zip(x.gaps, ps, sides, strict=True)
+            {"claim": name, "scope": scope, **one, "p_holm": p, "verdict": side}
+            for one, p, side in zip(shown, ps, sides, strict=True)
         ]
     return decided, rows
 
@@ -182,9 +213,10 @@ def _verdict(x: Measured, sides: list[str], ps: list[float]) -> tuple[str, str]:
             return "holds", numbers
         return ("fails" if len(sides) - n["fails"] < enough else "inconclusive"), numbers
     if x.form == "mean_gain":
-        numbers = f"mean gain {interval_text(x.gaps[0].interval)} over {len(x.values) // 2} pairs"
+        gain = interval_text(x.gaps[0].interval, x.gaps[0].single)
+        numbers = f"mean gain {gain} over {len(x.values) // 2} pairs"
     elif x.form == "range":
-        numbers = interval_text(x.gaps[0].interval)
+        numbers = interval_text(x.gaps[0].interval, x.gaps[0].single)
     else:
         numbers = order_text(x.values, x.gaps)
     numbers += power_text(x.gaps, ps)
@@ -195,9 +227,9 @@ def _verdict(x: Measured, sides: list[str], ps: list[float]) -> tuple[str, str]:
 def _side(gap: Gap, null: float, relation: str, p: float) -> str:
     """holds, fails or inconclusive for gap > null (or <); p is the corrected one."""
     value = gap.interval.value
-    if np.isnan(gap.interval.stderr) or abs(value - null) < 1e-9:
+    if abs(value - null) < 1e-9:
         return "inconclusive"
-    if gap.parts and p >= 0.05:
+    if not gap.single and (np.isnan(gap.interval.stderr) or (gap.parts and p >= 0.05)):
         return "inconclusive"
     return "holds" if (value > null) == (relation == ">") else "fails"
 
@@ -208,8 +240,9 @@ def _bounds(body: dict) -> tuple[float, float]:
     return low, body.get("high", body.get("value", np.inf) + within)
 
 
-def _inside(interval: Interval, low: float, high: float) -> str:
-    below, above = interval.bounds()
+def _inside(gap: Gap, low: float, high: float) -> str:
+    value = gap.interval.value
+    below, above = (value, value) if gap.single else gap.interval.bounds()
     if below >= low - 1e-9 and above <= high + 1e-9:
         return "holds"
     return "fails" if below > high + 1e-9 or above < low - 1e-9 else "inconclusive"

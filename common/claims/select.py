@@ -28,8 +28,9 @@ class Missing(Exception):
 class Found:
     """What a selector found: a value a seed (S,), and a problem (S, P) where there are counts.
 
-    `counts` (S, P) are the correct of `n` samples, where all that was selected is one pass@k of one
-    benchmark; the tables, benchmarks, metrics and runs that the values stand in are named.
+    `counts` (S, P) are the correct of `n` samples, where all that was selected is one pass@k of
+    benchmarks with the same n; the tables, benchmarks, metrics and runs that the values stand in
+    are named.
     """
 
     name: str
@@ -68,7 +69,7 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
     chosen = rows[np.logical_and.reduce([*hits.values(), rows["value"].notna()])]
     if chosen.empty:
         absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
-        raise Missing("no row with " + _words(absent))
+        raise Missing("no row with " + words(absent))
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
     one = len(chosen) == 1 and not lists  # a printed number: nothing to choose among
     if "step" not in selector and not one:
@@ -80,7 +81,7 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
     values = chosen.groupby("seed", dropna=False)["value"].mean()
     seeds = None if values.index.isna().any() else tuple(values.index)
     result = Found(
-        _words(selector) or "all",
+        words(selector) or "all",
         seeds,
         values.to_numpy(),
         **{  # type: ignore[arg-type]
@@ -101,13 +102,13 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
         keys = [key for key in SELECTABLE if key not in shared]
         differ = [key for key in keys if chosen[key].nunique(dropna=False) > 1]
         raise UserError(
-            f"{place}: selector {_words(selector)} matches several rows, which differ in "
+            f"{place}: selector {words(selector)} matches several rows, which differ in "
             f"{', '.join(differ) or 'nothing'}; name one"
         )
     groups = chosen.groupby("seed", dropna=False)["value"]
     chosen = chosen[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
     if chosen.empty:
-        raise Missing("some of the rows with " + _words(selector))
+        raise Missing("some of the rows with " + words(selector))
     return chosen
 
 
@@ -137,7 +138,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: pd.D
             "not one run; run it again"
         )
     selected = replace(selected, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
-    if rows["metric"].nunique() > 1 or rows["benchmark"].nunique() > 1 or joined["n"].nunique() > 1:
+    if rows["metric"].nunique() > 1 or joined["n"].nunique() > 1:
         return selected
     if not rows["metric"].iloc[0].startswith("pass@"):
         return selected
@@ -154,5 +155,5 @@ def _equal(column: pd.Series, value) -> np.ndarray:
     return (column.isna() if value is None else column == value).to_numpy(bool)
 
 
-def _words(selector: dict) -> str:
+def words(selector: dict) -> str:
     return ", ".join(f"{key}={value}" for key, value in selector.items())

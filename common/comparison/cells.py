@@ -20,32 +20,81 @@ COLUMNS = [
 ]
 
 
-def as_printed(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
-    """Cluster rows at their last step under the names of the printed cells that they stand for:
+def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Cluster rows at their table's step under the names of the printed cells that they stand for:
     metrics as printed, averages over benchmarks, and the runs that stand in several tables."""
     if rows.empty:
         return rows
     renamed = rows[rows["metric"].isin(spec.metrics)]
     rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(spec.metrics))])
-    parts = [last_step(rows)]
-    for one in spec.same_runs:
-        same = rows[(rows["table"] == one.of_table) & (rows["method"] == one.of_method)]
-        same = same.assign(table=one.table, method=one.method)
-        if one.steps:
-            same = same[same["step"].isin(one.steps)]
-            step = same["step"].astype(int).astype(str)
-            parts.append(same.assign(benchmark=same["benchmark"] + ", step " + step))
-        else:
-            parts.append(last_step(same))
-    rows = pd.concat(parts, ignore_index=True)
+    rows = at_step(spec, same_runs(spec, rows, printed))
     return pd.concat([rows, *averages(spec, rows)], ignore_index=True)
 
 
-def last_step(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each cell and seed at the last step that it was measured at."""
-    key = [*CELL, "seed"]
-    steps = rows["step"].fillna(-1)
-    return rows[steps == steps.groupby([rows[name] for name in key], dropna=False).transform("max")]
+def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Rows or counts of cluster runs, and again under every printed row that is the same run, of
+    the models that it is printed for; where it names the step, as "NAME, step N"."""
+    parts = [frame]
+    for one in spec.same_runs:
+        same = frame[(frame["table"] == one.of_table) & (frame["method"] == one.of_method)]
+        its = printed[(printed["table"] == one.table) & (printed["method"] == one.method)]
+        same = same[same["model"].isin(its["model"])].assign(table=one.table, method=one.method)
+        if one.steps:
+            same = same[same["step"].isin(one.steps)]
+            step = same["step"].astype(int).astype(str)
+            same = same.assign(benchmark=same["benchmark"] + ", step " + step)
+        parts.append(same)
+    return pd.concat(parts, ignore_index=True)
+
+
+def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each cell and seed at the step that its table speaks of (`Spec.steps`); where it
+    says nothing, at the last step that the cell was measured at. Of equal peaks the earliest."""
+    parts = []
+    for table, part in rows.groupby("table", sort=False, dropna=False):
+        chosen = spec.steps.get(str(table), "last")
+        if isinstance(chosen, int):
+            part = part[part["step"].isin([0, chosen])]  # 0: a model that was not trained
+        cell = [part[name] for name in (*CELL, "seed")]
+        steps = part["step"].fillna(-1)
+        scores = {"peak": part["value"], "peak of average": _means(spec, part)}
+        score = scores.get(str(chosen), steps)
+        part = part[score == score.groupby(cell, dropna=False).transform("max")]
+        steps = steps[part.index]
+        first = steps.groupby([part[name] for name in (*CELL, "seed")], dropna=False)
+        parts.append(part[steps == first.transform("min")])
+    return pd.concat(parts) if parts else rows
+
+
+def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
+    """The mean over the benchmarks of the table's average, of each row's run, metric and step; NaN
+    where one of them was not measured."""
+    members = {name for names in spec.averages.values() for name in names}
+    key = ["model", "method", "metric", "seed", "step"]
+    value = part["value"].where(part["benchmark"].isin(members))
+    groups = value.groupby([part[name] for name in key], dropna=False)
+    return groups.transform("mean").where(groups.transform("count") == len(members))
+
+
+def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The rows without those for which two runs speak, and a message for each such pair: runs of
+    one seed under the same name, of which none can be said to be the paper's."""
+    if rows.empty:
+        return rows, []
+    several = {one.of_table for one in spec.same_runs if one.steps}
+    several |= {name for name, step in spec.steps.items() if isinstance(step, int)}
+    step = rows["step"].where(rows["table"].isin(several), -1)  # else one run, whatever its steps
+    key = [rows[name] for name in ("table", "model", "method", "benchmark", "metric", "seed")]
+    twice = rows["run_id"].groupby([*key, step], dropna=False).transform("nunique") > 1
+    messages = []
+    named = rows[twice].groupby(["table", "model", "method", "benchmark", "seed"], dropna=False)
+    for (table, model, method, benchmark, seed), part in named:
+        runs = " and ".join(sorted(part["run_id"].unique()))
+        messages.append(
+            f"{table}, {model}, {method}, {benchmark}, seed {seed:g}: {runs} both speak for it; "
+            "none counts. Remove the folder of one"
+        )
+    return rows[~twice], messages
 
 
 def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:

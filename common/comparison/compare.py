@@ -86,15 +86,20 @@ def assess(spec: Spec, root: Path) -> Comparison:
     printed, more = published_checked(home / "published")
     problems += more
     place = str(root / spec.paper / CLUSTER / "metrics.csv")
-    problems += check_names(rows[CLUSTER], printed, place, own_names(home))
+    shared: dict[str, set] = {}
+    for one in spec.same_runs:
+        shared.setdefault(one.of_table, set()).add(one.table)
+    problems += check_names(rows[CLUSTER], printed, place, own_names(home), shared)
     tables = [provenance.table(root, spec.paper, scope, rows[scope]) for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
     missing, more = provenance.jobs(root, spec.paper)
     problems += more
-    as_printed = cells.as_printed(spec, rows[CLUSTER])
-    scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed)}
-    counts = {scope: frame for scope, (_, frame) in reruns.items()}
-    verdicts, gaps, more = judged(judge.load(home / "claims.yaml"), scopes, counts)
+    rows[CLUSTER], more = cells.one_run_each(spec, rows[CLUSTER])
+    problems += more
+    as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
+    scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed, printed)}
+    stated = judge.load(home / "claims.yaml")
+    verdicts, gaps, more = judged(stated, scopes, _counts(spec, reruns, printed), spec.averages)
     problems += more
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # what no run stands for
@@ -110,7 +115,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
         verdicts=verdicts,
         gaps=gaps,
         cells=table,
-        summary=summary({"published": printed, **rows}, runs),
+        summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
         detectable=cells.detectable(spec, printed, gaps),
         notes=cells.note_table(spec, notes, table),
         runs=runs,
@@ -119,23 +124,33 @@ def assess(spec: Spec, root: Path) -> Comparison:
     )
 
 
-def judged(stated: list[dict], scopes: dict, counts: dict):
+def judged(stated: list[dict], *given):
     """claims.judge, without the claims that cannot be decided on these rows, which are named."""
     try:
-        return *judge.judge(stated, scopes, counts), []
+        return *judge.judge(stated, *given), []
     except UserError:
         pass
     fine, problems = [], []
     for claim in stated:
         try:
-            judge.judge([claim], scopes, counts)
+            judge.judge([claim], *given)
             fine.append(claim)
         except UserError as error:
             problems.append(f"{error}; this claim is left out")
-    return *judge.judge(fine, scopes, counts), problems
+    return *judge.judge(fine, *given), problems
 
 
-def _with_own_rows(spec: Spec, root: Path, rows: dict, as_printed: pd.DataFrame) -> dict:
+def _counts(spec: Spec, reruns: dict, printed: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The counts of each scope; a cluster's also under the printed rows that are the same run."""
+    counts = {scope: frame for scope, (_, frame) in reruns.items()}
+    if len(counts[CLUSTER]):
+        counts[CLUSTER] = cells.same_runs(spec, counts[CLUSTER], printed)
+    return counts
+
+
+def _with_own_rows(
+    spec: Spec, root: Path, rows: dict, as_printed: pd.DataFrame, printed: pd.DataFrame
+) -> dict:
     """The rows of each rerun scope that claims speak of: measured ones, readings of them, and
     those of theory and simulation, which are the laptop's."""
     scopes = {}
@@ -143,8 +158,10 @@ def _with_own_rows(spec: Spec, root: Path, rows: dict, as_printed: pd.DataFrame)
         tables = frame["table"].unique() if scope == LAPTOP else ()
         parts = [frame, *(at_matched_accuracy(frame, table, spec.pairs) for table in tables)]
         parts += spec.own_rows(root) if scope == LAPTOP else []
-        if scope == CLUSTER and len(as_printed):
-            parts = [pd.concat([frame, as_printed]).drop_duplicates([*KEY, "seed", "step"])]
+        if scope == CLUSTER and len(as_printed):  # a printed cell's other steps stand for nothing
+            taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])
+            rest = frame[~pd.MultiIndex.from_frame(frame[["table", "benchmark"]]).isin(taken)]
+            parts = [pd.concat([as_printed, rest]).drop_duplicates([*KEY, "seed", "step"])]
         parts = [part for part in parts if len(part)]
         if parts:
             scopes[scope] = pd.concat(parts, ignore_index=True)
@@ -156,10 +173,12 @@ def verdicts(spec: Spec, root: Path) -> tuple[pd.DataFrame, dict[str, pd.DataFra
     home = ROOT / "papers" / spec.paper
     read_ = {scope: read(root, spec.paper, scope) for scope in RERUNS}
     rows = {scope: frame for scope, (frame, _) in read_.items()}
-    scopes = {"published": published(home / "published")}
-    scopes |= _with_own_rows(spec, root, rows, cells.as_printed(spec, rows[CLUSTER]))
-    counts = {scope: frame for scope, (_, frame) in read_.items()}
-    return judge.verdicts(judge.load(home / "claims.yaml"), scopes, counts), scopes
+    rows[CLUSTER], _ = cells.one_run_each(spec, rows[CLUSTER])
+    printed = published(home / "published")
+    as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
+    scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed, printed)}
+    stated = judge.load(home / "claims.yaml")
+    return judge.verdicts(stated, scopes, _counts(spec, read_, printed), spec.averages), scopes
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:

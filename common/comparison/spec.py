@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 
@@ -40,6 +41,9 @@ class Spec:
     same_runs: list[SameRun] = field(default_factory=list)
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
     metrics: dict[str, str] = field(default_factory=dict)  # our metric -> as printed
+    # printed table -> the training step of its cells, each cell's "peak" over the steps, or the
+    # "peak of average", its run's best step by the mean of `averages`; left out: the last one
+    steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells

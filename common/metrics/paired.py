@@ -8,6 +8,7 @@ by.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -125,6 +126,25 @@ def two_way_interval(
     return Interval(float(value), float(np.sqrt(variance)), float(df))
 
 
+def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interval:
+    """Interval of the mean over problems of a sum of parts with the runs taken as fixed: for single
+    runs, whose spread over seeds is unknown. Parts, strata and the degrees of freedom are those of
+    `two_way_interval`, whose B is the variance; a benchmark of one problem counts as fixed."""
+    summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
+    labels, groups = np.unique(
+        np.zeros(len(summed)) if strata is None else strata, return_inverse=True
+    )
+    members = [summed[groups == index] for index in range(len(labels))]
+    value = float(np.mean([x.mean() for x in members]))
+    terms = [
+        (x.var(ddof=1) / (len(x) * len(labels) ** 2), len(x) - 1) for x in members if len(x) > 1
+    ]
+    variance, df = _welch(terms)
+    if variance < 1e-24:  # rounding alone
+        return Interval(value, 0.0, 1.0)
+    return Interval(value, float(np.sqrt(variance)), float(df))
+
+
 def _welch(terms: list[tuple[float, int]]) -> tuple[float, float]:
     """Sum of independent variance estimates and its degrees of freedom."""
     total, squares = sum(term for term, _ in terms), sum(term**2 / df for term, df in terms)
@@ -140,6 +160,7 @@ def subsampling_test(
     m: int,
     iterations: int,
     seed: int,
+    strata: Sequence | None = None,
 ) -> list[dict]:
     """Paired m-out-of-n subsampling test of a - b (F-GRPO App. I: n=1024, m=256, 50,000 draws).
 
@@ -149,7 +170,8 @@ def subsampling_test(
     not samples: the distribution is exact up to double rounding. One row a k, in percent: a, b,
     difference (from all n samples, which is the mean of the draws), low, high (2.5 and 97.5
     percentile of the draws) and p = 2 min(P(d <= 0), P(d >= 0)) with one added to each count, so
-    never below 2/(iterations+1).
+    never below 2/(iterations+1). `strata` (P,) names each problem's benchmark: the mean is then the
+    plain one over benchmarks.
 
     Left out, as in the paper: any scaling of the spread from m to n samples, and the spread over
     problems and training seeds. Raises UserError for m >= n, k > m, counts out of 0..n or unequal
@@ -166,11 +188,17 @@ def subsampling_test(
         raise UserError(
             f"a has {c_a.size} problems, b {c_b.size}: give the same problems, at least one"
         )
-    full_a, full_b = (100 * pass_at_k(c, n, ks).mean(axis=0) for c in (c_a, c_b))
+    labels, groups = np.unique(
+        np.zeros(c_a.size) if strata is None else strata, return_inverse=True
+    )
+    members = [groups == index for index in range(len(labels))]
+    full_a, full_b = (
+        np.mean([100 * pass_at_k(c[rows], n, ks).mean(axis=0) for rows in members], axis=0)
+        for c in (c_a, c_b)
+    )
     bits = np.random.SFC64(seed)
-    draws = [
-        subsample_means(c, n=n, ks=ks, m=m, iterations=iterations, bits=bits) for c in (c_a, c_b)
-    ]
+    drawn = partial(subsample_means, n=n, ks=ks, m=m, iterations=iterations, bits=bits)
+    draws = [np.mean([drawn(c[rows]) for rows in members], axis=0) for c in (c_a, c_b)]
     # sums of floats in another order must not turn a tie into a sign
     difference = np.round(100 * (draws[0] - draws[1]), 9)
     low, high = np.percentile(difference, [2.5, 97.5], axis=0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from common.claims.judge import SCOPES
+from common.claims.file import SCOPES, predicate
 from common.comparison.compare import GREY
 from common.comparison.gather import LAPTOP
 from common.report.sources import Source
@@ -112,7 +112,7 @@ def claims(source: Source, facets: Facets) -> list[Claim]:
     shown = []
     for row in _text(comparison.verdicts).to_dict("records"):
         verdicts = tuple(_verdict(row, scope) for scope in SCOPES)
-        predicates = [source.claims.get(row["id"], {}).get(scope) for scope in SCOPES]
+        predicates = [predicate(source.claims.get(row["id"], {}), scope) for scope in SCOPES]
         named = {kind: indices(facets, kind, mentioned(predicates, kind)) for kind in FACETS}
         behind = tuple(gaps.get(row["id"], ()))
         shown.append(Claim(row["id"], row["claim"], row["source"], verdicts, behind, named))

@@ -88,12 +88,19 @@ def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[s
     return counts[kept].assign(n=n[kept].astype(int), c=c[kept].astype(int)), messages
 
 
-def check_names(rows: pd.DataFrame, printed: pd.DataFrame, place: str, ours: set[str]) -> list[str]:
-    """A message for each name of a printed table's rerun that is neither in this table nor one of
-    `ours`, the names that only reruns have: such rows stand for no printed cell."""
+def check_names(
+    rows: pd.DataFrame,
+    printed: pd.DataFrame,
+    place: str,
+    ours: set[str],
+    shared: dict[str, set] | None = None,
+) -> list[str]:
+    """A message for each name of a printed table's rerun that is neither in this table, nor in one
+    that has rows of the same runs (`shared`, by table), nor one of `ours`, the names that only
+    reruns have: such rows stand for no printed cell."""
     messages = []
     for table, part in rows[rows["table"].isin(printed["table"])].groupby("table", sort=False):
-        there = printed[printed["table"] == table]
+        there = printed[printed["table"].isin({table, *(shared or {}).get(table, ())})]
         for column in ("model", "method", "benchmark"):
             known = [str(name) for name in there[column].dropna().unique()]
             for name in sorted(

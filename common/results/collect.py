@@ -86,12 +86,14 @@ def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict],
 
 def _numbers(name: str) -> bool:
     """Whether result rows and counts are in this file of a run, or what they belong to."""
-    return name in ("config.yaml", "metrics.csv", "counts.csv") or name.startswith("eval/")
+    named = ("config.yaml", "metrics.csv", "counts.csv", "checkpoint.json")
+    return name in named or name.startswith("eval/")
 
 
 def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]]:
     """All rows of `finished_runs`, and what was left out and why: also each row that cannot be a
-    result (common/results/checks.py), by file and line."""
+    result (common/results/checks.py), by file and line, and evaluations of another checkpoint than
+    the one that was chosen."""
     import pandas as pd
 
     from common.results.checks import check_rows
@@ -106,6 +108,10 @@ def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]
             left_out.append(str(error))
             continue
         left_out += problems
+        other = _other_checkpoint(run)
+        if other:
+            left_out.append(f"{run}: {other}; its rows stand for no printed cell")
+            continue
         for name in rows["run_id"].unique():
             if seen.setdefault(name, path) != path:  # its rows would be counted twice
                 left_out.append(f"{path}: says that it is run {name}, as {seen[name]}; left out")
@@ -116,7 +122,22 @@ def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]
     return rows, left_out
 
 
+def _other_checkpoint(run: Path) -> str:
+    """Of an evaluation, why its checkpoint is not the one that was chosen; empty where it is."""
+    path = run / "checkpoint.json"
+    taken = json.loads(path.read_text()) if path.exists() else {}
+    return taken["note"] if taken and taken["step"] != taken["chosen"] else ""
+
+
 def _scope(run: Path) -> str:
     """Of a finished run; one without the key is older than the key, and from a laptop."""
     config = run / "config.yaml"
-    return (yaml.safe_load(config.read_text()) if config.exists() else {}).get("scope", "laptop")
+    if not config.exists():
+        return "laptop"
+    return _scope_in(str(config), (stat := config.stat()).st_size, stat.st_mtime_ns)
+
+
+@cache
+def _scope_in(path: str, size: int, modified: int) -> str:
+    """As `_file_sha256`: a comparison asks several times, and YAML is slow to read."""
+    return yaml.safe_load(Path(path).read_text()).get("scope", "laptop")

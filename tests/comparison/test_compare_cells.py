@@ -97,14 +97,18 @@ def test_runs_stand_for_all_rows_that_are_theirs_and_for_averages():
     both = pd.concat([rerun(10.0, stderr=3.0), rerun(20.0, stderr=4.0).assign(benchmark="c")])
     rows = pd.concat([both.assign(step=10), both.assign(step=20, value=[30.0, 50.0])])
     rows = rows.assign(k=1, unit="percent")
-    out = cells.as_printed(spec, rows).set_index(["table", "method", "benchmark", "metric"])
+    there = pd.DataFrame({"table": ["t3", "t2"], "model": "m", "method": ["A (N=8)", "A2"]})
+    rows = pd.concat([rows, rows.assign(model="other")])  # which t2 and t3 do not have
+    out = cells.as_printed(spec, rows, there)
+    assert set(out.loc[out["model"] == "other", "table"]) == {"t"}
+    out = out[out["model"] == "m"].set_index(["table", "method", "benchmark", "metric"])
     assert out["value"]["t", "A", "b", "pass@1"] == 30.0  # the last step
     assert out["value"]["t2", "A2", "c", "AVG@8"] == 50.0
     assert out["value"]["t3", "A (N=8)", "b, step 10", "pass@1"] == 10.0
     assert out["value"]["t2", "A2", "Avg", "AVG@8"] == 40.0
     assert out["stderr"]["t2", "A2", "Avg", "AVG@8"] == 2.5  # sqrt(9 + 16) / 2
     assert out["run_id"]["t", "A", "Avg", "pass@1"] == "r"
-    half = cells.as_printed(spec, rows[rows["benchmark"] == "b"])
+    half = cells.as_printed(spec, rows[rows["benchmark"] == "b"], there)
     assert "Avg" not in set(half["benchmark"])  # not of a part
 
 
@@ -250,3 +254,41 @@ def test_a_table_of_several_models_has_a_line_for_each():
     alone = compare_text.pivot(printed(1.0, "1.0").assign(stderr=np.nan, state=""),
                                {"b": ("b", "pass@1")})  # fmt: skip
     assert alone.splitlines()[2:] == ["| A | 1.0 |"]
+
+
+def curve(values: dict[int, float], benchmark="b") -> pd.DataFrame:
+    frames = [rerun(value).assign(step=step) for step, value in values.items()]
+    return pd.concat(frames).assign(benchmark=benchmark, k=1, unit="percent", table="t1")
+
+
+def test_a_table_is_of_its_step_its_peak_or_the_peak_of_its_average():
+    rows = pd.concat(
+        [curve({50: 30.0, 100: 30.0, 150: 10.0}), curve({50: 10.0, 100: 40.0, 150: 50.0}, "c")],
+        ignore_index=True,
+    )
+
+    def chosen(step):
+        more = {} if step is None else {"steps": {"t1": step}}
+        spec = Spec("p", "P", [], {}, [], lambda root: [], averages={"Avg": ["b", "c"]}, **more)
+        return cells.at_step(spec, rows).set_index("benchmark")["step"].to_dict()
+
+    assert chosen(None) == chosen("last") == {"b": 150, "c": 150}
+    assert chosen(50) == {"b": 50, "c": 50}
+    assert chosen(75) == {}  # not the nearest
+    assert chosen("peak") == {"b": 50, "c": 150}  # of equal ones the earliest
+    assert chosen("peak of average") == {"b": 100, "c": 100}  # means 20, 35, 30
+    untrained = cells.at_step(
+        Spec("p", "P", [], {}, [], lambda root: [], steps={"t1": 100}), curve({0: 5.0})
+    )
+    assert untrained["step"].tolist() == [0]
+
+
+def test_two_runs_that_speak_for_one_cell_are_named_and_neither_counts():
+    two = pd.concat([rerun(10.0), rerun(20.0).assign(run_id="s", step=2)], ignore_index=True)
+    kept, messages = cells.one_run_each(PLAIN, two)
+    assert kept.empty
+    assert messages == ["t, m, A, b, seed 0: r and s both speak for it; none counts. Remove the "
+                        "folder of one"]  # fmt: skip
+    by_step = Spec("p", "P", [], {}, [], lambda root: [], steps={"t": 2})
+    assert len(cells.one_run_each(by_step, two)[0]) == 2  # evaluations of two checkpoints
+    assert cells.one_run_each(PLAIN, two[:1])[1] == []

@@ -1,0 +1,191 @@
+"""If every cluster job gave exactly the printed numbers, would the comparison say so?
+
+tests/support/perfect.py makes such a rerun; the real gather, checkpoint choice, averages, verdicts
+and cells read it.
+"""
+
+import json
+from dataclasses import dataclass, field
+from math import comb
+
+import numpy as np
+import pandas as pd
+import perfect
+import pytest
+
+from common.claims.file import load, predicate
+from common.comparison.compare import ROOT, assess
+from common.comparison.published import published
+from common.comparison.spec import Spec
+
+pytestmark = pytest.mark.sweep
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Of a paper: how many printed cells its configured rows fill, how many they do not and why,
+    and which claims wait for these."""
+
+    filled: int
+    unfilled: dict[str, int]  # beginning of the reason -> cells
+    waiting: set[str] = field(default_factory=set)  # claims that read "not run"
+
+
+EXPECTED = {
+    "f_grpo": Expected(
+        filled=566,
+        unfilled={"the 1263 rare-correct trajectories are not published": 4},
+        waiting={"delta_nll_order", "delta_nll_focal"},
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=EXPECTED)
+def whole(request, tmp_path_factory):
+    made = perfect.rerun(tmp_path_factory.mktemp("perfect"), request.param)
+    return made.spec, assess(made.spec, made.root), EXPECTED[request.param]
+
+
+def test_every_cell_that_a_row_fills_is_within_noise(whole):
+    spec, result, expected = whole
+    assert result.left_out == []
+    cells = result.cells
+    filled = cells[cells["rerun"].notna()]
+    assert set(filled["verdict"]) == {"within noise"}
+    assert len(filled) == expected.filled
+    # nothing else comes near: the made-up numbers are the printed ones up to their rounding, and
+    # what a set's size leaves of it
+    far = filled[(filled["difference"].abs() > 0.15) & ~unattainable(spec, filled)]
+    assert far.empty, far
+    assert len(result.runs) == result.runs["run_id"].nunique() > 0
+
+
+def unattainable(spec: Spec, cells: pd.DataFrame) -> pd.Series:
+    """Cells whose number no such run can give: of P problems answered once shares are multiples of
+    100/P, and an average of such (INC033); one row is not feasible at all (INC022)."""
+    size = cells["benchmark"].map(spec.problems).where(cells["metric"] == "pass@1")
+    once = (cells["difference"].abs() <= 50 / size) | cells["benchmark"].isin(spec.averages)
+    return (once & (spec.paper == "cov_grpo")) | cells["notes"].str.contains("INC022")
+
+
+def test_the_cells_that_no_row_fills_have_their_reason(whole):
+    _, result, expected = whole
+    rest = result.cells[result.cells["rerun"].isna()]
+    counted = {
+        start: int(rest["reason"].str.startswith(start).sum()) for start in expected.unfilled
+    }
+    assert counted == expected.unfilled
+    assert sum(counted.values()) == len(rest)
+
+
+def test_every_claim_gets_its_printed_verdict(whole):
+    spec, result, expected = whole
+    verdicts = result.verdicts.set_index("id")
+    judged = set()
+    for claim in load(ROOT / "papers" / spec.paper / "claims.yaml"):
+        name = claim["id"]
+        if predicate(claim, "cluster") is None:
+            assert verdicts["cluster_numbers"][name] == ""
+        elif verdicts["cluster"][name] == "not run":
+            assert name in expected.waiting, verdicts["cluster_numbers"][name]
+        else:
+            judged.add(name)
+            assert verdicts["cluster"][name] == verdicts["published"][name], name
+            assert "single run" in verdicts["cluster_numbers"][name]
+    assert not judged & expected.waiting
+    assert len(judged) + len(expected.waiting) == sum(
+        predicate(claim, "cluster") is not None
+        for claim in load(ROOT / "papers" / spec.paper / "claims.yaml")
+    )
+    gaps = result.gaps[result.gaps["scope"] == "cluster"]
+    assert set(gaps["claim"]) == judged
+    assert gaps["test"].str.startswith("single run").all()
+
+
+# ---- what is wrong has to be seen
+
+
+def pair(x):
+    return x.model.name == "Qwen2.5-7B" and x.table == "table1" and x.label in ("GRPO", "F-GRPO")
+
+
+@pytest.fixture(scope="module")
+def two_rows(tmp_path_factory):
+    return perfect.rerun(tmp_path_factory.mktemp("two"), "f_grpo", only=pair)
+
+
+def test_the_checkpoint_is_the_best_that_is_not_later_than_the_baselines(two_rows):
+    steps = {
+        e.row.method: json.loads((e.path / "checkpoint.json").read_text())["step"]
+        for e in two_rows.evaluations
+    }
+    # the focal run's own best is the evaluation after; GRPO's third is the last it may take
+    assert steps == {"GRPO": 3 * 153, "F-GRPO": 3 * 153}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"benchmark": "AIME2024"}, "benchmark=AIME2024 is not in table1; did you mean AIME24?"),
+        ({"model": "Qwen2.5-7b"}, "model=Qwen2.5-7b is not in table1; did you mean Qwen2.5-7B?"),
+        ({"method": "F_GRPO"}, "method=F_GRPO is not in table1; did you mean F-GRPO?"),
+        ({"step": 1530}, "both speak for it"),  # beside the right one
+    ],
+)
+def test_a_wrong_name_or_step_fills_no_cell(two_rows, tmp_path, changes, said):
+    copy = perfect.copied(two_rows, tmp_path)
+    (e,) = (e for e in copy.evaluations if (e.row.method, e.row.benchmark) == ("F-GRPO", "AIME24"))
+    perfect.rewritten(e, changes, beside="step" in changes)
+    result = assess(copy.spec, copy.root)
+    assert any(said in line for line in result.left_out), result.left_out
+    cells = result.cells.set_index(["table", "model", "method", "benchmark", "metric"])
+    cells = cells.sort_index()
+    own = cells.loc[("table1", "Qwen2.5-7B", "F-GRPO")]
+    assert own.loc["AIME24", "verdict"].tolist() == ["not run"] * 2
+    assert own.loc["Avg_Math", "verdict"].tolist() == ["not run"] * 2  # an average of five is none
+    assert own.loc["AIME25", "verdict"].tolist() == ["within noise"] * 2
+    verdicts = result.verdicts.set_index("id")
+    assert verdicts["cluster"]["focal_grpo"] == "not run"
+
+
+def test_another_checkpoint_than_the_chosen_one_fills_no_cell(two_rows, tmp_path):
+    copy = perfect.copied(two_rows, tmp_path)
+    (e,) = (e for e in copy.evaluations if (e.row.method, e.row.benchmark) == ("GRPO", "AMC"))
+    perfect.rewritten(e, {"step": 1530}, chosen=459)
+    result = assess(copy.spec, copy.root)
+    assert any("its rows stand for no printed cell" in line for line in result.left_out)
+    cells = result.cells.set_index(["table", "model", "method", "benchmark", "metric"])
+    assert cells["verdict"]["table1", "Qwen2.5-7B", "GRPO", "AMC", "pass@1"] == "not run"
+
+
+def test_a_rerun_that_is_off_by_two_standard_errors_differs(tmp_path):
+    made = perfect.rerun(tmp_path, "f_grpo", shift=2.0, only=pair)
+    cells = assess(made.spec, made.root).cells
+    cells = cells[(cells["table"] == "table1") & cells["rerun"].notna()]
+    values = {}
+    for e in made.evaluations:
+        counts = pd.read_csv(e.path / "counts.csv")
+        for k in (1, 256):
+            miss = [comb(n - c, k) / comb(n, k) for n, c in zip(counts.n, counts.c, strict=True)]
+            x = 100 * (1 - np.array(miss))
+            stderr = x.std(ddof=1) / len(x) ** 0.5
+            values[e.row.method, e.row.benchmark, f"pass@{k}"] = x.mean(), stderr
+    for method in ("GRPO", "F-GRPO"):
+        for name, sets in made.spec.averages.items():
+            for metric in ("pass@1", "pass@256"):
+                both = np.array([values[method, one, metric] for one in sets])
+                error = np.sqrt((both[:, 1] ** 2).sum()) / len(sets)
+                values[method, name, metric] = both[:, 0].mean(), error
+    wanted = {}
+    for key, (value, stderr) in values.items():
+        printed = cells.set_index(["method", "benchmark", "metric"])["value"][key]
+        beyond = abs(value - printed) > 1.96 * np.sqrt(2) * stderr + 0.05
+        wanted[key] = "differs" if beyond else "within noise"
+    got = cells.set_index(["method", "benchmark", "metric"])["verdict"].to_dict()
+    assert got == wanted
+    assert sum(word == "differs" for word in got.values()) >= 22  # half of 44
+
+
+def test_every_printed_cell_is_looked_at(whole):
+    spec, result, _ = whole
+    assert len(result.cells) == len(published(ROOT / "papers" / spec.paper / "published"))

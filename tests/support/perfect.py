@@ -1,0 +1,310 @@
+"""A paper's perfect rerun: the run folders that its cluster jobs would leave if every number came
+out as printed, made from papers/<p>/published and from the cluster sweep itself.
+
+Nothing is known of a paper here but what its configurations say. A training run's curve is highest
+at a step of ours, far from the printed numbers, so that a wrong step or a row of the curve in a
+printed cell is seen.
+"""
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import yaml
+from compositions import asked
+from scipy.optimize import linprog
+
+from common.comparison.published import published
+from common.comparison.spec import Spec, spec_of
+from common.config.compose import ROOT
+from common.datasets.prompts import stated
+from common.evaluation import checkpoints
+from common.evaluation.config import Evaluate
+from common.evaluation.run import keep_checkpoint
+from common.experiment import Experiment
+from common.metrics.passk import pass_at_k_table, report
+from common.results.columns import COLUMNS
+from common.results.files import write, write_csv, write_json
+from common.results.run import Run
+from common.sweeps.plan import Sweep, evaluations_of, runs_of
+
+LOW = 3.0  # percent, of the curve's ordinary steps: no printed cell is near
+UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What was made: the paper's Spec, and each evaluation with the folder that holds it."""
+
+    spec: Spec
+    root: Path
+    evaluations: list[Evaluate]
+
+
+def rerun(root: Path, paper: str, *, shift: float = 0.0, only: Callable | None = None) -> Rerun:
+    """Store the perfect rerun of a paper's scale=cluster below `root`.
+
+    shift: every number is off by so many standard errors of the difference of two runs over
+    problems, away from 50 percent. only: keeps the sweeps' runs for which it is true.
+    """
+    config = asked(paper, "scale=cluster")  # composed once, whatever the folder
+    spec, made = spec_of(paper), []
+    with quick():
+        for sweep in config.scales[config.scale].sweeps:
+            runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
+            made += one_sweep(runs, sweep, spec, shift, only)
+    return Rerun(spec, root, made)
+
+
+def quick() -> ExitStack:
+    """Without what only a machine that may fail needs: fsync, and git's answer for every run."""
+    stack = ExitStack()
+    stack.enter_context(patch("os.fsync", lambda _: None))
+    about = {"commit": "0" * 40, "diff_sha256": None}
+    stack.enter_context(patch("common.results.run.source", lambda: about))
+    return stack
+
+
+def one_sweep(runs: list, sweep: Sweep, spec: Spec, shift: float, only) -> list[Evaluate]:
+    wanted = [x for x in runs if only is None or only(x)]
+    limits = {sweep.baselines.get(x.label) for x in wanted}
+    for x in runs:
+        if x.optim.steps > 0 and (x in wanted or x.label in limits):
+            trained(x, highest(x, late=x.label in sweep.baselines))
+    ids = {x.run_id for x in wanted}
+    made = [e for e in evaluations_of(runs, sweep) if e.row.trained in ids]
+    for e in made:
+        evaluated(e, spec, shift)
+    return made
+
+
+# ---- a training run
+
+
+def highest(x: Experiment, *, late: bool) -> int:
+    """The step at which the made-up curve is highest: the third evaluation, and, of a run whose
+    compute must not exceed another's, one later, which is not to be chosen."""
+    steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
+    return steps[min(3 if late else 2, len(steps) - 1)]
+
+
+def trained(x: Experiment, best: int) -> None:
+    """The folder of a finished training: curve, counts, models."""
+    run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
+    about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
+    frames = []
+    for step in [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]:
+        n = x.eval.n if step == x.optim.steps else x.eval.curve_n
+        # the second highest at the third evaluation, where a limited run is to be read
+        share = LOW + (2 if step == best else step == 3 * x.eval.every)
+        counts = pd.concat(
+            flat(name, stated(node) or UNSTATED, n, share)
+            for name, node in x.data.benchmarks.items()
+        )
+        rows = report(counts, [k for k in x.eval.k if k <= n]).assign(
+            **about, step=step, run_id=x.run_id
+        )[COLUMNS]
+        write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+        write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
+        frames.append(rows)
+        kept = f"checkpoints/step-{step:05d}" if step < x.optim.steps else "model"
+        if x.keep_checkpoints or kept == "model":
+            write(run.path / kept / "config.json", "{}")
+    write_csv(run.path / "counts.csv", counts)
+    active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
+    active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])
+    write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
+    logged = "".join(f'{{"step": {step}, "entropy": 0.5}}\n' for step in (1, x.optim.steps))
+    write(run.path / "metrics.jsonl", logged)
+    run.finish()
+
+
+def flat(benchmark: str, problems: int, n: int, share: float) -> pd.DataFrame:
+    """Counts with so many percent of all samples right."""
+    right = round(share / 100 * problems * n)
+    c = np.full(problems, right // problems)
+    c[: right % problems] += 1
+    return table(benchmark, c, n)
+
+
+def table(benchmark: str, c: np.ndarray, n: int) -> pd.DataFrame:
+    ids = [f"{benchmark}-{i}" for i in range(len(c))]
+    return pd.DataFrame(
+        {"benchmark": benchmark, "problem_id": ids, "n": n, "c": c, "distinct": np.minimum(c, 1)}
+    )
+
+
+# ---- an evaluation
+
+
+def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
+    """The folder of a finished evaluation, as `common.evaluation.run.evaluate` leaves it."""
+    row, step = e.row, 0
+    if row.checkpoint != 0:
+        home = Path(e.results_dir) / row.paper
+        baseline = home / row.baseline if row.baseline else None
+        taken = checkpoints.choose(home / row.trained, row.checkpoint, baseline)
+        step = taken.step
+    run = Run(Path(e.results_dir), row.paper, e.path.name, e.identity() | {"scope": row.scope})
+    if row.checkpoint != 0:
+        keep_checkpoint(run, taken)
+    wanted = targets(e, spec, step)
+    problems = stated(e.eval.prompts) or UNSTATED
+    ks = [2**i for i in range(e.n.bit_length()) if 2**i <= e.n]
+    passk = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m.startswith("pass@")}
+    c = counts_for(tuple(sorted((k, v) for k, v in passk.items() if k <= e.n)), problems, e.n)
+    if shift:
+        c = shifted(c, tuple(k for k in passk if k <= e.n), e.n, shift)
+    counts = table(row.benchmark, c, e.n)
+    rows = report(counts, ks)
+    average = rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n)
+    others = [
+        {"benchmark": row.benchmark, "metric": ours, "value": wanted[printed], "stderr": 0.05}
+        | {"n_problems": problems, "n_samples": e.n}
+        for ours, printed in spec.metrics.items()
+        if printed in wanted
+    ]
+    frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(
+        **{"table": row.table, "model": e.label, "method": row.method, "seed": row.seed},
+        **{"step": step, "run_id": run.run_id},
+    )
+    write_json(run.path / "problems.json", {})
+    write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+    write_csv(run.path / "counts.csv", counts)
+    write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
+    run.finish()
+
+
+def targets(e: Evaluate, spec: Spec, step: int) -> dict[str, float]:
+    """metric -> printed value of every printed cell that this evaluation stands for: those of its
+    own row, and of the rows that are the same run; a cell that names the step goes first."""
+    row = e.row
+    names = [(row.table, row.method)]
+    names += [
+        (one.table, one.method)
+        for one in spec.same_runs
+        if (one.of_table, one.of_method) == names[0]
+    ]
+    found = {}
+    for benchmark in (f"{row.benchmark}, step {step}", row.benchmark):
+        for name, method in names:
+            for metric, value in cells(spec.paper).get((name, e.label, method, benchmark), ()):
+                found.setdefault(metric, value)
+    return found
+
+
+@cache
+def cells(paper: str) -> dict[tuple, list[tuple[str, float]]]:
+    """(table, model, method, benchmark) -> its printed (metric, value)."""
+    frame = published(ROOT / "papers" / paper / "published")
+    found: dict[tuple, list] = {}
+    for one in frame.itertuples():
+        key = (one.table, one.model, one.method, one.benchmark)
+        found.setdefault(key, []).append((one.metric, one.value))
+    return found
+
+
+@cache
+def counts_for(passk: tuple[tuple[int, float], ...], problems: int, n: int) -> np.ndarray:
+    """Right answers (P,) of n samples whose pass@k, in percent, come nearest to those wanted: the
+    nearest mixture of counts by a linear programme, rounded to whole problems, then improved one
+    problem at a time."""
+    if not passk:
+        return np.zeros(problems, int)
+    ks, wanted = [k for k, _ in passk], np.array([value for _, value in passk])
+    values = 100 * pass_at_k_table(n, ks)  # (n + 1, K)
+    few = np.unique(np.geomspace(1, n, 30).round().astype(int))
+    grid = np.unique([0, n, *few, *(n - few), *np.linspace(0, n, 20).round().astype(int)])
+    a, most = values[grid].T, np.full((len(ks), 1), -1.0)
+    mixture = linprog(
+        c=[*np.zeros(len(grid)), 1.0],  # the largest error
+        A_ub=np.block([[a, most], [-a, most]]),
+        b_ub=[*wanted, *-wanted],
+        A_eq=[[*np.ones(len(grid)), 0.0]],
+        b_eq=[1.0],
+        # a little of many counts, so that there are some of every kind to improve
+        bounds=[*[(0, 1 if x in (0, n) else max(2 / problems, 0.05)) for x in grid], (0, None)],
+    ).x[:-1]
+    size = np.floor(problems * mixture + 1e-9).astype(int)
+    rest = problems * mixture - size
+    size[np.argsort(-rest, kind="stable")[: problems - size.sum()]] += 1
+    c = np.repeat(grid, size)
+    error = values[c].sum(0) - problems * wanted
+    while True:  # one problem's count at a time, and, where that helps no more, two
+        moved = one_move(c, values, error)
+        best = norm(moved).argmin()
+        if norm(error) < 0.01 * problems:
+            return c
+        if norm(moved)[best] >= norm(error) - 1e-9:
+            close = np.argsort(norm(moved), kind="stable")[:30]
+            pairs = [norm(one_move(put(c, i, n), values, moved[i])).min() for i in close]
+            if min(pairs) >= norm(error) - 1e-9:
+                return c
+            best = close[int(np.argmin(pairs))]
+        c, error = put(c, best, n), moved[best]
+
+
+def one_move(c: np.ndarray, values: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """The error (M, K) after every change of one problem's count: old x new."""
+    moved = error + values[None] - values[np.unique(c)][:, None]
+    return moved.reshape(-1, len(error))
+
+
+def put(c: np.ndarray, move: int, n: int) -> np.ndarray:
+    """The counts after a change of `one_move`."""
+    old, new = divmod(int(move), n + 1)
+    c = c.copy()
+    c[np.flatnonzero(c == np.unique(c)[old])[0]] = new
+    return c
+
+
+def norm(error: np.ndarray) -> np.ndarray:
+    return np.sqrt((error**2).sum(-1))
+
+
+def shifted(c: np.ndarray, ks: tuple[int, ...], n: int, by: float) -> np.ndarray:
+    """Counts whose pass@k are off by so many standard errors of the difference of two such runs,
+    away from 50 percent, where the errors grow smaller."""
+    values = 100 * pass_at_k_table(n, ks)[c]
+    means, errors = values.mean(0), values.std(0, ddof=1) / np.sqrt(len(c))
+    wanted = (means + np.where(means < 50, -1, 1) * by * np.sqrt(2) * errors).clip(0, 100)
+    return counts_for(tuple(zip(ks, wanted, strict=True)), len(c), n)
+
+
+# ---- copies that are wrong on purpose
+
+
+def copied(made: Rerun, root: Path) -> Rerun:
+    """The same rerun in another folder."""
+    shutil.copytree(made.root, root, dirs_exist_ok=True)
+    moved = [replace(e, results_dir=str(root)) for e in made.evaluations]
+    return Rerun(made.spec, root, moved)
+
+
+def rewritten(e: Evaluate, changes: dict, *, beside: bool = False, chosen: int | None = None):
+    """The evaluation's rows with other words in some columns, in its own finished folder or in one
+    `beside` it; `chosen`: the step that it should have been at."""
+    source = e.path
+    config = yaml.safe_load((source / "config.yaml").read_text())
+    frame = pd.read_csv(source / "metrics.csv").assign(**changes)
+    name = f"{source.name}-again" if beside else source.name
+    files = {path.name: path.read_bytes() for path in source.glob("*.*") if path.is_file()}
+    if not beside:
+        shutil.rmtree(source)
+    with quick():
+        run = Run(source.parents[1], source.parent.name, name, config)
+        for file in ("counts.csv", "checkpoint.json"):
+            write(run.path / file, files[file])
+        if chosen is not None:
+            taken = {"step": int(frame["step"].iloc[0]), "chosen": chosen, "folder": "model"}
+            write_json(run.path / "checkpoint.json", taken | {"note": "training kept the last"})
+        write_csv(run.path / "metrics.csv", frame.assign(run_id=name))
+        step = int(frame["step"].iloc[0])
+        write(run.path / "eval" / f"step-{step:05d}-counts.csv", files["counts.csv"])
+        run.finish()
