@@ -23,6 +23,7 @@ from common.comparison.published import published
 from common.comparison.spec import Spec, matches
 from common.config.compose import ROOT
 from common.errors import UserError, require
+from common.experiment import Experiment
 from common.metrics.paired import detectable_share
 from slurm import cost
 from slurm.plan import Job
@@ -61,11 +62,18 @@ def given(word: str) -> float:
     return hours
 
 
+def rows_of(jobs: list[Job]) -> dict[str, Experiment]:
+    """The rows of a plan by run id: what is trained, and the models that are evaluated as they
+    are."""
+    as_they_are = {j.of.run_id: j.of for j in jobs if j.kind == "evaluate" and not j.needs and j.of}
+    return {job.key: job.config for job in jobs if job.kind == "train"} | as_they_are
+
+
 def choose(
     claims: list[Claim], jobs: list[Job], outlook: cost.Outlook, done: set[str], hours: float
 ) -> Choice:
     """The rows within `hours`."""
-    price = {job.key: _middle(job.key, jobs, outlook, done) for job in jobs if job.kind == "train"}
+    price = {key: _middle(key, jobs, outlook, done) for key in rows_of(jobs)}
     open_ = [c for c in claims if not c.lacking and all(row in price for row in c.rows)]
     possible = [c for c in open_ if all(price[row] is not None for row in c.rows)]
     rows: list[str] = []
@@ -94,7 +102,7 @@ def _middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) ->
     own = [
         job.key
         for job in jobs
-        if job.key == key or (job.kind == "evaluate" and job.needs[0] == key)
+        if job.key == key or (job.kind == "evaluate" and job.config.row.trained == key)
     ]
     if any(name in outlook.refused for name in own):
         return None
@@ -115,7 +123,7 @@ def keep(jobs: list[Job], rows: list[str]) -> set[str]:
     """The keys of the chosen trainings, what they wait for, and their evaluations; an evaluation
     whose baseline is not chosen is kept too, and its baseline with it."""
     wanted = set(rows)
-    own = [job for job in jobs if job.kind == "evaluate" and job.needs[0] in wanted]
+    own = [job for job in jobs if job.kind == "evaluate" and job.config.row.trained in wanted]
     return wanted | {job.key for job in own} | {key for job in own for key in job.needs}
 
 
@@ -123,12 +131,8 @@ def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
     """The claims of the paper that printed cells decide, with their rows among `jobs`."""
     home = ROOT / "papers" / spec.paper
     printed = published(home / "published")
-    trained = {
-        (j.config.table, j.config.model.name, j.config.label): j.key
-        for j in jobs
-        if j.kind == "train"
-    }
-    baseline = {j.needs[0]: set(j.needs) for j in jobs if j.kind == "evaluate"}
+    trained = {(x.table, x.model.name, x.label): key for key, x in rows_of(jobs).items()}
+    baseline = {j.config.row.trained: set(j.needs) for j in jobs if j.kind == "evaluate"}
     found = []
     for claim in load(home / "claims.yaml"):
         judged = predicate(claim, CLUSTER)
@@ -231,7 +235,7 @@ def text(choice: Choice, hours: float, outlook: cost.Outlook, jobs: list[Job]) -
         f"{len(choice.left)} claim(s) with printed cells stay undecided:",
         *(f"  left   {claim.id}: {why}" for claim, why in choice.left),
     ]
-    others = [job.key for job in jobs if job.kind == "train" and job.key not in kept]
+    others = [key for key in rows_of(jobs) if key not in kept]
     return [*lines, f"{len(others)} row(s) are left out:", *(f"  left   {key}" for key in others)]
 
 

@@ -31,7 +31,7 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
                 lost = next((key for key in job.needs if key in refused), None)
                 if lost is not None:
                     raise UserError(f"the training {lost} cannot run")
-                model = trained[job.config.row.trained]
+                model = job.of or trained[job.config.row.trained]
                 found[job.key] = estimate_evaluation(job.config, model, profile, a)
         except UserError as error:
             refused[job.key] = str(error)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 
@@ -19,6 +20,7 @@ class Job:
     key: str  # the run id of a train or evaluate job; unique
     config: Any  # Experiment of a training or a model, Evaluate of an evaluation, or None
     needs: tuple[str, ...] = ()
+    of: Any = None  # of an evaluation the Experiment whose model it is
     follows: tuple[str, ...] = ()
 
 
@@ -26,12 +28,17 @@ def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job
     """The jobs of these experiments, each after those that it waits for.
 
     A model that is pretrained here is made once, before all that start from it. An evaluation waits
-    for the training of its model, and for its baseline's, whose curve limits what is chosen. The
+    for the training of its model, and for its baseline's, whose curve limits what is chosen; that
+    of a model which is not trained waits for nothing. The
     comparison waits for all to end, not to succeed: what failed must be seen in it.
     """
     models: dict[str, Job] = {}
     jobs: list[Job] = []
+    untrained = {e.row.trained for e in evaluations if e.row.checkpoint == UNTRAINED}
+    known = {x.run_id: x for x in experiments}
     for x in experiments:
+        if x.run_id in untrained:
+            continue
         needs = ()
         if x.model.pretrain is not None:
             key = f"model-{_model_id(x)}"
@@ -39,8 +46,9 @@ def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job
             needs = (key,)
         jobs.append(Job("train", x.run_id, x, needs))
     for e in evaluations:
-        needs = tuple(key for key in (e.row.trained, e.row.baseline) if key is not None)
-        jobs.append(Job("evaluate", e.path.name, e, needs))
+        both = () if e.row.trained in untrained else (e.row.trained, e.row.baseline)
+        needs = tuple(key for key in both if key is not None)
+        jobs.append(Job("evaluate", e.path.name, e, needs, of=known.get(e.row.trained)))
     ends = tuple(job.key for job in jobs)
     return [*models.values(), *jobs, Job("compare", "compare", None, follows=ends)]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims import judge
+from common.claims.select import COUNTED
 from common.cli import options
 from common.comparison import cells
 from common.comparison.gather import CLUSTER, LAPTOP, RERUNS, gather, lost_runs, read, read_checked
@@ -99,7 +100,8 @@ def assess(spec: Spec, root: Path) -> Comparison:
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
     scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed, printed)}
     stated = judge.load(home / "claims.yaml")
-    verdicts, gaps, more = judged(stated, scopes, _counts(spec, reruns, printed), spec.averages)
+    counts = _counts(spec, reruns, as_printed, printed)
+    verdicts, gaps, more = judged(stated, scopes, counts, spec.averages)
     problems += more
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # what no run stands for
@@ -140,11 +142,16 @@ def judged(stated: list[dict], *given):
     return *judge.judge(fine, *given), problems
 
 
-def _counts(spec: Spec, reruns: dict, printed: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The counts of each scope; a cluster's also under the printed rows that are the same run."""
+def _counts(
+    spec: Spec, reruns: dict, as_printed: pd.DataFrame, printed: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    """The counts of each scope; a cluster's are those behind its rows `as_printed`."""
     counts = {scope: frame for scope, (_, frame) in reruns.items()}
     if len(counts[CLUSTER]):
-        counts[CLUSTER] = cells.same_runs(spec, counts[CLUSTER], printed)
+        named = set(printed["benchmark"]).union(*spec.averages.values())
+        ours = counts[CLUSTER][counts[CLUSTER]["benchmark"].isin(named)]  # not the curves'
+        behind = as_printed[COUNTED].drop_duplicates()
+        counts[CLUSTER] = cells.same_runs(spec, ours, printed).merge(behind, on=COUNTED)
     return counts
 
 
@@ -178,7 +185,8 @@ def verdicts(spec: Spec, root: Path) -> tuple[pd.DataFrame, dict[str, pd.DataFra
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
     scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed, printed)}
     stated = judge.load(home / "claims.yaml")
-    return judge.verdicts(stated, scopes, _counts(spec, read_, printed), spec.averages), scopes
+    counts = _counts(spec, read_, as_printed, printed)
+    return judge.verdicts(stated, scopes, counts, spec.averages), scopes
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:

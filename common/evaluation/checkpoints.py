@@ -1,4 +1,5 @@
-"""Which checkpoint of a finished training run is evaluated: the last, or the best of its curve.
+"""Which checkpoint of a finished training run is evaluated: the last, the best of its curve by the
+average of its sets, the peak of one set, or the one of a step.
 
 F-GRPO App. H.4 keeps a checkpoint an epoch and takes the one with the highest average pass@1 on its
 math sets, and for a focal method the best one "obtained with equal or less compute" than that of
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from common.errors import UserError, require
 from common.results.files import read_csv
@@ -18,7 +19,9 @@ from common.results.files import read_csv
 if TYPE_CHECKING:
     import pandas as pd
 
-Choice = Literal["last", "best"]
+# A number is a training step. 0 is the model before training: a row that trains nothing.
+Choice: TypeAlias = Literal["last", "best", "peak"] | int
+UNTRAINED = 0
 
 
 @dataclass(frozen=True)
@@ -47,21 +50,32 @@ def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
     return int(means.idxmax())
 
 
-def choose(run: Path, choice: Choice, baseline: Path | None = None) -> Checkpoint:
-    """The checkpoint of a finished run, `best` up to the best step of its `baseline` if it has one.
+def choose(
+    run: Path, choice: Choice, baseline: Path | None = None, benchmark: str | None = None
+) -> Checkpoint:
+    """The checkpoint of a finished run: `best` by the average over the curve's sets, `peak` by its
+    set `benchmark`, both up to the best step of the run's `baseline` if it has one.
 
-    Training may have kept its last model alone: then that one, and the note says what was wanted.
-    Raises UserError for an unfinished run.
+    Training may have kept its last model alone: then `best` and `peak` take that one, and the note
+    says what was wanted. Raises UserError for an unfinished run, and for a step that was not kept.
     """
     steps = curve_of(run)
     last = int(steps["step"].max())
-    chosen = last
-    if choice == "best":
+    chosen = choice if isinstance(choice, int) else last
+    if choice in ("best", "peak"):
         limit = best_step(curve_of(baseline)) if baseline else None
-        chosen = best_step(steps, limit)
+        of = steps if choice == "best" else steps[steps["benchmark"] == benchmark]
+        chosen = best_step(of, limit)
     folder = "model" if chosen == last else f"checkpoints/step-{chosen:05d}"
     if (run / folder).is_dir():
         return Checkpoint(chosen, chosen, folder, "")
+    require(
+        not isinstance(choice, int),
+        "checkpoint",
+        choice,
+        f"{run} kept no model of that step; train it with keep_checkpoints=true and eval.every a "
+        "divisor of the step",
+    )
     require((run / "model").is_dir(), "model", run / "model", "is gone; train again")
     note = f"step {chosen} is the best of the curve, but training kept step {last} alone"
     return Checkpoint(last, chosen, "model", note)

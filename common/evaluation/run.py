@@ -54,9 +54,13 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
     if x.row is not None:
         home = Path(x.results_dir) / x.row.paper
         baseline = home / x.row.baseline if x.row.baseline else None
-        taken = checkpoints.choose(home / x.row.trained, x.row.checkpoint, baseline)
-        step, config = taken.step, config | {"scope": x.row.scope}
-        x = replace(x, model=replace(x.model, path=str(home / x.row.trained / taken.folder)))
+        step, config = 0, config | {"scope": x.row.scope}
+        taken = checkpoints.Checkpoint(0, 0, str(x.model.path), "")
+        if x.row.checkpoint != checkpoints.UNTRAINED:
+            trained = home / x.row.trained
+            taken = checkpoints.choose(trained, x.row.checkpoint, baseline, x.eval.name)
+            step = taken.step
+            x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
     prompts = problems(x.eval.prompts)
     run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
     if step is not None:

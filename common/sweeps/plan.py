@@ -31,6 +31,7 @@ class Sweep:
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
     n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
     checkpoint: checkpoints.Choice = "last"
+    also_at: dict[str, list[int]] = field(default_factory=dict)  # benchmark -> further steps
     # label of a method: label of the one that its compute must not exceed (checkpoints.py)
     baselines: dict[str, str] = field(default_factory=dict)
 
@@ -97,9 +98,12 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
     """One evaluation for each trained model and benchmark of their sweep.
 
     What a model is evaluated with is its experiment's: weights, chat markup, temperature, length,
-    seed, device, and the engine of its backend. `benchmarks` may say otherwise. Raises UserError
+    seed, device, and the engine of its backend. `benchmarks` may say otherwise. An experiment of no
+    steps is the model as it is: it has one evaluation of each, and no training. Raises UserError
     for a baseline that is not in the sweep.
     """
+    unknown = sorted(set(sweep.also_at) - set(sweep.benchmarks))
+    require(not unknown, "also_at", unknown, f"use some of {', '.join(sweep.benchmarks)}")
     found = []
     by_label = {(x.model.name, x.seed, x.label): x.run_id for x in runs}
     for x in runs:
@@ -108,8 +112,17 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
             baseline = by_label.get((x.model.name, x.seed, wanted))
             remedy = f"no run of {x.model.name}, seed {x.seed} in table {sweep.table} has it"
             require(baseline is not None, f"baselines.{x.label}", wanted, remedy)
+        untrained = x.optim.steps == 0
         path = Path(x.results_dir) / x.paper / x.run_id / "model"
-        for printed, words in sweep.benchmarks.items():
+        model = x.model if untrained else replace(x.model, path=str(path), pretrain=None)
+        wanted_at = [
+            (printed, words, checkpoint)
+            for printed, words in sweep.benchmarks.items()
+            for checkpoint in (sweep.checkpoint, *sweep.also_at.get(printed, ()))
+        ]
+        if untrained:
+            wanted_at = [(*one, checkpoints.UNTRAINED) for one in sweep.benchmarks.items()]
+        for printed, words, checkpoint in wanted_at:
             row = Row(
                 paper=x.paper,
                 scope=x.scope,
@@ -118,13 +131,13 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
                 benchmark=printed,
                 seed=x.seed,
                 trained=x.run_id,
-                checkpoint=sweep.checkpoint,
-                baseline=baseline,
+                checkpoint=checkpoint,
+                baseline=None if untrained else baseline,
             )
             one = replace(
                 _composed((*_settings(x, sweep.n), *words)),
                 label=x.model.name,
-                model=replace(x.model, path=str(path), pretrain=None),
+                model=model,
                 results_dir=x.results_dir,
                 row=row,
             )

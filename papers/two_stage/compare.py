@@ -140,7 +140,19 @@ EVALUATED = {
     "MATH-500": "math500",
 }
 QWEN = ("Base Model", "GRPO", "GRPO-N", "GSPO", "GSPO-N")
-SAME_RUNS = [SameRun("table3", method, "table1", method) for method in QWEN]
+SAME_RUNS = [
+    *(
+        SameRun(table, method, "table1", method)
+        for table in ("table3", "table4")
+        for method in QWEN
+    ),
+    *(SameRun("table4", method, "table2", method) for method in ("Base Model", "GRPO", "GRPO-N")),
+]
+# Table 4 is of the samples of Tables 1 and 2 (App. C.5)
+ENTROPIES = {
+    "answer_entropy": "answer_level_entropy",
+    "token_entropy_per_response": "token_level_entropy",
+}
 SAMPLED = [f"pass@{2**i}" for i in range(9)]
 FOOTNOTES = {
     "INC016": [
@@ -181,6 +193,7 @@ SPEC = Spec(
     pairs=PAIRS,
     own_rows=own_rows,
     same_runs=SAME_RUNS,
+    metrics=ENTROPIES,
     footnotes=FOOTNOTES,
     averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
     problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2

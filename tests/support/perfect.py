@@ -47,16 +47,23 @@ class Rerun:
     evaluations: list[Evaluate]
 
 
-def rerun(root: Path, paper: str, *, shift: float = 0.0, only: Callable | None = None) -> Rerun:
-    """Store the perfect rerun of a paper's scale=cluster below `root`.
+def rerun(
+    root: Path,
+    paper: str,
+    *,
+    scale: str = "cluster",
+    shift: float = 0.0,
+    only: Callable | None = None,
+) -> Rerun:
+    """Store the perfect rerun of a paper's `scale` below `root`.
 
     shift: every number is off by so many standard errors of the difference of two runs over
     problems, away from 50 percent. only: keeps the sweeps' runs for which it is true.
     """
-    config = asked(paper, "scale=cluster")  # composed once, whatever the folder
     spec, made = spec_of(paper), []
     with quick():
-        for sweep in config.scales[config.scale].sweeps:
+        config = asked(paper, f"scale={scale}")  # composed once, whatever the folder
+        for sweep in config.scales[scale].sweeps:
             runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
             made += one_sweep(runs, sweep, spec, shift, only)
     return Rerun(spec, root, made)
@@ -103,20 +110,16 @@ def trained(x: Experiment, best: int) -> None:
         n = x.eval.n if step == x.optim.steps else x.eval.curve_n
         # the second highest at the third evaluation, where a limited run is to be read
         share = LOW + (2 if step == best else step == 3 * x.eval.every)
-        counts = pd.concat(
-            flat(name, stated(node) or UNSTATED, n, share)
-            for name, node in x.data.benchmarks.items()
-        )
-        rows = report(counts, [k for k in x.eval.k if k <= n]).assign(
-            **about, step=step, run_id=x.run_id
-        )[COLUMNS]
-        write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
+        sets = tuple((name, stated(node) or UNSTATED) for name, node in x.data.benchmarks.items())
+        counts, rows = flat(sets, n, share, tuple(k for k in x.eval.k if k <= n))
+        rows = rows.assign(**about, step=step, run_id=x.run_id)[COLUMNS]
+        write(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
         write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
         frames.append(rows)
         kept = f"checkpoints/step-{step:05d}" if step < x.optim.steps else "model"
         if x.keep_checkpoints or kept == "model":
             write(run.path / kept / "config.json", "{}")
-    write_csv(run.path / "counts.csv", counts)
+    write(run.path / "counts.csv", counts)
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
     active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])
     write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
@@ -125,12 +128,18 @@ def trained(x: Experiment, best: int) -> None:
     run.finish()
 
 
-def flat(benchmark: str, problems: int, n: int, share: float) -> pd.DataFrame:
-    """Counts with so many percent of all samples right."""
-    right = round(share / 100 * problems * n)
-    c = np.full(problems, right // problems)
-    c[: right % problems] += 1
-    return table(benchmark, c, n)
+@cache
+def flat(sets: tuple, n: int, share: float, ks: tuple[int, ...]) -> tuple[str, pd.DataFrame]:
+    """counts.csv of sets (name, problems) with so many percent of all samples right, and its
+    rows."""
+    frames = []
+    for benchmark, problems in sets:
+        right = round(share / 100 * problems * n)
+        c = np.full(problems, right // problems)
+        c[: right % problems] += 1
+        frames.append(table(benchmark, c, n))
+    counts = pd.concat(frames)
+    return counts.to_csv(index=False, lineterminator="\n"), report(counts, list(ks))
 
 
 def table(benchmark: str, c: np.ndarray, n: int) -> pd.DataFrame:
@@ -164,11 +173,12 @@ def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
     counts = table(row.benchmark, c, e.n)
     rows = report(counts, ks)
     average = rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n)
+    logged = e.top_p == 1 or e.temperature == 1  # else vLLM's log-probs are of another policy
     others = [
         {"benchmark": row.benchmark, "metric": ours, "value": wanted[printed], "stderr": 0.05}
         | {"n_problems": problems, "n_samples": e.n}
         for ours, printed in spec.metrics.items()
-        if printed in wanted
+        if printed in wanted and (logged or not ours.startswith("token_entropy"))
     ]
     frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(
         **{"table": row.table, "model": e.label, "method": row.method, "seed": row.seed},
@@ -192,7 +202,10 @@ def targets(e: Evaluate, spec: Spec, step: int) -> dict[str, float]:
         if (one.of_table, one.of_method) == names[0]
     ]
     found = {}
-    for benchmark in (f"{row.benchmark}, step {step}", row.benchmark):
+    means = [mean for mean, members in spec.averages.items() if row.benchmark in members]
+    for benchmark in (f"{row.benchmark}, step {step}", row.benchmark, *means):
+        if benchmark in means and found:
+            break  # a part that is printed itself; of parts that are not, each is their mean
         for name, method in names:
             for metric, value in cells(spec.paper).get((name, e.label, method, benchmark), ()):
                 found.setdefault(metric, value)
@@ -242,6 +255,8 @@ def counts_for(passk: tuple[tuple[int, float], ...], problems: int, n: int) -> n
         if norm(error) < 0.01 * problems:
             return c
         if norm(moved)[best] >= norm(error) - 1e-9:
+            if len(ks) > 2:  # a ladder: near enough, and its pairs would take seconds
+                return c
             close = np.argsort(norm(moved), kind="stable")[:30]
             pairs = [norm(one_move(put(c, i, n), values, moved[i])).min() for i in close]
             if min(pairs) >= norm(error) - 1e-9:
