@@ -62,6 +62,11 @@ def given(word: str) -> float:
     return hours
 
 
+def row_of(job: Job) -> str:
+    """The run id of the row that an evaluation is of."""
+    return job.needs[0] if job.needs else job.of.run_id
+
+
 def rows_of(jobs: list[Job]) -> dict[str, Experiment]:
     """The rows of a plan by run id: what is trained, and the models that are evaluated as they
     are."""
@@ -100,9 +105,7 @@ def choose(
 def _middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) -> float | None:
     """GPU-hours of a training and its evaluations; None where one of them cannot run."""
     own = [
-        job.key
-        for job in jobs
-        if job.key == key or (job.kind == "evaluate" and job.config.row.trained == key)
+        job.key for job in jobs if job.key == key or (job.kind == "evaluate" and row_of(job) == key)
     ]
     if any(name in outlook.refused for name in own):
         return None
@@ -123,7 +126,7 @@ def keep(jobs: list[Job], rows: list[str]) -> set[str]:
     """The keys of the chosen trainings, what they wait for, and their evaluations; an evaluation
     whose baseline is not chosen is kept too, and its baseline with it."""
     wanted = set(rows)
-    own = [job for job in jobs if job.kind == "evaluate" and job.config.row.trained in wanted]
+    own = [job for job in jobs if job.kind == "evaluate" and row_of(job) in wanted]
     return wanted | {job.key for job in own} | {key for job in own for key in job.needs}
 
 
@@ -132,7 +135,7 @@ def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
     home = ROOT / "papers" / spec.paper
     printed = published(home / "published")
     trained = {(x.table, x.model.name, x.label): key for key, x in rows_of(jobs).items()}
-    baseline = {j.config.row.trained: set(j.needs) for j in jobs if j.kind == "evaluate"}
+    baseline = {row_of(j): set(j.needs) for j in jobs if j.kind == "evaluate"}
     found = []
     for claim in load(home / "claims.yaml"):
         judged = predicate(claim, CLUSTER)

@@ -20,8 +20,8 @@ class Job:
     key: str  # the run id of a train or evaluate job; unique
     config: Any  # Experiment of a training or a model, Evaluate of an evaluation, or None
     needs: tuple[str, ...] = ()
-    of: Any = None  # of an evaluation the Experiment whose model it is
     follows: tuple[str, ...] = ()
+    of: Any = None  # of an evaluation the Experiment whose model it is
 
 
 def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job]:

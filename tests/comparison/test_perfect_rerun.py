@@ -16,7 +16,6 @@ import pytest
 from common.claims.file import load, predicate
 from common.comparison.compare import ROOT, assess
 from common.comparison.published import published
-from common.comparison.spec import Spec
 
 pytestmark = pytest.mark.sweep
 
@@ -44,6 +43,24 @@ EXPECTED = {
         },
         waiting={"delta_nll_order", "delta_nll_focal", *SECOND},
     ),
+    "two_stage": Expected(
+        filled=375,
+        # Table 4's token level: at temperature 0.6 and top-p 0.95 no log-probabilities are kept
+        unfilled={"no run of it is in the results": 16},
+        waiting={
+            *(f"table4_{pair}_token" for pair in ("base_grpo", "n_grpo", "n_base", "n_gspo")),
+            *(f"table4_{pair}_token_llama" for pair in ("base_grpo", "n_grpo", "n_base")),
+        },
+    ),
+    "cov_grpo": Expected(
+        filled=65,
+        unfilled={
+            "not said whether thresholds or means": 10,
+            "taken over from other papers": 45,
+            "a count or a difference": 22,
+        },
+        waiting={"table1_positive", "table1_negative", "extreme_positive", "extreme_negative"},
+    ),
 }
 
 
@@ -54,7 +71,7 @@ def whole(request, tmp_path_factory):
 
 
 def test_every_cell_that_a_row_fills_is_within_noise(whole):
-    spec, result, expected = whole
+    _, result, expected = whole
     assert result.left_out == []
     cells = result.cells
     filled = cells[cells["rerun"].notna()]
@@ -62,17 +79,9 @@ def test_every_cell_that_a_row_fills_is_within_noise(whole):
     assert len(filled) == expected.filled
     # nothing else comes near: the made-up numbers are the printed ones up to their rounding, and
     # what a set's size leaves of it
-    far = filled[(filled["difference"].abs() > 0.7) & ~unattainable(spec, filled)]
+    far = filled[filled["difference"].abs() > 0.7]  # a set of 30 problems, a row of nine numbers
     assert far.empty, far
     assert len(result.runs) == result.runs["run_id"].nunique() > 0
-
-
-def unattainable(spec: Spec, cells: pd.DataFrame) -> pd.Series:
-    """Cells whose number no such run can give: of P problems answered once shares are multiples of
-    100/P, and an average of such (INC033); one row is not feasible at all (INC022)."""
-    size = cells["benchmark"].map(spec.problems).where(cells["metric"] == "pass@1")
-    once = (cells["difference"].abs() <= 50 / size) | cells["benchmark"].isin(spec.averages)
-    return (once & (spec.paper == "cov_grpo")) | cells["notes"].str.contains("INC022")
 
 
 def test_the_cells_that_no_row_fills_have_their_reason(whole):

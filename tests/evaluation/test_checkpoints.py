@@ -187,3 +187,30 @@ def test_one_sample_a_problem_is_enough(trained):
     x = evaluations_of([trained], replace(SWEEP, n=1))[0]
     metrics = read_csv(evaluate(x) / "metrics.csv").set_index("metric")["value"]
     assert 0 <= metrics["pass@1"] <= 100
+
+
+def test_a_step_and_the_peak_of_one_set(tmp_path):
+    run = run_folder(tmp_path / "kept", kept=(10, 20, 30))
+    assert choose(run, 30) == checkpoints.Checkpoint(30, 30, "checkpoints/step-00030", "")
+    assert choose(run, 40).folder == "model"
+    assert choose(run, "peak", benchmark="a").step == 20
+    assert choose(run, "peak", benchmark="b").step == 30  # the earlier of two at 40
+    with pytest.raises(UserError, match=r"checkpoint=25: .* kept no model of that step"):
+        choose(run, 25)
+    with pytest.raises(UserError, match=r"checkpoint=10: .*keep_checkpoints=true"):
+        choose(run_folder(tmp_path / "last"), 10)
+
+
+def test_a_row_is_evaluated_at_further_steps_and_a_base_model_once(tiny):
+    sweep = replace(SWEEP, checkpoint=3, also_at={"Rare": [4, 6]})
+    trained, base = tiny("label=A"), tiny("label=base", "optim.steps=0")
+    found = evaluations_of([trained, base], sweep)
+    steps = [(e.row.method, e.row.benchmark, e.row.checkpoint) for e in found]
+    assert steps == [
+        *[("A", "Natural", 3), ("A", "Rare", 3), ("A", "Rare", 4), ("A", "Rare", 6)],
+        *[("base", "Natural", 0), ("base", "Rare", 0)],
+    ]
+    assert len({e.path for e in found}) == 6
+    assert found[-1].model == base.model  # as it is, whatever folder a training would have
+    with pytest.raises(UserError, match=r"also_at=\['Other'\]: use some of Natural, Rare"):
+        evaluations_of([trained], replace(SWEEP, also_at={"Other": [1]}))

@@ -173,3 +173,14 @@ def test_a_bad_profile_is_refused_by_file_and_key(tmp_path, change, said):
 def test_a_machine_without_slurm_runs_in_the_environment_of_the_submitter(key):
     with pytest.raises(UserError, match=f"{key}=other: executor=local runs in this environment"):
         replace(load_profile("local"), **{key: "other"})
+
+
+def test_a_model_that_is_not_trained_is_evaluated_and_waits_for_nothing():
+    from types import SimpleNamespace as Made
+
+    row = Made(trained="base-s1", baseline=None, checkpoint=0)
+    e = Made(row=row, path=Made(name="base-s1-AMC"))
+    x = Made(run_id="base-s1", model=Made(pretrain=None))
+    first, compare = plan.plan([x], [e])
+    assert (first.kind, first.key, first.needs, first.of) == ("evaluate", "base-s1-AMC", (), x)
+    assert compare.follows == ("base-s1-AMC",)
