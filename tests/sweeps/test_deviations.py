@@ -12,7 +12,7 @@ from common.sweeps import deviations
 
 HELD = {  # paper -> the printed settings that some row does not have
     "f_grpo": {"rollout engine", "samples per problem n (protocol)"},
-    "two_stage": {"top-p"},  # of the base models' rows, sampled on the curve
+    "two_stage": set(),
     "cov_grpo": {
         "training steps",  # 200, for Table 3; Table 2's checkpoint is another matter
         "warmup ratio",  # 10 steps, of 100
