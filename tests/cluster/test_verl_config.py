@@ -206,6 +206,15 @@ def test_a_cluster_that_is_joined_keeps_its_sizes(tmp_path, monkeypatch):
     assert not {"num_gpus", "object_store_memory"} & set(joined.ray_kwargs.ray_init)
 
 
+def test_actors_on_other_nodes_get_our_modules(tmp_path, monkeypatch):
+    """They have the environment of the job's Ray, not of the launch."""
+    monkeypatch.setenv(main.MODULES, "ours")
+    verls = composed(load(TINY, "f_grpo"), place(tmp_path))
+    main.pass_on(verls)
+    assert verls.ray_kwargs.ray_init.runtime_env.env_vars[main.MODULES] == "ours"
+    assert "VERL_PLATFORM" in verls.ray_kwargs.ray_init.runtime_env.env_vars
+
+
 def test_a_key_that_verl_does_not_have_is_refused():
     with pytest.raises(UserError, match=r"trainer\.total_step=3: this version of verl"):
         config.compose({"trainer.total_step": 3})

@@ -15,7 +15,7 @@ from pathlib import Path
 import hydra
 import ray
 import torch
-from omegaconf import OmegaConf, open_dict
+from omegaconf import OmegaConf
 from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn, get_policy_loss_fn
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -136,12 +136,16 @@ def run(config) -> None:
         use_critic=need_critic(config),
     )
     guard(lambda: preflight(config))
-    # Workers on other machines do not inherit our environment.
-    with open_dict(config):
-        runtime = config.ray_kwargs.ray_init.setdefault("runtime_env", {})
-        passed = {name: os.environ[name] for name in PASSED if name in os.environ}
-        runtime.setdefault("env_vars", {}).update(passed)
+    pass_on(config)
     run_ppo(config, task_runner_class=ray.remote(Runner))
+
+
+def pass_on(config) -> None:
+    """Put PASSED into the environment of every actor: those on other machines, and all in a Ray
+    that the job has started, do not inherit ours."""
+    passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+    # not by setdefault: a DictConfig stores a copy and returns the dict that it was given
+    OmegaConf.update(config, "ray_kwargs.ray_init.runtime_env.env_vars", passed, force_add=True)
 
 
 def main() -> None:
