@@ -286,7 +286,8 @@ def test_the_sampling_of_cw_grpo_is_its_repositorys():
     (said,) = [
         r["value"] for r in lines if r["scope"] == "repo: evaluation" and r["parameter"] == "7B"
     ]
-    one, seven = cluster("cov_grpo").scales["cluster"].sweeps
+    by_row = {x: s for s in cluster("cov_grpo").scales["cluster"].sweeps for x in s.experiments}
+    one, seven = by_row["cluster/distill15b_grpo"], by_row["cluster/qwen7b_grpo"]
     for e in evaluations_of([row("cluster/qwen7b_grpo", "cov_grpo")], seven):
         assert (f"temperature {e.temperature}" in said, f"top_p {e.top_p}" in said) == (True, True)
         assert f"max_new_tokens {e.max_tokens}," in said
