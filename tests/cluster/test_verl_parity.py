@@ -248,7 +248,13 @@ def test_kl_cov(tokens, share):
     ours = weighted(
         lambda *a: top_covariance(*a, k=share), lambda *a, **k: kl_cov(*a, **k, kl_coef=0.7)
     )
-    compare("kl_cov", ours, tokens, settings(kl_cov_ratio=share, ppo_kl_coef=0.7))
+    metrics, clipped = compare(
+        "kl_cov", ours, tokens, settings(kl_cov_ratio=share, ppo_kl_coef=0.7)
+    )
+    mask, log_prob, old, _ = tokens
+    moved = ((log_prob - old).abs() * mask).sum() / mask.sum()
+    assert metrics["actor/ppo_kl"] == pytest.approx(moved.item())
+    assert not clipped.any()  # a penalty in place of the clip
 
 
 def test_kl_estimators(tokens):

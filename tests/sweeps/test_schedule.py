@@ -81,6 +81,8 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     wait_for(lambda: not any(alive(worker) for worker in workers))
+    assert len(set(workers)) == 2
+    assert not any(alive(worker) for worker in workers)
 
 
 def wait_for(condition, seconds: float = 300) -> None:
