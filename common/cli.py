@@ -7,13 +7,17 @@ Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from common.config import words
 from common.config.compose import ROOT, names
 from common.errors import UserError
+
+CLEANING = 30  # seconds that a stopped command has to end what it began
 
 
 def main(function: Callable, schema: type, paper: str, config_name: str = "config") -> None:
@@ -61,7 +65,10 @@ def on_results(function: Callable[[Path], object], help_text: str) -> None:
 
 def guard(function: Callable) -> None:
     """Run `function`; a UserError or Ctrl-C ends the process with a message and a code, no
-    traceback."""
+    traceback. After Ctrl-C that takes CLEANING seconds at most."""
+    bare = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if bare and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         function()
     except UserError as error:
@@ -71,7 +78,21 @@ def guard(function: Callable) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        print("stopped; the same command resumes from the last checkpoint", file=sys.stderr)
-        # not sys.exit: a pool's or a progress bar's threads must not keep a stopped run alive
-        sys.stderr.flush()
-        os._exit(130)
+        _stopped()
+    finally:
+        if signal.getsignal(signal.SIGINT) is _interrupt and bare:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(*_) -> None:
+    """Ctrl-C. It may come between a lock's being taken and its owner's knowing it; what unwinds
+    would then wait for ever."""
+    signal.signal(signal.SIGALRM, _stopped)
+    signal.alarm(CLEANING)
+    raise KeyboardInterrupt
+
+
+def _stopped(*_) -> None:
+    # not print: what was interrupted may be in the middle of it
+    os.write(2, b"stopped; the same command resumes from the last checkpoint\n")
+    os._exit(130)  # not sys.exit: the threads of a pool or a bar must not keep a stopped run alive

@@ -1,0 +1,48 @@
+"""Ctrl-C ends a command, also one that would wait for ever as it cleans up."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from tiny import ROOT
+
+pytestmark = pytest.mark.process
+
+COMMAND = """
+import threading, time
+from common import cli
+cli.CLEANING = 1
+
+def work():
+    lock = threading.Lock()
+    try:
+        print("begun", flush=True)
+        time.sleep(600)
+    finally:
+        print("cleaning", flush=True)
+        if {stuck}:
+            lock.acquire()
+            lock.acquire()
+
+cli.guard(work)
+"""
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_ctrl_c_ends_what_cleans_up_for_ever(stuck):
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND.format(stuck=stuck)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a background job's children ignore SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=120)
+    assert out == "cleaning\n"
+    assert error == "stopped; the same command resumes from the last checkpoint\n"
+    assert process.returncode == 130
