@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
+from common.experiment import Experiment
 from common.models.size import Size
 
-LAYERS, WIDTH = 2, 32  # one head of 32, the smallest that vLLM computes on a CPU
+LAYERS, HEAD = 2, 32  # one head of 32, the smallest that vLLM computes on a CPU
 # Share of responses, start, one of the digits, end. The others end at once: a token out of 150,000
 # takes a core some ten milliseconds, in sampling and training together. No token may stand in two
 # places, for a token names the state; the second is a program for the code verifier.
@@ -88,16 +89,17 @@ def family(path: str) -> Family:
     )
 
 
-def stand_in(path: str, size: Size, cache: Path) -> Path:
+def stand_in(path: str, size: Size, cache: Path, *, width: int = HEAD) -> Path:
     """The folder of the stand-in for the model at `path`, made below `cache` if it is not there:
-    an ordinary Hugging Face checkpoint. Raises UserError where its tokenizer cannot be had."""
+    an ordinary Hugging Face checkpoint, its one head as wide as it is. Raises UserError where its
+    tokenizer cannot be had."""
     own = family(path)
-    folder = cache / path.replace("/", "--")
+    folder = cache / f"{path.replace('/', '--')}-{width}"
     if not (folder / "DONE").exists():
         from common.models.store import save
 
         tokenizer = real_tokenizer(own, size.vocab, cache)
-        save(_model(own, tokenizer, size.context), tokenizer, folder)
+        save(_model(own, tokenizer, size.context, width), tokenizer, folder)
         (folder / "DONE").touch()
     return folder
 
@@ -141,7 +143,13 @@ def _ranks(own: Family, cache: Path) -> Path:
         return Path(archive.extract(own.ranks, folder))
 
 
-def _model(own: Family, tokenizer, context: int):
+def width(x: Experiment) -> int:
+    """That a stand-in for `x` needs: DLC's memory network, narrower, has a whole head as well."""
+    sampler = x.method.sampler
+    return HEAD * (sampler.shrink if sampler is not None and sampler.start == "random" else 1)
+
+
+def _model(own: Family, tokenizer, context: int, width: int):
     """Random weights, but for what follows what: embeddings name the state, the output layer the
     next token. The layers add next to nothing."""
     import torch
@@ -151,12 +159,12 @@ def _model(own: Family, tokenizer, context: int):
     config = AutoConfig.for_model(
         own.kind,
         vocab_size=len(tokenizer),
-        hidden_size=WIDTH,
-        intermediate_size=2 * WIDTH,
+        hidden_size=width,
+        intermediate_size=2 * width,
         num_hidden_layers=LAYERS,
         num_attention_heads=1,
         num_key_value_heads=1,
-        head_dim=WIDTH,
+        head_dim=width,
         max_position_embeddings=context,
         tie_word_embeddings=False,
         initializer_range=0.001,
@@ -169,8 +177,8 @@ def _model(own: Family, tokenizer, context: int):
     with torch.no_grad():
         embedding[:, 0] = 1.0  # any token of a prompt
         for state, token, share, following in transitions(tokenizer):
-            # the last norm gives a state sqrt(WIDTH)
-            output[token, state] = (SURE + math.log(share)) / WIDTH**0.5
+            # the last norm gives a state sqrt(width)
+            output[token, state] = (SURE + math.log(share)) / width**0.5
             if following:
                 embedding[token, 0] = 0.0
                 embedding[token, following] = 1.0

@@ -45,7 +45,8 @@ def rehearse(
     true_runs, true_evaluations = rows.true_size(asked, sweep)
     profile = replace(profile, setup=[*profile.setup, f"export RLVR_DATA={cache / 'data'}"])
     size, path = model_size(true_runs[0], assumptions()), str(true_runs[0].model.path)
-    folder = str(model.stand_in(path, size, cache))
+    width = max(model.width(x) for x in true_runs)
+    folder = str(model.stand_in(path, size, cache, width=width))
     nodes = [n for x in true_runs for n in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in true_evaluations]
     sources = data.prepare(nodes, cache / "data", SHARED)

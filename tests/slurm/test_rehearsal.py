@@ -20,7 +20,7 @@ from slurm.rehearsal.hollow import (
     hollow_evaluation,
     reason,
 )
-from slurm.rehearsal.model import ANSWERS, FAMILIES, family, transitions
+from slurm.rehearsal.model import ANSWERS, FAMILIES, HEAD, family, transitions, width
 
 LITTLE, MUCH = Most(1000, 1000, 1000), Most(10**9, 10**9, 10**9)
 
@@ -45,6 +45,8 @@ def check(x) -> None:
     assert little.sampling.prompts * x.sampling.group_size <= max(1000, x.optim.mini_batches * 64)
     assert max(little.eval.k) <= max(1, little.eval.n)
     family(x.model.path)
+    sampler = x.method.sampler  # DLC's memory network has one head too, and vLLM computes on it
+    assert width(x) // (sampler.shrink if sampler else 1) == HEAD
 
 
 def row_of(paper: str):
