@@ -11,11 +11,13 @@ from pathlib import Path
 from common.datasets.hub import snapshot
 from common.errors import UserError
 from common.results.files import read_jsonl, write
+from slurm.rehearsal.model import DIGITS
 
+MATH = "deepscaler_sample.jsonl"
 # a set without a copy -> the file whose rows are repeated for it
 LIKE = {
-    "deepscaler": "deepscaler_sample.jsonl",
-    "openrs": "deepscaler_sample.jsonl",
+    "deepscaler": MATH,
+    "openrs": MATH,
     "gpqa_diamond": "mmlu_pro.jsonl",
     "synlogic": "synlogic_sample.jsonl",
     "taco": "code_samples.jsonl",
@@ -41,9 +43,11 @@ def prepare(nodes: list[dict], folder: Path, copies: Path) -> dict[str, str]:
             here.symlink_to(copy.resolve())
             found[name] = f"true rows, {copy.name}"
         elif name in LIKE and (copies / LIKE[name]).exists():
-            rows = made(node, read_jsonl(copies / LIKE[name]))
+            answers = DIGITS if LIKE[name] == MATH else ""
+            rows = made(node, read_jsonl(copies / LIKE[name]), answers=answers)
             write(here, "".join(json.dumps(row) + "\n" for row in rows))
-            found[name] = f"hollow: {len(rows)} rows made of {LIKE[name]}"
+            own = ", with answers that the stand-in gives" if answers else ""
+            found[name] = f"hollow: {len(rows)} rows made of {LIKE[name]}{own}"
         else:
             raise UserError(f"{name}: neither in the hub's cache nor in {copies}; prefetch it")
     return found
@@ -70,9 +74,11 @@ def _cached(node: dict) -> bool:
     return True
 
 
-def made(node: dict, source: list[dict]) -> list[dict]:
+def made(node: dict, source: list[dict], *, answers: str = "") -> list[dict]:
     """As many rows as the set has (of unknown size: as the source has), each of the source in turn
-    with an id of its own; the set's own window and gold field hold as many as it keeps."""
+    with an id of its own; the set's own window and gold field hold as many as it keeps. The gold of
+    a training set is one of `answers`, if there are any: dynamic sampling draws until enough groups
+    are neither right nor wrong throughout."""
     gold, window = node.get("gold") or "answer", node.get("window")
     usable = [row | {gold: row.get(gold) or row.get("tests")} for row in source]
     usable = [row for row in usable if row[gold] not in ("", None, [])]
@@ -86,5 +92,7 @@ def made(node: dict, source: list[dict]) -> list[dict]:
         # equal texts are dropped, also those of two sets that are mixed
         again = f" ({node['name']} {i // len(usable) + 1})" if i >= len(usable) else ""
         ours = {"id": f"{node['name']}-{i}", "problem": row["problem"] + again}
+        if answers:
+            ours[gold] = answers[i % len(answers)]
         found.append(row | date | ours)
     return found

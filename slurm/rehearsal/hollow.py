@@ -84,11 +84,13 @@ def _counted_by(node: dict, tokenizer: str) -> dict:
 
 
 def _prompts(x: Experiment, most: int) -> int:
-    """A multiple of the mini-batches, for groups are never split."""
-    if x.sampling.prompts * x.sampling.group_size <= most:
+    """A multiple of the mini-batches, for groups are never split. Dynamic sampling draws more than
+    it trains on: with `dynamic_batches` batches it would be within `most`."""
+    drawn = x.sampling.group_size * x.sampling.dynamic_batches  # for a prompt that is trained on
+    if x.sampling.prompts * drawn <= most:
         return x.sampling.prompts
     mini = x.optim.mini_batches
-    return max(1, most // x.sampling.group_size // mini) * mini
+    return max(1, most // drawn // mini) * mini
 
 
 def hollow_evaluation(e: Evaluate, *, most: Most) -> Evaluate:

@@ -20,7 +20,8 @@ LAYERS, HEAD = 2, 32  # one head of 32, the smallest that vLLM computes on a CPU
 # Share of responses, start, one of the digits, end. The others end at once: a token out of 150,000
 # takes a core some ten milliseconds, in sampling and training together. No token may stand in two
 # places, for a token names the state; the second is a program for the code verifier.
-ANSWERS = ((0.05, "\\boxed{", "12345", "}"), (0.05, "print(", "6789", ")"))
+DIGITS = "12345"  # of the first, each in one response of a hundred
+ANSWERS = ((0.05, "\\boxed{", DIGITS, "}"), (0.05, "print(", "6789", ")"))
 SURE = 20.0  # logit of what comes next; the other tokens together have about log(150,000) = 12
 CUT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|"

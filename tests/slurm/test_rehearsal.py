@@ -42,7 +42,8 @@ def check(x) -> None:
         reason(key)
     little = made(x, LITTLE)
     assert little.sampling.prompts % x.optim.mini_batches == 0
-    assert little.sampling.prompts * x.sampling.group_size <= max(1000, x.optim.mini_batches * 64)
+    drawn = little.sampling.group_size * x.sampling.dynamic_batches  # of each prompt's kind
+    assert little.sampling.prompts * drawn <= max(1000, x.optim.mini_batches * drawn)
     assert max(little.eval.k) <= max(1, little.eval.n)
     family(x.model.path)
     sampler = x.method.sampler  # DLC's memory network has one head too, and vLLM computes on it
@@ -101,6 +102,8 @@ def test_a_set_without_a_copy_has_its_true_count():
     assert sum(row["date"] >= "2024-01-01" for row in found) == 3
     empty = data.made({"name": "own", "rows": None}, [{"id": "a", "answer": "1", "problem": "p"}])
     assert [row["id"] for row in empty] == ["own-0"]
+    trained_on = data.made({"name": "own", "rows": 4, "gold": "tests"}, source, answers="123")
+    assert [row["tests"] for row in trained_on] == ["1", "2", "3", "1"]
 
 
 def test_the_defects_that_a_rehearsal_must_notice_can_be_put_back():
