@@ -20,7 +20,8 @@ import psutil
 from common.errors import require
 
 GRACE_S = 60.0
-SUSPENDED_S = 30.0  # between two looks: we were stopped ourselves (scontrol suspend)
+DIED = "has died"
+COUNTED_S = 15.0  # between two looks, at most: we were suspended too (scontrol), or all is slow
 STALL_S = 30 * 60.0  # a whole step takes others 25 to 540 s (SimpleRL-Zoo, EasyR1, NeMo-RL)
 STALLED = 5  # steps; responses grow in training, but not fivefold from one step to the next
 FIRST = 2
@@ -95,29 +96,44 @@ class Watch:
     stall_s: float
     longest: float = 0.0  # step so far, in seconds
     _known: dict[tuple[int, float], Part] = field(default_factory=dict)
-    _since: dict[tuple, float] = field(default_factory=dict)  # (what, process) -> when seen first
+    # (what, process) -> when it was seen first
+    _since: dict[tuple[str, int, float], float] = field(default_factory=dict)
     _progress: object = None
     _moved: float = 0.0
     _looked: float | None = None
+    _clock: float = 0.0  # runs while we do
 
     def look(self, alive: list[Part], progress: object, now: float) -> str | None:
         """What is wrong, in words, or None. `alive` is a snapshot, `progress` any value that
         changes where the run moves on, `now` a clock in seconds."""
-        if self._looked is None or now - self._looked > SUSPENDED_S:
-            # the first, or we ourselves were suspended, and the others with us
-            self._since.clear()
-            self._moved = now
-        self._looked = now
+        now = self._counted(now)
         if progress != self._progress:
             self._progress, self._moved = progress, now
         return self._lost(alive, now) or self._stalled(alive, now)
+
+    def _counted(self, now: float) -> float:
+        """Seconds on a clock that stands while we cannot look: a machine that is suspended or too
+        busy for us is so for the others."""
+        passed = 0.0 if self._looked is None else now - self._looked
+        self._looked, self._clock = now, self._clock + min(passed, COUNTED_S)
+        return self._clock
+
+    def had_died(self, now: float) -> str | None:
+        """Of a run that has ended by itself: the parts that were the first to die, and when. Those
+        that the end itself takes down may be among them if they went within the same look."""
+        since = {key: when for key, when in self._since.items() if key[0] == DIED}
+        if not since:
+            return None
+        first = min(since.values())
+        names = [str(self._known[key[1:]]) for key, when in since.items() if when == first]
+        return f"{', '.join(names[:5])} had died {self._counted(now) - first:.0f} s before"
 
     def _lost(self, alive: list[Part], now: float) -> str | None:
         here = {(part.pid, part.born): part for part in alive}
         dead = [part for key, part in self._known.items() if key not in here and part.needed]
         # the last name counts: a worker of Ray that has become idle may end
         self._known = {**{(part.pid, part.born): part for part in dead}, **here}
-        wrong = [("has died", part) for part in dead]
+        wrong = [(DIED, part) for part in dead]
         wrong += [("is stopped (SIGSTOP)", part) for part in alive if part.stopped]
         keys = {(what, part.pid, part.born): (what, part) for what, part in wrong}
         self._since = {key: self._since.get(key, now) for key in keys}

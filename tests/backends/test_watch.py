@@ -111,6 +111,26 @@ def test_a_suspended_job_starts_to_count_again():
     assert set(seen(*looks, stall_s=1800)) == {None}
 
 
+def test_a_machine_too_busy_to_look_is_given_time_and_a_dead_part_is_still_found():
+    """Looks that come every two minutes: SLURM's time slices, or more processes than cores."""
+    late = [(120.0 * i, [RAYLET], "the same") for i in range(30)]
+    assert set(seen(*late, stall_s=1800, longest=1.0)) == {None}
+    often = [(5.0 * i, [RAYLET], "the same") for i in range(30 * 24)]
+    assert "no progress" in seen(*often, stall_s=1800, longest=1.0)[-1]
+    said = seen((0.0, [RAYLET, ACTOR], 0), *((now, [RAYLET], now) for now, *_ in late[1:]))
+    assert "has died" in said[-1]
+
+
+def test_a_run_that_ends_by_itself_names_what_died_first():
+    """Ray ends a run that has lost its raylet, and says that an actor is unavailable."""
+    storage = Part(7, 0.0, "ray::SimpleStorageUnit")
+    watched = Watch(1e9)
+    assert watched.had_died(0.0) is None
+    for now, left in [(0.0, [RAYLET, ACTOR, storage]), (5.0, [ACTOR, storage]), (10.0, [storage])]:
+        assert watched.look(left, now, now) is None
+    assert watched.had_died(12.0) == "raylet (pid 1) had died 7 s before"
+
+
 def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
     work = tmp_path / "work"
     log, metrics = work / "log" / "001.txt", work / "log" / "001.jsonl"
@@ -235,13 +255,23 @@ time.sleep(600)
 """
 
 
-def launched(tmp_path, monkeypatch, between=lambda *_: None):
+FAILS = """
+while {open(f"/proc/{child.pid}/comm").read() for child in children} != {"sleep\\n"}:
+    time.sleep(0.05)
+time.sleep(1)
+children[0].kill()
+time.sleep(1)
+sys.exit(3)
+"""
+
+
+def launched(tmp_path, monkeypatch, between=lambda *_: None, grace=1.0):
     """process.launch with PARTS in verl's place and limits of a second, as a generator."""
     real = subprocess.Popen
     monkeypatch.setattr(
         process.subprocess, "Popen", lambda args, **k: real([sys.executable, "-c", PARTS], **k)
     )
-    monkeypatch.setattr(watch, "GRACE_S", 1.0)
+    monkeypatch.setattr(watch, "GRACE_S", grace)
     monkeypatch.setattr(process, "LOOK_S", 0.1)
     with open(tmp_path / "lock", "w") as lock:
         yield from process.launch(
@@ -280,6 +310,13 @@ def test_a_launch_ends_when_a_part_does(tmp_path, monkeypatch, which, number, sa
     assert time.monotonic() - sent[0] < 10
     assert f"its log is {log}" in str(error.value)
     assert not any(alive(int(pid)) for pid in log.read_text().split())
+
+
+@pytest.mark.process
+def test_a_launch_that_fails_says_which_of_its_parts_had_died(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "PARTS", PARTS.replace("time.sleep(600)", FAILS))
+    with pytest.raises(UserError, match=r"exit code 3; ray::WorkerDict \(pid \d+\) had died \d+ s"):
+        list(launched(tmp_path, monkeypatch, grace=60.0))
 
 
 @pytest.mark.process

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from runs import flags, of_this_run, pretrained
 
 from common import watch
 from common.backends.verl.process import LOOK_S
+from common.backends.verl.sockets import MARK
 from common.config.compose import ROOT
 from common.experiment import load
 
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
 PARTS = [
+    "common.backends.verl.main",  # verl's driver
     "VLLM::EngineCore",
     "VLLM::Worker",
     "ray::TaskRunnerV1",
@@ -37,10 +40,13 @@ PARTS = [
     "raylet",
     "gcs_server",
 ]
+ABSENT = {
+    "VLLM::Worker": "an engine of one rank is its own worker: VLLM::EngineCore is that drill",
+}
 DRILLS = [(part, number) for number in (signal.SIGSTOP, signal.SIGKILL) for part in PARTS]
 DRILLS += [("common.verifiers.worker", signal.SIGSTOP)]  # killed, it is forked again
 if os.environ.get("RLVR_DRILLS") != "all":
-    DRILLS = DRILLS[:1]  # what nobody but us notices
+    DRILLS = DRILLS[1:2]  # what nobody but us notices
 PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
 
 
@@ -60,6 +66,20 @@ def named(scratch_of: str, part: str) -> int | None:
     return None
 
 
+def launched_by(pid: int) -> list[psutil.Process]:
+    """verl's driver and what descends from it."""
+    below = psutil.Process(pid).children()
+    drivers = [one for one in below if "common.backends.verl.main" in one.cmdline()]
+    return [*drivers, *(one for driver in drivers for one in driver.children(recursive=True))]
+
+
+def marked(process: psutil.Process) -> bool:
+    try:
+        return MARK in process.environ() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 @pytest.mark.parametrize(("part", "number"), DRILLS)
 def test_the_run_ends_says_why_and_leaves_nothing(model, tmp_path, part, number):
     arguments = flags(model, tmp_path, "optim.steps=500", "eval.every=500")
@@ -73,6 +93,16 @@ def test_the_run_ends_says_why_and_leaves_nothing(model, tmp_path, part, number)
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    try:
+        drill(trained, log, run, part, number)
+    finally:
+        for left in of_this_run(run):  # of one that has failed the drill
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
+        trained.wait()
+
+
+def drill(trained, log, run, part, number):
     until, metrics = time.monotonic() + PATIENCE, run / "metrics.jsonl"
     while trained.poll() is None and time.monotonic() < until:
         if metrics.exists() and metrics.read_text().count("\n") >= 2:
@@ -81,7 +111,12 @@ def test_the_run_ends_says_why_and_leaves_nothing(model, tmp_path, part, number)
     assert trained.poll() is None, log.read_text()[-5000:]
     time.sleep(2 * LOOK_S)
     pid = named(str(run / "work"), part)
+    if pid is None and part in ABSENT:
+        pytest.skip(ABSENT[part])
     assert pid is not None, f"no {part} runs"
+    family = launched_by(trained.pid)
+    # who has no mark is neither watched nor ended
+    assert [one for one in family if not marked(one)] == []
     os.kill(pid, number)
     began = time.monotonic()
     code = trained.wait(240)
@@ -90,8 +125,8 @@ def test_the_run_ends_says_why_and_leaves_nothing(model, tmp_path, part, number)
     assert code == 2, said[-5000:]  # of an error that is the user's to read (common/errors.py)
     print(f"{part} {number.name}: ended after {seconds:.0f} s: {said[:300]}")
     assert seconds < 120 + 20  # and the time that ending all takes
+    assert part in said.split("the last lines:")[0]
     if number == signal.SIGSTOP:
-        assert f"{part}" in said
         assert "is stopped (SIGSTOP)" in said
     for text in (str(run / "work" / "log" / "001.txt"), "to resume from step", "papers.f_grpo"):
         assert text in said
@@ -99,4 +134,5 @@ def test_the_run_ends_says_why_and_leaves_nothing(model, tmp_path, part, number)
     while of_this_run(run) and time.monotonic() < until:
         time.sleep(0.5)
     assert of_this_run(run) == []
+    assert [one for one in family if one.is_running()] == []
     assert Path(run / "work" / "checkpoints").exists()

@@ -83,7 +83,7 @@ def no_ray(tmp_path, monkeypatch):
     """A `ray` that ends at once when started, and whose status never answers."""
     script = tmp_path / "ray"
     script.write_text(
-        f'#!/bin/sh\necho "$1" >> {tmp_path}/calls\n[ "$1" = start ] || exec sleep 60\n'
+        f'#!/bin/sh\necho "$1$SPT_NOENV" >> {tmp_path}/calls\n[ "$1" = start ] || exec sleep 60\n'
     )
     script.chmod(0o755)
     monkeypatch.setattr(ray_cluster, "_ray", lambda: script)
@@ -98,7 +98,7 @@ def test_a_head_that_dies_is_started_again_and_then_given_up(no_ray):
     with pytest.raises(UserError, match="ray ended with 0 while waiting for the head"), cluster:
         raise AssertionError("there is no cluster")
     assert time.monotonic() - began < 50
-    assert (no_ray / "calls").read_text().split().count("start") == ray_cluster.TRIES
+    assert (no_ray / "calls").read_text().split().count("start1") == ray_cluster.TRIES
     assert (no_ray / "shared" / "done").exists()  # or the workers would wait
     assert "RAY_ADDRESS" not in os.environ
 
@@ -109,4 +109,4 @@ def test_a_worker_that_dies_is_started_again_and_then_given_up(no_ray):
     (folder / "address").write_text(f"10.0.0.1:1 {no_ray / 'scratch'}")
     with pytest.raises(UserError, match=r"ray ended with 0 on "):
         ray_cluster.work(folder, 4)
-    assert (no_ray / "calls").read_text().split() == ["start"] * ray_cluster.TRIES
+    assert (no_ray / "calls").read_text().split() == ["start1"] * ray_cluster.TRIES

@@ -23,7 +23,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.device import auto_set_device
 
 from common.backends.verl import methods, plugin, process
-from common.backends.verl.sockets import MARK
+from common.backends.verl.sockets import MARK, READABLE
 from common.cli import guard
 from common.config.compose import read
 from common.config.words import split
@@ -34,7 +34,7 @@ MODULES = "VERL_USE_EXTERNAL_MODULES"
 # Of process.environment, what an actor needs whose node's Ray was started by the job: it has the
 # job's environment, also on our own node.
 PASSED = (
-    *(MODULES, MARK, "PYTHONPATH", "VERL_FILE_LOGGER_PATH"),
+    *(MODULES, MARK, *READABLE, "PYTHONPATH", "VERL_FILE_LOGGER_PATH"),
     *("VLLM_CACHE_ROOT", "VLLM_NO_USAGE_STATS"),
     *(name for name in process.CPU if not name.startswith("RAY_")),
 )

@@ -26,7 +26,7 @@ import psutil
 
 from common.backends.verl.progress import BEAT, START_S, STOP, progress
 from common.backends.verl.reward import FAULT
-from common.backends.verl.sockets import MARK
+from common.backends.verl.sockets import MARK, READABLE
 from common.config.compose import ROOT
 from common.errors import UserError
 from common.results.files import write, write_json
@@ -70,6 +70,7 @@ def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict
         **ours,
         **(CPU if device == "cpu" else {}),
         MARK: str(scratch),
+        **READABLE,
         "PYTHONPATH": os.pathsep.join(paths),
         "VERL_USE_EXTERNAL_MODULES": ",".join(modules),
         "VERL_FILE_LOGGER_PATH": str(metrics),
@@ -99,7 +100,7 @@ def _ray_token() -> dict[str, str]:
 
 
 class Dead(Exception):
-    """A part of the launch has died or was stopped, or nothing moves."""
+    """The child or a part of the launch has died or was stopped, or nothing moves."""
 
 
 def launch(
@@ -159,8 +160,6 @@ def _attempt(
         failure = None
         try:
             yield from follow(metrics, child, scratch, shared, log, between)
-            if child.returncode:
-                failure = f"ended with exit code {child.returncode}"
         except Dead as dead:
             failure = str(dead)
         finally:
@@ -191,18 +190,18 @@ def follow(
 
     Notes in `shared` what its processes hold in shared memory, since those that Ray kills leave
     it, and in the work folder's file `left.json` all that must go should we be killed ourselves.
-    Raises Dead, and where the child has saved and ended what `between` raised.
+    Raises Dead, also where the child fails, and where it has saved and ended what `between` raised.
     """
     work, began, asked = log.parents[1], time.monotonic(), None
-    position, ended, looked, watched = 0, False, 0.0, Watch(stall_s())
-    while not ended:
-        ended = child.poll() is not None
+    position, over, looked, watched = 0, False, 0.0, Watch(stall_s())
+    while not over:
+        over = child.poll() is not None
         rows, position = _whole_lines(path, position)
         for row in rows:
             seconds = row.get("data", {}).get("timing_s/step", 0.0)
             watched.longest = max(watched.longest, seconds)
             yield row
-        if ended:
+        if over:
             break
         if asked is None:
             asked = _asked(between, watched.longest)
@@ -219,7 +218,11 @@ def follow(
                 raise Dead(wrong)
             looked = time.monotonic()
         time.sleep(0.3)
-    if asked is not None and child.returncode == 0:
+    if child.returncode:
+        first = watched.had_died(time.monotonic()) or _lost_node()
+        ended = f"common.backends.verl.main ended with exit code {child.returncode}"
+        raise Dead(f"{ended}; {first}" if first else ended)
+    if asked is not None:
         raise asked
 
 

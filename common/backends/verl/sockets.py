@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 MARK = "RLVR_VERL_RUN"  # environment variable that every process of one launch carries
+READABLE = {"SPT_NOENV": "1"}  # setproctitle writes over /proc/PID/environ, and the mark, without
 
 
 def own(handle: str) -> str:
