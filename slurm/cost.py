@@ -1,6 +1,7 @@
 """What a plan's jobs will take, by common/sweeps/cost.py, and which cannot run on a profile."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from common.errors import UserError
 from common.sweeps.assumptions import assumptions
@@ -52,6 +53,13 @@ def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
     """Of each evaluation among the jobs, by key."""
     known = [job.key for job in jobs if job.kind == "evaluate" and job.key in estimates]
     return {key: estimates[key].gpus for key in known}
+
+
+def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:
+    """The job's configuration; an evaluation's with the GPUs that share one of its engines."""
+    if job.kind != "evaluate":
+        return job.config
+    return replace(job.config, tensor_parallel=estimates[job.key].tensor_parallel)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ def submit(
         return None
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
-    records.freeze(path, {job.key: job.config for job in todo if job.config}, profile)
+    configs = {job.key: cost.fitted(job, estimates) for job in todo if job.config}
+    records.freeze(path, configs, profile)
     gpus = cost.gpus(todo, estimates)
     tasks = {job.key: task(job, path, paper, profile, root, gpus.get(job.key, 1)) for job in todo}
     if profile.executor == "local":

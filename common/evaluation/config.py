@@ -57,8 +57,16 @@ class Evaluate:
     row: Row | None
     model: Model
     eval: Benchmark
+    # GPUs that share one vLLM; None: one. Outside the identity: it changes memory and speed
+    tensor_parallel: PositiveInt | None = None
 
     def __post_init__(self):
+        require(
+            self.tensor_parallel in (None, 1) or self.engine == "vllm",
+            "tensor_parallel",
+            self.tensor_parallel,
+            "engine=local uses one GPU; set engine=vllm",
+        )
         require(
             self.top_p == 1 or self.engine != "local",
             "top_p",

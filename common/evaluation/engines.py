@@ -54,7 +54,8 @@ def vllm_engine(x: Evaluate, prompts: list[Prompt], tell: Callable[[], None]) ->
     vllm.require_vllm()
     model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
     path = folder(x.model, Path(x.results_dir))
-    llm = vllm.engine(path, temperature=x.temperature, device=x.device, threads=x.threads)
+    split = {"tensor_parallel_size": x.tensor_parallel or 1}
+    llm = vllm.engine(path, temperature=x.temperature, device=x.device, threads=x.threads, **split)
     vllm.before_steps(llm, tell)
     vllm.check_agreement(llm, model, tokenizer, prompts, x.temperature, (x.seed, x.eval.name))
     return lambda prompts, n, settings, seed: vllm.draw(llm, tokenizer, prompts, n, settings, seed)

@@ -1,4 +1,4 @@
-"""vLLM engines side by side, one a GPU, each in a process of its own.
+"""vLLM engines side by side, one a GPU or `tensor_parallel` of them, each a process.
 
 Which engine draws a chunk changes nothing in it, so one benchmark is spread over all GPUs that this
 process sees, chunk by chunk, while the chunks that are back are verified here. An engine that dies,
@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from common.errors import UserError
+from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.evaluation.engines import Rows, chunk, vllm_engine
 from common.types import Prompt
@@ -70,7 +70,7 @@ def drawn_by_vllm(
     stands still.
     """
     todo, busy, looked = deque(starts), dict[Any, Worker](), 0.0
-    workers = [_start(x, prompts, gpu) for gpu in gpus(x.device)[: len(starts)]]
+    workers = [_start(x, prompts, gpu) for gpu in places(x)[: len(starts)]]
     try:
         for worker in workers:
             busy[worker.pipe] = worker
@@ -96,8 +96,20 @@ def drawn_by_vllm(
             _end(worker)
 
 
+def places(x: Evaluate) -> list[str | None]:
+    """CUDA_VISIBLE_DEVICES of every engine: `tensor_parallel` GPUs each; a rest stays idle. Raises
+    UserError for fewer GPUs than one engine needs."""
+    each, seen = x.tensor_parallel or 1, gpus(x.device)
+    if each == 1:
+        return seen
+    names = [name for name in seen if name is not None]
+    remedy = f"{len(names)} GPU(s) are visible here; lower it, or take more"
+    require(each <= len(names), "tensor_parallel", each, remedy)
+    return [",".join(names[i : i + each]) for i in range(0, len(names) - each + 1, each)]
+
+
 def gpus(device: str) -> list[str | None]:
-    """CUDA_VISIBLE_DEVICES of every engine: each GPU that this process sees; on a CPU one None."""
+    """Each GPU that this process sees, as CUDA_VISIBLE_DEVICES names it; on a CPU one None."""
     import torch
 
     if device == "cpu" or not torch.cuda.is_available():

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from common.backends import backend
+from common.backends.verl import layout
 from common.backends.verl.layout import STATE_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
@@ -57,6 +58,7 @@ class Estimate:
     memory_gb: float  # of the fullest accelerator, at its peak
     tokens: Range  # sampled
     attempts: int  # under the time limit, at most
+    tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
 
 
 @dataclass(frozen=True)
@@ -139,23 +141,27 @@ def estimate_evaluation(
     e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
 ) -> Estimate:
     """The cost of one evaluation of a model that `trained` makes: its chunks are drawn by as many
-    engines as it has GPUs (`evaluation_gpus`). Raises as `estimate`."""
+    engines as its GPUs (`evaluation_gpus`) make. Raises as `estimate`."""
     size, unit = model_size(trained, a), accelerator(profile, a)
     prompts = a.prompts(e.eval.name, trained.data.name)
     _check_prompt("prompt_tokens", prompts.longest, size, e.model.name)
-    memory = 2 * size.parameters / 1e9
+    width = evaluation_width(e, size, unit, profile, a)
+    memory = 2 * size.parameters / width / 1e9
     require(
         memory <= a.usable_memory * unit.memory_gb,
         "accelerator",
         profile.accelerator,
-        f"the weights of {e.model.name} take {memory:.0f} GB, and an engine has one GPU "
-        f"({unit.memory_gb:g} GB): choose a profile with more memory",
+        f"the weights of {e.model.name} take {width * memory:.0f} GB, and an engine has {width} "
+        f"GPU(s) of {unit.memory_gb:g} GB: choose a profile with more memory",
     )
     asked = stated(e.eval.prompts) or a.benchmark_problems
-    gpus, chunks = evaluation_gpus(e, profile, a), math.ceil(asked / e.per_chunk)
-    rounds = math.ceil(chunks / gpus)  # of the engine that has most; the last is not full
+    gpus, chunks = evaluation_gpus(e, profile, a, width), math.ceil(asked / e.per_chunk)
+    rounds = math.ceil(
+        chunks / (gpus // width)
+    )  # of the engine that has most; the last is not full
     responses = min(asked, rounds * e.per_chunk) * e.n
-    engine = Engine(unit, 1, min(a.decode_batch, e.per_chunk * e.n), a.usable_memory)
+    batch = min(a.decode_batch, e.per_chunk * e.n)
+    engine = Engine(_joined(unit, width), 1, batch, a.usable_memory)
     ends = a.responses(trained.model, e.eval.name, e.max_tokens)
     seconds = [
         sampling_s(
@@ -173,16 +179,32 @@ def estimate_evaluation(
     )
     tokens = [asked * e.n * mean for mean in ends]
     stored = tokens[1] * a.samples_bytes_per_token
-    return _estimate(seconds, gpus, stored, memory, tokens, profile, a)
+    one = _estimate(seconds, gpus, stored, memory, tokens, profile, a)
+    return replace(one, tensor_parallel=width)
 
 
-def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions) -> int:
-    """GPUs of one node that an evaluation asks for: as many as have `CHUNKS` chunks each, so that
-    few of them are idle in the last round. Without SLURM one: others run beside it."""
+def evaluation_width(
+    e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assumptions
+) -> int:
+    """GPUs that share one vLLM: as the evaluation says, else as few as training would take. Raises
+    UserError for more than a node has."""
+    if e.engine != "vllm":
+        return 1
+    node = max(1, profile.gpus_per_node)
+    share = a.usable_memory * unit.memory_gb
+    width = e.tensor_parallel or layout.fewest(size.parameters, node, share)
+    remedy = f"a node of profile {profile.name} has {node} GPU(s); lower it"
+    require(width <= node, "tensor_parallel", width, remedy)
+    return width
+
+
+def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions, width: int = 1) -> int:
+    """GPUs of one node that an evaluation asks for: as many engines of `width` as have `CHUNKS`
+    chunks each, so that few are idle in the last round. Without SLURM one: others run beside it."""
     chunks = math.ceil((stated(e.eval.prompts) or a.benchmark_problems) / e.per_chunk)
     several = e.engine == "vllm" and profile.executor == "slurm"
-    most = profile.gpus_per_node if several else 1
-    return max(1, min(most, chunks // CHUNKS))
+    most = profile.gpus_per_node // width if several else 1
+    return width * max(1, min(most, chunks // CHUNKS))
 
 
 @dataclass(frozen=True)
@@ -206,13 +228,17 @@ def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
 def _engine(unit: Accelerator, width: int, gpus: int, responses: float, a: Assumptions) -> Engine:
     """Of a training, on `gpus` accelerators."""
     units = max(1, gpus // width)
-    joined = replace(
+    return Engine(_joined(unit, width), units, max(1, min(a.decode_batch, responses / units)))
+
+
+def _joined(unit: Accelerator, width: int) -> Accelerator:
+    """`width` of them as one; what they tell each other is not counted."""
+    return replace(
         unit,
         memory_gb=width * unit.memory_gb,
         tflops=width * unit.tflops,
         bandwidth_gb_s=width * unit.bandwidth_gb_s,
     )
-    return Engine(joined, units, max(1, min(a.decode_batch, responses / units)))
 
 
 def sampling_s(

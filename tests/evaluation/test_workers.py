@@ -90,3 +90,24 @@ def test_engines_see_the_gpus_of_the_job_one_each(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert workers.gpus("cuda") == ["0", "1"]
     assert workers.gpus("cpu") == [None]
+
+
+def test_engines_of_several_gpus_each(monkeypatch):
+    """What of a job's GPUs is too few for one more engine stays idle."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,4,5,7")
+
+    def on_gpus(*words):
+        return made(Path("results"), "engine=vllm", "device=cuda", *words)
+
+    x = on_gpus()
+    assert workers.places(x) == ["0", "1", "4", "5", "7"]
+    two = on_gpus("tensor_parallel=2")
+    assert workers.places(two) == ["0,1", "4,5"]
+    assert two.path == x.path  # it changes no number that a run's name stands for
+    with pytest.raises(UserError, match=r"tensor_parallel=8: 5 GPU\(s\) are visible here"):
+        workers.places(on_gpus("tensor_parallel=8"))
+    with pytest.raises(UserError, match="tensor_parallel=2: 0 GPU"):
+        workers.places(made(Path("results"), "engine=vllm", "tensor_parallel=2", "device=cpu"))
+    with pytest.raises(UserError, match="tensor_parallel=2: engine=local uses one GPU"):
+        made(Path("results"), "tensor_parallel=2")

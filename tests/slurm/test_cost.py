@@ -12,6 +12,7 @@ from common.sweeps import cost
 from common.sweeps.assumptions import Prompts, assumptions, model_size
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
+from slurm import cost as slurm_cost
 from slurm import dry_run, plan
 
 SEVEN = assumptions().models["Qwen/Qwen2.5-7B"]
@@ -130,9 +131,30 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     filled = replace(a, prompt_tokens={"default": Prompts(100, 200_000)})
     with pytest.raises(UserError, match="prompt_tokens=200000: prompts of so many tokens leave no"):
         cost.estimate_evaluation(few, big, profile, filled)
-    huge = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=80e9)})
-    with pytest.raises(UserError, match="accelerator=h100: the weights of qwen take 160 GB"):
+    huge = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=400e9)})
+    with pytest.raises(UserError, match=r"h100: the weights of qwen take 800 GB, .* has 4 GPU"):
         cost.estimate_evaluation(few, big, profile, huge)
+
+
+def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluation(big):
+    """CWM-32B: 65 GB leave an 80 GB card no room for answers of 32,768 tokens."""
+    profile, a = load_profile("h100-2x8"), assumptions()
+    (many,) = evaluations_of([big], Sweep("t", [], [], [], MATH, n=1024))
+    seven = cost.estimate_evaluation(many, big, profile, a)
+    large = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=32.6e9)})
+    split = cost.estimate_evaluation(many, big, profile, large)
+    assert (seven.tensor_parallel, seven.gpus) == (1, 4)
+    assert (split.tensor_parallel, split.gpus) == (2, 8)
+    assert split.memory_gb == pytest.approx(32.6)
+    two = replace(many, tensor_parallel=2)
+    assert cost.estimate_evaluation(two, big, profile, a).gpus == 8
+    assert two.path == many.path  # the same run
+    with pytest.raises(UserError, match="tensor_parallel=16: a node of profile h100-2x8 has 8"):
+        cost.estimate_evaluation(replace(many, tensor_parallel=16), big, profile, a)
+    on_a_box = cost.estimate_evaluation(many, big, load_profile("local-8x80"), large)
+    assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 2)
+    job = plan.Job("evaluate", "e", many)
+    assert slurm_cost.fitted(job, {"e": split}) == replace(many, tensor_parallel=2)
 
 
 def test_kept_checkpoints_take_disk(big):

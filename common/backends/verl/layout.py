@@ -105,7 +105,7 @@ def choose(
         [given[PASS]] if PASS in given else [long] if load.whole_passes else [long, load.trained]
     )
     share = given.get(PART, SHARE)
-    parallel = given.get(SPLIT) or _parallel(load, gpus, share * gpu_gb)
+    parallel = given.get(SPLIT) or fewest(load.size.parameters, gpus, share * gpu_gb)
     remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"
     require(gpus % parallel == 0, f"verl.{SPLIT}", parallel, remedy)
     found = [
@@ -116,11 +116,11 @@ def choose(
     return next(fitting, min(found, key=lambda one: one.peak_gb))
 
 
-def _parallel(load: Load, gpus: int, share_gb: float) -> int:
+def fewest(parameters: float, gpus: int, share_gb: float) -> int:
     """GPUs of a node that share one vLLM: the fewest whose weights leave half of it for the cache.
     verl's replicas do not cross nodes evenly (vllm_async_server.py)."""
     counts = [count for count in PARALLEL if gpus % count == 0]
-    enough = [count for count in counts if 2 * load.size.parameters / count / 1e9 <= share_gb / 2]
+    enough = [count for count in counts if 2 * parameters / count / 1e9 <= share_gb / 2]
     return enough[0] if enough else counts[-1]
 
 
