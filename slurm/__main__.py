@@ -9,11 +9,12 @@
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
 and configurations. budget=200 takes the rows that decide the most claims within so many GPU-hours
-(slurm/budget.py). profile names a file of configs/slurm/. All take results_dir=FOLDER (results);
-verl.KEY=VALUE sets, for all trainings, a key of verl's own that changes memory and speed alone;
-other key=value pairs go to the paper's reproduce.yaml, whose sweeps say what is trained and
-evaluated. preflight looks at the node that it runs on as a job does before it computes: driver,
-GPUs and their free memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
+(slurm/budget.py); without=ROW,ROW leaves rows out, such as those that do not fit. profile names a
+file of configs/slurm/. All take results_dir=FOLDER (results); verl.KEY=VALUE sets, for all
+trainings, a key of verl's own that changes memory and speed alone; other key=value pairs go to the
+paper's reproduce.yaml, whose sweeps say what is trained and evaluated. preflight looks at the node
+that it runs on as a job does before it computes: driver, GPUs and their free memory, flash-attn,
+shared memory, TMPDIR, a sum over all GPUs.
 
 rehearse runs one row with its own numbers on a hollow model, without a GPU (make rehearse-f_grpo
 starts a SLURM for it); a step and an evaluation draw `samples` at most, a curve point a quarter of
@@ -30,7 +31,7 @@ from common.config.compose import ROOT, compose, value
 from common.config.strict import strict
 from common.config.words import pairs, split
 from common.errors import require
-from common.sweeps.plan import Reproduce, evaluations, experiments
+from common.sweeps.plan import Reproduce, evaluations, experiments, without
 
 OPTIONS = {
     "submit": {
@@ -39,6 +40,7 @@ OPTIONS = {
         "scale": "cluster",
         "dry_run": "false",
         "budget": "all",
+        "without": "",
     },
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
@@ -117,6 +119,7 @@ def _submit(given: dict[str, str], asked: Reproduce, tuning: dict) -> None:
     word = given["dry_run"].lower()
     answers = {"true": True, "1": True, "full": True, "false": False, "0": False}
     require(word in answers, "dry_run", word, "use true, full or false")
+    asked = without(asked, [name for name in given["without"].split(",") if name])
     profile, wanted = load_profile(given["profile"]), evaluations(asked)
     runs = [on(x, profile, tuning) for x in experiments(asked)]
     where: dict = {"paper": given["paper"], "profile": profile, "root": Path(asked.root)}

@@ -41,12 +41,23 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
 
 def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
     """The estimate of every train and evaluate job, by key. Raises UserError where one cannot run
-    on the profile, naming the first."""
+    on the profile, naming the first, and the words that leave out its row and all others."""
     seen = outlook(jobs, profile)
     for key, reason in seen.refused.items():
         more = f"; so are {len(seen.refused) - 1} more" if len(seen.refused) > 1 else ""
-        raise UserError(f"{reason} ({key} is refused on profile {profile.name}{more})")
+        raise UserError(
+            f"{reason} ({key} is refused on profile {profile.name}{more}); nothing was submitted; "
+            f"{leaves_out(jobs, seen)} sends the other rows"
+        )
     return seen.estimates
+
+
+def leaves_out(jobs: list[Job], seen: Outlook) -> str:
+    """The word of `submit` without which every row would be sent whose jobs can all run."""
+    lost = [
+        job.config if job.kind == "train" else job.of for job in jobs if job.key in seen.refused
+    ]
+    return f"without={','.join(dict.fromkeys(x.name for x in lost if x is not None))}"
 
 
 def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:

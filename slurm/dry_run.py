@@ -69,6 +69,7 @@ def show(
     say(queue_shape(jobs, estimates, profile))
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
+        say(f"{cost.leaves_out(jobs, outlook)} leaves their rows out")
     more = "" if full else "; dry_run=full prints all scripts and configurations"
     say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
 

@@ -73,6 +73,24 @@ def experiments(config: Reproduce) -> list[Experiment]:
     return [x for sweep in config.scales[config.scale].sweeps for x in runs_of(config, sweep)]
 
 
+def without(config: Reproduce, names: list[str]) -> Reproduce:
+    """Its scale less the rows of these names, in all sweeps. Raises UserError for an unknown one.
+    A row whose baseline is left out is refused later (`evaluations_of`)."""
+    scale = config.scales[config.scale]
+    known = [_row(name) for sweep in scale.sweeps for name in sweep.experiments]
+    unknown = sorted(set(names) - set(known))
+    require(not unknown, "without", ",".join(unknown), f"use some of {', '.join(known)}")
+    left = [
+        replace(sweep, experiments=[name for name in sweep.experiments if _row(name) not in names])
+        for sweep in scale.sweeps
+    ]
+    return replace(config, scales={**config.scales, config.scale: replace(scale, sweeps=left)})
+
+
+def _row(experiment: str) -> str:
+    return experiment.removeprefix("cluster/")
+
+
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
     found = []
     for seed in sweep.seeds:

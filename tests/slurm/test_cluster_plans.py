@@ -3,7 +3,7 @@
 import pytest
 from compositions import PAPERS, asked, runs
 
-from common.sweeps.plan import evaluations
+from common.sweeps.plan import evaluations, experiments, without
 from common.sweeps.profiles import load_profile
 from slurm import cost, dry_run, plan
 
@@ -32,7 +32,7 @@ def test_every_row_is_estimated_or_refused_with_the_reason(paper, scale, tmp_pat
         assert all("=" in why or "cannot run" in why for why in seen.refused.values())
         dry_run.show(jobs, paper=paper, profile=profile, root=tmp_path, say=lines.append)
         assert ("REFUSED" in "\n".join(lines)) == bool(seen.refused)
-        if scale != "cluster_32b" and paper + scale != "fadecluster_base":
+        if scale != "cluster_32b":
             assert name == "debug" or not seen.refused
     assert all(len(group) <= plan.MOST for group in plan.arrays(jobs))
 
@@ -50,13 +50,26 @@ def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
     assert "of facebook/cwm-sft do not fit 4 GPUs of 141 GB, and take 522 GB of main" in first
     with pytest.raises(cost.UserError, match="is refused on profile h200-4; so are 15 more"):
         cost.predictions(jobs, profile)
+    names = "cwm32b_grpo,cwm32b_power_2,cwm32b_power_asym,cwm32b_fade_h1"
+    with pytest.raises(cost.UserError, match=f"without={names} sends the other rows"):
+        cost.predictions(jobs, profile)
+    assert lines[-2] == f"without={names} leaves their rows out"
+
+
+@pytest.mark.sweep
+def test_rows_are_left_out_by_name():
+    whole = asked("fade", "scale=cluster_32b")
+    names = {x.name for x in experiments(without(whole, ["cwm32b_grpo", "cwm32b_power_2"]))}
+    assert names == {"cwm32b_power_asym", "cwm32b_fade_h1"}
+    with pytest.raises(cost.UserError, match="without=cwm7b: use some of cwm32b_grpo, "):
+        without(whole, ["cwm7b", "cwm32b_grpo"])
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ["h100-1x8", "h100-2x8", "local-8x80"])
 def test_32_billion_weights_fit_eight_large_gpus(name):
-    """In training. One GPU of 80 GB has no room for the cache of more than a few responses: an
-    evaluation's chunk of 16,384 would not end within an attempt."""
-    refused = cost.outlook(jobs_of("fade", "cluster_32b"), load_profile(name)).refused
-    assert all(why.startswith("batch=16384: a chunk") for why in refused.values())
-    assert len(refused) <= 12
+    """In evaluation two of them: one has no room for the cache of more than a few responses, and
+    a chunk of 16,384 would not end within an attempt."""
+    seen = cost.outlook(jobs_of("fade", "cluster_32b"), load_profile(name))
+    assert seen.refused == {}
+    assert {one.tensor_parallel for one in seen.estimates.values() if one.memory_gb < 40} == {2}
