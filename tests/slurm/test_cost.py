@@ -151,6 +151,8 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
     assert two.path == many.path  # the same run
     with pytest.raises(UserError, match="tensor_parallel=16: a node of profile h100-2x8 has 8"):
         cost.estimate_evaluation(replace(many, tensor_parallel=16), big, profile, a)
+    with pytest.raises(UserError, match=r"memory_gb=400: 4 engine\(s\) of qwen start with 522 GB"):
+        cost.estimate_evaluation(many, big, replace(profile, memory_gb=400), large)
     on_a_box = cost.estimate_evaluation(many, big, load_profile("local-8x80"), large)
     assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 2)
     job = plan.Job("evaluate", "e", many)
