@@ -40,7 +40,7 @@ PARTS = [
     "raylet",
     "gcs_server",
 ]
-ABSENT = {
+ABSENT = {  # on a CPU it is there
     "VLLM::Worker": "an engine of one rank is its own worker: VLLM::EngineCore is that drill",
 }
 DRILLS = [(part, number) for number in (signal.SIGSTOP, signal.SIGKILL) for part in PARTS]
