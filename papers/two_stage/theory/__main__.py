@@ -1,9 +1,10 @@
-"""Theorem 1, Remark 2 and Proposition 1 on random policies: tables and one figure.
+"""Theorem 1, GRPO-N beside GRPO, Remark 2 and Proposition 1 on random policies: tables, one figure.
 
     python -m papers.two_stage.theory [results_dir=results]
 
-Writes two_stage/theory/{theorem1,remark2,proposition1,kernel}.csv and two_stage/figures/theory
-below the folder. The paper shows no such figure; sizes and distributions are ours.
+Writes two_stage/theory/{theorem1,negative,remark2,proposition1,kernel}.csv and
+two_stage/figures/theory below the folder. The paper shows no such figure; sizes and distributions
+are ours.
 """
 
 from pathlib import Path
@@ -18,6 +19,7 @@ def run(root: Path) -> None:
     folder = root / "two_stage"
     made = {
         "theorem1": tables.theorem1_table(),
+        "negative": tables.negative_table(),
         "remark2": tables.remark2_table(),
         "proposition1": tables.proposition1_table(),
         "kernel": tables.kernel_table(steps=2000, eta=0.1),

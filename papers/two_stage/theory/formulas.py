@@ -1,4 +1,4 @@
-"""Lemma 1, Theorem 1, Remark 2 and Proposition 1 of the two-stage paper, in numpy.
+"""Lemma 1, Theorem 1, GRPO-N, Remark 2 and Proposition 1 of the two-stage paper, in numpy.
 
 p is a softmax policy and r the rewards of its V actions, both (..., V); eta is the learning rate.
 Lemma 1's Delta z is the real change of the logits where the logits are the parameters; in a network
@@ -8,7 +8,7 @@ here (sec 2), and so do these functions.
 
 from functools import cache
 from itertools import combinations_with_replacement
-from math import factorial, prod
+from math import comb, factorial, prod
 
 import numpy as np
 
@@ -71,6 +71,53 @@ def enumerated_group_update(
         advantage = np.minimum(advantage, 0)
     pull = chances @ (counts * advantage)
     return eta / G * (pull - p * pull.sum())
+
+
+def enumerated_grpo(
+    p: np.ndarray, right: np.ndarray, *, G: int, weight: np.ndarray, negative_only: bool
+) -> np.ndarray:
+    """E of GRPO's first step over all groups of G, exact, in the logits of one prompt, (V,).
+
+        E[ (1/G) sum_i w_{a_i} A_i (e_{a_i} - p) ],  A_i = (R_i - mean R) / std R
+
+    right: (V,), 1 for a right answer, else 0. weight: (V,), what a response's gradient is
+    multiplied with: 1 for the token mean, whose divisor is held fixed, 1/|y| as Eqs. 1 and 2 print
+    it. negative_only: A_i < 0 alone (App. B.5). std is unbiased; a group without two rewards has no
+    step.
+    """
+    p, right, weight = (np.asarray(each, float) for each in (p, right, weight))
+    counts, ways = groups(len(p), G)
+    chances = ways * (p**counts).prod(1)
+    rate = counts @ right / G
+    std = np.sqrt(rate * (1 - rate) * G / (G - 1))[:, None]
+    advantage = np.divide(right - rate[:, None], std, where=std > 0, out=np.zeros(counts.shape))
+    if negative_only:
+        advantage = np.minimum(advantage, 0)
+    pull = chances @ (counts * advantage) * weight / G
+    return pull - p * pull.sum()
+
+
+def negative_only_step(
+    p: np.ndarray, right: np.ndarray, *, G: int, weight: np.ndarray
+) -> np.ndarray:
+    """What E of the -N step is, made of E of GRPO's and the lengths, (V,). Ours, not printed.
+
+        E[g_-N] = p_R E[g_GRPO] - c grad E[w],  c = E[ X (G - X) / (G^2 std) ],  X ~ Bin(G, p_R)
+
+    p_R is the prompt's chance of a right answer. Given X, right and wrong responses are draws of
+    their own distributions, with means s_R and s_W of w grad log pi. So g_GRPO has the mean
+    (X (G - X) / (G^2 std)) (s_R - s_W) and g_-N its part with s_W, and p_R s_R + (1 - p_R) s_W =
+    grad E[w]. With w = 1 that is 0: to first order -N is GRPO times the solve rate. With w = 1/|y|
+    the last term pushes E[1/|y|] down whatever the rewards are: longer responses.
+    """
+    p, right, weight = (np.asarray(each, float) for each in (p, right, weight))
+    rate = p @ right
+    X = np.arange(1, G)
+    chances = np.array([comb(G, x) for x in X]) * rate**X * (1 - rate) ** (G - X)
+    c = chances @ np.sqrt(X * (G - X) * (G - 1)) / G**1.5  # X (G - X) / (G^2 std)
+    slope = p * (weight - p @ weight)  # grad E[w] in the logits
+    both = enumerated_grpo(p, right, G=G, weight=weight, negative_only=False)
+    return rate * both - c * slope
 
 
 @cache

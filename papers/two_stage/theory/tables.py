@@ -1,4 +1,4 @@
-"""How Theorem 1, Remark 2 and Proposition 1 fare on random policies and small networks."""
+"""How Theorem 1, -N, Remark 2 and Proposition 1 fare on random policies and small networks."""
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ VOCABULARY = 50
 ETAS = (1e-3, 1e-2, 1e-1, 1.0)
 INPUTS, OUTPUTS = 3, 5  # of Proposition 1's tanh networks
 WIDTHS = (4, 16, 64, 256)
+RIGHT, LONGEST = 2, 8  # of the answers of -N's policies: right ones, tokens of the longest
 TRAINED = 0.98  # probability of the trained action at which the kernel is looked at
 
 
@@ -53,6 +54,46 @@ def theorem1_table() -> pd.DataFrame:
                     "residual": abs(exact - ratio * printed).max(),
                     "predicted": 1 - 1 / G if name == "full" else np.nan,
                     "best_falls": (change < 0).mean(),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def negative_table() -> pd.DataFrame:
+    """GRPO-N's expected first step beside GRPO's, by G and aggregation, over all policies.
+
+    residual: the largest distance of E[-N] from p_R E[GRPO], over the largest step of -N;
+    residual_lengths: the same from `formulas.negative_only_step`, which has the lengths' term.
+    longer_*: the share of policies whose mean length rises to first order; more_than_grpo: in which
+    it rises more, or falls less, under -N than under p_R E[GRPO].
+    """
+    policies = random_policies(0, 2.0, ACTIONS)
+    tokens = np.random.default_rng(1).integers(1, LONGEST + 1, size=(POLICIES, ACTIONS))
+    right = (np.arange(ACTIONS) < RIGHT).astype(float)
+
+    def lengthened(steps: np.ndarray) -> np.ndarray:
+        return (formulas.delta_prob(policies, steps) * tokens).sum(1)
+
+    rows = []
+    for G in GROUP_SIZES:
+        for name, weights in (("token mean", np.ones(tokens.shape)), ("1/|y|", 1 / tokens)):
+            pairs = list(zip(policies, weights, strict=True))
+            full, alone = (
+                np.array([formulas.enumerated_grpo(p, right, G=G, weight=w, negative_only=only)
+                          for p, w in pairs])
+                for only in (False, True)
+            )  # fmt: skip
+            known = [formulas.negative_only_step(p, right, G=G, weight=w) for p, w in pairs]
+            grpo = full * (policies @ right)[:, None]
+            rows.append(
+                {
+                    "G": G,
+                    "aggregation": name,
+                    "residual": (abs(alone - grpo).max() / abs(alone).max()).round(9),
+                    "residual_lengths": (abs(alone - known).max() / abs(alone).max()).round(9),
+                    "longer_grpo": (lengthened(grpo) > 0).mean(),
+                    "longer_negative": (lengthened(alone) > 0).mean(),
+                    "more_than_grpo": (lengthened(alone - grpo) > 1e-12).mean(),
                 }
             )
     return pd.DataFrame(rows)

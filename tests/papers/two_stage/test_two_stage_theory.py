@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from common.advantages.group import grpo
+from common.advantages.sign import negative_only as failures_only
 from common.errors import UserError
-from papers.two_stage.theory import formulas
+from papers.two_stage.theory import formulas, tables
 
 P = np.array([0.5, 0.3, 0.2])
 R = np.array([0.5, 1.0, 0.0])
@@ -65,6 +67,56 @@ def test_temperature_flattens_and_the_printed_sum_is_no_softmax():
     np.testing.assert_allclose(flat, np.full(3, 1 / 3), atol=1e-8)
     printed = np.exp(z) / (np.exp(z).sum() - np.exp(z))  # sec 3.2, INC013
     assert printed.sum() > 1.5
+
+
+# ---- GRPO-N beside GRPO
+
+RIGHT = np.array([1.0, 0.0, 1.0, 0.0])
+LENGTHS = np.array([2.0, 5.0, 7.0, 3.0])
+
+
+def our_step(p, weight, G: int, advantage) -> np.ndarray:
+    """E over all ordered groups of G of the step with the advantage that the runs use."""
+    drawn = np.array(list(itertools.product(range(len(p)), repeat=G)))
+    A = advantage(torch.tensor(RIGHT[drawn]), unbiased=True, epsilon=0.0).numpy()
+    steps = (weight[drawn] * A)[:, :, None] * (np.eye(len(p))[drawn] - p)
+    return p[drawn].prod(1) @ steps.mean(1)
+
+
+@pytest.mark.parametrize("G", [2, 5])
+def test_the_expected_step_of_grpo_n_is_the_solve_rate_times_grpos(G):
+    for seed in range(5):
+        p, _ = instance(seed, V=4)
+        alike, by_length = np.ones(4), 1 / LENGTHS
+        full, alone = our_step(p, alike, G, grpo), our_step(p, alike, G, failures_only)
+        assert abs(alone).max() > 1e-6
+        np.testing.assert_allclose(alone, (p @ RIGHT) * full, atol=1e-14)
+        # 1/|y| adds a step against E[1/|y|], whatever the rewards are
+        full, alone = our_step(p, by_length, G, grpo), our_step(p, by_length, G, failures_only)
+        extra = alone - (p @ RIGHT) * full
+        slope = p * (by_length - p @ by_length)
+        c = -(extra @ slope) / (slope @ slope)
+        assert c > 0
+        np.testing.assert_allclose(extra, -c * slope, atol=1e-14)
+        known = formulas.negative_only_step(p, RIGHT, G=G, weight=by_length)
+        np.testing.assert_allclose(alone, known, atol=1e-14)
+        enumerated = {
+            only: formulas.enumerated_grpo(p, RIGHT, G=G, weight=by_length, negative_only=only)
+            for only in (False, True)
+        }
+        np.testing.assert_allclose(full, enumerated[False], atol=1e-14)
+        np.testing.assert_allclose(alone, enumerated[True], atol=1e-14)
+
+
+def test_grpo_n_with_1_over_length_lengthens_more_than_grpo_for_every_policy():
+    table = tables.negative_table().set_index(["G", "aggregation"])
+    assert (table["residual_lengths"] == 0).all()
+    mean, printed = table.xs("token mean", level=1), table.xs("1/|y|", level=1)
+    assert (mean["residual"] == 0).all()
+    assert (mean["more_than_grpo"] == 0).all()
+    assert (printed["residual"] > 0.3).all()
+    assert (printed["more_than_grpo"] == 1).all()
+    assert (printed["longer_negative"] > printed["longer_grpo"]).all()
 
 
 # ---- Theorem 1
