@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +18,16 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.workers.config import FSDPActorConfig
 
-from common.backends.verl import methods, plugin
+from common.backends.verl import config as verl_config
+from common.backends.verl import methods, plugin, trainer
 from common.config.compose import ROOT, compose
 from common.config.strict import strict
 from common.errors import UserError
-from common.experiment import Experiment
+from common.experiment import Experiment, load
 from common.methods import binding as loop
 
 P, G, T = 5, 8, 6
+PLACE = verl_config.Place("cpu", 1, 1, None, Path("work"), "model")
 CONTROLLED = dict(solve_rate=0.4, entropy=0.8, step=3)
 
 
@@ -67,14 +71,19 @@ def data(batch) -> DataProto:
     )
 
 
-def actor(name: str, *, loss=None, token_weights=None, **settings) -> FSDPActorConfig:
+def actor(
+    name: str, *, loss=None, token_weights=None, weighted=False, **settings
+) -> FSDPActorConfig:
     """verl's actor configuration as the flags of a method make it."""
     return FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=G,
         ppo_micro_batch_size_per_gpu=G,
         policy_loss=plugin.MethodLossConfig(
-            loss_mode=f"rlvr_{name}", method=loss or {}, token_weights=token_weights or {}
+            loss_mode=f"rlvr_{name}",
+            method=loss or {},
+            token_weights=token_weights or {},
+            weighted=weighted,
         ),
         **settings,
     )
@@ -270,3 +279,58 @@ def test_a_broken_plugin_that_verl_drops_in_silence_stops_our_command(tmp_path):
     fixed = run(program.replace("methods.names = broken\n", ""))
     assert fixed.stdout.strip().endswith("verl imported, True"), fixed.stderr
     assert fixed.returncode == 0, fixed.stderr
+
+
+# ---- token weights of whole groups
+
+
+def test_weights_of_groups_are_the_local_ones_however_verl_orders_the_rows(batch):
+    x = load(["experiment=cluster/distill15b_cw_grpo", f"sampling.group_size={G}"], "cov_grpo")
+    verls = verl_config.settings(x, PLACE, 64, 4096, {})
+    node = verls["algorithm.token_weights"]
+    bound = loop.bind(x.method)
+    mask, uid, rows, _ = batch
+    torch.manual_seed(2)
+    old, advantages = -2 * torch.rand(mask.shape), torch.randn(len(mask), 1) * mask
+    at = rows.flatten()
+    ours = bound.token_weights(old[at], old[at], advantages[at], mask[at])
+    weighted = trainer.weighed(
+        node, uid, response_mask=mask, old_log_probs=old, advantages=advantages
+    )
+    close(weighted[at], ours * advantages[at])
+    assert (ours[mask[at] > 0] - 1).abs().max() > 0.1
+    # and the loss on a part of the rows is the local one on them, with their groups' weights
+    part = at.view(P, G)[:, ::3].flatten()
+    kept = torch.zeros(len(mask), dtype=bool)
+    kept[part] = True
+    log_prob = (old[kept] + 0.1).requires_grad_()
+    config = actor("cw_grpo", weighted=verls[f"{verl_config.LOSS}.weighted"])
+    config.global_batch_info.update(
+        dp_size=1, batch_num_tokens=mask.sum(), global_batch_size=P * G, loss_scale_factor=None
+    )
+    mode = "seq-mean-token-mean"
+    total, _ = core_algos.get_policy_loss_fn("rlvr_cw_grpo")(
+        old[kept], log_prob, weighted[kept], mask[kept], mode, config
+    )
+    whole = torch.zeros_like(mask)
+    whole[at] = ours
+    values, _ = bound.loss(
+        log_prob, old[kept], advantages[kept], mask[kept], token_weights=whole[kept]
+    )
+    lengths = mask[kept].sum(1, keepdim=True).clamp(min=1)
+    expected = (values * mask[kept] / lengths).sum() / (P * G)
+    close(total, expected)
+    gradients = [torch.autograd.grad(one, log_prob)[0] for one in (total, expected)]
+    close(*gradients)
+    assert gradients[0].abs().max() > 1e-4
+
+
+def test_weights_of_groups_where_they_are_not_the_method_are_refused():
+    x = load(["experiment=cluster/distill15b_cw_grpo"], "cov_grpo")
+    twice = replace(x, optim=replace(x.optim, mini_batches=2))
+    with pytest.raises(UserError, match=r"optim.mini_batches=2: .* set it to 1"):
+        verl_config.settings(twice, PLACE, 64, 4096, {})
+    loss = {"_target_": "common.losses.covariance.kl_cov", "kl_coef": 1.0}
+    other = replace(x, method=replace(x.method, name="kl_cov", loss=loss))
+    with pytest.raises(UserError, match=r"method.loss._target_=common.losses.covariance.kl_cov"):
+        verl_config.settings(other, PLACE, 64, 4096, {})

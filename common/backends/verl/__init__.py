@@ -32,10 +32,12 @@ Arguments come from the method file; flags change them, and an unknown one is re
 
 (`_target_` is set already where `method=` was given.) verl's clip_ratio* act on verl's losses only.
 
-What differs from the local backend: the token weights of CW-GRPO, Clip-Cov and KL-Cov are computed
-on the micro-batch verl hands over, as in verl's own clip_cov and kl_cov, so there the micro-batch
-size is part of the method; KL is verl's estimator, which clamps the log-ratio; the entropy bonus
-and KL term are verl's, aggregated as the policy loss is.
+What differs from the local backend: token weights over a mini-batch (CW-GRPO's file, Clip-Cov,
+KL-Cov) are computed on the micro-batch verl hands over, as in verl's own clip_cov and kl_cov, so
+there the micro-batch size is part of the method; those over the groups of prompts (CW-GRPO as
+printed) are computed by our trainer, before verl packs, and are the same. KL is verl's estimator,
+which clamps the log-ratio; the entropy bonus and KL term are verl's, aggregated as the policy loss
+is.
 
 Left out: asynchronous training (FADE sec 11.1). verl's trainer.v1.trainer_mode=separate_async has
 samplers of their own, but hands weights over by nccl, nixl, kimi or mooncake only, each of which

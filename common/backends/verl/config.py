@@ -19,14 +19,19 @@ from common.experiment import Experiment
 from common.methods import binding, rate
 
 SETUP = "make setup-cluster (GPUs) or make setup-cluster-cpu makes an environment that has it"
+WEIGHTED = (
+    "common.losses.covariance.weighted_ppo_clip"  # -w_t min(r_t A, ...): w_t A is an advantage
+)
 LOSS = "actor_rollout_ref.actor.policy_loss"
 FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an error
     "algorithm.method",
     "algorithm.controller",
+    "algorithm.token_weights",
     f"{LOSS}.method",
     f"{LOSS}.token_weights",
     f"{LOSS}.aggregation",
+    f"{LOSS}.weighted",
     "actor_rollout_ref.model.override_config.attn_implementation",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision",
@@ -75,6 +80,7 @@ def settings(
     mini = x.sampling.prompts // x.optim.mini_batches
     micro = _micro_batch(x, mini, place)
     work, mode = place.work, methods.verls_mode(x.method.aggregation["_target_"])
+    grouped = _grouped(x)
     return {
         # -- data
         "data.train_files": str(work / "train.parquet"),
@@ -99,7 +105,10 @@ def settings(
         f"{LOSS}._target_": "common.backends.verl.plugin.MethodLossConfig",
         f"{LOSS}.loss_mode": methods.PREFIX + x.method.name,
         f"{LOSS}.method": _arguments(x, "loss"),  # [method.loss]
-        f"{LOSS}.token_weights": _arguments(x, "token_weights"),  # [method.token_weights]
+        # [method.token_weights], of a micro-batch; those of whole groups are our trainer's
+        f"{LOSS}.token_weights": {} if grouped else _arguments(x, "token_weights"),
+        f"{LOSS}.weighted": bool(grouped),
+        "algorithm.token_weights": grouped,
         f"{LOSS}.aggregation": mode,  # read by plugin.py
         "actor_rollout_ref.actor.loss_agg_mode": mode,  # [method.aggregation]
         "actor_rollout_ref.actor.loss_scale_factor": x.method.aggregation.get("max_tokens"),
@@ -260,6 +269,8 @@ def _check(x: Experiment, place: Place) -> None:
         "sampling.prompts, sampling.group_size, optim.mini_batches or the number of GPUs",
     )
     for part in methods.PART_KEYS:
+        if part == "token_weights" and _grouped(x):
+            continue
         ours = getattr(x.method, part)
         theirs = methods.compose(x.method.name).get(part)
         if (ours or {}).get("_target_") != (theirs or {}).get("_target_"):
@@ -267,6 +278,29 @@ def _check(x: Experiment, place: Place) -> None:
                 f"method.{part}={ours}: backend=verl registers a method by its file; write "
                 f"configs/method/NAME.yaml with this {part} and choose it with method=NAME"
             )
+
+
+def _grouped(x: Experiment) -> dict:
+    """Token weights that see whole groups (they have a group_size), by function and arguments, for
+    trainer.py to multiply the advantages with; empty where the method has none. Raises UserError
+    where that is not the method: a loss that does otherwise with them, or a second optimiser step,
+    whose weights would be of a policy that no longer is."""
+    node = dict(x.method.token_weights or {})
+    if "group_size" not in node:
+        return {}
+    require(
+        x.optim.mini_batches == 1,
+        "optim.mini_batches",
+        x.optim.mini_batches,
+        "backend=verl computes weights of whole groups once a rollout; set it to 1",
+    )
+    require(
+        x.method.loss["_target_"] == WEIGHTED,
+        "method.loss._target_",
+        x.method.loss["_target_"],
+        f"backend=verl puts weights of whole groups into the advantages; only {WEIGHTED} is that",
+    )
+    return {"function": node.pop("_target_"), **node}
 
 
 def _arguments(x: Experiment, part: str) -> dict:

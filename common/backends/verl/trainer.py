@@ -4,13 +4,17 @@ resumes."""
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 import transfer_queue as tq
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
+from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.workers.utils.padding import response_to_nested
 
 from common.advantages.parts import success
 from common.backends.verl import methods, plugin
+from common.config.resolve import resolve
 from common.errors import UserError
 from common.results.files import write_json
 
@@ -40,7 +44,23 @@ class MethodTrainer(PPOTrainerSync):
                 self.config.algorithm.method = given | arguments
             seen = measured | arguments
             metrics.update({f"method/{key}": value for key, value in seen.items()})
-        return super()._compute_advantage(batch, metrics)
+        batch = super()._compute_advantage(batch, metrics)
+        node = self.config.algorithm.get("token_weights", None)
+        return self._weigh(batch, OmegaConf.to_container(node)) if node else batch
+
+    def _weigh(self, batch, node: dict):
+        """Token weights of whole groups into the advantages, here where groups are whole: verl
+        spreads their rows over GPUs and micro-batches."""
+        where = dict(keys=batch.keys, partition_id=batch.partition_id)
+        fields = ["uid", "response_mask", "old_log_probs", "advantages"]
+        data = tq.kv_batch_get(**where, select_fields=fields)
+        nested, data = data["response_mask"], data.to_padded_tensor()
+        uid = np.array(data.pop("uid").tolist(), dtype=object)
+        weights = weighed(node, uid, **data)
+        changed = response_to_nested(weights, nested)
+        return tq.kv_batch_put(
+            **where, fields=TensorDict({"advantages": changed}, batch_size=len(batch))
+        )
 
     def _save_checkpoint(self):
         # First ours: verl's last act is the file that makes the checkpoint the latest.
@@ -67,6 +87,28 @@ class MethodTrainer(PPOTrainerSync):
 def control(name: str, given: dict, state: dict, measured: dict, step: int) -> tuple[dict, dict]:
     """One step of a method's controller: (new state, arguments of the advantage)."""
     return methods.bind(name, "controller", given, **measured, step=step)(state)
+
+
+def weighed(
+    node: dict,
+    uid: np.ndarray,
+    *,
+    response_mask: torch.Tensor,
+    old_log_probs: torch.Tensor,
+    advantages: torch.Tensor,
+) -> torch.Tensor:
+    """Advantages (B, T) times the token weights of `node` (function and arguments), which see
+    whole groups, prompt-major. Rows come in any order and are grouped by uid; verl's padding rows
+    stay as they are. With one optimiser step a rollout the policy is still the one that sampled,
+    so its log-probabilities are old_log_probs, as in the local backend before its only update."""
+    arguments = {key: value for key, value in node.items() if key != "function"}
+    rows = plugin.group_rows(uid, response_mask.sum(1) > 0).flatten()
+    weigh = resolve({"_target_": node["function"], **arguments}, "method.token_weights")
+    log_prob = old_log_probs[rows]
+    weights = weigh(log_prob, log_prob, advantages[rows], response_mask[rows])
+    product = advantages.clone()
+    product[rows] = advantages[rows] * weights
+    return product
 
 
 def measure(
