@@ -56,7 +56,9 @@ def command(spec: Spec, doc: str) -> None:
 
 def compare(spec: Spec, root: Path, form: str = "terminal") -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
-    detectable.csv, comparison.{csv,md}."""
+    detectable.csv, comparison.{csv,md}; and, where there are cluster rows, the paper's figures of
+    them (cluster_figures.py)."""
+    from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
     result = assess(spec, root)
@@ -67,7 +69,11 @@ def compare(spec: Spec, root: Path, form: str = "terminal") -> None:
         write_csv(folder / f"{name}.csv", getattr(result, name))
     write_csv(folder / "claims.csv", result.verdicts)
     write_csv(folder / "comparison.csv", result.summary)
-    write(folder / "comparison.md", compare_text.markdown(result))
+    made = cluster_figures.draw(spec, root, result.cells)
+    for one in made:
+        if one.left_out:
+            print(f"not drawn: {one.name}: {one.left_out}", file=sys.stderr)
+    write(folder / "comparison.md", compare_text.markdown(result) + cluster_figures.markdown(made))
     if form == "terminal":
         compare_text.terminal(result)
         print(f"also in {folder}: claims, gaps, cells, detectable, comparison (.csv, .md)")

@@ -45,6 +45,8 @@ class Spec:
     # "peak of average", its run's best step by the mean of `averages`; left out: the last one
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
+    # root, cells and gathered cluster rows -> the paper's figures (cluster_figures.Figure)
+    figures: Callable[[Path, pd.DataFrame, pd.DataFrame], list] | None = None
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
     not_reproducible: list[tuple[Where, str]] = field(default_factory=list)

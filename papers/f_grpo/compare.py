@@ -101,6 +101,12 @@ def theory_rows(root: Path) -> pd.DataFrame:
     )
 
 
+def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+    from papers.f_grpo import cluster_figures
+
+    return cluster_figures.draw(root, cells, rows)
+
+
 EVALUATED = {
     "AIME24": "aime24",
     "AIME25": "aime25",
@@ -174,6 +180,7 @@ SPEC = Spec(
     footnotes=FOOTNOTES,
     not_reproducible=NOT_REPRODUCIBLE,
     problems=problems(EVALUATED),
+    figures=figures,
 )
 
 

@@ -5,6 +5,7 @@ import csv
 from pathlib import Path
 
 from common.backends.verl import config
+from common.comparison.cluster_figures import drawn
 from common.datasets.prompts import stated
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -38,6 +39,9 @@ def lacking(root: Path, runs: list[Experiment], evaluations: list[Evaluate]) -> 
     for x in runs:
         printed = {e.row.benchmark for e in evaluations if e.row.trained == x.run_id}
         found += _cells(home / "cells.csv", x, printed or set(x.data.benchmarks))
+    for one in drawn(root, runs[0].paper):
+        if not one.left_out and not (home / "figures" / f"{one.name}.png").exists():
+            found.append(f"{one.name}: neither drawn nor said what it lacks")
     return found + _claims(home / "claims.csv", runs[0].paper)
 
 

@@ -14,6 +14,8 @@ import perfect
 import pytest
 
 from common.claims.file import load, predicate
+from common.comparison import cluster_figures
+from common.comparison.cells import CELL
 from common.comparison.compare import ROOT, assess
 from common.comparison.published import published
 
@@ -28,11 +30,16 @@ class Expected:
     filled: int
     unfilled: dict[str, int]  # beginning of the reason -> cells
     waiting: set[str] = field(default_factory=set)  # claims that read "not run"
+    figures: dict[str, int] = field(default_factory=dict)  # drawn: rows of its CSV
+    not_drawn: dict[str, str] = field(default_factory=dict)
 
 
 # F-GRPO's second version's, each of which needs a row of its own
 SECOND = {claim["id"] for claim in load(ROOT / "papers" / "f_grpo" / "claims.yaml")}
 SECOND = {name for name in SECOND if name.startswith("v2_")}
+BASES = ("grpo", "dapo", "cispo")
+SETS = 9
+BEST = {"Qwen2.5-7B": 459, "Llama-3.2-3B-Instruct": 459}  # perfect.highest
 EXPECTED = {
     "f_grpo": Expected(
         filled=2032,
@@ -42,6 +49,19 @@ EXPECTED = {
             "no run of it is in the results": 872,
         },
         waiting={"delta_nll_order", "delta_nll_focal", *SECOND},
+        figures={
+            **dict.fromkeys(("cluster_fig1b", "cluster_fig1c"), 2 * 4),
+            **{f"cluster_table{i}_v2_{base}": 2 * SETS * 9 for i in (12, 14) for base in BASES},
+        },
+        not_drawn={
+            f"cluster_table13_v2_{base}": "rows without a rerun: "
+            + ", ".join(
+                f"{prefix}{base.upper()} of Qwen3-4B-Base on AIME24 and 8 more"
+                for prefix in ("", "F-")
+            )
+            + " (no run of it is in the results)"
+            for base in BASES
+        },
     ),
     "two_stage": Expected(
         filled=375,
@@ -67,7 +87,7 @@ EXPECTED = {
 @pytest.fixture(scope="module", params=EXPECTED)
 def whole(request, tmp_path_factory):
     made = perfect.rerun(tmp_path_factory.mktemp("perfect"), request.param)
-    return made.spec, assess(made.spec, made.root), EXPECTED[request.param]
+    return made, assess(made.spec, made.root), EXPECTED[request.param]
 
 
 def test_every_cell_that_a_row_fills_is_within_noise(whole):
@@ -95,7 +115,8 @@ def test_the_cells_that_no_row_fills_have_their_reason(whole):
 
 
 def test_every_claim_gets_its_printed_verdict(whole):
-    spec, result, expected = whole
+    made, result, expected = whole
+    spec = made.spec
     verdicts = result.verdicts.set_index("id")
     judged = set()
     for claim in load(ROOT / "papers" / spec.paper / "claims.yaml"):
@@ -203,5 +224,56 @@ def test_a_rerun_that_is_off_by_two_standard_errors_differs(tmp_path):
 
 
 def test_every_printed_cell_is_looked_at(whole):
-    spec, result, _ = whole
-    assert len(result.cells) == len(published(ROOT / "papers" / spec.paper / "published"))
+    made, result, _ = whole
+    assert len(result.cells) == len(published(ROOT / "papers" / made.spec.paper / "published"))
+
+
+# ---- figures
+
+
+def test_figures_draw_the_printed_numbers(whole):
+    made, result, expected = whole
+    paper = made.spec.paper
+    figures = cluster_figures.draw(made.spec, made.root, result.cells)
+    assert {one.name for one in figures if not one.left_out} == set(expected.figures)
+    assert {one.name: one.left_out for one in figures if one.left_out} == expected.not_drawn
+    assert cluster_figures.drawn(made.root, paper) == figures  # what the page reads
+    folder = made.root / paper / "figures"
+    assert {path.name for path in folder.glob("*")} == {
+        f"{name}.{suffix}" for name in expected.figures for suffix in ("png", "pdf", "csv")
+    }
+    printed = published(ROOT / "papers" / paper / "published").set_index(CELL)["value"]
+    for name in expected.figures:
+        drawn = pd.read_csv(folder / f"{name}.csv")
+        assert len(drawn) == expected.figures[name]
+        if "printed" in drawn:
+            assert drawn["printed"].tolist() == printed.reindex(drawn[CELL]).tolist()
+            assert (drawn["rerun"] - drawn["printed"]).abs().max() < 0.7
+            assert (drawn["low"] < drawn["rerun"]).all()
+            assert (drawn["rerun"] < drawn["high"]).all()
+            assert drawn[["n_seeds", "n_problems", "n_samples", "step"]].notna().all(axis=None)
+            if paper == "f_grpo":
+                assert set(drawn["step"]) == {BEST[drawn["model"][0]]}
+
+
+def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_path):
+    copy = perfect.copied(two_rows, tmp_path)
+    folder = tmp_path / "f_grpo" / "figures"
+
+    def drawn():
+        made = cluster_figures.draw(copy.spec, tmp_path, assess(copy.spec, tmp_path).cells)
+        return {one.name: one.left_out for one in made}
+
+    first = drawn()
+    assert first["cluster_table12_v2_grpo"] == ""
+    assert (folder / "cluster_table12_v2_grpo.png").exists()
+    assert first["cluster_fig1b"] == (
+        "rows without a rerun: GRPO (N=2) of Qwen2.5-7B on AIME25, GRPO (N=32) of Qwen2.5-7B on "
+        "AIME25 (no run of it is in the results)"
+    )
+    (e,) = (e for e in copy.evaluations if (e.row.method, e.row.benchmark) == ("F-GRPO", "AMC"))
+    perfect.rewritten(e, {"step": 1530}, chosen=459)
+    again = drawn()["cluster_table12_v2_grpo"]
+    assert "F-GRPO of Qwen2.5-7B on AMC (" in again
+    assert " GRPO of" not in again
+    assert not list(folder.glob("cluster_table12_v2_grpo.*"))  # the earlier one is gone

@@ -1,0 +1,169 @@
+"""The papers' own figures, drawn from cluster rows: what papers/<p>/cluster_figures.py share.
+
+What is drawn of printed cells is what the comparison says of them: the rerun with the interval in
+which a printed number is within noise, and the printed number beside it. A figure whose rows are
+not all there is not drawn, and what is missing is said.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import pandas as pd
+
+from common.comparison.cells import CELL, as_printed, one_run_each
+from common.comparison.gather import CLUSTER, read
+from common.comparison.published import published
+from common.comparison.spec import Spec
+from common.config.compose import ROOT
+from common.results.files import write_csv
+
+PREFIX = "cluster_"  # of the names of all these figures
+DRAWN = "figures.csv"  # in <root>/<paper>/cluster/: one row a Figure
+KEPT = ["table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"]
+KEPT += ["n_seeds", "n_problems", "n_samples", "step", "run_ids"]
+PRINTED = dict(ls="", marker="D", markerfacecolor="none", markersize=6, markeredgewidth=0.9)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure by the name of its files below figures/, and its caption; or, `left_out`, why it was
+    not drawn."""
+
+    name: str
+    caption: str = ""
+    left_out: str = ""
+
+
+def draw(spec: Spec, root: Path, cells: pd.DataFrame) -> list[Figure]:
+    """The paper's figures of cluster rows, into <root>/<paper>/figures/, and what became of each
+    into <root>/<paper>/cluster/figures.csv; none where there are no cluster rows.
+
+    cells: the comparison's (`cells.COLUMNS`). What an earlier comparison drew and this one cannot
+    is removed.
+    """
+    rows, _ = one_run_each(spec, read(root, spec.paper, CLUSTER)[0])
+    if rows.empty or spec.figures is None:
+        return []
+    printed = published(ROOT / "papers" / spec.paper / "published")
+    made = spec.figures(root, located(cells, as_printed(spec, rows, printed)), rows)
+    for one in made:
+        for suffix in (".png", ".pdf", ".csv") if one.left_out else ():
+            (root / spec.paper / "figures" / f"{one.name}{suffix}").unlink(missing_ok=True)
+    table = pd.DataFrame([asdict(one) for one in made])
+    write_csv(root / spec.paper / CLUSTER / DRAWN, table)
+    return made
+
+
+def drawn(root: Path, paper: str) -> list[Figure]:
+    """What the last comparison's `draw` said of its figures."""
+    path = root / paper / CLUSTER / DRAWN
+    if not path.exists():
+        return []
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return [Figure(*row) for row in table[[one.name for one in fields(Figure)]].values]
+
+
+def markdown(made: list[Figure]) -> str:
+    """The figures of comparison.md, which lies beside figures/."""
+    if not made:
+        return ""
+    lines = ["\n## The paper's figures from cluster rows\n"]
+    for one in made:
+        picture = f"![{one.name}](figures/{one.name}.png)\n\n{one.caption}\n"
+        not_drawn = f"{one.name} is not drawn: {one.left_out}\n"
+        lines.append("\n" + (not_drawn if one.left_out else picture))
+    return "".join(lines)
+
+
+def located(cells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The cells with step and samples a problem of the rows (`as_printed`) that fill them; several
+    steps of several seeds as "100, 120"."""
+    known = rows.dropna(subset=["step"])
+    groups = known.groupby(CELL, dropna=False)
+    about = groups.agg(
+        step=("step", lambda x: ", ".join(f"{step:g}" for step in sorted(set(x)))),
+        n_samples=("n_samples", "min"),
+    )
+    return cells.merge(about.reset_index(), on=CELL, how="left")
+
+
+def chosen(cells: pd.DataFrame, wanted: list[dict]) -> tuple[pd.DataFrame, str]:
+    """The printed cells with all values of one of `wanted`, in its order, as KEPT; and a sentence
+    on those that have no rerun, "" if all have one."""
+    parts = []
+    for where in wanted:
+        hit = pd.Series(True, cells.index)
+        for column, value in where.items():
+            hit &= cells[column] == value
+        parts.append(cells[hit])
+    found = pd.concat(parts, ignore_index=True).rename(columns={"value": "printed"})
+    lacking = found[found["rerun"].isna()]
+    return found[KEPT], missing(lacking)
+
+
+def missing(lacking: pd.DataFrame) -> str:
+    """Which rows a figure waits for, by reason: "rows without a rerun: ..."."""
+    words = []
+    for reason, part in lacking.groupby("reason", sort=False):
+        rows = []
+        for (model, method), row in part.groupby(["model", "method"], sort=False):
+            first, *rest = row["benchmark"].unique()
+            more = f" and {len(rest)} more" if rest else ""
+            rows.append(f"{method} of {model} on {first}{more}")
+        words.append(f"{', '.join(rows)} ({reason})")
+    return "rows without a rerun: " + "; ".join(words) if words else ""
+
+
+def once(
+    name: str, found: pd.DataFrame, left_out: str, picture: Callable[[pd.DataFrame], str]
+) -> Figure:
+    """`picture` draws `found` and answers with its caption, unless something is missing."""
+    if left_out or found.empty:
+        return Figure(PREFIX + name, left_out=left_out or "the paper prints no such cells")
+    return Figure(PREFIX + name, picture(found))
+
+
+def whiskers(axis, cells: pd.DataFrame, x, color: str, **style) -> None:
+    """Reruns (dots) with their intervals, and the printed numbers (open) at the same places."""
+    spread = (cells["rerun"] - cells["low"], cells["high"] - cells["rerun"])
+    axis.errorbar(x, cells["rerun"], spread, color=color, marker="o", markersize=2.5, lw=1.0,
+                  elinewidth=0.7, capsize=1.5, **style)  # fmt: skip
+    axis.plot(x, cells["printed"], **PRINTED, color=color)
+
+
+def percent(axis) -> None:
+    """An axis of shares, after all is drawn, ends at 0 and 100."""
+    low, high = axis.get_ylim()
+    axis.set_ylim(max(low, -1), min(high, 101))
+
+
+def legend_handles(axis, colors: dict[str, str]) -> list:
+    """A line for each method, then the two kinds of marks."""
+    lines = [axis.plot([], [], color=color, label=method)[0] for method, color in colors.items()]
+    (dot,) = axis.plot([], [], "o", color="k", markersize=2.5, label="rerun, 95 %")
+    (mark,) = axis.plot([], [], **PRINTED, color="k", label="printed")
+    return [*lines, dot, mark]
+
+
+def about(cells: pd.DataFrame) -> str:
+    """The part of a caption that says what stands behind the cells: seeds, problems, samples,
+    steps."""
+    problems = cells.drop_duplicates("benchmark").set_index("benchmark")["n_problems"]
+    sets = ", ".join(f"{name} {number:g}" for name, number in problems.items())
+    samples = " or ".join(f"{n:g}" for n in sorted(cells["n_samples"].dropna().unique()))
+    by_method = {
+        method: " or ".join(dict.fromkeys(part["step"]))
+        for method, part in cells.groupby("method", sort=False)
+    }
+    steps = "; ".join(f"{method} {step}" for method, step in by_method.items())
+    if len(set(by_method.values())) == 1:
+        steps = f"{next(iter(by_method.values()))} of every row"
+    seeds = sorted({int(n) for n in cells["n_seeds"]})
+    number = "One seed" if seeds == [1] else f"{' or '.join(map(str, seeds))} seeds"
+    spread = "problems" if seeds == [1] else "seeds"
+    return (
+        f"{number}; problems: {sets}; {samples} samples a problem; training step: {steps}. Dots: "
+        f"rerun, bars: its 95 % interval over {spread}, in which a printed number is within noise; "
+        "open diamonds: printed."
+    )

@@ -1,0 +1,106 @@
+"""Figs 1b and 1c, and the ladders of the second version's Tables 12 to 14, from cluster rows: drawn
+by `python -m papers.f_grpo.compare` and a cluster sweep's last job."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.comparison.cluster_figures import (
+    Figure,
+    about,
+    chosen,
+    legend_handles,
+    once,
+    percent,
+    whiskers,
+)
+from common.plotting import COLORS, panels, save
+
+GROUPS = {  # Fig. 1's settings, as Table 3 names them, in figures.MAIN's colours
+    "GRPO (N=2)": ("N=2", COLORS[2]),
+    "GRPO (N=8)": ("N=8", COLORS[0]),
+    "GRPO (N=32)": ("N=32", COLORS[5]),
+    "F-GRPO (N=8)": ("F, N=8", COLORS[1]),
+}
+FIG1 = {"fig1b": "AIME25", "fig1c": "IFEval"}
+LADDERS = {  # printed table -> its model
+    "table12_v2": "Qwen2.5-7B",
+    "table13_v2": "Qwen3-4B-Base",
+    "table14_v2": "Llama-3.2-3B-Instruct",
+}
+SETS = ["AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad", "IFEval", "SynLogic", "GPQA"]
+BASES = ("GRPO", "DAPO", "CISPO")
+
+
+def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
+    """Every figure whose rows are there, into <root>/f_grpo/figures/cluster_*; what became of each.
+
+    cells: the comparison's, with step and samples; rows: the gathered ones, not used here.
+    """
+    folder = root / "f_grpo" / "figures"
+    made = [group_sizes(cells, name, folder) for name in FIG1]
+    return made + [ladder(cells, table, base, folder) for table in LADDERS for base in BASES]
+
+
+def group_sizes(cells: pd.DataFrame, name: str, folder: Path) -> Figure:
+    """Fig. 1b or 1c: pass@1 and pass@256 of Table 3's four settings on one benchmark."""
+    wanted = [
+        {"table": "table3", "method": method, "benchmark": FIG1[name], "metric": metric}
+        for metric in ("pass@1", "pass@256")
+        for method in GROUPS
+    ]
+
+    def picture(found: pd.DataFrame) -> str:
+        figure, axes = panels(2, width=2.9, height=2.9)
+        for axis, (metric, part) in zip(axes[0], found.groupby("metric", sort=False), strict=True):
+            for x, method in enumerate(GROUPS):
+                whiskers(axis, part[part["method"] == method], [x], GROUPS[method][1])
+            percent(axis)
+            axis.set_xticks(range(len(GROUPS)), [label for label, _ in GROUPS.values()])
+            axis.set(title=f"{FIG1[name]} {metric} (%)", xlim=(-0.5, len(GROUPS) - 0.5))
+        marks = legend_handles(axes[0, 0], {})
+        figure.legend(handles=marks, loc="outside lower center", ncols=2)
+        save(figure, folder / f"cluster_{name}", found)
+        return (
+            f"Fig. {name.removeprefix('fig')}: {FIG1[name]}, Qwen2.5-7B by group size N, k = 1 and "
+            f"256. {about(found)}"
+        )
+
+    return once(name, *chosen(cells, wanted), picture)
+
+
+def ladder(cells: pd.DataFrame, table: str, base: str, folder: Path) -> Figure:
+    """pass@k of a method and its focal variant on every benchmark, k = 1, 2, ..., 256: the rows of
+    Table 12, 13 or 14 of the second version that belong to them."""
+    colors = {base: COLORS[0], f"F-{base}": COLORS[1]}
+    name = f"{table}_{base.lower()}"
+    wanted = [
+        {"table": table, "method": method, "benchmark": benchmark}
+        for benchmark in SETS
+        for method in colors
+    ]
+
+    def picture(found: pd.DataFrame) -> str:
+        figure, axes = panels(5, 2, width=2.3, height=2.3)
+        places = axes.flatten()
+        for axis, benchmark in zip(places, SETS, strict=False):
+            for i, (method, color) in enumerate(colors.items()):
+                own = found[(found["method"] == method) & (found["benchmark"] == benchmark)]
+                own = own.sort_values("k")
+                whiskers(axis, own, own["k"] * 1.1 ** (2 * i - 1), color)  # side by side
+            percent(axis)
+            axis.set_xscale("log", base=2)
+            axis.set_xticks([1, 4, 16, 64, 256], ["1", "4", "16", "64", "256"])
+            axis.set(title=benchmark, xlabel="k")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("pass@k (%)")
+        places[-1].axis("off")
+        places[-1].legend(handles=legend_handles(places[-1], colors), loc="center", fontsize=10)
+        save(figure, folder / f"cluster_{name}", found)
+        number = table.removeprefix("table").removesuffix("_v2")
+        return (
+            f"Table {number} of the second version: {LADDERS[table]}, {base} and F-{base}, pass@k "
+            f"for k = 1, 2, 4, ..., 256. {about(found)}"
+        )
+
+    return once(name, *chosen(cells, wanted), picture)
