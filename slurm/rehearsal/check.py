@@ -41,7 +41,7 @@ def lacking(root: Path, runs: list[Experiment], evaluations: list[Evaluate]) -> 
         found += _cells(home / "cells.csv", x, printed or set(x.data.benchmarks))
     for one in drawn(root, runs[0].paper):
         if not one.left_out and not (home / "figures" / f"{one.name}.png").exists():
-            found.append(f"{one.name}: neither drawn nor said what it lacks")
+            found.append(f"{one.name}: said to be drawn and not there")
     return found + _claims(home / "claims.csv", runs[0].paper)
 
 
