@@ -251,6 +251,21 @@ def test_a_second_launch_keeps_the_first_log(tmp_path, monkeypatch):
     assert sorted(file.name for file in (tmp_path / "log").glob("*.txt")) == ["001.txt", "002.txt"]
 
 
+def test_ray_is_started_again_where_its_raylet_ended_first(tmp_path, monkeypatch):
+    """Our watch, or an actor that is missed, ends such a launch before Ray gives up."""
+    program = f"""
+if len(os.listdir(os.path.dirname(METRICS))) > 1:  # the second launch
+    open(METRICS, "w").write('{{"step": 1}}\\n')
+    raise SystemExit
+logs = os.path.join(os.environ["TMPDIR"], "ray", "session_latest", "logs")
+os.makedirs(logs)
+open(os.path.join(logs, "raylet.out"), "w").write("Check failed: {process.NO_AGENT} /tmp/x")
+raise SystemExit("something else")
+"""
+    assert child(tmp_path, monkeypatch, program) == [{"step": 1}]
+    assert len(list((tmp_path / "log").glob("*.txt"))) == 2
+
+
 @pytest.mark.parametrize("failures", [1, 2, 9])
 def test_ray_is_started_again_where_it_does_not_come_up(tmp_path, monkeypatch, failures):
     program = f"""

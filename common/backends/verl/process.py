@@ -38,6 +38,7 @@ LOOK_S = 5.0  # between two looks at the processes
 LINES, WIDTH = 25, 300  # of the log, in an error message
 STARTS = 3  # of Ray: once in a few dozen, on a busy machine, its node never comes up
 NO_NODE = "The current node timed out during startup"  # Ray's words then
+NO_AGENT = "Timed out waiting for file"  # or its raylet's, which ends after 30 s; Ray waits longer
 ERROR = re.compile(r"\b\w*(Error|Exception): .*")
 # verl sets its own ranks; SLURM names the GPUs for AMD too, and verl then refuses to start
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "ROCR_VISIBLE_DEVICES")
@@ -128,8 +129,14 @@ def launch(
         failure = yield from _attempt(settings, work, device, threads, keep_open, between)
         if failure is None:
             return
-        if NO_NODE not in failure or not left:
+        if not (NO_NODE in failure or _no_agent(work)) or not left:
             raise UserError(failure)
+
+
+def _no_agent(work: Path) -> bool:
+    """Whether the raylet of the last launch ended because its agents did not come up in time."""
+    latest = max((work / "log").glob("*.txt")).with_suffix(".ray") / "raylet.out"
+    return latest.exists() and NO_AGENT in latest.read_text(errors="replace")
 
 
 def _attempt(
