@@ -8,7 +8,7 @@ import pytest
 from made_up_runs import MATH, cell, cluster_run
 
 from common.claims.gaps import GAPS
-from common.comparison import cells, compare, published
+from common.comparison import cells, cluster_figures, compare, published
 from common.comparison import text as compare_text
 from common.comparison.spec import SameRun, Spec, spec_of
 from common.errors import UserError
@@ -236,7 +236,9 @@ def test_every_form_says_the_same(result, compared, capsys):
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") >= 3
     assert r"Avg\_Math & pass@1 & 37.3" in latex
     markdown = (compared / "f_grpo" / "comparison.md").read_text()
-    assert markdown == compare_text.markdown(result)
+    figures = cluster_figures.drawn(compared, "f_grpo")
+    assert figures
+    assert markdown == compare_text.markdown(result) + cluster_figures.markdown(figures)
     assert "| Qwen2.5-7B | GRPO | Avg_Math | pass@1 | 37.3 |" in markdown
     stored = pd.read_csv(compared / "f_grpo" / "cells.csv", keep_default_na=False)
     assert stored["verdict"].tolist() == result.cells["verdict"].tolist()
