@@ -22,10 +22,15 @@ class Picture:
     width: int
     height: int
     numbers: bytes | None  # the CSV beside it, gzipped
+    caption: str = ""  # of the paper's own figures (common/comparison/cluster_figures.py)
 
 
-def pictures(folder: Path) -> tuple[list[Picture], list[str]]:
-    """Every figure of a folder, laptop results first, and what could not be read."""
+def pictures(
+    folder: Path, captions: dict[str, str] | None = None
+) -> tuple[list[Picture], list[str]]:
+    """Every figure of a folder, a cluster's results first, then a laptop's, and what could not be
+    read; `captions` by name."""
+    captions = captions or {}
     drawn, left_out = [], []
     for path in sorted(folder.glob("*.png"), key=_order):
         name = "/".join(path.parts[-3:])
@@ -38,7 +43,8 @@ def pictures(folder: Path) -> tuple[list[Picture], list[str]]:
         if not table.exists():
             left_out.append(f"{name}: the CSV of its numbers is not there")
         numbers = gzip.compress(table.read_bytes(), mtime=0) if table.exists() else None
-        drawn.append(Picture(path.stem, path, png, width, height, numbers))
+        caption = captions.get(path.stem, "")
+        drawn.append(Picture(path.stem, path, png, width, height, numbers, caption))
     return drawn, left_out
 
 
@@ -70,6 +76,7 @@ def fitting(sizes: list[int], budget: int) -> list[bool]:
 def _order(path: Path) -> tuple:
     """What was trained before what was computed; then by name, its numbers as numbers."""
     pieces = re.split(r"(\d+)", path.stem)
-    return not path.stem.startswith("laptop"), [
+    scale = [path.stem.startswith(word) for word in ("cluster", "laptop")]
+    return *(not one for one in scale), [
         (int(piece), "") if piece.isdigit() else (0, piece) for piece in pieces
     ]

@@ -158,6 +158,7 @@ def _pictures(drawn: list[Picture], folder: Path, budget: int) -> dict[Path, dic
     return {
         p.path: {
             "name": p.name,
+            "caption": p.caption,
             "src": data_uri("image/png", p.png) if fit else href(p.path, folder),
             "inside": fit,
             "width": p.width,

@@ -14,6 +14,7 @@ import pandas as pd
 import yaml
 
 from common.claims import judge as claims
+from common.comparison import cluster_figures
 from common.comparison.compare import Comparison, assess
 from common.comparison.spec import spec_of
 from common.config.compose import ROOT
@@ -81,7 +82,10 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     published = home / paper / "published"
     comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, chosen))
     listed = attempt(left_out, f"papers/{paper}", lambda: claims.load(home / paper / "claims.yaml"))
-    drawn, problems = pictures(chosen / paper / "figures")
+    made = attempt(left_out, f"{paper}/cluster", lambda: cluster_figures.drawn(chosen, paper)) or []
+    captions = {one.name: one.caption for one in made}
+    drawn, problems = pictures(chosen / paper / "figures", captions)
+    problems += [f"{paper}/{one.name}: not drawn: {one.left_out}" for one in made if one.left_out]
     return Source(
         paper=paper,
         title=comparison.spec.title if comparison else paper,

@@ -11,6 +11,7 @@ from tiny import ROOT
 
 from common.errors import UserError
 from common.report import figures, page, reruns, sources, views
+from common.results.files import write
 from common.sweeps.cost import Range
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -153,6 +154,27 @@ def test_filters_know_what_a_claim_speaks_of():
     assert html.find("option", value="G2", data_i=None)
     rows = html.find("tr", class_=None)
     assert [a["data-method"] for a, _ in rows if "data-method" in a] == ["3", "0", "1", "2"]
+
+
+def test_figures_of_cluster_rows_come_first_with_their_captions(tmp_path, monkeypatch):
+    home, root = tmp_path / "papers", tmp_path / "results"
+    folder = root / "paper_a" / "figures"
+    for name in ("fig_2", "laptop_x", "cluster_fig_1"):
+        write(folder / f"{name}.png", png())
+        write(folder / f"{name}.csv", "x\n1\n")
+    table = "name,caption,left_out\ncluster_fig_1,A <b> at k = 4,\ncluster_fig_3,,no row of GRPO\n"
+    write(root / "paper_a" / "cluster" / "figures.csv", table)
+    monkeypatch.setattr(sources, "spec_of", lambda paper: paper)
+    monkeypatch.setattr(sources, "assess", lambda *_: comparison(CELLS))
+    monkeypatch.setattr(sources, "reruns", lambda *_: [])
+    made = sources.read("paper_a", home, root, tmp_path / "none")
+    assert [p.name for p in made.figures] == ["cluster_fig_1", "laptop_x", "fig_2"]
+    assert [p.caption for p in made.figures] == ["A <b> at k = 4", "", ""]
+    assert "paper_a/cluster_fig_3: not drawn: no row of GRPO" in made.left_out
+    text, html = render(made, folder=tmp_path)
+    captions = [said for _, said in html.find("figcaption")]
+    assert sum("A <b> at k = 4" in said for said in captions) == 1
+    assert "A &lt;b&gt; at k = 4" in text
 
 
 def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
