@@ -15,12 +15,15 @@ from common.comparison.cells import CELL, as_printed, one_run_each
 from common.comparison.gather import CLUSTER, read
 from common.comparison.published import published
 from common.comparison.spec import Spec
+from common.comparison.training import logs
 from common.config.compose import ROOT
+from common.plotting import panels, save
 from common.results.files import write_csv
 
 PREFIX = "cluster_"  # of the names of all these figures
 DRAWN = "figures.csv"  # in <root>/<paper>/cluster/: one row a Figure
 KEPT = ["table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"]
+ALONG = ["model", "method", "seed", "curve", "step", "value"]
 KEPT += ["n_seeds", "n_problems", "n_samples", "step", "run_ids"]
 PRINTED = dict(ls="", marker="D", markerfacecolor="none", markersize=6, markeredgewidth=0.9)
 
@@ -167,3 +170,70 @@ def about(cells: pd.DataFrame) -> str:
         f"rerun, bars: its 95 % interval over {spread}, in which a printed number is within noise; "
         "open diamonds: printed."
     )
+
+
+# ---- curves along training
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One panel. `column` of what each step logged (metrics.jsonl), or, of `benchmark`, the result
+    rows' `metric` at the evaluations on the way."""
+
+    title: str
+    column: str = ""
+    benchmark: str = ""
+    metric: str = ""
+
+
+def along(
+    root: Path,
+    paper: str,
+    rows: pd.DataFrame,
+    *,
+    name: str,
+    model: str,
+    colors: dict[str, str],
+    curves: list[Curve],
+    about: str,
+) -> Figure:
+    """The curves of one model's methods along training: thin lines are seeds, thick ones their
+    mean. Not drawn where a method of `colors` lacks one of `curves`."""
+    mine = rows[(rows["model"] == model) & rows["method"].isin(list(colors))]
+    parts = [_logged(root, paper, mine, curve) for curve in curves if curve.column]
+    parts += [_evaluated(mine, curve) for curve in curves if not curve.column]
+    drawn = pd.concat(parts, ignore_index=True).assign(model=model)
+    there = set(zip(drawn["curve"], drawn["method"], strict=True))
+    lacking = [one for one in colors if not all((c.title, one) in there for c in curves)]
+    if lacking:
+        said = f"rows without a curve: {', '.join(lacking)} of {model}"
+        return Figure(PREFIX + name, left_out=said)
+    figure, axes = panels(len(curves), width=2.9, height=2.7)
+    for axis, curve in zip(axes[0], curves, strict=True):
+        for method, color in colors.items():
+            shown = drawn[(drawn["curve"] == curve.title) & (drawn["method"] == method)]
+            for _, seed in shown.groupby("seed"):
+                axis.plot(seed["step"], seed["value"], color=color, lw=0.6, alpha=0.35)
+            mean = shown.groupby("step")["value"].mean()
+            axis.plot(mean.index, mean, color=color, label=method)
+        axis.set(title=curve.title, xlabel="step")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    save(figure, root / paper / "figures" / f"{PREFIX}{name}", drawn[ALONG])
+    seeds = drawn.groupby("method")["seed"].nunique()
+    number = "One seed a method" if (seeds == 1).all() else "Thin lines: seeds, thick: their mean"
+    return Figure(PREFIX + name, f"{about} {number}.")
+
+
+def _logged(root: Path, paper: str, rows: pd.DataFrame, curve: Curve) -> pd.DataFrame:
+    parts = [pd.DataFrame(columns=ALONG)]
+    for run, log in logs(root, paper, rows):
+        if curve.column in log:
+            values = log[["step", curve.column]].rename(columns={curve.column: "value"}).dropna()
+            parts.append(values.assign(curve=curve.title, method=run["method"], seed=run["seed"]))
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def _evaluated(rows: pd.DataFrame, curve: Curve) -> pd.DataFrame:
+    wanted = (rows["benchmark"] == curve.benchmark) & (rows["metric"] == curve.metric)
+    shown = rows.loc[wanted & rows["step"].notna(), ["method", "seed", "step", "value"]]
+    return shown.sort_values("step").assign(curve=curve.title)

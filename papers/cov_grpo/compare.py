@@ -150,6 +150,14 @@ PROBLEMS = problems(
         "OlympiadBench": "olympiadbench",
     }
 )
+
+
+def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+    from papers.cov_grpo import cluster_figures
+
+    return cluster_figures.draw(root, cells, rows)
+
+
 SPEC = Spec(
     paper="cov_grpo",
     title="CW-GRPO",
@@ -173,6 +181,7 @@ SPEC = Spec(
     steps={"table2": 100},  # Table 5; Table 3's rows of step 100 are Table 2's
     exact=data_set_sizes,
     footnotes=FOOTNOTES,
+    figures=figures,
     not_reproducible=NOT_REPRODUCIBLE,
     problems=PROBLEMS,
 )

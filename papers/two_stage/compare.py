@@ -180,6 +180,14 @@ FOOTNOTES = {
     "INC021": [{"table": "table1", "benchmark": ["ARC-c", "MMLU-Pro"]}],
     "INC022": [{"table": "table1", "method": "GSPO-N", "benchmark": "AIME 2024"}],
 }
+
+
+def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+    from papers.two_stage import cluster_figures
+
+    return cluster_figures.draw(root, cells, rows)
+
+
 SPEC = Spec(
     paper="two_stage",
     title="Two-stage dynamics",
@@ -197,6 +205,7 @@ SPEC = Spec(
     footnotes=FOOTNOTES,
     averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
     problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2
+    figures=figures,
 )
 
 

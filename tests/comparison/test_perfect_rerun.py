@@ -18,6 +18,7 @@ from common.comparison import cluster_figures
 from common.comparison.cells import CELL
 from common.comparison.compare import ROOT, assess
 from common.comparison.published import published
+from common.results.files import write
 
 pytestmark = pytest.mark.sweep
 
@@ -71,6 +72,8 @@ EXPECTED = {
             *(f"table4_{pair}_token" for pair in ("base_grpo", "n_grpo", "n_base", "n_gspo")),
             *(f"table4_{pair}_token_llama" for pair in ("base_grpo", "n_grpo", "n_base")),
         },
+        # by method: 20 points of accuracy and of entropy, and two logged steps
+        figures={"cluster_fig2": 4 * 44, "cluster_fig4": 2 * 44},
     ),
     "cov_grpo": Expected(
         filled=65,
@@ -80,6 +83,10 @@ EXPECTED = {
             "a count or a difference": 22,
         },
         waiting={"table1_positive", "table1_negative", "extreme_positive", "extreme_negative"},
+        figures={"cluster_fig1_7b": 2 * 4, "cluster_fig1_15b": 2 * 4},
+        not_drawn={
+            "cluster_fig3": "a training on a cluster keeps no covariances of its tokens",
+        },
     ),
 }
 
@@ -254,6 +261,11 @@ def test_figures_draw_the_printed_numbers(whole):
             assert drawn[["n_seeds", "n_problems", "n_samples", "step"]].notna().all(axis=None)
             if paper == "f_grpo":
                 assert set(drawn["step"]) == {BEST[drawn["model"][0]]}
+        else:
+            for word, value in perfect.LOGGED.items():
+                assert set(drawn["value"][drawn["curve"].str.contains(word)]) == {value}
+            accuracy = drawn["value"][drawn["curve"].str.contains("pass@1")]
+            assert accuracy.between(perfect.LOW - 1, perfect.LOW + 3).all()
 
 
 def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_path):
@@ -277,3 +289,37 @@ def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_
     assert "F-GRPO of Qwen2.5-7B on AMC (" in again
     assert " GRPO of" not in again
     assert not list(folder.glob("cluster_table12_v2_grpo.*"))  # the earlier one is gone
+
+
+def test_curves_without_a_methods_log_are_not_drawn(tmp_path):
+    def row(method, seed):
+        about = {"table": "t", "model": "M", "method": method, "benchmark": "x", "metric": "pass@1"}
+        run_id = f"{method}-{seed}"
+        path = tmp_path / "cov_grpo" / run_id / "metrics.jsonl"
+        write(path, f'{{"step": 1, "entropy": {seed}}}\n{{"step": 2, "entropy": 5}}\n')
+        return about | {"k": 1, "value": 1.0, "seed": seed, "step": 2, "run_id": run_id}
+
+    def drawn(rows, *columns):
+        return cluster_figures.along(
+            tmp_path,
+            "cov_grpo",
+            pd.DataFrame(rows),
+            name="fig",
+            model="M",
+            colors={"A": "k", "B": "r"},
+            curves=[cluster_figures.Curve(column, column=column) for column in columns],
+            about="About.",
+        )
+
+    both = [row("A", 1), row("A", 3), row("B", 2)]
+    assert drawn(both[:2], "entropy").left_out == "rows without a curve: B of M"
+    assert drawn(both, "entropy", "reward").left_out == "rows without a curve: A, B of M"
+    folder = tmp_path / "cov_grpo" / "figures"
+    assert not folder.exists()
+    made = drawn(both, "entropy")
+    assert made.caption == "About. Thin lines: seeds, thick: their mean."
+    table = pd.read_csv(folder / "cluster_fig.csv")
+    assert table[["method", "seed", "step", "value"]].values.tolist() == [
+        *(["A", 1, 1, 1], ["A", 1, 2, 5], ["A", 3, 1, 3], ["A", 3, 2, 5]),
+        *(["B", 2, 1, 2], ["B", 2, 2, 5]),
+    ]

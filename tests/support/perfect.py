@@ -6,6 +6,7 @@ at a step of ours, far from the printed numbers, so that a wrong step or a row o
 printed cell is seen.
 """
 
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -35,6 +36,7 @@ from common.results.run import Run
 from common.sweeps.plan import Sweep, evaluations_of, runs_of
 
 LOW = 3.0  # percent, of the curve's ordinary steps: no printed cell is near
+LOGGED = {"entropy": 0.5, "reward": 0.25}  # of every step
 UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
 
 
@@ -112,6 +114,9 @@ def trained(x: Experiment, best: int) -> None:
         share = LOW + (2 if step == best else step == 3 * x.eval.every)
         sets = tuple((name, stated(node) or UNSTATED) for name, node in x.data.benchmarks.items())
         counts, rows = flat(sets, n, share, tuple(k for k in x.eval.k if k <= n))
+        sampled = {"metric": "token_entropy", "unit": "nats", "value": LOGGED["entropy"]}
+        entropy = rows[rows["metric"] == "pass@1"].assign(**sampled, k=None, stderr=None)
+        rows = pd.concat([rows, entropy], ignore_index=True)
         rows = rows.assign(**about, step=step, run_id=x.run_id)[COLUMNS]
         write(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
         write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
@@ -123,7 +128,8 @@ def trained(x: Experiment, best: int) -> None:
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
     active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])
     write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
-    logged = "".join(f'{{"step": {step}, "entropy": 0.5}}\n' for step in (1, x.optim.steps))
+    log = [LOGGED | {"step": step} for step in (1, x.optim.steps)]
+    logged = "".join(json.dumps(row) + "\n" for row in log)
     write(run.path / "metrics.jsonl", logged)
     run.finish()
 
