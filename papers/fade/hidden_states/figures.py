@@ -42,27 +42,30 @@ def fig3(rows: pd.DataFrame, path: Path) -> Path:
 
 def proposition(rows: pd.DataFrame, path: Path) -> Path:
     """r_1 of made-up tokens against N with its limit, the limit against K, and ||R_F|| against K
-    beside 1/sqrt(K)."""
-    figure, axes = panels(3)
+    beside 1/sqrt(K): above of wrong modes that are not orthogonal, below of orthogonal ones."""
+    kinds = list(dict.fromkeys(rows.modes))
+    figure, axes = panels(3, len(kinds))
     many, few = rows.K.max(), rows.K.min()
-    deltas = sorted(rows.delta.unique())
-    for i, delta in enumerate(deltas):
-        part = rows[rows.delta.eq(delta) & rows.K.eq(many)].sort_values("N")
-        axes[0, 0].plot(
-            part.N, part.r1, color=COLORS[i], marker="o", ms=3, label=f"delta={delta:g}"
-        )
-        axes[0, 0].axhline(part.limit.iloc[0], color=COLORS[i], lw=0.8, ls="--")
-        ends = rows[rows.delta.eq(delta)].drop_duplicates("K").sort_values("K")
-        axes[0, 1].plot(ends.K, ends.limit, color=COLORS[i], marker="o", ms=3)
-        axes[0, 2].plot(ends.K, ends.norm_R_F, color=COLORS[i], marker="o", ms=3)
-    start = rows[rows.K.eq(few) & rows.delta.eq(deltas[0])].norm_R_F.iloc[0]
-    K = np.sort(rows.K.unique())
-    axes[0, 2].plot(K, start * (few / K) ** 0.5, color="black", lw=0.8, ls=":", label="1/sqrt(K)")
-    r1 = (rows.r1.min() - 0.02, 1)
-    axes[0, 0].set(xscale="log", xlabel="tokens N", ylabel=f"r1, {many} wrong modes", ylim=r1)
-    axes[0, 1].set(xscale="log", xlabel="wrong modes K", ylabel="limit of r1 (Eq. 33)", ylim=r1)
-    axes[0, 2].set(xscale="log", yscale="log", xlabel="wrong modes K", ylabel="||R_F||")
-    axes[0, 0].legend(fontsize=7)
-    axes[0, 2].legend(fontsize=7)
+    deltas, K = sorted(rows.delta.unique()), np.sort(rows.K.unique())
+    for line, kind in zip(axes, kinds, strict=True):
+        made = rows[rows.modes.eq(kind)]
+        for i, delta in enumerate(deltas):
+            part = made[made.delta.eq(delta) & made.K.eq(many)].sort_values("N")
+            line[0].plot(
+                part.N, part.r1, color=COLORS[i], marker="o", ms=3, label=f"delta={delta:g}"
+            )
+            line[0].axhline(part.limit.iloc[0], color=COLORS[i], lw=0.8, ls="--")
+            ends = made[made.delta.eq(delta)].drop_duplicates("K").sort_values("K")
+            line[1].plot(ends.K, ends.limit, color=COLORS[i], marker="o", ms=3)
+            line[2].plot(ends.K, ends.norm_R_F, color=COLORS[i], marker="o", ms=3)
+        start = made[made.K.eq(few) & made.delta.eq(deltas[0])].norm_R_F.iloc[0]
+        line[2].plot(K, start * (few / K) ** 0.5, color="black", lw=0.8, ls=":", label="1/sqrt(K)")
+        r1 = (made.r1.min() - 0.02, 1)
+        line[0].set(xscale="log", xlabel="tokens N", ylabel=f"r1, {many} wrong modes", ylim=r1)
+        line[1].set(xscale="log", xlabel="wrong modes K", ylabel="limit of r1 (Eq. 33)", ylim=r1)
+        line[2].set(xscale="log", yscale="log", xlabel="wrong modes K", ylabel="||R_F||")
+        line[1].set_title(f"wrong modes {kind}")
+        line[0].legend(fontsize=7)
+        line[2].legend(fontsize=7)
     save(figure, path, rows)
     return path

@@ -9,9 +9,11 @@ The gradient of a token's log-probability at the output head is v x h with v = e
 
 which holds where u is the leading right singular vector of G = E[A v x h]. The limit is
 s_1(G)^2 / ||G||^2, whatever the data: Prop. 15.1 says that r_1 converges, and that R is what keeps
-it below 1. Corollary 15.2's 1/sqrt(K) is tested on made-up modes; its last step, that delta < 1
-drives r_1 to 1 because q/delta multiplies a shrinking R_F, does not follow from it (INC077), so r_1
-is measured. All functions are of numpy arrays, one row a token.
+it below 1. Corollary 15.2 is tested on made-up modes twice: with wrong modes whose mu_k =
+E[h_perp | mode k] are orthogonal, which it supposes, and where u_1 leans towards the modes' mean,
+so that they are not. Its last step, that delta < 1 drives r_1 to 1 because q/delta multiplies a
+shrinking R_F, does not follow from it (INC077), so r_1 is measured. All functions are of numpy
+arrays, one row a token.
 """
 
 import numpy as np
@@ -89,32 +91,59 @@ def rank1_limit(A: np.ndarray, v: np.ndarray, h: np.ndarray, u: np.ndarray) -> f
 # ---- made-up data
 
 
-def modes(*, N: int, K: int, delta: float, p: float, d: int, noise: float, seed: int):
+def modes(*, N: int, K: int, delta: float, p: float, d: int, noise: float, seed: int, apart: bool):
     """(A, v, h, correct) of N tokens, of which a share p is right.
 
-    h = 2 e_0 + mu + noise; mu is e_1 for right tokens and one of the K orthogonal directions e_2 ..
-    e_{K+1} for wrong ones (Corollary 15.2). v = e_y - pi with one y for all that is right and one
-    for all that is wrong, of V = 8. A is AsymGRPO's, q and -p/delta.
+    h = alpha e_0 + mu + noise; mu is e_1 for right tokens and one of the K directions e_2 ..
+    e_{K+1} for wrong ones. v = e_y - pi of V = 8 tokens with equal pi, A is AsymGRPO's, q and
+    -p/delta.
+
+    apart=False   alpha = 2, one y for all that is right and one for all that is wrong. u_1 of the
+                  gradient leans towards the modes' mean, so their mu_k are not orthogonal
+    apart=True    each outcome has two next tokens y of equal chance, alpha is 2 before the first
+                  and -2 before the second. Then R^T E[A alpha v] = 0, u_1 is e_0 for every delta
+                  and K, and the mu_k = e_{k+1} are orthogonal and of one length (Corollary 15.2)
     """
     rng = np.random.default_rng(seed)
     correct = rng.random(N) < p
     mode = np.where(correct, 0, 1 + rng.integers(K, size=N))
-    v, h = _means(K, d)
-    h = h[mode] + noise * rng.standard_normal((N, d))
-    return np.where(correct, 1 - p, -p / delta), v[mode], h, correct
+    second = rng.integers(2, size=N) if apart else 0
+    _, v, h = _means(K, d, apart)
+    row = mode + (1 + K) * second
+    h = h[row] + noise * rng.standard_normal((N, d))
+    return np.where(correct, 1 - p, -p / delta), v[row], h, correct
 
 
-def expectation(*, K: int, delta: float, p: float, d: int):
-    """(A, v, h) of 1 + K rows, right tokens and each wrong mode, whose plain means are the
-    expectations of `modes`: their probabilities are in A."""
-    share = np.array([p, *[(1 - p) / K] * K]) * (1 + K)
-    return share * np.array([1 - p, *[-p / delta] * K]), *_means(K, d)
+def expectation(*, K: int, delta: float, p: float, d: int, apart: bool):
+    """(A, v, h, mode) of few rows whose plain means are the expectations of `modes`: their
+    probabilities are in A. mode is 0 for right tokens, 1 .. K for wrong ones."""
+    mode, v, h = _means(K, d, apart)
+    share = np.where(mode == 0, p, (1 - p) / K) * (1 + K)
+    return share * np.where(mode == 0, 1 - p, -p / delta), v, h, mode
 
 
-def _means(K: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+def wrong_modes_cosine(h: np.ndarray, mode: np.ndarray, u: np.ndarray) -> float:
+    """Mean cosine of two wrong modes' mu_k = E[h_perp | mode k]: 0 is Corollary 15.2's hypothesis;
+    NaN for one mode."""
+    h_perp = perpendicular(h, u)
+    return mean_pairwise_cosine(
+        np.array([h_perp[mode == k].mean(0) for k in range(1, mode.max() + 1)])
+    )
+
+
+def _means(K: int, d: int, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(mode, v, h) of each kind of token: right and each wrong mode; with `apart` those once more
+    for the second next token."""
+    mode = np.arange(1 + K)
     h, v = np.zeros((1 + K, d)), np.full((1 + K, 8), -1 / 8)
     h[:, 0] = 2
-    h[np.arange(1 + K), 1 + np.arange(1 + K)] = 1
+    h[mode, 1 + mode] = 1
     v[0, 0] += 1
     v[1:, 1] += 1
-    return v, h
+    if not apart:
+        return mode, v, h
+    return (
+        np.tile(mode, 2),
+        np.concatenate([v, np.roll(v, 2, axis=1)]),
+        np.concatenate([h, h * ([-1] + [1] * (d - 1))]),
+    )

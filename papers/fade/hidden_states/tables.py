@@ -9,7 +9,8 @@ results_dir/fade/hidden_states:
                  the leading right singular vector of the batch gradient with A = r - rbar (Sec.
                  15.1's text) or of the states themselves (its footnote)
     proposition  r_1 of N made-up tokens, its limit (Prop. 15.1), and ||R_F|| (Cor. 15.2), by N, the
-                 number of wrong modes K, and delta
+                 number of wrong modes K, and delta; where two wrong modes are orthogonal, which
+                 Cor. 15.2 supposes, and where they are not (`cosine`)
 """
 
 import json
@@ -120,24 +121,30 @@ def residual_rows(config: States, progress: bool):
 
 
 def proposition(config: States):
-    """Prop. 15.1 and Corollary 15.2 on made-up modes: r_1 of N tokens, its limit, and ||R_F|| in
-    expectation."""
+    """Prop. 15.1 and Corollary 15.2 on made-up modes: r_1 of N tokens, its limit, ||R_F|| in
+    expectation, and the cosine of two wrong modes, which Corollary 15.2 supposes to be 0."""
+    from itertools import product
+
     import pandas as pd
 
     from papers.fade.hidden_states import formulas
 
     rows = []
-    for K in config.K:
-        for delta in config.delta:
-            made = dict(K=K, delta=delta, p=config.p, d=config.width)
-            A, v, h = formulas.expectation(**made)
-            u = formulas.leading_direction(formulas.head_gradient(A, v, h))
-            norm = formulas.residual_norm(v[1:], formulas.perpendicular(h[1:], u))
-            fixed = {"limit": formulas.rank1_limit(A, v, h, u), "norm_R_F": norm}
-            for N in config.N:
-                drawn = formulas.modes(N=N, noise=config.noise, seed=config.seed, **made)
-                r1 = formulas.rank1(formulas.head_gradient(*drawn[:3]))
-                rows.append({"K": K, "delta": delta, "N": N, "r1": r1} | fixed)
+    for apart, K, delta in product((False, True), config.K, config.delta):
+        made = dict(K=K, delta=delta, p=config.p, d=config.width, apart=apart)
+        A, v, h, mode = formulas.expectation(**made)
+        u = formulas.leading_direction(formulas.head_gradient(A, v, h))
+        wrong = mode > 0
+        fixed = {
+            "limit": formulas.rank1_limit(A, v, h, u),
+            "norm_R_F": formulas.residual_norm(v[wrong], formulas.perpendicular(h[wrong], u)),
+            "modes": "orthogonal" if apart else "not orthogonal",
+            "cosine": formulas.wrong_modes_cosine(h, mode, u),
+        }
+        for N in config.N:
+            drawn = formulas.modes(N=N, noise=config.noise, seed=config.seed, **made)
+            r1 = formulas.rank1(formulas.head_gradient(*drawn[:3]))
+            rows.append({"K": K, "delta": delta, "N": N, "r1": r1} | fixed)
     return pd.DataFrame(rows)
 
 

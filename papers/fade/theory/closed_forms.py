@@ -2,7 +2,8 @@
 
 p is the solve rate and q = 1 - p; the other keyword arguments are those of the advantage of the
 same name in common/advantages/. The paper evaluates them at the true p or at the group's p_hat
-alike; masses.py shows where that matters.
+alike; masses.py shows where that matters. Two read what the text leaves open, and say so: `t2t` (a
+sigma_R) and `ha_dw` (an f that is not printed).
 """
 
 from math import exp, sqrt
@@ -18,8 +19,9 @@ def closed_form(advantage: str, p: float, arguments: dict) -> Masses | None:
 
 
 def reinforce(p, q, **_) -> Masses:
-    """Sec 8.9: log-mean-exp at beta -> 0 "recovers REINFORCE", whose reward weight is A = r."""
-    return p, 0.0
+    """Sec 8.9, of log-mean-exp: "As beta -> 0, m_S -> p and m_F -> q (REINFORCE)". The weight A = r
+    of rewards 0 and 1 has m_F = 0: a failure weighs nothing. (p, q) is A = +1 or -1."""
+    return p, q
 
 
 def grpo(p, q, **_) -> Masses:

@@ -89,10 +89,11 @@ def test_independent_residuals_follow_the_clt_baseline():
 # ---- Proposition 15.1 and Corollary 15.2
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("delta", [0.3, 1.0])
-def test_r1_converges_to_its_limit(delta):
-    made = dict(K=4, delta=delta, p=0.3, d=32)
-    A, v, h = formulas.expectation(**made)
+def test_r1_converges_to_its_limit(delta, apart):
+    made = dict(K=4, delta=delta, p=0.3, d=32, apart=apart)
+    A, v, h, _ = formulas.expectation(**made)
     u = formulas.leading_direction(formulas.head_gradient(A, v, h))
     limit = formulas.rank1_limit(A, v, h, u)
     gaps = []
@@ -104,24 +105,43 @@ def test_r1_converges_to_its_limit(delta):
     assert 0.3 < limit < 0.999  # and it is not 1: R is not 0
 
 
-def test_the_expectation_is_the_mean_of_many():
-    made = dict(K=3, delta=0.5, p=0.4, d=8)
-    A, v, h = formulas.expectation(**made)
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_expectation_is_the_mean_of_many(apart):
+    made = dict(K=3, delta=0.5, p=0.4, d=8, apart=apart)
+    A, v, h, _ = formulas.expectation(**made)
     drawn = formulas.modes(N=200_000, noise=0.1, seed=1, **made)[:3]
     np.testing.assert_allclose(
         formulas.head_gradient(A, v, h), formulas.head_gradient(*drawn), atol=0.01
     )
 
 
-def test_more_wrong_modes_leave_a_smaller_residual():
-    """||R_F|| = c mu / sqrt(K) along the shared direction, Corollary 15.2."""
-    norms = []
-    for K in (1, 4, 16):
-        _, v, h = formulas.expectation(K=K, delta=1.0, p=0.3, d=32)
-        h_perp = formulas.perpendicular(h[1:], np.eye(32)[0])
-        norms.append(formulas.residual_norm(v[1:], h_perp))
-    c = np.linalg.norm(v[1])
-    assert norms == pytest.approx([c, c / 2, c / 4])
+def of_wrong_modes(K: int, delta: float, apart: bool) -> tuple[float, float, float]:
+    """(cosine of two wrong modes, ||R_F||, r_1's limit) along u_1 of the gradient."""
+    A, v, h, mode = formulas.expectation(K=K, delta=delta, p=0.3, d=64, apart=apart)
+    u = formulas.leading_direction(formulas.head_gradient(A, v, h))
+    norm = formulas.residual_norm(v[mode > 0], formulas.perpendicular(h[mode > 0], u))
+    return formulas.wrong_modes_cosine(h, mode, u), norm, formulas.rank1_limit(A, v, h, u)
+
+
+@pytest.mark.parametrize("delta", [0.3, 1.0, 2.0])
+def test_more_wrong_modes_leave_a_smaller_residual(delta):
+    """||R_F|| = c mu / sqrt(K) of orthogonal modes, mu = 1, c = ||E[v | k]|| (Corollary 15.2)."""
+    c = (2 * (1 / 2 - 1 / 8) ** 2 + 6 / 64) ** 0.5
+    made = {K: of_wrong_modes(K, delta, apart=True) for K in (1, 2, 4, 16, 32)}
+    assert [norm for _, norm, _ in made.values()] == pytest.approx([c / K**0.5 for K in made])
+    for K in (2, 4, 16, 32):
+        assert made[K][0] == pytest.approx(0, abs=1e-12)
+        # w = 2 p q (a_S - a_F / delta), ||a||^2 = 1/2; R = p q (c_S, -c_F / delta)
+        signal, residual = 2 * (1 + delta**-2), c**2 * (1 + delta**-2 / K)
+        assert made[K][2] == pytest.approx(signal / (signal + residual))
+
+
+def test_modes_that_are_not_orthogonal_are_not_the_corollarys():
+    """u_1 leans towards the modes' mean, which leaves them a common part along h_perp."""
+    assert of_wrong_modes(4, 0.3, apart=False)[0] == pytest.approx(-0.31, abs=0.005)
+    assert of_wrong_modes(32, 1.0, apart=False)[0] == pytest.approx(0.19, abs=0.005)
+    norms = [of_wrong_modes(K, 1.0, apart=False)[1] for K in (1, 32)]
+    assert norms[1] > 0.7 * norms[0]  # and 1/sqrt(32) is 0.18
 
 
 # ---- on laptop checkpoints
@@ -145,7 +165,7 @@ def test_hidden_states_of_a_laptop_run(tiny, results):
     assert rows.clt_ratio.to_numpy() == pytest.approx((rows.n_S / rows.n_F) ** 0.5)
     again = pd.read_csv(tables.run(config, progress=False) / "residuals.csv")
     pd.testing.assert_frame_equal(rows, again)
-    assert len(pd.read_csv(folder / "proposition.csv")) == 1
+    assert len(pd.read_csv(folder / "proposition.csv")) == 2
 
 
 def test_tokens_are_the_policys_own(tiny, results):
