@@ -66,6 +66,13 @@ class Experiment:
         require(
             not self.verl or self.backend == "verl", "verl", self.verl, "is for backend=verl alone"
         )
+        require(
+            self.sampling.lag == 0 or (self.backend == "local" and self.method.sampler is None),
+            "sampling.lag",
+            self.sampling.lag,
+            "is for backend=local without a memory network (method.sampler); set it to 0, or use "
+            "verl's asynchronous trainer (docs/cluster.md)",
+        )
         from common.methods.binding import bind
 
         bind(self.method)
@@ -84,6 +91,8 @@ class Experiment:
         for group, key in (("method", "sampler"), ("model", "chat")):
             if config[group][key] is None:  # runs made before the key existed keep their hash
                 del config[group][key]
+        if config["sampling"]["lag"] == 0:
+            del config["sampling"]["lag"]
         return config
 
     @property

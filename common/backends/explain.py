@@ -83,7 +83,9 @@ def sizes(x: Experiment, known: Known, rate: str) -> list[tuple[str, str]]:
     if known.problems is not None:
         samples = known.problems * (x.eval.n + points * x.eval.curve_n)
         evaluated = f"{samples:,}: {known.problems}{evaluated[1:]}"
+    lag = [("weights that sample", f"{s.lag} optimiser updates old")] if s.lag else []
     return [
+        *lag,
         ("prompts a step", f"{s.prompts:,}"),
         ("responses a step", f"{responses:,} = {s.prompts} x {s.group_size}"),
         ("optimiser steps a rollout", str(x.optim.mini_batches)),

@@ -6,7 +6,8 @@ This file is the executable specification of the loop; other backends must agree
     aggregate
     -> update -> checkpoint -> evaluation samples -> counts -> result rows
 
-Left out on purpose: several GPUs, asynchronous rollouts, mixed precision, more than one PPO epoch.
+Left out on purpose: several GPUs, asynchronous processes (`sampling.lag` gives rollouts their age),
+mixed precision, more than one PPO epoch.
 """
 
 import io
@@ -34,6 +35,7 @@ from common.results.columns import COLUMNS
 from common.results.files import jsonl_appender, read_csv, write, write_csv, write_jsonl_gz
 from common.results.run import Run
 from common.rollout.dlc import MemoryNetwork, importance
+from common.rollout.lag import Lagged
 from common.rollout.local import encode, generate
 from common.seeds import generator
 from common.types import Prompt, RolloutBatch, Verify, concatenate
@@ -107,6 +109,7 @@ class Loop:
         self.step = self.drawn = 0  # rollout steps done; prompts taken from the data so far
         self.state = {}  # the controller's
         self.memory = self.memory_network()
+        self.lagged = Lagged(self.model, x.sampling.lag) if x.sampling.lag else None
         self.load_checkpoint()
 
     def one_step(self, step: int) -> dict:
@@ -146,11 +149,12 @@ class Loop:
         that was drawn.
         """
         x, kept, seen = self.x, [], []
+        model = self.model if self.lagged is None else self.lagged.sampler()
         for attempt in range(x.sampling.dynamic_batches):
             prompts = self.draw_prompts()
             ids, mask = encode(self.tokenizer, [prompt.text for prompt in prompts], self.device)
             batch = generate(
-                self.model,
+                model,
                 ids,
                 mask,
                 group_size=x.sampling.group_size,
@@ -237,6 +241,8 @@ class Loop:
                 f"step {self.step + 1}: the gradient is not finite; lower optim.lr={x.optim.lr} or "
                 f"look at {self.folder / 'metrics.jsonl'}"
             )
+        if self.lagged is not None:
+            self.lagged.before_update()
         self.optimizer.step()
         if self.reference is None:
             del totals["kl"]
@@ -372,6 +378,7 @@ class Loop:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "memory": None if self.memory is None else self.memory.state_dict(),
+            "lagged": None if self.lagged is None else self.lagged.state_dict(),
         }
         torch.save(state, buffer)
         write(self.folder / "checkpoint.pt", buffer.getvalue())
@@ -388,6 +395,8 @@ class Loop:
             self.state = state["controller"]
             if self.memory is not None:
                 self.memory.load_state_dict(state["memory"])
+            if self.lagged is not None:
+                self.lagged.load_state_dict(state["lagged"])
         except Exception as error:
             raise UserError(
                 f"{path} is damaged ({str(error).splitlines()[0][:200]}); delete it to train from "

@@ -95,6 +95,9 @@ class Sampling:
     temperature: PositiveFloat
     max_tokens: PositiveInt  # T_max, response tokens
     dynamic_batches: PositiveInt  # rollout batches drawn at most to fill a step; 1: off
+    # optimiser updates by which the weights that sample are older than those that are trained
+    # (rollout/lag.py); a default, since configurations stored before it lack the key
+    lag: NonNegativeInt = 0
 
 
 @dataclass(frozen=True)
