@@ -3,6 +3,7 @@ across checkpoints. verl's own steps are replaced; nothing is trained here."""
 
 import json
 import math
+import shlex
 
 import pytest
 import torch
@@ -13,10 +14,14 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 from tensordict import TensorDict
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.config import validate_config
 
 from common import controllers
 from common.backends.verl import main, methods, trainer
+from common.config.compose import ROOT
 from common.errors import UserError
 
 FADE = dict(alpha_max=3.0, ema="smoothing", beta=0.02, target_entropy=None, target_fraction=0.5)
@@ -86,6 +91,33 @@ def test_verls_own_methods_pass():
 def test_what_does_not_fit_is_refused_before_ray_starts(flags, message):
     with pytest.raises(UserError, match=message):
         main.preflight(configured(*flags))
+
+
+# ---- the asynchronous trainer of docs/cluster.md, which needs GPUs
+
+
+def asynchronous() -> list[str]:
+    """The flags of the documented command."""
+    text = (ROOT / "docs" / "cluster.md").read_text()
+    (block,) = [part for part in text.split("```sh") if "trainer_mode=separate_async" in part]
+    return shlex.split(block.split("```")[0].replace("\\\n", " "))[3:]
+
+
+def test_the_documented_asynchronous_command_passes_verls_checks(monkeypatch):
+    config = configured(*asynchronous())
+    assert config.trainer.v1.trainer_mode == "separate_async"
+    validate_config(config=config, use_reference_policy=False, use_critic=False)
+    main.preflight(config)
+    monkeypatch.setattr(
+        PPOTrainer, "__init__", lambda self, config: setattr(self, "config", config)
+    )
+    made = PPOTrainerSeparateAsync(config)
+    assert not made._enable_hybrid_replicas
+    responses = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    assert responses % (config.trainer.nnodes * config.trainer.n_gpus_per_node) == 0
+    made.config.actor_rollout_ref.rollout.checkpoint_engine.backend = "naive"
+    with pytest.raises(AssertionError, match="nccl/nixl/mooncake"):  # what a CPU has
+        PPOTrainerSeparateAsync(made.config)
 
 
 # ---- the controller's state
