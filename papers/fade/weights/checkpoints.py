@@ -1,6 +1,7 @@
 """Checkpoints on disk as streams of rows: safetensors, one file or shards with their index."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,9 +75,9 @@ def check_same(before: Checkpoint, after: Checkpoint, old: Tensors, new: Tensors
             )
 
 
-def rows_of(held: Tensors, name: str, rows: int) -> Iterator:
-    """A tensor as float32 arrays of at most `rows` rows (a vector as one column); only those rows
-    are read. Raises UserError for a value that is not finite."""
+def rows_of(held: Tensors, name: str, rows: int, dtype: str = "float32") -> Iterator:
+    """A tensor as arrays of at most `rows` rows (a vector as one column); only those rows are read.
+    Raises UserError for a value that is not finite."""
     import numpy as np
     from safetensors import safe_open
 
@@ -86,6 +87,7 @@ def rows_of(held: Tensors, name: str, rows: int) -> Iterator:
             file, framework="pt"
         ) as opened:  # opened again: a closed file's pages are given back
             block = opened.get_slice(name)[start : start + rows].float().numpy()
+            block = block.astype(dtype, copy=False)
         if not np.isfinite(block).all():
             raise UserError(
                 f"tensor {name} of {file}: not finite in rows {start} to "
@@ -94,22 +96,26 @@ def rows_of(held: Tensors, name: str, rows: int) -> Iterator:
         yield block.reshape(len(block), -1)
 
 
-def change(old: Tensors, new: Tensors, name: str, rows: int) -> Iterator:
-    """W_after - W_before in blocks of rows, float32."""
-    pairs = zip(rows_of(new, name, rows), rows_of(old, name, rows), strict=True)
+def change(old: Tensors, new: Tensors, name: str, rows: int, dtype: str = "float32") -> Iterator:
+    """W_after - W_before in blocks of rows."""
+    pairs = zip(rows_of(new, name, rows, dtype), rows_of(old, name, rows, dtype), strict=True)
     return (theirs - ours for theirs, ours in pairs)
 
 
 def named(paths: list[str]) -> list[Checkpoint]:
-    """Checkpoints by the names of their folders. Where they are of one run, the last is its end."""
-    checkpoints = []
+    """Checkpoints by the names of their folders, with the step that a name ends with (step-00300,
+    global_step_300). Where they are of one run, the last is its end."""
+    checkpoints: list[Checkpoint] = []
     for path in paths:
         folder = locate(path)
         name = folder.parent.name if folder.name == "model" else folder.name
         require(
             name not in {one.name for one in checkpoints}, "after", path, f"{name} is given twice"
         )
-        checkpoints.append(Checkpoint(folder, name, "given"))
+        step = re.search(r"step[-_]?(\d+)$", name)
+        checkpoints.append(
+            Checkpoint(folder, name, "given", step=int(step.group(1)) if step else None)
+        )
     return checkpoints
 
 

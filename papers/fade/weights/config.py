@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from common.errors import require
 
@@ -18,6 +19,8 @@ class Geometry:
     seed: int
     delta: float  # of srank
     block_mb: float  # of float32 numbers that are in memory at once, of each checkpoint
+    dtype: Literal["float32", "float64"]  # of differences and of the randomised products
+    memory_gb: float  # GB of 1e9 bytes that the process may take
     results_dir: str
 
     def __post_init__(self):
@@ -31,7 +34,8 @@ class Geometry:
         for key in ("oversample", "iterations", "full_up_to", "seed"):
             require(getattr(self, key) >= 0, key, getattr(self, key), "must be >= 0")
         require(0 < self.delta < 1, "delta", self.delta, "must be in (0, 1)")
-        require(self.block_mb > 0, "block_mb", self.block_mb, "must be above 0")
+        for key in ("block_mb", "memory_gb"):
+            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
 
     @property
     def folder(self) -> Path:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from common.plotting import COLORS, panels, save
-from papers.fade.weights.tables import HEAD
+from papers.fade.weights.tables import HEAD, THIRDS
 
 MATRIX = ("s1_over_s2", "rank1_fraction", "srank")
 TITLES = {
@@ -25,14 +25,15 @@ def draw(root: Path) -> list[Path]:
         name = "_".join(geometry.parent.relative_to(root / "fade" / "geometry").parts)
         tables = {
             table: pd.read_csv(geometry.with_name(f"{table}.csv"))
-            for table in ("tensors", "parts", "alignment", "similarity")
+            for table in ("tensors", "similarity")
         }
         made += [
             fig5(tables["tensors"], folder / f"fig5_weights_{name}"),
             similarity(tables, folder / f"weights_similarity_{name}"),
         ]
         if tables["tensors"].step.nunique() > 1:
-            made.append(table12(tables["alignment"], folder / f"table12_alignment_{name}"))
+            thirds = pd.read_csv(geometry.with_name("thirds.csv"))
+            made.append(table12(thirds, folder / f"table12_alignment_{name}"))
     return made
 
 
@@ -40,7 +41,7 @@ def last_steps(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of each run's last checkpoint; of given checkpoints, all of them."""
     if table.step.isna().all():
         return table.assign(label=table.checkpoint)
-    last = table.groupby(["label", "seed"]).step.transform("max")
+    last = table.groupby(["label", "seed"], dropna=False).step.transform("max")
     return table[table.step == last]
 
 
@@ -100,20 +101,19 @@ def similarity(tables: dict[str, pd.DataFrame], path: Path) -> Path:
     return path
 
 
-def table12(alignment: pd.DataFrame, path: Path) -> Path:
-    """Table 12 along training: |cos u| with the last checkpoint, of the head and of the inner
-    matrices (mean)."""
-    rows = alignment.assign(where=np.where(alignment.part == HEAD, HEAD, "inner"))
-    rows = rows[(rows.part == HEAD) | rows.part.str.startswith("layer")]
-    drawn = rows.groupby(["label", "step", "where"], sort=False)[["cos_u", "cos_v"]].mean()
-    drawn = drawn.reset_index().sort_values(["label", "where", "step"])
-    figure, axes = panels(2, sharey=True)
-    for ax, where in zip(axes[0], (HEAD, "inner"), strict=True):
-        part = drawn[drawn["where"] == where]
+def table12(thirds: pd.DataFrame, path: Path) -> Path:
+    """Table 12 along training: |cos u| with the last checkpoint, of the head and of each third of
+    the layers."""
+    drawn = thirds.groupby(["label", "step", "part"], sort=False)[["cos_u", "cos_v"]].mean()
+    drawn = drawn.reset_index().sort_values(["label", "part", "step"])
+    places = [part for part in (HEAD, *THIRDS) if drawn.part.eq(part).any()]
+    figure, axes = panels(len(places), width=2.8, sharey=True)
+    for ax, where in zip(axes[0], places, strict=True):
+        part = drawn[drawn.part == where]
         for i, (label, line) in enumerate(part.groupby("label", sort=False)):
             ax.plot(line.step, line.cos_u, marker="o", ms=3, color=COLORS[i % 8], label=label)
         ax.set_xlabel("step")
-        ax.set_title(where)
+        ax.set_title(where if where == HEAD else f"{where} layers")
     axes[0, 0].set_ylabel("|cos u| with the last step")
     axes[0, 0].legend(fontsize=6)
     save(figure, path, drawn)

@@ -9,6 +9,8 @@ with such a `model/`. Written below results_dir/fade/geometry/<name>:
     parts       the same over the output head, each layer and the rest (Fig. 8's "OH L2" and "Inner"
                 are such shares: 6.1 + 28 x 3.32 = 99.1)
     alignment   |cos| of the leading singular vectors of each checkpoint and the last (Table 12)
+    thirds      its means over the output head and the early, mid and late third of layers, as Table
+                12 prints them: layer l of L is in third floor(3 l / L)
     similarity  cosine of whole weight changes, every two checkpoints
 
 A model with tied embeddings has one matrix for both; its change is the output head's here and holds
@@ -20,10 +22,11 @@ both are in `parts`.
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
-from common.errors import UserError
+from common.errors import UserError, require
 from common.results.files import write_csv, write_json
 from papers.fade.weights.checkpoints import (
     Checkpoint,
@@ -37,6 +40,7 @@ from papers.fade.weights.checkpoints import (
 from papers.fade.weights.config import Geometry
 
 HEAD, REST = "output head", "rest"
+THIRDS = ("early", "mid", "late")
 EMBEDDING = re.compile(r"(^|\.)(embed_tokens|wte)\.weight$")
 LM_HEAD = re.compile(r"(^|\.)lm_head\.weight$")
 LAYER = re.compile(r"\.(?:layers|h)\.(\d+)\.")
@@ -63,29 +67,65 @@ def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progr
     old, new = tensors(before.path), [tensors(one.path) for one in after]
     for one, theirs in zip(after, new, strict=True):
         check_same(before, one, old, theirs)
+    check_memory(config, [shape for _, shape in old.values()], len(after))
     rows, vectors, products = [], {}, 0.0
     for name in track(sorted(old), "weight changes", disable=not progress):
         shape = old[name][1]
         size = max(1, int(config.block_mb * 2**18 / np.prod(shape[1:])))
-        inner = inner_products([change(old, theirs, name, size) for theirs in new])
+        inner = inner_products([change(old, theirs, name, size, config.dtype) for theirs in new])
         products += inner
         for i, (one, theirs) in enumerate(zip(after, new, strict=True)):
             row = about(one) | {"part": part_of(name, set(old)), "tensor": name}
             row |= {"shape": "x".join(map(str, shape)), "l2": inner[i, i] ** 0.5}
             if len(shape) == 2 and min(shape) > 1:
-                svd = decompose(config, lambda t=theirs: change(old, t, name, size), shape)  # noqa: B023
+                blocks = partial(change, old, theirs, name, size, config.dtype)
+                svd = decompose(config, blocks, shape)
                 vectors[name, one.name] = (svd.u, svd.v)
                 row |= described(svd, config.delta)
             rows.append(row)
     table = pd.DataFrame(rows)
     energy = table.l2**2
     table["energy_share"] = 100 * energy / energy.groupby(table.checkpoint).transform("sum")
+    aligned = alignment(after, vectors, set(old))
     return {
         "tensors": table,
         "parts": parts(table),
-        "alignment": alignment(after, vectors, set(old)),
+        "alignment": aligned,
+        "thirds": thirds(aligned),
         "similarity": similarity([one.name for one in after], products),
     }
+
+
+def check_memory(config: Geometry, shapes: list[tuple[int, ...]], count: int) -> None:
+    """Raises UserError naming memory_gb where `count` changes of tensors of these shapes need
+    more."""
+    needed = memory_gb(config, shapes, count)
+    require(
+        needed <= config.memory_gb,
+        "memory_gb",
+        config.memory_gb,
+        f"this takes {needed:.2g} GB; allow as much, lower block_mb={config.block_mb:g} or "
+        f"full_up_to={config.full_up_to}, or give fewer checkpoints at once ({count} now)",
+    )
+
+
+def memory_gb(config: Geometry, shapes: list[tuple[int, ...]], count: int) -> float:
+    """What `measure` holds at once, in GB of 1e9 bytes: 0.5 for Python and its libraries; of every
+    checkpoint a block of both its weights, their difference and that in float64; of one matrix at a
+    time its singular values (common/metrics/weights.py); leading vectors of all matrices."""
+    number = 8 if config.dtype == "float64" else 4
+    blocks, kept, largest = count * config.block_mb * 2**18 * (3 * number + 8), 0, 0
+    for shape in shapes:
+        if len(shape) != 2 or min(shape) < 2:
+            continue
+        (m, n), small = shape, min(shape)
+        kept += 8 * (m + n) * count
+        if small <= config.full_up_to:
+            held = 8 * 4 * small**2 + (m * n * (number + 8) if m < n else 0)
+        else:
+            held = 8 * (2 * m + 3 * n) * min(config.rank + config.oversample, n)
+        largest = max(largest, held)
+    return 0.5 + (blocks + kept + largest) / 1e9
 
 
 def inner_products(changes: list[Iterator]):
@@ -161,6 +201,17 @@ def alignment(after: list[Checkpoint], vectors: dict, names: set[str]):
         row = about(one) | {"last": end.name, "part": part_of(name, names), "tensor": name}
         rows.append(row | {"cos_u": cosine(u, last_u), "cos_v": cosine(v, last_v)})
     return pd.DataFrame(rows)
+
+
+def thirds(table):
+    """`alignment` averaged as Table 12 prints it: a row a checkpoint, and the output head, early,
+    mid or late third of layers."""
+    layer = table.part.str.extract(r"^layer (\d+)$")[0].astype(float)
+    third = 3 * layer // (1 + layer.max())
+    where = third.map(dict(enumerate(THIRDS))).fillna(table.part.where(table.part == HEAD))
+    rows = table.assign(part=where).dropna(subset="part")
+    keys = ["checkpoint", "label", "seed", "step", "last", "part"]
+    return rows.groupby(keys, sort=False, dropna=False)[["cos_u", "cos_v"]].mean().reset_index()
 
 
 def similarity(names: list[str], products):

@@ -1,6 +1,11 @@
 """Weight geometry: singular values against numpy, streaming against memory, the command, errors."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +20,8 @@ from common.metrics import weights as metrics
 from papers.fade.weights import checkpoints, tables
 from papers.fade.weights.config import Geometry
 
+SMOL = os.environ.get("RLVR_SMOLLM2", "")
+EMBEDDING = "model.embed_tokens.weight"
 SKETCH = dict(rank=4, oversample=4, iterations=3, seed=0)
 
 
@@ -225,6 +232,61 @@ def test_parts_and_alignment(tmp_path):
     assert turned.loc[("two", "lm_head.weight"), "cos_u"] == pytest.approx(1)
 
 
+def test_layers_are_averaged_in_thirds():
+    """Table 12: 28 layers are 10, 9 and 9; each third is a mean over its layers' matrices."""
+    rows = [("output head", 0.5), ("rest", 9.0)]
+    rows += [(f"layer {layer}", layer) for layer in range(28) for _ in range(2)]
+    table = pd.DataFrame(rows, columns=["part", "cos_u"]).assign(
+        checkpoint="a", label="given", seed=None, step=1, last="a", cos_v=1.0
+    )
+    thirds = tables.thirds(table).set_index("part").cos_u
+    assert list(thirds.index) == ["output head", "early", "mid", "late"]
+    means = [np.mean(range(10)), np.mean(range(10, 19)), np.mean(range(19, 28))]
+    assert thirds.tolist() == pytest.approx([0.5, *means])
+
+
+def test_steps_are_read_from_names_and_thirds_drawn(tmp_path):
+    from papers.fade.weights import figures
+
+    starts = values(0)
+    ends = [save(tmp_path / f"step-{step:05d}", values(step)) for step in (300, 1200)]
+    measured(tmp_path, save(tmp_path / "base", starts), *ends)
+    study = tmp_path / "results" / "fade" / "geometry" / "laptop"
+    thirds = pd.read_csv(study / "thirds.csv")
+    assert thirds.step.tolist() == [300] * 3 + [1200] * 3  # two layers: early and mid
+    assert thirds.part.tolist() == ["output head", "early", "mid"] * 2
+    assert thirds.cos_u[3:].tolist() == pytest.approx([1, 1, 1])  # the last with itself
+    drawn = figures.draw(tmp_path / "results")
+    assert [path.name for path in drawn][-1] == "table12_alignment_laptop"
+
+
+def test_differences_in_double(tmp_path):
+    """In float32 10^4 - 10^-4 is 10^4."""
+    corner = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    base, after = {"lm_head.weight": 1e4 * corner}, {"lm_head.weight": 1e-4 * corner}
+    folders = [save(tmp_path / "base", base), save(tmp_path / "after", after)]
+    found = [measured(tmp_path, *folders, dtype=f"float{b}")["tensors"].l2[0] for b in (32, 64)]
+    exact = float(base["lm_head.weight"][0, 0].double() - after["lm_head.weight"][0, 0].double())
+    assert found[0] == 1e4
+    assert found[1] == pytest.approx(exact, rel=1e-9)
+    assert found[1] != 1e4
+
+
+def test_memory_that_is_too_small_is_refused_before_anything_is_read(tmp_path, monkeypatch):
+    folders = [save(tmp_path / name, values(i)) for i, name in enumerate(("base", "after"))]
+    monkeypatch.setattr(tables, "change", None)
+    with pytest.raises(UserError, match=r"memory_gb=0\.4: this takes 0\.84 GB; allow as much"):
+        measured(tmp_path, *folders, memory_gb=0.4)
+    assert not (tmp_path / "results").exists()
+    config = geometry(tmp_path, "a", "b", full_up_to=4096)
+    # 7B: the head's (Gram) squares, four of 3584^2 numbers, are the largest
+    sizes = tables.memory_gb(config, [(152_064, 3584), (3584, 18_944)], 2)
+    wide = 8 * 4 * 3584**2 + 12 * 3584 * 18_944
+    assert sizes == pytest.approx(
+        0.5 + (2 * 64 * 2**18 * 20 + 2 * 8 * (155_648 + 22_528) + wide) / 1e9
+    )
+
+
 def test_a_tied_embedding_is_the_output_head():
     names = {"model.embed_tokens.weight", "model.norm.weight", "model.layers.3.mlp.up_proj.weight"}
     parts = [tables.part_of(name, names) for name in sorted(names)]
@@ -342,3 +404,38 @@ def loaded(folder) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
     return load_file(folder / checkpoints.SINGLE)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not SMOL, reason="RLVR_SMOLLM2 names no folder with SmolLM2-135M")
+def test_a_real_model_stays_within_the_stated_memory(tmp_path):
+    """SmolLM2-135M, 538 MB in float32, and a change of one layer and of the head's first direction;
+    its command takes less than memory_gb says and finds the parts that changed."""
+    held = loaded(Path(SMOL))
+    u = torch.sign(
+        torch.randn(held[EMBEDDING].shape[0], generator=torch.Generator().manual_seed(0))
+    )
+    held[EMBEDDING] = held[EMBEDDING] + 1e-3 * u[:, None]
+    name = "model.layers.29.mlp.down_proj.weight"
+    held[name] = held[name] * 1.01
+    after = save(tmp_path / "after", held)
+    del held
+    code = (
+        "from papers.fade.weights.__main__ import command;"
+        "from common.cli import main; from papers.fade.weights.config import Geometry;"
+        "main(command, Geometry, 'fade', 'weights');"
+        "print(open('/proc/self/status').read())"  # ru_maxrss would be that of this process
+    )
+    settings = [f"before={SMOL}", f"after=[{after}]", f"results_dir={tmp_path}"]
+    settings += ["full_up_to=16", "iterations=2", "block_mb=16"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *settings], capture_output=True, text=True, check=True
+    )
+    peak = 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", done.stdout).group(1)) / 1e9
+    shapes = [shape for _, shape in checkpoints.tensors(Path(SMOL)).values()]
+    assert peak < tables.memory_gb(
+        geometry(tmp_path, "a", "b", block_mb=16, full_up_to=16), shapes, 1
+    )
+    parts = pd.read_csv(tmp_path / "fade" / "geometry" / "laptop" / "parts.csv").set_index("part")
+    assert set(parts.index[parts.l2 > 0]) == {"output head", "layer 29"}
+    assert parts.rank1_fraction["output head"] == pytest.approx(1, abs=1e-4)
