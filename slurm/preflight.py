@@ -10,6 +10,7 @@ from pathlib import Path
 
 from common.backends import backend
 from common.config.compose import ROOT
+from common.datasets.solve_rate import counts_file
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -48,8 +49,8 @@ def free_gb(root: Path) -> float:
 
 
 def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: Profile) -> None:
-    """Refuse a model folder that does not exist, where the hub is offline a model or a set that is
-    not in this machine's cache, and a missing or other verl, vLLM or lm-eval."""
+    """Refuse a model folder or solve rates that do not exist, where the hub is offline a model or
+    a set that is not in this machine's cache, and a missing or other verl, vLLM or lm-eval."""
     engines = [e.engine for e in evaluations]
     if not (profile.container or profile.python):
         for name in sorted({x.backend for x in experiments}):
@@ -63,6 +64,9 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
     offline = any(word not in ("", "0") for word in said)
     for path in dict.fromkeys(x.model.path for x in experiments if x.model.path):
         _model_is_here(path, offline)
+    rated = [x.data.train["solve_rate"] for x in experiments if x.data.train.get("solve_rate")]
+    for counts in dict.fromkeys(node["counts"] for node in rated):
+        counts_file(counts)
     nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in evaluations]
     sets = [node for node in nodes if node["_target_"] == "common.datasets.load"]

@@ -18,9 +18,9 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from common.config.resolve import resolve
 from common.config.schema import Model, Verification
 from common.config.strict import strict
+from common.datasets.solve_rate import training
 from common.results.files import write_csv, write_json
 from papers.fade.hidden_states.config import States
 from papers.fade.weights.checkpoints import Checkpoint, laptop_runs
@@ -69,7 +69,7 @@ def tokens(policy, tokenizer, prompts, verify, *, group_size: int, max_tokens: i
 @cache
 def training_prompts(node: str) -> list:
     """Of a run's `data.train`, as JSON: most runs have the same."""
-    return resolve(json.loads(node), "data.train")()
+    return training(json.loads(node), "data.train")
 
 
 def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
