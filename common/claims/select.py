@@ -114,6 +114,7 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
 
 def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: pd.DataFrame) -> Found:
     """`selected` with values a problem, if all rows have counts and all seeds the same problems."""
+    rows = rows.assign(metric=rows["metric"].str.lower())  # over_sharpening prints AVG@8, PASS@8
     if not rows["metric"].str.match("(pass|avg)@").all():
         return selected
     near = counts[counts["method"].isin(rows["method"]) & counts["model"].isin(rows["model"])]

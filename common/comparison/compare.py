@@ -176,6 +176,7 @@ def _with_own_rows(
             taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])
             rest = frame[~pd.MultiIndex.from_frame(frame[["table", "benchmark"]]).isin(taken)]
             parts = [pd.concat([as_printed, rest]).drop_duplicates([*KEY, "seed", "step"])]
+            parts += spec.logged_rows(root)
         parts = [part for part in parts if len(part)]
         if parts:
             scopes[scope] = pd.concat(parts, ignore_index=True)

@@ -37,6 +37,7 @@ class Spec:
     laptop: Columns
     pairs: list[tuple[str, str]]  # methods that are also compared at matched pass@1
     own_rows: Callable[[Path], list[pd.DataFrame]]  # of theory and simulation, as result rows
+    logged_rows: Callable[[Path], list[pd.DataFrame]] = lambda root: []  # of cluster runs' logs
     # how a cluster run's rows become printed cells
     same_runs: list[SameRun] = field(default_factory=list)
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks

@@ -10,6 +10,7 @@ pass@1, its expectation; PASS@8 as the unbiased pass@8. Own rows, beside the lap
 peak" (best checkpoint, for each benchmark and metric on its own) and the metric "bootstrap best@8".
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,14 @@ import pandas as pd
 from scipy.stats import hypergeom
 
 from common.cli import guard
+from common.comparison.cells import as_printed, one_run_each
 from common.comparison.compare import LAPTOP as SCOPE
 from common.comparison.compare import SameRun, Spec, command
-from common.comparison.gather import read
+from common.comparison.gather import CLUSTER, read
+from common.comparison.published import published
 from common.comparison.spec import problems
+from common.comparison.training import logs
+from common.config.compose import ROOT
 from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED
 
@@ -227,6 +232,48 @@ EVALUATED = {
     "O-Bench": "olympiadbench",
 }
 FOUR = ("Math500", "LightEval", "Minerva", "O-Bench")
+TABLES = ("table2", "table3", "table4", "table5")
+LATE = 0.1  # share of the training, its end, whose mean entropy Fig. 6 "settles" at: our reading
+
+
+def logged_rows(root: Path) -> list[pd.DataFrame]:
+    """What Table 4's cluster runs logged, as result rows of the table "table4, logged": the mean
+    entropy at the end (nats a token), the mean seconds of a rollout, and, under the method of the
+    one with a memory network, how many times those of DAPO+IAC they are."""
+    rows, _ = one_run_each(SPEC, read(root, "over_sharpening", CLUSTER)[0])
+    parts = []
+    for run, log in logs(root, "over_sharpening", rows[rows["table"] == "table4"]):
+        late = log[log["step"] > (1 - LATE) * log["step"].max()]
+        means = {"entropy": late["entropy"].mean()}
+        if "rollout_seconds" in log:
+            means["rollout_seconds"] = log["rollout_seconds"].mean()
+        named = run[["model", "method", "seed", "step"]].to_dict() | {"run_id": run.name}
+        parts += [named | {"metric": metric, "value": value} for metric, value in means.items()]
+    found = pd.DataFrame(
+        parts, columns=["model", "method", "metric", "seed", "step", "run_id", "value"]
+    )
+    found = found.assign(table="table4, logged", benchmark="training")
+    return [found, _slower(found[found["metric"] == "rollout_seconds"])]
+
+
+def _slower(seconds: pd.DataFrame) -> pd.DataFrame:
+    key = ["table", "model", "benchmark", "seed"]
+    with_, without = (
+        seconds[seconds["method"] == method] for method in ("DAPO+IAC+DLC", "DAPO+IAC")
+    )
+    both = with_.merge(without[[*key, "value"]], on=key, suffixes=("", "_without"))
+    ratio = both["value"] / both["value_without"]
+    return both.assign(metric="rollout_ratio", value=ratio).drop(columns="value_without")
+
+
+def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+    from papers.over_sharpening import cluster_figures
+
+    printed = published(ROOT / "papers" / "over_sharpening" / "published")
+    by_cell = replace(SPEC, steps=dict.fromkeys(TABLES, "peak"))
+    return cluster_figures.draw(root, cells, rows, as_printed(by_cell, rows, printed))
+
+
 SPEC = Spec(
     paper="over_sharpening",
     title="Over-sharpening",
@@ -239,10 +286,15 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    logged_rows=logged_rows,
     same_runs=SAME_RUNS,
     averages={"Avg": list(BENCHMARKS[:-1])},
     metrics={"pass@1": "AVG@8", "pass@8": "PASS@8"},
+    # Sec. 4.1: "the peak performance for each method". By average: every printed Avg is the mean of
+    # its row's cells, as one checkpoint gives it; the best of each cell is drawn beside (INC044)
+    steps=dict.fromkeys(TABLES, "peak of average"),
     exact=kernel_cells,
+    figures=figures,
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),
 )

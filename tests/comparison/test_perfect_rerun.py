@@ -33,6 +33,9 @@ class Expected:
     waiting: set[str] = field(default_factory=set)  # claims that read "not run"
     figures: dict[str, int] = field(default_factory=dict)  # drawn: rows of its CSV
     not_drawn: dict[str, str] = field(default_factory=dict)
+    differ: int = 0  # closed forms of the paper's own that its printed digits are not
+    apart: dict[str, str] = field(default_factory=dict)  # claims with another verdict: which
+    far: float = 0.7  # the most that a made-up number is off: a set of 30, a row of nine numbers
 
 
 # F-GRPO's second version's, each of which needs a row of its own
@@ -75,6 +78,18 @@ EXPECTED = {
         # by method: 20 points of accuracy and of entropy, and two logged steps
         figures={"cluster_fig2": 4 * 44, "cluster_fig4": 2 * 44},
     ),
+    "over_sharpening": Expected(
+        # 266 of Tables 2 to 5, and App. G's seven by its printed embeddings, four of which differ
+        # because the paper's own arithmetic does (INC037)
+        filled=273,
+        unfilled={},
+        differ=4,
+        # 40.68 on AIME24 is no share of 240 responses (INC043): 40.83 takes the 0.03 by which IAC's
+        # 65.63 is above Reinforce++'s 65.60
+        apart={"iac_avg": "fails"},
+        figures={"cluster_fig6": 2 * 2, "cluster_alpha": 6 * 4, "cluster_peaks": 236},
+        far=1 / 0.6,  # PASS@8 of 30 problems is a multiple of 1/30, the printed one is not (INC043)
+    ),
     "cov_grpo": Expected(
         filled=65,
         unfilled={
@@ -102,11 +117,13 @@ def test_every_cell_that_a_row_fills_is_within_noise(whole):
     assert result.left_out == []
     cells = result.cells
     filled = cells[cells["rerun"].notna()]
-    assert set(filled["verdict"]) == {"within noise"}
     assert len(filled) == expected.filled
+    differ = filled["verdict"] != "within noise"
+    assert differ.sum() == expected.differ
+    assert set(filled["state"][differ]) <= {"computed"}
     # nothing else comes near: the made-up numbers are the printed ones up to their rounding, and
     # what a set's size leaves of it
-    far = filled[filled["difference"].abs() > 0.7]  # a set of 30 problems, a row of nine numbers
+    far = filled[filled["difference"].abs() > expected.far]
     assert far.empty, far
     assert len(result.runs) == result.runs["run_id"].nunique() > 0
 
@@ -134,7 +151,8 @@ def test_every_claim_gets_its_printed_verdict(whole):
             assert name in expected.waiting, verdicts["cluster_numbers"][name]
         else:
             judged.add(name)
-            assert verdicts["cluster"][name] == verdicts["published"][name], name
+            printed = verdicts["published"][name] if "published" in claim else "holds"
+            assert verdicts["cluster"][name] == expected.apart.get(name, printed), name
             assert "single run" in verdicts["cluster_numbers"][name]
     assert not judged & expected.waiting
     assert len(judged) + len(expected.waiting) == sum(
@@ -255,15 +273,17 @@ def test_figures_draw_the_printed_numbers(whole):
         assert len(drawn) == expected.figures[name]
         if "printed" in drawn:
             assert drawn["printed"].tolist() == printed.reindex(drawn[CELL]).tolist()
-            assert (drawn["rerun"] - drawn["printed"]).abs().max() < 0.7
+            assert (drawn["rerun"] - drawn["printed"]).abs().max() < expected.far
             assert (drawn["low"] < drawn["rerun"]).all()
             assert (drawn["rerun"] < drawn["high"]).all()
             assert drawn[["n_seeds", "n_problems", "n_samples", "step"]].notna().all(axis=None)
             if paper == "f_grpo":
                 assert set(drawn["step"]) == {BEST[drawn["model"][0]]}
         else:
-            for word, value in perfect.LOGGED.items():
-                assert set(drawn["value"][drawn["curve"].str.contains(word)]) == {value}
+            for word in perfect.LOGGED:
+                own = drawn[drawn["curve"].str.contains(word)]
+                wanted = {perfect.logged(paper, method)[word] for method in own["method"]}
+                assert set(own["value"]) == wanted
             accuracy = drawn["value"][drawn["curve"].str.contains("pass@1")]
             assert accuracy.between(perfect.LOW - 1, perfect.LOW + 3).all()
 

@@ -37,6 +37,11 @@ from common.sweeps.plan import Sweep, evaluations_of, runs_of
 
 LOW = 3.0  # percent, of the curve's ordinary steps: no printed cell is near
 LOGGED = {"entropy": 0.5, "reward": 0.25}  # of every step
+PRINTED_LOGS = {  # of a method's every step, where the paper says a number in words
+    "DAPO": {"entropy": 0.08, "rollout_seconds": 100.0},  # over_sharpening App. I
+    "DAPO+IAC": {"entropy": 0.22, "rollout_seconds": 100.0},
+    "DAPO+IAC+DLC": {"entropy": 0.3, "rollout_seconds": 500.0},  # Sec. 3.2; its entropy is not said
+}
 UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
 
 
@@ -85,7 +90,7 @@ def one_sweep(runs: list, sweep: Sweep, spec: Spec, shift: float, only) -> list[
     limits = {sweep.baselines.get(x.label) for x in wanted}
     for x in runs:
         if x.optim.steps > 0 and (x in wanted or x.label in limits):
-            trained(x, highest(x, late=x.label in sweep.baselines))
+            trained(x, highest(x, late=x.label in sweep.baselines), spec, shift)
     ids = {x.run_id for x in wanted}
     made = [e for e in evaluations_of(runs, sweep) if e.row.trained in ids]
     for e in made:
@@ -103,17 +108,26 @@ def highest(x: Experiment, *, late: bool) -> int:
     return steps[min(3 if late else 2, len(steps) - 1)]
 
 
-def trained(x: Experiment, best: int) -> None:
-    """The folder of a finished training: curve, counts, models."""
+def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0) -> None:
+    """The folder of a finished training: curve, counts, models. Where the printed cells are of the
+    curve's peak, the peak has their numbers, and at the step before it one set is solved."""
+    peak = spec.steps.get(x.table) in ("peak", "peak of average")
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
     frames = []
-    for step in [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]:
+    steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
+    for step in steps[:4] + steps[-1:] if peak else steps:  # what the others hold is not looked at
         n = x.eval.n if step == x.optim.steps else x.eval.curve_n
         # the second highest at the third evaluation, where a limited run is to be read
         share = LOW + (2 if step == best else step == 3 * x.eval.every)
         sets = tuple((name, stated(node) or UNSTATED) for name, node in x.data.benchmarks.items())
-        counts, rows = flat(sets, n, share, tuple(k for k in x.eval.k if k <= n))
+        ks = tuple(k for k in x.eval.k if k <= n)
+        alone = x.eval.every * 2 if peak else None
+        counts, rows = flat(sets, n, share, ks, solved=sets[-1][0] if step == alone else None)
+        if peak and step == best:
+            tables = [printed_set(x, spec, *one, n, shift) for one in sets]
+            counts = pd.concat(tables).to_csv(index=False, lineterminator="\n")
+            rows = report(pd.concat(tables), list(ks))
         sampled = {"metric": "token_entropy", "unit": "nats", "value": LOGGED["entropy"]}
         entropy = rows[rows["metric"] == "pass@1"].assign(**sampled, k=None, stderr=None)
         rows = pd.concat([rows, entropy], ignore_index=True)
@@ -128,19 +142,38 @@ def trained(x: Experiment, best: int) -> None:
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
     active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])
     write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
-    log = [LOGGED | {"step": step} for step in (1, x.optim.steps)]
-    logged = "".join(json.dumps(row) + "\n" for row in log)
-    write(run.path / "metrics.jsonl", logged)
+    values = logged(x.paper, x.label)
+    log = [values | {"step": step} for step in (1, x.optim.steps)]
+    write(run.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in log))
     run.finish()
 
 
+def logged(paper: str, method: str) -> dict[str, float]:
+    """What a made-up training logs at every step."""
+    return LOGGED | (PRINTED_LOGS.get(method, {}) if paper == "over_sharpening" else {})
+
+
+def printed_set(
+    x: Experiment, spec: Spec, benchmark: str, problems: int, n: int, shift: float
+) -> pd.DataFrame:
+    """Counts of one set of a training's curve whose numbers are the printed ones of its row; of a
+    set that the row does not have, a half of all samples."""
+    wanted = targets(spec, x.table, x.label, x.model.name, benchmark)
+    ours = [spec.metrics.get(f"pass@{k}", f"pass@{k}") for k in (1, n)]
+    passk = [(k, wanted.get(name, 50.0 + k)) for k, name in zip((1, n), ours, strict=True)]
+    c = counts_for(tuple(passk), problems, n)
+    return table(benchmark, shifted(c, (1, n), n, shift) if shift else c, n)
+
+
 @cache
-def flat(sets: tuple, n: int, share: float, ks: tuple[int, ...]) -> tuple[str, pd.DataFrame]:
-    """counts.csv of sets (name, problems) with so many percent of all samples right, and its
-    rows."""
+def flat(
+    sets: tuple, n: int, share: float, ks: tuple[int, ...], solved: str | None = None
+) -> tuple[str, pd.DataFrame]:
+    """counts.csv of sets (name, problems) with so many percent of all samples right, all of the
+    set `solved`, and its rows."""
     frames = []
     for benchmark, problems in sets:
-        right = round(share / 100 * problems * n)
+        right = round((1 if benchmark == solved else share / 100) * problems * n)
         c = np.full(problems, right // problems)
         c[: right % problems] += 1
         frames.append(table(benchmark, c, n))
@@ -169,7 +202,7 @@ def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
     run = Run(Path(e.results_dir), row.paper, e.path.name, e.identity() | {"scope": row.scope})
     if row.checkpoint != 0:
         keep_checkpoint(run, taken)
-    wanted = targets(e, spec, step)
+    wanted = targets(spec, row.table, row.method, e.label, row.benchmark, step)
     problems = stated(e.eval.prompts) or UNSTATED
     ks = [2**i for i in range(e.n.bit_length()) if 2**i <= e.n]
     passk = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m.startswith("pass@")}
@@ -197,23 +230,24 @@ def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
     run.finish()
 
 
-def targets(e: Evaluate, spec: Spec, step: int) -> dict[str, float]:
-    """metric -> printed value of every printed cell that this evaluation stands for: those of its
-    own row, and of the rows that are the same run; a cell that names the step goes first."""
-    row = e.row
-    names = [(row.table, row.method)]
+def targets(
+    spec: Spec, table: str, method: str, model: str, benchmark: str, step: int | None = None
+) -> dict[str, float]:
+    """metric -> printed value of every printed cell that these rows of a run stand for: those of
+    its own row, and of the rows that are the same run; a cell that names the step goes first."""
+    names = [(table, method)]
     names += [
         (one.table, one.method)
         for one in spec.same_runs
         if (one.of_table, one.of_method) == names[0]
     ]
     found = {}
-    means = [mean for mean, members in spec.averages.items() if row.benchmark in members]
-    for benchmark in (f"{row.benchmark}, step {step}", row.benchmark, *means):
-        if benchmark in means and found:
+    means = [mean for mean, members in spec.averages.items() if benchmark in members]
+    for one in (f"{benchmark}, step {step}", benchmark, *means):
+        if one in means and found:
             break  # a part that is printed itself; of parts that are not, each is their mean
-        for name, method in names:
-            for metric, value in cells(spec.paper).get((name, e.label, method, benchmark), ()):
+        for name, label in names:
+            for metric, value in cells(spec.paper).get((name, model, label, one), ()):
                 found.setdefault(metric, value)
     return found
 

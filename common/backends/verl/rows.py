@@ -21,6 +21,7 @@ COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "actor/pg_clipfrac": "clipped",
     "actor/kl_loss": "kl",
     "timing_s/step": "seconds",
+    "timing_s/gen": "rollout_seconds",  # of it; of all batches that dynamic sampling drew
     "perf/throughput": "tokens_per_second",  # a GPU; prompts and responses
     "training/rollout_probs_diff_max": "rollout_difference",  # largest |p_vLLM - p_trainer|
 }
