@@ -19,6 +19,10 @@ from common.errors import require
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 HELPFUL = "You are a helpful assistant."
+CWM_REASONS = (
+    "You are a helpful AI assistant. You always reason before responding, using the following "
+    "format:\n\n<think>\nyour internal reasoning\n</think>\nyour external response"
+)
 
 Message = tuple[str | None, str]  # system (None: no system turn), user
 
@@ -155,9 +159,22 @@ def r1_distill(system: str | None, user: str) -> str:
     return f"<｜begin▁of▁sentence｜>{system or ''}<｜User｜>{user}<｜Assistant｜><think>\n"
 
 
+def cwm(system: str | None, user: str) -> str:
+    """Code World Model with reasoning (facebookresearch/cwm, PROMPTING_GUIDE.md at 7930e02): Llama
+    3's header tokens without a date. The system prompt starts with the words that turn reasoning
+    on, which say what HELPFUL says; the thought is opened, so a response holds the closing tag
+    only."""
+    more = "" if system in (None, HELPFUL) else f"\n\n{system}"
+    turns = "".join(
+        f"<|start_header_id|>{role}<|end_header_id|>\n\n{said.strip()}<|eot_id|>"
+        for role, said in (("system", CWM_REASONS + more), ("user", user))
+    )
+    return f"<|begin_of_text|>{turns}<|start_header_id|>assistant<|end_header_id|>\n\n<think>\n"
+
+
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
 INSTRUCTIONS = {f.__name__: f for f in (*WORDS, letter, code)}
-CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill)}
+CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill, cwm)}
 
 
 def render(row: dict, *, instruction: str, chat: str | None) -> str:

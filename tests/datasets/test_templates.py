@@ -36,11 +36,27 @@ def test_chats():
     assert templates.r1_distill("s", "u") == opened
 
 
+def test_code_world_model():
+    """As facebookresearch/cwm's PROMPTING_GUIDE.md and cwm/rl/envs/prompts.py have it: no date, the
+    words that turn reasoning on first, bodies stripped, the thought opened."""
+    said = (
+        "You are a helpful AI assistant. You always reason before responding, using the following "
+        "format:\n\n<think>\nyour internal reasoning\n</think>\nyour external response"
+    )
+    asked = "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nu<|eot_id|>"
+    opened = "<|start_header_id|>assistant<|end_header_id|>\n\n<think>\n"
+    head = f"<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n{said}"
+    assert templates.cwm(None, "u\n") == head + asked + opened
+    assert templates.cwm(templates.HELPFUL, "u") == head + asked + opened
+    assert templates.cwm("s", "u") == f"{head}\n\ns{asked}{opened}"
+
+
 def test_every_pair_is_a_prompt():
     texts = {
         templates.render(ROW, instruction=instruction, chat=chat)
         for instruction in templates.INSTRUCTIONS
         for chat in templates.CHATS
     }
-    assert len(texts) == len(templates.INSTRUCTIONS) * len(templates.CHATS)
+    same = 1  # cwm's own words say what `helpful` says, so that `bare` reads alike
+    assert len(texts) == len(templates.INSTRUCTIONS) * len(templates.CHATS) - same
     assert all("1+1?" in text for text in texts)

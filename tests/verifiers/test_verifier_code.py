@@ -219,6 +219,15 @@ def test_extract(response, program):
     assert time.process_time() - began < 1
 
 
+def test_a_thought_that_the_prompt_opened_must_be_closed():
+    """Code World Model's prompt ends in <think>: a program within the thought is a draft."""
+    draft = "so perhaps\n```python\nprint(1)\n```\n"
+    assert verifier.extract(draft) == "print(1)\n"
+    assert verifier.extract(draft, opened=True) is None
+    closed = f"{draft}</think>\n```python\nprint(2)\n```\n"
+    assert verifier.extract(closed, opened=True) == "print(2)\n"
+
+
 def test_no_program_is_unparsed():
     assert verifier.verify("I cannot.", reference()).outcome == "unparsed"
     assert verifier.verify("\ud800\0", reference()).outcome == "unparsed"

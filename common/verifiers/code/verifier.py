@@ -32,7 +32,12 @@ STATEMENT = re.compile(
 
 
 def verify(
-    response: str, reference: str, *, memory_gb: float = 1.0, total_time: float = 90.0
+    response: str,
+    reference: str,
+    *,
+    memory_gb: float = 1.0,
+    total_time: float = 90.0,
+    opened: bool = False,
 ) -> Verdict:
     """Verdict on the program in `response`: the last closed python fence after any thinking.
 
@@ -43,13 +48,14 @@ def verify(
     unparsed  no program
     error     the sandbox failed
 
-    memory_gb bounds a process's address space, and what a test's processes hold together. `parsed`
-    is a hash of the program. UserError for a bad reference, or where there is no bubblewrap.
+    memory_gb bounds a process's address space, and what a test's processes hold together. `opened`:
+    the prompt ends in <think>, and a response that never closes it has no program. `parsed` is a
+    hash of the program. UserError for a bad reference, or where there is no bubblewrap.
     """
     require(memory_gb >= 0.25, "memory_gb", memory_gb, "must be at least 0.25 GiB")
     require(total_time > 0, "total_time", total_time, "must be above 0 seconds")
     tests, function, limit = _load(reference)
-    program = extract(response)
+    program = extract(response, opened)
     if program is None:
         return Verdict("unparsed", 0.0, reason="no closed python code fence")
     parsed = hashlib.sha256(program.strip().encode("utf-8", "replace")).hexdigest()[:16]
@@ -126,12 +132,12 @@ def _different_value(value: str, expected: str) -> str | None:
     return f"{value[:80]!r}, not {expected.strip()[:80]!r}"
 
 
-def extract(response: str) -> str | None:
+def extract(response: str, opened: bool = False) -> str | None:
     """The program: the last closed python fence behind </think>, or the whole text where it has no
     fence and looks like code. A fence without a language counts, one of another language not. None
     without one, and where the thinking never ends."""
     _, ended, text = response.rpartition("</think>")
-    if not ended and "<think>" in text:
+    if not ended and (opened or "<think>" in text):
         return None
     program, fence, seen, language, lines = None, 0, False, "", []
     for line in text.splitlines(keepends=True):
