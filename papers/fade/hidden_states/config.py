@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from common.errors import require
 
@@ -11,6 +12,13 @@ class States:
     prompts: int
     group_size: int
     seed: int
+    checkpoints: list[str]  # folders; none: the laptop runs below results_dir
+    of: list[str]  # overrides of the FADE experiment whose prompts and verifier these have
+    device: Literal["cpu", "cuda"]
+    responses: int  # read by the model at once
+    block_mb: float  # of v = e_y - pi in memory at once
+    dtype: Literal["float32", "float64"]  # of the sums over tokens
+    memory_gb: float  # GB of 1e9 bytes, of the process and the device together
     N: list[int]  # tokens of made-up data
     K: list[int]  # wrong modes
     delta: list[float]
@@ -22,6 +30,14 @@ class States:
     def __post_init__(self):
         for key in ("prompts", "group_size", "width"):
             require(getattr(self, key) >= 2, key, getattr(self, key), "must be at least 2")
+        for key in ("responses", "block_mb", "memory_gb"):
+            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
+        require(
+            bool(self.checkpoints) == bool(self.of),
+            "of",
+            self.of,
+            "give checkpoints=[FOLDER,...] with of=[experiment=NAME], or neither",
+        )
         require(0 < self.p < 1, "p", self.p, "must be in (0, 1)")
         for K in self.K:
             require(1 <= K <= self.width - 2, "K", K, f"must be 1..width-2={self.width - 2}")

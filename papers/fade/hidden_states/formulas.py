@@ -16,6 +16,8 @@ shrinking R_F, does not follow from it (INC077), so r_1 is measured. All functio
 arrays, one row a token.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 
@@ -34,15 +36,20 @@ def perpendicular(h: np.ndarray, u: np.ndarray) -> np.ndarray:
     return h - np.outer(h @ u, u)
 
 
-def mean_pairwise_cosine(h: np.ndarray) -> float:
+def mean_pairwise_cosine(h: np.ndarray, u: np.ndarray | None = None, rows: int = 8192) -> float:
     """rho: the mean cosine over all pairs of two different rows, (||sum_i h_i/|h_i| ||^2 - N) /
-    (N (N - 1)). Rows of zeros have no direction and are left out; NaN with fewer than two."""
-    lengths = np.linalg.norm(h, axis=1)
-    unit = h[lengths > 0] / lengths[lengths > 0, None]
-    count = len(unit)
+    (N (N - 1)), of what is perpendicular to `u` where it is given. Rows of zeros have no direction
+    and are left out; NaN with fewer than two. `rows` at a time are in memory, in float64."""
+    total, count = np.zeros(h.shape[1]), 0
+    for start in range(0, len(h), rows):
+        part = h[start : start + rows].astype(np.float64)
+        part = part if u is None else perpendicular(part, u)
+        lengths = np.linalg.norm(part, axis=1)
+        total += (part[lengths > 0] / lengths[lengths > 0, None]).sum(0)
+        count += int((lengths > 0).sum())
     if count < 2:
         return np.nan
-    return float((np.square(unit.sum(0)).sum() - count) / (count * (count - 1)))
+    return float((np.square(total).sum() - count) / (count * (count - 1)))
 
 
 def residual_norm(v: np.ndarray, h_perp: np.ndarray) -> float:
@@ -50,29 +57,77 @@ def residual_norm(v: np.ndarray, h_perp: np.ndarray) -> float:
     return float(np.linalg.norm(v.T @ h_perp) / len(h_perp)) if len(h_perp) else np.nan
 
 
-def compare(v: np.ndarray, h: np.ndarray, correct: np.ndarray, u: np.ndarray, seed: int) -> dict:
+def weightings(A: np.ndarray, correct: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """The weights w of four sums W = sum_i w_i v_i x h_i: the batch gradient (A_i / N), the means
+    over right (S) and wrong (F) tokens, and over as many of the larger group, drawn by seed, as the
+    smaller has ("few"). A group without tokens has no sum."""
+    groups = {"S": np.flatnonzero(correct), "F": np.flatnonzero(~correct)}
+    rng, size = np.random.default_rng(seed), min(map(len, groups.values()))
+    drawn = {name: rng.choice(rows, size, replace=False) for name, rows in groups.items()}
+    groups["few"] = drawn[larger(correct)]
+    sums = {"gradient": A / len(A)}
+    for name, rows in groups.items():
+        if len(rows):
+            sums[name] = np.zeros(len(A))
+            sums[name][rows] = 1 / len(rows)
+    return sums
+
+
+def larger(correct: np.ndarray) -> str:
+    """Which group has more tokens."""
+    return "F" if 2 * correct.sum() <= len(correct) else "S"
+
+
+def outer_sums(
+    v: Iterable[np.ndarray], h: np.ndarray, weights: dict[str, np.ndarray], dtype: str = "float64"
+) -> dict[str, np.ndarray]:
+    """sum_i w_i v_i x h_i of each weighting, (V, d), in one pass over `v`, blocks of rows in order:
+    all of it would be 77 GB for the paper's 63,668 tokens."""
+    sums: dict[str, np.ndarray] = {}
+    start = 0
+    for block in v:
+        rows = slice(start, start + len(block))
+        block, states = block.astype(dtype, copy=False), h[rows].astype(dtype, copy=False)
+        for name, w in weights.items():
+            (at,) = np.nonzero(w[rows])
+            part = block[at].T @ (w[rows][at, None].astype(dtype) * states[at])
+            sums[name] = sums[name] + part if name in sums else part
+        start = rows.stop
+    return sums
+
+
+def compare(sums: dict[str, np.ndarray], h: np.ndarray, correct: np.ndarray, u: np.ndarray) -> dict:
     """rho_perp of the tokens of right (S) and wrong (F) responses, their residual norms, and the
     ratio ||R_F||/||R_S|| beside the sqrt(N_S/N_F) of equal covariances (the paper's CLT baseline).
+    `sums` are those of `weightings`.
 
     A ratio above that baseline means that the wrong responses' mean residual is larger than
     independent terms would leave, which is not what Sec. 15.2 concludes from it (INC065).
-    `ratio_equal_n` takes as many tokens of either, drawn by seed, where the baseline is 1.
+    `norm_ratio_equal_n` takes as many tokens of either, where the baseline is 1.
     """
-    h_perp = perpendicular(h, u)
-    S, F = np.flatnonzero(correct), np.flatnonzero(~correct)
-    numbers = {"n_S": len(S), "n_F": len(F)}
-    for name, rows in (("S", S), ("F", F)):
-        numbers[f"rho_{name}"] = mean_pairwise_cosine(h_perp[rows])
-        numbers[f"norm_{name}"] = residual_norm(v[rows], h_perp[rows])
+    groups = {"S": correct, "F": ~correct}
+    numbers = {f"n_{name}": int(rows.sum()) for name, rows in groups.items()}
+    for name, rows in groups.items():
+        numbers[f"rho_{name}"] = mean_pairwise_cosine(h[rows], u)
+        numbers[f"norm_{name}"] = _perpendicular_norm(sums.get(name), u)
+    few = {name: numbers[f"norm_{name}"] for name in groups}
+    few[larger(correct)] = _perpendicular_norm(sums.get("few"), u)
     with np.errstate(invalid="ignore", divide="ignore"):
         numbers["rho_ratio"] = float(np.divide(numbers["rho_S"], numbers["rho_F"]))
         numbers["norm_ratio"] = float(np.divide(numbers["norm_F"], numbers["norm_S"]))
-        numbers["clt_ratio"] = float(np.sqrt(np.divide(len(S), len(F))))
-    rng, few = np.random.default_rng(seed), min(len(S), len(F))
-    S, F = rng.choice(S, few, replace=False), rng.choice(F, few, replace=False)
-    norms = [residual_norm(v[rows], h_perp[rows]) for rows in (S, F)]
-    numbers["norm_ratio_equal_n"] = norms[1] / norms[0] if few else np.nan
+        numbers["clt_ratio"] = float(np.sqrt(np.divide(numbers["n_S"], numbers["n_F"])))
+        numbers["norm_ratio_equal_n"] = float(np.divide(few["F"], few["S"]))
     return numbers
+
+
+def _perpendicular_norm(W: np.ndarray | None, u: np.ndarray, rows: int = 8192) -> float:
+    """||W (I - u u^T)||_F: h_perp in place of h in each of its terms. NaN without W."""
+    if W is None:
+        return np.nan
+    squares = 0.0
+    for start in range(0, len(W), rows):
+        squares += np.square(perpendicular(W[start : start + rows].astype(np.float64), u)).sum()
+    return float(squares**0.5)
 
 
 def rank1(gradient: np.ndarray) -> float:

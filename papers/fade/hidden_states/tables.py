@@ -1,69 +1,36 @@
 """How alike the hidden states of right and of wrong responses are, in laptop checkpoints and in
 made-up data (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
 
-Every finished laptop run of FADE below results_dir, and the model that it started from, answers
-training prompts; `papers/fade/hidden_states/formulas.py` has the formulas. Written to
-results_dir/fade/hidden_states:
+Every finished laptop run of FADE below results_dir, and the model that it started from, or given
+checkpoints of any size, answers training prompts; `papers/fade/hidden_states/formulas.py` has the
+formulas. Written to results_dir/fade/hidden_states:
 
     residuals    a row a checkpoint and direction u: rho_perp, residual norms, their baseline. u is
                  the leading right singular vector of the batch gradient with A = r - rbar (Sec.
                  15.1's text) or of the states themselves (its footnote)
+    successive   |cos| of the batch gradients of each two successive given checkpoints (Sec. 4.2),
+                 which answer the same prompts; the paper's are of successive steps and batches
     proposition  r_1 of N made-up tokens, its limit (Prop. 15.1), and ||R_F|| (Cor. 15.2), by N, the
                  number of wrong modes K, and delta; where two wrong modes are orthogonal, which
                  Cor. 15.2 supposes, and where they are not (`cosine`)
 """
 
 import json
-from dataclasses import asdict
-from functools import cache
+import math
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from pathlib import Path
+
+import numpy as np
 
 from common.config.schema import Model, Verification
 from common.config.strict import strict
 from common.datasets.solve_rate import training
+from common.errors import require
 from common.results.files import write_csv, write_json
+from papers.fade.hidden_states.batch import errors, tokens
 from papers.fade.hidden_states.config import States
-from papers.fade.weights.checkpoints import Checkpoint, laptop_runs
-
-
-def tokens(policy, tokenizer, prompts, verify, *, group_size: int, max_tokens: int, seed: int):
-    """(A, v, h, correct) of every token of `group_size` responses to each prompt, numpy: A = r -
-    rbar of its response, v = e_y - pi (V,), h (d,) what the output head reads."""
-    import torch
-
-    from common.rollout.local import encode, generate
-    from common.seeds import generator
-    from common.verifiers.rewards import rewards, verify_batch
-
-    ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], "cpu")
-    batch = generate(
-        policy,
-        ids,
-        mask,
-        group_size=group_size,
-        temperature=1.0,
-        max_tokens=max_tokens,
-        eos_id=tokenizer.eos_token_id,
-        generator=generator(seed, "hidden states"),
-    )
-    _, verdicts = verify_batch(batch, prompts, tokenizer, verify)
-    reward = rewards(verdicts, group_size, 1.0, 0.0)
-    A = (reward - reward.mean(1, keepdim=True)).flatten()
-    prompt_ids, prompt_mask = (t.repeat_interleave(group_size, 0) for t in (ids, mask))
-    attention = torch.cat([prompt_mask, batch.mask.to(mask.dtype)], 1)
-    with torch.no_grad():
-        h = policy.model(
-            input_ids=torch.cat([prompt_ids, batch.response_ids], 1),
-            attention_mask=attention,
-            position_ids=(attention.cumsum(1) - 1).clamp(min=0),
-        ).last_hidden_state[:, ids.shape[1] - 1 : -1]
-        real = batch.mask > 0
-        h = h[real]
-        v = -torch.softmax(policy.lm_head(h), -1)
-    v[torch.arange(len(v)), batch.response_ids[real]] += 1
-    each = real.sum(1)
-    A, correct = (t.repeat_interleave(each) for t in (A, reward.flatten() == 1))
-    return A.double().numpy(), v.double().numpy(), h.double().numpy(), correct.numpy()
+from papers.fade.weights.checkpoints import Checkpoint, laptop_runs, named, tensors
 
 
 @cache
@@ -72,17 +39,28 @@ def training_prompts(node: str) -> list:
     return training(json.loads(node), "data.train")
 
 
-def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
-    """The rows of one checkpoint; `stored` is the configuration of its run."""
+@dataclass(frozen=True)
+class Head:
+    """The batch gradient of one checkpoint's output head and its leading right direction."""
+
+    of: Checkpoint
+    gradient: np.ndarray
+    u: np.ndarray
+
+
+def measured(config: States, one: Checkpoint, stored: dict) -> tuple[list[dict], Head]:
+    """The rows of one checkpoint, and its batch gradient; `stored` is the configuration of its
+    run."""
+    from common.metrics import weights
     from common.models.load import load_model
     from common.verifiers.guard import judges
     from papers.fade.hidden_states import formulas
 
     held = Model(name=one.name, path=str(one.path), chat=None, pretrain=None)
-    policy, tokenizer = load_model(held, Path(config.results_dir), "cpu")
+    policy, tokenizer = load_model(held, Path(config.results_dir), config.device)
     every = training_prompts(json.dumps(stored["data"]["train"]))
     with judges(stored["data"]["verifier"], strict(Verification, stored["verification"])) as verify:
-        A, v, h, correct = tokens(
+        found = tokens(
             policy,
             tokenizer,
             every[: config.prompts],
@@ -90,34 +68,105 @@ def measured(config: States, one: Checkpoint, stored: dict) -> list[dict]:
             group_size=config.group_size,
             max_tokens=stored["sampling"]["max_tokens"],
             seed=config.seed,
+            responses=config.responses,
         )
-    gradient = formulas.head_gradient(A, v, h)
+    head = policy.lm_head
+    number = 8 if config.dtype == "float64" else 4
+    at_once = max(1, int(config.block_mb * 2**20 / number / head.weight.shape[0]))
+    weighted = formulas.weightings(found.A, found.correct, config.seed)
+    sums = formulas.outer_sums(errors(head, found, at_once), found.h, weighted, config.dtype)
+    gradient, h = sums.pop("gradient"), found.h
+    blocks = partial(np.array_split, gradient, -(-len(gradient) // 8192))
+    svd = weights.full(lambda: iter(blocks()))
+    states = weights.full(lambda: iter(np.array_split(h, -(-len(h) // 8192))))
     about = {"checkpoint": one.name, "label": one.label, "seed": one.seed, "step": one.step}
     rows = []
-    for name, matrix in (("gradient", gradient), ("states", h)):
-        u = formulas.leading_direction(matrix)
-        numbers = formulas.compare(v, h, correct, u, config.seed)
-        rows.append(about | {"direction": name, "r1": formulas.rank1(gradient)} | numbers)
-    return rows
+    for name, u in (("gradient", svd.v), ("states", states.v)):
+        numbers = formulas.compare(sums, h, found.correct, u)
+        rows.append(about | {"direction": name, "r1": svd.rank1} | numbers)
+    return rows, Head(one, gradient, svd.v)
+
+
+def successive(one: Head, two: Head) -> dict:
+    """|cos| of the batch gradients of two checkpoints, as matrices and by their leading right
+    directions (Sec. 4.2, Corollary 15.3)."""
+    from common.metrics.weights import cosine
+
+    return {
+        "checkpoint": one.of.name,
+        "next": two.of.name,
+        "step": one.of.step,
+        "next_step": two.of.step,
+        "cos_gradient": cosine(one.gradient.ravel(), two.gradient.ravel()),
+        "cos_u": cosine(one.u, two.u),
+    }
+
+
+def jobs_of(config: States) -> list[tuple[Checkpoint, dict]]:
+    """(checkpoint, configuration of its run): those given, or the last of each laptop run and each
+    base model."""
+    import yaml
+
+    from common.experiment import load
+
+    if config.checkpoints:
+        stored = asdict(load(config.of, "fade"))
+        return [(one, stored) for one in named(config.checkpoints)]
+    jobs = []
+    for base, after in laptop_runs(Path(config.results_dir)):
+        ends = {(one.label, one.seed): one for one in after}  # in the order of steps
+        runs = [yaml.safe_load((one.run / "config.yaml").read_text()) for one in ends.values()]
+        jobs += [(base, runs[0]), *zip(ends.values(), runs, strict=True)]
+    return jobs
 
 
 def residual_rows(config: States, progress: bool):
-    """A row a checkpoint (the last of each run, and each base model) and direction."""
+    """(a row a checkpoint and direction, a row each two successive given checkpoints)."""
     import pandas as pd
-    import yaml
     from rich.progress import track
 
-    root, jobs = Path(config.results_dir), []
-    for base, after in laptop_runs(root):
-        ends = {(one.label, one.seed): one for one in after}  # in the order of steps
-        stored = [yaml.safe_load((one.run / "config.yaml").read_text()) for one in ends.values()]
-        jobs += [(base, stored[0]), *zip(ends.values(), stored, strict=True)]
-    rows = [
-        row
-        for one, stored in track(jobs, "hidden states", disable=not progress)
-        for row in measured(config, one, stored)
-    ]
-    return pd.DataFrame(rows)
+    jobs, before, rows, pairs = jobs_of(config), None, [], []
+    for one, stored in jobs:
+        check_memory(config, one, stored["sampling"]["max_tokens"])
+    for one, stored in track(jobs, "hidden states", disable=not progress):
+        more, head = measured(config, one, stored)
+        rows += more
+        if config.checkpoints:
+            pairs += [] if before is None else [successive(before, head)]
+            before = head
+    return pd.DataFrame(rows), pd.DataFrame(pairs)
+
+
+def check_memory(config: States, one: Checkpoint, max_tokens: int) -> None:
+    """Raises UserError naming memory_gb where measuring this checkpoint needs more."""
+    from transformers import AutoConfig
+
+    shapes = [shape for _, shape in tensors(one.path).values()]
+    needed = memory_gb(config, AutoConfig.from_pretrained(one.path), shapes, max_tokens)
+    require(
+        needed <= config.memory_gb,
+        "memory_gb",
+        config.memory_gb,
+        f"{one.name} takes {needed:.2g} GB; allow as much, or lower prompts={config.prompts}, "
+        f"group_size={config.group_size}, responses={config.responses} or "
+        f"block_mb={config.block_mb:g}, or set dtype=float32",
+    )
+
+
+def memory_gb(config: States, model, shapes: list[tuple[int, ...]], max_tokens: int) -> float:
+    """What `measured` holds at most, in GB of 1e9 bytes, of responses that are all max_tokens long
+    (prompts of as many tokens at most): 1 for Python and its libraries; the model and the cache of
+    its responses in float32; one pass over `responses`; the states twice; blocks of v in three
+    copies; the sums over tokens, one more while it is added to, and the gradient before."""
+    number = 8 if config.dtype == "float64" else 4
+    d, V = model.hidden_size, model.vocab_size
+    size = getattr(model, "head_dim", None) or d // model.num_attention_heads
+    rows = config.prompts * config.group_size
+    cache = 2 * model.num_hidden_layers * model.num_key_value_heads * size * 2 * rows * max_tokens
+    at_once = min(rows, config.responses) * 2 * max_tokens * (8 * d + 3 * model.intermediate_size)
+    held = 4 * (sum(map(math.prod, shapes)) + cache + at_once + 2 * rows * max_tokens * d)
+    v = min(config.block_mb * 2**20, rows * max_tokens * V * number)
+    return 1 + (held + 3 * v + 6 * V * d * number + 4 * 8 * d * d) / 1e9
 
 
 def proposition(config: States):
@@ -151,8 +200,10 @@ def proposition(config: States):
 def run(config: States, progress: bool = True) -> Path:
     """Write both tables and return their folder; `residuals` only where there are runs."""
     write_csv(config.folder / "proposition.csv", proposition(config))
-    rows = residual_rows(config, progress)
+    rows, pairs = residual_rows(config, progress)
     if len(rows):
         write_csv(config.folder / "residuals.csv", rows)
+    if len(pairs):
+        write_csv(config.folder / "successive.csv", pairs)
     write_json(config.folder / "settings.json", asdict(config))
     return config.folder

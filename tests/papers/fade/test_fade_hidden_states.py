@@ -1,14 +1,26 @@
 """Hidden states of right and wrong responses: by hand, made-up modes, a tiny run, bad input."""
 
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from tiny import TINY
+from transformers import AutoConfig
 
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
 from papers.fade.hidden_states import formulas, tables
 from papers.fade.hidden_states.config import States
+from papers.fade.weights import checkpoints
+
+SMOL = os.environ.get("RLVR_SMOLLM2", "")
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -56,12 +68,42 @@ def test_the_decomposition_is_exact():
     assert formulas.rank1_limit(A, v, h, other) < limit
 
 
+def compared(v, h, correct, u) -> dict:
+    weights = formulas.weightings(np.ones(len(v)), correct, seed=0)
+    return formulas.compare(formulas.outer_sums([v], h, weights), h, correct, u)
+
+
+def test_blocks_of_tokens_are_all_of_them():
+    """In one pass over blocks, whatever their size: the sums over the whole, and the cosines of
+    what is perpendicular."""
+    A, v, h = random(50), random(50, 5, seed=1), random(50, 6, seed=2)
+    correct = np.arange(50) % 7 < 2
+    weights = formulas.weightings(A, correct, seed=4)
+    drawn = np.flatnonzero(weights["few"])
+    assert len(drawn) == correct.sum()
+    assert not correct[drawn].any()
+    for size in (1, 8, 50):
+        blocks = (v[start : start + size] for start in range(0, 50, size))
+        sums = formulas.outer_sums(blocks, h, weights)
+        np.testing.assert_allclose(sums["gradient"], formulas.head_gradient(A, v, h))
+        u = formulas.leading_direction(sums["gradient"])
+        h_perp = formulas.perpendicular(h, u)
+        numbers = formulas.compare(sums, h, correct, u)
+        for name, rows in (("S", correct), ("F", ~correct)):
+            whole = formulas.residual_norm(v[rows], h_perp[rows])
+            assert numbers[f"norm_{name}"] == pytest.approx(whole)
+        few = formulas.residual_norm(v[drawn], h_perp[drawn]) / numbers["norm_S"]
+        assert numbers["norm_ratio_equal_n"] == pytest.approx(few)
+        cosine = formulas.mean_pairwise_cosine(h_perp)
+        assert formulas.mean_pairwise_cosine(h, u, rows=size) == pytest.approx(cosine)
+
+
 def test_compare_by_hand():
     u = np.array([0.0, 0, 1])
     h = np.array([[1.0, 0, 5], [1, 0, -5], [2, 0, 0], [0, 1, 0], [0, -1, 9], [1, 0, 0]])
     correct = np.array([True, True, False, False, False, False])
     v = np.tile([1.0, -1.0], (6, 1))
-    numbers = formulas.compare(v, h, correct, u, seed=0)
+    numbers = compared(v, h, correct, u)
     assert (numbers["n_S"], numbers["n_F"]) == (2, 4)
     assert numbers["rho_S"] == pytest.approx(1)
     # wrong: directions x, y, -y, x; of 6 pairs one is 1, one is -1
@@ -70,7 +112,7 @@ def test_compare_by_hand():
     assert numbers["norm_F"] == pytest.approx(2**0.5 * 3 / 4)  # mean (3/4, 0)
     assert numbers["norm_ratio"] == pytest.approx(0.75)
     assert numbers["clt_ratio"] == pytest.approx(0.5**0.5)
-    one_sided = formulas.compare(v[:2], h[:2], correct[:2], u, seed=0)
+    one_sided = compared(v[:2], h[:2], correct[:2], u)
     assert one_sided["n_F"] == 0
     assert np.isnan([one_sided[k] for k in ("rho_F", "norm_ratio", "norm_ratio_equal_n")]).all()
 
@@ -79,7 +121,7 @@ def test_independent_residuals_follow_the_clt_baseline():
     """Equal covariances, no mean: the ratio is sqrt(N_S/N_F), and 1 with as many of each."""
     v, h = random(20_000, 20), random(20_000, 30, seed=1)  # 580 free entries: norms vary by 3 %
     correct = np.arange(20_000) < 4_000
-    numbers = formulas.compare(v, h, correct, np.eye(30)[0], seed=0)
+    numbers = compared(v, h, correct, np.eye(30)[0])
     assert numbers["clt_ratio"] == 0.5
     assert numbers["norm_ratio"] == pytest.approx(0.5, rel=0.15)
     assert numbers["norm_ratio_equal_n"] == pytest.approx(1, rel=0.15)
@@ -168,6 +210,77 @@ def test_hidden_states_of_a_laptop_run(tiny, results):
     assert len(pd.read_csv(folder / "proposition.csv")) == 2
 
 
+def test_given_checkpoints_have_the_laptops_numbers(tiny, results, tmp_path):
+    """By their folders, in small parts and without the laptop study's own list; and their batch
+    gradients one after the other."""
+    from common.backends.local import train
+
+    x = tiny("paper=fade", "method=grpo", "method.entropy_coef=0.1", "optim.steps=2", "table=other")
+    run = train(x, progress=False)
+    made = ["prompts=20", "N=[50]", "K=[2]", "delta=[1]"]
+    known = pd.read_csv(
+        tables.run(states(*made, f"results_dir={results}"), progress=False) / "residuals.csv"
+    )
+    base = next(results.glob("models/*/DONE")).parent
+    of = ",".join(f"'{one}'" for one in TINY)
+    given = [f"checkpoints=[{base},{run}]", f"of=[{of}]", f"results_dir={tmp_path / 'given'}"]
+    small = ["responses=7", "block_mb=0.01"]
+    folder = tables.run(states(*made, *given, *small), progress=False)
+    rows = pd.read_csv(folder / "residuals.csv")
+    numbers = known.columns[list(known.columns).index("r1") :]
+    np.testing.assert_allclose(rows[numbers], known[numbers], rtol=1e-4)
+    pairs = pd.read_csv(folder / "successive.csv")
+    assert pairs[["checkpoint", "next"]].values.tolist() == [[base.name, run.name]]
+    assert 0 < pairs.cos_gradient[0] < 0.999
+    assert 0 < pairs.cos_u[0] <= 1
+    with pytest.raises(UserError, match=r"memory_gb=0\.5: .* takes 1 GB; allow as much"):
+        tables.run(states(*made, *given, "memory_gb=0.5"), progress=False)
+
+
+def test_the_papers_batch_of_a_7b_model_fits_what_is_stated():
+    """63,668 tokens of Qwen 2.5 7B: v alone would be 77 GB in float64; sums, states and model are
+    less than that."""
+    from types import SimpleNamespace
+
+    model = SimpleNamespace(
+        hidden_size=3584, vocab_size=152_064, num_attention_heads=28, num_hidden_layers=28,
+        num_key_value_heads=4, intermediate_size=18_944,
+    )  # fmt: skip
+    batch = ["prompts=4", "group_size=8", "responses=1", "dtype=float32"]
+    needed = tables.memory_gb(states(*batch), model, [(7_615_616_512,)], 2048)
+    sums, weights = 6 * 152_064 * 3584 * 4 / 1e9, 7.615616512 * 4
+    assert sums + weights < needed < 77
+    assert 4 * 8 * 2048 > 63_668
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not SMOL, reason="RLVR_SMOLLM2 names no folder with SmolLM2-135M")
+def test_a_real_model_stays_within_the_stated_memory(tmp_path):
+    rows = [{"id": f"{i}", "problem": f"{i} + 1 =", "answer": f"{i + 1}"} for i in range(2)]
+    (tmp_path / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    of = ["data=jsonl", f"data.train.path={tmp_path}/few.jsonl", "sampling.max_tokens=16"]
+    of += [f"data.benchmarks.test.path={tmp_path}/few.jsonl"]
+    of += ["data.verifier._target_=common.verifiers.math.verify"]
+    made = [f"checkpoints=[{SMOL}]", "of=[" + ",".join(f"'{one}'" for one in of) + "]"]
+    made += ["prompts=2", "group_size=4", "N=[50]", "K=[2]", "delta=[1]", "block_mb=8"]
+    made += [f"results_dir={tmp_path}", "memory_gb=8"]
+    code = (
+        "from papers.fade.hidden_states import tables; from common.cli import main;"
+        "from papers.fade.hidden_states.config import States;"
+        "main(tables.run, States, 'fade', 'hidden_states');"
+        "print(open('/proc/self/status').read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *made], capture_output=True, text=True, check=True
+    )
+    peak = 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", done.stdout).group(1)) / 1e9
+    shapes = [shape for _, shape in checkpoints.tensors(Path(SMOL)).values()]
+    model = AutoConfig.from_pretrained(SMOL)
+    assert peak < tables.memory_gb(states(*made), model, shapes, 16)
+    found = pd.read_csv(tmp_path / "fade" / "hidden_states" / "residuals.csv")
+    assert (found.n_S + found.n_F).between(8, 8 * 16).all()
+
+
 def test_tokens_are_the_policys_own(tiny, results):
     """v = e_y - pi and h belong to the sampled tokens: lm_head(h) gives the log-probabilities that
     the sampler stored, and A sums to zero over a group's responses."""
@@ -183,9 +296,12 @@ def test_tokens_are_the_policys_own(tiny, results):
     policy, tokenizer = load.load_model(x.model, results, "cpu")
     prompts = resolve(x.data.train, "data.train")()[:5]
     judge = lambda pairs: [verify(*pair) for pair in pairs]  # noqa: E731
-    A, v, h, correct = tables.tokens(
-        policy, tokenizer, prompts, judge, group_size=4, max_tokens=20, seed=3
-    )
+    given = dict(group_size=4, max_tokens=20, seed=3)
+    found = tables.tokens(policy, tokenizer, prompts, judge, responses=100, **given)
+    by_few = tables.tokens(policy, tokenizer, prompts, judge, responses=3, **given)
+    np.testing.assert_allclose(by_few.h, found.h, atol=1e-5)
+    A, h, correct = found.A, found.h, found.correct
+    v = np.concatenate(list(tables.errors(policy.lm_head, found, 7)))
     ids, mask = encode(tokenizer, [p.text for p in prompts], "cpu")
     batch = generate(
         policy, ids, mask, group_size=4, temperature=1.0, max_tokens=20,
@@ -215,6 +331,8 @@ def test_tokens_are_the_policys_own(tiny, results):
         ("N=[1]", "N=1: must be at least 2"),
         ("delta=[0]", r"delta=0\.0: must be above 0"),
         ("prompts=1", "prompts=1: must be at least 2"),
+        ("checkpoints=[a]", r"of=\[\]: give checkpoints="),
+        ("block_mb=0", r"block_mb=0\.0: must be above 0"),
     ],
 )
 def test_bad_settings_are_named(override, message):

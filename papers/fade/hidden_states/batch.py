@@ -1,0 +1,80 @@
+"""The tokens of a model's responses to prompts, as the output head meets them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The response tokens of a batch, numpy: A = r - rbar of its response, h (N, d) what the output
+    head reads, the token y that follows, and whether its response is right."""
+
+    A: np.ndarray
+    h: np.ndarray
+    y: np.ndarray
+    correct: np.ndarray
+
+
+def tokens(
+    policy,
+    tokenizer,
+    prompts,
+    verify,
+    *,
+    group_size: int,
+    max_tokens: int,
+    seed: int,
+    responses: int,
+) -> Tokens:
+    """Of `group_size` responses to each prompt; `responses` are read at once."""
+    import torch
+
+    from common.rollout.local import encode, generate
+    from common.seeds import generator
+    from common.verifiers.rewards import rewards, verify_batch
+
+    ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], policy.device)
+    batch = generate(
+        policy,
+        ids,
+        mask,
+        group_size=group_size,
+        temperature=1.0,
+        max_tokens=max_tokens,
+        eos_id=tokenizer.eos_token_id,
+        generator=generator(seed, "hidden states"),
+    )
+    _, verdicts = verify_batch(batch, prompts, tokenizer, verify)
+    reward = rewards(verdicts, group_size, 1.0, 0.0)
+    A = (reward - reward.mean(1, keepdim=True)).flatten()
+    prompt_ids, prompt_mask = (t.repeat_interleave(group_size, 0) for t in (ids, mask))
+    states = []
+    for rows in torch.arange(len(batch.mask)).split(responses):
+        attention = torch.cat([prompt_mask[rows], batch.mask[rows].to(mask.dtype)], 1)
+        with torch.no_grad():
+            h = policy.model(
+                input_ids=torch.cat([prompt_ids[rows], batch.response_ids[rows]], 1),
+                attention_mask=attention,
+                position_ids=(attention.cumsum(1) - 1).clamp(min=0),
+            ).last_hidden_state[:, ids.shape[1] - 1 : -1]
+        states.append(h[batch.mask[rows] > 0].cpu().numpy())
+    real = (batch.mask > 0).cpu()
+    each = real.sum(1)
+    A, correct = (t.repeat_interleave(each) for t in (A, reward.flatten() == 1))
+    y = batch.response_ids.cpu()[real].numpy()
+    return Tokens(A.double().numpy(), np.concatenate(states), y, correct.numpy())
+
+
+def errors(head, found: Tokens, rows: int) -> Iterator[np.ndarray]:
+    """v = e_y - pi of the tokens, (rows, V) at a time, float32."""
+    import torch
+
+    for start in range(0, len(found.y), rows):
+        part = slice(start, start + rows)
+        with torch.no_grad():
+            h = torch.from_numpy(found.h[part]).to(head.weight.device)
+            v = -torch.softmax(head(h), -1).cpu().numpy()
+        v[np.arange(len(v)), found.y[part]] += 1
+        yield v
