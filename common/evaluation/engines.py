@@ -55,7 +55,8 @@ def vllm_engine(x: Evaluate, prompts: list[Prompt], tell: Callable[[], None]) ->
     model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
     path = folder(x.model, Path(x.results_dir))
     split = {"tensor_parallel_size": x.tensor_parallel or 1}
-    llm = vllm.engine(path, temperature=x.temperature, device=x.device, threads=x.threads, **split)
+    reported = vllm.kept(temperature=x.temperature, top_p=x.top_p)
+    llm = vllm.engine(path, temperature=reported, device=x.device, threads=x.threads, **split)
     vllm.before_steps(llm, tell)
-    vllm.check_agreement(llm, model, tokenizer, prompts, x.temperature, (x.seed, x.eval.name))
+    vllm.check_agreement(llm, model, tokenizer, prompts, reported, (x.seed, x.eval.name))
     return lambda prompts, n, settings, seed: vllm.draw(llm, tokenizer, prompts, n, settings, seed)

@@ -4,7 +4,9 @@
                       (every option, also those left at their default), sampling
     checkpoint.json   only with `row`: which step of the training was taken, and why
     problems.jsonl.gz id, text and reference of every problem
-    samples/          one file a chunk of problems, one row a sample (`evaluate.COLUMNS`)
+    samples/          one file a chunk of problems, one row a sample (`samples.COLUMNS`; where a
+                      nucleus was drawn from at another temperature than 1, log_prob is missing and
+                      raw_log_prob is of the model's own distribution, temperature 1, no top-p)
     counts.csv        benchmark, problem_id, n, c, distinct
     metrics.csv       result rows, and a 95 % interval (low, high) for those that have one
     meta.json, DONE   versions and provenance; hashes of all files
@@ -78,7 +80,10 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
             with closing(draws(x, prompts, starts, between)) as drawn:
                 for start, rows in drawn:
                     chosen = prompts[start : start + x.per_chunk]
-                    yield start, scored(chosen, x.n, rows, verify)
+                    found = scored(chosen, x.n, rows, verify)
+                    if x.top_p < 1 and x.temperature != 1:  # rollout.vllm.kept
+                        found = found.assign(raw_log_prob=found["log_prob"], log_prob=None)
+                    yield start, found
 
         fill(run, list(range(0, len(prompts), x.per_chunk)), made)
     return finish(run, x.eval.name, x.label, x.seed, x.row, step)

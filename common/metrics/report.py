@@ -86,6 +86,9 @@ def from_samples(
     answer_entropy               bits (two_stage App. C.5)
     token_entropy_per_response   nats, mean over responses of their mean (two_stage App. C.5);
                                  no row where log-probabilities are missing
+    token_nll_per_response       nats, the same of raw_log_prob (samples of a nucleus): the entropy
+                                 of the model's own distribution but for what the nucleus leaves
+                                 out, so too low; samples without it have no row
     """
     answers = rows["parsed"].where(rows["parsed"].notna(), None)
     right = rows["outcome"] == "correct"
@@ -93,9 +96,11 @@ def from_samples(
     columns = [(f"maj@{k}", k, "percent", 100 * votes[:, i]) for i, k in enumerate(ks)]
     entropy = answer_entropy(rows["problem_id"], answers)
     columns.append(("answer_entropy", None, "bits", entropy))
-    if rows["log_prob"].notna().all() and rows["tokens"].notna().all():
-        nats = token_entropy(rows["problem_id"], rows["log_prob"], rows["tokens"])
-        columns.append(("token_entropy_per_response", None, "nats", nats))
+    named = {"log_prob": "token_entropy_per_response", "raw_log_prob": "token_nll_per_response"}
+    for column, metric in named.items():
+        if column in rows and rows[[column, "tokens"]].notna().all(axis=None):
+            nats = token_entropy(rows["problem_id"], rows[column], rows["tokens"])
+            columns.append((metric, None, "nats", nats))
     values = np.column_stack([column[-1] for column in columns])
     low, high = percentile_interval(resampled_means(values, draws=DRAWS, seed=seed))
     mean, stderr = passk.mean_and_stderr(values)

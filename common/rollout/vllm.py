@@ -69,10 +69,17 @@ def require_vllm() -> None:
         )
 
 
+def kept(*, temperature: float, top_p: float) -> float:
+    """The temperature of the log-probabilities that are kept of responses drawn with these, over
+    the whole vocabulary. vLLM has them before the temperature or after both temperature and top-p:
+    of a nucleus's responses the model's own, at temperature 1, are kept."""
+    return temperature if top_p == 1 else 1.0
+
+
 def engine(path: str, *, temperature: float, device: str, threads: int, **settings) -> "vllm.LLM":
     """vLLM with the Hugging Face checkpoint at `path`: bfloat16 on a GPU, float32 on a CPU.
 
-    `temperature` decides which log-probabilities it keeps (see `draw`), `settings` are passed on.
+    `temperature` is that of the log-probabilities that it reports, `settings` are passed on.
     Raises UserError where vLLM is missing, or made for another `device` than asked for.
     """
     require_vllm()
@@ -113,18 +120,16 @@ def before_steps(llm: "vllm.LLM", tell: Callable[[], None]) -> None:
 
 def draw(
     llm: "vllm.LLM", tokenizer, prompts: list[Prompt], n: int, settings, seed: tuple
-) -> list[tuple[str, int, float | None, bool]]:
+) -> list[tuple[str, int, float, bool]]:
     """`n` responses to every prompt, a prompt's together, as rows (text, tokens, log_prob,
     stopped).
 
-    `settings` has temperature, top_p and max_tokens. log_prob is of softmax(logits / temperature)
-    over the whole vocabulary. vLLM reports that before the temperature or after both temperature
-    and top_p, so it is missing (None) where top_p < 1 meets a temperature other than 1.
+    `settings` has temperature, top_p and max_tokens. log_prob is of softmax(logits / t) over the
+    whole vocabulary, where t is what `kept` says of them, and what the engine was started with.
     A prompt that leaves less than max_tokens of the model's context gets responses of what is left.
     The same arguments give the same rows, whatever was drawn before. Raises UserError for a prompt
     that leaves nothing.
     """
-    known = settings.top_p == 1 or settings.temperature == 1
     drawn = _sample(
         llm,
         tokenizer,
@@ -140,7 +145,7 @@ def draw(
         (
             text,
             len(one.token_ids),
-            round(one.cumulative_logprob, 4) if known else None,
+            round(one.cumulative_logprob, 4),
             one.finish_reason == "stop",
         )
         for text, one in zip(texts, drawn, strict=True)

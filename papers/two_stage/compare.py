@@ -152,6 +152,7 @@ SAME_RUNS = [
 ENTROPIES = {
     "answer_entropy": "answer_level_entropy",
     "token_entropy_per_response": "token_level_entropy",
+    "token_nll_per_response": "token_level_entropy",  # of a nucleus's samples; one of the two
 }
 SAMPLED = [f"pass@{2**i}" for i in range(9)]
 FOOTNOTES = {

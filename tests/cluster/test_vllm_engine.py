@@ -145,21 +145,21 @@ def replace_tokens(max_tokens: int, **changes) -> SimpleNamespace:
 def test_top_p_draws_from_the_nucleus_and_log_probs_are_of_the_whole(
     engines, checkpoint, temperature
 ):
-    """At another temperature than 1 vLLM cannot give them, and they are missing."""
+    """At another temperature than 1 they are the model's own, of temperature 1."""
     _, model, tokenizer = checkpoint
     settings = replace_tokens(1, temperature=temperature, top_p=0.5)
-    rows = vllm.draw(engines(temperature), tokenizer, PROMPTS[:1], 500, settings, (0,))
+    assert vllm.kept(temperature=temperature, top_p=1.0) == temperature
+    reported = vllm.kept(temperature=temperature, top_p=0.5)
+    rows = vllm.draw(engines(reported), tokenizer, PROMPTS[:1], 500, settings, (0,))
     ids = tokenizer(PROMPTS[0].text, add_special_tokens=False)["input_ids"]
     exact = tempered(model, ids, temperature)[-1]
     order = exact.argsort(descending=True)
     inside = int((exact[order].exp().cumsum(0) < 0.5).sum()) + 1
-    nucleus = {tokenizer.decode([i]): exact[i].item() for i in order[:inside]}
+    whole = tempered(model, ids, 1.0)[-1]
+    nucleus = {tokenizer.decode([i]): whole[i].item() for i in order[:inside]}
     assert {row[0] for row in rows} == set(nucleus)
     for text, _, log_prob, _ in rows:
-        if temperature == 1:
-            assert log_prob == pytest.approx(nucleus[text], abs=1e-3)
-        else:
-            assert log_prob is None
+        assert log_prob == pytest.approx(nucleus[text], abs=1e-3)
 
 
 @needs_vllm

@@ -208,6 +208,9 @@ def test_report_of_samples_by_hand():
     assert got["n_problems"].tolist() == [2] * 4
     missing = from_samples(rows.assign(log_prob=None, tokens=None), "b", [1])
     assert missing["metric"].tolist() == ["maj@1", "answer_entropy"]
+    raw = from_samples(rows.assign(log_prob=None, raw_log_prob=rows["log_prob"]), "b", [1])
+    assert raw["metric"].tolist() == ["maj@1", "answer_entropy", "token_nll_per_response"]
+    assert raw["value"].iloc[-1] == 1.25
 
 
 def test_command_report_and_holm(tmp_path, capsys):

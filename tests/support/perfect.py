@@ -212,12 +212,13 @@ def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
     counts = table(row.benchmark, c, e.n)
     rows = report(counts, ks)
     average = rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n)
-    logged = e.top_p == 1 or e.temperature == 1  # else vLLM's log-probs are of another policy
+    nucleus = e.top_p < 1 and e.temperature != 1  # the log-probs are of the model's own policy
+    other = "token_entropy_per_response" if nucleus else "token_nll_per_response"
     others = [
         {"benchmark": row.benchmark, "metric": ours, "value": wanted[printed], "stderr": 0.05}
         | {"n_problems": problems, "n_samples": e.n}
         for ours, printed in spec.metrics.items()
-        if printed in wanted and (logged or not ours.startswith("token_entropy"))
+        if printed in wanted and ours != other
     ]
     frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(
         **{"table": row.table, "model": e.label, "method": row.method, "seed": row.seed},
