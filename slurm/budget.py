@@ -135,7 +135,11 @@ def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
     home = ROOT / "papers" / spec.paper
     printed = published(home / "published")
     trained = {(x.table, x.model.name, x.label): key for key, x in rows_of(jobs).items()}
-    baseline = {row_of(j): set(j.needs) for j in jobs if j.kind == "evaluate"}
+    baseline: dict[str, set[str]] = {}
+    for job in jobs:
+        if job.kind == "evaluate":
+            others = {key for key in job.needs if key in trained.values()}
+            baseline.setdefault(row_of(job), set()).update(others)
     found = []
     for claim in load(home / "claims.yaml"):
         judged = predicate(claim, CLUSTER)

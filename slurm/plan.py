@@ -28,8 +28,9 @@ def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job
     """The jobs of these experiments, each after those that it waits for.
 
     A model that is pretrained here is made once, before all that start from it. An evaluation waits
-    for the training of its model, and for its baseline's, whose curve limits what is chosen; that
-    of a model which is not trained waits for nothing. The
+    for the training of its model, for its baseline's, whose curve limits what is chosen, and for
+    the base model's samples where it scores these; that of a model which is not trained waits for
+    nothing. The
     comparison waits for all to end, not to succeed: what failed must be seen in it.
     """
     models: dict[str, Job] = {}
@@ -46,8 +47,9 @@ def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job
             needs = (key,)
         jobs.append(Job("train", x.run_id, x, needs))
     for e in evaluations:
-        both = () if e.row.trained in untrained else (e.row.trained, e.row.baseline)
-        needs = tuple(key for key in both if key is not None)
+        needed = (e.row.trained, e.row.baseline, e.row.base)
+        needed = () if e.row.trained in untrained else needed
+        needs = tuple(key for key in needed if key is not None)
         jobs.append(Job("evaluate", e.path.name, e, needs, of=known.get(e.row.trained)))
     ends = tuple(job.key for job in jobs)
     return [*models.values(), *jobs, Job("compare", "compare", None, follows=ends)]

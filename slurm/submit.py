@@ -162,6 +162,6 @@ def _steps(job: plan.Job) -> int | None:
     """Of training; chunks of an evaluation, None where the number of problems is not known."""
     if job.kind == "evaluate":
         e = job.config
-        known = stated(e.eval.prompts)
+        known = None if e.row.base else stated(e.eval.prompts)
         return known and -(-known // e.per_chunk)
     return job.config.optim.steps if job.kind == "train" else None

@@ -20,3 +20,6 @@ class Benchmark:
     temperature: PositiveFloat
     top_p: Probability
     max_tokens: PositiveInt  # response tokens
+    # of the base model's right answers the least likely, which a trained model then scores
+    # (evaluation/rare_nll.py); None: an ordinary benchmark
+    rare_share: Probability | None = None

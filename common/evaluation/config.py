@@ -35,6 +35,7 @@ class Row:
     trained: str  # its run id
     checkpoint: checkpoints.Choice
     baseline: str | None  # run id of the training whose best step is the last candidate
+    base: str | None = None  # with eval.rare_share: run folder of the base model's samples
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class Evaluate:
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
         if self.row is None:
             return known | {"model": asdict(self.model)}
-        return known | {"row": {k: v for k, v in asdict(self.row).items() if k != "scope"}}
+        left_out = {"scope"} | ({"base"} if self.row.base is None else set())
+        return known | {"row": {k: v for k, v in asdict(self.row).items() if k not in left_out}}
 
     def sampling(self) -> dict:
         """What a response was drawn with. With vLLM also what has a seed of its own: a chunk; it
@@ -112,7 +114,8 @@ class Evaluate:
         """The benchmark's name, prompts and verifier, with every option of the latter."""
         verifier = options(self.eval.verifier)
         named = {"name": self.eval.name, "prompts": self.eval.prompts, "verifier": verifier}
-        return named | {"deadline": self.eval.deadline}
+        rare = {} if self.eval.rare_share is None else {"rare_share": self.eval.rare_share}
+        return named | {"deadline": self.eval.deadline} | rare
 
 
 def options(verifier: dict) -> dict:

@@ -9,6 +9,8 @@
                       raw_log_prob is of the model's own distribution, temperature 1, no top-p)
     counts.csv        benchmark, problem_id, n, c, distinct
     metrics.csv       result rows, and a 95 % interval (low, high) for those that have one
+    rare.jsonl.gz     only with `row.base`, then instead of problems, samples and counts: the base
+                      model's rare right answers and their NLL by both models
     meta.json, DONE   versions and provenance; hashes of all files
 
 A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at (with
@@ -29,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.errors import UserError
-from common.evaluation import checkpoints
+from common.evaluation import checkpoints, rare_nll
 from common.evaluation.config import Evaluate
 from common.evaluation.engines import drawn_here
 from common.evaluation.store import fill, finish, keep_problems, problems
@@ -63,10 +65,12 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
             taken = checkpoints.choose(trained, x.row.checkpoint, baseline, x.eval.name)
             step = taken.step
             x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
-    prompts = problems(x.eval.prompts)
     run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
     if step is not None:
         keep_checkpoint(run, taken)
+    if x.row is not None and x.row.base is not None:
+        return rare_nll.score(x, run, taken.step, between)
+    prompts = problems(x.eval.prompts)
     keep_problems(run, prompts)
     settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
     settings |= {"memory_gb": x.memory_gb}

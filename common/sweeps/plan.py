@@ -68,9 +68,13 @@ def experiments(config: Reproduce) -> list[Experiment]:
     """Every run of the scale, checked.
 
     Sweep by sweep, and in each seed by seed, so that a command that is stopped has compared all
-    methods on the seeds that it reached.
+    methods on the seeds that it reached. A run that stands in several sweeps is one run.
     """
-    return [x for sweep in config.scales[config.scale].sweeps for x in runs_of(config, sweep)]
+    found: dict[str, Experiment] = {}
+    for sweep in config.scales[config.scale].sweeps:
+        for x in runs_of(config, sweep):
+            found.setdefault(x.run_id, x)
+    return list(found.values())
 
 
 def without(config: Reproduce, names: list[str]) -> Reproduce:
@@ -109,7 +113,26 @@ def _loaded(paper: str, words: tuple[str, ...]) -> Experiment:
 def evaluations(config: Reproduce) -> list[Evaluate]:
     """The evaluations of every trained model of the scale, checked."""
     sweeps = [sweep for sweep in config.scales[config.scale].sweeps if sweep.benchmarks]
-    return [e for sweep in sweeps for e in evaluations_of(runs_of(config, sweep), sweep)]
+    return on_rare([e for sweep in sweeps for e in evaluations_of(runs_of(config, sweep), sweep)])
+
+
+def on_rare(evaluations: list[Evaluate]) -> list[Evaluate]:
+    """The same, those of a trained model's NLL with the run of their base model's samples. Raises
+    UserError where the scale has no such run."""
+
+    def key(e: Evaluate) -> tuple:
+        return e.label, e.row.seed, e.eval.name
+
+    rare = [e for e in evaluations if e.eval.rare_share is not None]
+    bases = {key(e): e.path.name for e in rare if e.row.checkpoint == checkpoints.UNTRAINED}
+    found = []
+    for e in evaluations:
+        if e.eval.rare_share is not None and e.row.checkpoint != checkpoints.UNTRAINED:
+            remedy = f"{e.row.trained} needs the samples of {e.label} as it is: add that row"
+            require(key(e) in bases, "eval.rare_share", e.eval.rare_share, remedy)
+            e = replace(e, row=replace(e.row, base=bases[key(e)]))
+        found.append(e)
+    return found
 
 
 def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:

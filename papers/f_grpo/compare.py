@@ -157,13 +157,6 @@ FOOTNOTES = {
     "INC105": [{"benchmark": ["SynLogic", "Avg_OOD"]}],
     "INC104": [{"table": ["table1_v2", "table13_v2"], "model": "Qwen3-4B-Base"}],
 }
-NOT_REPRODUCIBLE = [
-    (
-        {"metric": "delta_NLL_rare"},
-        "the 1263 rare-correct trajectories are not published, and backend=verl does not measure "
-        "Delta NLL yet; the laptop rows do, on their own rare answers",
-    ),
-]
 SPEC = Spec(
     paper="f_grpo",
     title="F-GRPO",
@@ -178,7 +171,6 @@ SPEC = Spec(
     same_runs=[*SAME_RUNS, *second_version()],
     averages={"Avg_Math": MATH, "Avg_OOD": OOD},
     footnotes=FOOTNOTES,
-    not_reproducible=NOT_REPRODUCIBLE,
     problems=problems(EVALUATED),
     figures=figures,
 )

@@ -9,13 +9,17 @@ import pytest
 import torch
 from local_loop import made_up, slow_log_probs
 
-from common.backends import local
+from common.backends import local, run_experiment
 from common.backends.local import train
+from common.errors import UserError
 from common.evaluation import rare_nll
 from common.evaluation import samples as samples_module
+from common.evaluation.run import evaluate
 from common.models import load as load_module
-from common.results.files import read_csv
+from common.results.files import read_csv, read_jsonl
+from common.sweeps.plan import Sweep, evaluations_of, on_rare
 from common.types import Prompt, Verdict
+from slurm.plan import plan
 
 
 def all_made_up(pairs):
@@ -84,3 +88,53 @@ def test_a_base_model_without_right_answers_leaves_the_row_out(tiny, monkeypatch
     rows = read_csv(train(tiny("optim.steps=1"), progress=False) / "metrics.csv")
     assert len(rows) > 10
     assert "delta_NLL_rare" not in set(rows["metric"])
+
+
+@pytest.fixture
+def planned(tiny):
+    """A training, the model that it starts from, and their evaluations: samples, and NLL."""
+    x = tiny("scope=cluster", "eval.rare_nll_samples=0")
+    base = tiny("scope=cluster", "name=base", "label=base", "optim.steps=0")
+    words = ["eval=countdown_natural", "eval.prompts.size=6", "+eval.rare_share=0.5"]
+    sweep = Sweep("rare", [], [], [], benchmarks={"rare set": words}, n=200)
+    return x, base, [*evaluations_of([base], sweep), *evaluations_of([x], sweep)]
+
+
+def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
+    x, base, evaluations = planned
+    drawn, scored = on_rare(evaluations)
+    jobs = {job.key: job for job in plan([x, base], [drawn, scored])}
+    assert jobs[scored.path.name].needs == (x.run_id, drawn.path.name)
+    assert jobs[drawn.path.name].needs == ()
+    with pytest.raises(UserError, match=r"eval.rare_share=0.5: .* needs the samples of test-qwen2"):
+        on_rare(evaluations[1:])
+
+    run_experiment(x, progress=False)
+    with pytest.raises(UserError, match="is not finished; Delta NLL waits"):
+        evaluate(scored)
+    home = evaluate(drawn)
+    assert "delta_NLL_rare" not in set(read_csv(home / "metrics.csv")["metric"])
+    run = evaluate(scored)
+    rare = read_jsonl(run / "rare.jsonl.gz")
+    samples = [row for path in (home / "samples").iterdir() for row in read_jsonl(path)]
+    right = [row for row in samples if row["outcome"] == "correct" and row["stopped"]]
+    assert len(rare) == round(0.5 * len(right)) > 2
+    least = sorted(right, key=lambda row: row["log_prob"] / row["tokens"])[: len(rare)]
+    assert sorted(row["response"] for row in rare) == sorted(row["response"] for row in least)
+
+    root = Path(x.results_dir)
+    changes = []
+    for row in rare:
+        nll = {}
+        for key, of in (("nll", x.model), ("trained_nll", scored.model)):
+            model, tokenizer = load_module.load_model(of, root, "cpu")
+            ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]  # noqa: B023, E731
+            response = [*ids(row["response"]), tokenizer.eos_token_id]
+            terms = slow_log_probs(model, ids(row["prompt"]), response, 1.0)
+            nll[key] = -sum(log_prob.item() for log_prob, _ in terms) / len(response)
+            assert row[key] == pytest.approx(nll[key], abs=1e-5)
+        changes.append(nll["trained_nll"] - nll["nll"])
+    (line,) = read_csv(run / "metrics.csv").to_dict("records")
+    assert line["value"] == pytest.approx(sum(changes) / len(changes), abs=1e-5) != 0
+    told = {"benchmark": "rare set", "metric": "delta_NLL_rare", "step": 6, "method": x.label}
+    assert told.items() <= line.items()

