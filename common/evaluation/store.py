@@ -19,6 +19,8 @@ from common.types import Prompt
 if TYPE_CHECKING:
     import pandas as pd
 
+TENS = (10, 100)  # k beside the powers of two: FADE's tables
+
 
 def problems(node: dict) -> list[Prompt]:
     """The benchmark's prompts. Raises UserError if there are none, or an id occurs twice."""
@@ -100,7 +102,7 @@ def finish(
     sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
     counts = sampled.counts()
     n = int(counts["n"].min())
-    ks = sorted({k for k in (2**i for i in range(n.bit_length())) if k <= n} | {n})
+    ks = sorted({k for k in (*(2**i for i in range(n.bit_length())), *TENS) if k <= n} | {n})
     frames = [from_counts(counts, ks), from_samples(sampled.rows, sampled.benchmark, ks)]
     rows = pd.concat([*frames, sample_rows(sampled)], ignore_index=True)
     where = {"table": "evaluation", "model": label, "seed": seed, "run_id": run.run_id}

@@ -218,7 +218,7 @@ LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in 
 AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
 FADE, POWER_ASYM = "FADE H*=1.0", "Power asym (2,2)"
 SAME_RUNS = [  # Table 3 prints their LiveCodeBench, Tables 4 (7B) and 5 (32B) their AIME
-    *(SameRun("table4", name, "table3", name) for name in ("GRPO", POWER_ASYM, FADE)),
+    *(SameRun("table4", name, "table3", name) for name in ("SFT", "GRPO", POWER_ASYM, FADE)),
     *(SameRun("table5", name, "table3", name) for name in ("GRPO", "Power alpha=2", POWER_ASYM)),
     SameRun("table5", f"Asym {FADE}", "table3", FADE),
 ]

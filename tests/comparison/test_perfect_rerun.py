@@ -30,6 +30,7 @@ class Expected:
 
     filled: int
     unfilled: dict[str, int]  # beginning of the reason -> cells
+    scales: tuple[str, ...] = ("cluster",)
     waiting: set[str] = field(default_factory=set)  # claims that read "not run"
     figures: dict[str, int] = field(default_factory=dict)  # drawn: rows of its CSV
     not_drawn: dict[str, str] = field(default_factory=dict)
@@ -100,8 +101,10 @@ EXPECTED = {
 
 @pytest.fixture(scope="module", params=EXPECTED)
 def whole(request, tmp_path_factory):
-    made = perfect.rerun(tmp_path_factory.mktemp("perfect"), request.param)
-    return made, assess(made.spec, made.root), EXPECTED[request.param]
+    expected = EXPECTED[request.param]
+    root = tmp_path_factory.mktemp("perfect")
+    made = perfect.rerun(root, request.param, scales=expected.scales)
+    return made, assess(made.spec, made.root), expected
 
 
 def test_every_cell_that_a_row_fills_is_within_noise(whole):

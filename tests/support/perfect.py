@@ -28,6 +28,7 @@ from common.datasets.prompts import stated
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
 from common.evaluation.run import keep_checkpoint
+from common.evaluation.store import TENS
 from common.experiment import Experiment
 from common.metrics.passk import pass_at_k_table, report
 from common.results.columns import COLUMNS
@@ -58,19 +59,19 @@ def rerun(
     root: Path,
     paper: str,
     *,
-    scale: str = "cluster",
+    scales: tuple[str, ...] = ("cluster",),
     shift: float = 0.0,
     only: Callable | None = None,
 ) -> Rerun:
-    """Store the perfect rerun of a paper's `scale` below `root`.
+    """Store the perfect rerun of a paper's `scales` below `root`.
 
     shift: every number is off by so many standard errors of the difference of two runs over
     problems, away from 50 percent. only: keeps the sweeps' runs for which it is true.
     """
     spec, made = spec_of(paper), []
     with quick():
-        config = asked(paper, f"scale={scale}")  # composed once, whatever the folder
-        for sweep in config.scales[scale].sweeps:
+        config = asked(paper, "scale=cluster")  # composed once, whatever the folder
+        for sweep in [sweep for scale in scales for sweep in config.scales[scale].sweeps]:
             runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
             made += one_sweep(runs, sweep, spec, shift, only)
     return Rerun(spec, root, made)
@@ -213,7 +214,7 @@ def evaluated(e: Evaluate, spec: Spec, shift: float = 0.0) -> None:
         run.finish()
         return
     problems = stated(e.eval.prompts) or UNSTATED
-    ks = [2**i for i in range(e.n.bit_length()) if 2**i <= e.n]
+    ks = [k for k in sorted({*(2**i for i in range(e.n.bit_length())), *TENS}) if k <= e.n]
     passk = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m.startswith("pass@")}
     c = counts_for(tuple(sorted((k, v) for k, v in passk.items() if k <= e.n)), problems, e.n)
     if shift:
