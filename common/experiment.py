@@ -93,6 +93,11 @@ class Experiment:
                 del config[group][key]
         if config["sampling"]["lag"] == 0:
             del config["sampling"]["lag"]
+        sampler = config["method"].get("sampler", {})
+        if sampler.get("path", "") is None:
+            del sampler["path"]
+        if self.sampling.dynamic_batches == 1 or sampler.get("remember") == "kept":
+            sampler.pop("remember", None)  # without dynamic sampling nothing is evicted
         return config
 
     @property

@@ -8,7 +8,7 @@ import yaml
 
 from common.config.compose import ROOT
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate, Range
+from common.sweeps.cost import Estimate, Network, Range
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
 from slurm.ask import ask
@@ -86,7 +86,20 @@ def _each(e: Estimate | None) -> str:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     said = f"  {e.gpu_hours} GPU-h in {tries}, {e.disk_gb:.2g} GB disk"
-    return f"{said}, {e.memory_gb:.2g} GB a GPU"
+    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}"
+
+
+def _beside(n: Network | None) -> str:
+    """A memory network's part of a training's line."""
+    if n is None:
+        return ""
+    share = Range(100 * n.sampling.low, 100 * n.sampling.high)
+    held = f"{n.training_gb:.2g} GB a GPU in training, {n.sampler_gb:.2g} in the sampler"
+    return (
+        f"\n    of it the memory network's ({n.parameters / 1e9:.3g} billion): {held} and "
+        f"{100 * n.cache_share:.0f} % of its cache, {n.gpu_hours} GPU-h, {share} % of the time of "
+        "rollouts"
+    )
 
 
 def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:

@@ -62,8 +62,12 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
             _installed("verifier=ifeval", "lm_eval")
     said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
     offline = any(word not in ("", "0") for word in said)
-    for path in dict.fromkeys(x.model.path for x in experiments if x.model.path):
-        _model_is_here(path, offline)
+    paths = [("model.path", x.model.path) for x in experiments]
+    samplers = [x.method.sampler for x in experiments if x.method.sampler is not None]
+    paths += [("method.sampler.path", sampler.path) for sampler in samplers]
+    for key, path in dict.fromkeys(paths):
+        if path:
+            _model_is_here(key, path, offline)
     rated = [x.data.train["solve_rate"] for x in experiments if x.data.train.get("solve_rate")]
     for counts in dict.fromkeys(node["counts"] for node in rated):
         counts_file(counts)
@@ -97,12 +101,12 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _model_is_here(path: str, offline: bool) -> None:
+def _model_is_here(key: str, path: str, offline: bool) -> None:
     if Path(path).exists():
         return
     require(
         not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
-        "model.path",
+        key,
         path,
         "no such folder here; give one that all nodes see, or a hub id",
     )
@@ -111,7 +115,7 @@ def _model_is_here(path: str, offline: bool) -> None:
 
         require(
             isinstance(try_to_load_from_cache(path, "config.json"), str),
-            "model.path",
+            key,
             path,
             f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
             f"reached run: hf download {path}",

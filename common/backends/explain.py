@@ -10,7 +10,7 @@ from common.datasets.prompts import stated
 from common.errors import UserError
 from common.experiment import Experiment
 from common.models.pretrain import random_model, tokenizer
-from common.models.size import Size
+from common.models.size import Size, narrowed
 
 GB = 1e9
 TEMPLATE_TOKENS = 1024  # prompts of F-GRPO are at most this long (App. H.1); used without tokenizer
@@ -103,17 +103,37 @@ def sizes(x: Experiment, known: Known, rate: str) -> list[tuple[str, str]]:
 def size_of(x: Experiment) -> Size | None:
     """The model's sizes from its configuration; None where that cannot be read."""
     import torch
+
+    if x.model.pretrain is None:
+        return _size_at(x.model.path)
+    with torch.device("meta"):
+        return _counted(random_model(x.model.pretrain, tokenizer()))
+
+
+def memory_size_of(x: Experiment, size: Size) -> Size | None:
+    """Of DLC's memory network beside a policy of this size; None where the method has none, or its
+    configuration cannot be read."""
+    sampler = x.method.sampler
+    if sampler is None:
+        return None
+    if sampler.path is not None:
+        return _size_at(sampler.path)
+    return narrowed(size, sampler.shrink if sampler.start == "random" else 1)
+
+
+def _size_at(path: str) -> Size | None:
+    import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    try:
+        described = AutoConfig.from_pretrained(path)
+    except (OSError, ValueError):
+        return None
     with torch.device("meta"):
-        if x.model.pretrain is not None:
-            model = random_model(x.model.pretrain, tokenizer())
-        else:
-            try:
-                described = AutoConfig.from_pretrained(x.model.path)
-            except (OSError, ValueError):
-                return None
-            model = AutoModelForCausalLM.from_config(described)
+        return _counted(AutoModelForCausalLM.from_config(described))
+
+
+def _counted(model) -> Size:
     c = model.config
     head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
     heads = getattr(c, "num_key_value_heads", None) or c.num_attention_heads
@@ -128,6 +148,17 @@ def size_of(x: Experiment) -> Size | None:
     )
 
 
+def network_rows(x: Experiment, network: Size | None, gpus: int) -> list[tuple[str, str]]:
+    """Of DLC's memory network on `gpus` GPUs; none for other methods."""
+    if x.method.sampler is None:
+        return []
+    which = x.method.sampler.path or x.method.sampler.start
+    if network is None:
+        return [("memory network", f"not counted: method.sampler.path={which} cannot be read here")]
+    states = f"weights, gradients, AdamW {16 * network.parameters / gpus / GB:.3g} a GPU"
+    return [("memory network", f"{network.parameters / GB:.3g} billion ({which}), {states}")]
+
+
 def local(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
     """The local backend: one process, whatever the number of nodes and GPUs."""
     device = {"auto": "a GPU if there is one, else the CPU", "cuda": "one GPU", "cpu": "the CPU"}
@@ -139,5 +170,6 @@ def local(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
     else:
         memory.append(f"  {size.parameters / GB:.3g} billion parameters; weights, gradients, AdamW")
         memory[-1] += f" {16 * size.parameters / GB:.3g} GB"
+        memory += table(network_rows(x, memory_size_of(x, size), 1))
     where = f"one process on {device[x.device]}; {nodes} x {gpus} GPUs change nothing"
     return text(x, where, known(x), rate, memory)

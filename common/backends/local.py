@@ -34,7 +34,7 @@ from common.models.store import identity, save
 from common.results.columns import COLUMNS
 from common.results.files import jsonl_appender, read_csv, write, write_csv, write_jsonl_gz
 from common.results.run import Run
-from common.rollout.dlc import MemoryNetwork, importance
+from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.rollout.lag import Lagged
 from common.rollout.local import encode, generate
 from common.seeds import generator
@@ -115,7 +115,7 @@ class Loop:
     def one_step(self, step: int) -> dict:
         """One rollout and its optimiser steps; returns the row of the training curve."""
         x = self.x
-        batch, reward, row = self.rollout(step)
+        batch, reward, row, sampled = self.rollout(step)
         lengths = batch.mask.sum(1)
         surprise = -(batch.log_probs * batch.mask).sum(1) / lengths.clamp(min=1)
         self.state, arguments = binding.observe(
@@ -135,12 +135,13 @@ class Loop:
             part = slice(start, start + size)
             updates.append(self.update(batch.prompts(start, start + size), advantages[part]))
         if self.memory is not None:
-            row["memory_loss"] = self.memory.learn(batch, x.optim.micro_batch)
+            learned = sampled if x.method.sampler.remember == "all" else batch
+            row["memory_loss"] = self.memory.learn(learned, x.optim.micro_batch)
         self.step = step
         return {"step": step} | row | pd.DataFrame(updates).mean().to_dict()
 
-    def rollout(self, step: int) -> tuple[RolloutBatch, torch.Tensor, dict]:
-        """(responses, rewards (P, G), what to log) of one step's prompts.
+    def rollout(self, step: int) -> tuple[RolloutBatch, torch.Tensor, dict, RolloutBatch]:
+        """(responses, rewards (P, G), what to log, all that was drawn) of one step's prompts.
 
         With `sampling.dynamic_batches` above 1 this is DAPO's dynamic sampling: more prompts are
         drawn until P groups have mixed rewards or that many batches are; the first P of them are
@@ -171,7 +172,9 @@ class Loop:
             kept += [(batch.prompts(i, i + 1), reward[i], mixed[i]) for i in range(len(prompts))]
             if x.sampling.dynamic_batches == 1 or sum(group[2] for group in kept) >= len(prompts):
                 break
+        sampled = batch
         if len(seen) > 1:
+            sampled = concatenate([group[0] for group in kept], self.tokenizer.pad_token_id)
             kept = sorted(kept, key=lambda group: not group[2])[: x.sampling.prompts]
             batch = concatenate([group[0] for group in kept], self.tokenizer.pad_token_id)
             reward = torch.stack([group[1] for group in kept])
@@ -189,7 +192,7 @@ class Loop:
             "truncated": 1 - batch.stopped.float().mean().item(),
             "rollout_batches": len(seen),
         }
-        return batch, reward, row
+        return batch, reward, row, sampled
 
     def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
         """One optimiser step on a mini-batch of whole groups; micro-batches change memory, not
@@ -252,14 +255,7 @@ class Loop:
         sampler = self.x.method.sampler
         if sampler is None:
             return None
-        return MemoryNetwork(
-            self.model,
-            mu=sampler.mu,
-            lr=sampler.lr,
-            start=sampler.start,
-            shrink=sampler.shrink,
-            seed=self.x.seed,
-        )
+        return memory_network(sampler, self.model, self.tokenizer, self.x.seed)
 
     @torch.no_grad()
     def token_weights(self, batch: RolloutBatch, advantages: torch.Tensor, per_micro: int):

@@ -106,9 +106,23 @@ class Sampler:
 
     mu: float
     lr: float
-    start: Literal["random", "policy"]
+    start: Literal["random", "policy", "checkpoint"]
     shrink: int  # of the width of a random network
     importance_cap: float | None  # of pi_theta / pi_sample; null: no correction
+    # of the checkpoint that it starts from, a folder or hub id; configurations stored before the
+    # key existed lack it
+    path: str | None = None
+    # what it learns of a step, where dynamic sampling evicts groups: those that are trained on, or
+    # all that was sampled; before the key existed the first
+    remember: Literal["kept", "all"] = "kept"
+
+    def __post_init__(self):
+        require(
+            (self.path is not None) == (self.start == "checkpoint"),
+            "method.sampler.path",
+            self.path,
+            f"a folder or hub id goes with start=checkpoint alone, and start={self.start}",
+        )
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,26 @@ def load_model(model: Model, results_dir: Path, device: str):
     """(model in float32 evaluation mode, tokenizer), pretrained first if it is a tiny model not yet
     made.
 
+    Raises UserError as `load_checkpoint`.
+    """
+    path = folder(model, results_dir)
+    if model.pretrain is not None and not (Path(path) / "DONE").exists():
+        pretrain(model.pretrain, Path(path))
+    return load_checkpoint(path, device, key="model.path")
+
+
+def load_checkpoint(path: str, device: str, *, key: str):
+    """(model in float32 evaluation mode, tokenizer) of a folder or hub id that `key` gives.
+
     Raises UserError if the path is missing, its files cannot be read or weights are missing.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # its bars for a few tensors break ours
-    path = folder(model, results_dir)
-    if model.pretrain is not None and not (Path(path) / "DONE").exists():
-        pretrain(model.pretrain, Path(path))
     try:
         tokenizer = AutoTokenizer.from_pretrained(path)
-        policy, loading = AutoModelForCausalLM.from_pretrained(
+        model, loading = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, output_loading_info=True
         )
     except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
@@ -36,12 +44,12 @@ def load_model(model: Model, results_dir: Path, device: str):
                 "its files are damaged or no causal LM; fetch them again, or delete a cached folder"
             )
         reason = str(error).split("\n")[0][:300]
-        raise UserError(f"model.path={path}: cannot be loaded ({reason}); {remedy}") from error
+        raise UserError(f"{key}={path}: cannot be loaded ({reason}); {remedy}") from error
     if loading["missing_keys"]:  # transformers only warns, and trains on with random ones
         raise UserError(
-            f"model.path={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
+            f"{key}={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
             "fetch it again, or delete a cached folder"
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return policy.to(device).eval(), tokenizer
+    return model.to(device).eval(), tokenizer

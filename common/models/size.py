@@ -1,6 +1,6 @@
 """A model's sizes: what memory and time depend on. No torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -11,3 +11,16 @@ class Size:
     kv_width: int  # key-value heads x head size
     vocab: int
     context: int  # tokens of a prompt and its response together
+
+
+def narrowed(size: Size, shrink: int) -> Size:
+    """Of DLC's random memory network (common/rollout/dlc.py) beside a policy of this `size`: the
+    width divided by `shrink`, and always two tables, input and output."""
+    tables = 2 * size.vocab * size.hidden
+    layers = max(0.0, size.parameters - tables)
+    return replace(
+        size,
+        parameters=layers / shrink**2 + tables / shrink,
+        hidden=size.hidden // shrink,
+        kv_width=size.kv_width // shrink,
+    )

@@ -4,8 +4,9 @@ lowers the chance of what was sampled often.
     f~(q, o) = f_theta(q, o) - mu f_phi(q, o),    pi_sample(o | q) = softmax(f~ / temperature)
 
 token by token. After each training step phi takes one cross-entropy step on the sampled
-trajectories. The paper prints mu = 0.5 for its toy only and neither phi's start, size, learning
-rate nor whether the policy gradient is corrected for the other sampling distribution; these are
+trajectories. The paper prints mu = 0.5, for its toy (Fig. 5) and for Qwen3-8B with Qwen3-1.7B as
+phi (sec 4.2). It prints neither phi's learning rate nor whether the policy gradient is corrected
+for the other sampling distribution, and of Qwen3-1.7B not that it starts as published; these are
 arguments, and our choices are in the method files. Both models decode in lockstep, each with a
 cache of its own.
 """
@@ -15,7 +16,9 @@ from collections.abc import Callable
 
 import torch
 
+from common.config.schema import Sampler
 from common.errors import require
+from common.models.load import load_checkpoint
 from common.models.policy import log_probs
 from common.rollout.decoder import make_decoder
 from common.types import RolloutBatch
@@ -23,16 +26,31 @@ from common.types import RolloutBatch
 
 class MemoryNetwork:
     """phi with its optimiser. `start`: "random" weights under a head of zeros (nothing is
-    remembered yet, f_phi = 0) or the "policy" as it is at the first step, which flattens the first
-    samples to softmax((1 - mu) f_theta). `shrink` divides the width of a random network: 2 leaves
-    about a quarter of the parameters."""
+    remembered yet, f_phi = 0), the "policy" as it is at the first step, which flattens the first
+    samples to softmax((1 - mu) f_theta), or a "checkpoint", a model of its own with the policy's
+    vocabulary. `shrink` divides the width of a random network: 2 leaves about a quarter of the
+    parameters."""
 
-    def __init__(self, policy, *, mu: float, lr: float, start: str, shrink: int, seed: int):
+    def __init__(
+        self,
+        policy,
+        *,
+        mu: float,
+        lr: float,
+        start: str,
+        shrink: int,
+        seed: int,
+        checkpoint: torch.nn.Module | None = None,
+    ):
         require(mu >= 0, "method.sampler.mu", mu, "must be >= 0")
         require(lr > 0, "method.sampler.lr", lr, "must be above 0")
-        require(start in ("random", "policy"), "method.sampler.start", start, "random or policy")
-        self.mu = mu
-        self.model = copy.deepcopy(policy) if start == "policy" else _random(policy, shrink, seed)
+        made = {
+            "random": lambda: _random(policy, shrink, seed),
+            "policy": lambda: copy.deepcopy(policy),
+            "checkpoint": lambda: checkpoint,
+        }
+        require(start in made, "method.sampler.start", start, f"use one of {', '.join(made)}")
+        self.mu, self.model = mu, made[start]()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=lr, weight_decay=0.0)
 
     def learn(self, batch: RolloutBatch, micro_batch: int) -> float:
@@ -56,6 +74,38 @@ class MemoryNetwork:
     def load_state_dict(self, state: dict) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
+
+
+def memory_network(sampler: Sampler, policy, tokenizer, seed: int) -> MemoryNetwork:
+    """The memory network as a method describes it, beside the policy and on its device. Raises
+    UserError where its checkpoint cannot be loaded or has another vocabulary."""
+    network = None
+    if sampler.path is not None:
+        device = str(policy.device)
+        network, own = load_checkpoint(sampler.path, device, key="method.sampler.path")
+        check_vocabulary(sampler.path, (network.config, own), (policy.config, tokenizer))
+    return MemoryNetwork(
+        policy,
+        mu=sampler.mu,
+        lr=sampler.lr,
+        start=sampler.start,
+        shrink=sampler.shrink,
+        seed=seed,
+        checkpoint=network,
+    )
+
+
+def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
+    """Raise UserError where the memory network at `path` has other tokens than the policy: their
+    logits are subtracted token by token. Each is (configuration, tokenizer)."""
+    remedy = "; take a checkpoint of the policy's family, with its tokenizer"
+    counts = [config.vocab_size for config, _ in (memory, policy)]
+    said = f"it has logits of {counts[0]} tokens, the policy of {counts[1]}"
+    require(counts[0] == counts[1], "method.sampler.path", path, said + remedy)
+    own, theirs = (tokenizer.get_vocab() for _, tokenizer in (memory, policy))
+    other = sorted(word for word in own.keys() | theirs.keys() if own.get(word) != theirs.get(word))
+    said = f"{len(other)} tokens of its tokenizer are not the policy's, {other[:1]} for one"
+    require(not other, "method.sampler.path", path, said + remedy)
 
 
 class CalibratedDecoder:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import nn
+from transformers import CONFIG_MAPPING
 from vllm.compilation.backends import set_model_tag
 from vllm.model_executor.layers import utils as layers
 from vllm.model_executor.models.utils import (
@@ -32,7 +33,7 @@ class CalibratedForCausalLM(nn.Module):
         config = copy.deepcopy(vllm_config.model_config.hf_config)
         # vLLM takes the memory's lm_head in the checkpoint for the policy's own.
         config.tie_word_embeddings = config.policy_tied
-        memory = type(config).from_dict(config.memory_config)
+        memory = CONFIG_MAPPING[config.memory_config["model_type"]].from_dict(config.memory_config)
         self.mu = float(config.memory_mu)
         self.sizes = [config.hidden_size, memory.hidden_size]
         self.policy = init_vllm_registered_model(

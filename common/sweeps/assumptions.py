@@ -9,7 +9,7 @@ from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.models.size import Size
+from common.models.size import Size, narrowed
 from common.sweeps import measured
 from common.sweeps.profiles import Profile
 
@@ -91,14 +91,17 @@ def model_size(x: Experiment, a: Assumptions) -> Size:
         return Size(
             parameters, p.layers, p.hidden_size, width, a.pretrain_vocab, a.pretrain_context
         )
-    if x.model.path in a.models:
-        return a.models[x.model.path]
-    file = Path(x.model.path) / "config.json"
+    return size_at(x.model.path, "model.path", a)
+
+
+def size_at(path: str, key: str, a: Assumptions) -> Size:
+    """Of the model at `path`, which `key` gives. Raises UserError where it is not known."""
+    if path in a.models:
+        return a.models[path]
+    file = Path(path) / "config.json"
     if file.exists():
         return _from_config(json.loads(file.read_text()))
-    raise UserError(
-        f"model.path={x.model.path}: its size is not known here; add it under `models` of {FILE}"
-    )
+    raise UserError(f"{key}={path}: its size is not known here; add it under `models` of {FILE}")
 
 
 def _from_config(c: dict) -> Size:
@@ -119,17 +122,17 @@ def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
     return a.accelerators[profile.accelerator]
 
 
-def memory_network(x: Experiment, size: Size) -> Size | None:
-    """DLC's (common/rollout/dlc.py), which samples beside the policy: its width is the policy's
-    divided by `shrink`, its input and output tables are two. None for other methods."""
-    if x.method.sampler is None:
+def memory_network(x: Experiment, size: Size, a: Assumptions) -> Size | None:
+    """DLC's (common/rollout/dlc.py), which samples beside the policy of this `size`: the checkpoint
+    that the method names, or one of the policy's shape. None for other methods. Raises UserError
+    where the two have different vocabularies."""
+    sampler = x.method.sampler
+    if sampler is None:
         return None
-    s = x.method.sampler.shrink if x.method.sampler.start == "random" else 1
-    tables = 2 * size.vocab * size.hidden
-    layers = max(0.0, size.parameters - tables)
-    return replace(
-        size,
-        parameters=layers / s**2 + tables / s,
-        hidden=size.hidden // s,
-        kv_width=size.kv_width // s,
-    )
+    if sampler.path is None:
+        return narrowed(size, sampler.shrink if sampler.start == "random" else 1)
+    network = size_at(sampler.path, "method.sampler.path", a)
+    said = f"it has logits of {network.vocab} tokens, the policy of {size.vocab}; take a checkpoint"
+    said += " of the policy's family, with its tokenizer"
+    require(network.vocab == size.vocab, "method.sampler.path", sampler.path, said)
+    return network

@@ -59,6 +59,19 @@ class Estimate:
     tokens: Range  # sampled
     attempts: int  # under the time limit, at most
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
+    network: "Network | None" = None  # a training's memory network (DLC)
+
+
+@dataclass(frozen=True)
+class Network:
+    """What DLC's memory network adds to a training."""
+
+    parameters: float
+    training_gb: float  # a GPU: weights, gradients and moments
+    sampler_gb: float  # a GPU: weights in the sampler; the cache comes beside
+    cache_share: float  # of the sampler's cache
+    gpu_hours: Range  # of the training's
+    sampling: Range  # share of the steps' sampling
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,8 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     longest = _longest_prompt(x, a)
     _check(x, profile, size, longest, gpus)
-    memory = peak_gb(x, _all(x, size), longest, gpus, unit, profile, a.usable_memory)
+    network = memory_network(x, size, a)
+    memory = peak_gb(x, size, network, longest, gpus, unit, profile, a.usable_memory)
     ends = [_training(x, profile, a, size, gpus, end) for end in (0, 1)]
     _check_time(x, profile, a, ends[0])
     _check_main_memory(x, profile, a, ends[1])
@@ -88,13 +102,20 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     held = max(1, profile.gpus)  # an allocation is paid whole, used or not
     seconds = [end.steps_s + end.curve_s for end in ends]
     tokens = [end.rollout + end.evaluated for end in ends]
-    return _estimate(seconds, held, stored, memory, tokens, profile, a)
-
-
-def _all(x: Experiment, size: Size) -> Size:
-    """What memory holds: DLC's network beside the policy, in training and in vLLM."""
-    other = memory_network(x, size)
-    return replace(size, parameters=size.parameters + (other.parameters if other else 0))
+    one = _estimate(seconds, held, stored, memory, tokens, profile, a)
+    if network is None:
+        return one
+    width = _width(x, size, profile, a)
+    caches = [layout.token_bytes(model) for model in (network, size)]
+    beside = Network(
+        parameters=network.parameters,
+        training_gb=STATE_BYTES * network.parameters / gpus / 1e9,
+        sampler_gb=2 * network.parameters / width / 1e9,
+        cache_share=caches[0] / sum(caches),
+        gpu_hours=Range(*(held * end.memory_s / 3600 for end in ends)),
+        sampling=Range(*sorted(end.memory_share for end in ends)),
+    )
+    return replace(one, network=beside)
 
 
 @dataclass(frozen=True)
@@ -106,6 +127,8 @@ class Training:
     curve_s: float
     rollout: float
     evaluated: float
+    memory_s: float  # of them, DLC's memory network's: sampling beside the policy, training
+    memory_share: float  # of the steps' seconds of sampling
 
 
 def _training(
@@ -120,20 +143,25 @@ def _training(
         draws * responses, mean, prompts.typical, x.sampling.max_tokens, batches=draws
     )
     curve = list(_curve(x, a, end))
-    memory = memory_network(x, size)
+    memory = memory_network(x, size, a)
     engine = _engine(unit, _width(x, size, profile, a), gpus, responses, a)
-    seconds = sampling_s([rollout], size, memory, engine, end)
+    both, alone = (sampling_s([rollout], size, other, engine, end) for other in (memory, None))
     passes = 6 + 2 + 2 * (x.method.kl_coef > 0)  # update; old and reference log-probabilities
-    weights = passes * size.parameters + (6 * memory.parameters if memory else 0)
     trained = x.optim.steps * responses * (prompts.typical + mean)
-    speed = unit.tflops * 1e12 * unit.compute_efficiency[1 - end]
-    seconds += trained * weights / (gpus * speed)
+    weight_s = trained / (gpus * unit.tflops * 1e12 * unit.compute_efficiency[1 - end])
+    learned = 6 * weight_s * memory.parameters if memory else 0
+    seconds = both + weight_s * passes * size.parameters + learned
     seconds += x.optim.steps * (a.step_overhead_s[end] if _kind(profile) == "gpu" else 0)
+    # vLLM's joint model computes both also where mu = 0 leaves the policy alone
+    beside = memory if backend(x.backend).engine == "vllm" else None
+    curve_s = sampling_s(curve, size, beside, engine, end)
     return Training(
         steps_s=seconds,
-        curve_s=sampling_s(curve, size, None, engine, end),
+        curve_s=curve_s,
         rollout=rollout.responses * mean,
         evaluated=sum(part.responses * part.mean for part in curve),
+        memory_s=both - alone + learned + curve_s - sampling_s(curve, size, None, engine, end),
+        memory_share=1 - alone / both if both else 0.0,
     )
 
 
@@ -224,7 +252,9 @@ def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
     if not backend(x.backend).needs_gpu:
         return 1
     unit, longest = accelerator(profile, a), _longest_prompt(x, a)
-    return laid_out(x, _all(x, size), longest, unit, profile, a.usable_memory).parallel
+    return laid_out(
+        x, size, memory_network(x, size, a), longest, unit, profile, a.usable_memory
+    ).parallel
 
 
 def _engine(unit: Accelerator, width: int, gpus: int, responses: float, a: Assumptions) -> Engine:
@@ -271,7 +301,7 @@ def decode_rate(
     that is longer. A memory network (DLC) is read and computed beside."""
     unit, models = engine.unit, [size, *([memory] if memory else [])]
     weights = sum(2 * one.parameters for one in models)
-    cache = sum(2 * 2 * one.layers * one.kv_width * tokens for one in models)  # bytes a sequence
+    cache = tokens * sum(map(layout.token_bytes, models))  # of a sequence
     room = max(1.0, engine.share * unit.memory_gb * 1e9 - weights)
     batch = max(1.0, min(engine.batch, room / cache))
     read = (weights + batch * cache) / (unit.bandwidth_gb_s * 1e9)

@@ -13,19 +13,21 @@ from common.sweeps.profiles import Profile
 def peak_gb(
     x: Experiment,
     size: Size,
+    network: Size | None,
     prompt: int,
     gpus: int,
     unit: Accelerator,
     profile: Profile,
     usable: float,
 ) -> float:
-    """The most that one of `gpus` accelerators holds at once. Raises UserError where that is more
-    than the share `usable` of its memory, with the key to change."""
+    """The most that one of `gpus` accelerators holds at once; `network` is DLC's memory network.
+    Raises UserError where that is more than the share `usable` of its memory, with the key to
+    change."""
     if x.optim.steps == 0:
         return 2 * size.parameters / 1e9
     if backend(x.backend).needs_gpu:
-        return _verl(x, size, prompt, unit, profile, usable)
-    peak = _local(x, size, prompt, gpus)
+        return _verl(x, size, network, prompt, unit, profile, usable)
+    peak = _local(x, size, network, prompt, gpus)
     require(
         peak <= usable * unit.memory_gb,
         "optim.micro_batch",
@@ -37,19 +39,31 @@ def peak_gb(
 
 
 def laid_out(
-    x: Experiment, size: Size, prompt: int, unit: Accelerator, profile: Profile, usable: float
+    x: Experiment,
+    size: Size,
+    network: Size | None,
+    prompt: int,
+    unit: Accelerator,
+    profile: Profile,
+    usable: float,
 ) -> layout.Layout:
     """What the verl backend will choose on these GPUs."""
-    load = layout.load_of(x, size, prompt=prompt)
+    load = layout.load_of(x, size, prompt=prompt, memory=network)
     nodes, gpus = profile.nodes, max(1, profile.gpus_per_node)
     where = {"nodes": nodes, "gpus": gpus, "gpu_gb": unit.memory_gb, "given": tuning.chosen(x)}
     return layout.choose(load, **where, usable=usable)
 
 
 def _verl(
-    x: Experiment, size: Size, prompt: int, unit: Accelerator, profile: Profile, usable: float
+    x: Experiment,
+    size: Size,
+    network: Size | None,
+    prompt: int,
+    unit: Accelerator,
+    profile: Profile,
+    usable: float,
 ) -> float:
-    one = laid_out(x, size, prompt, unit, profile, usable)
+    one = laid_out(x, size, network, prompt, unit, profile, usable)
     nodes, gpus = profile.nodes, max(1, profile.gpus_per_node)
     require(
         one.fits,
@@ -72,18 +86,19 @@ def _verl(
     return one.peak_gb
 
 
-def _local(x: Experiment, size: Size, prompt: int, gpus: int) -> float:
+def _local(x: Experiment, size: Size, network: Size | None, prompt: int, gpus: int) -> float:
     """All in one pass of micro_batch responses: checkpointed activations (bfloat16), logits with
     their gradient (float32)."""
     tokens = x.optim.micro_batch * min(prompt + x.sampling.max_tokens, size.context)
     activations = 2 * tokens * size.hidden * (size.layers + 16)
     logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab
-    return (_states(x, size) / gpus + _gathered(size) + activations + logits) / 1e9
+    return (_states(x, size, network) / gpus + _gathered(size) + activations + logits) / 1e9
 
 
-def _states(x: Experiment, size: Size) -> float:
+def _states(x: Experiment, size: Size, network: Size | None) -> float:
     reference = 4 if x.method.kl_coef > 0 else 0
-    return (STATE_BYTES + reference) * size.parameters
+    beside = STATE_BYTES * network.parameters if network else 0
+    return (STATE_BYTES + reference) * size.parameters + beside
 
 
 def _gathered(size: Size) -> float:

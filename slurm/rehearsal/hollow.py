@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from common.config.schema import Sampler
 from common.datasets.prompts import stated
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -11,6 +12,7 @@ MICRO = 32  # responses of a pass: their logits are 32 x 6 x 150,000 numbers, so
 UNKNOWN = 500  # problems of a set whose size is not stated
 EXPERIMENT = {
     "model.path": "a stand-in: class, vocabulary, context and tokenizer its own, two narrow layers",
+    "method.sampler.path": "a stand-in: vocabulary and tokenizer its own, logits of zero",
     "data.train.tokenizer": "the stand-in's: the same tokens",
     "optim.steps": "two at the start and the last",
     "optim.micro_batch": "memory only",
@@ -44,10 +46,17 @@ class Most:
 
 
 def hollow(
-    x: Experiment, *, model: str, results_dir: str, most: Most, threads: int = 1
+    x: Experiment,
+    *,
+    model: str,
+    memory: str | None,
+    results_dir: str,
+    most: Most,
+    threads: int = 1,
 ) -> Experiment:
-    """`x` on the stand-in in the folder `model`: EXPERIMENT's keys are changed, and CUT's where
-    they ask for more samples than `most`. `threads` a trainer and its vLLM may use."""
+    """`x` on the stand-in in the folder `model`, and on that in `memory` where DLC's memory network
+    starts from a checkpoint: EXPERIMENT's keys are changed, and CUT's where they ask for more
+    samples than `most`. `threads` a trainer and its vLLM may use."""
     fits = max(1, most.curve // problems(x))
     n = min(x.eval.n, fits)
     return replace(
@@ -57,6 +66,7 @@ def hollow(
         results_dir=results_dir,
         checkpoint_every=STEPS - 1,
         model=replace(x.model, path=model),
+        method=replace(x.method, sampler=_remembering(x.method.sampler, memory)),
         data=replace(x.data, train=_counted_by(x.data.train, model)),
         sampling=replace(x.sampling, prompts=_prompts(x, most.step)),
         optim=replace(x.optim, steps=min(STEPS, x.optim.steps), micro_batch=MICRO),
@@ -68,6 +78,10 @@ def hollow(
             k=[k for k in x.eval.k if k <= n] or [1],
         ),
     )
+
+
+def _remembering(sampler: Sampler | None, memory: str | None) -> Sampler | None:
+    return replace(sampler, path=memory) if sampler is not None and sampler.path else sampler
 
 
 def problems(x: Experiment) -> int:

@@ -90,17 +90,23 @@ def family(path: str) -> Family:
     )
 
 
-def stand_in(path: str, size: Size, cache: Path, *, width: int = HEAD) -> Path:
+def stand_in(
+    path: str, size: Size, cache: Path, *, width: int = HEAD, silent: bool = False
+) -> Path:
     """The folder of the stand-in for the model at `path`, made below `cache` if it is not there:
-    an ordinary Hugging Face checkpoint, its one head as wide as it is. Raises UserError where its
-    tokenizer cannot be had."""
+    an ordinary Hugging Face checkpoint, its one head as wide as it is. One that is `silent` has
+    logits of zero: a memory network that leaves the policy's answers as they are. Raises UserError
+    where its tokenizer cannot be had."""
     own = family(path)
-    folder = cache / f"{path.replace('/', '--')}-{width}"
+    folder = cache / f"{path.replace('/', '--')}-{width}{'-silent' if silent else ''}"
     if not (folder / "DONE").exists():
         from common.models.store import save
 
         tokenizer = real_tokenizer(own, size.vocab, cache)
-        save(_model(own, tokenizer, size.context, width), tokenizer, folder)
+        model = _model(own, tokenizer, size.context, width)
+        if silent:
+            model.get_output_embeddings().weight.data.zero_()
+        save(model, tokenizer, folder)
         (folder / "DONE").touch()
     return folder
 

@@ -12,7 +12,8 @@ from common.datasets.prompts import stated
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from common.sweeps.assumptions import assumptions, model_size
+from common.models.size import Size
+from common.sweeps.assumptions import assumptions, memory_network, model_size
 from common.sweeps.plan import Reproduce, evaluations_of
 from common.sweeps.profiles import Profile, on
 from slurm import status, submit
@@ -47,6 +48,7 @@ def rehearse(
     size, path = model_size(true_runs[0], assumptions()), str(true_runs[0].model.path)
     width = max(model.width(x) for x in true_runs)
     folder = str(model.stand_in(path, size, cache, width=width))
+    memory = _memory(true_runs[0], size, cache)
     nodes = [n for x in true_runs for n in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in true_evaluations]
     sources = data.prepare(nodes, cache / "data", SHARED)
@@ -57,7 +59,7 @@ def rehearse(
         os.environ["NLTK_DATA"] = str(cache / "nltk")
     threads = max(1, (os.cpu_count() or 1) // profile.nodes)
     runs = [
-        hollow(x, model=folder, results_dir=str(root), most=most, threads=threads)
+        hollow(x, model=folder, memory=memory, results_dir=str(root), most=most, threads=threads)
         for x in true_runs
     ]
     made = evaluations_of(runs, sweep) if sweep.benchmarks else []
@@ -89,6 +91,14 @@ def rehearse(
         f"rehearsal of {asked.paper} {row} passed in {time.monotonic() - start:.0f} s: "
         f"{len(cells)} jobs, every expected cell and claim. Figures: the comparison draws none"
     )
+
+
+def _memory(x: Experiment, size: Size, cache: Path) -> str | None:
+    """The stand-in for the checkpoint of DLC's memory network, where the method names one."""
+    network = memory_network(x, size, assumptions())
+    if network is None or x.method.sampler.path is None:
+        return None
+    return str(model.stand_in(x.method.sampler.path, network, cache, silent=True))
 
 
 def sizes(

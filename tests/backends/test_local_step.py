@@ -229,11 +229,14 @@ def test_the_learning_rate_is_scaled_to_another_methods_largest_weight(tiny, tmp
 def test_dynamic_sampling_fills_the_step_with_mixed_groups(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(countdown, "verify", made_up)  # targets ending in 4 or 8 are never mixed
     plain = make_loop(tiny(), tmp_path)
-    batch, reward, row = plain.rollout(1)
+    batch, reward, row, sampled = plain.rollout(1)
+    assert sampled is batch
     mixed = reward.amax(1) > reward.amin(1)
     assert 0 < mixed.sum() < 4
     loop = make_loop(tiny("sampling.dynamic_batches=5"), tmp_path)
-    filled, rewards_, row = loop.rollout(1)
+    filled, rewards_, row, sampled = loop.rollout(1)
+    assert len(sampled.prompt_ids) == loop.drawn  # the evicted groups too, as they were drawn
+    assert torch.equal(sampled.prompts(0, 4).mask.sum(1), batch.mask.sum(1))
     assert (rewards_.amax(1) > rewards_.amin(1)).all()
     assert row["rollout_batches"] > 1
     assert loop.drawn == 4 * row["rollout_batches"]

@@ -23,6 +23,7 @@ from common.config.compose import ROOT
 from common.errors import UserError
 from common.experiment import load
 from common.models import store
+from common.models.load import load_model
 from common.models.pretrain import tokenizer
 from common.models.size import Size
 from common.types import Prompt
@@ -133,12 +134,14 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
         ],
         "f_grpo",
     )
-    dlc.prepare(x, tmp_path)
+    described, own = load_model(x.model, tmp_path, "cpu")
+    policy = (described.config, own)
+    dlc.prepare(x, tmp_path, policy)
     network = AutoModelForCausalLM.from_pretrained(tmp_path / dlc.FOLDER)
     assert network.config.hidden_size == 32
     assert (network.lm_head.weight == 0).all()
-    policy = str(tmp_path / "models" / store.identity(x.model))
-    changes = dlc.settings(x, tmp_path, policy)
+    folder = str(tmp_path / "models" / store.identity(x.model))
+    changes = dlc.settings(x, tmp_path, folder)
     verls = config.compose(config.settings(x, place(tmp_path), 30, 256, LAUNCH) | changes)
     rollout = verls.actor_rollout_ref.rollout
     assert rollout.engine_kwargs.memory == {"path": str(tmp_path / "memory"), "lr": 2e-3}
@@ -146,6 +149,21 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     assert joint.memory_mu == 0.7
     assert joint.memory_config.hidden_size == 32
     assert joint.policy_architecture == "Qwen2ForCausalLM"
+    from_checkpoint = replace(x.method.sampler, start="checkpoint", path=folder, shrink=1)
+    x = replace(x, method=replace(x.method, sampler=from_checkpoint))
+    dlc.prepare(x, tmp_path / "other", policy)
+    assert not (tmp_path / "other").exists()  # nothing is made
+    changes = dlc.settings(x, tmp_path / "other", folder)
+    assert changes["actor_rollout_ref.rollout.engine_kwargs.memory"]["path"] == folder
+    evicting = replace(x, sampling=replace(x.sampling, dynamic_batches=2))
+    evicting = replace(
+        evicting, method=replace(x.method, sampler=replace(from_checkpoint, remember="all"))
+    )
+    with pytest.raises(UserError, match=r"method\.sampler\.remember=all: verl drops"):
+        config.settings(evicting, place(tmp_path), 30, 256, LAUNCH)
+    described.config.vocab_size += 1
+    with pytest.raises(UserError, match=r"method\.sampler\.path=.*it has logits of"):
+        dlc.prepare(x, tmp_path / "other", policy)
     assert verls.algorithm.rollout_correction.rollout_is == "token"
     assert verls.algorithm.rollout_correction.rollout_is_threshold == 1.5
     omega_conf_to_dataclass(rollout)

@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 from scipy.stats import chisquare
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from common.backends.local import Loop, train
+from common.config.schema import Sampler
 from common.errors import UserError
-from common.models import load
+from common.models import load, pretrain, store
 from common.results.files import read_jsonl
 from common.rollout.decoder import make_decoder
-from common.rollout.dlc import CalibratedDecoder, MemoryNetwork, importance
+from common.rollout.dlc import CalibratedDecoder, MemoryNetwork, importance, memory_network
 from common.rollout.local import encode, generate
 from common.types import RolloutBatch, Verdict
 from common.verifiers import countdown
@@ -124,6 +126,98 @@ def test_both_log_probabilities_are_those_of_plain_forward_passes(policy):
             assert got[row, length:].abs().sum() == 0
 
 
+def random_model(kind: str, tied: bool, **sizes):
+    """A tiny model of transformers with the tiny tokenizer's vocabulary."""
+    tokenizer = pretrain.tokenizer()
+    config = AutoConfig.for_model(
+        kind,
+        vocab_size=sizes.pop("vocab_size", len(tokenizer)),
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        initializer_range=0.3,
+        tie_word_embeddings=tied,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+        **sizes,
+    )
+    return AutoModelForCausalLM.from_config(config).eval(), tokenizer
+
+
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+OTHER = {"hidden_size": 48, "intermediate_size": 40, "num_hidden_layers": 1}
+GIVEN = {"mu": 0.5, "lr": 1e-2, "start": "checkpoint", "shrink": 1, "importance_cap": None}
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3"])  # decoded by us, and by transformers
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("memory_tied", [True, False])
+def test_a_memory_from_a_checkpoint_is_exact_with_tied_and_untied_heads(
+    tmp_path, kind, tied, memory_tied
+):
+    """Both log-probabilities are those of two plain forward passes, before and after a step."""
+    torch.manual_seed(0)
+    model, tokenizer = random_model("qwen2", tied, **SIZES)
+    network, own = random_model(kind, memory_tied, **OTHER)
+    store.save(network, own, tmp_path / "memory")
+    sampler = Sampler(**GIVEN, path=str(tmp_path / "memory"))
+    memory = memory_network(sampler, model, tokenizer, seed=0)
+    ids, mask = encode(tokenizer, PROMPTS, "cpu")
+    draw = lambda: generate(  # noqa: E731
+        model,
+        ids,
+        mask,
+        group_size=4,
+        temperature=1.3,
+        max_tokens=5,
+        eos_id=tokenizer.eos_token_id,
+        generator=torch.Generator().manual_seed(0),
+        memory=memory,
+    )
+    batch = draw()
+    assert exact(model, network, batch, ids, mask)
+    memory.learn(batch, micro_batch=8)
+    heads = memory.model.get_output_embeddings(), memory.model.get_input_embeddings()
+    assert (heads[0].weight is heads[1].weight) == memory_tied
+    batch = draw()
+    assert exact(model, memory.model, batch, ids, mask)
+    assert not exact(model, network, batch, ids, mask)  # it has learned
+
+
+@torch.no_grad()
+def exact(model, network, batch, ids, mask) -> bool:
+    errors = []
+    for row in range(len(batch.response_ids)):
+        prompt = ids[row // 4][mask[row // 4].bool()].tolist()
+        length = int(batch.mask[row].sum())
+        response = batch.response_ids[row, :length]
+        f, m = (
+            full_logits(one, prompt + response.tolist())[len(prompt) - 1 : -1]
+            for one in (model, network)
+        )
+        for got, logits in ((batch.log_probs, f), (batch.sampler_log_probs, f - 0.5 * m)):
+            expected = torch.log_softmax(logits / 1.3, -1).gather(1, response[:, None])[:, 0]
+            errors.append((got[row, :length] - expected).abs().max().item())
+    return max(errors) < 2e-4
+
+
+def test_a_memory_of_other_tokens_is_refused(tmp_path):
+    model, tokenizer = random_model("qwen2", True, **SIZES)
+    larger, own = random_model("qwen2", True, **SIZES, vocab_size=len(tokenizer) + 3)
+    store.save(larger, own, tmp_path / "larger")
+    said = r"method\.sampler\.path=.*larger: it has logits of \d+ tokens, the policy of \d+; take"
+    with pytest.raises(UserError, match=said):
+        memory_network(Sampler(**GIVEN, path=str(tmp_path / "larger")), model, tokenizer, seed=0)
+    moved = pretrain.tokenizer(tuple(reversed(pretrain.countdown.WORDS)))
+    store.save(model, moved, tmp_path / "moved")
+    said = r"method\.sampler\.path=.*moved: \d+ tokens of its tokenizer are not the policy's"
+    with pytest.raises(UserError, match=said):
+        memory_network(Sampler(**GIVEN, path=str(tmp_path / "moved")), model, tokenizer, seed=0)
+    with pytest.raises(UserError, match=r"method\.sampler\.path=./none: cannot be loaded"):
+        memory_network(Sampler(**GIVEN, path="./none"), model, tokenizer, seed=0)
+
+
 @torch.no_grad()
 def test_an_empty_memory_and_mu_zero_change_nothing(policy):
     model, tokenizer = policy
@@ -206,9 +300,37 @@ def test_the_correction_reaches_the_update(tiny, tmp_path):
     assert 0 < norms["0.1"] < 0.5 * norms["null"]
 
 
-@pytest.mark.parametrize("start", ["random", "policy"])
+def test_what_dynamic_sampling_evicts_is_remembered_or_not(tiny, tmp_path):
+    """The modes that are always right carry no gradient, so they are evicted; `all` learns them."""
+
+    def right(pairs):  # of two thirds of the prompts every response is right, of the others half
+        texts = [sum(map(ord, reference)) % 3 for _, reference in pairs]
+        halves = [i % 2 == 0 for i in range(len(pairs))]
+        chosen = [bool(t) or half for t, half in zip(texts, halves, strict=True)]
+        return [Verdict("correct" if c else "wrong", float(c)) for c in chosen]
+
+    learned, words = {}, [*DLC, "sampling.dynamic_batches=6"]
+    for remember in ("kept", "all"):
+        x = tiny(*words, f"method.sampler.remember={remember}")
+        loop = Loop(x, tmp_path / remember, right)
+        given = []
+        loop.memory.learn = lambda batch, _, given=given: given.append(batch) or 0.0
+        row = loop.one_step(1)
+        learned[remember] = len(given[0].prompt_ids)
+    assert row["rollout_batches"] > 1
+    assert learned == {"kept": 4, "all": 4 * row["rollout_batches"]}
+    ids = {x.run_id for x in (tiny(*words), tiny(*words, "method.sampler.remember=kept"))}
+    assert len(ids) == 2
+    assert tiny(*DLC).run_id == tiny(*DLC, "method.sampler.remember=kept").run_id
+
+
+@pytest.mark.parametrize("start", ["random", "policy", "checkpoint"])
 def test_a_killed_run_ends_as_one_that_was_not(tiny, tmp_path, start):
-    x = tiny(*DLC, f"method.sampler.start={start}", "optim.steps=4")
+    words = [*DLC, f"method.sampler.start={start}", "optim.steps=4"]
+    if start == "checkpoint":
+        path = store.folder(tiny().model, Path(tiny().results_dir))
+        words.append(f"method.sampler.path={path}")
+    x = tiny(*words)
     whole = Loop(x, tmp_path / "whole", in_process)
     rows = [whole.one_step(step) for step in (1, 2, 3, 4)]
     first = Loop(x, tmp_path / "parts", in_process)
@@ -235,6 +357,8 @@ def test_a_whole_run_trains_and_logs_the_memory(tiny):
         ("method.sampler.lr=0", "method.sampler.lr=0.0: must be above 0"),
         ("method.sampler.shrink=3", "method.sampler.shrink=3: must divide hidden_size=32"),
         ("method.sampler.start=zero", "method.sampler.start"),
+        ("method.sampler.start=checkpoint", "method.sampler.path=None: a folder or hub id goes"),
+        ("method.sampler.path=a/b", "method.sampler.path=a/b: a folder or hub id goes with start="),
     ],
 )
 def test_bad_settings_are_refused(tiny, tmp_path, override, message):

@@ -26,7 +26,7 @@ LITTLE, MUCH = Most(1000, 1000, 1000), Most(10**9, 10**9, 10**9)
 
 
 def made(x, most: Most):
-    return hollow(x, model="stand-in", results_dir="rehearsed", most=most)
+    return hollow(x, model="stand-in", memory="other", results_dir="rehearsed", most=most)
 
 
 def changed(x, most: Most) -> set[str]:

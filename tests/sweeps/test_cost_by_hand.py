@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from compositions import composed
 
+from common.backends.verl import explain
+from common.errors import UserError
 from common.models.size import Size
 from common.sweeps import cost
 from common.sweeps.assumptions import Accelerator, assumptions, memory_network
@@ -58,21 +60,49 @@ def test_the_high_end_waits_for_a_response_of_full_length():
 
 
 def test_the_memory_network_of_dlc_counts():
-    """Qwen3-8B at half the width: half of its two tables, a quarter of the rest."""
+    """Qwen3-1.7B beside Qwen3-8B; or one at half the width: half of its two tables, a quarter of
+    the rest."""
     x, a = composed(("experiment=cluster/qwen3_8b_dapo_iac_dlc",), "over_sharpening"), assumptions()
     size = a.models["Qwen/Qwen3-8B"]
+    profile = replace(load_profile("h100-1x8"), time_min=10**6)  # one attempt
+    given = memory_network(x, size, a)
+    assert given == a.models["Qwen/Qwen3-1.7B"]
     tables = 2 * 151936 * 4096
-    memory = memory_network(x, size)
-    assert memory.parameters == pytest.approx(tables / 2 + (8.19e9 - tables) / 4)
-    assert (memory.hidden, memory.kv_width, memory.layers) == (2048, 512, 36)
+    sampler = replace(x.method.sampler, start="random", path=None, shrink=2)
+    half = memory_network(replace(x, method=replace(x.method, sampler=sampler)), size, a)
+    assert half.parameters == pytest.approx(tables / 2 + (8.19e9 - tables) / 4)
+    assert (half.hidden, half.kv_width, half.layers) == (2048, 512, 36)
     alone = replace(x, method=replace(x.method, sampler=None))
-    profile = load_profile("h100-1x8")
     with_it, without = (cost.estimate(y, profile, a) for y in (x, alone))
-    assert with_it.gpu_hours.low > without.gpu_hours.low
-    assert with_it.gpu_hours.high > without.gpu_hours.high
     # beside vLLM stay float32 weights and moments, over eight GPUs
-    added = 12 * memory.parameters / 8 / 1e9
-    assert with_it.memory_gb - without.memory_gb == pytest.approx(added)
+    assert with_it.memory_gb - without.memory_gb == pytest.approx(12 * 1.72 / 8)
+    network = with_it.network
+    assert (network.training_gb, network.sampler_gb) == pytest.approx((16 * 1.72 / 8, 2 * 1.72))
+    assert network.cache_share == pytest.approx(28 / (28 + 36))  # layers, of one width
+    assert without.network is None
+    for end in ("low", "high"):
+        added = getattr(with_it.gpu_hours, end) - getattr(without.gpu_hours, end)
+        assert added == pytest.approx(getattr(network.gpu_hours, end))
+        assert 0.1 < getattr(network.sampling, end) < 0.5
+
+
+@pytest.mark.parametrize("row", ["qwen3_14b_grpo", "qwen3_8b_dapo_iac_dlc"])
+def test_explain_and_the_dry_run_say_the_same_memory(row, monkeypatch):
+    x, a = composed((f"experiment=cluster/{row}",), "over_sharpening"), assumptions()
+    size, profile = a.models[x.model.path], load_profile("h200-4")
+    monkeypatch.setattr(explain, "memory_size_of", lambda x, size: memory_network(x, size, a))
+    said = explain.memory(x, size, cost._longest_prompt(x, a), 1, 4, 141)
+    peak = cost.estimate(x, profile, a).memory_gb
+    assert dict(said)["most at once"] == f"{peak:.1f}: fits"
+    assert ("memory network" in dict(said)) == (x.method.sampler is not None)
+
+
+def test_a_memory_network_of_other_tokens_is_refused():
+    x, a = composed(("experiment=cluster/qwen3_8b_dapo_iac_dlc",), "over_sharpening"), assumptions()
+    sampler = replace(x.method.sampler, path="Qwen/Qwen2.5-7B")
+    x = replace(x, method=replace(x.method, sampler=sampler))
+    with pytest.raises(UserError, match=r"sampler\.path=Qwen/Qwen2\.5-7B: it has logits of 152064"):
+        cost.estimate(x, load_profile("h100-1x8"), a)
 
 
 def test_what_others_measured_lies_in_the_range():

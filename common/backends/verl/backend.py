@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from rich.progress import Progress
 
 from common.backends import snapshots
-from common.backends.explain import size_of
+from common.backends.explain import memory_size_of, size_of
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.backends.tracking import mirror
@@ -83,7 +83,7 @@ def train(
             between()
             settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model) | keys
-            settings |= transfer.settings(place, place.work / dlc.FOLDER) | chosen
+            settings |= transfer.settings(place, dlc.checkpoint(x, place.work)) | chosen
             one_launch(x, run, place, settings, note, between)
             if launch_settings(x, place.work) == todo:
                 raise UserError(
@@ -204,7 +204,7 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
         )
     context = described.max_position_embeddings
     longest = data.write_parquet(x, place.work, train_prompts, benchmarks, tokenizer, context)
-    dlc.prepare(x, place.work)
+    dlc.prepare(x, place.work, (described, tokenizer))
     reward.describe(x, place.work / "judge.json")
     return longest, context
 
@@ -217,7 +217,7 @@ def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> 
         return {}
     import torch
 
-    load = layout.load_of(x, size, prompt=longest)
+    load = layout.load_of(x, size, prompt=longest, memory=memory_size_of(x, size))
     gpu_gb = round(torch.cuda.get_device_properties(0).total_memory / 2**30)  # as cards are named
     where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
     return layout.choose(load, **where, given=chosen).keys()

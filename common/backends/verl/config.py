@@ -268,6 +268,14 @@ def _check(x: Experiment, place: Place) -> None:
         f"a mini-batch has {responses} responses, which {gpus} GPUs cannot share evenly; change "
         "sampling.prompts, sampling.group_size, optim.mini_batches or the number of GPUs",
     )
+    sampler = x.method.sampler
+    require(
+        sampler is None or sampler.remember == "kept" or x.sampling.dynamic_batches == 1,
+        "method.sampler.remember",
+        "all",
+        "verl drops the groups that dynamic sampling evicts before a memory network could learn "
+        "them; use kept, or backend=local",
+    )
     for part in methods.PART_KEYS:
         if part == "token_weights" and _grouped(x):
             continue

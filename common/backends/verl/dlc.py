@@ -1,37 +1,56 @@
-"""DLC's memory network (common/rollout/dlc.py) for verl: its first weights as a checkpoint, and
-the keys that make vLLM build the joint model and verl's worker train it. Imports no verl."""
+"""DLC's memory network (common/rollout/dlc.py) for verl: its first weights as a checkpoint, made
+here unless the method gives one, and the keys that make vLLM build the joint model and verl's
+worker train it. Imports no verl."""
 
 from pathlib import Path
 
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
+from common.errors import UserError
 from common.experiment import Experiment
 from common.models.load import load_model
 from common.models.store import save
 from common.rollout import vllm_dlc
-from common.rollout.dlc import MemoryNetwork
+from common.rollout.dlc import check_vocabulary, memory_network
 
 FOLDER = "memory"  # in the work folder: the memory before the first step
 
 
-def prepare(x: Experiment, work: Path) -> None:
-    """Write the memory as it is before the first step, where the method has one."""
+def checkpoint(x: Experiment, work: Path) -> str | None:
+    """Folder or hub id of the memory before the first step; None where the method has none."""
     sampler = x.method.sampler
-    if sampler is None or (work / FOLDER).exists():
+    return None if sampler is None else sampler.path or str(work / FOLDER)
+
+
+def prepare(x: Experiment, work: Path, policy: tuple) -> None:
+    """Write the memory as it is before the first step, where the method has one; of a given
+    checkpoint look at the vocabulary. `policy` is (configuration, tokenizer). Raises UserError
+    where that is another."""
+    sampler = x.method.sampler
+    if sampler is None:
         return
     vllm_dlc.require_plugin()
-    policy, tokenizer = load_model(x.model, Path(x.results_dir).resolve(), "cpu")
-    memory = MemoryNetwork(
-        policy,
-        mu=sampler.mu,
-        lr=sampler.lr,
-        start=sampler.start,
-        shrink=sampler.shrink,
-        seed=x.seed,
-    )
+    if sampler.path is not None:
+        check_vocabulary(sampler.path, _facts(sampler.path), policy)
+        return
+    if (work / FOLDER).exists():
+        return
+    model, tokenizer = load_model(x.model, Path(x.results_dir).resolve(), "cpu")
+    memory = memory_network(sampler, model, tokenizer, x.seed)
     whole = work / f".{FOLDER}.tmp"
     save(memory.model, tokenizer, whole)
     whole.rename(work / FOLDER)
+
+
+def _facts(path: str) -> tuple:
+    try:
+        return AutoConfig.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
+        reason = str(error).split("\n")[0][:300]
+        raise UserError(
+            f"method.sampler.path={path}: cannot be loaded ({reason}); give a folder with a causal "
+            "LM and its tokenizer, or a hub id that can be reached"
+        ) from error
 
 
 def settings(x: Experiment, work: Path, policy: str) -> dict[str, object]:
@@ -39,13 +58,14 @@ def settings(x: Experiment, work: Path, policy: str) -> dict[str, object]:
     sampler = x.method.sampler
     if sampler is None:
         return {}
+    path = checkpoint(x, work)
     joint = vllm_dlc.description(
-        AutoConfig.from_pretrained(policy), AutoConfig.from_pretrained(work / FOLDER), sampler.mu
+        AutoConfig.from_pretrained(policy), AutoConfig.from_pretrained(path), sampler.mu
     )
     return {
         "actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides": joint,
         "actor_rollout_ref.rollout.engine_kwargs.memory": {
-            "path": str(work / FOLDER),
+            "path": path,
             "lr": sampler.lr,  # of AdamW, constant
         },
     }

@@ -1,7 +1,7 @@
 """What an experiment would do through verl: sizes, memory, what is left out. Needs no verl."""
 
 from common.backends import explain as shared
-from common.backends.explain import GB, known, size_of, table
+from common.backends.explain import GB, known, memory_size_of, network_rows, size_of, table
 from common.backends.verl import config, layout, tuning
 from common.errors import UserError
 from common.experiment import Experiment
@@ -40,16 +40,18 @@ def memory(
 ) -> list[tuple[str, str]]:
     """GB a GPU, of the trainer and of vLLM, which take turns (verl puts vLLM to sleep), as
     layout.py lays them out: what the backend will do on such GPUs."""
-    load = layout.load_of(x, size, prompt=prompt)
+    network = memory_size_of(x, size)
+    load = layout.load_of(x, size, prompt=prompt, memory=network)
     given = tuning.chosen(x)
     one = layout.choose(load, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb, given=given)
     states = layout.STATE_BYTES * size.parameters / (nodes * gpus) / GB
-    sequence = 4 * size.layers * size.kv_width * load.sampled / one.parallel / GB  # bfloat16
+    sequence = sum(map(layout.token_bytes, load.models)) * load.sampled / one.parallel / GB
     cache = max(0.0, one.share * gpu_gb - one.vllm_gb)
     verdict = "fits" if one.fits else "does not fit: more GPUs, or shorter responses"
     return [
         ("parameters", f"{size.parameters / GB:.3g} billion"),
         ("weights, gradients, AdamW", f"{states:.1f}, {WHERE[one.states]}"),
+        *network_rows(x, network, nodes * gpus),
         (f"a pass of {one.tokens:,} tokens", f"{one.training_gb:.1f} with what is held beside it"),
         ("vLLM weights", f"{one.vllm_gb:.1f}, each vLLM on {one.parallel} GPU(s)"),
         ("vLLM cache", f"{cache:.1f}, about {int(cache / sequence):,} responses of full length"),

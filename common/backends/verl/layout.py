@@ -40,11 +40,20 @@ class Load:
     sampled: int  # tokens of the longest that vLLM samples, evaluation included
     reference: bool  # a second model, for KL; verl keeps it in main memory
     whole_passes: bool  # token weights are of a pass, so that it is not shortened
+    memory: Size | None = None  # DLC's memory network, trained and sampled with beside the policy
+
+    @property
+    def models(self) -> list[Size]:
+        return [self.size, *([self.memory] if self.memory else [])]
+
+    @property
+    def parameters(self) -> float:
+        return sum(one.parameters for one in self.models)
 
 
-def load_of(x: Experiment, size: Size, *, prompt: int) -> Load:
-    """What `x` asks of the GPUs, with a model of this size and prompts of up to `prompt` tokens;
-    what is longer than its context gets shorter responses."""
+def load_of(x: Experiment, size: Size, *, prompt: int, memory: Size | None) -> Load:
+    """What `x` asks of the GPUs, with a model of this size, DLC's `memory` network beside it, and
+    prompts of up to `prompt` tokens; what is longer than its context gets shorter responses."""
     longest = max(x.sampling.max_tokens, x.eval.max_tokens)
     return Load(
         size=size,
@@ -52,6 +61,7 @@ def load_of(x: Experiment, size: Size, *, prompt: int) -> Load:
         sampled=min(prompt + longest, size.context),
         reference=x.method.kl_coef > 0,
         whole_passes=x.method.token_weights is not None,
+        memory=memory,
     )
 
 
@@ -105,7 +115,7 @@ def choose(
         [given[PASS]] if PASS in given else [long] if load.whole_passes else [long, load.trained]
     )
     share = given.get(PART, SHARE)
-    parallel = given.get(SPLIT) or fewest(load.size.parameters, gpus, share * gpu_gb)
+    parallel = given.get(SPLIT) or fewest(load.parameters, gpus, share * gpu_gb)
     remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"
     require(gpus % parallel == 0, f"verl.{SPLIT}", parallel, remedy)
     found = [
@@ -125,19 +135,27 @@ def fewest(parameters: float, gpus: int, share_gb: float) -> int:
 
 
 def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -> Layout:
-    size, P = load.size, load.size.parameters
+    P, reference = load.parameters, 4 * load.reference * load.size.parameters
     here = {"gpu": (STATE_BYTES, HELD_BYTES), "between": (STATE_BYTES, 0), "cpu": (0, 0)}[states]
-    # FSDP gathers one layer, and the output layer with its gradient for all of a pass
-    gathered = 2 * P / size.layers + 6 * size.vocab * size.hidden
-    activations = 2 * tokens * size.hidden * (size.layers + 16)  # checkpointing, bfloat16
-    logits = LOGIT_BYTES * tokens * size.vocab
-    training = (here[0] * P / gpus + gathered + activations + logits) / 1e9
+    # policy and memory network are trained one after the other
+    training = (here[0] * P / gpus + max(_pass_bytes(one, tokens) for one in load.models)) / 1e9
     sampling = here[1] * P / gpus / 1e9 + share * gpu_gb
     weights = 2 * P / parallel / 1e9
-    cache = 4 * size.layers * size.kv_width * load.sampled / parallel / 1e9  # of one response
-    host = {"gpu": 0, "between": STATE_BYTES, "cpu": STATE_BYTES}[states] + 4 * load.reference
+    a_token = sum(token_bytes(one) for one in load.models)
+    cache = a_token * load.sampled / parallel / 1e9  # of one response
+    host = {"gpu": 0, "between": STATE_BYTES, "cpu": STATE_BYTES}[states] * P + reference
     room = usable * gpu_gb
     fits = max(training, sampling) <= room and weights + cache <= share * gpu_gb
-    return Layout(
-        states, tokens, parallel, share, training, sampling, weights, host * P / 1e9, fits
-    )
+    return Layout(states, tokens, parallel, share, training, sampling, weights, host / 1e9, fits)
+
+
+def token_bytes(size: Size) -> int:
+    """Of the cache, keys and values in bfloat16."""
+    return 4 * size.layers * size.kv_width
+
+
+def _pass_bytes(size: Size, tokens: int) -> float:
+    # FSDP gathers one layer, and the output layer with its gradient for all of a pass
+    gathered = 2 * size.parameters / size.layers + 6 * size.vocab * size.hidden
+    activations = 2 * tokens * size.hidden * (size.layers + 16)  # checkpointing, bfloat16
+    return gathered + activations + LOGIT_BYTES * tokens * size.vocab

@@ -20,15 +20,15 @@ KEY = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabyt
 OTHERS = 300 << 20  # bytes: Ray's object store (config.py's 200 MB), queues, semaphores
 
 
-def settings(place: Place, memory: Path) -> dict[str, object]:
+def settings(place: Place, memory: str | None) -> dict[str, object]:
     """The bucket's key, in MiB; none for GPUs, whose weights do not pass through shared memory.
 
-    `memory` is the folder of DLC's network, which travels with the policy where it exists. Raises
+    `memory` is the folder or hub id of DLC's network, which travels with the policy. Raises
     UserError where shared memory does not hold them.
     """
     if place.device != "cpu":
         return {}
-    models = [place.model, *([str(memory)] if memory.exists() else [])]
+    models = [place.model, *([memory] if memory else [])]
     bytes_ = sum(map(weight_bytes, models))
     free = shutil.disk_usage(SHARED).free
     require(

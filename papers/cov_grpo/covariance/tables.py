@@ -93,7 +93,7 @@ def rollout(loop, step: int):
     """(responses, advantages (P, G), what is logged) of a step, as the loop's own `one_step`."""
     from common.methods import binding
 
-    batch, reward, row = loop.rollout(step)
+    batch, reward, row, _ = loop.rollout(step)
     lengths = batch.mask.sum(1).view(reward.shape).to(reward.device)
     advantages = binding.advantages(loop.method, reward, lengths, {}).to(loop.device)
     kept = {key: row[key] for key in ("reward", "active_groups")}
