@@ -1,0 +1,200 @@
+"""The training files of FADE's supervised fine-tuning, made shard by shard.
+
+<folder>/<set>/part-00012.parquet   the column `messages`, as verl's SFT trainer reads it
+<folder>/<set>.counts/00012.json    rows read, kept, and left out by reason; their characters
+<folder>/<set>.counts/asked.json    the settings of all of them
+
+A shard is whole or not there, and one that is there is not made again: the same command resumes. A
+row is held at a time, and the problems that OpenCodeReasoning-2 points to (about 60,000 texts).
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from common.config.resolve import resolve
+from common.datasets.hub import snapshot
+from common.errors import UserError, require
+from common.results.files import write_json
+
+BATCH = 256  # rows of a row group
+
+
+@dataclass(frozen=True)
+class Set:
+    """A set of chains, or a set of problems that one points into."""
+
+    hub: str  # hub id, or a folder in the layout of a hub repository
+    revision: str
+    files: list[str]  # globs
+    rows: int | None  # expected in all files; None: not known
+
+
+@dataclass(frozen=True)
+class Chains(Set):
+    messages: dict[str, Any]  # the function of sources.py that makes a conversation of a row
+    share: Annotated[float, Field(gt=0, le=1)]  # of the rows, drawn by `seed`
+
+
+@dataclass(frozen=True)
+class Prepare:
+    folder: str
+    seed: int
+    sets: dict[str, Chains]
+    problems: dict[str, dict[str, Set]]  # as OpenCodeReasoning-2 has it: split: its files
+
+
+def prepare(config: Prepare) -> dict[str, Counter]:
+    """Make the files that are missing; returns the counts of each set. Raises UserError where a
+    set cannot be found, lacks a field, has another number of rows than expected, or keeps none."""
+    question = Problems(config.problems)
+    counts = {}
+    for name, chains in config.sets.items():
+        counts[name] = made(name, chains, Path(config.folder), config.seed, question)
+        print(f"{name}: {_said(counts[name])}", file=sys.stderr)
+    return counts
+
+
+def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counter:
+    """The counts of a set, all of whose shards are there now."""
+    home, counts = snapshot(chains.hub, chains.revision, chains.files), Counter()
+    convert = resolve(chains.messages, f"sets.{name}.messages", open_ended=True)
+    asked, settings = folder / f"{name}.counts" / "asked.json", asdict(chains) | {"seed": seed}
+    settings.pop("rows")
+    if asked.exists() and json.loads(asked.read_text()) != settings:
+        raise UserError(
+            f"{folder / name} was made with other settings; delete it and {asked.parent}"
+        )
+    write_json(asked, settings)
+    for number, shard in enumerate(shards(home, chains.files, name)):
+        part = folder / name / f"part-{number:05d}.parquet"
+        count = folder / f"{name}.counts" / f"{number:05d}.json"
+        if not (part.exists() and count.exists()):
+            drawn = Random(f"{seed}-{name}-{shard.name}")
+            said = Counter()
+            write_part(part, kept(rows(shard), convert, question, chains.share, drawn, said, name))
+            write_json(count, dict(said))  # last: a part without its count is made again
+        counts.update(json.loads(count.read_text()))
+    require(
+        chains.rows in (None, counts["rows"]),
+        f"sets.{name}.rows",
+        chains.rows,
+        f"{chains.hub} at {chains.revision} gives {counts['rows']}; pin the revision that has "
+        f"{chains.rows}, or, if that is what you want, set sets.{name}.rows={counts['rows']}",
+    )
+    require(counts["kept"] > 0, f"sets.{name}", dict(counts), "keeps no row; correct its files")
+    return counts
+
+
+def kept(
+    table, convert, question, share: float, drawn: Random, counts: Counter, name: str
+) -> Iterator[list[dict]]:
+    """The conversations of a shard's rows that are drawn and complete; fills `counts`."""
+    for i, row in enumerate(table):
+        counts["rows"] += 1
+        if drawn.random() >= share:
+            counts["not drawn"] += 1
+            continue
+        try:
+            messages = convert(row=row, question=question)
+        except KeyError as error:
+            raise UserError(
+                f"sets.{name}: row {i} lacks {error}; it has {sorted(row)}. Pin another revision"
+            ) from error
+        if isinstance(messages, str):
+            counts[messages] += 1
+            continue
+        counts["kept"] += 1
+        counts["characters"] += sum(len(message["content"]) for message in messages)
+        yield messages
+
+
+def write_part(path: Path, conversations: Iterator[list[dict]]) -> None:
+    """A parquet file, there when it is whole; a row group is held at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    turn = pa.struct([("role", pa.string()), ("content", pa.string())])
+    schema = pa.schema([("messages", pa.list_(turn))])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with pq.ParquetWriter(temporary, schema) as writer:
+        group = []
+        for messages in conversations:
+            group.append({"messages": messages})
+            if len(group) == BATCH:
+                writer.write_table(pa.Table.from_pylist(group, schema))
+                group = []
+        writer.write_table(pa.Table.from_pylist(group, schema))
+    with open(temporary, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+class Problems:
+    """The problem that a row of OpenCodeReasoning-2 stands for: (dataset, split, index). A set is
+    read, its texts alone, when the first row points into it."""
+
+    def __init__(self, sets: dict[str, dict[str, Set]]):
+        self.sets, self.texts = sets, {}
+
+    def __call__(self, row: dict) -> str | None:
+        name, split = row["dataset"].rpartition("/")[2], row["split"]
+        index = int(row["index"])
+        where = f"problems.{name}.{split}"
+        source = self.sets.get(name, {}).get(split)
+        if source is None:
+            raise UserError(f"{where}: a row points into this set, which is not named; name it")
+        if (name, split) not in self.texts:
+            self.texts[name, split] = self._read(name, source, where)
+        texts = self.texts[name, split]
+        require(index < len(texts), f"{where} index", index, f"it has {len(texts)} problems")
+        return texts[index]
+
+    def _read(self, name: str, source: Set, where: str) -> list[str | None]:
+        from papers.fade.sft import sources
+
+        home = snapshot(source.hub, source.revision, source.files)
+        columns = COLUMNS[name]
+        table = (row for shard in shards(home, source.files, where) for row in rows(shard, columns))
+        texts = [sources.problem(name, row) for row in table]
+        remedy = f"{source.hub} has {len(texts)}; OpenCodeReasoning-2 counts by row, so pin it"
+        require(source.rows in (None, len(texts)), f"{where}.rows", source.rows, remedy)
+        return texts
+
+
+COLUMNS = {  # of the sets of problems, whose tests are many times larger
+    "taco": ["question"],
+    "apps": ["question"],
+    "code_contests": ["description"],
+    "codeforces": ["description", "input_format", "output_format", "examples", "note"],
+}
+
+
+def shards(home: Path, files: list[str], name: str) -> list[Path]:
+    found = sorted(path for pattern in files for path in home.glob(pattern))
+    require(bool(found), f"{name}.files", files, f"none of these in {home}")
+    return found
+
+
+def rows(shard: Path, columns: list[str] | None = None):
+    """The rows of one file, streamed."""
+    from datasets import load_dataset
+
+    chosen = {"columns": columns} if columns else {}
+    return load_dataset("parquet", data_files=str(shard), split="train", streaming=True, **chosen)
+
+
+def _said(counts: Counter) -> str:
+    left = {reason: n for reason, n in counts.items() if reason not in ("rows", "kept")}
+    left.pop("characters", None)
+    reasons = "".join(f", {number:,} {reason}" for reason, number in left.items())
+    return f"{counts['kept']:,} of {counts['rows']:,} rows{reasons}"
