@@ -52,8 +52,9 @@ class Experiment:
     optim: Optim
     eval: Evaluation
     verification: Verification
-    # verl's own keys of memory and speed (backends/verl/tuning.py); configurations stored before it
-    # lack the key
+    covariances: bool = False  # a step logs how few tokens hold them (losses/contributions.py)
+    # verl's own keys of memory and speed (backends/verl/tuning.py); configurations stored before
+    # the two lack the keys
     verl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -86,7 +87,7 @@ class Experiment:
         watched."""
         config = asdict(self) | {"model": hashed(self.model)}
         elsewhere = ("scope", "results_dir", "wandb", "threads", "verification", "verl")
-        for key in (*elsewhere, "checkpoint_every", "keep_checkpoints"):
+        for key in (*elsewhere, "checkpoint_every", "keep_checkpoints", "covariances"):
             del config[key]
         for group, key in (("method", "sampler"), ("model", "chat")):
             if config[group][key] is None:  # runs made before the key existed keep their hash

@@ -27,6 +27,7 @@ from common.errors import UserError
 from common.evaluation import rare_nll, samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
+from common.losses import contributions
 from common.methods import binding, rate
 from common.models.load import load_model
 from common.models.policy import log_probs
@@ -127,6 +128,8 @@ class Loop:
         )
         lengths = lengths.view(reward.shape).to(reward.device)
         advantages = binding.advantages(self.method, reward, lengths, arguments).to(self.device)
+        if x.covariances:
+            row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
         row |= {"lr": self.set_lr(step, arguments), **arguments, **watched}
         updates = []

@@ -26,6 +26,7 @@ from common.config.compose import ROOT
 from common.evaluation import dumps
 from common.evaluation.import_samples import import_samples
 from common.experiment import load
+from common.losses import contributions
 from common.methods import binding as loop
 from common.models.policy import log_probs
 from common.results.collect import verify
@@ -70,6 +71,7 @@ def resumed(tmp_path_factory):
         f"sampling.group_size={GROUP}",
         "eval.every=1",
         "keep_checkpoints=true",
+        "covariances=true",
         *METHOD,
         SAMPLER,
     ]
@@ -250,6 +252,9 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
             bound, state, solve_rate=row["solve_rate"], entropy=surprise, step=row["step"]
         )
         weights = loop.advantages(bound, rewards, lengths.view(PROMPTS, GROUP), arguments)
+        held = contributions.logged(batch.log_probs, weights.reshape(-1, 1), batch.mask)
+        assert {key: row[key] for key in held} == pytest.approx(held, abs=1e-4)
+        assert held
         expected = {}
         for cap in (CAP, None):
             ratio = importance(batch, cap)

@@ -255,3 +255,31 @@ def test_methods_without_a_controller_keep_nothing(made, monkeypatch):
     metrics = {}
     one._compute_advantage(Batch, metrics)
     assert (one.state, metrics, handed) == ({}, {}, [{"gamma": 2}])
+
+
+def test_covariances_are_of_the_whole_step_and_of_advantages_without_token_weights(
+    made, monkeypatch
+):
+    flags = ["+algorithm.covariances=true", "+algorithm.token_weights={group_size:3}"]
+    one, _ = made("f_grpo", "+algorithm.method.gamma=2", *flags)
+    feed(monkeypatch, [1, 0, 1], [[-1.0, -2.0], [-0.5, 0.0], [-3.0, -1.0]])
+    data = trainer.tq.kv_batch_get()
+    data["advantages"] = torch.tensor([[1.0, 1.0], [-2.0, 0.0], [4.0, 4.0], [0.0, 0.0]])
+
+    def weigh(self, batch, node):
+        data["advantages"] = data["advantages"] ** 3
+        return batch
+
+    monkeypatch.setattr(trainer.MethodTrainer, "_weigh", weigh)
+    metrics = {}
+    one._compute_advantage(Batch, metrics)
+    assert data["advantages"][1, 0] == -8
+    # five tokens: log-probs -1 -2 -0.5 -3 -1 (mean -1.5), advantages 1 1 -2 4 4 (mean 1.6), so
+    # |c| = 0.3 0.3 3.6 3.6 1.2 of 9
+    held = [metrics[f"rlvr/covariance_top_{share}"] for share in ("0.0001", "0.2", "0.4", "0.8")]
+    assert held == pytest.approx([3.6 / 9, 3.6 / 9, 7.2 / 9, 8.7 / 9])
+    assert len(metrics) == 12
+    data["advantages"] = torch.zeros(4, 2)
+    metrics = {}
+    one._compute_advantage(Batch, metrics)
+    assert metrics == {}  # no group with a gradient: missing, not 0

@@ -91,10 +91,8 @@ EXPECTED = {
             "a count or a difference": 22,
         },
         waiting={"table1_positive", "table1_negative", "extreme_positive", "extreme_negative"},
-        figures={"cluster_fig1_7b": 2 * 4, "cluster_fig1_15b": 2 * 4},
-        not_drawn={
-            "cluster_fig3": "a training on a cluster keeps no covariances of its tokens",
-        },
+        # by method: entropy and reward at four logged steps; Fig. 3's twelve shares and the whole
+        figures={"cluster_fig1_7b": 2 * 8, "cluster_fig1_15b": 2 * 8, "cluster_fig3": 13},
     ),
 }
 
@@ -274,6 +272,13 @@ def test_figures_draw_the_printed_numbers(whole):
             assert drawn[["n_seeds", "n_problems", "n_samples", "step"]].notna().all(axis=None)
             if paper == "f_grpo":
                 assert set(drawn["step"]) == {BEST[drawn["model"][0]]}
+        elif name == "cluster_fig3":  # of the steps up to 50 alone
+            mean = (drawn["share"] ** 0.5 + drawn["share"] ** 0.25) / 2
+            assert drawn["contribution"].tolist() == pytest.approx(mean.tolist())
+            assert drawn["low"].tolist() == pytest.approx((drawn["share"] ** 0.5).tolist())
+            assert drawn["high"].tolist() == pytest.approx((drawn["share"] ** 0.25).tolist())
+            assert set(drawn["steps"]) == {2}
+            assert set(drawn["last"]) == {50}
         else:
             for word in perfect.LOGGED:
                 own = drawn[drawn["curve"].str.contains(word)]

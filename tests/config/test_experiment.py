@@ -273,6 +273,7 @@ def test_an_experiment_cannot_be_changed():
 NOT_NUMBERS = [
     "scope",
     "keep_checkpoints",
+    "covariances",
     "results_dir",
     "wandb",
     "threads",

@@ -30,6 +30,7 @@ from common.evaluation.config import Evaluate
 from common.evaluation.run import keep_checkpoint
 from common.evaluation.store import TENS
 from common.experiment import Experiment
+from common.losses.contributions import PREFIX, SHARES
 from common.metrics.passk import pass_at_k_table, report
 from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
@@ -145,6 +146,8 @@ def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0) -> None:
     write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
     values = logged(x.paper, x.label)
     log = [values | {"step": step} for step in (1, x.optim.steps)]
+    if x.covariances:
+        log = [values | {"step": at} | held(at) for at in (1, 50, 51, x.optim.steps)]
     write(run.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in log))
     run.finish()
 
@@ -152,6 +155,12 @@ def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0) -> None:
 def logged(paper: str, method: str) -> dict[str, float]:
     """What a made-up training logs at every step."""
     return LOGGED | (PRINTED_LOGS.get(method, {}) if paper == "over_sharpening" else {})
+
+
+def held(step: int) -> dict[str, float]:
+    """What a step logs of its covariances, held by fewer tokens the later it is."""
+    power = {1: 0.5, 50: 0.25}.get(step, 0.01)
+    return {f"{PREFIX}{share:g}": share**power for share in SHARES}
 
 
 def printed_set(

@@ -28,6 +28,7 @@ NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an
     "algorithm.method",
     "algorithm.controller",
     "algorithm.token_weights",
+    "algorithm.covariances",
     f"{LOSS}.method",
     f"{LOSS}.token_weights",
     f"{LOSS}.aggregation",
@@ -109,6 +110,7 @@ def settings(
         f"{LOSS}.token_weights": {} if grouped else _arguments(x, "token_weights"),
         f"{LOSS}.weighted": bool(grouped),
         "algorithm.token_weights": grouped,
+        "algorithm.covariances": x.covariances,  # what a step logs besides; read by our trainer
         f"{LOSS}.aggregation": mode,  # read by plugin.py
         "actor_rollout_ref.actor.loss_agg_mode": mode,  # [method.aggregation]
         "actor_rollout_ref.actor.loss_scale_factor": x.method.aggregation.get("max_tokens"),

@@ -14,8 +14,10 @@ from verl.workers.utils.padding import response_to_nested
 
 from common.advantages.parts import success
 from common.backends.verl import methods, plugin
+from common.backends.verl.rows import PREFIX
 from common.config.resolve import resolve
 from common.errors import UserError
+from common.losses import contributions
 from common.results.files import write_json
 
 STATE = "controller.json"  # beside verl's own files of a checkpoint
@@ -45,8 +47,22 @@ class MethodTrainer(PPOTrainerSync):
             seen = measured | arguments
             metrics.update({f"method/{key}": value for key, value in seen.items()})
         batch = super()._compute_advantage(batch, metrics)
+        if self.config.algorithm.get("covariances", False):
+            metrics.update(self._covariances(batch))
         node = self.config.algorithm.get("token_weights", None)
         return self._weigh(batch, OmegaConf.to_container(node)) if node else batch
+
+    def _covariances(self, batch) -> dict[str, float]:
+        """Of the whole step, before any token weights: a micro-batch of the actor's update would
+        have means of its own."""
+        fields = ["response_mask", "old_log_probs", "advantages"]
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
+        ).to_padded_tensor()
+        held = contributions.logged(
+            data["old_log_probs"], data["advantages"], data["response_mask"]
+        )
+        return {PREFIX + key: value for key, value in held.items()}
 
     def _weigh(self, batch, node: dict):
         """Token weights of whole groups into the advantages, here where groups are whole: verl

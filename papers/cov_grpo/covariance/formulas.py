@@ -1,5 +1,6 @@
-"""What CW-GRPO's argument rests on, as pure functions: how token covariances are spread (Fig. 3,
-Table 1), what the Gaussian kernel makes of them (sec 2.3), and the entropy drift (sec 2.2).
+"""What CW-GRPO's argument rests on, as pure functions: how token covariances are spread (Table 1;
+Fig. 3's cumulative contribution is in common/losses/contributions.py), what the Gaussian kernel
+makes of them (sec 2.3), and the entropy drift (sec 2.2).
 
     c_t = (log_prob_t - mean log_prob) (A_t - mean A)       common/losses/covariance.py
     Delta H ~ -eta Cov_t(log_prob_t, A_t) = -eta mean_t c_t
@@ -11,22 +12,11 @@ import pandas as pd
 import torch
 
 from common.errors import require
+from common.losses.contributions import tokens_of
 from common.losses.covariance import gaussian_kernel
 
 READINGS = ("threshold", "mean")
 SIDES = {"positive": 1, "negative": -1}
-
-
-def cumulative_contribution(c: torch.Tensor, shares: list[float]) -> list[float]:
-    """Fig. 3: the part of sum |c| that the `shares` (of 1) of tokens with the largest |c| hold.
-
-    A share counts at least one token. Raises UserError where all c are 0: nothing contributes.
-    """
-    sizes = c.abs().double().sort(descending=True).values
-    total = sizes.sum()
-    require(total > 0, "c", "all 0", "needs tokens of groups with different rewards")
-    held = sizes.cumsum(0) / total
-    return [held[_count(len(c), share) - 1].item() for share in shares]
 
 
 def percentiles(c: torch.Tensor, shares: list[float], reading: str) -> pd.DataFrame:
@@ -42,17 +32,12 @@ def percentiles(c: torch.Tensor, shares: list[float], reading: str) -> pd.DataFr
     for side, sign in SIDES.items():
         sizes = (sign * c[sign * c > 0]).double().sort(descending=True).values
         for share in shares:
-            top = sizes[: _count(len(sizes), share)]
+            top = sizes[: tokens_of(share, len(sizes))]
             value = float("nan")
             if len(top):
                 value = sign * (top[-1] if reading == "threshold" else top.mean()).item()
             rows.append({"side": side, "share": share, "value": value})
     return pd.DataFrame(rows)
-
-
-def _count(tokens: int, share: float) -> int:
-    require(0 < share <= 1, "share", share, "must be in (0, 1]")
-    return min(tokens, max(1, round(share * tokens)))
 
 
 def by_group(

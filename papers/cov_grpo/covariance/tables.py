@@ -161,7 +161,7 @@ def cumulative(pooled: dict, active, shares: list[float]):
     """Fig. 3's curve for each mean, over all tokens and over the active ones."""
     import pandas as pd
 
-    from papers.cov_grpo.covariance.formulas import cumulative_contribution
+    from common.losses.contributions import cumulative_contribution
 
     rows = []
     for mean, c in pooled.items():

@@ -7,20 +7,21 @@ import pytest
 import torch
 from tiny import TINY
 
-from common.backends.local import train
+from common.backends.local import Loop, train
 from common.errors import UserError
 from common.experiment import load
+from common.losses.contributions import SHARES, cumulative_contribution
 from common.losses.covariance import gaussian_kernel
+from common.verifiers.guard import judges
 from papers.cov_grpo.covariance.config import Covariance
 from papers.cov_grpo.covariance.formulas import (
     agreement,
     by_group,
-    cumulative_contribution,
     percentiles,
     softmax_drift,
     weight_summary,
 )
-from papers.cov_grpo.covariance.tables import TABLES, run
+from papers.cov_grpo.covariance.tables import TABLES, covariances, rollout, run
 
 C = torch.tensor([4.0, -3.0, 2.0, -1.0, 0.0])
 
@@ -149,7 +150,7 @@ def test_agreement_by_hand():
 # ---- the command
 
 
-def test_the_command_measures_and_does_not_disturb_the_training(results):
+def test_the_command_measures_and_does_not_disturb_the_training(results, tmp_path):
     tiny = [o for o in TINY if "optim.steps" not in o]
     config = Covariance(
         experiment="grpo",
@@ -174,14 +175,15 @@ def test_the_command_measures_and_does_not_disturb_the_training(results):
     assert steps["predicted"].tolist() == pytest.approx(product.tolist(), rel=1e-6)
     assert (steps["measured_plain"] != steps["measured_adamw"]).any()
 
-    trained = train(
-        load(
-            ["experiment=grpo", *tiny, "optim.steps=3", f"results_dir={results}"],
-            "cov_grpo",
-        ),
-        progress=False,
-    )
-    log = pd.read_json(trained / "metrics.jsonl", lines=True)
+    flags = ["experiment=grpo", *tiny, "optim.steps=3", f"results_dir={results}"]
+    x = load([*flags, "covariances=true"], "cov_grpo")
+    assert x.run_id == load(flags, "cov_grpo").run_id
+    log = pd.read_json(train(x, progress=False) / "metrics.jsonl", lines=True)
+    with judges(x.data.verifier, x.verification) as verify:
+        batch, advantages, _ = rollout(Loop(x, tmp_path, verify), 1)
+    c = covariances(batch, advantages.reshape(-1, 1), "token")[batch.mask > 0]
+    held = cumulative_contribution(c, list(SHARES))
+    assert log.filter(like="covariance_top_").loc[0].tolist() == pytest.approx(held, rel=1e-5)
     for column in ("reward", "lr", "entropy"):
         assert steps[column].tolist() == pytest.approx(log[column].tolist(), rel=1e-5)
 
