@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from common.config.resolve import resolve
 from common.config.schema import Reward
-from common.methods.binding import Bound, all_groups, group_weights, largest_weight
+from common.methods.binding import Bound, all_groups, group_weights, largest_weight, observe
 
 
 def equalised(
@@ -21,6 +21,13 @@ def equalised(
     other = replace(bound, advantage=resolve(to, "optim.equalise_to"))
     theirs = largest_weight(other, group_size, reward, {})
     return lr * theirs / largest_weight(bound, group_size, reward, arguments)
+
+
+def at_start(bound: Bound) -> dict:
+    """What the method's controller sets at its first step, at a solve rate of 1/2 and an entropy of
+    10 nats, above any target: FADE's delta is 1 and its alpha 3/2. {} without a controller. Where
+    one rate must do for a whole run, as in FADE's Table 2, it is equalised at these."""
+    return observe(bound, {}, solve_rate=0.5, entropy=10.0, step=1)[1]
 
 
 def mean_magnitude(

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from common.backends import backend
-from common.backends.verl import layout
+from common.backends.verl import layout, tuning
 from common.backends.verl.layout import STATE_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
@@ -385,12 +385,15 @@ def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) 
         )
         return
     each = x.sampling.prompts * x.sampling.group_size // x.optim.mini_batches
+    shared = tuning.sequence_parallel(tuning.chosen(x))
+    ranks = gpus // shared
     require(
-        each % gpus == 0,
+        each % ranks == 0 and profile.gpus_per_node % shared == 0,
         "sampling.prompts",
         x.sampling.prompts,
         f"{each} responses a mini-batch do not divide over {gpus} GPUs of profile {profile.name}; "
-        f"make prompts x group_size / mini_batches a multiple of {gpus}",
+        f"make prompts x group_size / mini_batches a multiple of {ranks}, or let more GPUs share "
+        f"a sequence: verl.{tuning.SEQUENCE}",
     )
 
 

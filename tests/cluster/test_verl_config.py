@@ -194,8 +194,21 @@ def test_learning_rates_are_equalised_as_in_the_local_loop(tmp_path):
     # mean_only's largest weight at G=8 is 7/8; that of GRPO is 7/8 over the std sqrt(1/8), + 1e-6
     expected = x.optim.lr * (1 / 8) ** 0.5
     assert config.learning_rate(x) == pytest.approx(expected, rel=1e-4)
-    with pytest.raises(UserError, match=r"optim\.equalise_to.*fade has a controller"):
-        config.learning_rate(replace(x, method=load(["method=fade"], "f_grpo").method))
+    # FADE's at its first step, delta = 1 and alpha = 3/2, with one success of 8: (7/8)^(1/2) 7/8
+    fade = load(["method=fade", "method.controller.target_entropy=1.3"], "f_grpo").method
+    expected = x.optim.lr * (7 / 8) / (7 / 8) ** 1.5
+    assert config.learning_rate(replace(x, method=fade)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_gpus_that_share_a_sequence_divide_the_responses(tmp_path):
+    words = ["method=grpo", "backend=verl", "sampling.prompts=3", "sampling.group_size=8"]
+    x = load([*words, "optim.mini_batches=1"], "f_grpo")
+    with pytest.raises(UserError, match=r"16 GPUs cannot share evenly.*ulysses_sequence_parallel"):
+        composed(x, place(tmp_path))
+    shared = replace(x, verl={tuning.SEQUENCE: 2})  # 8 pairs of GPUs, 3 responses each
+    assert composed(shared, place(tmp_path)).actor_rollout_ref.actor.ppo_mini_batch_size == 3
+    with pytest.raises(UserError, match="ulysses_sequence_parallel_size=3: must divide the 8 GPU"):
+        composed(replace(x, verl={tuning.SEQUENCE: 3}), place(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from compositions import PAPERS, asked, runs
 
 from common.sweeps.plan import evaluations, experiments, without
-from common.sweeps.profiles import load_profile
+from common.sweeps.profiles import load_profile, on
 from slurm import cost, dry_run, plan
 
 SCALES = [
@@ -32,7 +32,7 @@ def test_every_row_is_estimated_or_refused_with_the_reason(paper, scale, tmp_pat
         assert all("=" in why or "cannot run" in why for why in seen.refused.values())
         dry_run.show(jobs, paper=paper, profile=profile, root=tmp_path, say=lines.append)
         assert ("REFUSED" in "\n".join(lines)) == bool(seen.refused)
-        if scale != "cluster_32b":
+        if not scale.endswith("_32b"):
             assert name == "debug" or not seen.refused
     assert all(len(group) <= plan.MOST for group in plan.arrays(jobs))
 
@@ -48,9 +48,9 @@ def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
     dry_run.show(jobs, paper="fade", profile=profile, root=tmp_path, say=lines.append)
     (first, *_) = [line for line in lines if "REFUSED: memory_gb=500: weights, gradients" in line]
     assert "of facebook/cwm-sft do not fit 4 GPUs of 141 GB, and take 522 GB of main" in first
-    with pytest.raises(cost.UserError, match="is refused on profile h200-4; so are 15 more"):
+    with pytest.raises(cost.UserError, match="is refused on profile h200-4; so are 24 more"):
         cost.predictions(jobs, profile)
-    names = "cwm32b_grpo,cwm32b_power_2,cwm32b_power_asym,cwm32b_fade_h1"
+    names = "cwm32b_grpo,cwm32b_power_2,cwm32b_power_asym,cwm32b_fade_h1,cwm32b_asym_05"
     with pytest.raises(cost.UserError, match=f"without={names} sends the other rows"):
         cost.predictions(jobs, profile)
     assert lines[-2] == f"without={names} leaves their rows out"
@@ -60,7 +60,7 @@ def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
 def test_rows_are_left_out_by_name():
     whole = asked("fade", "scale=cluster_32b")
     names = {x.name for x in experiments(without(whole, ["cwm32b_grpo", "cwm32b_power_2"]))}
-    assert names == {"cwm32b_power_asym", "cwm32b_fade_h1"}
+    assert names == {"cwm32b_power_asym", "cwm32b_fade_h1", "cwm32b_asym_05"}
     with pytest.raises(cost.UserError, match="without=cwm7b: use some of cwm32b_grpo, "):
         without(whole, ["cwm7b", "cwm32b_grpo"])
 
@@ -73,3 +73,16 @@ def test_32_billion_weights_fit_eight_large_gpus(name):
     seen = cost.outlook(jobs_of("fade", "cluster_32b"), load_profile(name))
     assert seen.refused == {}
     assert {one.tensor_parallel for one in seen.estimates.values() if one.memory_gb < 40} == {2}
+
+
+@pytest.mark.sweep
+def test_the_nodes_of_the_paper_hold_its_32_billion_weights():
+    """Twelve trainer nodes have a GPU a response; on all thirty-two, 8 GPUs share each sequence."""
+    rows = runs("fade", "cluster_32b")
+    for name in ("h100-12x8", "h100-32x8"):
+        profile = load_profile(name)
+        jobs = plan.plan([on(x, profile, {}) for x in rows], [])
+        assert cost.outlook(jobs, profile).refused == {}
+    without_sharing = cost.outlook(plan.plan(rows, []), profile).refused
+    assert all("96 responses a mini-batch do not divide" in why for why in without_sharing.values())
+    assert len(without_sharing) == len(rows) == 5

@@ -21,7 +21,7 @@ HELD = {  # paper -> the printed settings that some row does not have
         "reward functions 7B",  # the repository's; the paper adds the format
     },
     "over_sharpening": set(),
-    "fade": {"loss aggregation"},
+    "fade": set(),
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from common.backends.verl import methods
+from common.backends.verl import methods, tuning
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.methods import binding, rate
@@ -239,36 +239,36 @@ def _importance(x: Experiment) -> dict[str, object]:
 
 
 def learning_rate(x: Experiment) -> float:
-    """optim.lr, equalised with `optim.equalise_to` as in the local backend (FADE Table 2).
-
-    Raises UserError where a controller changes the method's weights: there the scale would change
-    at every step, which verl's optimiser cannot do.
-    """
-    require(
-        x.optim.equalise_to is None or x.method.controller is None,
-        "optim.equalise_to",
-        x.optim.equalise_to,
-        f"method {x.method.name} has a controller; backend=local can do it, or drop the key",
-    )
+    """optim.lr, equalised with `optim.equalise_to` (FADE Table 2): one rate for the whole run. A
+    controller's method has that of its first step (`rate.at_start`), where the local backend
+    follows the controller from step to step."""
+    bound = binding.bind(x.method)
     return rate.equalised(
         x.optim.lr,
-        binding.bind(x.method),
+        bound,
         to=x.optim.equalise_to,
         group_size=x.sampling.group_size,
         reward=x.reward,
-        arguments={},
+        arguments=rate.at_start(bound),
     )
 
 
 def _check(x: Experiment, place: Place) -> None:
-    gpus = place.nodes * place.gpus
+    gpus, shared = place.nodes * place.gpus, tuning.sequence_parallel(tuning.chosen(x))
+    require(
+        place.gpus % shared == 0,
+        f"verl.{tuning.SEQUENCE}",
+        shared,
+        f"must divide the {place.gpus} GPU(s) of a node",
+    )
     responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
     require(
-        responses % gpus == 0,
+        responses % (gpus // shared) == 0,
         "sampling.prompts",
         x.sampling.prompts,
         f"a mini-batch has {responses} responses, which {gpus} GPUs cannot share evenly; change "
-        "sampling.prompts, sampling.group_size, optim.mini_batches or the number of GPUs",
+        "sampling.prompts, sampling.group_size, optim.mini_batches or the number of GPUs, or let "
+        f"GPUs share a sequence: verl.{tuning.SEQUENCE}",
     )
     sampler = x.method.sampler
     require(
@@ -323,7 +323,8 @@ def _arguments(x: Experiment, part: str) -> dict:
 def _micro_batch(x: Experiment, mini: int, place: Place) -> int:
     """Responses a GPU and pass: the largest divisor of a GPU's part of a mini-batch that is at most
     optim.micro_batch. Where verl packs by tokens (GPUs), it is not used."""
-    rows = mini * x.sampling.group_size // (place.nodes * place.gpus)
+    ranks = place.nodes * place.gpus // tuning.sequence_parallel(tuning.chosen(x))
+    rows = mini * x.sampling.group_size // ranks
     return max(d for d in range(1, rows + 1) if rows % d == 0 and d <= x.optim.micro_batch)
 
 

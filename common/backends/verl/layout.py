@@ -7,11 +7,12 @@ split over GPUs until they take half of its share. An estimate from sizes, good 
 never measured on a GPU. Imports no verl and no torch.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
-from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT
+from common.backends.verl.tuning import ACTOR, PASS, ROLLOUT, sequence_parallel
 from common.errors import require
 from common.experiment import Experiment
 from common.models.size import Size
@@ -110,10 +111,9 @@ def choose(
         places = ("cpu",)
     elif given.get(f"{OFFLOAD}.param_offload") or given.get(f"{OFFLOAD}.optimizer_offload"):
         places = ("between",)
-    long = max(PACKED, 2 * load.trained)
-    passes = (
-        [given[PASS]] if PASS in given else [long] if load.whole_passes else [long, load.trained]
-    )
+    longest = math.ceil(load.trained / sequence_parallel(given))  # a GPU's part of it
+    long = max(PACKED, 2 * longest)
+    passes = [given[PASS]] if PASS in given else [long] if load.whole_passes else [long, longest]
     share = given.get(PART, SHARE)
     parallel = given.get(SPLIT) or fewest(load.parameters, gpus, share * gpu_gb)
     remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"

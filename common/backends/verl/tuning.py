@@ -1,6 +1,8 @@
 """`verl.KEY=VALUE`, on a command line or in a profile: keys of verl's own configuration that change
 memory and speed alone, so that they stay outside a run's id. All others are the experiment's."""
 
+from typing import Any
+
 from common.errors import UserError, require, unknown
 from common.experiment import Experiment
 
@@ -11,6 +13,7 @@ KINDS = {  # what a value is, and whether this one is
     "switch": ("true or false", lambda v: type(v) is bool),
 }
 PASS = f"{ACTOR}.ppo_max_token_len_per_gpu"
+SEQUENCE = f"{ACTOR}.ulysses_sequence_parallel_size"  # GPUs that share each sequence (Ulysses)
 STORE = "ray_kwargs.ray_init.object_store_memory"
 TUNABLE = {
     # FSDP: where weights and optimiser are while vLLM samples; offload_policy: always on the CPU
@@ -21,7 +24,7 @@ TUNABLE = {
     f"{ACTOR}.fsdp_config.forward_prefetch": "switch",
     # passes: tokens a GPU, what is computed again, what is kept
     PASS: "count",
-    f"{ACTOR}.ulysses_sequence_parallel_size": "count",
+    SEQUENCE: "count",
     f"{ACTOR}.entropy_from_logits_with_chunking": "switch",
     f"{ACTOR}.entropy_checkpointing": "switch",
     f"{ACTOR}.use_torch_compile": "switch",
@@ -77,6 +80,11 @@ OURS = {  # what the experiment decides: the start of verl's key, and what to se
     f"{ROLLOUT}.max_model_len.": "sampling.max_tokens or eval.max_tokens",
     f"{ROLLOUT}.val_kwargs.": "eval.n or eval.temperature",
 }
+
+
+def sequence_parallel(keys: dict[str, Any]) -> int:
+    """GPUs that share each sequence in training, 1 where the keys do not say."""
+    return keys.get(SEQUENCE, 1)
 
 
 def chosen(x: Experiment) -> dict[str, object]:
