@@ -79,8 +79,6 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     known = {"token_weights"} if grouped else set()
     if any(differs(x, part) for part in {*methods.PART_KEYS} - known):  # the experiment's own
         refused = r"write configs/method/NAME\.yaml"
-    elif x.optim.equalise_to is not None and x.method.controller is not None:
-        refused = r"optim\.equalise_to.* has a controller"
     if refused:
         with pytest.raises(UserError, match=refused):
             composed(x, place(tmp_path, nodes=1))
