@@ -1,6 +1,7 @@
 """DLC in a real vLLM, on CPU: the joint model samples from the exact calibrated distribution, the
 memory's weights can be renewed, and every process of an engine knows the model."""
 
+import copy
 import json
 import os
 import subprocess
@@ -12,12 +13,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from scipy.stats import chisquare
-from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
+from common.config.schema import Sampler
 from common.errors import UserError
 from common.models import pretrain, store
 from common.rollout import vllm, vllm_dlc
-from common.rollout.dlc import MemoryNetwork
+from common.rollout.dlc import MemoryNetwork, memory_network
 from common.types import Prompt
 
 pytestmark = pytest.mark.skipif(
@@ -146,10 +155,33 @@ def test_new_weights_of_the_memory_take_effect_also_on_cached_prompts(llm, parts
     assert errors(parts, fresh) < 1e-4
 
 
-def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp_path):
-    policy, tokenizer, memory = parts
+@pytest.mark.parametrize("memory_tied", [True, False])
+def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp_path, memory_tied):
+    """A policy with an untied head, and a memory of another architecture from a checkpoint; the
+    other tests have a tied policy with either memory."""
+    tokenizer = parts[1]
+    torch.manual_seed(1)
+    config = copy.deepcopy(parts[0].config)
+    config.tie_word_embeddings = False
+    policy = Qwen2ForCausalLM(config).eval()
+    other = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=32,
+        max_position_embeddings=256,
+        initializer_range=0.16,
+        tie_word_embeddings=memory_tied,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
     store.save(policy, tokenizer, tmp_path / "policy")
-    store.save(memory.model, tokenizer, tmp_path / "memory")
+    store.save(Qwen3ForCausalLM(other), tokenizer, tmp_path / "memory")
+    given = Sampler(MU, 1e-2, "checkpoint", 1, None, str(tmp_path / "memory"))
+    memory = trained(memory_network(given, policy, tokenizer, seed=0), 4)
     described = [AutoConfig.from_pretrained(tmp_path / name) for name in ("policy", "memory")]
     llm = vllm.engine(
         str(tmp_path / "policy"),
@@ -160,16 +192,20 @@ def test_verl_can_build_it_from_the_policy_and_send_the_weights_later(parts, tmp
         load_format="dummy",
         worker_extension_cls=vllm_dlc.SYNC,
     )
-    sent = load_file(tmp_path / "policy" / "model.safetensors") | vllm_dlc.tensors(memory)
+    sent = load_file(tmp_path / "policy" / "model.safetensors")
+    # verl sends a tied head under both of its names
+    for name, tensor in memory.model.state_dict().items():
+        sent[vllm_dlc.PREFIX + name] = tensor.clone()
     save_file(sent, tmp_path / "sent.safetensors")
     llm.collective_rpc("load_memory", args=(str(tmp_path / "sent.safetensors"),))
     assert llm.reset_prefix_cache()
+    made = (policy, tokenizer, memory)
     both = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
-    assert errors(parts, both) < 1e-4
+    assert errors(made, both) < 1e-4
     llm.collective_rpc("set_memory_weight", args=(0.0,))
     alone = triples(drawn(llm, tokenizer, PROMPTS, 2, 4), 2)
-    assert errors(parts, alone, mu=0.0) < 1e-4
-    assert errors(parts, alone) > 0.1
+    assert errors(made, alone, mu=0.0) < 1e-4
+    assert errors(made, alone) > 0.1
 
 
 def test_transformers_finds_the_policy_in_a_joint_checkpoint(parts, tmp_path):
