@@ -4,6 +4,7 @@
     logits = f_theta - mu f_phi
 
 Each layer of either model has a paged cache of its own, and whatever vLLM does with logits works.
+vLLM 0.24 captures CUDA graphs of `forward`; `compute_logits`, with mu, is called outside them.
 Left out: pipeline parallelism, LoRA, quantised weights.
 """
 

@@ -134,7 +134,7 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     )
     described, own = load_model(x.model, tmp_path, "cpu")
     policy = (described.config, own)
-    dlc.prepare(x, tmp_path, policy)
+    dlc.prepare(x, tmp_path, policy, 50)
     network = AutoModelForCausalLM.from_pretrained(tmp_path / dlc.FOLDER)
     assert network.config.hidden_size == 32
     assert (network.lm_head.weight == 0).all()
@@ -149,7 +149,7 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     assert joint.policy_architecture == "Qwen2ForCausalLM"
     from_checkpoint = replace(x.method.sampler, start="checkpoint", path=folder, shrink=1)
     x = replace(x, method=replace(x.method, sampler=from_checkpoint))
-    dlc.prepare(x, tmp_path / "other", policy)
+    dlc.prepare(x, tmp_path / "other", policy, 50)
     assert not (tmp_path / "other").exists()  # nothing is made
     changes = dlc.settings(x, tmp_path / "other", folder)
     assert changes["actor_rollout_ref.rollout.engine_kwargs.memory"]["path"] == folder
@@ -159,9 +159,11 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     )
     with pytest.raises(UserError, match=r"method\.sampler\.remember=all: verl drops"):
         config.settings(evicting, place(tmp_path), 30, 256, LAUNCH)
+    with pytest.raises(UserError, match=r"method\.sampler\.path=.*: its context is 256 tokens"):
+        dlc.prepare(x, tmp_path / "other", policy, 257)
     described.config.vocab_size += 1
     with pytest.raises(UserError, match=r"method\.sampler\.path=.*it has logits of"):
-        dlc.prepare(x, tmp_path / "other", policy)
+        dlc.prepare(x, tmp_path / "other", policy, 50)
     assert verls.algorithm.rollout_correction.rollout_is == "token"
     assert verls.algorithm.rollout_correction.rollout_is_threshold == 1.5
     omega_conf_to_dataclass(rollout)

@@ -204,7 +204,8 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
         )
     context = described.max_position_embeddings
     longest = data.write_parquet(x, place.work, train_prompts, benchmarks, tokenizer, context)
-    dlc.prepare(x, place.work, (described, tokenizer))
+    most = min(longest + max(x.sampling.max_tokens, x.eval.max_tokens), context)
+    dlc.prepare(x, place.work, (described, tokenizer), most)
     reward.describe(x, place.work / "judge.json")
     return longest, context
 

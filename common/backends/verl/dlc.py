@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformers import AutoConfig, AutoTokenizer
 
-from common.errors import UserError
+from common.errors import UserError, require
 from common.experiment import Experiment
 from common.models.load import load_model
 from common.models.store import save
@@ -22,16 +22,21 @@ def checkpoint(x: Experiment, work: Path) -> str | None:
     return None if sampler is None else sampler.path or str(work / FOLDER)
 
 
-def prepare(x: Experiment, work: Path, policy: tuple) -> None:
+def prepare(x: Experiment, work: Path, policy: tuple, longest: int) -> None:
     """Write the memory as it is before the first step, where the method has one; of a given
-    checkpoint look at the vocabulary. `policy` is (configuration, tokenizer). Raises UserError
-    where that is another."""
+    checkpoint look at vocabulary and context. `policy` is (configuration, tokenizer), `longest` the
+    most tokens of a prompt and its response. Raises UserError where the checkpoint does not fit."""
     sampler = x.method.sampler
     if sampler is None:
         return
     vllm_dlc.require_plugin()
     if sampler.path is not None:
-        check_vocabulary(sampler.path, _facts(sampler.path), policy)
+        described, tokenizer = _facts(sampler.path)
+        check_vocabulary(sampler.path, (described, tokenizer), policy)
+        context = described.max_position_embeddings
+        said = f"its context is {context} tokens, and prompt and response have up to {longest}"
+        remedy = f"{said}; lower sampling.max_tokens and eval.max_tokens, or take another"
+        require(context >= longest, "method.sampler.path", sampler.path, remedy)
         return
     if (work / FOLDER).exists():
         return
