@@ -98,11 +98,11 @@ def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
 
 
 def methods(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Every method after its last step: accuracy and diversity, mean and standard error over
-    seeds."""
+    """Every method after its last step, the base model first, then by name: accuracy and diversity,
+    mean and standard error over seeds."""
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")]
     ends = last(rows)
-    names = list(ends["method"].unique())[::-1]
+    names = sorted(ends["method"].unique(), key=lambda name: (name != "base", name))[::-1]
     figure, axes = panels(len(shown), width=2.6, height=0.9 + 0.22 * len(names), sharey=True)
     drawn = []
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):

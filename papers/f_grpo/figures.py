@@ -17,7 +17,11 @@ from common.plotting import COLORS, panels, save
 from papers.f_grpo import laptop
 from papers.f_grpo.simulation import figures as simulation_figures
 
-MAIN = dict(zip(laptop.METHODS, (COLORS[2], COLORS[0], COLORS[5], COLORS[1]), strict=True))
+# gamma = 0.5, the paper's own (App. H.3), has F-GRPO's colour
+HUES = (COLORS[2], COLORS[0], COLORS[5], COLORS[1], COLORS[3])
+MAIN = dict(zip(laptop.METHODS, HUES, strict=True))
+NAMES = ("N=2", "N=8", "N=32", "F-GRPO\nγ=0.5", "F-GRPO\nγ=1")  # the last two: N=8
+SHORT = dict(zip(MAIN, NAMES, strict=True))
 
 
 def draw(root: Path) -> None:
@@ -36,14 +40,15 @@ def draw(root: Path) -> None:
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:
-    """Fig. 1b,c's counterpart: pass@1 and pass@64 by group size, F-GRPO beside N=8; dots are
+    """Fig. 1b,c's counterpart: pass@1 and pass@64 by group size, F-GRPO (N=8) beside it; dots are
     seeds."""
     ends = laptop_figures.last(rows)
+    there = laptop_figures.present(ends, MAIN)
     figure, axes = panels(3, width=2.9)
     drawn = []
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("training", "active_groups")]
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):
-        for x, (method, color) in enumerate(MAIN.items()):
+        for x, (method, color) in enumerate(there.items()):
             hits = ends[
                 (ends["method"] == method)
                 & (ends["benchmark"] == benchmark)
@@ -52,8 +57,9 @@ def group_size(rows: pd.DataFrame, path: Path) -> None:
             axis.bar(x, hits["value"].mean(), color=color, alpha=0.35)
             axis.plot([x] * len(hits), hits["value"], "o", color=color, markersize=4)
             drawn.append(hits)
-        axis.set_xticks(range(4), ["N=2", "N=8", "N=32", "F, N=8"])
-        axis.set(title=f"{benchmark} {metric} (%)", ylim=(0, None))
+        axis.set_xticks(range(len(there)), [SHORT[method] for method in there], fontsize=8)
+        title = f"{benchmark} {metric.replace('_', ' ')} (%)"
+        axis.set(title=title, xlim=(-0.6, len(there) - 0.4), ylim=(0, None))
     save(figure, path, pd.concat(drawn))
 
 

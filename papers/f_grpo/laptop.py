@@ -14,7 +14,8 @@ from scipy.special import gammaln
 from common.comparison.gather import LAPTOP, read
 from common.results.files import read_jsonl, write_csv
 
-METHODS = ("GRPO (N=2)", "GRPO (N=8)", "GRPO (N=32)", "F-GRPO (N=8, gamma=1)")
+METHODS = ("GRPO (N=2)", "GRPO (N=8)", "GRPO (N=32)")
+METHODS += ("F-GRPO (N=8, gamma=0.5)", "F-GRPO (N=8, gamma=1)")
 GROUP_SIZES = (2, 4, 8, 16, 32, 64)
 
 

@@ -17,6 +17,7 @@ from papers.two_stage import laptop
 from papers.two_stage.toy import figures as toy_figures
 
 MAIN = {"GRPO": COLORS[1], "GRPO-N": COLORS[0], "GSPO": COLORS[4], "GSPO-N": COLORS[2]}
+MAIN |= {f"{method} (token mean)": MAIN[method] for method in ("GRPO", "GRPO-N")}  # another table
 BOUNDARY_K = 64  # samples on the training curve
 TASKS = ("natural", "rare", "shifted")
 
