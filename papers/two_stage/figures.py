@@ -149,7 +149,8 @@ def table4(entropies: pd.DataFrame, path: Path) -> None:
             axis.plot([x] * len(seeds), seeds["value"], "o", color=color, markersize=4, alpha=0.6)
             axis.hlines(seeds["value"].mean(), x - 0.3, x + 0.3, color=color)
             drawn.append(seeds)
-        axis.set_xticks(range(len(names)), names, fontsize=7)
+        lines = [name.replace(" (", "\n(") for name in names]
+        axis.set_xticks(range(len(names)), lines, fontsize=7)
         title = f"{benchmark}: {metric.replace('_', ' ')}\n({laptop.ENTROPIES[metric]})"
         axis.set_title(title, fontsize=8)
         axis.set(ylim=(0, None))
