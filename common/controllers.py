@@ -2,12 +2,13 @@
 
     f(state, *, solve_rate, entropy, step, <parameters>) -> (state, arguments)
 
-Called once a step, before the advantages, with what the step's rollouts show:
+Called before the advantages with what the rollouts show: once a rollout (method.clock=rollout), or
+for every optimiser step with the groups of its mini-batch (optimiser_step), all of one policy:
 
     solve_rate  mean success of all responses
     entropy     mean over responses of the token mean of -log pi(a_t), nats (FADE Algorithm 2), of
                 the distribution that was sampled from
-    step        from 1
+    step        from 1, in the same clock
 
 `arguments` are keyword arguments of the method's advantage. `state` is {} before the first step and
 a dict of numbers and lists after it, so that a backend keeps it beside its checkpoint as JSON.

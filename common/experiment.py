@@ -89,6 +89,8 @@ class Experiment:
         elsewhere = ("scope", "results_dir", "wandb", "threads", "verification", "verl")
         for key in (*elsewhere, "checkpoint_every", "keep_checkpoints", "covariances"):
             del config[key]
+        if config["method"]["clock"] == "rollout":
+            del config["method"]["clock"]
         for group, key in (("method", "sampler"), ("model", "chat")):
             if config[group][key] is None:  # runs made before the key existed keep their hash
                 del config[group][key]

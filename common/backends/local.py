@@ -119,15 +119,23 @@ class Loop:
         batch, reward, row, sampled = self.rollout(step)
         lengths = batch.mask.sum(1)
         surprise = -(batch.log_probs * batch.mask).sum(1) / lengths.clamp(min=1)
-        self.state, arguments = binding.observe(
-            self.method,
-            self.state,
-            solve_rate=row["solve_rate"],
-            entropy=surprise.mean().item(),
-            step=step,
-        )
-        lengths = lengths.view(reward.shape).to(reward.device)
-        advantages = binding.advantages(self.method, reward, lengths, arguments).to(self.device)
+        shape = reward.shape
+        lengths, surprise = lengths.view(shape).to(reward.device), surprise.view(shape)
+        ticks = x.optim.mini_batches if x.method.clock == "optimiser_step" else 1
+        controlled, weights = [], []  # by tick of the controller
+        for tick in range(ticks):
+            part = slice(*(x.sampling.prompts * i // ticks for i in (tick, tick + 1)))
+            solved = (reward[part] == x.reward.correct).float().mean().item()
+            self.state, arguments = binding.observe(
+                self.method,
+                self.state,
+                solve_rate=row["solve_rate"] if ticks == 1 else solved,
+                entropy=surprise[part].mean().item(),
+                step=(step - 1) * ticks + tick + 1,
+            )
+            controlled.append(arguments)
+            weights.append(binding.advantages(self.method, reward[part], lengths[part], arguments))
+        advantages = torch.cat(weights).to(self.device)
         if x.covariances:
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
@@ -136,6 +144,7 @@ class Loop:
         size = x.sampling.prompts // x.optim.mini_batches
         for start in range(0, x.sampling.prompts, size):
             part = slice(start, start + size)
+            self.set_lr(step, controlled[start * ticks // x.sampling.prompts])
             updates.append(self.update(batch.prompts(start, start + size), advantages[part]))
         if self.memory is not None:
             learned = sampled if x.method.sampler.remember == "all" else batch

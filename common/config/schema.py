@@ -139,6 +139,9 @@ class Method:
     entropy_coef: NonNegativeFloat
     kl_coef: NonNegativeFloat
     kl_estimator: Literal["k1", "k2", "k3"]
+    # when the controller looks: once a rollout, or at each optimiser step, at the groups of its
+    # mini-batch; a default, since configurations stored before it lack the key
+    clock: Literal["rollout", "optimiser_step"] = "rollout"
 
 
 @dataclass(frozen=True)

@@ -275,7 +275,7 @@ def test_token_weights_are_those_of_the_mini_batch_whatever_the_split(
 
 def test_a_controller_sees_the_step_and_its_state_is_kept(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(countdown, "verify", made_up)
-    x = tiny("method=fade")
+    x = tiny("method=fade", "method.clock=rollout")
     loop = make_loop(x, tmp_path)
     rows = [loop.one_step(step) for step in (1, 2)]
     p_hat = 0.98 * (0.98 * 0.5 + 0.02 * rows[0]["solve_rate"]) + 0.02 * rows[1]["solve_rate"]
@@ -287,6 +287,36 @@ def test_a_controller_sees_the_step_and_its_state_is_kept(tiny, tmp_path, monkey
     again = make_loop(x, tmp_path)
     assert again.state == loop.state
     assert again.one_step(3) == loop.one_step(3)
+
+
+def test_the_clock_of_algorithm_2_is_the_optimiser_step(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(countdown, "verify", made_up)
+    reference = "{_target_: common.advantages.group.grpo, unbiased: false, epsilon: 0}"
+    words = ["method=fade", "optim.mini_batches=2", "method.controller.beta=0.5"]
+    loop = make_loop(tiny(*words, f"optim.equalise_to={reference}"), tmp_path)
+    _, reward, _, _ = make_loop(tiny(*words), tmp_path).rollout(1)
+    p_hat, alphas = 0.5, []
+    for part in reward.chunk(2):
+        p_hat = (p_hat + part.mean().item()) / 2
+        alphas.append(min(max(1.5 * (1 - p_hat) / p_hat, 1), 3))
+    assert alphas[0] != pytest.approx(alphas[1])
+    rates, update = [], loop.update
+    monkeypatch.setattr(
+        loop,
+        "update",
+        lambda batch, advantages: (
+            rates.append((loop.optimizer.param_groups[0]["lr"], advantages))
+            or update(batch, advantages)
+        ),
+    )
+    row = loop.one_step(1)
+    assert loop.state["p_hat"] == pytest.approx(p_hat)
+    assert row["alpha"] == pytest.approx(alphas[1])
+    for (lr, advantages), part, alpha in zip(rates, reward.chunk(2), alphas, strict=True):
+        p = part.mean(1, keepdim=True)
+        assert torch.allclose(advantages.cpu(), (1 - p) ** (alpha - 1) * (part - p), atol=1e-6)
+        assert lr == loop.set_lr(1, {"alpha": alpha, "delta": 1.0})
+    assert rates[0][0] != rates[1][0]
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run(tiny, tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
 BETTER = ["model.pretrain.demonstrations=60000", "model.pretrain.layers=2"]
 PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
-METHOD = ["method=fade", "method.controller.beta=0.3"]
+METHOD = ["method=fade", "method.controller.beta=0.3", "method.clock=rollout"]
 SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}"
 
 

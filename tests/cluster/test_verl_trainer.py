@@ -20,7 +20,8 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import validate_config
 
 from common import controllers
-from common.backends.verl import main, methods, trainer
+from common.advantages import sign
+from common.backends.verl import main, methods, plugin, trainer
 from common.config.compose import ROOT
 from common.errors import UserError
 
@@ -134,7 +135,9 @@ def made(monkeypatch, tmp_path):
     handed = []
 
     def note(self, batch, metrics):
-        handed.append(OmegaConf.to_container(self.config.algorithm.method))
+        algorithm = self.config.algorithm
+        controlled = algorithm.get("controlled", None) or [algorithm.method]
+        handed.extend(OmegaConf.to_container(OmegaConf.create(list(controlled))))
         return batch
 
     def save(self):
@@ -155,7 +158,9 @@ def made(monkeypatch, tmp_path):
     monkeypatch.setattr(PPOTrainerSync, "_load_checkpoint", load)
 
     def make(name: str, *flags: str):
-        config = configured(f"method={name}", f"trainer.default_local_dir={tmp_path}", *flags)
+        clock = [] if any("clock" in flag for flag in flags) else ["+algorithm.clock=rollout"]
+        where = f"trainer.default_local_dir={tmp_path}"
+        config = configured(f"method={name}", where, *clock, *flags)
         new = trainer.MethodTrainer(config)
         new._load_checkpoint()
         return new, handed
@@ -195,6 +200,37 @@ def test_the_controller_sees_solve_rate_and_entropy_and_sets_the_advantage(made,
     assert one.state == pytest.approx(state)
     assert handed == [pytest.approx(arguments)]
     assert metrics["method/alpha"] == pytest.approx(arguments["alpha"])
+
+
+def test_the_clock_of_algorithm_2_ticks_at_every_optimiser_step(made, monkeypatch):
+    sizes = ["data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=1"]
+    one, handed = made("fade", "+algorithm.clock=optimiser_step", *sizes)
+    fields = {
+        "response_mask": torch.ones(4, 2),
+        "rm_scores": torch.tensor([[1.0, 0], [0, 0], [1, 0], [1, 0]]),
+        "old_log_probs": torch.tensor([[-1.0, -1], [-2, -2], [-3, -3], [-4, -4]]),
+        "uid": torch.tensor([0, 1, 0, 1]),
+    }
+    answer = TensorDict(fields, batch_size=4)
+    monkeypatch.setattr(TensorDict, "to_padded_tensor", lambda self: self)
+    monkeypatch.setattr(trainer.tq, "kv_batch_get", lambda **_: answer.clone())
+    one.global_steps = 3  # ticks 5 and 6: first the group of rows 0 and 2, then that of 1 and 3
+    one._compute_advantage(Batch, {})
+    state, first = controllers.fade({}, solve_rate=1.0, entropy=2.0, step=5, adapt="both", **FADE)
+    state, last = controllers.fade(state, solve_rate=0.5, entropy=3.0, step=6, adapt="both", **FADE)
+    assert one.state == pytest.approx(state)
+    assert handed == [pytest.approx(first), pytest.approx(last)]
+    assert first["alpha"] != last["alpha"]
+    config = one.config.algorithm
+    uid = answer["uid"].numpy().astype(object)
+    found, _ = plugin.estimator("fade")(fields["rm_scores"], fields["response_mask"], uid, config)
+    rewards = fields["rm_scores"].sum(1)[torch.tensor([[0, 2], [1, 3]])]
+    both = [
+        sign.fade(rewards[i : i + 1], reward_correct=1.0, reward_wrong=0.0, **arguments)[0]
+        for i, arguments in enumerate((first, last))
+    ]
+    assert found[[0, 2], 0].tolist() == pytest.approx(both[0].tolist())
+    assert found[[1, 3], 1].tolist() == pytest.approx(both[1].tolist())
 
 
 @pytest.mark.parametrize("name", ["fade", "ha_dw"])

@@ -27,6 +27,7 @@ FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an error
     "algorithm.method",
     "algorithm.controller",
+    "algorithm.clock",
     "algorithm.token_weights",
     "algorithm.covariances",
     f"{LOSS}.method",
@@ -99,6 +100,7 @@ def settings(
         "algorithm.adv_estimator": methods.PREFIX + x.method.name,
         "algorithm.method": _arguments(x, "advantage"),  # [method.advantage]
         "algorithm.controller": _arguments(x, "controller"),  # [method.controller]
+        "algorithm.clock": x.method.clock,  # [method.clock]
         "algorithm.use_kl_in_reward": False,  # KL, where a method has it, is in the loss
         # DAPO's dynamic sampling; verl draws until the batch is full, without our upper limit
         "algorithm.filter_groups.enable": x.sampling.dynamic_batches > 1,

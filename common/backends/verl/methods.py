@@ -9,7 +9,17 @@ from common.config.resolve import named, resolve
 from common.errors import UserError
 from common.methods.files import compose, names
 
-__all__ = ["agg_mode", "arguments", "bind", "compose", "controller", "flags", "names", "verls_mode"]
+__all__ = [
+    "agg_mode",
+    "arguments",
+    "bind",
+    "clock",
+    "compose",
+    "controller",
+    "flags",
+    "names",
+    "verls_mode",
+]
 PREFIX = "rlvr_"
 PART_KEYS = {  # where verl's flags give the arguments of each part of a method
     "advantage": "algorithm.method",
@@ -61,6 +71,11 @@ def controller(name: str) -> str | None:
     """The dotted path of a method's controller, None where it has none."""
     node = compose(name).get("controller")
     return None if node is None else node._target_
+
+
+def clock(name: str) -> str:
+    """When a method's controller looks: rollout or optimiser_step."""
+    return compose(name).clock
 
 
 def agg_mode(name: str) -> str:

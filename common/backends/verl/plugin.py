@@ -42,16 +42,20 @@ def estimator(name: str):
 
         The reward of a row is the sum of its token rewards; rows are grouped by uid. Rows without
         a response token are verl's padding of a batch: they get 0 and belong to no group.
+        config.controlled: what a controller sets, for equal parts of the groups in their order.
         Raises UserError for groups of unequal size or an argument that does not fit.
         """
         given = (config or {}).get("method", None) or {}
         with torch.no_grad():
             lengths = response_mask.sum(-1)
             rows = group_rows(index, lengths > 0)
-            rewards = token_level_rewards.sum(-1)[rows]
-            function = _advantage(name, given, lengths[rows])
+            rewards = token_level_rewards.sum(-1)
             weights = torch.zeros_like(token_level_rewards[:, 0])
-            weights[rows] = function(rewards)
+            controlled = (config or {}).get("controlled", None) or [{}]
+            parts = rows.tensor_split(len(controlled))
+            for part, arguments in zip(parts, controlled, strict=True):
+                function = _advantage(name, {**given, **arguments}, lengths[part])
+                weights[part] = function(rewards[part])
             weights = weights.unsqueeze(-1) * response_mask
         return weights, weights
 

@@ -25,7 +25,7 @@ STATE = "controller.json"  # beside verl's own files of a checkpoint
 
 class MethodTrainer(PPOTrainerSync):
     """Before each advantage the controller sees the step's solve rate and entropy, and what it
-    answers becomes algorithm.method.<argument>, where the estimator finds it."""
+    answers becomes algorithm.controlled, where the estimator finds it."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -35,16 +35,26 @@ class MethodTrainer(PPOTrainerSync):
         name = plugin.METHOD_OF.get(self.config.algorithm.adv_estimator)
         if name is not None and methods.controller(name) is not None:
             fields = ["response_mask", "rm_scores", "old_log_probs"]
+            ticks = self._ticks(name)
             data = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
+                keys=batch.keys,
+                partition_id=batch.partition_id,
+                select_fields=[*fields, "uid"] if ticks > 1 else fields,
             ).to_padded_tensor()
+            parts, controlled = [slice(None)], []
+            if ticks > 1:
+                uid = np.array(data.pop("uid").tolist(), dtype=object)
+                groups = plugin.group_rows(uid, data["response_mask"].sum(1) > 0)
+                parts = [part.flatten() for part in groups.tensor_split(ticks)]
             given = dict(self.config.algorithm.get("method", None) or {})
-            measured = measure(name, given, **{field: data[field] for field in fields})
             chosen = self.config.algorithm.get("controller", None) or {}
-            self.state, arguments = control(name, chosen, self.state, measured, self.global_steps)
+            for tick, part in enumerate(parts, (self.global_steps - 1) * ticks + 1):
+                measured = measure(name, given, **{field: data[field][part] for field in fields})
+                self.state, arguments = control(name, chosen, self.state, measured, tick)
+                controlled.append(arguments)
+                seen = measured | arguments  # the last is logged
             with open_dict(self.config):
-                self.config.algorithm.method = given | arguments
-            seen = measured | arguments
+                self.config.algorithm.controlled = controlled
             metrics.update({f"method/{key}": value for key, value in seen.items()})
         batch = super()._compute_advantage(batch, metrics)
         if self.config.algorithm.get("covariances", False):
@@ -63,6 +73,16 @@ class MethodTrainer(PPOTrainerSync):
             data["old_log_probs"], data["advantages"], data["response_mask"]
         )
         return {PREFIX + key: value for key, value in held.items()}
+
+    def _ticks(self, name: str) -> int:
+        """How often the controller looks at a rollout: once, or as often as there are optimiser
+        steps. verl puts rows into mini-batches by length; the groups of a tick are so many in the
+        order in which they come, and all of a rollout are of one policy."""
+        algorithm = self.config.algorithm
+        if (algorithm.get("clock", None) or methods.clock(name)) == "rollout":
+            return 1
+        mini = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
+        return self.config.data.train_batch_size // mini
 
     def _weigh(self, batch, node: dict):
         """Token weights of whole groups into the advantages, here where groups are whole: verl
