@@ -105,7 +105,7 @@ def _compare(x: Experiment, row: dict, numbers: dict, texts: dict) -> Compared:
 def values(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
     """Our numbers by the names under which the papers' tables print them."""
     s, o, e = x.sampling, x.optim, x.eval
-    loss = x.method.loss
+    loss, controller = x.method.loss, x.method.controller or {}
     drawn = sampled or Sampled(e.n, e.temperature, 1.0, e.max_tokens, None)
     ours = {
         ("learning rate", "baseline learning rate 7b", "reference learning rate 32b"): o.lr,
@@ -135,6 +135,8 @@ def values(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> d
         ("max completion length", "max response length", "max generation length"): s.max_tokens,
         ("reward correct / wrong",): (x.reward.correct, x.reward.wrong),
         ("seed",): x.seed,
+        ("alpha_max",): controller.get("alpha_max"),
+        ("ema coefficient beta",): controller.get("beta"),
         ("temperature (all models)",): drawn.temperature,
         ("top-p (all models)",): drawn.top_p,
         ("temperature / top-p",): (drawn.temperature, drawn.top_p),
