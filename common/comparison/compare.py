@@ -96,7 +96,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
     shared: dict[str, set] = {}
     for one in spec.same_runs:
         shared.setdefault(one.of_table, set()).add(one.table)
-    ours = own_names(home).union(*spec.averages.values())
+    ours = own_names(home).union(spec.unprinted, *spec.averages.values())
     problems += check_names(rows[CLUSTER], printed, place, ours, shared)
     tables = [provenance.table(root, spec.paper, scope, rows[scope]) for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)

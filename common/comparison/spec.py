@@ -51,6 +51,8 @@ class Spec:
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
     not_reproducible: list[tuple[Where, str]] = field(default_factory=list)
+    # benchmarks of rows whose printed cells are not in our text of the paper (missing.csv)
+    unprinted: tuple[str, ...] = ()
     problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems
 
 

@@ -234,6 +234,10 @@ SPEC = Spec(
     pairs=PAIRS,
     own_rows=own_rows,
     same_runs=SAME_RUNS,
+    unprinted=(
+        "LiveCodeBench v5",
+        "LiveCodeBench v6",
+    ),  # Table 6, and what Table 3 prints of others
 )
 
 

@@ -83,6 +83,13 @@ EXPECTED = {
         figures={"cluster_fig6": 2 * 2, "cluster_alpha": 6 * 4, "cluster_peaks": 236},
         far=1 / 0.6,  # PASS@8 of 30 problems is a multiple of 1/30, the printed one is not (INC043)
     ),
+    "fade": Expected(
+        scales=("cluster", "cluster_32b", "cluster_base"),
+        filled=70,
+        # Tables 9, 10 and Fig. 8's: of weights and hidden states, by papers/fade/weights and hidden_states
+        unfilled={"no run of it is in the results": 43},
+        waiting={"rank1", "s1s2", "head_share", "rho_perp", "rho_perp_above", "target"},
+    ),
     "cov_grpo": Expected(
         filled=65,
         unfilled={
