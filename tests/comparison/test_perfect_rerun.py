@@ -86,7 +86,7 @@ EXPECTED = {
     "fade": Expected(
         scales=("cluster", "cluster_32b", "cluster_base"),
         filled=70,
-        # Tables 9, 10 and Fig. 8's: of weights and hidden states, by papers/fade/weights and hidden_states
+        # Tables 9, 10 and Fig. 8's are of weights and hidden states (papers/fade/weights)
         unfilled={"no run of it is in the results": 43},
         waiting={"rank1", "s1s2", "head_share", "rho_perp", "rho_perp_above", "target"},
     ),
