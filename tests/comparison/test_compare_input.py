@@ -128,7 +128,7 @@ def test_a_damaged_table_is_named(gathered):
     (gathered / "f_grpo" / "cluster" / "metrics.csv").write_text("what\n")
     result = compare.assess(SPEC, gathered)
     assert "starts with columns" in result.left_out[0]
-    assert set(result.cells["verdict"]) == {"not run", "not reproducible"}
+    assert set(result.cells["verdict"]) == {"not run"}
 
 
 def test_a_claim_that_these_rows_do_not_decide_is_named_and_left_out():
