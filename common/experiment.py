@@ -94,6 +94,8 @@ class Experiment:
         for group, key in (("method", "sampler"), ("model", "chat")):
             if config[group][key] is None:  # runs made before the key existed keep their hash
                 del config[group][key]
+        if not config["method"]["kl_in_reward"]:
+            del config["method"]["kl_in_reward"]
         if config["sampling"]["lag"] == 0:
             del config["sampling"]["lag"]
         sampler = config["method"].get("sampler", {})

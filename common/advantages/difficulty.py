@@ -136,6 +136,37 @@ def iac(rewards: torch.Tensor, *, alpha: float, unbiased: bool, epsilon: float) 
     return torch.where(positive, factor * advantage, advantage)
 
 
+def overlong_iac(
+    rewards: torch.Tensor,
+    *,
+    lengths: torch.Tensor,
+    alpha: float,
+    buffer: float,
+    penalty: float,
+    max_tokens: int,
+    unbiased: bool,
+    epsilon: float,
+) -> torch.Tensor:
+    """DAPO's overlong shaping: a response that comes near the limit loses reward; IAC on what is
+    left, with alpha = 0 GRPO.
+
+        R_i = r_i - penalty min(max(L_i / T - (1 - buffer), 0) / buffer, 1),  A_i = IAC of R
+
+    Source: DAPO (Yu et al. 2025, Eq. 13), whose L_cache is `buffer` T; with IAC over_sharpening
+    sec 4.2 (DAPO+IAC).
+    m_S = (G*q)^alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false and epsilon=0, none overlong
+    Peers: verl's DAPO reward manager (the shaping)
+    A group all correct or all wrong still ranks its overlong responses. IAC's S+ is {i: A_i > 0},
+    as Algorithm 1 has it, so a short failure among long ones may be in it. Raises UserError for a
+    buffer outside (0, 1], a penalty < 0, lengths of another shape, and as `iac`.
+    """
+    require(0 < buffer <= 1, "buffer", buffer, "must be in (0, 1]")
+    require(penalty >= 0, "penalty", penalty, "must be >= 0")
+    beyond = token_counts(lengths, rewards) / max_tokens - (1 - buffer)
+    shaped = rewards - penalty * (beyond / buffer).clamp(0, 1)
+    return iac(shaped, alpha=alpha, unbiased=unbiased, epsilon=epsilon)
+
+
 def filter_easiest(
     rewards: torch.Tensor,
     *,

@@ -121,6 +121,11 @@ class Loop:
         surprise = -(batch.log_probs * batch.mask).sum(1) / lengths.clamp(min=1)
         shape = reward.shape
         lengths, surprise = lengths.view(shape).to(reward.device), surprise.view(shape)
+        shaped = reward
+        if x.method.kl_in_reward:
+            penalty = self.penalty(batch)
+            row["kl"] = (penalty.sum() / batch.mask.sum()).item()
+            shaped = reward - x.method.kl_coef * penalty.view(shape).to(reward.device)
         ticks = x.optim.mini_batches if x.method.clock == "optimiser_step" else 1
         controlled, weights = [], []  # by tick of the controller
         for tick in range(ticks):
@@ -134,7 +139,7 @@ class Loop:
                 step=(step - 1) * ticks + tick + 1,
             )
             controlled.append(arguments)
-            weights.append(binding.advantages(self.method, reward[part], lengths[part], arguments))
+            weights.append(binding.advantages(self.method, shaped[part], lengths[part], arguments))
         advantages = torch.cat(weights).to(self.device)
         if x.covariances:
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
@@ -235,7 +240,7 @@ class Loop:
             )
             if x.method.entropy_coef > 0:
                 loss = loss - x.method.entropy_coef * entropy
-            if self.reference is not None:
+            if self.reference is not None and not x.method.kl_in_reward:
                 with torch.no_grad():
                     ref_log_prob, _ = log_probs(self.reference, micro, x.sampling.temperature)
                 kl = self.method.kl(log_prob, ref_log_prob)
@@ -259,9 +264,21 @@ class Loop:
         if self.lagged is not None:
             self.lagged.before_update()
         self.optimizer.step()
-        if self.reference is None:
+        if self.reference is None or x.method.kl_in_reward:
             del totals["kl"]
         return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
+
+    @torch.no_grad()
+    def penalty(self, batch: RolloutBatch) -> torch.Tensor:
+        """The method's KL estimate to the reference, summed over each response's tokens, (B,)."""
+        x, parts = self.x, []
+        per_micro = max(1, x.optim.micro_batch // batch.group_size)
+        for start in range(0, len(batch.prompt_ids), per_micro):
+            micro = batch.prompts(start, min(start + per_micro, len(batch.prompt_ids)))
+            ref_log_prob, _ = log_probs(self.reference, micro, x.sampling.temperature)
+            kl = self.method.kl(micro.log_probs, ref_log_prob)
+            parts.append(torch.where(micro.mask > 0, kl, 0.0).sum(1))
+        return torch.cat(parts)
 
     def memory_network(self) -> MemoryNetwork | None:
         sampler = self.x.method.sampler

@@ -64,6 +64,8 @@ class MethodTrainer(GRPOTrainer):
             raise UserError(
                 f"method={self.method.name}: its memory network samples on backend=local only"
             )
+        if self.method.kl_in_reward:
+            raise UserError("method.kl_in_reward=True: TRL has its KL in the loss; set it to false")
         if self.args.beta != self.method.kl_coef:
             raise UserError(
                 f"beta={self.args.beta}: must equal method.kl_coef={self.method.kl_coef}"

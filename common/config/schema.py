@@ -142,6 +142,9 @@ class Method:
     # when the controller looks: once a rollout, or at each optimiser step, at the groups of its
     # mini-batch; a default, since configurations stored before it lack the key
     clock: Literal["rollout", "optimiser_step"] = "rollout"
+    # taken off each response's reward, not added to the loss; a default, since configurations
+    # stored before it lack the key
+    kl_in_reward: bool = False
 
 
 @dataclass(frozen=True)

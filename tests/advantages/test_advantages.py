@@ -145,7 +145,12 @@ CASES = [
     ("log_mean_exp", dict(beta=2.0), partial(slow_lme, beta=2.0)),
 ]  # fmt: skip
 
-WHOLE_BATCH = {"filter_easiest", "reinforce_pp_baseline", "t2t"}  # tested on their own below
+WHOLE_BATCH = {
+    "filter_easiest",
+    "overlong_iac",
+    "reinforce_pp_baseline",
+    "t2t",
+}  # tested on their own below
 
 KEEPS_EQUAL_GROUPS = {"reinforce", "asym_rl", "grpo_signed"}
 

@@ -173,6 +173,36 @@ def test_t2t_by_hand():
     )
 
 
+def test_overlong_iac_by_hand():
+    # Limit 10, buffer 0.2: up to 8 tokens nothing is lost, 9 lose a half, 10 all of the penalty 2.
+    given = dict(buffer=0.2, penalty=2.0, max_tokens=10, **EXACT)
+    lengths = torch.tensor([[3, 8, 9, 10]])
+    # 1, 1, 0 - 1, 0 - 2: mean -1/4, times 4: 5, 5, -3, -7, squares 108, over 4: 27.
+    sigma = math.sqrt(27)
+    plain = bind("overlong_iac", alpha=0.0, **given)(rows([1, 1, 0, 0]), lengths=lengths)
+    assert_close(plain, [[5 / sigma, 5 / sigma, -3 / sigma, -7 / sigma]])
+    # Two of four have A > 0: times 4 - 2.
+    both = bind("overlong_iac", alpha=1.0, **given)(rows([1, 1, 0, 0]), lengths=lengths)
+    assert_close(both, [[10 / sigma, 10 / sigma, -3 / sigma, -7 / sigma]])
+    # All right, one too long; all short: nothing, and elsewhere IAC.
+    alone = bind("overlong_iac", alpha=0.0, **given)(rows([1, 1]), lengths=torch.tensor([[3, 10]]))
+    assert_close(alone, [[1, -1]])
+    short = torch.full((1, 4), 8)
+    assert not bind("overlong_iac", alpha=1.0, **given)(rows([1] * 4), lengths=short).any()
+    group = rows([1, 0, 0, 0])
+    out = bind("overlong_iac", alpha=1.0, **given)(group, lengths=short)
+    assert_close(out, bind("iac", alpha=1.0, **EXACT)(group))
+    assert_masses("overlong_iac", 4, 1, out[0], alpha=1.0)
+    for changed, said in (
+        (dict(buffer=0.0), "buffer=0.0: must be in (0, 1]"),
+        (dict(penalty=-1.0), "penalty=-1.0: must be >= 0"),
+    ):
+        with pytest.raises(UserError, match=re.escape(said)):
+            bind("overlong_iac", alpha=0.0, **(given | changed))(group, lengths=short)
+    with pytest.raises(UserError, match="lengths of shape"):
+        bind("overlong_iac", alpha=0.0, **given)(group, lengths=torch.ones(1, 3))
+
+
 def slow_whiten(rewards, lengths, epsilon):
     """Tokens laid out one by one, as verl does; each response's first token is its weight."""
     centred = [[r - sum(g) / len(g) for r in g] for g in rewards]

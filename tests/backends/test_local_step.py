@@ -153,6 +153,38 @@ def test_one_step_equals_a_slow_re_implementation(tiny, tmp_path, monkeypatch, f
             torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
 
 
+def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(countdown, "verify", made_up)
+    x = tiny("method=rloo_verl", *SMALL, "method.kl_coef=0.5")
+    loop = make_loop(x, tmp_path)
+    with torch.no_grad():
+        for p in loop.reference.parameters():
+            p.mul_(1.1)
+    batch, reward, row, sampled = loop.rollout(1)
+    monkeypatch.setattr(loop, "rollout", lambda step: (batch, reward, row, sampled))
+    seen, advantages = [], local.binding.advantages
+
+    def kept(bound, rewards, *rest):
+        seen.append(rewards)
+        return advantages(bound, rewards, *rest)
+
+    monkeypatch.setattr(local.binding, "advantages", kept)
+    row = loop.one_step(1)
+    wanted = []
+    for i, mask in enumerate(batch.mask):
+        prompt = i // batch.group_size
+        ids = batch.prompt_ids[prompt][batch.prompt_mask[prompt] > 0].tolist()
+        response = batch.response_ids[i][mask > 0].tolist()
+        with torch.no_grad():
+            theirs = slow_log_probs(loop.reference, ids, response, x.sampling.temperature)
+            ref = sum(one.item() for one, _ in theirs)
+        wanted.append((batch.log_probs[i] * mask).sum().item() - ref)
+    given = reward.flatten() - 0.5 * torch.tensor(wanted)
+    torch.testing.assert_close(seen[0].flatten(), given, rtol=1e-4, atol=1e-4)
+    assert (seen[0] - reward).abs().max() > 0.01  # it did something
+    assert row["kl"] == pytest.approx(sum(wanted) / batch.mask.sum().item(), rel=1e-3)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_the_first_step_is_on_policy(tiny, tmp_path, monkeypatch, temperature):
     monkeypatch.setattr(countdown, "verify", made_up)

@@ -76,6 +76,7 @@ EXPECTED = {
         # because the paper's own arithmetic does (INC037)
         filled=273,
         unfilled={},
+        scales=("cluster", "cluster_filter"),
         differ=4,
         # 40.68 on AIME24 is no share of 240 responses (INC043): 40.83 takes the 0.03 by which IAC's
         # 65.63 is above Reinforce++'s 65.60

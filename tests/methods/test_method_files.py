@@ -12,6 +12,7 @@ NAMES = [
     "pass_at_k_chen", "pass_at_k_mix", "max_rl", "quantile", "mc_grpo", "skew_r", "t2t",
     "binary_contrastive", "power_norm", "softmax", "log_mean_exp", "ha_dw", "relu",
     "negative_only", "positive_only", "iac", "filter_easiest", "f_grpo",
+    "dapo_overlong", "dapo_iac_overlong", "grpo_verl", "iac_verl", "rloo_verl", "reinforce_pp_verl",
 ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ HELD = {  # paper -> the printed settings that some row does not have
         "seed",
         "reward functions 7B",  # the repository's; the paper adds the format
     },
-    "over_sharpening": set(),
+    "over_sharpening": {"learning rate"},  # of the row with verl's example for Reinforce++
     "fade": set(),
 }
 

@@ -101,7 +101,9 @@ def settings(
         "algorithm.method": _arguments(x, "advantage"),  # [method.advantage]
         "algorithm.controller": _arguments(x, "controller"),  # [method.controller]
         "algorithm.clock": x.method.clock,  # [method.clock]
-        "algorithm.use_kl_in_reward": False,  # KL, where a method has it, is in the loss
+        "algorithm.use_kl_in_reward": x.method.kl_in_reward,  # [method.kl_in_reward]
+        "algorithm.kl_penalty": x.method.kl_estimator,  # [method.kl_estimator]
+        "algorithm.kl_ctrl.kl_coef": x.method.kl_coef,  # [method.kl_coef], fixed
         # DAPO's dynamic sampling; verl draws until the batch is full, without our upper limit
         "algorithm.filter_groups.enable": x.sampling.dynamic_batches > 1,
         "algorithm.filter_groups.metric": "reward",
@@ -117,7 +119,7 @@ def settings(
         "actor_rollout_ref.actor.loss_agg_mode": mode,  # [method.aggregation]
         "actor_rollout_ref.actor.loss_scale_factor": x.method.aggregation.get("max_tokens"),
         "actor_rollout_ref.actor.entropy_coeff": x.method.entropy_coef,
-        "actor_rollout_ref.actor.use_kl_loss": x.method.kl_coef > 0,
+        "actor_rollout_ref.actor.use_kl_loss": x.method.kl_coef > 0 and not x.method.kl_in_reward,
         "actor_rollout_ref.actor.kl_loss_coef": x.method.kl_coef,
         "actor_rollout_ref.actor.kl_loss_type": x.method.kl_estimator,
         # -- optimiser

@@ -133,19 +133,56 @@ def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
         for r in printed(f"table{t}")
     }
     rows = [experiment(name) for name in CLUSTER]
-    assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
+    found = sorted((x.model.name, x.label) for x in rows)
+    assert sorted(set(found) & wanted) == sorted(wanted)
+    others = {label for _, label in set(found) - wanted}  # readings, under names of their own
+    assert others == {
+        *(f"{name} (verl's recipe)" for name in ("GRPO", "RLOO", "Reinforce++", "IAC")),
+        *(f"{name} (overlong shaping)" for name in ("DAPO", "DAPO+IAC")),
+        "Filtering-based (of each batch)",
+    }
     scales = strict(Reproduce, compose("over_sharpening", [], "reproduce")).scales
-    swept = [name for sweep in scales["cluster"].sweeps for name in sweep.experiments]
-    assert sorted(swept) == CLUSTER
-    for sweep in scales["cluster"].sweeps:
+    sweeps = [sweep for name in scales if "cluster" in name for sweep in scales[name].sweeps]
+    assert sorted(name for sweep in sweeps for name in sweep.experiments) == CLUSTER
+    for sweep in sweeps:
         assert {experiment(name).table for name in sweep.experiments} == {sweep.table}
+
+
+def test_the_recipes_rows_have_the_examples_values():
+    """verl's examples, by method: rate, mini-batches, KL in the reward, its estimator."""
+    wanted = {
+        "grpo": (1e-6, 4, False, "k3"),
+        "iac": (1e-6, 4, False, "k3"),
+        "rloo": (1e-6, 4, True, "k1"),
+        "reinforce_pp": (3e-6, 1, False, "k2"),
+    }
+    for name, said in wanted.items():
+        x = experiment(f"cluster/qwen3_8b_{name}_verl")
+        method = x.method
+        assert (
+            x.optim.lr,
+            x.optim.mini_batches,
+            method.kl_in_reward,
+            method.kl_estimator,
+        ) == said
+        assert method.kl_coef == 0.001
+        assert method.loss["_target_"].endswith("dual_clip")
+    rates = experiment("cluster/qwen3_8b_filter").data.train["solve_rate"]
+    assert rates["drop_easiest"] == 0.25  # Table 5
+    for name in ("dapo", "dapo_iac"):
+        for x in (experiment(f"cluster/qwen3_8b_{name}_overlong"), experiment(f"{name}_overlong")):
+            assert x.sampling.dynamic_batches == 10
+            given = x.method.advantage
+            assert given["buffer"] == 4096 / 20480  # Yu et al. 2025
+            assert given["max_tokens"] == x.sampling.max_tokens
 
 
 @pytest.mark.parametrize("name", CLUSTER)
 def test_cluster_rows_are_as_printed(name):
     x, said = experiment(name), hyperparameters()
     assert (x.scope, x.backend, x.data.name) == ("cluster", "verl", "deepscaler")
-    assert x.optim.lr == float(said["training", "learning rate"])
+    if name != "cluster/qwen3_8b_reinforce_pp_verl":  # the example's own
+        assert x.optim.lr == float(said["training", "learning rate"])
     assert x.sampling.prompts == int(said["training", "global batch size"])
     assert x.sampling.group_size == int(said["training", "group size G"])
     assert x.optim.steps == int(said["training", "steps"])
@@ -163,10 +200,14 @@ def test_cluster_rows_are_as_printed(name):
         for key in there | node:
             assert node.get(key) == there.get(key), key
     alpha = x.method.advantage.get("alpha")
+    if x.label == "DAPO (overlong shaping)":
+        assert alpha == 0  # shaping without IAC
+        return
+    label = x.label.partition(" (")[0]
     given = {"IAC": 1, "DAPO+IAC": 1, "DAPO+IAC+DLC": 1} | {
         f"IAC alpha={a:g}": a for a in (0.5, 1.5, 2)
     }
-    assert alpha == given.get(x.label)
+    assert alpha == given.get(label)
     assert (x.method.loss["eps_high"] == 0.28) == x.label.startswith("DAPO")
     if x.method.sampler is not None:
         assert x.method.sampler.mu == float(said["DLC", "mu"])
