@@ -108,7 +108,7 @@ def _model_is_here(key: str, path: str, offline: bool) -> None:
         not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
         key,
         path,
-        "no such folder here; give one that all nodes see, or a hub id",
+        f"no such folder here; {_maker(path)}give one that all nodes see, or a hub id",
     )
     if offline:
         from huggingface_hub import try_to_load_from_cache
@@ -120,6 +120,18 @@ def _model_is_here(key: str, path: str, offline: bool) -> None:
             f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
             f"reached run: hf download {path}",
         )
+
+
+def _maker(path: str) -> str:
+    """What makes results/PAPER/PART/..., where the paper has a command of that name."""
+    words = Path(path).parts
+    if (
+        len(words) > 3
+        and words[0] == "results"
+        and (ROOT / "papers" / words[1] / words[2]).is_dir()
+    ):
+        return f"make it (python -m papers.{words[1]}.{words[2]} --help), or "
+    return ""
 
 
 def _set_is_here(node: dict) -> None:
