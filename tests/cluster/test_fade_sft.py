@@ -1,16 +1,22 @@
-"""FADE's supervised fine-tuning is a configuration that verl's own SFT trainer accepts."""
+"""FADE's supervised fine-tuning: verl's own SFT trainer accepts the configuration, trains a tiny
+model on prepared files, resumes, and what it leaves is a model that transformers load."""
 
 import pytest
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
+import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from verl.utils.config import omega_conf_to_dataclass
 
 from common.backends.verl.config import tree
 from common.config.compose import ROOT
+from common.models import pretrain, store
+from papers.fade.sft import train
+from papers.fade.sft.prepare import write_part
 
 FOLDER = ROOT / "papers" / "fade" / "configs" / "sft"
 
@@ -45,3 +51,61 @@ def test_verls_dataclasses_take_it(name):
     assert optim.lr == config.optim.lr
     assert checkpoint.save_contents == ["model", "optimizer", "extra"]  # sft/train.py exports
     assert config.data.max_length <= config.data.max_token_len_per_gpu
+
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """A random Qwen2 of 20,000 weights, and two sets of 4 conversations."""
+    tokenizer = pretrain.tokenizer()
+    tokenizer.chat_template = CHATML
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": len(tokenizer)}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    store.save(Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, **ends)), tokenizer, tmp_path / "m")
+    for name in ("code", "maths"):
+        talks = [
+            [{"role": "user", "content": f"{i} 2"}, {"role": "assistant", "content": f"{i} + 2"}]
+            for i in range(4)
+        ]
+        write_part(tmp_path / name / "part-00000.parquet", iter(talks))
+    return tmp_path
+
+
+def test_two_steps_resumed_and_exported(start):
+    """The second process goes on with step 2, and both steps have changed the model."""
+    words = [
+        f"model.path={start / 'm'}",
+        f"data.train_files=[{start / 'code'},{start / 'maths'}]",
+        "data.train_batch_size=4",
+        "data.num_workers=0",
+        f"trainer.default_local_dir={start / 'checkpoints'}",
+        "trainer.device=cpu",
+        "trainer.logger=[console]",
+        "optim.lr=1e-2",
+        "model.use_remove_padding=False",
+        "model.enable_gradient_checkpointing=False",
+        "+model.override_config.attn_implementation=sdpa",
+        "engine.use_torch_compile=False",
+    ]
+    weights = []
+    for steps in (1, 2):
+        asked = [*words, f"trainer.total_training_steps={steps}"]
+        train.node(1, asked, model=start / f"trained{steps}")
+        made = AutoModelForCausalLM.from_pretrained(start / f"trained{steps}")
+        weights.append(made.model.embed_tokens.weight)
+    end = AutoTokenizer.from_pretrained(start / "m").convert_tokens_to_ids("<|im_end|>")
+    assert AutoTokenizer.from_pretrained(start / "trained2").eos_token_id == end
+    assert (made.config.eos_token_id, made.generation_config.eos_token_id) == (end, end)
+    before = AutoModelForCausalLM.from_pretrained(start / "m").model.embed_tokens.weight
+    assert not torch.equal(before, weights[0])
+    assert not torch.equal(*weights)
+    kept = sorted(path.name for path in (start / "checkpoints").glob("global_step_*"))
+    assert kept == ["global_step_1", "global_step_2"]

