@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.errors import UserError
-from common.evaluation import checkpoints, rare_nll
+from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
 from common.evaluation.engines import drawn_here
 from common.evaluation.store import fill, finish, keep_problems, problems
@@ -65,12 +65,15 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
             taken = checkpoints.choose(trained, x.row.checkpoint, baseline, x.eval.name)
             step = taken.step
             x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
+    scores = x.row is not None and x.row.base is not None
+    prompts = [] if scores else problems(x.eval.prompts)
     run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
     if step is not None:
         keep_checkpoint(run, taken)
-    if x.row is not None and x.row.base is not None:
+    if scores:
+        from common.evaluation import rare_nll  # pandas: only where it is needed
+
         return rare_nll.score(x, run, taken.step, between)
-    prompts = problems(x.eval.prompts)
     keep_problems(run, prompts)
     settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
     settings |= {"memory_gb": x.memory_gb}

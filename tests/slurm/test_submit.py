@@ -277,4 +277,4 @@ def test_the_commands(lab, results):
     assert "3 jobs cancelled" in ended.stdout
     wrong = command("submit", "profile=nope")
     assert wrong.returncode == 2
-    assert "error: profile=nope: use one of debug, h100-1x8" in wrong.stderr
+    assert "error: profile=nope: use one of debug, h100-12x8, h100-1x8" in wrong.stderr
