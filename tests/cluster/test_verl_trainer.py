@@ -51,7 +51,9 @@ def test_every_method_passes_from_its_flags_to_the_made_up_group(name):
     actor = config.actor_rollout_ref.actor
     method = methods.compose(name)
     assert actor.entropy_coeff == method.entropy_coef
-    assert actor.use_kl_loss == (method.kl_coef > 0)
+    in_reward = bool(method.get("kl_in_reward"))
+    assert config.algorithm.use_kl_in_reward == in_reward
+    assert actor.use_kl_loss == (method.kl_coef > 0 and not in_reward)
     if name == "dr_grpo":
         assert actor.loss_scale_factor == config.data.max_response_length == 512
 

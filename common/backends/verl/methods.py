@@ -95,8 +95,9 @@ def flags(name: str) -> list[str]:
     """The verl flags that a method file stands for."""
     method = compose(name)
     lines = [f"algorithm.adv_estimator={PREFIX}{name}"]
-    lines += [f"algorithm.use_kl_in_reward={method.kl_in_reward}"]
-    if method.kl_in_reward:
+    in_reward = bool(method.get("kl_in_reward"))  # files without _base do not name it
+    lines += [f"algorithm.use_kl_in_reward={in_reward}"]
+    if in_reward:
         lines += [f"algorithm.kl_penalty={method.kl_estimator}"]
         lines += [f"algorithm.kl_ctrl.kl_coef={method.kl_coef}"]
     actor = {
@@ -104,7 +105,7 @@ def flags(name: str) -> list[str]:
         "policy_loss._target_": "common.backends.verl.plugin.MethodLossConfig",
         "loss_agg_mode": agg_mode(name),
         "entropy_coeff": method.entropy_coef,
-        "use_kl_loss": method.kl_coef > 0 and not method.kl_in_reward,
+        "use_kl_loss": method.kl_coef > 0 and not in_reward,
         "kl_loss_coef": method.kl_coef,
         "kl_loss_type": method.kl_estimator,  # verl takes k1, k2 and k3 by these names
     }
