@@ -220,24 +220,102 @@ def test_a_rerun_that_is_off_by_two_standard_errors_differs(tmp_path):
             continue
         counts = pd.read_csv(e.path / "counts.csv")
         for k in (1, 256):
-            miss = [comb(n - c, k) / comb(n, k) for n, c in zip(counts.n, counts.c, strict=True)]
-            x = 100 * (1 - np.array(miss))
-            stderr = x.std(ddof=1) / len(x) ** 0.5
-            values[e.row.method, e.row.benchmark, f"pass@{k}"] = x.mean(), stderr
-    for method in ("GRPO", "F-GRPO"):
-        for name, sets in made.spec.averages.items():
-            for metric in ("pass@1", "pass@256"):
-                both = np.array([values[method, one, metric] for one in sets])
-                error = np.sqrt((both[:, 1] ** 2).sum()) / len(sets)
-                values[method, name, metric] = both[:, 0].mean(), error
-    wanted = {}
-    for key, (value, stderr) in values.items():
-        printed = cells.set_index(["method", "benchmark", "metric"])["value"][key]
-        beyond = abs(value - printed) > 1.96 * np.sqrt(2) * stderr + 0.05
-        wanted[key] = "differs" if beyond else "within noise"
-    got = cells.set_index(["method", "benchmark", "metric"])["verdict"].to_dict()
-    assert got == wanted
-    assert sum(word == "differs" for word in got.values()) >= 22  # half of 44
+            values[e.row.method, e.row.benchmark, f"pass@{k}"] = estimate(counts, k)
+    got = cells.set_index(["method", "benchmark", "metric"])
+    wanted = by_hand(made.spec, values, got["value"], seen=0.05)
+    assert got["verdict"].to_dict() == wanted
+    assert sum(word == "differs" for word in wanted.values()) >= 22  # half of 44
+
+
+def estimate(counts: pd.DataFrame, k: int) -> tuple[float, float]:
+    """pass@k of one set in percent, and its standard error over problems."""
+    miss = [comb(n - c, k) / comb(n, k) for n, c in zip(counts.n, counts.c, strict=True)]
+    x = 100 * (1 - np.array(miss))
+    return x.mean(), x.std(ddof=1) / len(x) ** 0.5
+
+
+def by_hand(spec, values: dict, printed: pd.Series, *, seen: float) -> dict:
+    """The verdict of every value (method, benchmark, metric) and of the averages over benchmarks;
+    `seen`: half a unit of the last printed digit."""
+    whole = dict(values)
+    for method, metric in {(method, metric) for method, _, metric in values}:
+        for name, sets in spec.averages.items():
+            both = np.array([values[method, one, metric] for one in sets])
+            error = np.sqrt((both[:, 1] ** 2).sum()) / len(sets)
+            whole[method, name, metric] = both[:, 0].mean(), error
+    return {
+        key: "differs"
+        if abs(value - printed[key]) > 1.96 * np.sqrt(2) * stderr + seen
+        else "within noise"
+        for key, (value, stderr) in whole.items()
+    }
+
+
+# ---- a paper whose cells are of the training curve's peak
+
+
+def two_curves(x):
+    return x.model.name == "Qwen3-8B" and x.table == "table2" and x.label in ("GRPO", "IAC")
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory):
+    return perfect.rerun(tmp_path_factory.mktemp("curves"), "over_sharpening", only=two_curves)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"benchmark": "AIME2024"}, "benchmark=AIME2024 is not in table2; did you mean AIME24?"),
+        ({"model": "Qwen3-8b"}, "model=Qwen3-8b is not in table2; did you mean Qwen3-8B?"),
+        ({"method": "iac"}, "method=iac is not in table2; it has GRPO"),
+    ],
+)
+def test_a_wrong_name_on_a_curve_fills_no_cell(curves, tmp_path, changes, said):
+    copy = perfect.copied(curves, tmp_path)
+    (folder,) = (copy.root / "over_sharpening").glob("qwen3_8b_iac-*")
+    frame = pd.read_csv(folder / "metrics.csv")
+    frame.loc[frame["benchmark"] == "AIME24", list(changes)] = list(changes.values())
+    perfect.rewritten_curve(folder, frame)
+    result = assess(copy.spec, copy.root)
+    assert any(said in line for line in result.left_out), result.left_out
+    cells = result.cells.set_index(["table", "model", "method", "benchmark"])["verdict"]
+    ours = cells.sort_index().loc["table2", "Qwen3-8B"]
+    assert {ours["IAC", "AIME24"], ours["IAC", "Avg"]} == {"not run"}
+    assert set(ours["GRPO"]) == {"within noise"}
+    assert result.verdicts.set_index("id")["cluster"]["iac_avg"] == "not run"
+
+
+def test_a_step_without_one_of_the_sets_is_not_the_peak(curves, tmp_path):
+    copy = perfect.copied(curves, tmp_path)
+    (folder,) = (copy.root / "over_sharpening").glob("qwen3_8b_iac-*")
+    frame = pd.read_csv(folder / "metrics.csv")
+    peak = 3 * 50  # perfect.highest
+    perfect.rewritten_curve(
+        folder, frame[(frame["benchmark"] != "AIME24") | (frame["step"] != peak)]
+    )
+    cells = assess(copy.spec, copy.root).cells
+    cells = cells.set_index(["table", "model", "method", "benchmark"]).sort_index()
+    ours = cells.loc[("table2", "Qwen3-8B", "IAC")]
+    assert ours["rerun"]["AIME24"] < perfect.LOW + 1  # of the step before, with all sets
+    assert ours["rerun"]["O-Bench"] == 100
+    assert set(ours["verdict"]) == {"differs"}
+
+
+def test_a_curve_that_is_off_by_two_standard_errors_differs(tmp_path):
+    made = perfect.rerun(tmp_path, "over_sharpening", shift=2.0, only=two_curves)
+    cells = assess(made.spec, made.root).cells
+    cells = cells[cells["table"].isin(["table2", "table3"]) & cells["rerun"].notna()]
+    values = {}
+    for method, name in (("GRPO", "qwen3_8b_grpo-*"), ("IAC", "qwen3_8b_iac-*")):
+        (folder,) = (made.root / "over_sharpening").glob(name)
+        counts = pd.read_csv(folder / "eval" / "step-00150-counts.csv")
+        for benchmark, part in counts.groupby("benchmark"):
+            values[method, benchmark, "AVG@8"] = estimate(part, 1)
+            values[method, benchmark, "PASS@8"] = estimate(part, 8)
+    got = cells.set_index(["method", "benchmark", "metric"])
+    assert got["verdict"].to_dict() == by_hand(made.spec, values, got["value"], seen=0.005)
+    assert (got["verdict"] == "differs").sum() >= 14  # half of 28
 
 
 def test_every_printed_cell_is_looked_at(whole):

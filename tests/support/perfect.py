@@ -380,3 +380,18 @@ def rewritten(e: Evaluate, changes: dict, *, beside: bool = False, chosen: int |
         step = int(frame["step"].iloc[0])
         write(run.path / "eval" / f"step-{step:05d}-counts.csv", files["counts.csv"])
         run.finish()
+
+
+def rewritten_curve(folder: Path, frame: pd.DataFrame) -> None:
+    """A finished training with other rows in its metrics.csv; its config.yaml and the rest stay."""
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    ours = {"DONE", ".lock", "meta.json", "config.yaml", "metrics.csv"}
+    files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
+    kept = {name: p.read_bytes() for name, p in files.items() if str(name) not in ours}
+    shutil.rmtree(folder)
+    with quick():
+        run = Run(folder.parents[1], folder.parent.name, folder.name, config)
+        for name, content in kept.items():
+            write(run.path / name, content)
+        write_csv(run.path / "metrics.csv", frame)
+        run.finish()
