@@ -12,7 +12,13 @@ def require(condition: bool, name: str, value: float, remedy: str) -> None:
 
 
 def needs_groups(rewards: torch.Tensor, method: str) -> None:
-    """Raise UserError for groups of one, which have nothing to compare with."""
+    """Raise UserError for groups of one, which have nothing to compare with, and for rewards that
+    are not (P, G)."""
+    if rewards.ndim != 2 or not rewards.is_floating_point():
+        raise UserError(
+            f"rewards of shape {tuple(rewards.shape)}, {rewards.dtype}: {method} takes one number "
+            "for each prompt and response, (P, G) in floating point"
+        )
     if rewards.shape[1] < 2:
         raise UserError(
             f"sampling.group_size={rewards.shape[1]}: {method} compares the responses of a group; "

@@ -12,14 +12,14 @@ from common.errors import UserError
 
 
 def token_mean(mask: torch.Tensor) -> torch.Tensor:
-    """Every token of the mini-batch counts alike.
+    """Every token of the mini-batch counts alike; without any token all weights are 0.
 
         w_{i,t} = 1 / sum_j T_j
 
     Source: DAPO (Yu et al. 2025); F-GRPO App. H.2.
     Peers: verl token-mean, TRL GRPOTrainer with loss_type="dapo"
     """
-    return mask / mask.sum()
+    return mask / mask.sum().clamp(min=1)
 
 
 def sequence_mean_token_mean(mask: torch.Tensor) -> torch.Tensor:

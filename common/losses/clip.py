@@ -2,14 +2,16 @@
 
 Every policy loss of this package takes log_prob (with gradient), old_log_prob of the policy that
 sampled, the advantage of each row (B, 1) or token (B, T), and mask, 1 on response tokens, and
-returns (loss, clipped): clipped marks the tokens whose gradient the clip removed or bounded. What
+returns (loss, clipped): clipped marks the tokens whose gradient the clip removed or bounded.
+Advantages of another shape, and clip ranges outside 0 <= eps_low <= 1, 0 <= eps_high, are refused
+with a UserError by those that clip. What
 stands on padding, inf and nan included, reaches no value and no gradient of a real token; padding
 itself gets gradient 0. Aggregation is in `aggregate.py`.
 """
 
 import torch
 
-from common.errors import UserError
+from common.errors import UserError, require
 
 
 def ppo_clip(
@@ -55,8 +57,7 @@ def dual_clip(
     The clamp at 20 is for overflow; beyond it a token has no gradient.
     Raises UserError for clip_ratio_c <= 1, which would cut into the ordinary clip range.
     """
-    if clip_ratio_c <= 1:
-        raise UserError(f"method.loss.clip_ratio_c={clip_ratio_c}: must be above 1")
+    require(clip_ratio_c > 1, "method.loss.clip_ratio_c", clip_ratio_c, "must be above 1")
     ratio = log_ratio(log_prob, old_log_prob, mask).clamp(-20, 20).exp()
     loss, clipped = surrogate(ratio, advantages, eps_low, eps_high)
     bound = -clip_ratio_c * advantages
@@ -82,6 +83,7 @@ def cispo(
     Peers: verl cispo, TRL GRPOTrainer with loss_type="cispo", which has no lower bound
     verl's clamps the log-ratio at 20; TRL's epsilon_high is the bound itself, 1 + eps_high here.
     """
+    _fits(log_prob, advantages, eps_low, eps_high)
     ratio = (log_prob.detach() - old_log_prob).exp()
     weight = ratio.clamp(1 - eps_low, 1 + eps_high)
     return -weight * advantages * torch.where(mask > 0, log_prob, 0), weight != ratio
@@ -99,7 +101,20 @@ def surrogate(
     ratio: torch.Tensor, advantages: torch.Tensor, eps_low: float, eps_high: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """-min(r A, clip(r, 1 - eps_low, 1 + eps_high) A) of any kind of ratio, and where it is
-    clipped."""
+    clipped. Raises UserError as the losses do."""
+    _fits(ratio, advantages, eps_low, eps_high)
     free = ratio * advantages
     bounded = ratio.clamp(1 - eps_low, 1 + eps_high) * advantages
     return -torch.minimum(free, bounded), (bounded < free).detach()
+
+
+def _fits(tokens: torch.Tensor, advantages: torch.Tensor, eps_low: float, eps_high: float) -> None:
+    """Refuse what would broadcast to something else, and a range that does not hold 1."""
+    response, token = (*tokens.shape[:-1], 1), tuple(tokens.shape)
+    if tuple(advantages.shape) not in (response, token):
+        raise UserError(
+            f"advantages of shape {tuple(advantages.shape)}: give one for each response, "
+            f"{response}, or for each token, {token}"
+        )
+    require(0 <= eps_low <= 1, "method.loss.eps_low", eps_low, "must be in [0, 1]")
+    require(eps_high >= 0, "method.loss.eps_high", eps_high, "must be at least 0")

@@ -44,10 +44,21 @@ def bind(method: Method) -> Bound:
 def advantages(
     bound: Bound, rewards: torch.Tensor, lengths: torch.Tensor, arguments: dict
 ) -> torch.Tensor:
-    """(P, G) weights of (P, G) rewards and response lengths; `arguments` are the controller's."""
+    """(P, G) weights of (P, G) rewards and response lengths; `arguments` are the controller's.
+
+    Raises UserError where the function gives anything but a finite number for each reward.
+    """
     if "lengths" in inspect.signature(bound.advantage).parameters:
         arguments = {**arguments, "lengths": lengths}
-    return bound.advantage(rewards, **arguments)
+    weights = bound.advantage(rewards, **arguments)
+    _fits("method.advantage", bound.advantage, weights, rewards.shape)
+    if not torch.isfinite(weights).all():
+        row = int((~torch.isfinite(weights)).any(1).nonzero()[0])
+        raise UserError(
+            f"method.advantage={_name(bound.advantage)}: gave {weights[row].tolist()[:8]} for the "
+            f"rewards {rewards[row].tolist()[:8]} of a group; give finite numbers"
+        )
+    return weights
 
 
 def observe(
@@ -105,8 +116,33 @@ def check(method: Method, group_size: int, reward: Reward) -> None:
     extra = {}
     if bound.token_weights is not None:
         extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
-    loss, _ = bound.loss(log_prob, *inputs, **extra)
+        _fits("method.token_weights", bound.token_weights, extra["token_weights"], mask.shape)
+    returned = bound.loss(log_prob, *inputs, **extra)
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise UserError(
+            f"method.loss={_name(bound.loss)}: gave one {type(returned).__name__}; give "
+            "(loss, clipped), both of shape (B, T)"
+        )
+    for value in returned:
+        _fits("method.loss", bound.loss, value, mask.shape)
+    _fits("method.aggregation", bound.aggregate, bound.aggregate(mask), mask.shape)
+    loss, _ = returned
     if not torch.isfinite((loss * bound.aggregate(mask)).sum()):
         raise UserError(
             f"method={method.name}: its loss is not finite on rewards {rewards[0].tolist()}"
         )
+
+
+def _fits(key: str, function: Callable, value: object, shape: torch.Size) -> None:
+    """Raise UserError unless a function of the user's gave a tensor of this shape."""
+    given = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+    if given != tuple(shape):
+        raise UserError(
+            f"{key}={_name(function)}: gave {given} where a tensor of shape {tuple(shape)} is "
+            "needed"
+        )
+
+
+def _name(function: Callable) -> str:
+    function = inspect.unwrap(getattr(function, "func", function))
+    return f"{function.__module__}.{function.__qualname__}"

@@ -18,9 +18,12 @@ import signal
 import socket
 import traceback
 from functools import partial
+from math import isfinite
+from typing import get_args
 
 from common.config.resolve import module
 from common.errors import UserError
+from common.types import Outcome, Verdict
 
 PR_SET_PDEATHSIG = 1
 NO_MEMORY = "needs more memory than a worker may have"
@@ -85,8 +88,7 @@ def serve(pool: socket.socket, verifier, memory_gb: float) -> None:
 def judge(verifier, response: str, reference: str) -> list | str:
     """The verdict as a list of its fields; a text is a UserError, which stops the pool's caller."""
     try:
-        verdict = verifier(response, reference)
-        return [verdict.outcome, verdict.reward, verdict.parsed, verdict.reason]
+        return fields(verifier(response, reference))
     except UserError as error:
         return str(error)
     except MemoryError:
@@ -95,6 +97,31 @@ def judge(verifier, response: str, reference: str) -> list | str:
         where = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__} in {where.name}, line {where.lineno}"
         return ["error", 0.0, None, reason]
+
+
+def fields(verdict: object) -> list:
+    """[outcome, reward, parsed, reason]. Raises UserError for what no Verdict can be: the verifier
+    itself is wrong then, whatever the response."""
+    if not isinstance(verdict, Verdict):
+        raise UserError(f"the verifier gave {repr(verdict)[:80]}; give a common.types.Verdict")
+    outcome, reward, parsed, reason = (
+        verdict.outcome,
+        verdict.reward,
+        verdict.parsed,
+        verdict.reason,
+    )
+    outcomes = get_args(Outcome)
+    if outcome not in outcomes:
+        said = ", ".join(outcomes)
+        raise UserError(f"the verifier gave outcome={repr(outcome)[:80]}; give one of {said}")
+    if isinstance(reward, bool) or not isinstance(reward, int | float) or not isfinite(reward):
+        raise UserError(f"the verifier gave reward={repr(reward)[:80]}; give a finite number")
+    if not (isinstance(parsed, str) or parsed is None) or not isinstance(reason, str):
+        raise UserError(
+            f"the verifier gave parsed={repr(parsed)[:80]}, reason={repr(reason)[:80]}; give a "
+            "text or None as parsed and a text as reason"
+        )
+    return [outcome, reward, parsed, reason]
 
 
 if __name__ == "__main__":

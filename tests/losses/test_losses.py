@@ -200,3 +200,26 @@ def test_aggregation_ignores_padding(aggregate):
     wider = aggregate(torch.nn.functional.pad(mask, (0, 4)))
     assert_close(wider[:, :9], weights)
     assert (wider[:, 9:] == 0).all()
+
+
+@pytest.mark.parametrize("loss", [ppo_clip, cispo, gspo])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        # (B,) with B = T would broadcast along the tokens, silently
+        ({"advantages": torch.ones(3)}, r"advantages of shape \(3,\): .* \(3, 1\).* \(3, 3\)"),
+        ({"eps_low": -0.2}, r"eps_low=-0.2: must be in \[0, 1\]"),
+        ({"eps_low": 20.0}, r"eps_low=20.0: must be in \[0, 1\]"),
+        ({"eps_high": -0.1}, r"eps_high=-0.1: must be at least 0"),
+    ],
+)
+def test_advantages_and_ranges_that_cannot_be_meant_are_refused(loss, changes, said):
+    given = {"advantages": torch.ones(3, 1), "eps_low": 0.2, "eps_high": 0.2}
+    tokens = torch.zeros(3, 3)
+    loss(tokens, tokens, mask=torch.ones(3, 3), **given)
+    with pytest.raises(UserError, match=said):
+        loss(tokens, tokens, mask=torch.ones(3, 3), **(given | changes))
+
+
+def test_the_token_mean_of_no_token_is_nothing():
+    assert torch.equal(token_mean(torch.zeros(2, 3)), torch.zeros(2, 3))

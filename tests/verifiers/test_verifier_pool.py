@@ -18,6 +18,7 @@ from common.errors import UserError
 from common.types import Verdict
 from common.verifiers.guard import guarded
 from common.verifiers.pool import Pool
+from common.verifiers.worker import judge
 
 pytestmark = pytest.mark.process
 
@@ -161,6 +162,21 @@ def test_a_bad_reference_stops_the_map_and_the_pool_goes_on(pool):
     assert judge.map([("ok", "g")])[0].outcome == "correct"
 
 
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (Verdict("yes", 1.0), "outcome='yes'; give one of correct, wrong"),
+        (Verdict("correct", float("nan")), "reward=nan; give a finite number"),
+        (Verdict("correct", "1"), "reward='1'; give a finite number"),
+        (Verdict("correct", True), "reward=True; give a finite number"),
+        (Verdict("correct", 1.0, 7), "parsed=7, reason=''; give a text"),
+        ((True, 1.0), "gave (True, 1.0); give a common.types.Verdict"),
+    ],
+)
+def test_what_no_verdict_can_be_is_the_verifiers_fault_and_said(verdict, said):
+    assert said in judge(lambda response, reference: verdict, "any", "thing")
+
+
 def test_threads_and_asyncio_share_one_pool(pool):
     judge, results = pool(), {}
 
@@ -206,6 +222,7 @@ SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
 from common.verifiers.pool import Pool
+from common.verifiers.worker import judge
 pool = Pool({{"_target_": "broken_verifiers.announces"}}, workers=2, deadline=60, memory_gb=1)
 pool.map([({file!r}, str(i)) for i in range(8)])
 """
