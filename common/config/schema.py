@@ -4,7 +4,7 @@ A type says its range (PositiveInt), and `strict` holds it where a configuration
 `__post_init__` has only what several keys must satisfy together.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -22,8 +22,8 @@ class Pretrain:
     demonstrations: PositiveInt
     epochs: PositiveInt
     batch_size: PositiveInt  # sequences an optimiser step
-    lr: PositiveFloat  # peak of Muon, on the layers' matrices; warm-up, then cosine to zero
-    embedding_lr: PositiveFloat  # peak of AdamW, on everything else
+    lr: PositiveFloat  # on the layers' matrices
+    embedding_lr: PositiveFloat  # of AdamW, on everything else
     hidden_size: PositiveInt
     layers: PositiveInt
     heads: PositiveInt
@@ -32,8 +32,13 @@ class Pretrain:
     initializer_range: PositiveFloat  # standard deviation of the random weights
     rope_theta: PositiveFloat
     seed: NonNegativeInt
-    # whose demonstrations and words; a default, since configurations stored before it lack the key
-    task: Literal["countdown", "expressions"] = "countdown"
+    # whose demonstrations and words; what follows has defaults, since configurations stored before
+    # lack the keys
+    task: Literal["countdown", "expressions", "maze"] = "countdown"
+    options: dict[str, Any] = field(default_factory=dict)  # of the task's demonstrations
+    # muon: Muon on the matrices, warm-up, then cosine to zero; adamw: on everything, constant rates
+    optimizer: Literal["muon", "adamw"] = "muon"
+    positions: PositiveInt = 256  # longest sequence, prompt and response
 
     def __post_init__(self):
         require(
@@ -64,8 +69,10 @@ class Model:
 def hashed(model: Model) -> dict:
     """What a model's cache folder and the runs on it are named after."""
     config = asdict(model)
-    if config["pretrain"] is not None and config["pretrain"]["task"] == "countdown":
-        del config["pretrain"]["task"]  # models made before the key existed keep their hash
+    later = {"task": "countdown", "options": {}, "optimizer": "muon", "positions": 256}
+    for key, default in later.items():
+        if config["pretrain"] is not None and config["pretrain"][key] == default:
+            del config["pretrain"][key]  # models made before the key existed keep their hash
     return config
 
 

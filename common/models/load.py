@@ -19,7 +19,7 @@ def load_model(model: Model, results_dir: Path, device: str):
     """
     path = folder(model, results_dir)
     if model.pretrain is not None and not (Path(path) / "DONE").exists():
-        pretrain(model.pretrain, Path(path))
+        pretrain(model.pretrain, Path(path), device)
     return load_checkpoint(path, device, key="model.path")
 
 

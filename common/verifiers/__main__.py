@@ -2,7 +2,7 @@
 
   python -m common.verifiers NAME [option=value ...] < cases.jsonl > verdicts.jsonl
 
-NAME: math, choice, ifeval, synlogic, code, format, countdown.
+NAME: math, choice, ifeval, synlogic, code, format, countdown, maze.
 
 Each row has an `id`, a `response` (or `code`), and what the verifier compares with: `gold` or
 `answer` and the fields of its data set (olympiadbench: is_multiple_answer, unit, error; choice:
@@ -36,7 +36,7 @@ from common.results.files import read_jsonl
 from common.types import Verdict
 from common.verifiers.pool import Pool
 
-NAMES = ("math", "choice", "ifeval", "synlogic", "code", "format", "countdown")
+NAMES = ("math", "choice", "ifeval", "synlogic", "code", "format", "countdown", "maze")
 DEADLINES = {"math": 3.0, "code": 120.0}  # seconds; others 10
 
 

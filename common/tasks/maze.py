@@ -1,0 +1,244 @@
+"""Mazes: walk from the start to the goal of a grid of symbols, one move a token.
+
+F-GRPO's second version trains on 17 x 17 mazes (App. K), in the set-up of MaxRL (arXiv 2602.02710;
+repository tajwarfahim/maxrl, folder maze). Walls take cells of the grid: 17 x 17 cells are 8 x 8
+rooms, and a door is two moves from the next. Without loops the rooms are a tree, and one path leads
+to the goal: the single target sequence of the paper. With `loops` that many doors more are opened,
+and a prompt has many right paths; the target is then the shortest, the first in the order of MOVES
+among equals.
+
+What those sources leave open is our choice, and stands in the arguments where it changes the task:
+
+    generator  "depth_first" (long corridors) or "kruskal" (short ones with many branches)
+    ends       where start and goal are: two "random" rooms, or "corners", top left and bottom right
+    tokens     theirs are words, WALL or NEWLINE; ours one character each, by the same roles, with
+               neither marks around the grid nor one before it, and unused ones up to 32
+
+Mazes are split by a hash of grid, start and goal into train, dev (for choosing) and test: no test
+maze is ever seen before.
+"""
+
+import hashlib
+import random
+from collections import deque
+from functools import lru_cache
+
+from common.errors import require
+from common.types import Prompt
+
+WALL, FREE, START, GOAL, ROW_END, ASK, DONE = "#.SG/>!"
+MOVES = "UDLR"  # up, down, left, right
+USED = (WALL, FREE, START, GOAL, ROW_END, ASK, DONE, *MOVES)
+VOCABULARY = 32  # of the public model, end and padding included
+WORDS = (*USED, *(f"<{i}>" for i in range(VOCABULARY - 2 - len(USED))))  # the model's tokens
+GENERATORS = ("depth_first", "kruskal")
+ENDS = ("random", "corners")
+SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
+
+Cell = int  # its place in the grid's text, in which a row is `side` cells and ROW_END
+Door = tuple[int, int]  # two rooms beside each other, by number, the smaller first
+
+
+def mazes(
+    *,
+    split: str,
+    size: int,
+    seed: int,
+    side: int,
+    loops: int,
+    generator: str = "depth_first",
+    ends: str = "random",
+) -> list[Prompt]:
+    """`size` distinct prompts of a split, mazes of `side` x `side` cells with `loops` doors more
+    than a tree has. Seeded; the same call, the same list. A reference is grid and target path.
+    UserError for an unknown or impossible value."""
+    require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
+    _check(side=side, loops=loops, generator=generator, ends=ends)
+    grids = _grids(split, size, seed, side, loops, generator, ends)
+    return [
+        Prompt(f"{split}-{seed}-{i}", grid + ASK, f"{grid} {path}")
+        for i, (grid, path) in enumerate(grids)
+    ]
+
+
+def demonstrations(
+    *,
+    count: int,
+    seed: int,
+    side: int,
+    loops: int,
+    generator: str = "depth_first",
+    ends: str = "random",
+    detours: float = 0.0,
+) -> list[tuple[str, str]]:
+    """`count` (prompt text, response text) pairs, train split only. A response is the target path;
+    a share `detours` of them takes a right path drawn at random instead, of which there are others
+    only with loops."""
+    _check(side=side, loops=loops, generator=generator, ends=ends)
+    require(0 <= detours <= 1, "detours", detours, "must be 0..1, a share of the demonstrations")
+    rng, rows = random.Random(f"maze-detours-{seed}"), []
+    name = f"demonstrations-{seed}"
+    for grid, path in _grids("train", count, name, side, loops, generator, ends):
+        shown = wander(grid, rng) if rng.random() < detours else path
+        rows.append((grid + ASK, shown + DONE))
+    return rows
+
+
+def shortest(grid: str) -> str:
+    """The target: the shortest moves from start to goal, the first in the order of MOVES among
+    equals. Raises ValueError where no path leads there."""
+    ahead = offsets(grid)
+    start, goal = grid.index(START), grid.index(GOAL)
+    distance, queue = {goal: 0}, deque([goal])
+    while queue and start not in distance:
+        cell = queue.popleft()
+        for offset in ahead.values():
+            after = cell + offset
+            if grid[after] != WALL and after not in distance:
+                distance[after] = distance[cell] + 1
+                queue.append(after)
+    if start not in distance:
+        raise ValueError("no path leads from start to goal")
+    cell, path = start, ""
+    while cell != goal:
+        nearer = distance[cell] - 1
+        move = next(m for m, offset in ahead.items() if distance.get(cell + offset) == nearer)
+        cell += ahead[move]
+        path += move
+    return path
+
+
+def wander(grid: str, rng: random.Random) -> str:
+    """A right path that visits no cell twice, by a walk that turns at random and goes back where it
+    is stuck."""
+    ahead, goal = offsets(grid), grid.index(GOAL)
+    walk = [("", grid.index(START))]
+    seen = {walk[0][1]}
+    while walk[-1][1] != goal:
+        cell = walk[-1][1]
+        after = [(move, cell + offset) for move, offset in ahead.items()]
+        after = [step for step in after if grid[step[1]] != WALL and step[1] not in seen]
+        if after:
+            walk.append(rng.choice(after))
+            seen.add(walk[-1][1])
+        else:
+            walk.pop()
+    return "".join(move for move, _ in walk)
+
+
+def offsets(grid: str) -> dict[str, int]:
+    """How far each move leads in the grid's text. The outermost cells are walls, so that a path
+    cannot leave it."""
+    width = grid.index(ROW_END) + 1
+    return dict(zip(MOVES, (-width, width, -1, 1), strict=True))
+
+
+def _check(*, side: int, loops: int, generator: str, ends: str) -> None:
+    require(side >= 5 and side % 2 == 1, "side", side, "must be odd and at least 5, walls included")
+    closed = len(_walls(side // 2)) - (side // 2) ** 2 + 1
+    require(0 <= loops <= closed, "loops", loops, f"must be 0..{closed}, the walls that a tree has")
+    require(generator in GENERATORS, "generator", generator, f"one of {', '.join(GENERATORS)}")
+    require(ends in ENDS, "ends", ends, f"one of {', '.join(ENDS)}")
+
+
+@lru_cache(maxsize=4)  # a worker that trains several rows makes its million mazes once
+def _grids(
+    split: str, size: int, seed: int | str, side: int, loops: int, generator: str, ends: str
+) -> list[tuple[str, str]]:
+    """`size` distinct (grid, target path) of a split."""
+    rng = random.Random(f"maze-{split}-{seed}")
+    rooms = side // 2
+    tree = _depth_first if generator == "depth_first" else _kruskal
+    made: dict[str, str] = {}
+    tried = 0
+    while len(made) < size:
+        doors = tree(rng, rooms)
+        if loops:
+            doors = doors | set(rng.sample([d for d in _walls(rooms) if d not in doors], loops))
+        start, goal = (0, rooms**2 - 1) if ends == "corners" else rng.sample(range(rooms**2), 2)
+        grid = _render(rooms, doors, start, goal)
+        if _split(grid) == split and grid not in made:
+            made[grid] = shortest(grid)
+        tried += 1
+        require(
+            tried < 1000 or len(made) > tried / 1000,
+            "size",
+            size,
+            f"{split} has hardly more than {len(made)} mazes of side={side}; lower it",
+        )
+    return list(made.items())
+
+
+@lru_cache(maxsize=4)
+def _walls(rooms: int) -> list[Door]:
+    """All pairs of rooms beside each other."""
+    right = [(i, i + 1) for i in range(rooms**2) if (i + 1) % rooms]
+    below = [(i, i + rooms) for i in range(rooms * (rooms - 1))]
+    return right + below
+
+
+@lru_cache(maxsize=4)
+def _beside(rooms: int) -> list[list[int]]:
+    beside: list[list[int]] = [[] for _ in range(rooms**2)]
+    for a, b in _walls(rooms):
+        beside[a].append(b)
+        beside[b].append(a)
+    return beside
+
+
+def _depth_first(rng: random.Random, rooms: int) -> set[Door]:
+    """The doors of a random tree: walk to an unseen room as long as there is one, then go back."""
+    beside, doors = _beside(rooms), set()
+    walk = [rng.randrange(rooms**2)]
+    seen = set(walk)
+    while walk:
+        here = walk[-1]
+        ahead = [room for room in beside[here] if room not in seen]
+        if not ahead:
+            walk.pop()
+            continue
+        room = ahead[int(rng.random() * len(ahead))]
+        doors.add((here, room) if here < room else (room, here))
+        seen.add(room)
+        walk.append(room)
+    return doors
+
+
+def _kruskal(rng: random.Random, rooms: int) -> set[Door]:
+    """The doors of a random tree: each wall in random order falls if it parts two trees."""
+    parent, doors = list(range(rooms**2)), set()
+
+    def root(room: int) -> int:
+        while parent[room] != room:
+            parent[room] = room = parent[parent[room]]
+        return room
+
+    for a, b in rng.sample(_walls(rooms), len(_walls(rooms))):
+        if root(a) != root(b):
+            parent[root(a)] = root(b)
+            doors.add((a, b))
+    return doors
+
+
+def _render(rooms: int, doors: set[Door], start: int, goal: int) -> str:
+    """The grid as text: a room is a cell, and so is a door or a wall between two of them."""
+    empty, place = _empty(rooms)
+    cells = list(empty)
+    for a, b in doors:
+        cells[(place[a] + place[b]) // 2] = FREE
+    cells[place[start]], cells[place[goal]] = START, GOAL
+    return "".join(cells)
+
+
+@lru_cache(maxsize=4)
+def _empty(rooms: int) -> tuple[str, list[Cell]]:
+    """A grid without doors, and where its rooms are."""
+    wall, row = WALL * (2 * rooms + 1), (WALL + FREE) * rooms + WALL
+    width = len(wall) + 1
+    place = [(2 * (i // rooms) + 1) * width + 2 * (i % rooms) + 1 for i in range(rooms**2)]
+    return ROW_END.join([wall, *[row, wall] * rooms]), place
+
+
+def _split(grid: str) -> str:
+    bucket = int(hashlib.sha256(grid.encode()).hexdigest()[:8], 16) % 100
+    return next(name for name, buckets in SPLITS.items() if bucket in buckets)
