@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
+.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -61,6 +61,9 @@ report: $(VENV)/.ready ## one page for all papers, results/report/index.html, fr
 
 yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1: two hours
 	$(BIN)/python -m common.yardstick
+
+pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, against their base model; SCALE=smoke|overnight|gpu
+	$(BIN)/python -m common.pretrained $(if $(filter-out laptop,$(SCALE)),scale=$(SCALE))
 
 reference-%: ## copy what git keeps of finished runs (tables and pictures) to results/reference/
 	mkdir -p results/reference/$*

@@ -62,12 +62,12 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
             _installed("verifier=ifeval", "lm_eval")
     said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
     offline = any(word not in ("", "0") for word in said)
-    paths = [("model.path", x.model.path) for x in experiments]
+    paths = [("model.path", x.model.path, x.model.revision) for x in experiments]
     samplers = [x.method.sampler for x in experiments if x.method.sampler is not None]
-    paths += [("method.sampler.path", sampler.path) for sampler in samplers]
-    for key, path in dict.fromkeys(paths):
+    paths += [("method.sampler.path", sampler.path, None) for sampler in samplers]
+    for key, path, revision in dict.fromkeys(paths):
         if path:
-            _model_is_here(key, path, offline)
+            _model_is_here(key, path, revision, offline)
     rated = [x.data.train["solve_rate"] for x in experiments if x.data.train.get("solve_rate")]
     for counts in dict.fromkeys(node["counts"] for node in rated):
         counts_file(counts)
@@ -101,7 +101,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _model_is_here(key: str, path: str, offline: bool) -> None:
+def _model_is_here(key: str, path: str, revision: str | None, offline: bool) -> None:
     if Path(path).exists():
         return
     require(
@@ -114,11 +114,11 @@ def _model_is_here(key: str, path: str, offline: bool) -> None:
         from huggingface_hub import try_to_load_from_cache
 
         require(
-            isinstance(try_to_load_from_cache(path, "config.json"), str),
+            isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str),
             key,
             path,
             f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
-            f"reached run: hf download {path}",
+            f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}",
         )
 
 

@@ -19,7 +19,7 @@ FLOORS = [
     "comparison evaluation",
     "backends",
     "sweeps",
-    "yardstick",
+    "pretrained yardstick",
     "report",
     "evaluate import_runs theory",  # commands that keep their names; the code is in the rooms
 ]

@@ -54,8 +54,13 @@ class Pretrain:
 class Model:
     name: str
     path: str | None  # folder or hub id
-    chat: str | None  # markup around the prompts, by its name in common/datasets/templates.py
+    # markup around the prompts, by its name in common/datasets/templates.py; model: the template
+    # of its own tokenizer
+    chat: str | None
     pretrain: Pretrain | None
+    # commit of a hub id, of which a folder has none; a default, since configurations stored before
+    # it lack the key
+    revision: str | None = None
 
     def __post_init__(self):
         require(
@@ -73,6 +78,8 @@ def hashed(model: Model) -> dict:
     for key, default in later.items():
         if config["pretrain"] is not None and config["pretrain"][key] == default:
             del config["pretrain"][key]  # models made before the key existed keep their hash
+    if config["revision"] is None:
+        del config["revision"]
     return config
 
 

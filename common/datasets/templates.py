@@ -6,16 +6,19 @@ The benchmark and the paper decide the instruction, the model decides the chat m
 two names in a config, and every pair of them is a prompt. Training and evaluation call the same
 functions. An instruction is a pure function of a data row to (system, user); a chat is a pure
 function of these to the text that the model continues. The markup is written out here: no model
-name is guessed from and no tokenizer is needed. A chat text contains its own begin token: tokenise
-it without adding special tokens.
+name is guessed from and no tokenizer is needed, but for the chat `model`, which is the template of
+the model's own tokenizer. A chat text contains its own begin token: tokenise it without adding
+special tokens.
 
 Papers print their prompts without line breaks that can be relied on; where a break had to be
 chosen, the function says so. Prompts that no paper prints (code, letters) are our own words.
 """
 
+from functools import cache
+from pathlib import Path
 from string import ascii_uppercase
 
-from common.errors import require
+from common.errors import UserError, require
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 HELPFUL = "You are a helpful assistant."
@@ -89,6 +92,11 @@ def simple_evals_boxed(row: dict) -> Message:
     """The same for Qwen2.5-Math-Instruct, whose own template adds a system prompt where there is
     none."""
     return BOXED, simple_evals(row)[1]
+
+
+def boxed_only(row: dict) -> Message:
+    """Our words, for small models and short answers: the box is asked for, the steps are not."""
+    return None, f"{question(row)} Put the answer in \\boxed{{}}."
 
 
 def letter(row: dict) -> Message:
@@ -173,12 +181,59 @@ def cwm(system: str | None, user: str) -> str:
 
 
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
-INSTRUCTIONS = {f.__name__: f for f in (*WORDS, letter, code)}
+OWN = "model"  # the chat that is the template of the model's own tokenizer
+INSTRUCTIONS = {f.__name__: f for f in (*WORDS, boxed_only, letter, code)}
 CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill, cwm)}
 
 
 def render(row: dict, *, instruction: str, chat: str | None) -> str:
-    """The prompt of a row. Raises UserError for an unknown instruction or chat."""
+    """The prompt of a row. Raises UserError for an unknown instruction or chat, and as
+    `own_template`."""
     require(instruction in INSTRUCTIONS, "instruction", instruction, f"one of {[*INSTRUCTIONS]}")
-    require(chat in CHATS, "chat", chat, f"say which markup the model was trained on: {[*CHATS]}")
-    return CHATS[chat](*INSTRUCTIONS[instruction](row))
+    message = INSTRUCTIONS[instruction](row)
+    if chat is not None and chat.startswith(f"{OWN}:"):
+        return own_template(chat.removeprefix(f"{OWN}:"), *message)
+    known = [*CHATS, f"{OWN}:FOLDER_OR_HUB_ID"]
+    require(chat in CHATS, "chat", chat, f"say which markup the model was trained on: {known}")
+    return CHATS[chat](*message)
+
+
+def of_model(node: dict, path: str | None, revision: str | None) -> dict:
+    """The node of a set; where its chat is `model` it says whose, as model:PATH[@REVISION]. Raises
+    UserError for a model without a path."""
+    if node.get("chat") != OWN:
+        return node
+    require(path is not None, "model.chat", OWN, "a model made here has no template; use plain")
+    return node | {"chat": f"{OWN}:{path}" + (f"@{revision}" if revision else "")}
+
+
+def own_template(whose: str, system: str | None, user: str) -> str:
+    """What the tokenizer's own template makes of a message, its answer begun. Without a system
+    prompt some templates put in one of their own (SmolLM2, Qwen2.5). Raises UserError where the
+    tokenizer cannot be read or has no template."""
+    turns = [("system", system), ("user", user)]
+    messages = [{"role": role, "content": said} for role, said in turns if said]
+    return _tokenizer(whose).apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True
+    )
+
+
+@cache
+def _tokenizer(whose: str):
+    from transformers import AutoTokenizer
+
+    path, _, revision = (whose, "", "") if Path(whose).is_dir() else whose.partition("@")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, revision=revision or "main")
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"chat={OWN}:{whose}: its tokenizer cannot be read here ({type(error).__name__}); "
+            f"where the hub can be reached run: hf download {path}, or set model.path=FOLDER"
+        ) from error
+    require(
+        tokenizer.chat_template is not None,
+        "chat",
+        f"{OWN}:{whose}",
+        f"its tokenizer has no template; use one of {[*CHATS]}",
+    )
+    return tokenizer

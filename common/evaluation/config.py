@@ -99,7 +99,10 @@ class Evaluate:
         """All that the numbers depend on; of a trained model its run id, wherever it lies."""
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
         if self.row is None:
-            return known | {"model": asdict(self.model)}
+            model = asdict(self.model)
+            if model["revision"] is None:  # evaluations made before the key existed keep their hash
+                del model["revision"]
+            return known | {"model": model}
         left_out = {"scope"} | ({"base"} if self.row.base is None else set())
         return known | {"row": {k: v for k, v in asdict(self.row).items() if k not in left_out}}
 

@@ -30,6 +30,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.datasets.templates import of_model
 from common.errors import UserError
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate
@@ -66,7 +67,8 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
             step = taken.step
             x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
     scores = x.row is not None and x.row.base is not None
-    prompts = [] if scores else problems(x.eval.prompts)
+    asked = of_model(x.eval.prompts, x.model.path, x.model.revision)
+    prompts = [] if scores else problems(asked)
     run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
     if step is not None:
         keep_checkpoint(run, taken)

@@ -15,9 +15,35 @@ def identity(model: Model) -> str:
 
 
 def folder(model: Model, results_dir: Path) -> str:
-    """Where the weights are: `model.path`, or the cache folder of the model that `pretrain`
-    describes."""
-    return model.path or str(results_dir / "models" / identity(model))
+    """Where the weights are: `model.path`, the files of a hub id at `model.revision`, or the cache
+    folder of the model that `pretrain` describes. Raises UserError where a revision cannot be
+    had."""
+    if model.path is None:
+        return str(results_dir / "models" / identity(model))
+    if model.revision is None or Path(model.path).is_dir():
+        return model.path
+    return _snapshot(model.path, model.revision)
+
+
+def _snapshot(hub: str, revision: str) -> str:
+    """The folder of a hub model's files at a revision, downloaded where it is not cached."""
+    import huggingface_hub
+    from httpx import HTTPError
+
+    try:
+        return huggingface_hub.snapshot_download(
+            hub,
+            revision=revision,
+            allow_patterns=["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"],
+            ignore_patterns=["*/*"],  # other formats, logs
+            local_files_only=huggingface_hub.constants.HF_HUB_OFFLINE,
+        )
+    except (OSError, ValueError, HTTPError) as error:
+        raise UserError(
+            f"model.path={hub} model.revision={revision}: not in the cache and cannot be "
+            f"downloaded here ({type(error).__name__}); where the hub can be reached run: "
+            f"hf download {hub} --revision {revision}, or set model.path=FOLDER"
+        ) from error
 
 
 def save(model, tok, path: Path) -> None:

@@ -41,7 +41,7 @@ def test_every_eval_file_is_a_benchmark():
 
 def test_every_data_file_composes_into_an_experiment():
     keys = [key for key in SETS if key.startswith("data=")]
-    assert len(keys) == 5
+    assert len(keys) == 6
     for key in keys:
         data = strict(Data, compose("f_grpo", [key, "+model.chat=llama"]).data)
         assert data.name == data.train["name"] == key.partition("=")[2]

@@ -1,6 +1,9 @@
 """Templates: instructions, chats, and that every pair gives a prompt."""
 
+import pytest
+
 from common.datasets import templates
+from common.errors import UserError
 
 ROW = {"problem": "1+1?", "choices": ["1", "2"]}
 
@@ -60,3 +63,50 @@ def test_every_pair_is_a_prompt():
     same = 1  # cwm's own words say what `helpful` says, so that `bare` reads alike
     assert len(texts) == len(templates.INSTRUCTIONS) * len(templates.CHATS) - same
     assert all("1+1?" in text for text in texts)
+
+
+def tokenizer(folder, template):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    made = PreTrainedTokenizerFast(tokenizer_object=words)
+    made.chat_template = template
+    made.save_pretrained(folder)
+    return str(folder)
+
+
+OF_THE_MODEL = (
+    "{% for m in messages %}({{ m.role }}: {{ m.content }}){% endfor %}"
+    "{% if add_generation_prompt %}(answer:{% endif %}"
+)
+
+
+def test_the_models_own_template(tmp_path):
+    path = tokenizer(tmp_path / "own@home", OF_THE_MODEL)
+    node = templates.of_model({"chat": "model", "rows": 2}, path, None)
+    assert node == {"chat": f"model:{path}", "rows": 2}
+    text = templates.render(ROW, instruction="boxed_system", chat=node["chat"])
+    assert text == f"(system: {templates.BOXED})(user: 1+1?\nA. 1\nB. 2)(answer:"
+    text = templates.render(ROW, instruction="bare", chat=node["chat"])
+    assert text == "(user: 1+1?\nA. 1\nB. 2)(answer:"
+
+
+def test_whose_template_is_said_only_where_it_is_asked_for():
+    assert templates.of_model({"chat": "qwen"}, "hub/id", "c" * 40) == {"chat": "qwen"}
+    assert templates.of_model({}, None, None) == {}
+    node = templates.of_model({"chat": "model"}, "hub/id", "c" * 40)
+    assert node == {"chat": f"model:hub/id@{'c' * 40}"}
+    with pytest.raises(UserError, match=r"model\.chat=model: .* use plain"):
+        templates.of_model({"chat": "model"}, None, None)
+
+
+def test_a_template_that_is_not_there(tmp_path):
+    path = tokenizer(tmp_path, None)
+    with pytest.raises(UserError, match="its tokenizer has no template; use one of"):
+        templates.render(ROW, instruction="bare", chat=f"model:{path}")
+    with pytest.raises(UserError, match=r"its tokenizer cannot be read here .* hf download"):
+        templates.render(ROW, instruction="bare", chat=f"model:{tmp_path / 'none'}")
+    with pytest.raises(UserError, match="chat=model: say which markup"):
+        templates.render(ROW, instruction="bare", chat="model")

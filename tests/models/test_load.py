@@ -3,11 +3,11 @@
 import pytest
 from safetensors.torch import load_file, save_file
 
-from common.config.schema import Model, Pretrain
+from common.config.schema import Model, Pretrain, hashed
 from common.errors import UserError
 from common.models.load import load_model
 from common.models.pretrain import random_model, tokenizer
-from common.models.store import save
+from common.models.store import folder, identity, save
 
 SIZES = dict(hidden_size=16, layers=1, heads=2, kv_heads=1, intermediate_size=16)
 REST = dict(demonstrations=1, epochs=1, batch_size=1, lr=1.0, embedding_lr=1.0)
@@ -16,12 +16,40 @@ TINY = Pretrain(**REST, **SIZES, initializer_range=0.02, rope_theta=1e4, seed=0)
 
 def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
     """transformers only warns, and would train on with random ones."""
-    tok, folder = tokenizer(), tmp_path / "model"
-    save(random_model(TINY, tok), tok, folder)
-    model = Model(name="m", path=str(folder), chat=None, pretrain=None)
+    tok, path = tokenizer(), tmp_path / "model"
+    save(random_model(TINY, tok), tok, path)
+    model = Model(name="m", path=str(path), chat=None, pretrain=None)
     load_model(model, tmp_path, "cpu")
-    weights = load_file(folder / "model.safetensors")
+    weights = load_file(path / "model.safetensors")
     del weights["model.norm.weight"]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match=r"has no weights for \['model.norm.weight'\]"):
         load_model(model, tmp_path, "cpu")
+
+
+COMMIT = "c" * 40
+
+
+def at(revision: str | None, path: str = "some/model") -> Model:
+    return Model(name="m", path=path, chat=None, pretrain=None, revision=revision)
+
+
+def test_a_revision_is_read_from_the_hubs_cache(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    files = tmp_path / "hub" / "models--some--model" / "snapshots" / COMMIT
+    with pytest.raises(UserError, match=rf"model\.revision={COMMIT}: .* hf download some/model"):
+        folder(at(COMMIT), tmp_path)
+    files.mkdir(parents=True)
+    (files / "config.json").write_text("{}")
+    assert folder(at(COMMIT), tmp_path) == str(files)
+    assert folder(at(None), tmp_path) == "some/model"  # as before there were revisions
+    assert folder(at(COMMIT, str(files)), tmp_path) == str(files)  # a folder has none
+
+
+def test_a_revision_names_other_weights_and_none_changes_nothing():
+    assert identity(at(None)) != identity(at(COMMIT))
+    assert "revision" not in hashed(at(None))
+    assert hashed(at(COMMIT))["revision"] == COMMIT

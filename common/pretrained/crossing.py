@@ -1,0 +1,125 @@
+"""pass@k of trained models against the base model they started from: whether, and from which k on,
+the base model solves more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.metrics.paired import over_problems, two_way_interval
+from common.metrics.passk import pass_at_k
+from common.plotting import COLORS, panels, save
+from common.pretrained.plan import BASE
+
+COLUMNS = ["table", "model", "method", "benchmark", "k", "value", "base", "difference"]
+COLUMNS += ["low", "high", "n_seeds", "n_problems"]
+
+
+def crossing(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
+    """COLUMNS, in percent: each method's pass@k after its last step, the base model's, and their
+    difference with a 95 % interval.
+
+    counts: of one table, each run's last (table, model, method, benchmark, seed, problem_id, n,
+    c). The interval is over seeds and problems; where a method has one seed over
+    problems alone, the run taken as fixed, so that it says nothing about another seed.
+    """
+    rows = []
+    for benchmark, here in counts.groupby("benchmark", sort=False):
+        start = here[here["method"] == BASE].sort_values("problem_id")
+        if start.empty:
+            continue
+        base = 100 * pass_at_k(start["c"], start["n"], ks)
+        for method, trained in here[here["method"] != BASE].groupby("method", sort=False):
+            seeds = [one.sort_values("problem_id") for _, one in trained.groupby("seed")]
+            seeds = [one for one in seeds if list(one["problem_id"]) == list(start["problem_id"])]
+            if not seeds:
+                continue
+            values = np.stack([100 * pass_at_k(one["c"], one["n"], ks) for one in seeds])
+            for at, k in enumerate(ks):
+                difference = values[:, :, at] - base[:, at]
+                interval = (two_way_interval if len(seeds) > 1 else over_problems)(difference)
+                low, high = interval.bounds()
+                first = seeds[0].iloc[0]
+                row = [first["table"], first["model"], method, benchmark, k]
+                row += [values[:, :, at].mean(), base[:, at].mean(), interval.value, low, high]
+                rows.append([*row, len(seeds), base.shape[0]])
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def crosses_at(curve: pd.DataFrame) -> int | None:
+    """The smallest k from which on the difference stays below 0; None where it does not end
+    there."""
+    curve = curve.sort_values("k")
+    above = np.flatnonzero(curve["difference"].to_numpy() >= 0)
+    if len(above) == 0:
+        return int(curve["k"].iloc[0])
+    return None if above[-1] + 1 == len(curve) else int(curve["k"].iloc[above[-1] + 1])
+
+
+def draw(table: pd.DataFrame, path: Path) -> None:
+    """Left pass@k, the base model dashed; right its difference to the base model with the interval,
+    a row a benchmark."""
+    benchmarks = list(table["benchmark"].unique())
+    figure, axes = panels(2, rows=len(benchmarks), width=4.0, height=3.0)
+    for (left, right), benchmark in zip(axes, benchmarks, strict=True):
+        shown = table[table["benchmark"] == benchmark]
+        start = shown[["k", "base"]].drop_duplicates()
+        left.plot(start["k"], start["base"], "--", color=COLORS[6], label=BASE)
+        for number, (method, curve) in enumerate(shown.groupby("method", sort=False)):
+            color = (COLORS[:6] + COLORS[7:])[number % 7]
+            left.plot(curve["k"], curve["value"], color=color, label=method)
+            right.plot(curve["k"], curve["difference"], color=color, marker="o", ms=3)
+            right.fill_between(curve["k"], curve["low"], curve["high"], color=color, alpha=0.15)
+        right.axhline(0, color=COLORS[6], linestyle="--", linewidth=1)
+        left.set(ylabel=f"{benchmark} pass@k (%)", ylim=(0, None))
+        right.set(ylabel="minus base (points)")
+        for axis in (left, right):
+            axis.set_xscale("log", base=2)
+            axis.set(xlabel="k")
+    model, seeds = table["model"].iloc[0], sorted(table["n_seeds"].unique())
+    over = "problems and seeds" if seeds[0] > 1 else "problems alone: one seed"
+    figure.suptitle(f"{model}; band: 95 % over {over}", fontsize=9)
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=4)
+    save(figure, path, table)
+
+
+def markdown(table: pd.DataFrame, resources: pd.DataFrame) -> str:
+    """The table of a scale, and what its runs took."""
+    from common.results.tables import markdown as to_markdown
+
+    scale, model = table["table"].iloc[0], table["model"].iloc[0]
+    parts = [
+        f"# {model}, SCALE={scale}\n\npass@k after the last step minus the base model's, in "
+        "points, with a 95 % interval over problems and seeds (one seed: over problems alone, "
+        "which says nothing about another seed). crosses: the k from which on the base model "
+        "stays above.\n"
+    ]
+    for benchmark, shown in table.groupby("benchmark", sort=False):
+        ks = sorted(shown["k"].unique())
+        start = shown.drop_duplicates("k").set_index("k")["base"]
+        lines = [[BASE, "", *(f"{start[k]:.1f}" for k in ks), ""]]
+        for method, curve in shown.groupby("method", sort=False):
+            at = curve.set_index("k")
+            cells = [f"{at.difference[k]:+.1f} [{at.low[k]:+.1f}, {at.high[k]:+.1f}]" for k in ks]
+            k = crosses_at(curve)
+            lines.append(
+                [method, str(at.n_seeds.iloc[0]), *cells, "no" if k is None else f"k = {k}"]
+            )
+        head = ["method", "seeds", *(f"pass@{k}" for k in ks), "crosses"]
+        count = shown["n_problems"].iloc[0]
+        parts.append(f"\n## {benchmark}, {count} problems\n\n")
+        parts.append(to_markdown(head, lines, "lr" + "r" * (len(ks) + 1)))
+    lines = [
+        [row["method"], str(row["seed"]), _number(row["minutes"]), _number(row["gb"])]
+        for row in resources.to_dict("records")
+    ]
+    parts.append("\n## What a run took\n\n")
+    parts.append(to_markdown(["method", "seed", "minutes", "GB"], lines, "lrrr"))
+    return "".join(parts)
+
+
+def _number(value: float) -> str:
+    return "unmeasured" if pd.isna(value) else f"{value:.1f}"

