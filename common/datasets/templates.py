@@ -94,9 +94,10 @@ def simple_evals_boxed(row: dict) -> Message:
     return BOXED, simple_evals(row)[1]
 
 
-def boxed_only(row: dict) -> Message:
-    """Our words, for small models and short answers: the box is asked for, the steps are not."""
-    return None, f"{question(row)} Put the answer in \\boxed{{}}."
+def number_only(row: dict) -> Message:
+    """Our words, for small models: SmolLM2-135M was right more often on dev problems than where a
+    box was asked for (docs/pretrained.md)."""
+    return None, f"{question(row)} Answer with the number alone."
 
 
 def letter(row: dict) -> Message:
@@ -182,7 +183,7 @@ def cwm(system: str | None, user: str) -> str:
 
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
 OWN = "model"  # the chat that is the template of the model's own tokenizer
-INSTRUCTIONS = {f.__name__: f for f in (*WORDS, boxed_only, letter, code)}
+INSTRUCTIONS = {f.__name__: f for f in (*WORDS, number_only, letter, code)}
 CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill, cwm)}
 
 

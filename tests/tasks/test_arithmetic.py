@@ -13,7 +13,7 @@ from common.config.strict import strict
 from common.datasets.prompts import stated
 from common.errors import UserError
 from common.tasks import arithmetic
-from common.verifiers.math import example, verify
+from common.verifiers.math import verify
 
 SIZES = {"train": 800, "dev": 80, "test": 80}
 
@@ -86,6 +86,9 @@ def test_the_set_as_configured_is_judged_by_our_verifier():
     assert not {p.id for p in prompts} & {p.id for p in test}
     first = prompts[0]
     assert first.text.startswith("<|im_start|>user\n")
-    assert " Put the answer in \\boxed{}.<|im_end|>" in first.text
-    assert verify(example(first.reference), first.reference).outcome == "correct"
-    assert verify("\\boxed{-1}", first.reference).outcome == "wrong"
+    assert " Answer with the number alone.<|im_end|>" in first.text
+    assert verify(first.reference, first.reference).outcome == "correct"  # as it is asked for
+    judge = resolve(data.verifier, "data.verifier")
+    said = f"There are {first.reference} left."
+    assert judge(said, first.reference).outcome == "correct"
+    assert judge("\\boxed{-1}", first.reference).outcome == "wrong"
