@@ -49,6 +49,7 @@ def make(folder: Path) -> Path:
 
 def _pip(*words: str) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *words]
+    command += ["--retries", "1"]  # without an index it would try for minutes
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
