@@ -16,14 +16,14 @@ DATA ?= ../shared/data
 QUICK := not (trains or process or sandbox or sweep or slurm or verl or browser)
 # The mark of the environment that lint and tests need; .ci/run names the one with TRL.
 READY ?= $(VENV)/.ready
-KEPT := theory simulation covariance weights laptop figures *.csv *.csv.gz *.md
+KEPT := theory toy simulation covariance weights laptop figures *.csv *.csv.gz *.md
 # What submits, and what jobs then run in: .venv-cluster where it was made, else .venv (a dry run needs no more).
 SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV))
 # Not its .ready file: a change of pyproject.toml must not turn a CUDA environment into the CPU one.
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all check test-quick types gate test lint format docs bench verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
+.PHONY: help setup reproduce-all reference-check check test-quick types gate test lint format docs bench verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -69,6 +69,9 @@ reference-%: ## copy what git keeps of finished runs (tables and pictures) to re
 	mkdir -p results/reference/$*
 	cp -r $(foreach name,$(KEPT),$(wildcard results/$*/$(name))) results/reference/$*/
 	rm -f results/reference/$*/figures/*.pdf
+
+reference-check: $(VENV)/.ready ## results/reference/: do claims, cells and figures' tables follow from the committed tables? a few minutes
+	$(BIN)/python -m common.comparison.reference
 
 check: $(READY) ## the loop of every change, under two minutes: lint, types and the tests that need nothing
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint

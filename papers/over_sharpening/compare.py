@@ -83,7 +83,7 @@ def toy_rows(root: Path) -> pd.DataFrame:
     them is below its start (Definition 2.1); cat_wins: it is the likelier of the two. Only the two
     largest learning rates, of which the claims speak; toy_learning_rates draws all.
     """
-    path = root / "over_sharpening" / "toy" / "final.csv"
+    path = root / "over_sharpening" / "toy" / "final.csv.gz"
     if not path.exists():
         return pd.DataFrame()
     wide = pd.read_csv(path)

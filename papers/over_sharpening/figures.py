@@ -37,7 +37,7 @@ def draw(root: Path) -> None:
     """Every figure that the results below `root` allow, into <root>/over_sharpening/figures/."""
     folder = root / "over_sharpening" / "figures"
     toy = root / "over_sharpening" / "toy"
-    if (toy / "final.csv").exists():
+    if (toy / "final.csv.gz").exists():
         toy_figures.draw(toy, folder)
     rows, _ = read(root, "over_sharpening", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)

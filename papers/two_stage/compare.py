@@ -69,9 +69,9 @@ def toy_rows(root: Path) -> pd.DataFrame:
     seed: the mean width of the figures' quantile band.
     """
     folder = root / "two_stage" / "toy"
-    if not (folder / "ends.csv").exists():
+    if not (folder / "ends.csv.gz").exists():
         return pd.DataFrame()
-    ends, paths = (named(pd.read_csv(folder / f"{name}.csv")) for name in ("ends", "paths"))
+    ends, paths = (named(pd.read_csv(folder / f"{name}.csv.gz")) for name in ("ends", "paths"))
     values = pd.DataFrame(
         {
             "two_stages": ends["two_stages"],

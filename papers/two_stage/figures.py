@@ -26,7 +26,7 @@ def draw(root: Path) -> None:
     """Every figure that the results below `root` allow, into <root>/two_stage/figures/."""
     folder = root / "two_stage" / "figures"
     toy = root / "two_stage" / "toy"
-    if (toy / "ends.csv").exists():
+    if (toy / "ends.csv.gz").exists():
         toy_figures.draw(toy, folder)
     rows, counts = read(root, "two_stage", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)

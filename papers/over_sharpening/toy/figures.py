@@ -17,7 +17,7 @@ def draw(toy: Path, folder: Path) -> None:
     """toy_fig1 ... toy_fig5, toy_collapse and toy_learning_rates, from <toy>/{final,curves,traces,
     settings}; at the main learning rate where nothing else is said."""
     final, curves, traces = (
-        pd.read_csv(toy / f"{name}.csv") for name in ("final", "curves", "traces")
+        pd.read_csv(toy / f"{name}.csv.gz") for name in ("final", "curves", "traces")
     )
     main = traces["lr"].iloc[0]
     at_main = curves[curves["lr"] == main]

@@ -31,6 +31,7 @@ from papers.over_sharpening.toy.formulas import (
 )
 
 KEYS = ["optimizer", "G", "estimator", "alpha", "mu", "lr"]
+DRAWN = ["p_winner", "siamese_high", "siamese_mid", "siamese_low"]
 SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low", "entropy"]
 
 
@@ -91,10 +92,12 @@ def recorded(config: Toy) -> list[int]:
 
 
 def run(config: Toy) -> Path:
-    """Run what is not stored; returns the folder of final.csv, curves.csv and traces.csv.
+    """Run what is not stored; returns the folder of final, curves and traces (.csv.gz), which are
+    what claims and figures read; the run's own folder holds all of them.
 
     final: one row a (cell, seed) after the last step. curves: mean, 10 % and 90 % quantile over
-    seeds by step. traces: single seeds by step, at main_lr. A run is found by its configuration.
+    seeds by step, of DRAWN at main_lr. traces: single seeds by step, at main_lr. A run is found by
+    its configuration.
     """
     import pandas as pd
 
@@ -115,7 +118,10 @@ def run(config: Toy) -> Path:
                 write_csv(store.path / f"{name}.csv", pd.concat(parts))
             store.finish()
         for name in ("final", "curves", "traces"):
-            write_csv(folder / f"{name}.csv", pd.read_csv(store.path / f"{name}.csv"))
+            table = pd.read_csv(store.path / f"{name}.csv")
+            if name == "curves":  # what the figures draw of it
+                table = table[(table["lr"] == config.main_lr) & table["metric"].isin(DRAWN)]
+            write_csv(folder / f"{name}.csv.gz", table)
         write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
     finally:
         store.close()

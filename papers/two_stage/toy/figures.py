@@ -21,7 +21,7 @@ VARIANTS = {  # (optimizer, method): title, ending of a file's name, colour
 
 def draw(toy: Path, folder: Path) -> None:
     """Every figure of the tables in `toy` into `folder`."""
-    paths, ends = (pd.read_csv(toy / f"{name}.csv") for name in ("paths", "ends"))
+    paths, ends = (pd.read_csv(toy / f"{name}.csv.gz") for name in ("paths", "ends"))
     settings = json.loads((toy / "settings.json").read_text())
     for figure, group in paths.groupby("figure", sort=False):
         cells = {cell["name"]: cell for cell in settings["figures"][figure]}

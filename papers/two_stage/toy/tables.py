@@ -89,11 +89,11 @@ def _spread(cells: list[Cell], step: int, p, band):
 
 
 def run(config: Toy) -> Path:
-    """Run what is not stored yet; returns the folder of paths.csv, ends.csv and summary.csv.
+    """Run what is not stored yet; returns the folder of paths.csv.gz, ends.csv.gz and summary.csv.
 
     Parts are (figure, optimizer, method); those with the same settings share one run folder,
-    `toy-<hash>`, and a stopped command resumes where it was. paths.csv and ends.csv hold the parts
-    that `config` names.
+    `toy-<hash>`, and a stopped command resumes where it was. paths and ends hold the parts that
+    `config` names.
     """
 
     shared = asdict(config)
@@ -119,8 +119,8 @@ def run(config: Toy) -> Path:
                 tables[name].append(pd.read_csv(file))
         folder = root / "two_stage" / "toy"
         for name, frames in tables.items():
-            write_csv(folder / f"{name}.csv", pd.concat(frames, ignore_index=True))
-        write_csv(folder / "summary.csv", summary(pd.read_csv(folder / "ends.csv")))
+            write_csv(folder / f"{name}.csv.gz", pd.concat(frames, ignore_index=True))
+        write_csv(folder / "summary.csv", summary(pd.read_csv(folder / "ends.csv.gz")))
         write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
         if new or not store.done:
             store.finish()

@@ -116,7 +116,7 @@ def test_toy_rows_by_hand(tmp_path):
             final_row(seed=0, alpha=1.0, mu=0.5, optimizer="adamw", lr=0.3),
         ]
     )
-    write_csv(tmp_path / "over_sharpening" / "toy" / "final.csv", frame)
+    write_csv(tmp_path / "over_sharpening" / "toy" / "final.csv.gz", frame)
     rows = toy_rows(tmp_path).set_index(["method", "seed", "metric"])["value"]
     rows = rows.sort_index()
     assert set(rows.index.get_level_values(0)) == {
@@ -170,7 +170,7 @@ def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
         final_row(optimizer=o, G=G, estimator=c.estimator, alpha=c.alpha, mu=c.mu, lr=c.lr, seed=s)
         for o, G, c, s in product(config.optimizers, config.G, config.cells, range(3))
     ]
-    write_csv(tmp_path / "over_sharpening" / "toy" / "final.csv", pd.DataFrame(rows))
+    write_csv(tmp_path / "over_sharpening" / "toy" / "final.csv.gz", pd.DataFrame(rows))
     folder = tmp_path / "over_sharpening" / "theory"
     groups = tables.sampled_groups(8, 0.1, 200, seed=1)
     checks = [tables.modes_checks(draws=50), tables.group_checks(groups)]

@@ -75,6 +75,6 @@ def test_toy_figures_hold_what_is_drawn(tmp_path):
     table = pd.read_csv(drawn / "toy_collapse.csv")
     setting = "estimator == 'raw' and optimizer == 'momentum' and G == 4 and alpha == mu == 0"
     shown = table.query(setting)
-    final = pd.read_csv(folder / "final.csv").query(f"{setting} and lr == 1")
+    final = pd.read_csv(folder / "final.csv.gz").query(f"{setting} and lr == 1")
     share = 100 * (final[["p_cat", "p_persian"]].max(axis=1) >= 0.99).mean()
     assert shown["collapsed"].item() == pytest.approx(share)

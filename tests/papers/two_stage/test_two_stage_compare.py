@@ -84,14 +84,14 @@ def test_toy_rows_by_hand(tmp_path):
     end = dict(figure="fig1", optimizer="adam", method="negative", cell="p2=0.1", seed=7)
     numbers = dict(leader_start=0.5, leader_peak=0.9, leader_end=0.1, best_start=0.1, best_low=0.05)
     numbers |= dict(best_at_peak=0.08, best_end=0.88, peak_step=4, crossing=9, two_stages=1)
-    write_csv(folder / "ends.csv", pd.DataFrame([end | numbers])[ENDS])
+    write_csv(folder / "ends.csv.gz", pd.DataFrame([end | numbers])[ENDS])
     key = {name: end[name] for name in ("figure", "optimizer", "method", "cell")}
     lines = [
         key | dict(step=i, action=a, mean=0.5, low=0.2, median=0.5, high=0.2 + 0.1 * a, expected=0)
         for i in (0, 1)
         for a in (1, 2, 3)
     ]
-    write_csv(folder / "paths.csv", pd.DataFrame(lines)[PATHS])
+    write_csv(folder / "paths.csv.gz", pd.DataFrame(lines)[PATHS])
     rows = toy_rows(tmp_path)
     assert set(rows["method"]) == {"Adam, -N"}
     assert set(rows["benchmark"]) == {"fig1 p2=0.1"}

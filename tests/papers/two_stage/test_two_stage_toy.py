@@ -180,7 +180,7 @@ def test_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     c = config(f"results_dir={tmp_path}", "steps=12")
     c = replace(c, figures={name: c.figures[name] for name in ("fig1", "fig5")})
     folder = tables.run(c)
-    files = [folder / "paths.csv", folder / "ends.csv"]
+    files = [folder / "paths.csv.gz", folder / "ends.csv.gz"]
     first = [file.read_bytes() for file in files]
     assert len(calls) == 4 * (1 + 4)  # fig5 has four group sizes
     assert [list(pd.read_csv(file)) for file in files] == [PATHS, ENDS]
@@ -242,7 +242,7 @@ def test_figures_hold_what_is_drawn(tmp_path):
         assert (tmp_path / "figures" / f"{name}.pdf").exists()
     key = ["cell", "step", "action"]
     drawn = pd.read_csv(tmp_path / "figures" / "fig1.csv").sort_values(key, ignore_index=True)
-    paths = pd.read_csv(folder / "paths.csv").query("figure == 'fig1'")
+    paths = pd.read_csv(folder / "paths.csv.gz").query("figure == 'fig1'")
     pd.testing.assert_frame_equal(drawn, paths.sort_values(key, ignore_index=True))
     # the dashed line starts at the initial policy and follows the exact expected step
     line = drawn[drawn["cell"] == "p2=0.1"].pivot(index="step", columns="action", values="expected")

@@ -1,0 +1,118 @@
+"""Do the committed results follow from the committed tables? `make reference-check`.
+
+    python -m common.comparison.reference [results_dir=results/reference] [papers=all]
+
+For each paper the figures and the comparison are made again from a copy of its folder, for the
+yardstick its ranking, and every table and page that comes out is compared with the stored one:
+numbers to nine digits (the last ones depend on the processor), all else to the letter. Names what
+differs and the first line of it, and fails. Pictures are not compared: their tables are, of those
+figures that are stored. Nor is what only run folders can give: the gathered rows and counts, from
+which all of this is made.
+"""
+
+import csv
+import filecmp
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from itertools import zip_longest
+from math import isclose
+from pathlib import Path
+
+from common.cli import guard, options
+from common.errors import UserError, require
+
+TABLES = (".csv", ".md")
+COMMANDS = {"yardstick": ["common.yardstick draw=only"]}  # else a paper's
+
+
+def command(words: dict[str, str]) -> None:
+    stored = Path(words["results_dir"])
+    known = sorted(path.name for path in stored.glob("*") if _commands(path.name))
+    require(bool(known), "results_dir", str(stored), "holds no paper's results")
+    chosen = known if words["papers"] == "all" else words["papers"].split(",")
+    for name in chosen:
+        require(name in known, "papers", name, f"use all or some of {', '.join(known)}")
+    found = []
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            remake(stored / name, Path(folder))
+            problems = differences(stored / name, Path(folder) / name)
+        print(f"{name}: {len(problems)} tables differ" if problems else f"{name}: as stored")
+        found += problems
+    if found:
+        raise UserError("the stored results are not what their tables give:\n" + "\n".join(found))
+
+
+def remake(stored: Path, root: Path) -> None:
+    """A copy of a stored folder in `root`, its tables and pages made again. Raises UserError with
+    the last lines of a command that fails."""
+    shutil.copytree(stored, root / stored.name)
+    for one in _commands(stored.name):
+        words = [sys.executable, "-m", *one.split(), f"results_dir={root}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UserError(f"{' '.join(words[1:])}: ends with {done.returncode}: {done.stderr}")
+
+
+def differences(stored: Path, fresh: Path) -> list[str]:
+    """The tables and pages that differ, are missing or are new, each with its first difference; a
+    figure that is not stored is none."""
+    both = {
+        path.relative_to(root)
+        for root in (stored, fresh)
+        for path in root.rglob("*")
+        if path.suffix in TABLES and (root == stored or path.parent.name != "figures")
+    }
+    return [
+        f"{stored.name}/{name}: {reason}"
+        for name in sorted(both)
+        if (reason := _difference(stored / name, fresh / name))
+    ]
+
+
+def _difference(stored: Path, fresh: Path) -> str:
+    for path, word in ((stored, "stored"), (fresh, "made")):
+        if not path.exists():
+            return f"is not {word}"
+    if filecmp.cmp(stored, fresh, shallow=False):
+        return ""
+    lines = zip_longest(_rows(stored), _rows(fresh))
+    for number, (before, after) in enumerate(lines, 1):
+        if before is None or after is None:
+            return f"line {number}: {'is not stored' if before is None else 'is not made'}"
+        if len(before) != len(after):
+            return f"line {number}: {len(before)} columns stored, {len(after)} made"
+        for a, b in zip(before, after, strict=True):
+            if a != b and not _same_number(a, b):
+                return f"line {number}: stored {a[:200]!r}, made {b[:200]!r}"
+    return ""
+
+
+def _rows(path: Path) -> list[list[str]]:
+    text = path.read_text()
+    if path.suffix == ".csv":
+        return list(csv.reader(io.StringIO(text)))
+    return [[line] for line in text.splitlines()]
+
+
+def _same_number(a: str, b: str) -> bool:
+    try:
+        return isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9)
+    except ValueError:
+        return False
+
+
+def _commands(name: str) -> list[str]:
+    """The commands that make a folder's tables from what is stored beside them."""
+    from common.config.compose import ROOT
+
+    if (ROOT / "papers" / name / "configs" / "compare.yaml").exists():
+        return [f"papers.{name}.figures", f"papers.{name}.compare"]
+    return COMMANDS.get(name, [])
+
+
+if __name__ == "__main__":
+    guard(lambda: command(options(__doc__, {"results_dir": "results/reference", "papers": "all"})))

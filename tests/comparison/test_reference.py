@@ -1,0 +1,56 @@
+"""`make reference-check`: what is stored follows from the stored tables, or is named."""
+
+import shutil
+
+import pandas as pd
+import pytest
+
+from common.comparison.reference import command, differences
+from common.config.compose import ROOT
+from common.errors import UserError
+
+STORED = ROOT / "results" / "reference"
+
+
+def test_last_digits_may_differ_and_all_else_is_named(tmp_path):
+    a, b = tmp_path / "a" / "p", tmp_path / "b" / "p"
+    for folder, number, word in ((a, "0.1234567891", "holds"), (b, "0.1234567892", "fails")):
+        folder.mkdir(parents=True)
+        (folder / "same.csv").write_text(f"x,y\n{number},\n")
+        (folder / "claims.csv").write_text(f"id,laptop\nx,{word}\n")
+        (folder / "short.md").write_text("a\nb\n"[: 2 if folder == a else 4])
+        (folder / "picture.png").write_text(word)
+    (a / "old.csv").write_text("x\n1\n")
+    (b / "new.csv").write_text("x\n1\n")
+    (b / "figures").mkdir()
+    (b / "figures" / "not_kept.csv").write_text("x\n1\n")
+    assert differences(a, b) == [
+        "p/claims.csv: line 2: stored 'holds', made 'fails'",
+        "p/new.csv: is not stored",
+        "p/old.csv: is not made",
+        "p/short.md: line 2: is not stored",
+    ]
+    assert differences(a, a) == []
+
+
+@pytest.mark.process
+def test_one_changed_number_of_the_commit_is_seen_and_nothing_else_differs(tmp_path, capsys):
+    """Without the change the committed results are as stored: no other table is named."""
+    shutil.copytree(STORED / "two_stage", tmp_path / "two_stage")
+    path = tmp_path / "two_stage" / "theory" / "theorem1.csv"
+    table = pd.read_csv(path)
+    table.loc[(table["G"] == 2) & (table["method"] == "full"), "ratio"] = 0.9
+    table.to_csv(path, index=False)
+    words = {"results_dir": str(tmp_path), "papers": "two_stage"}
+    with pytest.raises(UserError, match="not what their tables give") as error:
+        command(words)
+    named = [line.split(":")[0] for line in str(error.value).splitlines()[1:]]
+    assert named == [f"two_stage/{x}" for x in ("claims.csv", "comparison.md", "gaps.csv")]
+    assert "3 tables differ" in capsys.readouterr().out
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(UserError, match=r"results_dir=.*holds no paper's results"):
+        command({"results_dir": str(tmp_path), "papers": "all"})
+    with pytest.raises(UserError, match=r"papers=nothing: use all or some of .*two_stage"):
+        command({"results_dir": str(STORED), "papers": "nothing"})
