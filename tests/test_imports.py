@@ -129,6 +129,7 @@ IMPORTERS |= {"resolve_name", "run_module"}
 BY_NAME = {
     "common.config.resolve": "what a `_target_` names: the only place",
     "common.verifiers.worker": "libraries that a verifier names in PRELOAD",
+    "common.verifiers.code.sandbox": "packages that judged programs may import: where they lie",
     CONTAINED: "libraries that judged programs may use",
 }
 

@@ -100,6 +100,12 @@ def number_only(row: dict) -> Message:
     return None, f"{question(row)} Answer with the number alone."
 
 
+def answer_tags(row: dict) -> Message:
+    """Our words, for reasoning-gym, whose own prompts ask for these tags."""
+    said = "Give the final answer, and it alone, between <answer> and </answer>."
+    return None, f"{question(row)}\n\n{said}"
+
+
 def letter(row: dict) -> Message:
     """A multiple-choice question whose answer ends in the words that MMLU-Pro's own extraction
     looks for first."""
@@ -183,7 +189,7 @@ def cwm(system: str | None, user: str) -> str:
 
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
 OWN = "model"  # the chat that is the template of the model's own tokenizer
-INSTRUCTIONS = {f.__name__: f for f in (*WORDS, number_only, letter, code)}
+INSTRUCTIONS = {f.__name__: f for f in (*WORDS, number_only, answer_tags, letter, code)}
 CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill, cwm)}
 
 

@@ -69,9 +69,18 @@ def require_bwrap() -> None:
 
 
 def run(
-    program: str, text: str, *, seconds: float, memory: int, function: str | None = None
+    program: str,
+    text: str,
+    *,
+    seconds: float,
+    memory: int,
+    function: str | None = None,
+    packages: tuple[str, ...] = (),
 ) -> Result:
     """Run `program` on `text` as standard input, or call its `function` with the JSON list `text`.
+
+    packages  what it may import besides numpy, by name, where this process can; a process that asks
+              for other packages than before starts its sandbox again
 
     seconds of processor time, or of time in which no process of the test waited for a processor, so
     that a busy machine changes no result; never more than WALL times as long. memory in bytes of
@@ -79,10 +88,10 @@ def run(
     """
     request = {"seconds": seconds, "memory": memory, "function": function}
     with _lock:
-        result = _sandbox().run(request, program, text)
+        result = _sandbox(packages).run(request, program, text)
         if result.status == "sandbox":  # once more: it may have been started by a thread now ended
             close()
-            result = _sandbox().run(request, program, text)
+            result = _sandbox(packages).run(request, program, text)
         if result.status == "sandbox":
             close()
     return result
@@ -101,18 +110,20 @@ _lock = threading.RLock()
 _current = None
 
 
-def _sandbox() -> "_Sandbox":
+def _sandbox(packages: tuple[str, ...]) -> "_Sandbox":
     global _current
+    if _current is not None and _current.packages != packages:
+        close()
     if _current is None or _current.owner != os.getpid():
-        _current = _Sandbox()
+        _current = _Sandbox(packages)
     return _current
 
 
 class _Sandbox:
     """One bubblewrap with the script in it, and the socket to it."""
 
-    def __init__(self):
-        self.owner = os.getpid()
+    def __init__(self, packages: tuple[str, ...]):
+        self.owner, self.packages = os.getpid(), packages
         # An unprivileged container's root cannot become another user: it takes the other way.
         root = os.geteuid() == 0 and "4294967295" in Path("/proc/self/uid_map").read_text()
         release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
@@ -130,7 +141,7 @@ class _Sandbox:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         with theirs:
             self._process = subprocess.Popen(
-                _command(root),
+                _command(root, packages),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
@@ -191,7 +202,7 @@ def _result(reply: dict, files: list[int]) -> Result:
     )
 
 
-def _command(root: bool) -> list[str]:
+def _command(root: bool, packages: tuple[str, ...]) -> list[str]:
     """bubblewrap's command line; every path of the host that a program can see is named here."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
@@ -221,12 +232,8 @@ def _command(root: bool) -> list[str]:
             command += ["--ro-bind", folder, folder]
     python, binds = _python()
     command += binds
-    numpy = importlib.util.find_spec("numpy")
-    if numpy is not None and numpy.submodule_search_locations:
-        package = Path(numpy.submodule_search_locations[0])
-        for folder in (package, package.with_name("numpy.libs")):
-            if folder.is_dir():
-                command += ["--ro-bind", str(folder), f"/packages/{folder.name}"]
+    for place in _places(("numpy", *packages)):
+        command += ["--ro-bind", str(place), f"/packages/{place.name}"]
     command += ["--ro-bind", str(SCRIPT), "/sandbox_child.py", "--proc", "/proc", "--dir", "/tmp"]
     command += ["--tmpfs", "/dev"]
     for device in ("null", "zero", "full", "random", "urandom"):
@@ -236,6 +243,18 @@ def _command(root: bool) -> list[str]:
     command += ["--symlink", "/proc/self/fd", "/dev/fd", "--symlink", "/tmp", "/dev/shm"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
     return [*command, python, "-s", "-B", "-P", "-X", "utf8", "/sandbox_child.py"]
+
+
+def _places(packages: tuple[str, ...]) -> list[Path]:
+    """Folders and files of these packages, with the libraries that numpy's wheel has beside it."""
+    places = []
+    for name in packages:
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            folders = spec.submodule_search_locations
+            places.append(Path(folders[0] if folders else spec.origin))
+    libraries = [place.with_name("numpy.libs") for place in places if place.name == "numpy"]
+    return places + [folder for folder in libraries if folder.is_dir()]
 
 
 def _python() -> tuple[str, list[str]]:
