@@ -26,6 +26,7 @@ from common.cli import guard
 from common.config.words import split
 from common.errors import UserError, require
 from common.pretrained.plan import PAPER, plan
+from common.pretrained.smollm2 import FOLDER
 
 if TYPE_CHECKING:
     from common.experiment import Experiment
@@ -72,6 +73,9 @@ def command(words: list[str]) -> None:
     root = root / "smoke" if scale == "smoke" else root
     own = [f"threads={given['threads']}", f"results_dir={root}"]
     runs = plan(scale, [*overrides, *own])
+    for path in {x.model.path for x in runs} if given["draw"] == "yes" else ():
+        remedy = "is not there; python -m common.pretrained.smollm2 makes it"
+        require(path != FOLDER or Path(FOLDER).exists(), "model.path", path, remedy)
     failure = None if given["draw"] == "only" else _train(runs, int(given["workers"]))
     if failure is not None:
         print(f"error: {failure}", file=sys.stderr)

