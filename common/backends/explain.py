@@ -48,8 +48,9 @@ def longest_of(x: Experiment, texts: list[str]) -> int | None:
     from transformers import AutoTokenizer
 
     try:
+        at = {"revision": x.model.revision or "main"}
         pretrained = x.model.pretrain is not None
-        encode = tokenizer() if pretrained else AutoTokenizer.from_pretrained(x.model.path)
+        encode = tokenizer() if pretrained else AutoTokenizer.from_pretrained(x.model.path, **at)
     except (OSError, ValueError):
         return None
     return max(len(ids) for ids in encode(texts, add_special_tokens=False)["input_ids"])
@@ -105,7 +106,7 @@ def size_of(x: Experiment) -> Size | None:
     import torch
 
     if x.model.pretrain is None:
-        return _size_at(x.model.path)
+        return _size_at(x.model.path, x.model.revision or "main")
     with torch.device("meta"):
         return _counted(random_model(x.model.pretrain, tokenizer()))
 
@@ -121,12 +122,12 @@ def memory_size_of(x: Experiment, size: Size) -> Size | None:
     return narrowed(size, sampler.shrink if sampler.start == "random" else 1)
 
 
-def _size_at(path: str) -> Size | None:
+def _size_at(path: str, revision: str = "main") -> Size | None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
-        described = AutoConfig.from_pretrained(path)
+        described = AutoConfig.from_pretrained(path, revision=revision)
     except (OSError, ValueError):
         return None
     with torch.device("meta"):
