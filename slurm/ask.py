@@ -15,6 +15,7 @@ class Ask:
     cpus_per_node: int
     memory_gb: int
     time_min: int
+    signal_lead_s: int  # USR2 comes so long before the limit
     parallel: int  # of its array, at once
 
 
@@ -23,13 +24,16 @@ def ask(profile: Profile, kind: plan.Kind, gpus: int = 1) -> Ask:
     what runs at once is limited to as many GPUs as the training jobs may have."""
     if kind in plan.LIGHT:
         cpus, memory = profile.light_cpus, profile.light_memory_gb
-        return Ask(1, 0, cpus, memory, profile.light_time_min, profile.array_parallelism)
+        # of a short limit at most a half: a signal in its first minute would requeue it for ever
+        lead = min(profile.signal_lead_s, 30 * profile.light_time_min)
+        return Ask(1, 0, cpus, memory, profile.light_time_min, lead, profile.array_parallelism)
     if kind == "train":
         size = (profile.nodes, profile.gpus_per_node, profile.cpus_per_node, profile.memory_gb)
-        return Ask(*size, profile.time_min, profile.array_parallelism)
+        return Ask(*size, profile.time_min, profile.signal_lead_s, profile.array_parallelism)
     share = max(1, profile.gpus_per_node)
     cpus, memory = (
         max(1, gpus * whole // share) for whole in (profile.cpus_per_node, profile.memory_gb)
     )
     parallel = max(1, profile.array_parallelism * max(1, profile.gpus) // gpus)
-    return Ask(1, min(gpus, profile.gpus_per_node), cpus, memory, profile.time_min, parallel)
+    size = (1, min(gpus, profile.gpus_per_node), cpus, memory)
+    return Ask(*size, profile.time_min, profile.signal_lead_s, parallel)

@@ -86,7 +86,7 @@ class Task:
                 requeue(this)  # or a child died of the signal before the loop could stop
             raise
         finally:
-            stop.closed = True
+            stop.close()
         attempt.end("done")
         return done
 

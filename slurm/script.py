@@ -52,7 +52,7 @@ def slurm_executor(
         mem=f"{asked.memory_gb}GB",
         time=asked.time_min,
         # trap 8: SLURM sends it up to a minute late; slurm.stop has a clock of its own
-        signal_delay_s=profile.signal_lead_s,
+        signal_delay_s=asked.signal_lead_s,
         array_parallelism=asked.parallel,
         dependency=needs,
         wckey=None,  # submitit sets one, which clusters that check them refuse

@@ -33,7 +33,7 @@ class Stop:
     def __init__(self, deadline: float | None, lead: float):
         self.deadline, self.lead = deadline, lead
         self.reason: str | None = None
-        self.requeue = self.closed = False
+        self.requeue = self.listening = self.closed = False
         self._last, self._longest = time.time(), 0.0
 
     def listen(self, polled: bool) -> None:
@@ -45,7 +45,7 @@ class Stop:
         unblocked by it: vLLM's server within verl ends of that one. What is not `polled` ends at
         once, as does a polled one whose step takes too long.
         """
-        self._polled = polled
+        self._polled, self.listening = polled, True
         handlers = {signal.SIGUSR2: self._on_usr2, signal.SIGTERM: self._on_term}
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -94,6 +94,14 @@ class Stop:
     def settle(self) -> None:
         """No alarm any more."""
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def close(self) -> None:
+        """The job is over, whatever is asked now. Python gives back its handlers as it ends, and a
+        signal from then on would make SLURM call a job failed that has all its results."""
+        self.closed = True
+        self.settle()
+        for number in (signal.SIGUSR2, signal.SIGTERM) if self.listening else ():
+            signal.signal(number, signal.SIG_IGN)
 
 
 def withhold() -> None:

@@ -95,7 +95,7 @@ def task(
         config=str(path / "configs" / f"{job.key}.yaml") if job.config else None,
         folder=str(path / "runs" / job.key),
         time_min=asked.time_min,
-        signal_lead_s=profile.signal_lead_s,
+        signal_lead_s=asked.signal_lead_s,
         nodes=asked.nodes,
         gpus=asked.gpus_per_node,
     )

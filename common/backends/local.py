@@ -33,7 +33,14 @@ from common.models.load import load_model
 from common.models.policy import log_probs
 from common.models.store import identity, save
 from common.results.columns import COLUMNS
-from common.results.files import jsonl_appender, read_csv, write, write_csv, write_jsonl_gz
+from common.results.files import (
+    jsonl_appender,
+    read_csv,
+    require_steps,
+    write,
+    write_csv,
+    write_jsonl_gz,
+)
 from common.results.run import Run
 from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.rollout.lag import Lagged
@@ -63,6 +70,7 @@ def train(
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, run.path, verify)
         send = mirror(x, run.path, loop.step)
+        require_steps(run.path / "metrics.jsonl", loop.step)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
             steps = range(loop.step + 1, x.optim.steps + 1)
             for step in track(steps, x.run_id, disable=not progress):

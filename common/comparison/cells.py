@@ -133,7 +133,7 @@ def compare_cells(
     one is, would lie with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds, which takes the
     problems as fixed. With one seed it is ± 1.96 sqrt(2) standard errors over problems, as if both
     had drawn their own. Half a unit of the printed last digit is added to both. A printed number in
-    the interval is within noise.
+    the interval is within noise; a rerun of fewer problems than the benchmark has is "partial".
     """
     table = []
     measured, closed = _by_cell(rerun), _by_cell(exact)
@@ -144,7 +144,7 @@ def compare_cells(
         if key in closed:
             row |= _exact(cell, closed[key])
         elif key in measured:
-            row |= _rerun(cell, measured[key], runs)
+            row |= _rerun(spec, cell, measured[key], runs)
         else:
             row |= _absent(spec, printed.loc[[i]], lost)
         table.append(row)
@@ -158,7 +158,7 @@ def _by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
     return dict(iter(rows.groupby(keys)))
 
 
-def _rerun(cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFrame) -> dict:
+def _rerun(spec: Spec, cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFrame) -> dict:
     seeds, value = len(measured), measured["value"].mean()
     if seeds > 1:
         spread = measured["value"].std(ddof=1) * np.sqrt(1 + 1 / seeds)
@@ -169,6 +169,10 @@ def _rerun(cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFrame) -> dict:
         if np.isnan(half):
             half, reason = 0.0, "one seed without a known spread: compared as a number"
     half += rounding(cell)
+    verdict = "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs"
+    held, whole = measured["n_problems"].min(), problems_of(spec, cell["benchmark"])
+    if whole is not None and held < whole:
+        verdict, reason = "partial", f"{held:.0f} of the {whole} problems; {reason}"
     run_ids = ";".join(dict.fromkeys(measured["run_id"].astype(str)))
     return {
         "rerun": value,
@@ -177,11 +181,19 @@ def _rerun(cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFrame) -> dict:
         "n_seeds": seeds,
         "n_problems": measured["n_problems"].iloc[0],
         "difference": value - cell["value"],
-        "verdict": "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs",
+        "verdict": verdict,
         "reason": reason,
         "run_ids": run_ids,
         "state": of_runs(run_ids, runs),
     }
+
+
+def problems_of(spec: Spec, benchmark: str) -> int | None:
+    """The problems of a printed benchmark, of an average those of its parts; None where one of
+    them is not known."""
+    sizes = [spec.problems.get(name) for name in spec.averages.get(benchmark, [benchmark])]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def _exact(cell: pd.Series, computed: pd.DataFrame) -> dict:

@@ -19,7 +19,7 @@ RERUNS = {
     "cluster": ("mean ± standard error over seeds", ""),
 }
 NUMBERED = ("rerun", "low", "high", "difference", "value")
-COLORS = {"within noise": "green", "differs": "red", "not run": "dim", "not reproducible": "dim"}
+COLORS = {"within noise": "green", "differs": "red", "partial": "yellow"}  # the others are dim
 
 
 def markdown(x) -> str:
@@ -141,7 +141,7 @@ def terminal(x) -> None:
         for name in ("table", *_cell_words(shown.iloc[0].to_dict())):
             table.add_column(name, overflow="fold")
         for row in shown.to_dict("records"):
-            color = "dim" if row["state"] in GREY else COLORS[row["verdict"]]
+            color = "dim" if row["state"] in GREY else COLORS.get(row["verdict"], "dim")
             words = _cell_words(row)
             table.add_row(
                 row["table"],

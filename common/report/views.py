@@ -24,6 +24,7 @@ MARKS = {
     "fails": "bad",
     "differs": "bad",
     "inconclusive": "open",
+    "partial": "open",
     "not run": "none",
     "not reproducible": "never",
 }

@@ -105,20 +105,35 @@ def config_hash(config: dict) -> str:
     return sha256(json.dumps(config, sort_keys=True).encode())[:8]
 
 
+def require_steps(path: Path, last: int) -> None:
+    """Raise UserError unless `metrics.jsonl` has every step to the checkpoint's, `last`: what is
+    counted over all steps would be wrong, and nothing would say so."""
+    steps = {row["step"] for row, _ in _whole_rows(path)}
+    lost = [step for step in range(1, last + 1) if step not in steps]
+    if lost:
+        raise UserError(
+            f"{path}: lacks {len(lost)} of the {last} steps before the checkpoint, the first is "
+            f"{lost[0]}; put the file back, or delete {path.parent} and run again"
+        )
+
+
+def _whole_rows(path: Path) -> list[tuple[dict, str]]:
+    """The rows of a JSONL file and their lines, up to one that a kill cut off."""
+    rows: list[tuple[dict, str]] = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            rows.append((json.loads(line), line))
+        except ValueError:
+            break
+    return rows
+
+
 @contextmanager
 def jsonl_appender(path: Path, keep_until_step: int):
     """Append rows to `metrics.jsonl`, first dropping what lies past the checkpoint that we resume
     from."""
-    kept = []
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                row = json.loads(line)
-            except ValueError:
-                break  # the line that was being written when the run was killed
-            if row["step"] <= keep_until_step:
-                kept.append(line + "\n")
-    write(path, "".join(kept))
+    rows = _whole_rows(path)
+    write(path, "".join(line + "\n" for row, line in rows if row["step"] <= keep_until_step))
     with open(path, "ab", buffering=0) as file:
 
         def append(row: dict) -> None:

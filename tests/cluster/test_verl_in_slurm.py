@@ -61,7 +61,9 @@ def sweep(cluster, tmp_path_factory):
     began = time.monotonic()
     lab.submit(runs, wanted, **limits)
     curve = root / lab.paper / runs[0].run_id / "metrics.jsonl"
-    lab.wait(lambda: curve.exists() and curve.read_text().count("\n") >= 1, PATIENCE)
+    begun = lambda: curve.exists() and curve.read_text().count("\n") >= 1  # noqa: E731
+    lab.wait(lambda: begun() or not sh("squeue", "-h"), PATIENCE)
+    assert begun(), lab.show()  # else a job before it has failed, and nothing is left in the queue
     # as before a time limit; the job requeues itself, and SLURM lets it wait for two minutes
     sh("scancel", "--signal=USR2", lab.job(runs[0]))
     lab.settled(PATIENCE)

@@ -1,6 +1,7 @@
 """Printed cells beside reruns: intervals, verdicts, footnotes, and the forms they are shown in."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -58,6 +59,19 @@ def test_one_seed_has_an_interval_over_problems_and_says_so():
     assert one["high"] == pytest.approx(53 + 1.96 * np.sqrt(2) + 0.05)
     assert (one["verdict"], one["state"]) == ("differs", "computed")
     assert "spread over seeds is unknown" in one["reason"]
+
+
+def test_a_rerun_of_a_part_of_the_problems_is_partial_whatever_it_says():
+    whole = replace(PLAIN, problems={"b": 30})
+    assert judged(50.0, "50.0", 50.0, stderr=1.0, spec=whole)["verdict"] == "within noise"
+    part = judged(50.0, "50.0", 50.0, stderr=1.0, spec=replace(PLAIN, problems={"b": 31}))
+    assert (part["verdict"], part["rerun"]) == ("partial", 50.0)
+    assert part["reason"].startswith("30 of the 31 problems; one seed")
+    # an average has those of its parts; where one's are not known nothing is said
+    mean = {"averages": {"b": ["c", "d"]}}
+    for sizes, verdict in (({"c": 20, "d": 11}, "partial"), ({"c": 40}, "within noise")):
+        spec = replace(PLAIN, problems=sizes, **mean)
+        assert judged(50.0, "50.0", 50.0, stderr=1.0, spec=spec)["verdict"] == verdict
 
 
 def test_the_verdict_of_no_difference_is_within_noise_nineteen_times_in_twenty():

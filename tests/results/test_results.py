@@ -22,6 +22,7 @@ from common.results.files import (
     jsonl_appender,
     read_csv,
     read_jsonl,
+    require_steps,
     write,
     write_csv,
     write_jsonl_gz,
@@ -316,6 +317,21 @@ def test_the_training_curve_goes_on_from_the_checkpoint(tmp_path):
         append({"step": 4, "reward": 0.5})
     assert [row["step"] for row in read_jsonl(path)] == [1, 2, 3, 4]
     assert path.read_text().splitlines()[2] == '{"step": 3, "reward": 0.375}'
+
+
+def test_a_curve_that_lacks_steps_before_the_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    require_steps(path, 0)
+    with pytest.raises(UserError, match=r"lacks 3 of the 3 steps .* the first is 1; put the file"):
+        require_steps(path, 3)  # deleted
+    rows = [json.dumps({"step": step}) for step in (1, 2, 3, 4)]
+    path.write_text("\n".join(rows) + '\n{"step": 5, "rew')
+    require_steps(path, 4)
+    with pytest.raises(UserError, match=r"lacks 1 of the 5 steps .* the first is 5"):
+        require_steps(path, 5)  # truncated
+    path.write_text("\n".join(rows[:1] + rows[2:]))
+    with pytest.raises(UserError, match="the first is 2"):
+        require_steps(path, 4)
 
 
 def test_config_hash_ignores_the_order_of_keys_only():

@@ -96,6 +96,8 @@ def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
         slurm_executor([plan.Job("compare", "compare", None)], tmp_path, profile, None, Offline), 1
     )
     assert "--gpus-per-node" not in light
+    lead = min(profile.signal_lead_s, 30 * profile.light_time_min)  # at most half of its time
+    assert f"--signal=USR2@{lead}\n" in light
     assert "--nodes=1\n" in light
     job = plan.Job("evaluate", "key", None)
     evaluation = sbatch_text(slurm_executor([job], tmp_path, profile, None, Offline), 1)

@@ -177,6 +177,25 @@ def test_what_a_signal_asks_for(number, how, said):
     assert done.stdout.startswith(said), done.stderr
 
 
+ENDS = """
+import ctypes, signal, sys
+from slurm.stop import Stop
+stop = Stop(None, 10)
+stop.listen(polled=sys.argv[1] == "polled")
+libc = ctypes.CDLL(None)  # as it exits, and Python has given back its handlers: kill(0, signal)
+libc.on_exit(ctypes.cast(libc.kill, ctypes.c_void_p), ctypes.c_void_p(int(sys.argv[2])))
+stop.close()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGTERM])
+@pytest.mark.parametrize("how", ["polled", "compare"])
+def test_a_signal_after_its_end_makes_no_finished_job_a_failed_one(how, number):
+    words = [sys.executable, "-c", ENDS, how, str(int(number))]
+    done = subprocess.run(words, cwd=ROOT, timeout=60, start_new_session=True)
+    assert done.returncode == 0
+
+
 DIES = """
 import os, signal, sys
 from slurm.job import Task

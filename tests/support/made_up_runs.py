@@ -10,7 +10,14 @@ from common.results.columns import COLUMNS
 from common.results.files import write_csv, write_jsonl_gz
 from common.results.run import Run
 
-MATH = ("AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad")
+MATH = {  # F-GRPO's sets and their problems
+    "AIME24": 30,
+    "AIME25": 30,
+    "AMC": 40,
+    "MATH500": 500,
+    "Minerva": 272,
+    "Olympiad": 675,
+}
 
 
 def made_up_counts(shares: dict, draw, *, problems: int, n: int, ids: str = "{i}") -> pd.DataFrame:
@@ -64,15 +71,18 @@ def made_up_run(
 def cluster_run(
     root, method="GRPO", seed=1, shares=None, *, table="table1", model="Qwen2.5-7B", n=256, step=10
 ):
-    """A run of the paper's row: 20 problems a benchmark, each with its share of right samples, and
-    one stored sample."""
+    """A run of the paper's row: every problem of a benchmark, each with its share of right samples,
+    and one stored sample."""
     rng = np.random.default_rng([seed, *map(ord, method)])
-    counts = made_up_counts(
-        shares or {"AIME24": 0.1},
-        lambda share: rng.binomial(n, share, 20),
-        problems=20,
-        n=n,
-        ids="{benchmark}-{i}",
+    counts = pd.concat(
+        made_up_counts(
+            {benchmark: share},
+            lambda share, problems=MATH[benchmark]: rng.binomial(n, share, problems),
+            problems=MATH[benchmark],
+            n=n,
+            ids="{benchmark}-{i}",
+        )
+        for benchmark, share in (shares or {"AIME24": 0.1}).items()
     )
     return made_up_run(
         root,
