@@ -23,7 +23,8 @@ def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tens
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, else times std / (std_unbiased + epsilon)
     Peers: verl grpo, TRL GRPOTrainer with scale_rewards="group"
     A group of equal rewards gets exactly 0. `unbiased` divides the variance by G - 1 (torch and
-    verl) or by G; the papers do not say which, and epsilon is a symbol without a value.
+    verl) or by G: FADE sec 8 prints 1/B, and no epsilon; the other papers do not say which, and
+    F-GRPO's epsilon is a symbol without a value.
     Raises UserError for groups of one, which have nothing to compare with (verl gives them their
     reward).
     """
