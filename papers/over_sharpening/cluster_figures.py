@@ -94,8 +94,9 @@ def peaks(cells: pd.DataFrame, by_cell: pd.DataFrame, folder: Path) -> Figure:
         return Figure(name, left_out="no printed cell has a rerun")
     other = by_cell.groupby(CELL, dropna=False)["value"].mean().rename(BY_CELL).reset_index()
     found = found.merge(other, on=CELL, how="left")
-    figure, axes = panels(2, width=3.6, height=2.9)
-    for axis, (metric, part) in zip(axes[0], found.groupby("metric"), strict=True):
+    parts = list(found.groupby("metric"))  # where one sample was drawn there is no PASS@8
+    figure, axes = panels(len(parts), width=3.6, height=2.9)
+    for axis, (metric, part) in zip(axes[0], parts, strict=True):
         for color, (benchmark, own) in zip(COLORS, part.groupby("benchmark"), strict=False):
             higher = own[BY_CELL] - own["rerun"]
             axis.plot(own["rerun"], higher, "o", ms=4, color=color, label=benchmark)
