@@ -42,8 +42,8 @@ def covariance(
         lengths = real.sum(1, keepdim=True).clamp(min=1)
         log_p_mean = log_p.sum(1, keepdim=True, dtype=double) / lengths
         A_mean = (A.sum(1, dtype=double) / lengths[:, 0]).mean()
-    difference = log_p - log_p_mean.to(log_p.dtype)
-    return torch.where(real, difference * (A - A_mean.to(A.dtype)), 0)
+    c = (log_p - log_p_mean.to(log_p.dtype)) * A.sub_(A_mean.to(A.dtype))
+    return torch.where(real, c, 0)
 
 
 def gaussian_kernel(
@@ -105,7 +105,7 @@ def clip_cov(
     """
     c = covariance(log_prob, advantages, mask, mean="token")
     real = mask > 0
-    at = ((omega_low < c) & (c < omega_high) & real).flatten().nonzero()[:, 0]
+    at = ((omega_low < c) & (c < omega_high)).logical_and_(real).flatten().nonzero()[:, 0]
     few = (x.expand_as(c).flatten()[at] for x in (log_prob, old_log_prob, advantages, mask))
     at = at[~ppo_clip(*few, eps_low=eps_low, eps_high=eps_high)[1]]
     number = max(1, int(ratio * real.sum().item()))

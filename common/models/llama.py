@@ -37,9 +37,9 @@ class Layer:
 
 def block(x, layer: Layer, cos, sin, attention: Callable):
     """x + attention, then + MLP, each of the normalised x. `attention` takes what `layer.project`
-    gives, rotated, and returns (..., heads x D)."""
+    gives, rotated, and returns (..., heads x D); `sin` is `signed`."""
     *turned, values = layer.project(norm(x, layer.norm1, layer.eps))
-    turned = [part * cos + rotate_half(part) * sin for part in turned]
+    turned = [rotated(part, cos, sin) for part in turned]
     x = x + layer.out(attention(*turned, values))
     return x + layer.mlp(norm(x, layer.norm2, layer.eps))
 
@@ -83,7 +83,7 @@ def fused_weights(layer, config, dtype: torch.dtype) -> Layer:
 
     def gated(h):
         gate, up = F.linear(h, gate_up).chunk(2, -1)
-        return F.linear(F.silu(gate) * up, down)
+        return F.linear(F.silu(gate).mul_(up), down)
 
     return Layer(
         norm1=copied(layer.input_layernorm.weight),
@@ -99,9 +99,16 @@ def norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     return F.rms_norm(x, x.shape[-1:], weight, eps)
 
 
-def rotate_half(x: torch.Tensor) -> torch.Tensor:
-    half = x.shape[-1] // 2
-    return torch.cat([-x[..., half:], x[..., :half]], -1)
+def signed(sin: torch.Tensor) -> torch.Tensor:
+    """`sin` (..., D) with its first half negated, as `rotated` takes it: then the halves of a
+    vector change places without a copy that is negated, to the same bits."""
+    half = sin.shape[-1] // 2
+    return torch.cat([-sin[..., :half], sin[..., half:]], -1)
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary position embedding of x (..., D), the pairs D / 2 apart; `sin` is `signed`."""
+    return (x * cos).add_(x.roll(x.shape[-1] // 2, -1).mul_(sin))
 
 
 def attend(q, k, v, mask):

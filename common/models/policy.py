@@ -11,6 +11,7 @@ from common.models.llama import (
     is_plain_llama,
     norm,
     own_weights,
+    signed,
 )
 from common.models.logits import log_prob_and_entropy
 from common.types import RolloutBatch
@@ -107,6 +108,7 @@ def _packed_logits(model, batch: RolloutBatch):
 
     x = body.embed_tokens(ids)
     cos, sin = (table[0, :, None] for table in body.rotary_emb(x[None], positions[None]))
+    sin = signed(sin)
     for layer in body.layers:
         x = block(x, own_weights(layer, config), cos, sin, attention)
     last = torch.arange(length - 1, count, length, device=ids.device)

@@ -22,6 +22,7 @@ from common.models.llama import (
     fused_weights,
     is_plain_llama,
     norm,
+    signed,
 )
 
 
@@ -49,22 +50,19 @@ class LlamaDecoder:
         shape = (len(self.layers), 2, rows, self.kv_heads, length + self.max_tokens, self.head_dim)
         self.cache = torch.empty(shape, dtype=self.dtype, device=ids.device)
         self.length = 0
-        self.padding = None if mask.bool().all() else mask.bool()
+        real = mask.bool()
+        self.hidden = None  # of every place of the cache, whether no later token sees it
+        if not real.all():
+            self.hidden = F.pad(~real, (0, self.max_tokens))[:, None, None, :]
+        self.turns = self._turns(shape[4], ids.device)
         self.position = mask.sum(1)  # the next token's position, padding not counted
         positions = (mask.cumsum(1) - 1).clamp(min=0)
-        if self.padding is None:
-            seen = causal(length, ids.device)
-        else:
-            seen = causal_after_padding(self.padding)
+        seen = causal(length, ids.device) if self.hidden is None else causal_after_padding(real)
         return self._forward(ids, positions, seen)[:, -1].float()
 
     @torch.no_grad()
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        seen = None
-        if self.padding is not None:
-            ones = self.padding.new_ones(len(tokens), self.length + 1 - self.padding.shape[1])
-            seen = torch.cat([self.padding, ones], 1)[:, None, None, :]
-        logits = self._forward(tokens[:, None], self.position[:, None], seen)[:, 0].float()
+        logits = self._forward(tokens[:, None], self.position[:, None], None)[:, 0].float()
         self.position = self.position + 1
         return logits
 
@@ -85,13 +83,28 @@ class LlamaDecoder:
         )
         self.cache[..., : self.length, :] = grown
         self.position = choose(self.position, 0)
-        self.padding = None if self.padding is None else choose(self.padding, 0)
+        self.hidden = None if self.hidden is None else choose(self.hidden, 0)
+
+    def _turns(self, length: int, device) -> list[torch.Tensor] | None:
+        """cos and signed sin of positions 0 to `length` - 1, (length, 1, D); None where they depend
+        on the positions asked for together."""
+        if self.rotary.rope_type in ("dynamic", "longrope"):
+            return None
+        cos, sin = self.rotary(self.embedding[:1], torch.arange(length, device=device)[None])
+        return [cos[0, :, None], signed(sin)[0, :, None]]
+
+    def _rotations(self, x, positions):
+        """cos and signed sin of `positions` (B, new), (B, 1, new, D) each."""
+        if self.turns is not None:
+            return [table[positions].transpose(1, 2) for table in self.turns]
+        cos, sin = self.rotary(x, positions)
+        return cos.unsqueeze(1), signed(sin).unsqueeze(1)
 
     def _forward(self, ids, positions, seen):
         rows, new = ids.shape
         end = self.length + new
         x = self.embedding[ids]
-        cos, sin = (t.unsqueeze(1) for t in self.rotary(x, positions))  # (B, 1, new, D)
+        cos, sin = self._rotations(x, positions)
         for layer, (keys, values) in zip(self.layers, self.cache, strict=True):
 
             def attention(qk, v, keys=keys, values=values):
@@ -106,14 +119,17 @@ class LlamaDecoder:
         return F.linear(norm(x[:, -1:], self.norm, self.eps), self.head)
 
     def _attention(self, q, k, v, seen):
-        if q.shape[2] > 1 or q.device.type != "cpu":
+        hidden = None if self.hidden is None else self.hidden[..., : k.shape[2]]
+        if q.shape[2] > 1:
             return attend(q, k, v, seen)
+        if q.device.type != "cpu":
+            return attend(q, k, v, None if hidden is None else ~hidden)
         # One query a row: on CPU two batched products take half the time of the fused kernel.
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)
-        scores = q @ k.transpose(-1, -2) * self.head_dim**-0.5
-        if seen is not None:
-            scores = scores.masked_fill(~seen, -torch.inf)
+        scores = (q @ k.transpose(-1, -2)).mul_(self.head_dim**-0.5)
+        if hidden is not None:
+            scores.masked_fill_(hidden, -torch.inf)
         h = torch.softmax(scores.float(), -1).to(q.dtype) @ v
         return h.view(rows, self.heads, 1, self.head_dim)
 

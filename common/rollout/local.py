@@ -59,10 +59,10 @@ def generate(
     """
     device, rows = prompt_ids.device, prompt_ids.shape[0] * group_size
     uniforms = torch.rand(max_tokens, rows, generator=generator).to(device)
-    ids = torch.full((rows, max_tokens), eos_id, device=device)
-    log_probs = torch.zeros(rows, max_tokens, device=device)
-    mask = torch.zeros(rows, max_tokens, device=device)
-
+    # by token, so that what is written in a step lies together
+    ids = torch.full((max_tokens, rows), eos_id, device=device)
+    log_probs = torch.zeros(max_tokens, rows, device=device)
+    mask = torch.zeros(max_tokens, rows, device=device)
     sampler_log_probs = None if memory is None else torch.zeros_like(log_probs)
     if memory is None:
         decoder = make_decoder(model, max_tokens, dtype)
@@ -75,19 +75,19 @@ def generate(
     # Rows leave in blocks: products of few different sizes reuse the kernels made for them.
     block = max(1, rows // 16)
     for t in range(max_tokens):
-        log_p = torch.log_softmax(logits / temperature, -1)
+        log_p = tempered(logits, temperature)
         cdf = log_p.exp().cumsum(-1)
-        threshold = uniforms[t, active, None] * cdf[:, -1:]
+        threshold = uniforms[t].index_select(0, active)[:, None] * cdf[:, -1:]
         token = torch.searchsorted(cdf, threshold, right=True)
-        token = token.clamp(max=cdf.shape[-1] - 1)
-        ids[active, t] = torch.where(running, token[:, 0], eos_id)
+        token = token.clamp_(max=cdf.shape[-1] - 1)
+        ids[t].index_copy_(0, active, token[:, 0].masked_fill(~running, eos_id))
         chosen = log_p.gather(1, token)[:, 0] * running
         if memory is not None:
-            sampler_log_probs[active, t] = chosen
-            policy = torch.log_softmax(decoder.policy / temperature, -1)
+            sampler_log_probs[t].index_copy_(0, active, chosen)
+            policy = tempered(decoder.policy, temperature)
             chosen = policy.gather(1, token)[:, 0] * running
-        log_probs[active, t] = chosen
-        mask[active, t] = running.float()
+        log_probs[t].index_copy_(0, active, chosen)
+        mask[t].index_copy_(0, active, running.float())
         running = running & (token[:, 0] != eos_id)
         left = int(running.sum())
         if left == 0 or t + 1 == max_tokens:
@@ -99,6 +99,7 @@ def generate(
             active, token, running = active[chosen], token[chosen], running[chosen]
             decoder.keep(chosen)
         logits = decoder.step(token[:, 0])
+    ids, log_probs, mask = (part.t().contiguous() for part in (ids, log_probs, mask))
     lengths = mask.sum(1).long()
     stopped = ids.gather(1, (lengths - 1)[:, None])[:, 0] == eos_id
     width = int(lengths.max())
@@ -109,8 +110,13 @@ def generate(
         mask[:, :width],
         log_probs[:, :width],
         stopped,
-        None if memory is None else sampler_log_probs[:, :width],
+        None if memory is None else sampler_log_probs.t().contiguous()[:, :width],
     )
+
+
+def tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """log softmax(logits / temperature) over the last dimension."""
+    return torch.log_softmax(logits if temperature == 1 else logits / temperature, -1)
 
 
 def draw(

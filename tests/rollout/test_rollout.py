@@ -17,9 +17,11 @@ from transformers import (
     Qwen2Config,
     Qwen2ForCausalLM,
 )
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from common.errors import UserError
 from common.models import pretrain
+from common.models.llama import rotated
 from common.models.policy import log_probs
 from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
 from common.rollout.local import encode, generate
@@ -43,6 +45,11 @@ MAKE = {
     "qwen2 untied": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=False)),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
     "llama head_dim": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, head_dim=16)),
+    "llama dynamic": lambda: LlamaForCausalLM(
+        LlamaConfig(
+            **SIZES, rope_parameters={"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0}
+        )
+    ),
     "mistral": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=None)),
     # What LlamaDecoder does not compute must go the other way:
     "mistral window": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=4)),
@@ -56,7 +63,7 @@ MAKE = {
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT2, initializer_range=0.3)),
     "gpt neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**NEOX)),
 }
-FUSED = {"qwen2 tied", "qwen2 untied", "llama", "llama head_dim", "mistral"}
+FUSED = {"qwen2 tied", "qwen2 untied", "llama", "llama head_dim", "llama dynamic", "mistral"}
 
 
 def make(name: str):
@@ -116,6 +123,24 @@ def test_decoders_agree_with_a_plain_forward(name, decoder, lengths):
     cached.keep(torch.tensor([1]))
     sequences = [sequences[1]]
     step()
+
+
+@pytest.mark.parametrize("name", ["qwen2 tied", "llama head_dim"])
+def test_rotations_are_those_of_transformers_to_the_bit(name):
+    """Values and gradients, so that a stored run is trained again byte for byte."""
+    model = make(name)
+    decoder = make_decoder(model, 8)
+    ids, mask = left_padded(1, 7, 4)
+    decoder.prefill(ids, mask)
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    x = torch.randn(3, 4, 7, decoder.head_dim, requires_grad=True)
+    cos, sin = (table[:, None] for table in model.model.rotary_emb(x, positions))
+    theirs, _ = apply_rotary_pos_emb(x, x, cos[:, 0], sin[:, 0])
+    ours = rotated(x, *decoder._rotations(x, positions))
+    assert torch.equal(ours, theirs)
+    upstream = torch.randn_like(x)
+    gradients = [torch.autograd.grad(one, x, upstream)[0] for one in (ours, theirs)]
+    assert torch.equal(*gradients)
 
 
 # ---- sampling
