@@ -1,27 +1,40 @@
 """Which checkpoint of a finished training run is evaluated: the last, the best of its curve by the
-average of its sets, the peak of one set, or the one of a step.
+average of its sets, the peak of one set, the end of its highest plateau, or the one of a step.
 
 F-GRPO App. H.4 keeps a checkpoint an epoch and takes the one with the highest average pass@1 on its
 math sets, and for a focal method the best one "obtained with equal or less compute" than that of
 its baseline. The curve is measured on the reported benchmarks themselves: the paper's choice, ours
 only to repeat.
+
+FADE Sec. 11.2 evaluates "at their peak performance", "where pass@k has stabilized, meaning at least
+1000 consecutive steps yield similar results"; its text says neither what is similar nor which of
+the steps is taken. Our choices: two evaluations in a row are similar where, for every set and every
+k of the curve, the mean over problems of the difference in pass@k is within 1.96 of its standard
+errors; of such pairs the one with the highest mean pass@1, and of it the later step, which has been
+stable for the time between them. How long that is, `eval.every` says.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from common.errors import UserError, require
+from common.metrics.passk import pass_at_k
 from common.results.files import read_csv
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
 # A number is a training step. 0 is the model before training: a row that trains nothing.
-Choice: TypeAlias = Literal["last", "best", "peak"] | int
+Choice: TypeAlias = Literal["last", "best", "peak", "plateau"] | int
 UNTRAINED = 0
+COUNTS = ["benchmark", "problem_id", "n", "c"]  # of a file of counts
+SIMILAR = 1.96  # standard errors of a mean difference over problems
 
 
 @dataclass(frozen=True)
@@ -50,25 +63,62 @@ def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
     return int(means.idxmax())
 
 
+def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
+    """The later step of the highest two evaluations in a row that are similar (see above); the
+    earliest of equal ones. None where no two are.
+
+    counts: rows benchmark, problem_id, step, n, c of one run's curve, the same problems at every
+    step. Raises UserError as `pass_at_k`, and where two steps have other problems.
+    """
+    import pandas as pd
+
+    ks = sorted({1, *ks})
+    curve = {}
+    for step, rows in counts.groupby("step"):
+        values = pass_at_k(rows["c"].to_numpy(), rows["n"].to_numpy(), ks)
+        index = pd.MultiIndex.from_frame(rows[["benchmark", "problem_id"]])
+        curve[int(step)] = pd.DataFrame(values, index).sort_index()
+    chosen, highest = None, float("-inf")
+    for earlier, later in pairwise(sorted(curve)):
+        one, other = curve[earlier], curve[later]
+        same = one.index.equals(other.index)
+        require(same, "checkpoint", "plateau", f"steps {earlier}, {later} have other problems")
+        sets = (other - one).groupby(level="benchmark")
+        errors = (sets.std() / sets.count() ** 0.5).fillna(0.0)  # a single problem has no spread
+        if (sets.mean().abs() > SIMILAR * errors + 1e-12).any(axis=None):
+            continue
+        score = ((one + other) / 2)[0].groupby(level="benchmark").mean().mean()
+        if score > highest + 1e-12:
+            chosen, highest = later, score
+    return chosen
+
+
 def choose(
     run: Path, choice: Choice, baseline: Path | None = None, benchmark: str | None = None
 ) -> Checkpoint:
     """The checkpoint of a finished run: `best` by the average over the curve's sets, `peak` by its
-    set `benchmark`, both up to the best step of the run's `baseline` if it has one.
+    set `benchmark`, both up to the best step of the run's `baseline` if it has one; `plateau` by
+    `plateau_step`, the best where no two evaluations in a row are similar, which the note says.
 
-    Training may have kept its last model alone: then `best` and `peak` take that one, and the note
-    says what was wanted. Raises UserError for an unfinished run, and for a step that was not kept.
+    Training may have kept its last model alone: then these take that one, and the note says what
+    was wanted. Raises UserError for an unfinished run, and for a step that was not kept.
     """
     steps = curve_of(run)
     last = int(steps["step"].max())
-    chosen = choice if isinstance(choice, int) else last
-    if choice in ("best", "peak"):
+    chosen, note = choice if isinstance(choice, int) else last, ""
+    stable = plateau_step(counts_of(run), _ks(steps)) if choice == "plateau" else None
+    if stable is not None:
+        chosen = stable
+    elif choice == "plateau":
+        chosen = best_step(steps)
+        note = f"no two evaluations in a row are similar; step {chosen} is the best of the curve"
+    elif choice in ("best", "peak"):
         limit = best_step(curve_of(baseline)) if baseline else None
         of = steps if choice == "best" else steps[steps["benchmark"] == benchmark]
         chosen = best_step(of, limit)
     folder = "model" if chosen == last else f"checkpoints/step-{chosen:05d}"
     if (run / folder).is_dir():
-        return Checkpoint(chosen, chosen, folder, "")
+        return Checkpoint(chosen, chosen, folder, note)
     require(
         not isinstance(choice, int),
         "checkpoint",
@@ -77,8 +127,28 @@ def choose(
         "divisor of the step",
     )
     require((run / "model").is_dir(), "model", run / "model", "is gone; train again")
-    note = f"step {chosen} is the best of the curve, but training kept step {last} alone"
+    of = "end of the highest plateau" if stable is not None else "best of the curve"
+    note = f"step {chosen} is the {of}, but training kept step {last} alone"
     return Checkpoint(last, chosen, "model", note)
+
+
+def counts_of(run: Path) -> pd.DataFrame:
+    """Right answers by problem of all evaluations of a run: eval/step-*-counts.csv, with `step`."""
+    import pandas as pd
+
+    frames = [
+        read_csv(file, COUNTS).assign(step=int(file.name[5:10]))
+        for file in sorted((run / "eval").glob("step-?????-counts.csv"))
+    ]
+    require(bool(frames), "checkpoint", run / "eval", "holds no counts to choose a plateau by")
+    return pd.concat(frames, ignore_index=True)
+
+
+def _ks(curve: pd.DataFrame) -> list[int]:
+    """The k whose pass@k every evaluation of a curve has."""
+    rows = curve[curve["metric"].str.fullmatch(r"pass@\d+", na=False)]
+    of = [set(part["metric"]) for _, part in rows.groupby("step")]
+    return sorted(int(name.removeprefix("pass@")) for name in set.intersection(*of))
 
 
 def curve_of(run: Path) -> pd.DataFrame:

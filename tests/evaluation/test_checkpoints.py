@@ -11,7 +11,7 @@ from common.claims.select import select, tidy
 from common.comparison.gather import gather, read
 from common.errors import UserError
 from common.evaluation import checkpoints
-from common.evaluation.checkpoints import best_step, choose
+from common.evaluation.checkpoints import best_step, choose, plateau_step
 from common.evaluation.run import evaluate
 from common.results.collect import verify
 from common.results.columns import COLUMNS
@@ -199,6 +199,61 @@ def test_a_step_and_the_peak_of_one_set(tmp_path):
         choose(run, 25)
     with pytest.raises(UserError, match=r"checkpoint=10: .*keep_checkpoints=true"):
         choose(run_folder(tmp_path / "last"), 10)
+
+
+# ---- the plateau: 40 problems, 8 samples each
+
+RISING = {10: [0] * 40, 20: [4] * 40, 30: [4] * 40, 40: [7] * 40, 50: [2] * 40}
+
+
+def right(points: dict[int, list[int]]) -> pd.DataFrame:
+    rows = [
+        {"benchmark": "a", "problem_id": str(i), "step": step, "n": 8, "c": c}
+        for step, counts in points.items()
+        for i, c in enumerate(counts)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_plateau_is_the_highest_two_evaluations_in_a_row_that_are_similar():
+    assert plateau_step(right(RISING), [1, 8]) == 30  # not the peak, 40, which is a single point
+    higher = {**RISING, 60: [6] * 40, 70: [6] * 40, 80: [6] * 40}
+    assert plateau_step(right(higher), [1, 8]) == 70  # of equal pairs the earliest
+    assert plateau_step(right({1: [0] * 40, 2: [4] * 40, 3: [7] * 40}), [1, 8]) is None
+
+
+def test_similar_is_within_the_noise_of_problems_for_every_k():
+    one = {10: [4] * 40}
+    # +1 on 24, -1 on 16: mean 1/40, its standard error 0.0196 = sqrt((1 - 0.04) / 39) / 8
+    assert plateau_step(right({**one, 20: [5] * 24 + [3] * 16}), [1]) == 20  # 1.27 of them
+    assert plateau_step(right({**one, 20: [5] * 28 + [3] * 12}), [1]) is None  # 2.73 of them
+    # the same pass@1, a half of the problems lost: pass@8 is not similar
+    lost = {10: [4] * 40, 20: [8] * 20 + [0] * 20}
+    assert plateau_step(right(lost), [1]) == 20
+    assert plateau_step(right(lost), [1, 8]) is None
+    with pytest.raises(UserError, match="checkpoint=plateau: steps 10, 20 have other problems"):
+        plateau_step(right({10: [4] * 40, 20: [4] * 39}), [1])
+
+
+def test_the_plateaus_checkpoint_or_the_best_where_there_is_none(tmp_path):
+    def stored(name, points, kept):
+        shares = {step: (100 * sum(c) / 320,) for step, c in points.items()}
+        run = run_folder(tmp_path / name, shares, kept=kept)
+        for step, counts in right(points).groupby("step"):
+            place = run / "eval" / f"step-{step:05d}-counts.csv"
+            counts.drop(columns="step").to_csv(place, index=False)
+        return run
+
+    run = stored("a", RISING, (10, 20, 30, 40))
+    assert choose(run, "plateau") == checkpoints.Checkpoint(30, 30, "checkpoints/step-00030", "")
+    assert choose(run, "best").step == 40
+    taken = choose(stored("b", RISING, ()), "plateau")
+    assert (taken.step, taken.chosen) == (50, 30)
+    assert "step 30 is the end of the highest plateau, but training kept step 50" in taken.note
+    never = stored("c", {10: [0] * 40, 20: [7] * 40, 30: [4] * 40}, (10, 20))
+    taken = choose(never, "plateau")
+    assert (taken.step, taken.chosen) == (20, 20)
+    assert "no two evaluations in a row are similar; step 20 is the best" in taken.note
 
 
 def test_a_row_is_evaluated_at_further_steps_and_a_base_model_once(tiny):
