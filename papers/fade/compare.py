@@ -214,6 +214,12 @@ def weight_rows(root: Path, table: str) -> pd.DataFrame:
     return rows.assign(table=f"{table}, weights", benchmark="output head")
 
 
+def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+    from papers.fade import cluster_figures
+
+    return cluster_figures.draw(root, cells, rows, SPEC)
+
+
 LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
 AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
 FADE, POWER_ASYM = "FADE H*=1.0", "Power asym (2,2)"
@@ -234,6 +240,7 @@ SPEC = Spec(
     pairs=PAIRS,
     own_rows=own_rows,
     same_runs=SAME_RUNS,
+    figures=figures,
     unprinted=(
         "LiveCodeBench v5",
         "LiveCodeBench v6",

@@ -79,6 +79,12 @@ EXPECTED = {
         # Tables 9, 10 and Fig. 8's are of weights and hidden states (papers/fade/weights)
         unfilled={"no run of it is in the results": 43},
         waiting={"rank1", "s1s2", "head_share", "rho_perp", "rho_perp_above", "target"},
+        figures={
+            **{"cluster_table3_7b": 15, "cluster_table3_32b": 15},
+            **{"cluster_table4": 24, "cluster_table5": 16},
+            **dict.fromkeys(("cluster_fig6_7b", "cluster_fig6_32b"), 5 * 2),
+            "cluster_fig8": 3 * 2 * 2,  # runs, alpha and delta, logged steps
+        },
     ),
     "cov_grpo": Expected(
         filled=65,
@@ -358,8 +364,14 @@ def test_figures_draw_the_printed_numbers(whole):
             assert (drawn["low"] < drawn["rerun"]).all()
             assert (drawn["rerun"] < drawn["high"]).all()
             assert drawn[["n_seeds", "n_problems", "n_samples", "step"]].notna().all(axis=None)
+            if "deviation" in drawn:  # of groups of 2 k samples alone
+                assert (drawn["deviation"] > 0).all()
+                assert (2 * drawn["deviation"] < drawn["high"] - drawn["low"]).all()
             if paper == "f_grpo":
                 assert set(drawn["step"]) == {BEST[drawn["model"][0]]}
+        elif name == "cluster_fig8":
+            values = drawn.groupby("curve")["value"].agg(set).to_dict()
+            assert values == {word: {value} for word, value in perfect.CONTROLLED.items()}
         elif name == "cluster_fig3":  # of the steps up to 50 alone
             mean = (drawn["share"] ** 0.5 + drawn["share"] ** 0.25) / 2
             assert drawn["contribution"].tolist() == pytest.approx(mean.tolist())

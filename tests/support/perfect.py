@@ -44,6 +44,7 @@ PRINTED_LOGS = {  # of a method's every step, where the paper says a number in w
     "DAPO+IAC": {"entropy": 0.22, "rollout_seconds": 100.0},
     "DAPO+IAC+DLC": {"entropy": 0.3, "rollout_seconds": 500.0},  # Sec. 3.2; its entropy is not said
 }
+CONTROLLED = {"alpha": 1.5, "delta": 0.7}  # of every step of fade's
 UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
 
 
@@ -154,7 +155,8 @@ def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0) -> None:
 
 def logged(paper: str, method: str) -> dict[str, float]:
     """What a made-up training logs at every step."""
-    return LOGGED | (PRINTED_LOGS.get(method, {}) if paper == "over_sharpening" else {})
+    of_paper = {"over_sharpening": PRINTED_LOGS.get(method, {}), "fade": CONTROLLED}
+    return LOGGED | of_paper.get(paper, {})
 
 
 def held(step: int) -> dict[str, float]:
