@@ -29,6 +29,24 @@ def alternate(ours, peer, rounds: int) -> tuple[list[float], list[float]]:
     return [first for first, _ in times], [second for _, second in times]
 
 
+def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7) -> float:
+    """FLOP/s of one product of two `size` x `size` matrices (float32 without a `dtype`), the best
+    of `rounds`: what this machine's thread can reach."""
+    import torch
+
+    a = torch.randn(size, size).to(dtype or torch.float32)
+    timed(lambda: a @ a)  # the first call loads kernels
+    return 2 * size**3 / min(timed(lambda: a @ a) for _ in range(rounds))
+
+
+def flops_a_token(model) -> int:
+    """FLOP of one token's forward pass in the matrix products with weights, attention left out."""
+    import torch
+
+    linear = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
+    return 2 * sum(one.weight.numel() for one in linear)
+
+
 def row(name: str, ours: float, peer: float | None, unit: str, note: str) -> dict:
     """One row; times compare as peer / ours, rates (a unit with "/s") as ours / peer."""
     ratio = math.nan
