@@ -10,7 +10,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from common.config.moved import first_paths
 from common.config.resolve import resolve
-from common.config.schema import Model
+from common.config.schema import Model, hashed
 from common.datasets.benchmark import Benchmark, Probability
 from common.errors import require
 from common.evaluation import checkpoints
@@ -99,9 +99,9 @@ class Evaluate:
         """All that the numbers depend on; of a trained model its run id, wherever it lies."""
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
         if self.row is None:
-            model = asdict(self.model)
-            if model["revision"] is None:  # evaluations made before the key existed keep their hash
-                del model["revision"]
+            model = hashed(self.model)  # evaluations made before a key existed keep their hash
+            if self.model.pretrain is not None:
+                model["pretrain"]["task"] = self.model.pretrain.task  # which they had
             return known | {"model": model}
         left_out = {"scope"} | ({"base"} if self.row.base is None else set())
         return known | {"row": {k: v for k, v in asdict(self.row).items() if k not in left_out}}

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from tiny import ROOT
 
-from common.config.compose import compose, names
+from common.config.compose import CONFIGS, compose, names
 from common.config.strict import strict
+from common.evaluation.config import Evaluate
 from common.sweeps.plan import Reproduce, Scale, experiments
 from common.yardstick.plan import plan
 
@@ -53,3 +54,8 @@ def test_the_yardstick_still_makes_its_committed_runs():
     runs, _ = plan(names("method"), [1], [])
     assert len(ids) > 100
     assert ids <= {replace(x, seed=seed).run_id for x in runs for seed in range(1, 6)}
+
+
+def test_an_evaluation_made_before_a_models_newer_keys_is_found():
+    x = strict(Evaluate, compose(CONFIGS, ["model=tiny", "eval=countdown_natural"], "evaluate"))
+    assert x.path.name == "tiny-qwen2-countdown_natural-9099aa7f"  # as of 62af4cf
