@@ -75,7 +75,8 @@ def run(*command: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise UserError(f"{command[0]} gave no answer in 120 s; is slurmctld up?") from error
     if done.returncode:
-        raise UserError(f"{command[0]}: {done.stderr.strip()[:1000]}")
+        said = done.stderr.strip()[:1000] or f"ended with {done.returncode} without a word"
+        raise UserError(f"{command[0]}: {said}")
     return done.stdout
 
 

@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from common.errors import UserError, require
-from common.metrics.passk import pass_at_k
 from common.results.files import read_csv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+
+    from common.metrics.passk import pass_at_k
 
 # A number is a training step. 0 is the model before training: a row that trains nothing.
 Choice: TypeAlias = Literal["last", "best", "peak", "plateau"] | int
@@ -71,6 +72,8 @@ def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
     step. Raises UserError as `pass_at_k`, and where two steps have other problems.
     """
     import pandas as pd
+
+    from common.metrics.passk import pass_at_k
 
     ks = sorted({1, *ks})
     curve = {}
