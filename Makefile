@@ -42,7 +42,7 @@ reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready)
 ifneq ($(filter cluster%,$(SCALE)),)
 	$(SUBMITTER)/bin/python -m slurm submit paper=$* profile=$(CLUSTER) scale=$(SCALE) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
 else
-	$(BIN)/python -m papers.$*.reproduce scale=$(SCALE)
+	$(BIN)/python -m papers.$*.reproduce scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET))
 endif
 
 status-%: $(SUBMITTER_READY) ## a paper's cluster jobs: queue, progress, failures

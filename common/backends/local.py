@@ -23,7 +23,7 @@ from common.backends import explain, snapshots
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.backends.tracking import mirror
-from common.errors import UserError
+from common.errors import UserError, require
 from common.evaluation import rare_nll, samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
@@ -61,6 +61,8 @@ def train(
     checkpoint of the steps so far is written first.
     """
     binding.check(x.method, x.sampling.group_size, x.reward)
+    has_gpu = x.device != "cuda" or torch.cuda.is_available()
+    require(has_gpu, "device", x.device, "no GPU is here; take device=cpu or a smoke scale")
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()

@@ -201,6 +201,8 @@ def name_of(parameter: str) -> str:
 def concerns(x: Experiment, row: dict) -> bool:
     """Whether a printed row is about this experiment's method and model."""
     scope, parameter = row["scope"], row["parameter"].lower()
+    if x.data.name.startswith("maze"):  # settings of their own
+        return scope == "maze"
     if x.optim.steps == 0 and scope.endswith("training"):
         return False  # a base model
     if scope == "gamma":

@@ -43,6 +43,8 @@ def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.Data
             same = same[same["step"].isin(one.steps)]
             step = same["step"].astype(int).astype(str)
             same = same.assign(benchmark=same["benchmark"] + ", step " + step)
+        if one.benchmark:
+            same = same[same["benchmark"] != "training"].assign(benchmark=one.benchmark)
         parts.append(same)
     return pd.concat(parts, ignore_index=True)
 

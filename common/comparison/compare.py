@@ -156,9 +156,10 @@ def _counts(
     counts = {scope: frame for scope, (_, frame) in reruns.items()}
     if len(counts[CLUSTER]):
         named = set(printed["benchmark"]).union(*spec.averages.values())
-        ours = counts[CLUSTER][counts[CLUSTER]["benchmark"].isin(named)]  # not the curves'
+        ours = cells.same_runs(spec, counts[CLUSTER], printed)
+        ours = ours[ours["benchmark"].isin(named)]  # not the curves'
         behind = as_printed[COUNTED].drop_duplicates()
-        counts[CLUSTER] = cells.same_runs(spec, ours, printed).merge(behind, on=COUNTED)
+        counts[CLUSTER] = ours.merge(behind, on=COUNTED)
     return counts
 
 

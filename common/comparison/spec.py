@@ -18,13 +18,15 @@ Where = dict[str, object]  # column of a printed table -> value, or a list of va
 @dataclass(frozen=True)
 class SameRun:
     """A printed row that another printed row's runs stand for: `table`, `method` is the same run as
-    `of_table`, `of_method`. With `steps`, its benchmarks read "NAME, step N"."""
+    `of_table`, `of_method`. With `steps`, its benchmarks read "NAME, step N"; with `benchmark`, the
+    run's one benchmark is printed under that name."""
 
     table: str
     method: str
     of_table: str
     of_method: str
     steps: tuple[int, ...] = ()
+    benchmark: str = ""
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,14 @@ class Planned(NamedTuple):
 
 
 def planned(paper: str) -> list[Planned]:
-    """Every run of the cluster scales that has a printed table, with what it does unlike the
-    paper; a run of several scales once."""
+    """Every run of the cluster scales, and of the one for a GPU, that has a printed table, with
+    what it does unlike the paper; a run of several scales once."""
     config = strict(Reproduce, compose(paper, [], "reproduce"))
     tables = set(published(ROOT / "papers" / paper / "published")["table"])
+    tables |= {one.of_table for one in spec_of(paper).same_runs}
     found: dict[str, Planned] = {}
     for scale in config.scales:
-        if scale.startswith("cluster"):
+        if scale.startswith("cluster") or scale == "gpu":
             one = replace(config, scale=scale)
             for sweep in config.scales[scale].sweeps:
                 known = sweep.table in tables

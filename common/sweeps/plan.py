@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,8 @@ from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
 
-BASE = "base"  # its first seed runs first: that makes the model that all others start from
+BASE = "base"  # the model that all others start from, as it is
+BUDGET = r"\d+(\.\d+)?[hm]"
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,27 @@ class Reproduce:
     scale: str
     workers: PositiveInt
     results_dir: str
+    budget: str | float | None  # wall clock, as in 4h or 90m; then every run stops at its next step
     scales: dict[str, Scale]
 
     def __post_init__(self):
         known = sorted(self.scales)
         require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")
+        clusters = self.scale.startswith("cluster")
+        fits = self.budget is None or (re.fullmatch(BUDGET, str(self.budget)) and not clusters)
+        require(bool(fits), "budget", self.budget, "give hours or minutes, as in 4h or 90m")
+
+    @property
+    def seconds(self) -> float | None:
+        """The budget; None where there is none."""
+        if self.budget is None:
+            return None
+        text = str(self.budget)
+        return float(text[:-1]) * {"h": 3600, "m": 60}[text[-1]]
 
     @property
     def root(self) -> str:
-        smoke = self.scale == "smoke"
+        smoke = self.scale.endswith("smoke")
         return str(Path(self.results_dir) / "smoke") if smoke else self.results_dir
 
     def overrides(self, part: str) -> list[str]:
@@ -100,7 +114,8 @@ def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
     for seed in sweep.seeds:
         for name in sweep.experiments:
             where = [f"table={sweep.table}", f"seed={seed}", f"results_dir={config.root}"]
-            changed = [o for o in sweep.overrides if name != BASE or "optim.steps" not in o]
+            trained = not name.endswith(BASE)
+            changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
             found.append(_loaded(config.paper, (f"experiment={name}", *where, *changed)))
     return found
 

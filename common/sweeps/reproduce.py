@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING
 
 from common.cli import main
@@ -18,11 +19,15 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment
-from common.sweeps.plan import BASE, Reproduce, experiments
+from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.schedule import Task, run_all
 
 if TYPE_CHECKING:
     from common.comparison.spec import Spec
+
+
+class OutOfTime(Exception):
+    """The budget is spent."""
 
 
 def none(config: Reproduce) -> list[Task]:
@@ -64,14 +69,35 @@ def reproduce(
             f"paper={config.paper} profile=NAME scale={config.scale}"
         )
     runs = experiments(config)  # all of them are checked before any compute is spent
-    start = next(x for x in runs if x.name == BASE)
-    rest = [(x.run_id, train, (x,)) for x in runs if x is not start]
-    first = [(start.run_id, train, (start,)), *parts(config)]
+    end = None if config.seconds is None else time() + config.seconds
+    # the first that trains nothing makes the model that all others start from
+    start = next(x for x in runs if x.optim.steps == 0)
+    rest = [(x.run_id, train, (x, end)) for x in runs if x is not start]
+    first = [(start.run_id, train, (start, end)), *parts(config)]
     run_all(first, config.workers, then=[*later(config), *rest])
     finish(config)
+    left = sum(not done(x) for x in runs)
+    if left:
+        print(f"budget={config.budget}: {left} of {len(runs)} runs are left; again to go on")
 
 
-def train(x: Experiment) -> None:
+def train(x: Experiment, end: float | None = None) -> str | None:
+    """Run `x`, or go on with it; at the time `end` (Unix seconds) it stops with a checkpoint, and
+    what became of it is told."""
     from common.backends import run_experiment
 
-    run_experiment(x, progress=False)
+    def between(*_) -> None:
+        if end is not None and time() > end:
+            raise OutOfTime
+
+    try:
+        if not done(x):
+            between()
+        run_experiment(x, progress=False, between=between)
+    except OutOfTime:
+        return "out of time"
+    return None
+
+
+def done(x: Experiment) -> bool:
+    return (Path(x.results_dir) / x.paper / x.run_id / "DONE").exists()

@@ -14,6 +14,7 @@ Task = tuple[str, Callable, tuple]  # title, function, arguments: all can be pic
 def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
     """Run every task, each on one thread; `then` those that need what the first of them made.
 
+    A task may return a word on what became of it, which is told instead of "done".
     One task's failure does not stop the others, but `then` is not begun where the first failed; at
     the end a UserError names those that failed. Ctrl-C stops all workers; what they had stored is
     kept.
@@ -42,7 +43,7 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
                         }
                         titles |= more
                         running |= more.keys()
-                    said = "failed" if error else "done"
+                    said = "failed" if error else future.result() or "done"
                     progress.console.print(f"{said}  {title}", highlight=False)
                     progress.advance(bar)
     except KeyboardInterrupt:

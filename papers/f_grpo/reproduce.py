@@ -1,7 +1,8 @@
 """Everything of F-GRPO that this machine can do, ending with the comparison: `make
 reproduce-f_grpo`.
 
-    python -m papers.f_grpo.reproduce [scale=smoke|laptop|full] [workers=2] [results_dir=results]
+    python -m papers.f_grpo.reproduce [scale=smoke|laptop|full|gpu|gpu_smoke] [workers=2]
+        [budget=4h] [results_dir=results]
 """
 
 from pathlib import Path
@@ -11,7 +12,9 @@ from common.sweeps.reproduce import Task, command, compared, part
 
 
 def parts(config: Reproduce) -> list[Task]:
-    """The categorical simulation (App. J) and the theory."""
+    """The categorical simulation (App. J) and the theory; the mazes are without them."""
+    if on_gpu(config):
+        return []
     return [("simulation", simulation, (config,)), ("theory", theory, (config,))]
 
 
@@ -32,7 +35,11 @@ def finish(config: Reproduce) -> None:
     from papers.f_grpo import figures, laptop
     from papers.f_grpo.compare import SPEC
 
-    compared(SPEC, Path(config.root), laptop.gather, figures.draw)
+    compared(SPEC, Path(config.root), *([] if on_gpu(config) else [laptop.gather, figures.draw]))
+
+
+def on_gpu(config: Reproduce) -> bool:
+    return config.scale.startswith("gpu")
 
 
 if __name__ == "__main__":

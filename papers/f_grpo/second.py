@@ -8,6 +8,9 @@ METHODS = [f"{focal}{base}" for base in BASES for focal in ("", "F-")]
 UNCHOSEN = {"GRPO": (1, 2), "DAPO": (0.5, 1, 2), "CISPO": (0.5, 1, 2)}
 SWEPT = [f"F-{base} (gamma={gamma})" for base in BASES for gamma in UNCHOSEN[base]]
 
+GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # of Table 4
+MAZE = ("GRPO", "F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)")
+
 
 def second_version() -> list[SameRun]:
     """Of Tables 1, 2, 3, 6 and 10 to 14 the rows that another table's runs stand for. New runs have
@@ -35,6 +38,16 @@ def second_version() -> list[SameRun]:
         *controls("table3_v2"),
         *controls("table11_v2"),
         *_same("table11_v2", "table3_v2", "GRPO (low LR)", "DS-GRPO"),
+        *maze(),
+    ]
+
+
+def maze() -> list[SameRun]:
+    """Table 4 names the group size with the benchmark, our runs with the method."""
+    return [
+        SameRun("table4_v2", method, "maze", f"{method} (N={N})", benchmark=f"Maze (N={N})")
+        for N in GROUP_SIZES
+        for method in MAZE
     ]
 
 

@@ -45,10 +45,9 @@ SETS = 9
 BEST = dict.fromkeys(("Qwen2.5-7B", "Llama-3.2-3B-Instruct", "Qwen3-4B-Base"), 459)
 EXPECTED = {
     "f_grpo": Expected(
-        scales=("cluster", "cluster_v2"),
-        filled=2860,
-        unfilled={"no run of it is in the results": 54},  # the second version's maze
-        waiting={"v2_maze_pass1", "v2_maze_pass256"},
+        scales=("cluster", "cluster_v2", "gpu"),
+        filled=2914,
+        unfilled={},
         figures={
             **dict.fromkeys(("cluster_fig1b", "cluster_fig1c"), 2 * 4),
             **{f"cluster_table{i}_v2_{base}": 2 * SETS * 9 for i in (12, 13, 14) for base in BASES},

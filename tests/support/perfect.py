@@ -93,7 +93,8 @@ def one_sweep(runs: list, sweep: Sweep, spec: Spec, shift: float, only) -> list[
     limits = {sweep.baselines.get(x.label) for x in wanted}
     for x in runs:
         if x.optim.steps > 0 and (x in wanted or x.label in limits):
-            trained(x, highest(x, late=x.label in sweep.baselines), spec, shift)
+            best = highest(x, late=x.label in sweep.baselines)
+            trained(x, best, spec, shift, last=not sweep.benchmarks)
     ids = {x.run_id for x in wanted}
     made = [e for e in evaluations_of(runs, sweep) if e.row.trained in ids]
     for e in made:
@@ -111,9 +112,10 @@ def highest(x: Experiment, *, late: bool) -> int:
     return steps[min(3 if late else 2, len(steps) - 1)]
 
 
-def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0) -> None:
+def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0, last: bool = False) -> None:
     """The folder of a finished training: curve, counts, models. Where the printed cells are of the
-    curve's peak, the peak has their numbers, and at the step before it one set is solved."""
+    curve's peak, the peak has their numbers, and at the step before it one set is solved; where
+    they are of its `last` step, which no evaluation of its own repeats, that step has them."""
     peak = spec.steps.get(x.table) in ("peak", "peak of average")
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
@@ -127,7 +129,7 @@ def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0) -> None:
         ks = tuple(k for k in x.eval.k if k <= n)
         alone = x.eval.every * 2 if peak else None
         counts, rows = flat(sets, n, share, ks, solved=sets[-1][0] if step == alone else None)
-        if peak and step == best:
+        if (peak and step == best) or (last and step == x.optim.steps):
             tables = [printed_set(x, spec, *one, n, shift) for one in sets]
             counts = pd.concat(tables).to_csv(index=False, lineterminator="\n")
             rows = report(pd.concat(tables), list(ks))
@@ -171,10 +173,12 @@ def printed_set(
     """Counts of one set of a training's curve whose numbers are the printed ones of its row; of a
     set that the row does not have, a half of all samples."""
     wanted = targets(spec, x.table, x.label, x.model.name, benchmark)
-    ours = [spec.metrics.get(f"pass@{k}", f"pass@{k}") for k in (1, n)]
-    passk = [(k, wanted.get(name, 50.0 + k)) for k, name in zip((1, n), ours, strict=True)]
+    named = {spec.metrics.get(f"pass@{k}", f"pass@{k}"): k for k in x.eval.k if k <= n}
+    ks = [k for name, k in named.items() if name in wanted] or [1, n]
+    names = {k: name for name, k in named.items()}
+    passk = [(k, wanted.get(names[k], 50.0 + k)) for k in ks]
     c = counts_for(tuple(passk), problems, n)
-    return table(benchmark, shifted(c, (1, n), n, shift) if shift else c, n)
+    return table(benchmark, shifted(c, tuple(ks), n, shift) if shift else c, n)
 
 
 @cache
@@ -255,12 +259,12 @@ def targets(
     """metric -> printed value of every printed cell that these rows of a run stand for: those of
     its own row, and of the rows that are the same run; a cell that names the step goes first."""
     names = [(table, method)]
-    names += [
-        (one.table, one.method)
-        for one in spec.same_runs
-        if (one.of_table, one.of_method) == names[0]
-    ]
+    same = [one for one in spec.same_runs if (one.of_table, one.of_method) == names[0]]
+    names += [(one.table, one.method) for one in same]
     found = {}
+    for one in same:  # printed under another name
+        if one.benchmark:
+            return dict(cells(spec.paper)[one.table, model, one.method, one.benchmark])
     means = [mean for mean, members in spec.averages.items() if benchmark in members]
     for one in (f"{benchmark}, step {step}", benchmark, *means):
         if one in means and found:

@@ -1,0 +1,155 @@
+"""The second version's Table 4 on one GPU: its rows are as printed, come cheapest first, stop when
+the budget is spent, and end in the comparison, here as small as they can be."""
+
+import csv
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from compositions import asked, composed, runs
+from tiny import ROOT
+
+from common.comparison import published
+from common.errors import UserError
+from common.models.store import folder
+from common.sweeps import reproduce
+from papers.f_grpo.reproduce import finish, parts
+from papers.f_grpo.second import maze
+
+pytestmark = pytest.mark.sweep
+
+PRINTED = ROOT / "papers" / "f_grpo" / "published"
+
+
+def rows():
+    return [x for x in runs("f_grpo", "gpu") if x.optim.steps > 0]
+
+
+def printed() -> dict[str, str]:
+    with (PRINTED / "hyperparameters.csv").open(newline="") as file:
+        return {r["parameter"]: r["value"] for r in csv.DictReader(file) if r["scope"] == "maze"}
+
+
+def numbers(parameter: str) -> list[float]:
+    text = printed()[parameter].replace("1M", "1000000")
+    return [float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text)]
+
+
+def test_every_printed_row_has_one_run_and_the_other_way_round():
+    table = published.published(PRINTED)
+    table = table[table["table"] == "table4_v2"]
+    wanted = set(zip(table["method"], table["benchmark"], strict=True))
+    same = {(one.method, one.benchmark): one.of_method for one in maze()}
+    assert set(same) == wanted
+    assert sorted(same.values()) == sorted(x.label for x in rows())
+    assert {x.model.name for x in rows()} == set(table["model"])
+    ks = set(table["k"])
+    assert all(ks < set(x.eval.k) for x in rows())
+
+
+def test_settings_are_as_printed():
+    x = rows()[0]
+    side, _, train, test = numbers("mazes")
+    data = x.data
+    assert [data.train[key] for key in ("side", "size", "loops")] == [side, train, 0]
+    assert [node["size"] for node in data.benchmarks.values()] == [test]
+    assert data.verifier["accept"] == "target"
+    made, (steps, batch, lr) = x.model.pretrain, numbers("SFT")
+    assert [made.demonstrations / made.batch_size, made.batch_size] == [steps, batch]
+    assert {made.lr, made.embedding_lr} == {lr}
+    assert (made.optimizer, made.epochs) == ("adamw", 1)
+    assert "one parameter update" in printed()["RL"]
+    assert x.optim.mini_batches == 1
+    assert numbers("RL") == [x.optim.steps, x.sampling.prompts, x.optim.lr]
+    sizes, gammas = numbers("rollouts N"), {0.0, *numbers("gamma")}
+    found = [(y.sampling.group_size, y.method.advantage.get("gamma", 0.0)) for y in rows()]
+    assert sorted(found) == sorted((size, gamma) for size in sizes for gamma in gammas)
+    for y in rows():  # else all as the first
+        one = replace(y.sampling, group_size=x.sampling.group_size)
+        assert (one, y.optim, y.eval, y.data, y.model) == (
+            *(x.sampling, x.optim, x.eval, x.data, x.model),
+        )
+        assert (y.scope, y.device, y.backend, y.sampling.lag) == ("cluster", "cuda", "local", 0)
+
+
+@pytest.mark.parametrize("scale", ["gpu", "gpu_smoke"])
+def test_rows_come_cheapest_first_after_the_supervised_model(scale):
+    first, *rest = runs("f_grpo", scale)
+    assert (first.name, first.optim.steps) == ("maze_base", 0)
+    cost = [x.optim.steps * x.sampling.prompts * x.sampling.group_size for x in rest]
+    assert cost == sorted(cost)
+    assert len(rest) == 18
+    assert {folder(x.model, ROOT) for x in rest} == {folder(first.model, ROOT)}
+    assert first.results_dir == ("results/smoke" if scale == "gpu_smoke" else "results")
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [([], None), (["budget=4h"], 4 * 3600), (["budget=1.5m"], 90), (["budget=0h"], 0)],
+)
+def test_a_budget_is_hours_or_minutes(words, seconds):
+    assert asked("f_grpo", "scale=gpu", *words).seconds == seconds
+
+
+@pytest.mark.parametrize("words", [["budget=4"], ["budget=h"], ["budget=-1h"], ["budget=4 h"]])
+def test_other_budgets_are_refused(words):
+    with pytest.raises(UserError, match="give hours or minutes, as in 4h or 90m"):
+        asked("f_grpo", "scale=gpu", *words)
+
+
+def test_without_a_gpu_the_full_size_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    x = replace(composed(("experiment=gpu/maze_grpo_n4",), "f_grpo"), results_dir=str(tmp_path))
+    with pytest.raises(UserError, match="device=cuda: no GPU is here"):
+        reproduce.train(x)
+    assert not list(tmp_path.iterdir())
+
+
+def few(root, *words):
+    """The scale's first three rows, N = 4."""
+    config = asked("f_grpo", "scale=gpu_smoke", f"results_dir={root}", *words)
+    (sweep,) = config.scales["gpu_smoke"].sweeps
+    scale = replace(
+        config.scales["gpu_smoke"], sweeps=[replace(sweep, experiments=sweep.experiments[:4])]
+    )
+    return replace(config, scales={"gpu_smoke": scale})
+
+
+def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch):
+    reproduce.reproduce(few(tmp_path, "budget=0h"), finish=lambda _: None, parts=parts)
+    told = capfd.readouterr()
+    assert told.err.count("out of time  maze_") == 4
+    assert "budget=0h: 4 of 4 runs are left; again to go on" in told.out
+    home = tmp_path / "smoke" / "f_grpo"
+    assert not home.exists()
+
+    # a row that is stopped after its first step goes on from there
+    x = reproduce.experiments(few(tmp_path))[1]
+    ticks = iter([0.0, 0.0, 2.0])  # before the run, before its first step, before its second
+    with monkeypatch.context() as patched:
+        patched.setattr("common.sweeps.reproduce.time", lambda: next(ticks))
+        assert reproduce.train(x, end=1.0) == "out of time"
+    assert len((home / x.run_id / "metrics.jsonl").read_text().splitlines()) == 1
+    assert (home / x.run_id / "checkpoint.pt").exists()
+
+    reproduce.reproduce(few(tmp_path), finish=finish, parts=parts)
+    told = capfd.readouterr()
+    assert "out of time" not in told.err
+    assert "are left" not in told.out
+    assert len((home / x.run_id / "metrics.jsonl").read_text().splitlines()) == 2
+    cells = pd.read_csv(home / "cells.csv")
+    cells = cells[cells["table"] == "table4_v2"]
+    assert len(cells) == 54
+    there = cells[cells["rerun"].notna()]
+    assert set(there["benchmark"]) == {"Maze (N=4)"}
+    assert len(there) == 9  # three methods, three k
+    assert set(there["n_problems"]) == {6}
+    assert there["verdict"].isin(["differs", "within noise"]).all()
+    assert there["rerun"].between(0, 100).all()
+    assert (there["notes"] == "INC102").all()
+    rest = cells[cells["rerun"].isna()]
+    assert set(rest["verdict"]) == {"not run"}
+    claims = pd.read_csv(home / "claims.csv").set_index("id")
+    assert claims["published"]["v2_maze_pass1"] == "holds"
+    assert claims["cluster"]["v2_maze_pass1"] == "not run"  # of six group sizes there is one
