@@ -87,8 +87,9 @@ def section(paper: str) -> str:
 def named(rows: list[Planned], difference: str) -> str:
     """Which rows have a deviation."""
     mine = [row.run.name for row in rows if difference in row.differs]
-    if len(mine) == len(rows):
-        return "All rows"
+    of_clusters = sum(row.scale.startswith("cluster") for row in rows)
+    if len(mine) == of_clusters:
+        return "All rows" if of_clusters == len(rows) else "All rows of a cluster"
     more = f" and {len(mine) - SHOWN} more" if len(mine) > SHOWN else ""
     return f"Rows {', '.join(f'`{name}`' for name in mine[:SHOWN])}{more}"
 

@@ -43,7 +43,8 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
                         }
                         titles |= more
                         running |= more.keys()
-                    said = "failed" if error else future.result() or "done"
+                    word = None if error else future.result()
+                    said = "failed" if error else word if isinstance(word, str) else "done"
                     progress.console.print(f"{said}  {title}", highlight=False)
                     progress.advance(bar)
     except KeyboardInterrupt:
