@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from common.metrics.passk import pass_at_k
-
 # A number is a training step. 0 is the model before training: a row that trains nothing.
 Choice: TypeAlias = Literal["last", "best", "peak", "plateau"] | int
 UNTRAINED = 0
