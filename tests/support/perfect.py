@@ -129,7 +129,7 @@ def trained(x: Experiment, best: int, spec: Spec, shift: float = 0.0, last: bool
         ks = tuple(k for k in x.eval.k if k <= n)
         alone = x.eval.every * 2 if peak else None
         counts, rows = flat(sets, n, share, ks, solved=sets[-1][0] if step == alone else None)
-        if (peak and step == best) or (last and step == x.optim.steps):
+        if step == (best if peak else x.optim.steps if last else None):
             tables = [printed_set(x, spec, *one, n, shift) for one in sets]
             counts = pd.concat(tables).to_csv(index=False, lineterminator="\n")
             rows = report(pd.concat(tables), list(ks))

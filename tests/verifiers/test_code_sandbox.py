@@ -72,8 +72,8 @@ def _inside(pid: int) -> bool:
     ],
 )  # fmt: skip
 def test_hostile_program(program, outcome, reason):
-    patient = "MiB" in reason or "OSError" in reason  # page faults are slow on a busy machine
-    verdict = judge(program, time_limit=10.0 if patient else 0.5)
+    # 0.5 s only where it is to run out: a busy machine takes longer for anything else
+    verdict = judge(program, time_limit=0.5 if outcome == "timeout" else 10.0)
     assert verdict.outcome == outcome, verdict
     assert reason in verdict.reason
     assert len(verdict.reason) <= 300
