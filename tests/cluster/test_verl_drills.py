@@ -136,7 +136,8 @@ def drill(trained, log, run, part, number):
     assert part in said.split("the last lines:")[0]
     if number == signal.SIGSTOP:
         assert "is stopped (SIGSTOP)" in said
-    for text in (str(run / "work" / "log" / "001.txt"), "to resume from step", "papers.f_grpo"):
+    last = max((run / "work" / "log").glob("*.txt"))  # where Ray does not come up it starts again
+    for text in (str(last), "to resume from step", "papers.f_grpo"):
         assert text in said
     until = time.monotonic() + 30
     while of_this_run(run) and time.monotonic() < until:
