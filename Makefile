@@ -16,18 +16,18 @@ DATA ?= ../shared/data
 QUICK := not (trains or process or sandbox or sweep or slurm or verl or browser)
 # The mark of the environment that lint and tests need; .ci/run names the one with TRL.
 READY ?= $(VENV)/.ready
-KEPT := theory toy simulation covariance weights laptop figures *.csv *.csv.gz *.md
+KEPT := theory toy simulation covariance weights laptop laptop_maze figures *.csv *.csv.gz *.md
 # What submits, and what jobs then run in: .venv-cluster where it was made, else .venv (a dry run needs no more).
 SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV))
 # Not its .ready file: a change of pyproject.toml must not turn a CUDA environment into the CPU one.
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all reference-check check test-quick types gate test lint format docs bench verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
+.PHONY: help setup reproduce-all reference-check check test-quick types gate test lint format docs bench bench-gpu verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
-	@echo "papers: $(PAPERS)   SCALE=smoke|laptop|full (laptop)"
+	@echo "papers: $(PAPERS)   SCALE=smoke|laptop|laptop_maze|full (laptop)"
 
 setup: $(VENV)/.ready ## make .venv with pinned versions
 
@@ -56,7 +56,7 @@ reproduce-all: $(addprefix reproduce-,$(PAPERS)) ## all papers
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 	$(BIN)/python -m papers.$*.compare format=$(FORMAT)
 
-report: $(VENV)/.ready ## one page for all papers, results/report/index.html, from results/ alone
+report: $(VENV)/.ready ## results/report/index.html, from results/ alone: what each paper claims, what came out, what to run next; all claims and numbers below
 	$(BIN)/python -m common.report
 
 yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1: two hours
@@ -70,7 +70,7 @@ reference-%: ## copy what git keeps of finished runs (tables and pictures) to re
 	cp -r $(foreach name,$(KEPT),$(wildcard results/$*/$(name))) results/reference/$*/
 	rm -f results/reference/$*/figures/*.pdf
 
-reference-check: $(VENV)/.ready ## results/reference/: do claims, cells and figures' tables follow from the committed tables? a few minutes
+reference-check: $(VENV)/.ready ## results/reference/: do claims, cells, figures' tables and READMEs' intervals follow from the committed tables? a few minutes
 	$(BIN)/python -m common.comparison.reference
 
 check: $(READY) ## the loop of every change, under two minutes: lint, types and the tests that need nothing
@@ -144,14 +144,19 @@ format: $(VENV)/.ready ## ruff, in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.ready ## write docs/methods.md from docstrings and method files, and the deviations in the papers' READMEs
+docs: $(VENV)/.ready ## write docs/methods.md from docstrings and method files, the deviations in the papers' READMEs, and the README's first screen
 	$(BIN)/python -m common.methods.catalogue > docs/methods.md.new
 	mv docs/methods.md.new docs/methods.md
 	$(BIN)/python -m common.sweeps.deviations
+	$(BIN)/python -m common.report readme
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
 	$(BIN)/python -m bench step rollout dlc simulation metrics verifiers code_verifier startup weights
 	$(CLUSTER_VENV)/bin/python -m bench losses advantages validation
+
+# WORDS: smoke=true results_dir=FOLDER. vLLM takes part where the environment of setup-cluster has it.
+bench-gpu: $(SUBMITTER_READY) ## speed on one GPU from 0.4 M to 1.5 B parameters, beside transformers and vLLM, into results/bench/
+	$(SUBMITTER)/bin/python -m bench.gpu $(WORDS)
 
 # WORDS: model.path=FOLDER_OR_HUB_ID results_dir=FOLDER
 gpu-smoke: ## the first fifteen minutes on new GPUs: train, kill, resume, evaluate, DLC; a table of what works and how fast

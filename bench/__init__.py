@@ -29,14 +29,20 @@ def alternate(ours, peer, rounds: int) -> tuple[list[float], list[float]]:
     return [first for first, _ in times], [second for _, second in times]
 
 
-def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7) -> float:
+def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7, device: str = "cpu") -> float:
     """FLOP/s of one product of two `size` x `size` matrices (float32 without a `dtype`), the best
-    of `rounds`: what this machine's thread can reach."""
+    of `rounds`: what this machine's thread, or a GPU, can reach."""
     import torch
 
-    a = torch.randn(size, size).to(dtype or torch.float32)
-    timed(lambda: a @ a)  # the first call loads kernels
-    return 2 * size**3 / min(timed(lambda: a @ a) for _ in range(rounds))
+    a = torch.randn(size, size, device=device).to(dtype or torch.float32)
+
+    def product() -> None:
+        a @ a
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    product()  # the first call loads kernels
+    return 2 * size**3 / min(timed(product) for _ in range(rounds))
 
 
 def flops_a_token(model) -> int:

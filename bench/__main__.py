@@ -27,7 +27,9 @@ NAMES = (
     *("step", "rollout", "dlc", "simulation", "metrics", "verifiers", "code_verifier", "startup"),
     *("weights", "losses", "advantages", "validation"),
 )
-PACKAGES = ("torch", "transformers", "trl", "verl", "numpy", "scipy")
+PACKAGES = ("torch", "transformers", "trl", "verl", "vllm", "numpy", "scipy")
+
+ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
 
 
 def main(names: list[str]) -> None:
@@ -71,11 +73,11 @@ def circumstances() -> dict:
     }
 
 
-def show(rows: pd.DataFrame) -> None:
+def show(rows: pd.DataFrame, title: str = ONE_THREAD) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="one thread on both sides; ratio above 1: ours is faster")
+    table = Table(title=title)
     for column in COLUMNS:
         side = "right" if column in ("ours", "peer", "ratio") else "left"
         table.add_column(column, justify=side, overflow="fold")

@@ -60,7 +60,9 @@ def size(model) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def seconds(policy, memory, ids, mask, group, eos_id, rounds) -> tuple[float, float]:
+def seconds(
+    policy, memory, ids, mask, group, eos_id, rounds, dtype=None, tokens: int = FIXED
+) -> tuple[float, float]:
     """Median seconds (with, without) the memory network; the first round, uncounted, loads
     kernels. `eos_id` is one that no model here can say."""
 
@@ -71,9 +73,10 @@ def seconds(policy, memory, ids, mask, group, eos_id, rounds) -> tuple[float, fl
             mask,
             group_size=group,
             temperature=1.0,
-            max_tokens=FIXED,
+            max_tokens=tokens,
             eos_id=eos_id,
             generator=generator("bench", 0),
+            dtype=dtype,
             memory=memory,
         )
 

@@ -10,18 +10,20 @@ from bench import alternate, row
 SIZES = (2, 256, 4096, 32768, 131072)
 
 
-def run(steps: int = 40, rounds: int = 5) -> list[dict]:
+def run(
+    steps: int = 40, rounds: int = 5, device: str = "cpu", sizes: tuple[int, ...] = SIZES
+) -> list[dict]:
     """A row a group size; the peer is the same update as one would write it first."""
     from common.config.compose import compose
     from common.config.strict import strict
     from papers.f_grpo.simulation.config import Simulation
     from papers.f_grpo.simulation.tables import simulate
 
-    overrides = ["device=cpu", f"steps={steps}", f"every={steps}"]
+    overrides = [f"device={device}", f"steps={steps}", f"every={steps}"]
     config = strict(Simulation, compose("f_grpo", overrides, "simulation"))
     simulate(replace(config, steps=2), N=2, gamma=0, seeds=[0])  # first call loads kernels
     rows = []
-    for N in SIZES:
+    for N in sizes:
         ours, peer = alternate(
             lambda N=N: simulate(config, N=N, gamma=0, seeds=[0]),
             lambda N=N: plain(config, N, steps, 0),

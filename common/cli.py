@@ -7,6 +7,7 @@ Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `
 """
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.config import words
-from common.config.compose import ROOT, names
+from common.config.compose import ROOT, names, prepared
 from common.errors import UserError
 
 CLEANING = 30  # seconds that a stopped command has to end what it began
@@ -39,14 +40,26 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
         guard(lambda: function(strict(schema, config)))
 
     def composed():
+        sys.argv[1:] = prepared(sys.argv[1:])
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
-            raise UserError(str(error)) from error
+            raise _said(schema, str(error)) from error
 
-    sys.argv[1:] = words.for_hydra(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
+
+
+def _said(schema: type, message: str) -> UserError:
+    """Hydra's message; where it asks to append an unknown key, the nearest known one instead."""
+    from common.config.strict import unknown_key
+
+    key = re.search(r"Could not override '([\w.]+)'", message)
+    if key is None:
+        return UserError(message)
+    words_of_it = (word for word in sys.argv if word.startswith(f"{key[1]}="))
+    value = next(words_of_it, "=").partition("=")[2]
+    return unknown_key(schema, key[1], value) or UserError(message)
 
 
 def options(help_text: str, defaults: dict[str, str]) -> dict[str, str]:

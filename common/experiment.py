@@ -11,11 +11,13 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
+from common.config.contents import contents
 from common.config.moved import first_paths
 from common.config.resolve import resolve
 from common.config.schema import (
     Data,
     Evaluation,
+    Folder,
     Method,
     Model,
     Optim,
@@ -23,6 +25,7 @@ from common.config.schema import (
     Sampling,
     Verification,
     hashed,
+    hashed_set,
 )
 from common.config.strict import strict
 from common.errors import require
@@ -33,7 +36,7 @@ from common.results.files import config_hash
 class Experiment:
     paper: str
     name: str  # the row or curve; the run folder is <name>-s<seed>-<hash>
-    scope: Literal["laptop", "cluster"]  # where the comparison shows its rows
+    scope: Literal["laptop", "laptop_maze", "cluster"]  # where the comparison shows its rows
     table: str  # first column of the result rows
     label: str  # the method column of the result rows
     seed: NonNegativeInt
@@ -42,7 +45,7 @@ class Experiment:
     threads: PositiveInt  # CPU threads of one run
     checkpoint_every: PositiveInt  # steps between resumable checkpoints
     keep_checkpoints: bool  # the model of every evaluation step, not of the last alone
-    results_dir: str
+    results_dir: Folder
     wandb: Literal["off", "offline", "online"]
     model: Model
     data: Data
@@ -84,11 +87,14 @@ class Experiment:
     @property
     def identity(self) -> dict:
         """All that the numbers depend on: the config without where it runs and how it is
-        watched."""
+        watched, and the hashes of the local files and own functions that it names."""
         config = asdict(self) | {"model": hashed(self.model)}
         elsewhere = ("scope", "results_dir", "wandb", "threads", "verification", "verl")
         for key in (*elsewhere, "checkpoint_every", "keep_checkpoints", "covariances"):
             del config[key]
+        for name, node in self.data.benchmarks.items():
+            config["data"]["benchmarks"][name] = hashed_set(node)
+        config["data"]["train"] = hashed_set(self.data.train)
         if config["method"]["clock"] == "rollout":
             del config["method"]["clock"]
         for group, key in (("method", "sampler"), ("model", "chat")):
@@ -103,7 +109,8 @@ class Experiment:
             del sampler["path"]
         if self.sampling.dynamic_batches == 1 or sampler.get("remember") == "kept":
             sampler.pop("remember", None)  # without dynamic sampling nothing is evicted
-        return config
+        named = contents(config, self.results_dir)
+        return config | ({"contents": named} if named else {})
 
     @property
     def run_id(self) -> str:

@@ -8,13 +8,12 @@ from typing import Any
 import matplotlib
 import pandas as pd
 
+from common.palette import COLORS
 from common.results.files import write, write_csv
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-# Okabe and Ito's palette: told apart by colour-blind readers and in grey print.
-COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 STYLE: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "figure.dpi": 110,

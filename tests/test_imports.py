@@ -11,7 +11,7 @@ from tiny import ROOT
 
 # Rooms and modules of common/, lowest floor first: a room imports its own modules and lower floors.
 FLOORS = [
-    "errors seeds types",
+    "errors palette progress seeds types",
     "advantages config controllers losses results tasks watch",
     "cli models plotting",
     "methods metrics rollout verifiers",
@@ -21,11 +21,12 @@ FLOORS = [
     "sweeps",
     "pretrained yardstick",
     "report",
-    "evaluate import_runs theory",  # commands that keep their names; the code is in the rooms
+    # commands that keep their names; the code is in the rooms
+    "api evaluate explain_gap import_runs theory train",
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 MATHS = {"torch", "numpy", "scipy", "pandas"}
-OURS = {"common", "papers", "slurm", "configs", "bench", "tests"}
+OURS = {"common", "papers", "slurm", "configs", "bench", "tests", "rlvr_papers"}
 
 
 def modules(folder: str) -> dict[str, Path]:

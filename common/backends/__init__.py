@@ -10,6 +10,7 @@ from common.cli import main
 from common.config.words import split
 from common.errors import UserError, require
 from common.experiment import Experiment
+from common.results.summary import summary
 
 
 def backend(name: str) -> Backend:
@@ -32,7 +33,7 @@ def run_experiment(
     return backend(x.backend).train(x, progress, between)
 
 
-def command(paper: str) -> None:
+def command(paper: str, config_name: str = "config") -> None:
     """`python -m papers.<paper> [experiment=NAME] [key=value ...] [explain[=NODESxGPUSxGB]]`.
 
     With `explain` nothing runs: it prints what the experiment's backend would do on that many nodes
@@ -41,10 +42,17 @@ def command(paper: str) -> None:
     own, sys.argv[1:] = split(sys.argv[1:], {"explain": "no"})
 
     def run(x: Experiment) -> None:
-        asked = own["explain"] != "no"
-        print(_explained(x, own["explain"] or "1x8x80") if asked else run_experiment(x))
+        if own["explain"] != "no":
+            print(_explained(x, own["explain"] or "1x8x80"))
+            return
+        path = run_experiment(x)
+        sampled = (
+            f"python -m common.evaluate model=huggingface model.path={path / 'model'} eval=..."
+        )
+        print(summary(path, sampled), file=sys.stderr)
+        print(path)
 
-    main(run, Experiment, paper)
+    main(run, Experiment, paper, config_name)
 
 
 def _explained(x: Experiment, size: str) -> str:

@@ -11,40 +11,43 @@ mixed precision, more than one PPO epoch.
 """
 
 import io
+import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 import torch
-from rich.progress import track
 
-from common.backends import explain, snapshots
+from common.backends import explain, snapshots, tracking
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
-from common.backends.tracking import mirror
-from common.errors import UserError, require
+from common.errors import UserError
 from common.evaluation import rare_nll, samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
 from common.losses import contributions
 from common.methods import binding, rate
-from common.models.load import load_model
+from common.models.load import device, load_model
 from common.models.policy import log_probs
 from common.models.store import identity, save
+from common.progress import tracked
 from common.results.columns import COLUMNS
 from common.results.files import (
     jsonl_appender,
     read_csv,
+    read_jsonl,
     require_steps,
     write,
     write_csv,
     write_jsonl_gz,
 )
 from common.results.run import Run
+from common.rollout import context
 from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.rollout.lag import Lagged
-from common.rollout.local import encode, generate
+from common.rollout.local import encode, ends_of, generate
 from common.seeds import generator
 from common.types import Prompt, RolloutBatch, Verify, concatenate
 from common.verifiers.guard import judges
@@ -61,21 +64,28 @@ def train(
     checkpoint of the steps so far is written first.
     """
     binding.check(x.method, x.sampling.group_size, x.reward)
-    has_gpu = x.device != "cuda" or torch.cuda.is_available()
-    require(has_gpu, "device", x.device, "no GPU is here; take device=cpu or a smoke scale")
+    device(x.device)
+    tracking.check(x.wandb)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()
         snapshots.check_finished(x, run.path)
+        if progress:
+            print(f"{run.path}: finished earlier, found", file=sys.stderr)
         return run.path
     torch.set_num_threads(x.threads)
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, run.path, verify)
-        send = mirror(x, run.path, loop.step)
+        send = tracking.mirror(x, run.path, loop.step)
         require_steps(run.path / "metrics.jsonl", loop.step)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
             steps = range(loop.step + 1, x.optim.steps + 1)
-            for step in track(steps, x.run_id, disable=not progress):
+            if progress and loop.step:
+                print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
+            if loop.step < x.optim.steps:  # of a run whose checkpoint was deleted
+                shutil.rmtree(run.path / "samples", ignore_errors=True)
+            bar = {"total": x.optim.steps, "done": loop.step}
+            for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
                     between()
                 except BaseException:
@@ -85,12 +95,13 @@ def train(
                 append(row)
                 send(row)
                 if step % x.eval.every == 0 and step < x.optim.steps:
-                    loop.evaluate(step, x.eval.curve_n)
+                    curve = [loop.sample(one, step, x.eval.curve_n) for one in loop.benchmarks]
+                    loop.evaluate(step, curve)
                     if x.keep_checkpoints:
                         save(loop.model, loop.tokenizer, snapshots.folder(run.path, step))
-                if step % x.checkpoint_every == 0 and step < x.optim.steps:
+                if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
-        loop.finish()
+        loop.finish(told=progress)
     run.finish()
     return run.path
 
@@ -101,9 +112,7 @@ class Loop:
 
     def __init__(self, x: Experiment, folder: Path, verify: Verify):
         self.x, self.folder, self.verify = x, folder, verify
-        self.device = x.device
-        if x.device == "auto":
-            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = device(x.device)
         self.method = binding.bind(x.method)
         self.prompts, self.benchmarks = prompts(x)
         self.model, self.tokenizer = load_model(x.model, Path(x.results_dir), self.device)
@@ -119,9 +128,20 @@ class Loop:
         )
         self.step = self.drawn = 0  # rollout steps done; prompts taken from the data so far
         self.state = {}  # the controller's
+        self.warned = set()  # the keys of which it was said that they cut responses off
         self.memory = self.memory_network()
         self.lagged = Lagged(self.model, x.sampling.lag) if x.sampling.lag else None
         self.load_checkpoint()
+        self.require_context()
+
+    def require_context(self) -> None:
+        """UserError where a prompt and its response are longer than the model's context."""
+        x, sets = self.x, {"sampling.max_tokens": (self.prompts, self.x.sampling.max_tokens)}
+        everything = [prompt for held in self.benchmarks.values() for prompt in held]
+        sets["eval.max_tokens"] = (everything, x.eval.max_tokens)
+        for key, (held, tokens) in sets.items():
+            texts = [prompt.text for prompt in held]
+            context.require_context(self.model, self.tokenizer, texts, tokens, key)
 
     def one_step(self, step: int) -> dict:
         """One rollout and its optimiser steps; returns the row of the training curve."""
@@ -155,6 +175,7 @@ class Loop:
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
         row |= {"lr": self.set_lr(step, arguments), **arguments, **watched}
+        self.warn("sampling", row["truncated"])
         updates = []
         size = x.sampling.prompts // x.optim.mini_batches
         for start in range(0, x.sampling.prompts, size):
@@ -189,6 +210,7 @@ class Loop:
                 temperature=x.sampling.temperature,
                 max_tokens=x.sampling.max_tokens,
                 eos_id=self.tokenizer.eos_token_id,
+                more_ends=ends_of(model, self.tokenizer),
                 generator=generator(x.seed, "rollout", step, *([attempt] if attempt else [])),
                 memory=self.memory,
             )
@@ -336,22 +358,22 @@ class Loop:
             group["lr"] = lr
         return lr
 
-    def evaluate(self, step: int, n: int) -> list[Sampled]:
-        """Sample every benchmark and keep its rows and counts as `eval/step-<step>*.csv`."""
+    def sample(self, benchmark: str, step: int, n: int) -> Sampled:
+        """Verified responses to a benchmark's prompts, by the model as it is."""
+        return sample(
+            self.model,
+            self.tokenizer,
+            self.benchmarks[benchmark],
+            self.verify,
+            benchmark=benchmark,
+            n=n,
+            settings=self.x.eval,
+            seed=(self.x.seed, "eval", step),
+        )
+
+    def evaluate(self, step: int, sampled: list[Sampled]) -> None:
+        """Keep the rows and counts of every benchmark's samples as `eval/step-<step>*.csv`."""
         x = self.x
-        sampled = [
-            sample(
-                self.model,
-                self.tokenizer,
-                prompts,
-                self.verify,
-                benchmark=name,
-                n=n,
-                settings=x.eval,
-                seed=(x.seed, "eval", step),
-            )
-            for name, prompts in self.benchmarks.items()
-        ]
         frames = [metric_rows(one, x.eval.k) for one in sampled]
         if step == x.optim.steps and x.eval.rare_nll_samples > 0:
             frames.append(self.rare_nll())
@@ -366,7 +388,6 @@ class Loop:
         folder = self.folder / "eval"
         write_csv(folder / f"step-{step:05d}-counts.csv", samples.concatenate(sampled))
         write_csv(folder / f"step-{step:05d}.csv", rows[COLUMNS])
-        return sampled
 
     def rare_nll(self) -> pd.DataFrame:
         """Delta NLL on the base model's rare right answers to the first 256 training prompts."""
@@ -377,12 +398,20 @@ class Loop:
         rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verify, x.eval, cache)
         return rare_nll.delta_nll(self.model, self.tokenizer, rare, x.eval)
 
-    def finish(self) -> None:
-        """The last evaluation, its samples, all result rows, and the model as a Hugging Face
-        checkpoint."""
-        for one in self.evaluate(self.step, self.x.eval.n):
-            rows = one.rows.to_dict("records")
-            write_jsonl_gz(self.folder / "samples" / f"{one.benchmark}.jsonl.gz", rows)
+    def finish(self, told: bool) -> None:
+        """The model as a Hugging Face checkpoint, the last evaluation's samples, and all result
+        rows. What a process that was killed here has left of these is not made again."""
+        save(self.model, self.tokenizer, self.folder / "model")
+        names, sampled = list(self.benchmarks), []
+        bar = {"total": len(names)}
+        for name in tracked(names, "last evaluation", **bar) if told else names:
+            path = self.folder / "samples" / f"{name}.jsonl.gz"
+            if not path.exists():
+                drawn = self.sample(name, self.step, self.x.eval.n)
+                write_jsonl_gz(path, drawn.rows.to_dict("records"))
+            sampled.append(Sampled(name, pd.DataFrame(read_jsonl(path))))
+            self.warn("eval", 1 - sampled[-1].rows["stopped"].mean())
+        self.evaluate(self.step, sampled)
         last = self.folder / "eval" / f"step-{self.step:05d}-counts.csv"
         write(self.folder / "counts.csv", last.read_bytes())
         steps = sorted((self.folder / "eval").glob("step-?????.csv"))
@@ -391,8 +420,14 @@ class Loop:
             frames.append(self.active_groups())
         rows = pd.concat(frames, ignore_index=True)
         write_csv(self.folder / "metrics.csv", rows)
-        save(self.model, self.tokenizer, self.folder / "model")
         (self.folder / "checkpoint.pt").unlink(missing_ok=True)
+
+    def warn(self, group: str, truncated: float) -> None:
+        """Once a run, and not of the testbed, whose limit is part of its task."""
+        key, limit = f"{group}.max_tokens", getattr(self.x, group).max_tokens
+        if self.x.model.path is not None and key not in self.warned and truncated > samples.CUT_OFF:
+            self.warned.add(key)
+            samples.warn_cut_off(truncated, key, limit)
 
     def active_groups(self) -> pd.DataFrame:
         """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all

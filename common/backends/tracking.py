@@ -8,14 +8,33 @@ resumes. So rows are sent without a step of wandb's, and `step` is only what the
 import json
 import secrets
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from common.errors import UserError, require
 from common.experiment import Experiment
 from common.results.files import write
 
 ID = "wandb_id.txt"  # in the run folder
+
+
+def check(mode: str) -> None:
+    """Raise UserError, before any compute, where wandb="online" has no login or no network."""
+    if mode != "online":
+        return
+    import wandb
+
+    remedy = "or set wandb=offline and `wandb sync` later"
+    require(bool(wandb.api.api_key), "wandb", mode, f"there is no key; run `wandb login`, {remedy}")
+    url = urlsplit(wandb.Settings().base_url)
+    port = url.port or {"http": 80, "https": 443}[url.scheme]
+    try:
+        socket.create_connection((url.hostname, port), timeout=10).close()
+    except OSError as error:
+        raise UserError(f"wandb={mode}: {url.hostname} cannot be reached; {remedy}") from error
 
 
 def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:

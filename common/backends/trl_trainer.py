@@ -21,6 +21,7 @@ from common.config.schema import Method
 from common.config.strict import strict
 from common.errors import UserError
 from common.methods import binding as methods
+from common.methods import files
 
 try:
     from trl import GRPOConfig, GRPOTrainer
@@ -36,17 +37,27 @@ STATE = "controller.json"
 
 class MethodTrainer(GRPOTrainer):
     """GRPOTrainer with the advantage, loss, aggregation, token weights, controller, entropy bonus
-    and KL penalty of `method`: a `common.config.schema.Method` or the mapping that a method file
-    composes to.
+    and KL penalty of `method`: a name of configs/method ("f_grpo"), the path of a .yaml file, a
+    `common.config.schema.Method`, or the mapping that a method file composes to.
 
-    `reward_correct` is the reward that counts as solved for a controller. Its state is saved with
+    `reward_correct` and `reward_wrong` are what the reward function gives: a method that asks for
+    them is told, and the first counts as solved for a controller. Its state is saved with
     every checkpoint and comes back with resume_from_checkpoint.
     Raises UserError where GRPOConfig contradicts the method, for several processes, and for rewards
     that are all None.
     """
 
-    def __init__(self, *args, method, reward_correct: float = 1.0, **kwargs):
+    def __init__(
+        self, *args, method, reward_correct: float = 1.0, reward_wrong: float = 0.0, **kwargs
+    ):
         super().__init__(*args, **kwargs)
+        if isinstance(method, str):
+            method = files.method(
+                method,
+                reward={"correct": reward_correct, "wrong": reward_wrong},
+                max_tokens=self.args.max_completion_length,
+                steps=self.args.max_steps if self.args.max_steps > 0 else None,
+            )
         self.method = method if isinstance(method, Method) else strict(Method, method)
         self.bound = methods.bind(self.method)
         self.controller_state, self.reward_correct = {}, reward_correct

@@ -16,30 +16,54 @@ FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it
     "range": ({"of"}, {"low", "high"}),
     "count": ({"pairs", "relation", "at_least"}, set()),
     "mean_gain": ({"pairs", "relation", "value"}, {"within"}),
+    "trend": ({"of", "at", "relation"}, set()),
 }
+ABOUT = ("paper", "arxiv", "says")  # of the first entry: name, number, its claim in a sentence
+PRIMARY, REST = "primary", "rest"  # families: Holm's correction goes over the first
 
 
 def load(path: Path) -> list[dict]:
     """The claims of a file. Raises UserError naming file and claim for an unknown key or form."""
+    return read(path)[1]
+
+
+def read(path: Path) -> tuple[dict, list[dict]]:
+    """What the paper is (paper, arxiv, says: its claim in a sentence; {} where the file does not
+    begin with that), and its claims, each with the section above it. Raises UserError as `load`."""
     try:
-        claims = yaml.safe_load(path.read_text())
+        entries = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
-    if not isinstance(claims, list):
+    if not isinstance(entries, list):
         raise UserError(f"{path}: must be a list of claims, each with id, claim, source")
-    seen = set()
-    for number, claim in enumerate(claims, 1):
-        place = f"{path}: claim {claim.get('id', number) if isinstance(claim, dict) else number}"
-        _check_keys(place, claim, {"id", "claim", "source"}, set(SCOPES))
-        if claim["id"] in seen:
-            raise UserError(f"{place}: id is there twice; give each claim its own")
-        seen.add(claim["id"])
-        for scope in SCOPES:
-            if claim.get(scope) is not None:
-                parse(f"{place}: {scope}", claim[scope])
-            elif scope in claim and scope != CLUSTER:
-                raise UserError(f"{place}: {scope} is empty; leave it out")
-    return claims
+    about, section, claims = {}, "", []
+    for number, entry in enumerate(entries, 1):
+        if number == 1 and isinstance(entry, dict) and "paper" in entry:
+            _check_keys(f"{path}: paper", entry, set(ABOUT), set())
+            about = entry
+        elif isinstance(entry, dict) and "section" in entry:
+            _check_keys(f"{path}: section {entry['section']}", entry, {"section"}, set())
+            section = str(entry["section"])
+        else:
+            _check(path, number, entry, {claim["id"] for claim in claims})
+            claims.append(entry | {"section": section})
+    return about, claims
+
+
+def _check(path: Path, number: int, claim, seen: set[str]) -> None:
+    place = f"{path}: claim {claim.get('id', number) if isinstance(claim, dict) else number}"
+    _check_keys(place, claim, {"id", "claim", "source"}, {*SCOPES, "family", "headline"})
+    if not isinstance(claim.get("family", REST), str):
+        raise UserError(f"{place}: family={claim['family']}: must be one word, as {PRIMARY}")
+    if not isinstance(claim.get("headline", ""), str):
+        raise UserError(f"{place}: headline={claim['headline']}: must be a short sentence")
+    if claim["id"] in seen:
+        raise UserError(f"{place}: id is there twice; give each claim its own")
+    for scope in SCOPES:
+        if claim.get(scope) is not None:
+            parse(f"{place}: {scope}", claim[scope])
+        elif scope in claim and scope != CLUSTER:
+            raise UserError(f"{place}: {scope} is empty; leave it out")
 
 
 def predicate(claim: dict, scope: str) -> dict | None:
@@ -75,17 +99,26 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
     except (TypeError, ValueError):
         raise UserError(f"{place}: pairs must be a list of [selector, selector]") from None
     single = [body[key] for key in ("a", "b", "of") if key in body]
-    selectors = body["order"] if form == "order" else single or pairs
+    lists = {"order": body.get("order"), "trend": body.get("of")}
+    selectors = lists.get(form, single or pairs)
     if not isinstance(selectors, list) or len(selectors) < (1 if form == "range" else 2):
         raise UserError(f"{place}: {form} needs at least two selectors")
     if form == "count" and not 1 <= body["at_least"] <= len(selectors) / 2:
         raise UserError(f"{place}: at_least={body['at_least']}: must be 1..{len(selectors) // 2}")
+    if form == "trend":
+        _check_trend(place, selectors, body["at"])
     for selector in (where, *selectors):
         _check_keys(place, selector, set(), set(SELECTABLE))
         for key, value in selector.items():
             if isinstance(value, dict) or value == []:
                 raise UserError(f"{place}: {key}={value}: must be a value or a list of values")
     return form, body, [{**where, **selector} for selector in selectors]
+
+
+def _check_trend(place: str, selectors: list, at) -> None:
+    numbers = isinstance(at, list) and all(isinstance(x, int | float) for x in at)
+    if not numbers or len(at) != len(selectors) or len(set(at)) < 3:
+        raise UserError(f"{place}: at={at}: must be a number for each selector, three of them new")
 
 
 def _check_keys(place: str, value, needed: set, allowed: set) -> None:

@@ -19,9 +19,9 @@ MIN_SEEDS = 3  # two_way_interval is too narrow with two
 DRAWS = 1000  # of the bootstraps that are shown beside an interval
 SUBSAMPLES = 2000  # of App. I's test
 GAPS = [  # columns of the table of comparisons
-    *["claim", "scope", "table", "benchmark", "metric", "a", "b", "difference", "low", "high"],
-    *["p", "p_holm", "mdd", "n_seeds", "n_problems", "prompt_low", "prompt_high", "seed_low"],
-    *["seed_high", "subsampling_p", "verdict", "test"],
+    *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
+    *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
+    *["prompt_low", "prompt_high", "seed_low", "seed_high", "subsampling_p", "verdict", "test"],
 ]
 # What decides a comparison, and what is said beside a verdict on numbers.
 NUMBERS = "numbers"
@@ -41,6 +41,21 @@ class Gap:
     single: bool = False  # decided as the paper decides, by the numbers of one run
 
     @property
+    def idle(self) -> bool:
+        """What was changed between the two sides changed nothing: they are the same number for
+        every seed and problem. A share of 0 or 100 percent on both is a ceiling and says
+        nothing."""
+        known = [x for _, x in self.terms if x.seeds is not None]
+        if (
+            len(known) < 2
+            or self.single
+            or not self.parts
+            or any(part.any() for part in self.parts)
+        ):
+            return False
+        return not all(np.isin(x.values, (0, 100)).all() for x in known)
+
+    @property
     def test(self) -> str:
         """What its interval and p-value are over."""
         if all(x.seeds is None for _, x in self.terms):
@@ -50,9 +65,8 @@ class Gap:
         return BOTH if self.strata else SEEDS
 
     @property
-    def family(self) -> str:
-        """The table that Holm's correction goes over; "TABLE, A vs B at READING" of all pairs is
-        one."""
+    def table(self) -> str:
+        """The tables that it reads; "TABLE, A vs B at READING" of all pairs is one."""
         tables = (str(table) for _, one in self.terms for table in one.tables)
         names = {re.sub(", .* vs .* at ", ", at ", table) for table in tables}
         return " and ".join(sorted(names))
@@ -89,7 +103,7 @@ def row(gap: Gap, null: float | None) -> dict:
     values = [x for _, x in gap.terms]
     sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
     shown = {
-        "table": gap.family,
+        "table": gap.table,
         "benchmark": "; ".join(dict.fromkeys(str(b) for x in values for b in x.benchmarks)),
         "metric": "; ".join(dict.fromkeys(str(m) for x in values for m in x.metrics)),
         "a": sides[0],
@@ -106,7 +120,8 @@ def row(gap: Gap, null: float | None) -> dict:
         return shown
     shown["low"], shown["high"] = gap.interval.bounds()
     shown["p"] = np.nan if null is None else gap.interval.p(null)
-    shown["mdd"] = gap.interval.detectable()
+    if np.isclose(sum(weight for weight, _ in gap.terms if weight > 0), 1):  # a slope is none
+        shown["mdd"] = gap.interval.detectable()
     prompts, runs = clustered_bounds(gap.parts, strata=gap.strata, draws=DRAWS, seed=0)
     names = ("prompt_low", "prompt_high", "seed_low", "seed_high")
     bounds = (*prompts, *((np.nan, np.nan) if gap.single else runs))
@@ -149,12 +164,10 @@ def order_text(selected: list[Found], gaps: list[Gap]) -> str:
     return f"{' vs '.join(values)}, {differences}, {size}"
 
 
-def power_text(gaps: list[Gap], ps: list[float]) -> str:
-    """Corrected p-values, and the difference that such data would show in 80 % of repetitions."""
-    known = [p for p in ps if not np.isnan(p)]
+def power_text(gaps: list[Gap]) -> str:
+    """The differences that such data would show in 80 % of repetitions."""
     power = [gap.interval.detectable() for gap in gaps if gap.parts and gap.interval.stderr > 0]
-    text = f", Holm p {', '.join(f'{p:.2g}' for p in known)}" if known else ""
-    return text + (f", detectable {', '.join(f'{x:.2g}' for x in power)}" if power else "")
+    return f", detectable {', '.join(f'{x:.2g}' for x in power)}" if power else ""
 
 
 def single_text(gaps: list[Gap], rows: list[dict]) -> str:

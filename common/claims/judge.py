@@ -7,6 +7,12 @@
       laptop: ...                        # a scope that is left out is not part of that scale
       cluster: ...                       # left out: as `published`; null: no run can decide it
 
+      headline: Focal weighting raises GRPO's pass@k at large k
+
+`headline` marks the three to six claims of a first screen (common/report/answers.py), in short. The
+list begins with what the paper is, {paper: NAME, arxiv: NUMBER, says: its claim in a sentence}, and
+{section: HEADING} stands above the claims of a section.
+
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id); a list of values means the plain average over them, null the empty cell.
 Without `step` the last step of each seed counts. `where` is merged into every selector of its
@@ -19,25 +25,30 @@ predicate. The predicates:
     count: {pairs: [[SEL, SEL], ...], relation: ">" | "<", at_least: n}
     mean_gain: {pairs: [[SEL, SEL], ...], relation: "~" | ">" | "<", value: x, within: y}
                                                                     mean of first - second against x
+    trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
 
-"~" reads |difference - x| <= within. Verdicts: holds, fails, inconclusive, not run. Rows without a
-seed (printed numbers, closed forms) are compared as numbers; a tie is inconclusive. Rows with seeds
-are compared by the 95 % interval of `two_way_interval`: over seeds and problems where the counts of
-every selected row are given (metrics pass@k and avg@k), else over seeds alone, which takes the
-problems as fixed. Selectors with the same seeds are paired by seed. With fewer than three seeds
-nothing is decided on a laptop. On a cluster, where the papers have one run a cell, such rows are
-compared as numbers, as the printed ones are, and every text and GAPS's `test` says so, with the
+"~" reads |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
+compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
+`two_way_interval`: over seeds and problems where the counts of every selected row are given
+(metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All of a claim
+is read on the seeds that all of its selectors have, so that they are paired. With fewer than three
+seeds nothing is decided on a laptop. On a cluster, where the papers have one run a cell, such rows
+are compared as numbers, as the printed ones are, and every text and GAPS's `test` says so, with the
 p-values of two tests of single runs: over problems (`paired.over_problems`) and, with the problems
 fixed, over samples (F-GRPO App. I). Neither sees the spread over seeds.
 
 A cluster selector of a printed average speaks of its benchmarks (`averages`), whose problems are
 what such a test is over.
 
-A comparison by > or < holds when it lies on the claimed side with p < 0.05, fails when it lies on
-the other with p < 0.05, and is inconclusive otherwise. p has Holm's correction over all such
-comparisons of all claims of the scope that read the same table (its readings at matched pass@1, of
-all pairs of methods, are one table more); intervals shown are not corrected. An order holds when
-all its links hold and fails when one fails. "~" and range hold when the whole interval lies inside.
+A claim is one hypothesis, whatever number of comparisons it has. Its p-value is that of their
+partial conjunction: all links of an order, `at_least` of a count (docs/evidence.md). It holds when
+they lie on the claimed side with p < 0.05, fails when enough lie on the other with p < 0.05, and is
+inconclusive otherwise. p is corrected over the claims of the scope with the same `family`: by Holm
+over `primary`, what the paper's abstract says of training, else by Benjamini and Hochberg;
+intervals shown are not corrected. "~" and range hold when the whole interval lies inside.
+
+Verdicts beside these: not run; not claimed here (no predicate in this scope); mechanism not engaged
+(both sides are the same number in every seed and problem, so what the claim is about did nothing).
 """
 
 from dataclasses import dataclass, replace
@@ -46,9 +57,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from common.claims.file import CLUSTER, SCOPES, load, parse, predicate
+from common.claims.file import CLUSTER, PRIMARY, REST, SCOPES, load, parse, predicate
 from common.claims.gaps import (
     GAPS,
+    MIN_SEEDS,
     Gap,
     combine,
     interval_text,
@@ -57,10 +69,15 @@ from common.claims.gaps import (
     row,
     single_text,
 )
-from common.claims.select import Found, Missing, select, tidy, words
-from common.metrics.bootstrap import holm
+from common.claims.select import Found, Missing, Refused, on_shared_seeds, select, tidy, words
+from common.metrics.bootstrap import benjamini_hochberg, holm
 
 __all__ = ["GAPS", "SCOPES", "judge", "load", "verdicts"]
+NOT_RUN, NOT_CLAIMED = "not run", "not claimed here"
+NOT_ENGAGED = "mechanism not engaged"
+WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number
+MATCHED = "at matched pass@1"  # in the name of a table of such readings (comparison/matched.py)
+BIAS = ", a slower learner may seem to gain a point (docs/evidence.md)"
 
 
 @dataclass(frozen=True)
@@ -99,6 +116,7 @@ def judge(
     Comparisons: GAPS. Raises UserError for an ambiguous selector.
     """
     frames = {scope: tidy(frame) for scope, frame in rows.items()}
+    families = {claim["id"]: claim.get("family", REST) for claim in claims}
     decided, table = {}, []
     for scope, frame in frames.items():
         stated = {claim["id"]: predicate(claim, scope) for claim in claims}
@@ -109,27 +127,29 @@ def judge(
             for name, one in stated.items()
             if one is not None
         }
-        decided[scope], gaps = _decide(scope, measured)
+        decided[scope], gaps = _decide(scope, measured, families)
         table += gaps
     verdicts = []
     for claim in claims:
         row = {"claim": claim["claim"], "source": claim["source"], "id": claim["id"]}
         for scope in SCOPES:
-            unknown = ("not run", "no rows" if claim.get(scope) else "", "")
+            unknown = (NOT_RUN, "no rows" if claim.get(scope) else "", "")
+            if predicate(claim, scope) is None:
+                unknown = (NOT_CLAIMED, "", "")
             decision = decided.get(scope, {}).get(claim["id"], unknown)
             row |= dict(zip((scope, f"{scope}_numbers", f"{scope}_runs"), decision, strict=True))
-        verdicts.append(row)
+        verdicts.append(row | {"family": families[claim["id"]]})
     more = [f"{scope}_{what}" for what in ("numbers", "runs") for scope in SCOPES]
-    columns = ["claim", "source", *SCOPES, "id", *more]
+    columns = ["claim", "source", *SCOPES, "id", "family", *more]
     return pd.DataFrame(verdicts, columns=columns), pd.DataFrame(table, columns=GAPS)
 
 
 def _measure(
     place: str, predicate: dict, rows, counts, *, averages: dict | None = None, single: bool = False
-) -> Measured | str:
-    """The predicate's comparisons; or what is missing for them."""
+) -> Measured | tuple[str, str]:
+    """The predicate's comparisons; or the verdict and what is missing for them."""
     form, body, selectors = parse(place, predicate)
-    values, missing = [], []
+    values, missing, refused = [], [], []
     for selector in selectors:
         mean = str(selector.get("benchmark"))
         members = (averages or {}).get(mean)
@@ -141,8 +161,13 @@ def _measure(
                 values.append(replace(found, name=words(selector), benchmarks=(mean,)))
         except Missing as error:
             missing.append(str(error))
+        except Refused as error:
+            refused.append(str(error))
     if missing:
-        return "missing: " + "; ".join(dict.fromkeys(missing))
+        return NOT_RUN, "missing: " + "; ".join(dict.fromkeys(missing))
+    if refused:
+        return "inconclusive", "; ".join(dict.fromkeys(refused))
+    values = on_shared_seeds(values, MIN_SEEDS)
     pairs = list(
         pairwise(values) if form == "order" else zip(values[::2], values[1::2], strict=False)
     )
@@ -157,81 +182,134 @@ def _measure(
         gaps = [combine(terms, single=single)]
     elif form == "difference":
         gaps = [combine([(1, values[0]), (-1, values[1])], single=single)]
+    elif form == "trend":
+        x = np.array(body["at"], float) - np.mean(body["at"])
+        terms = list(zip(x / (x**2).sum(), values, strict=True))
+        gaps, null = [combine(terms, single=single)], 0
     else:
         gaps = [combine([(1, values[0])], single=single)]
     return Measured(form, body, values, gaps, null)
 
 
-def _decide(scope: str, measured: dict[str, Measured | str]) -> tuple[dict, list[dict]]:
+def _decide(
+    scope: str, measured: dict[str, Measured | tuple[str, str]], families: dict[str, str]
+) -> tuple[dict, list[dict]]:
     """Verdict, numbers and runs of each claim of a scope, and a row for each comparison."""
     known = {name: x for name, x in measured.items() if isinstance(x, Measured)}
-    tested = [(gap, x.null) for x in known.values() if x.null is not None for gap in x.gaps]
-    adjusted = iter(_adjusted(tested))
+    tests = {name: _test(x) for name, x in known.items()}
+    corrected = _corrected({name: min(test) for name, test in tests.items()}, known, families)
     decided, rows = {}, []
     for name, x in measured.items():
-        if isinstance(x, str):
-            decided[name] = ("not run", x, "")
+        if not isinstance(x, Measured):
+            decided[name] = (*x, "")
             continue
-        if x.null is not None:
-            ps = [next(adjusted) for _ in x.gaps]
-            sides = [
-                _side(g, x.null, x.body["relation"], p) for g, p in zip(x.gaps, ps, strict=True)
-            ]
-        else:
-            ps, sides = [np.nan] * len(x.gaps), [_inside(x.gaps[0], *_bounds(x.body))]
+        ps = corrected[name]
+        adjusted = ps["p_holm" if families[name] == PRIMARY else "p_bh"]
         runs = dict.fromkeys(str(one) for part in x.values for one in part.run_ids)
         shown = [row(gap, x.null) for gap in x.gaps]
-        verdict, numbers = _verdict(x, sides, ps)
-        decided[name] = (verdict, numbers + single_text(x.gaps, shown), ";".join(runs))
+        sides = _sides(x)
+        said = _numbers(x, sides)
+        if not np.isnan(adjusted):
+            said += f", {'Holm' if families[name] == PRIMARY else 'BH'} p {adjusted:.2g}"
+        verdict = _verdict(x, sides, tests[name], adjusted)
+        if any(MATCHED in str(table) for value in x.values for table in value.tables):
+            said += BIAS
+        more = power_text(x.gaps) if x.form != "count" else ""
+        decided[name] = (verdict, said + more + single_text(x.gaps, shown), ";".join(runs))
         rows += [
-            {"claim": name, "scope": scope, **one, "p_holm": p, "verdict": side}
-            for one, p, side in zip(shown, ps, sides, strict=True)
+            {"claim": name, "scope": scope, "family": families[name], **one, **ps, "verdict": side}
+            for one, side in zip(shown, sides, strict=True)
         ]
     return decided, rows
 
 
-def _adjusted(tested: list[tuple[Gap, float]]) -> np.ndarray:
-    """Holm's p of each comparison within its table; NaN for plain numbers and too few seeds."""
-    ps = np.array([_p(gap, null) for gap, null in tested])
-    families = np.array([gap.family for gap, _ in tested])
-    for family in set(families):
-        ps[families == family] = holm(ps[families == family])
-    return ps
+def _test(x: Measured) -> tuple[float, float]:
+    """p-values that the claim holds, and that it fails: the partial conjunction of its comparisons
+    (Benjamini and Heller 2008, Bonferroni's form), each on its own side. NaN where nothing is
+    tested against a number."""
+    if x.null is None:
+        return np.nan, np.nan
+    towards, against = [], []
+    for gap in x.gaps:
+        p, distance = _p(gap, x.null), gap.interval.value - x.null
+        claimed = (distance > 0) == (x.body["relation"] == ">")
+        tie = abs(distance) < 1e-9
+        towards.append(p if claimed and not tie else 1.0)
+        against.append(p if not claimed and not tie else 1.0)
+    m = len(x.gaps)
+    n = x.body["at_least"] if x.form == "count" else m
+    return _partial(towards, n), _partial(against, m - n + 1)
+
+
+def _partial(ps: list[float], n: int) -> float:
+    """p-value that at least n of these are on their side."""
+    return min(1.0, (len(ps) - n + 1) * sorted(ps)[n - 1])
 
 
 def _p(gap: Gap, null: float) -> float:
-    """p-value of gap = null; NaN where nothing is random, or too little is known of it."""
-    return gap.interval.p(null) if gap.parts else np.nan
+    """p-value of gap = null. Numbers decide where nothing is random, and for single runs on a
+    cluster; with too few seeds nothing does."""
+    if gap.single or not (gap.parts or np.isnan(gap.interval.stderr)):
+        return float(abs(gap.interval.value - null) < 1e-9)
+    return gap.interval.p(null) if gap.parts else 1.0
 
 
-def _verdict(x: Measured, sides: list[str], ps: list[float]) -> tuple[str, str]:
+def _corrected(
+    ps: dict[str, float], known: dict[str, Measured], families: dict[str, str]
+) -> dict[str, dict[str, float]]:
+    """p of each claim with both corrections, over the claims of its family that are tests; NaN for
+    those that are none: numbers, single runs, too few seeds, intervals that have to lie inside."""
+    tested = {
+        name: p if any(gap.parts and not gap.single for gap in known[name].gaps) else np.nan
+        for name, p in ps.items()
+    }
+    table = pd.DataFrame({"p_claim": tested, "family": {name: families[name] for name in tested}})
+    table[["p_holm", "p_bh"]] = np.nan
+    for _, group in table.groupby("family"):
+        table.loc[group.index, "p_holm"] = holm(group["p_claim"].to_numpy())
+        table.loc[group.index, "p_bh"] = benjamini_hochberg(group["p_claim"].to_numpy())
+    return table.drop(columns="family").to_dict("index")
+
+
+def _sides(x: Measured) -> list[str]:
+    """Each comparison on its own, without a correction."""
+    if x.null is None:
+        return [_inside(x.gaps[0], *_bounds(x.body))]
+    sides = []
+    for gap in x.gaps:
+        distance = gap.interval.value - x.null
+        if abs(distance) < 1e-9 or _p(gap, x.null) >= 0.05:
+            sides.append("inconclusive")
+        else:
+            sides.append("holds" if (distance > 0) == (x.body["relation"] == ">") else "fails")
+    return sides
+
+
+def _numbers(x: Measured, sides: list[str]) -> str:
     n = {side: sides.count(side) for side in ("holds", "fails", "inconclusive")}
     if x.form == "count":
-        numbers = f"{n['holds']} hold, {n['fails']} fail, {n['inconclusive']} open of {len(sides)}"
-        enough = x.body["at_least"]
-        if n["holds"] >= enough:
-            return "holds", numbers
-        return ("fails" if len(sides) - n["fails"] < enough else "inconclusive"), numbers
+        return f"{n['holds']} hold, {n['fails']} fail, {n['inconclusive']} open of {len(sides)}"
+    gap = x.gaps[0]
     if x.form == "mean_gain":
-        gain = interval_text(x.gaps[0].interval, x.gaps[0].single)
-        numbers = f"mean gain {gain} over {len(x.values) // 2} pairs"
-    elif x.form == "range":
-        numbers = interval_text(x.gaps[0].interval, x.gaps[0].single)
-    else:
-        numbers = order_text(x.values, x.gaps)
-    numbers += power_text(x.gaps, ps)
-    everywhere = "holds" if n["holds"] == len(sides) else "inconclusive"
-    return ("fails" if n["fails"] else everywhere), numbers
+        gain = interval_text(gap.interval, gap.single)
+        return f"mean gain {gain} over {len(x.values) // 2} pairs"
+    if x.form == "range":
+        return interval_text(gap.interval, gap.single)
+    if x.form == "trend":
+        return f"slope {interval_text(gap.interval, gap.single)} over {len(x.values)} settings"
+    return order_text(x.values, x.gaps)
 
 
-def _side(gap: Gap, null: float, relation: str, p: float) -> str:
-    """holds, fails or inconclusive for gap > null (or <); p is the corrected one."""
-    value = gap.interval.value
-    if abs(value - null) < 1e-9:
+def _verdict(x: Measured, sides: list[str], test: tuple[float, float], adjusted: float) -> str:
+    if x.form != "range" and all(gap.idle for gap in x.gaps):
+        return NOT_ENGAGED
+    if x.null is None:
+        return sides[0]
+    towards, against = test
+    p = min(test) if np.isnan(adjusted) else adjusted
+    if p >= 0.05 or towards == against:
         return "inconclusive"
-    if not gap.single and (np.isnan(gap.interval.stderr) or (gap.parts and p >= 0.05)):
-        return "inconclusive"
-    return "holds" if (value > null) == (relation == ">") else "fails"
+    return "holds" if towards < against else "fails"
 
 
 def _bounds(body: dict) -> tuple[float, float]:

@@ -17,11 +17,16 @@ from common.results.columns import COLUMNS
 SELECTABLE = [
     name for name in COLUMNS if name not in ("value", "stderr", "n_problems", "n_samples")
 ]
+REFUSED = "refused"  # in the metric's name of a row without a value
 COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]
 
 
 class Missing(Exception):
     """A selector found no rows; says which."""
+
+
+class Refused(Exception):
+    """A selector found a reading that its table refuses (a row without a value); says why."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,23 @@ class Found:
     n: int | None = None
     k: int | None = None
 
+    def at(self, seeds: list) -> "Found":
+        """The same on some of its seeds."""
+        rows = [self.seeds.index(seed) for seed in seeds]
+        arrays = {name: getattr(self, name) for name in ("values", "by_problem", "counts")}
+        kept = {name: None if x is None else x[rows] for name, x in arrays.items()}
+        return replace(self, seeds=tuple(seeds), **kept)
+
+
+def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
+    """All with seeds on the seeds that all of them have, so that they are paired; as they are where
+    these are fewer than `least`."""
+    random = [x.seeds for x in values if x.seeds is not None]
+    shared = sorted(set.intersection(*map(set, random))) if random else []
+    if len(shared) < least:
+        return values
+    return [x if x.seeds is None else x.at(shared) for x in values]
+
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with all result columns, the trailing ones empty where a published table lacks them."""
@@ -68,6 +90,10 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame 
     }
     chosen = rows[np.logical_and.reduce([*hits.values(), rows["value"].notna()])]
     if chosen.empty:
+        named = rows[np.logical_and.reduce(list(hits.values()))]
+        refused = named["metric"][named["metric"].astype(str).str.contains(REFUSED)].unique()
+        if len(refused):
+            raise Refused("; ".join(refused))
         absent = {key: selector[key] for key in hits if not hits[key].any()} or selector
         raise Missing("no row with " + words(absent))
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
@@ -139,7 +165,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: pd.D
             "not one run; run it again"
         )
     selected = replace(selected, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
-    if rows["metric"].nunique() > 1 or joined["n"].nunique() > 1:
+    if (rows[["metric", "step"]].nunique() > 1).any() or joined["n"].nunique() > 1:
         return selected
     if not rows["metric"].iloc[0].startswith("pass@"):
         return selected

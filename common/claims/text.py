@@ -7,6 +7,7 @@ from common.results.provenance import GREY
 from common.results.tables import markdown
 
 COLORS = {"holds": "green", "fails": "red", "inconclusive": "yellow", "not run": "dim"}
+COLORS |= {"mechanism not engaged": "yellow", "not claimed here": "dim"}
 
 
 def to_markdown(verdicts: pd.DataFrame) -> str:

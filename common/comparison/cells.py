@@ -139,8 +139,8 @@ def compare_cells(
     """
     table = []
     measured, closed = _by_cell(rerun), _by_cell(exact)
-    noted = footnotes(spec, printed)
-    for (i, cell), note in zip(printed.iterrows(), noted, strict=True):
+    noted, refused = footnotes(spec, printed), _not_reproducible(spec, printed)
+    for (_, cell), note, refusal in zip(printed.iterrows(), noted, refused, strict=True):
         row = {name: cell[name] for name in (*CELL, "k", "value", "unit")} | {"notes": note}
         key = tuple("" if pd.isna(cell[name]) else cell[name] for name in CELL)
         if key in closed:
@@ -148,7 +148,7 @@ def compare_cells(
         elif key in measured:
             row |= _rerun(spec, cell, measured[key], runs)
         else:
-            row |= _absent(spec, printed.loc[[i]], lost)
+            row |= _absent(spec, cell, refusal, lost)
         table.append(row)
     return pd.DataFrame(table, columns=COLUMNS)
 
@@ -212,13 +212,19 @@ def _exact(cell: pd.Series, computed: pd.DataFrame) -> dict:
     }
 
 
-def _absent(spec: Spec, cell: pd.DataFrame, lost: pd.DataFrame) -> dict:
+def _not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
+    """Why each printed cell cannot be rerun, by the first rule that it matches; None: it can."""
+    reasons = np.full(len(printed), None, dtype=object)
+    for where, reason in reversed(spec.not_reproducible):
+        reasons[matches(printed, where).to_numpy()] = reason
+    return list(reasons)
+
+
+def _absent(spec: Spec, row: pd.Series, refusal: str | None, lost: pd.DataFrame) -> dict:
     """Why a printed cell has no number beside it."""
-    row = cell.iloc[0]
     blank = {"run_ids": "", "state": ""}
-    for where, reason in spec.not_reproducible:
-        if matches(cell, where).iloc[0]:
-            return blank | {"verdict": "not reproducible", "reason": reason}
+    if refusal is not None:
+        return blank | {"verdict": "not reproducible", "reason": refusal}
     same = [
         (one.of_table, one.of_method)
         for one in spec.same_runs

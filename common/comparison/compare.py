@@ -113,7 +113,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # what no run stands for
         verdicts[f"{scope}_state"] = [
-            provenance.of_runs(ids, runs) or ("" if verdict == "not run" else numbers)
+            provenance.of_runs(ids, runs) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
     lost = lost_runs(root, spec.paper, missing)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.matched import curves
+from common.palette import look
 from common.plotting import COLORS, panels, save
 
 Colors = dict[str, str]  # method -> color
@@ -24,6 +25,11 @@ def draw(rows: pd.DataFrame, colors: Colors, folder: Path) -> None:
 def present(rows: pd.DataFrame, colors: Colors) -> Colors:
     """The main methods that have rows, so that a legend names no line that is not there."""
     return {method: color for method, color in colors.items() if method in set(rows["method"])}
+
+
+def style(method: str) -> dict[str, str]:
+    """Line and marker of a method, beside its colour."""
+    return {"linestyle": look(method).line, "marker": look(method).marker}
 
 
 def training(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
@@ -47,9 +53,9 @@ def training(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
                 curve["mean"],
                 curve["sem"],
                 color=color,
-                marker="o",
                 markersize=3,
                 label=method,
+                **style(method),
             )
             drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
         axis.set(xlabel="step", title=title)
@@ -68,7 +74,7 @@ def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> No
         for _, curve in seeds.groupby("seed"):
             axis.plot(curve["accuracy"], curve["diversity"], color=color, alpha=0.25, linewidth=0.8)
         mean = seeds.groupby("step")[["accuracy", "diversity"]].mean()
-        axis.plot(mean["accuracy"], mean["diversity"], color=color, marker="o", label=method)
+        axis.plot(mean["accuracy"], mean["diversity"], color=color, label=method, **style(method))
     axis.set(
         xlabel="natural pass@1 (%)",
         ylabel="rare pass@64 (%)",
@@ -83,12 +89,12 @@ def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
     figure, axes = panels(2, width=3.6)
     drawn = []
     for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
-        for method, color in ({"base": COLORS[6]} | present(rows, colors)).items():
+        for method, color in ({"base": COLORS[7]} | present(rows, colors)).items():
             ends = last(rows[rows["metric"].str.startswith("pass@")])
             curve = over_seeds(ends, method, benchmark, None, "k")
-            style = "--" if method == "base" else "-"
+            line = "--" if method == "base" else look(method).line
             axis.errorbar(
-                curve["k"], curve["mean"], curve["sem"], color=color, linestyle=style, label=method
+                curve["k"], curve["mean"], curve["sem"], color=color, linestyle=line, label=method
             )
             drawn.append(curve.assign(method=method, benchmark=benchmark))
         axis.set_xscale("log", base=2)
@@ -108,7 +114,7 @@ def methods(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):
         for y, method in enumerate(names):
             point = over_seeds(ends, method, benchmark, metric, "method")
-            color = colors.get(method, COLORS[7])
+            color = look(method).color
             axis.errorbar(point["mean"], [y] * len(point), xerr=point["sem"], fmt="o", color=color)
             drawn.append(point.assign(benchmark=benchmark, metric=metric))
         title = metric.replace("_", " ") + ("" if metric == "distinct_correct" else " (%)")

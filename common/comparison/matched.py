@@ -4,10 +4,12 @@ until it is asked this."""
 import numpy as np
 import pandas as pd
 
+from common.claims.select import REFUSED
 from common.results.columns import COLUMNS
 
 ACCURACY = ("natural", "pass@1")  # what is matched
 DIVERSITY = ("rare", "pass@64")  # the primary measure: seed noise on rare pass@256 is larger
+LEAST_RISE = 2.0  # points of accuracy above the base model, below which nothing was learned
 
 
 def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
@@ -39,6 +41,10 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
     The accuracy is the highest that every run of both methods reached; each run's curve is read
     where it first reaches it, linearly between its points. Rows have table
     "<table>, <A> vs <B> at matched pass@1"; none where there is no base model or only one method.
+
+    A level less than LEAST_RISE above the base model is refused, and one that a run is read at
+    between points that are farther apart than the closest of both methods: the rows then have no
+    value, and the metric's name says why (docs/evidence.md).
     """
     points, matched = curves(rows, table), []
     for pair in pairs:
@@ -47,23 +53,39 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
             continue
         both = pd.concat(runs.values()).groupby(["method", "seed", "run_id"])
         level = both["accuracy"].max().min()
+        places = {run: first_reach(x["accuracy"].to_numpy(), level) for run, x in both}
+        metric = f"{DIVERSITY[1]} at {ACCURACY[0]} {ACCURACY[1]} = {level:.1f}"
+        refused = _refusal(level, {run: x for run, x in both}, places)
         for (method, seed, run_id), curve in both:
-            place = first_reach(curve["accuracy"].to_numpy(), level)
+            value = between(curve["diversity"].to_numpy(), places[method, seed, run_id])
             matched.append(
                 {
                     "table": f"{table}, {pair[0]} vs {pair[1]} at matched pass@1",
                     "model": rows["model"].iloc[0],
                     "method": method,
                     "benchmark": DIVERSITY[0],
-                    "metric": f"{DIVERSITY[1]} at {ACCURACY[0]} {ACCURACY[1]} = {level:.1f}",
+                    "metric": metric + refused,
                     "k": 64,
-                    "value": float(between(curve["diversity"].to_numpy(), place)),
+                    "value": np.nan if refused else float(value),
                     "unit": "percent",
                     "seed": seed,
                     "run_id": run_id,
                 }
             )
     return pd.DataFrame(matched, columns=COLUMNS)
+
+
+def _refusal(level: float, curves: dict, places: dict) -> str:
+    """Why a level is refused; "" where it is not."""
+    rise = level - next(iter(curves.values()))["accuracy"].iloc[0]
+    if rise < LEAST_RISE:
+        return f" ({REFUSED}: {rise:.1f} points above the base model)"
+    steps = {run: curve["step"].to_numpy() for run, curve in curves.items()}
+    spacing = min(np.diff(x).min() for x in steps.values())
+    for run, (i, _) in places.items():
+        if i and steps[run][i] - steps[run][i - 1] > spacing:
+            return f" ({REFUSED}: no checkpoint of seed {run[1]:g} within {spacing:g} steps of it)"
+    return ""
 
 
 def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:

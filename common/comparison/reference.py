@@ -4,8 +4,9 @@
 
 For each paper the figures and the comparison are made again from a copy of its folder, for the
 yardstick its ranking, and every table and page that comes out is compared with the stored one:
-numbers to nine digits (the last ones depend on the processor), all else to the letter. Names what
-differs and the first line of it, and fails. Pictures are not compared: their tables are, of those
+numbers to nine digits (the last ones depend on the processor), all else to the letter. So is each
+interval in the READMEs with the stored comparisons (prose.py). Names what differs and the first
+line of it, and fails. Pictures are not compared: their tables are, of those
 figures that are stored. Nor is what only run folders can give: the gathered rows and counts, from
 which all of this is made.
 """
@@ -22,6 +23,7 @@ from math import isclose
 from pathlib import Path
 
 from common.cli import guard, options
+from common.comparison import prose
 from common.errors import UserError, require
 
 TABLES = (".csv", ".md")
@@ -35,7 +37,7 @@ def command(words: dict[str, str]) -> None:
     chosen = known if words["papers"] == "all" else words["papers"].split(",")
     for name in chosen:
         require(name in known, "papers", name, f"use all or some of {', '.join(known)}")
-    found = []
+    found = intervals(stored, chosen)
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:
             remake(stored / name, Path(folder))
@@ -44,6 +46,18 @@ def command(words: dict[str, str]) -> None:
         found += problems
     if found:
         raise UserError("the stored results are not what their tables give:\n" + "\n".join(found))
+
+
+def intervals(stored: Path, papers: list[str]) -> list[str]:
+    """The intervals in the papers' READMEs and the main one that are no stored comparison's."""
+    from common.config.compose import ROOT
+
+    problems = prose.differences(ROOT / "README.md", stored, papers, linked=True)
+    for name in papers:
+        if (readme := ROOT / "papers" / name / "README.md").exists():
+            problems += prose.differences(readme, stored, [name], linked=False)
+    print(f"READMEs: {len(problems)} intervals differ" if problems else "READMEs: as stored")
+    return problems
 
 
 def remake(stored: Path, root: Path) -> None:

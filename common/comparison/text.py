@@ -56,7 +56,7 @@ def markdown(x) -> str:
 def counted(cells: pd.DataFrame) -> str:
     """How many printed cells of each table have which verdict."""
     table = pd.crosstab(cells["table"], cells["verdict"])
-    table = table.reindex(columns=[name for name in COLORS if name in table])
+    table = table[[name for name in (*COLORS, "not run", "not reproducible") if name in table]]
     rows = [[name, *map(str, row)] for name, row in zip(table.index, table.values, strict=True)]
     return to_markdown(["table", *table.columns], rows)
 

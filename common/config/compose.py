@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.config.words import for_hydra
-from common.errors import UserError
+from common.errors import UserError, require
 
 ROOT = Path(__file__).resolve().parents[2]
+GROUPS = ("method", "model", "data", "eval")  # method=mine.yaml takes a file of the user's own
 CONFIGS = ".."  # of `compose` and `common.cli`: configs/ itself, where a paper's name means its own
 
 
@@ -27,6 +28,48 @@ def read(path: Path) -> dict:
         return OmegaConf.to_container(OmegaConf.load(path))
     except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
+
+
+def merged(group: str, file: Path):
+    """A file of `group` with its `defaults`, `${...}` unresolved: what Hydra would compose. A
+    default is a file beside it, else one of configs/<group>.
+
+    Not by Hydra: that keeps one global state a process, which in verl's driver is verl's.
+    Raises UserError for a file that is not there.
+    """
+    from omegaconf import OmegaConf
+
+    values = read(file)
+    parents = values.pop("defaults", ["_self_"])
+    written = OmegaConf.create(values)
+    parts = []
+    for parent in parents:
+        beside, ours = file.with_name(f"{parent}.yaml"), ROOT / "configs" / group / f"{parent}.yaml"
+        known = parent == "_self_" or beside.is_file() or ours.is_file()
+        require(known, f"{file}: defaults", parent, f"no file beside it and none of our {group}s")
+        at = beside if beside.is_file() and beside != file else ours
+        parts.append(written if parent == "_self_" else merged(group, at))
+    return OmegaConf.merge(*parts)
+
+
+def prepared(words: list[str]) -> list[str]:
+    """The words of a command line as Hydra takes them. Where one names a file of the user's own
+    (method=mine.yaml) Hydra is given the file, and the word its name."""
+    return [_known(word) for word in for_hydra(words)]
+
+
+def _known(word: str) -> str:
+    group, _, path = word.partition("=")
+    if group not in GROUPS or not path.endswith(".yaml"):
+        return word
+    from hydra.core.config_store import ConfigStore
+
+    file = Path(path)
+    require(file.is_file(), group, path, "no such file; a name without .yaml is one of ours")
+    taken = f"configs/{group}/ has a file of this name; give yours another"
+    require(file.stem not in names(group), group, path, taken)
+    ConfigStore.instance().store(name=file.stem, node=merged(group, file), group=group)
+    return f"{group}={file.stem}"
 
 
 def value(key: str, text: str):
@@ -51,6 +94,6 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
-            return compose(config_name, overrides=for_hydra(overrides))
+            return compose(config_name, overrides=prepared(overrides))
         except (HydraException, YAMLError) as error:
             raise UserError(f"{overrides}: {error}") from error

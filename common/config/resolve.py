@@ -1,7 +1,15 @@
-"""From a configuration's `_target_` to the function, its arguments bound and checked."""
+"""From a configuration's `_target_` to the function, its arguments bound and checked.
+
+A `_target_` is a dotted path, or, for functions of the user's own, module:function or
+path/to/file.py:function, the path from the folder where the command starts.
+"""
 
 import importlib
+import importlib.util
 import inspect
+import sys
+import zlib
+from pathlib import Path
 from types import ModuleType
 
 from common.config.moved import today
@@ -11,11 +19,13 @@ from common.errors import UserError, require
 def named(node: dict, key: str):
     """What `node["_target_"]` names: a function, or a constant as it stands. Raises UserError if
     the path cannot be imported."""
-    from hydra.utils import get_object
-
     target = node.get("_target_")
     require(isinstance(target, str), f"{key}._target_", target, "give a dotted path")
     try:
+        if ":" in target:
+            return getattr(module(node), target.rpartition(":")[2])
+        from hydra.utils import get_object
+
         return get_object(today(target))
     except Exception as error:
         raise UserError(f"{key}._target_={target}: cannot be imported ({error})") from error
@@ -52,4 +62,24 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
 def module(node: dict) -> ModuleType:
     """The module of the function that `node["_target_"]` names: a verifier has more there than the
     function (`reference`, `example`, `PRELOAD`)."""
-    return importlib.import_module(today(node["_target_"]).rpartition(".")[0])
+    target = node["_target_"]
+    if ":" not in target:
+        return importlib.import_module(today(target).rpartition(".")[0])
+    home = target.rpartition(":")[0]
+    return _of_file(Path(home)) if home.endswith(".py") else importlib.import_module(home)
+
+
+def _of_file(path: Path) -> ModuleType:
+    """A Python file as a module, once a process."""
+    path = path.resolve()
+    name = f"{path.stem}_{zlib.crc32(str(path).encode()):08x}"  # no other module's
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        made = importlib.util.module_from_spec(spec)
+        sys.modules[name] = made
+        try:
+            spec.loader.exec_module(made)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]

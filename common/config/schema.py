@@ -11,6 +11,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from common.errors import require
 
+Folder = Annotated[str, Field(min_length=1)]  # "" would be the current one
 Decay = Annotated[float, Field(ge=0, lt=1)]  # of a running mean
 
 
@@ -81,6 +82,14 @@ def hashed(model: Model) -> dict:
     if config["revision"] is None:
         del config["revision"]
     return config
+
+
+def hashed_set(node: dict[str, Any]) -> dict[str, Any]:
+    """What the runs on a set of prompts are named after: on a file whose prompts are continued as
+    they stand, what it was before the markup was a key."""
+    own = node.get("_target_") == "common.datasets.prompts.jsonl" and node.get("chat") is None
+    later = ("chat", "instruction") if own else ()
+    return {key: value for key, value in node.items() if key not in later}
 
 
 @dataclass(frozen=True)

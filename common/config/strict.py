@@ -16,6 +16,7 @@ REMEDIES = {  # pydantic's names of what a type's own range refuses
     "less_than": "must be below {lt:g}",
     "less_than_equal": "must be <= {le:g}",
     "too_short": "give at least {min_length}",
+    "string_too_short": "is empty; give a value",
     "literal_error": "use {expected}",
 }
 
@@ -42,6 +43,17 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
         return one.validate_python([values])[0]
     except ValidationError as error:
         raise _in_our_words(schema, error.errors()) from error
+
+
+def unknown_key(schema: Any, key: str, value: object) -> UserError | None:
+    """The error for a dotted `key` that `schema` has not, with the nearest that it has; None where
+    `schema` does not say what there is (a dict's)."""
+    *path, name = key.split(".")
+    try:
+        known = _keys(schema, path)
+    except (KeyError, IndexError, TypeError, StopIteration):
+        return None
+    return unknown(name, value, known, "".join(f"{part}." for part in path))
 
 
 def _in_our_words(schema: Any, errors: list) -> UserError:

@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from common.config.resolve import resolve
+from common.datasets.prompts import own_rows
 from common.datasets.templates import render
 from common.errors import UserError, require
-from common.results.files import read_jsonl
 from common.types import Prompt
 
 LOCAL = "RLVR_DATA"  # environment variable: a folder of JSONL files in our shape
@@ -139,7 +139,7 @@ def _read(folder: Path, config: str | None, split: str, files: list[str] | None,
 
 def _local_rows(path: str, needed: list[str]) -> Iterator[dict]:
     """The rows of a local file in our shape."""
-    for i, row in enumerate(read_jsonl(Path(path)), 1):
+    for i, row in enumerate(own_rows(path), 1):
         missing = [field for field in needed if not isinstance(row, dict) or not row.get(field)]
         require(not missing, f"{path}, row {i}", missing, "missing or empty; fix or drop the row")
         yield row

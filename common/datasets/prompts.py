@@ -1,23 +1,33 @@
 """Prompts from a file; tasks that make their own prompts are in `common/tasks/`."""
 
+import json
 from pathlib import Path
 
-from common.errors import UserError
-from common.results.files import read_jsonl
+from common.datasets.templates import render
+from common.errors import UserError, require
 from common.types import Prompt
 
 FIELDS = ("id", "problem", "answer")
 
 
-def jsonl(*, path: str) -> list[Prompt]:
-    """Prompts from a JSONL file with the fields `id`, `problem` (the text the model continues),
-    `answer`.
+def jsonl(*, path: str, instruction: str = "bare", chat: str | None = None) -> list[Prompt]:
+    """Prompts from a JSONL file with the fields `id`, `problem`, `answer`.
+
+    The problem is the text that the model continues; with `chat` it is what the user asks, with the
+    words of `instruction`, in that markup (common/datasets/templates.py), and choices or options of
+    the row stand below it.
 
     Raises UserError naming the row when a field is missing or empty (an empty answer would score
     every response wrong) or an id occurs twice.
     """
+    require(
+        chat is not None or instruction == "bare",
+        "instruction",
+        instruction,
+        "goes with a chat markup: set model.chat",
+    )
     prompts: dict[str, Prompt] = {}
-    for number, row in enumerate(read_jsonl(Path(path)), 1):
+    for number, row in enumerate(own_rows(path), 1):
         given = row if isinstance(row, dict) else {}
         values = [given.get(name) for name in FIELDS]
         texts = ["" if value is None else str(value).strip() for value in values]
@@ -26,13 +36,40 @@ def jsonl(*, path: str) -> list[Prompt]:
             raise UserError(
                 f"{path}, row {number}: missing or empty {missing}; drop the row or fix it"
             )
-        prompt = Prompt(texts[0], str(given["problem"]), texts[2])
+        text = str(given["problem"])
+        if chat is not None:
+            text = render(given | {"problem": text}, instruction=instruction, chat=chat)
+        prompt = Prompt(texts[0], text, texts[2])
         if prompt.id in prompts:
             raise UserError(
                 f"{path}, row {number}: id={prompt.id!r} occurs twice; ids must be unique"
             )
         prompts[prompt.id] = prompt
     return list(prompts.values())
+
+
+def own_rows(path: str) -> list:
+    """The rows of a user's JSONL file, UTF-8 with or without a byte order mark. Raises UserError
+    naming the line that is none."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: does not exist; correct the path") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from error
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                raise UserError(
+                    f"{path}, line {number}: is no JSON object ({error}); fix the line"
+                ) from error
+    return rows
 
 
 def stated(node: dict) -> int | None:

@@ -10,6 +10,7 @@ from common.config.compose import CONFIGS
 from common.config.words import split
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
+from common.results.summary import summary
 
 
 def main() -> None:
@@ -28,4 +29,8 @@ def main() -> None:
 
 
 def _sampled(x: Evaluate) -> None:
-    print(evaluate(x))
+    path = evaluate(x)
+    if x.row is None:
+        rescored = f"python -m common.evaluate rescore={path} [eval.verifier.OPTION=VALUE]"
+        print(summary(path, rescored), file=sys.stderr)
+    print(path)

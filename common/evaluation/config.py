@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
+from common.config.contents import contents
 from common.config.moved import first_paths
 from common.config.resolve import resolve
-from common.config.schema import Model, hashed
+from common.config.schema import Folder, Model, hashed
 from common.datasets.benchmark import Benchmark, Probability
 from common.errors import require
 from common.evaluation import checkpoints
@@ -27,7 +28,7 @@ class Row:
     """Whose row an evaluation's numbers are: a trained model's, in a paper's table."""
 
     paper: str
-    scope: Literal["laptop", "cluster"]
+    scope: Literal["laptop", "laptop_maze", "cluster"]
     table: str
     method: str
     benchmark: str  # as the paper's tables print it
@@ -45,7 +46,7 @@ class Evaluate:
     label: str
     engine: Literal["local", "vllm"]
     n: PositiveInt
-    temperature: PositiveFloat
+    temperature: NonNegativeFloat  # 0: the likeliest token each time
     top_p: Probability
     max_tokens: PositiveInt
     batch: PositiveInt | None  # None: BATCH
@@ -54,12 +55,14 @@ class Evaluate:
     threads: PositiveInt
     workers: PositiveInt
     memory_gb: PositiveFloat
-    results_dir: str
+    results_dir: Folder
     row: Row | None
     model: Model
     eval: Benchmark
     # GPUs that share one vLLM; None: one. Outside the identity: it changes memory and speed
     tensor_parallel: PositiveInt | None = None
+    # the first so many problems of the set; None: all. Evaluations of before it lack the key
+    limit: PositiveInt | None = None
 
     def __post_init__(self):
         require(
@@ -69,10 +72,16 @@ class Evaluate:
             "engine=local uses one GPU; set engine=vllm",
         )
         require(
-            self.top_p == 1 or self.engine != "local",
-            "top_p",
-            self.top_p,
-            "the local engine draws from the whole distribution; set top_p=1.0",
+            self.temperature > 0 or self.n == 1,
+            "n",
+            self.n,
+            "at temperature=0 every sample of a problem is the same; set n=1",
+        )
+        require(
+            self.limit is None or self.row is None,
+            "limit",
+            self.limit,
+            "a row of a paper's table is of the whole set; leave it out",
         )
         if self.batch is None:
             object.__setattr__(self, "batch", BATCH[self.engine])
@@ -98,11 +107,14 @@ class Evaluate:
     def identity(self) -> dict:
         """All that the numbers depend on; of a trained model its run id, wherever it lies."""
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
+        known |= {} if self.limit is None else {"limit": self.limit}
         if self.row is None:
             model = hashed(self.model)  # evaluations made before a key existed keep their hash
             if self.model.pretrain is not None:
                 model["pretrain"]["task"] = self.model.pretrain.task  # which they had
-            return known | {"model": model}
+            known |= {"model": model}
+            named = contents(known, self.results_dir)
+            return known | ({"contents": named} if named else {})
         left_out = {"scope"} | ({"base"} if self.row.base is None else set())
         return known | {"row": {k: v for k, v in asdict(self.row).items() if k not in left_out}}
 

@@ -20,7 +20,7 @@ def drawn_here(
     for start in starts:
         between()
         if engine is None:
-            engine = local_engine(x)
+            engine = local_engine(x, prompts)
         yield start, chunk(engine, x, prompts, start)
 
 
@@ -31,16 +31,18 @@ def chunk(engine: Callable, x: Evaluate, prompts: list[Prompt], start: int) -> R
     return engine(chosen, x.n, x, (x.seed, "evaluate", x.eval.name, start))
 
 
-def local_engine(x: Evaluate) -> Callable:
+def local_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
     """(prompts, n, settings, seed) -> rows, by the model in this process."""
     import torch
 
-    from common.models.load import load_model
+    from common.models.load import device, load_model
+    from common.rollout.context import require_context
     from common.rollout.local import draw
 
     torch.set_num_threads(x.threads)
-    cuda = x.device == "cuda" or (x.device == "auto" and torch.cuda.is_available())
-    model, tokenizer = load_model(x.model, Path(x.results_dir), "cuda" if cuda else "cpu")
+    model, tokenizer = load_model(x.model, Path(x.results_dir), device(x.device))
+    texts = [prompt.text for prompt in prompts]
+    require_context(model, tokenizer, texts, x.max_tokens, "max_tokens")
     return lambda prompts, n, settings, seed: draw(model, tokenizer, prompts, n, settings, seed)
 
 
@@ -50,12 +52,13 @@ def vllm_engine(x: Evaluate, prompts: list[Prompt], tell: Callable[[], None]) ->
     from common.models.load import load_model
     from common.models.store import folder
     from common.rollout import vllm
+    from common.rollout.local import kept
 
     vllm.require_vllm()
     model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
     path = folder(x.model, Path(x.results_dir))
     split = {"tensor_parallel_size": x.tensor_parallel or 1}
-    reported = vllm.kept(temperature=x.temperature, top_p=x.top_p)
+    reported = kept(temperature=x.temperature, top_p=x.top_p)
     llm = vllm.engine(path, temperature=reported, device=x.device, threads=x.threads, **split)
     vllm.before_steps(llm, tell)
     vllm.check_agreement(llm, model, tokenizer, prompts, reported, (x.seed, x.eval.name))

@@ -35,7 +35,7 @@ def import_samples(words: list[str]) -> Path:
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
     require(bool(files), "files", pattern, "matches no file; give a path or a quoted glob")
     x = strict(Evaluate, compose(CONFIGS, [f"label={kind}", *overrides], "evaluate"))
-    prompts = problems(_bare(x.eval.prompts))
+    prompts = problems(bare(x.eval.prompts))
     groups, alone = dumps.match(dumps.READERS[kind](files), prompts)
     _say_what_matched(groups, alone, prompts)
     hashes = {file.name: sha256(file.read_bytes()) for file in files}
@@ -56,7 +56,7 @@ def import_samples(words: list[str]) -> Path:
     return run.path
 
 
-def _bare(node: dict) -> dict:
+def bare(node: dict) -> dict:
     """The prompts as bare problems: a dump has its own template around them."""
     plain = {"instruction": "bare", "chat": "plain", "template": "bare"}
     return node | {key: value for key, value in plain.items() if key in node}

@@ -36,6 +36,9 @@ def rescore(words: list[str]) -> Path:
     )
     source = Path(settings["rescore"])
     root = Path(settings["results_dir"] or source.parent.parent)
+    require(source.is_dir(), "rescore", source, "no such folder; give one that an evaluation made")
+    has_samples = (source / "problems.jsonl.gz").exists()
+    require(has_samples, "rescore", source, "is no sampled run: no evaluation made it")
     wrong = verify(source)
     require(not wrong, "rescore", source, wrong[0] if wrong else "")
     config = read(source / "config.yaml")
@@ -110,7 +113,8 @@ def changes(before, after):
 def _show_changes(source: Path, run: Path) -> None:
     import pandas as pd
 
-    table = pd.read_csv(run / "changes.csv", dtype={"problem_id": str}, keep_default_na=False)
+    names = dict.fromkeys(("problem_id", "parsed_before", "parsed_after"), str)
+    table = pd.read_csv(run / "changes.csv", dtype=names, keep_default_na=False)
     total = int(pd.read_csv(run / "counts.csv")["n"].sum())
     print(f"{run}\n{len(table)} of {total} verdicts changed")
     for (before, after), number in Counter(zip(table.before, table.after, strict=True)).items():

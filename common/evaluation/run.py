@@ -5,8 +5,9 @@
     checkpoint.json   only with `row`: which step of the training was taken, and why
     problems.jsonl.gz id, text and reference of every problem
     samples/          one file a chunk of problems, one row a sample (`samples.COLUMNS`; where a
-                      nucleus was drawn from at another temperature than 1, log_prob is missing and
-                      raw_log_prob is of the model's own distribution, temperature 1, no top-p)
+                      nucleus was drawn from at another temperature than 1, or at temperature 0,
+                      log_prob is missing and raw_log_prob is of the model's own distribution,
+                      temperature 1, no top-p)
     counts.csv        benchmark, problem_id, n, c, distinct
     metrics.csv       result rows, and a 95 % interval (low, high) for those that have one
     rare.jsonl.gz     only with `row.base`, then instead of problems, samples and counts: the base
@@ -24,6 +25,7 @@ paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which its c
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -54,7 +56,12 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
     than when the run began.
     """
     if (x.path / "DONE").exists():
+        print(f"{x.path}: finished earlier, found", file=sys.stderr)
         return x.path
+    if x.engine == "local":
+        from common.models.load import device
+
+        device(x.device)  # before prompts are read
     step, config = None, x.identity()
     if x.row is not None:
         home = Path(x.results_dir) / x.row.paper
@@ -68,7 +75,7 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
             x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
     scores = x.row is not None and x.row.base is not None
     asked = of_model(x.eval.prompts, x.model.path, x.model.revision)
-    prompts = [] if scores else problems(asked)
+    prompts = [] if scores else problems(asked)[: x.limit]
     run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
     if step is not None:
         keep_checkpoint(run, taken)
@@ -90,7 +97,8 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
                 for start, rows in drawn:
                     chosen = prompts[start : start + x.per_chunk]
                     found = scored(chosen, x.n, rows, verify)
-                    if x.top_p < 1 and x.temperature != 1:  # rollout.vllm.kept
+                    # rollout.local.kept
+                    if x.temperature == 0 or (x.top_p < 1 and x.temperature != 1):
                         found = found.assign(raw_log_prob=found["log_prob"], log_prob=None)
                     yield start, found
 

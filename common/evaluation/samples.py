@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # seconds: --help must not wait for them
 
     from common.config.schema import Evaluation
 
+CUT_OFF = 0.2  # share of responses from which it is said that the limit is short
 COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped".split()  # noqa: SIM905
 
 
@@ -140,3 +142,15 @@ def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.concat([one.counts() for one in sampled], ignore_index=True)
+
+
+def warn_cut_off(share: float, key: str, limit: int) -> None:
+    """Say on stderr where more than CUT_OFF of the responses reached `key`=`limit`: an answer that
+    is cut off counts as wrong."""
+    if share > CUT_OFF:
+        print(
+            f"warning: {100 * share:.0f} % of the responses were cut off at {key}={limit}; what is "
+            f"cut off is rarely right: raise {key}",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from common.config.resolve import resolve
 from common.errors import UserError, require
 from common.evaluation.config import Row
+from common.progress import tracked
 from common.results.columns import COLUMNS
 from common.results.files import read_jsonl, write_csv, write_jsonl_gz
 from common.results.run import Run
@@ -50,16 +51,12 @@ def fill(
     run: Run, starts: list[int], make: Callable[[list[int]], Iterator[tuple[int, pd.DataFrame]]]
 ) -> None:
     """Write the chunks that are not there yet, as `make` gives them, with a progress bar."""
-    from rich.console import Console
-    from rich.progress import track
-
     paths = {start: run.path / "samples" / f"{start:07d}.jsonl.gz" for start in starts}
     missing = [start for start in starts if not paths[start].exists()]
     done = len(starts) - len(missing)
     if done:
         print(f"{run.path}: resumes after {done} of {len(starts)} chunks", file=sys.stderr)
-    shown = {"total": len(missing), "console": Console(stderr=True)}
-    for start, made in track(make(missing), run.run_id, **shown):
+    for start, made in tracked(make(missing), run.run_id, total=len(starts), done=done):
         rows = made.astype(object)
         # pandas has NaN for a missing text, JSON null
         write_jsonl_gz(paths[start], rows.where(rows.notna(), None).to_dict("records"))
@@ -96,7 +93,7 @@ def finish(
     """
     import pandas as pd
 
-    from common.evaluation.samples import Sampled, sample_rows
+    from common.evaluation.samples import Sampled, sample_rows, warn_cut_off
     from common.metrics.report import from_counts, from_samples
 
     sampled = Sampled(row.benchmark if row else benchmark, stored(run.path))
@@ -112,5 +109,8 @@ def finish(
     write_csv(run.path / "counts.csv", counts)
     rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
     write_csv(run.path / "metrics.csv", rows)
+    limit = run.config.get("sampling", {}).get("max_tokens")  # imported samples have none
+    if limit is not None:
+        warn_cut_off(1 - sampled.rows["stopped"].astype(bool).mean(), "max_tokens", limit)
     run.finish()
     return run.path

@@ -10,6 +10,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable
 
+from common.cli import options
 from common.config.resolve import module
 from common.losses import regularizers
 from common.methods.files import as_written, introduction, names
@@ -169,4 +170,7 @@ def page() -> str:
 
 
 if __name__ == "__main__":
+    options(
+        "python -m common.methods.catalogue: docs/methods.md as text (`make docs` writes it)", {}
+    )
     print(page(), end="")

@@ -2,13 +2,15 @@
 
 import re
 from functools import cache
+from pathlib import Path
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from common.config.compose import ROOT
+from common.config.compose import ROOT, merged
 from common.config.compose import names as files_of
-from common.config.compose import read as read_yaml
+from common.config.schema import Method
+from common.config.strict import strict
 from common.errors import UserError
 
 FOLDER = ROOT / "configs" / "method"
@@ -21,18 +23,29 @@ def names() -> list[str]:
 
 @cache
 def compose(name: str) -> DictConfig:
-    """A method file with its `defaults`, `${...}` unresolved; what Hydra would compose.
-
-    Not by Hydra: that keeps one global state a process, which in verl's driver is verl's.
-    Raises UserError for an unknown name.
-    """
-    file = FOLDER / f"{name}.yaml"
+    """A method file with its `defaults`, `${...}` unresolved; `name` is one of ours or the path of
+    a .yaml file. Raises UserError for an unknown name."""
+    file = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
     if not file.is_file():
-        raise UserError(f"method={name}: unknown; choose from {', '.join(names())}")
-    values = read_yaml(file)
-    parents = values.pop("defaults", ["_self_"])
-    written = OmegaConf.create(values)
-    return OmegaConf.merge(*(written if p == "_self_" else compose(p) for p in parents))
+        raise UserError(
+            f"method={name}: unknown; give the path of a .yaml file or choose from "
+            f"{', '.join(names())}"
+        )
+    return merged("method", file)
+
+
+def method(
+    name: str, *, reward: dict, max_tokens: int | None = None, steps: int | None = None, **arguments
+) -> Method:
+    """The Method of a name or path, outside of an Experiment: `reward` has correct and wrong,
+    `arguments` are of its advantage. Raises UserError for an unknown name, and where the method
+    needs max_tokens or steps and they are None."""
+    outside = {"reward": reward}
+    outside |= {} if max_tokens is None else {"sampling": {"max_tokens": max_tokens}}
+    outside |= {} if steps is None else {"optim": {"steps": steps}}
+    root = OmegaConf.create({**outside, "method": compose(name)})
+    root.method.advantage = OmegaConf.merge(root.method.advantage, arguments)
+    return strict(Method, root.method)
 
 
 def as_written(name: str) -> dict[str, tuple[str, str]]:

@@ -6,6 +6,7 @@
     python -m common.theory method=grpo rewards='[[1,0,0,1]]' json=true
     python -m common.theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
     python -m common.theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
+    python -m common.theory method=mine.yaml                   a method file of your own
 
 A key without a dot that is none of the options is an argument of the advantage. Options:
 G=16 p= rewards= policy= correct= eta=0.1 twin= json=false results_dir=results; --help prints this.
@@ -29,7 +30,7 @@ from pydantic import Field, PositiveInt
 
 from common.config.compose import CONFIGS, names
 from common.config.compose import compose as compose_files
-from common.config.schema import Method, Reward
+from common.config.schema import Folder, Method, Reward
 from common.config.strict import strict
 from common.config.words import pairs
 from common.errors import require
@@ -144,7 +145,7 @@ class Theory:
     eta: float
     twin: str | None
     json: bool
-    results_dir: str
+    results_dir: Folder
     reward: Reward
     sampling: dict
     optim: dict

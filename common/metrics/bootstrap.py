@@ -1,4 +1,5 @@
-"""Intervals by resampling problems or seeds: the clustered bootstraps, and Holm's correction."""
+"""Intervals by resampling problems or seeds: the clustered bootstraps, and the corrections of Holm
+and of Benjamini and Hochberg."""
 
 from collections.abc import Sequence
 
@@ -83,4 +84,24 @@ def holm(p: Sequence[float]) -> np.ndarray:
     adjusted = np.full(p.shape, np.nan)
     scaled = np.minimum(1, p[order] * np.arange(len(order), 0, -1))
     adjusted[order] = np.maximum.accumulate(scaled)
+    return adjusted
+
+
+def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
+    """p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995), by scipy, in
+    the order given.
+
+    Of what is below 0.05 at most 5 % are expected to be false, for tests that are independent or
+    depend on each other positively. Missing values count as no test and stay missing. Raises
+    UserError for a p outside 0..1.
+    """
+    from scipy.stats import false_discovery_control
+
+    p = np.asarray(p, dtype=float)
+    given = ~np.isnan(p)
+    if ((p[given] < 0) | (p[given] > 1)).any():
+        raise UserError(f"p={p.tolist()}: each must lie in 0..1")
+    adjusted = np.full(p.shape, np.nan)
+    if given.any():
+        adjusted[given] = false_discovery_control(p[given])
     return adjusted

@@ -6,9 +6,17 @@ from pathlib import Path
 import torch
 
 from common.config.schema import Model
-from common.errors import UserError
+from common.errors import UserError, require
 from common.models.pretrain import pretrain
 from common.models.store import folder
+
+
+def device(asked: str) -> str:
+    """ "cpu" or "cuda" for what a configuration asks for, "auto", "cpu" or "cuda". Raises UserError
+    where there is no GPU for the last."""
+    has_gpu = torch.cuda.is_available()
+    require(has_gpu or asked != "cuda", "device", asked, "no GPU is here; take device=cpu")
+    return "cuda" if has_gpu and asked != "cpu" else "cpu"
 
 
 def load_model(model: Model, results_dir: Path, device: str):
@@ -33,10 +41,13 @@ def load_checkpoint(path: str, device: str, *, key: str):
 
     logging.disable_progress_bar()  # its bars for a few tensors break ours
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        cached = _only_cached(path, key)
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=cached)
         model, loading = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, output_loading_info=True
+            path, dtype=torch.float32, output_loading_info=True, local_files_only=cached
         )
+    except UserError:
+        raise
     except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
         remedy = "give a folder with a causal LM and its tokenizer, or a hub id that can be reached"
         if Path(path).exists():
@@ -50,6 +61,32 @@ def load_checkpoint(path: str, device: str, *, key: str):
             f"{key}={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
             "fetch it again, or delete a cached folder"
         )
+    if tokenizer.eos_token_id is None:  # a response would never end
+        raise UserError(
+            f"{key}={path}: its tokenizer has no end token; set eos_token in tokenizer_config.json"
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model.to(device).eval(), tokenizer
+
+
+def _only_cached(path: str, key: str) -> bool:
+    """Whether a hub id can be had from the cache alone; False for a folder. One question to the hub
+    says at once what `from_pretrained` says after a minute of tries. Raises UserError where the hub
+    has no such model."""
+    import huggingface_hub
+    from httpx import HTTPError
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    if Path(path).is_dir() or huggingface_hub.constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        huggingface_hub.HfApi().model_info(path, timeout=10)
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise UserError(
+            f"{key}={path}: neither a folder nor a model of the hub that this login may read; "
+            "correct it, or `hf auth login`"
+        ) from error
+    except (HTTPError, OSError):
+        return True
+    return False

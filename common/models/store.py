@@ -3,15 +3,18 @@
 import os
 from pathlib import Path
 
+from common.config.contents import contents
 from common.config.schema import Model, hashed
 from common.errors import UserError
 from common.results.files import config_hash, write
 
 
 def identity(model: Model) -> str:
-    """Name and hash of what the weights come from: the path, or the pretraining configuration."""
+    """Name and hash of what the weights come from: the path and, of a folder, what is in it; or the
+    pretraining configuration."""
     source = {key: value for key, value in hashed(model).items() if key != "chat"}
-    return f"{model.name}-{config_hash(source)}"
+    named = contents(source, "results")
+    return f"{model.name}-{config_hash(source | ({'contents': named} if named else {}))}"
 
 
 def folder(model: Model, results_dir: Path) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from common.metrics.paired import over_problems, two_way_interval
 from common.metrics.passk import pass_at_k
+from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.pretrained.plan import BASE
 
@@ -67,8 +68,8 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         shown = table[table["benchmark"] == benchmark]
         start = shown[["k", "base"]].drop_duplicates()
         left.plot(start["k"], start["base"], "--", color=COLORS[6], label=BASE)
-        for number, (method, curve) in enumerate(shown.groupby("method", sort=False)):
-            color = (COLORS[:6] + COLORS[7:])[number % 7]
+        for method, curve in shown.groupby("method", sort=False):
+            color = look(method).color
             left.plot(curve["k"], curve["value"], color=color, label=method)
             right.plot(curve["k"], curve["difference"], color=color, marker="o", ms=3)
             right.fill_between(curve["k"], curve["low"], curve["high"], color=color, alpha=0.15)

@@ -1,11 +1,13 @@
 """One page for all papers, from result files alone: `make report`.
 
     python -m common.report [results_dir=results]
+    python -m common.report readme      # README.md's first screen, from results/reference
 
 Writes <results_dir>/report/index.html: claims, published and rerun numbers, figures, where each
 number comes from, and how to rerun it. Where <results_dir> has no finished comparison of a paper,
 the committed one of results/reference is shown, and the page says so. What is damaged or absent is
-named on the page and left out.
+named on the page and left out. Where nothing has changed since the last time, the page is left as
+it is (made_of.json beside it; delete it to have the page made again).
 """
 
 import sys
@@ -16,19 +18,33 @@ from common.config.compose import ROOT
 
 
 def main() -> None:
+    if sys.argv[1:] == ["readme"]:
+        return _readme()
     chosen = options(__doc__, {"results_dir": "results"})
-    from common.report import page
-    from common.results.files import write
+    from common.report import kept
 
     root = Path(chosen["results_dir"])
     target = root / "report" / "index.html"
-    text, left_out = page.build(
-        root, reference=ROOT / "results" / "reference", folder=target.parent, say=_progress
-    )
-    write(target, text)
+    reference = ROOT / "results" / "reference"
+
+    def build() -> tuple[str, list[str]]:
+        from common.report import page
+
+        return page.build(root, reference=reference, folder=target.parent, say=_progress)
+
+    left_out, made = kept.page(target, root, reference, build)
     for reason in left_out:
         print(f"left out: {reason}", file=sys.stderr)
-    print(f"{target}: {len(text.encode()) / 1e6:.1f} MB")
+    state = "" if made else ", unchanged: so is all that it is made of"
+    print(f"{target}: {target.stat().st_size / 1e6:.1f} MB{state}")
+
+
+def _readme() -> None:
+    from common.report.readme import written
+    from common.results.files import write
+
+    target = ROOT / "README.md"
+    write(target, written(target.read_text(), ROOT / "papers", ROOT / "results" / "reference"))
 
 
 def _progress(words: str) -> None:

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.report.plots import Plot, methods, plot
+
 COLORS = 64  # of the palette: plots have few colours, so nothing is seen of it
 
 
@@ -23,6 +25,7 @@ class Picture:
     height: int
     numbers: bytes | None  # the CSV beside it, gzipped
     caption: str = ""  # of the paper's own figures (common/comparison/cluster_figures.py)
+    plot: Plot | None = None  # drawn by the page itself, in the PNG's place
 
 
 def pictures(
@@ -34,18 +37,25 @@ def pictures(
     drawn, left_out = [], []
     for path in sorted(folder.glob("*.png"), key=_order):
         name = "/".join(path.parts[-3:])
+        table = path.with_suffix(".csv")
+        drawing = plot(table, _compared(table))
         try:
-            png, width, height = shrink(path.read_bytes())
+            png, width, height = (b"", 0, 0) if drawing else shrink(path.read_bytes())
         except (OSError, ValueError, SyntaxError) as error:  # PIL's name for a broken chunk
             left_out.append(f"{name}: not a picture ({error})")
             continue
-        table = path.with_suffix(".csv")
         if not table.exists():
             left_out.append(f"{name}: the CSV of its numbers is not there")
         numbers = gzip.compress(table.read_bytes(), mtime=0) if table.exists() else None
         caption = captions.get(path.stem, "")
-        drawn.append(Picture(path.stem, path, png, width, height, numbers, caption))
+        drawn.append(Picture(path.stem, path, png, width, height, numbers, caption, drawing))
     return drawn, left_out
+
+
+def _compared(table: Path) -> set[str] | None:
+    """Of a figure that shows every method: those that are compared along training beside it."""
+    along = table.with_name(table.name.replace("_matched.csv", "_training.csv"))
+    return methods(along) or None if along != table else None
 
 
 def shrink(png: bytes) -> tuple[bytes, int, int]:

@@ -7,6 +7,7 @@ far as they fit, so that it can be sent to somebody as it is. The same input giv
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -17,11 +18,12 @@ import jinja2
 
 from common.claims.judge import SCOPES
 from common.config.compose import ROOT
-from common.report import sources, views
+from common.palette import FAMILIES, LINES, of_family
+from common.report import plots, sources, views
 from common.report.figures import Picture, data_uri, fitting
 from common.report.reruns import Rerun
 
-LIMIT = 5_000_000  # bytes of the page
+LIMIT = 3_000_000  # bytes of the page
 MARKUP = 300  # and what stands around a figure or a link that is inside it
 HERE = Path(__file__).parent / "templates"
 
@@ -57,12 +59,14 @@ def render(
     )
     environment.filters["slug"] = views.slug
     environment.filters["href"] = partial(href, folder=folder)
+    environment.filters["groupby_order"] = views.by_section
     environment.tests["there"] = Path.exists
+    environment.globals |= {"mark": views.mark, "dashes": plots.DASHES}
     papers = [_paper(source, known) for source in shown]
     totals = {scope: sum((p["counts"][scope] for p in papers), Counter()) for scope in SCOPES}
     write = partial(
         environment.get_template("page.html").render,
-        style=(HERE / "style.css").read_text(),
+        style=(HERE / "style.css").read_text() + _colours(),
         script=(HERE / "page.js").read_text(),
         papers=papers,
         yardstick=yardstick,
@@ -77,9 +81,24 @@ def render(
         index=lambda kind, name: views.indices(known, kind, [name]),
         cost=cost,
     )
-    bare = write(pictures=_pictures(drawn, folder, 0))  # everything beside the page
+    bare = _tight(write(pictures=_pictures(drawn, folder, 0)))  # everything beside the page
     text = write(pictures=_pictures(drawn, folder, LIMIT - len(bare.encode())))
-    return text, left_out
+    return _tight(text), left_out
+
+
+def _tight(text: str) -> str:
+    """Without the templates' indentation and empty lines: a tenth of a large page."""
+    return re.sub(r"\n\s+", "\n", text)
+
+
+def _colours() -> str:
+    """The palette as style rules, on white and on black."""
+    looks = [of_family(i, place) for i in range(len(FAMILIES)) for place in range(len(LINES))]
+    light, dark = (
+        "".join(f".{one.name}{{--c:{getattr(one, shade)}}}" for one in looks)
+        for shade in ("color", "dark")
+    )
+    return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}"
 
 
 def href(path: Path, folder: Path) -> str:
@@ -113,6 +132,9 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
     extras = {"hyperparameters": source.hyperparameters, "unread": source.missing}
     return {
         "source": source,
+        "answer": source.answer,
+        "step": source.step,
+        "front": _front(source.figures),
         "claims": claims,
         "claimed": _claimed(counts),
         "counts": counts,
@@ -124,6 +146,13 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
         **rows,
         **{key: [] if t is None else t.to_dict("records") for key, t in extras.items()},
     }
+
+
+def _front(figures: list[Picture]) -> plots.Plot | None:
+    """The figure of the first screen: diversity against accuracy, of the paper's main table."""
+    drawn = [p for p in figures if p.plot and p.name.endswith("_matched")]
+    drawn.sort(key=lambda p: "_strong_" not in p.name)
+    return drawn[0].plot if drawn else None
 
 
 def _claimed(counts: dict[str, Counter]) -> list[str]:
@@ -145,10 +174,12 @@ def _command(source: sources.Source, table: str, row: views.Row) -> str:
 def _pictures(drawn: list[Picture], folder: Path, budget: int) -> dict[Path, dict]:
     """Where the browser finds each figure and its numbers: inside the page as far as they fit into
     `budget` bytes, figures in the order given, then numbers, the smallest first; else beside it."""
+    images = [p for p in drawn if not p.plot]
     small = sorted((p for p in drawn if p.numbers), key=lambda p: (len(p.numbers), str(p.path)))
-    sizes = [len(p.png) + MARKUP for p in drawn] + [len(p.numbers) + MARKUP for p in small]
+    sizes = [len(p.png) + MARKUP for p in images] + [len(p.numbers) + MARKUP for p in small]
     fits = fitting(sizes, budget)
-    inside, whole = fits[: len(drawn)], fits[len(drawn) :]
+    inside = {p.path: fit for p, fit in zip(images, fits, strict=False)}
+    whole = fits[len(images) :]
     numbers = {}
     for p, fit in zip(small, whole, strict=True):
         table = p.path.with_suffix(".csv")
@@ -159,13 +190,14 @@ def _pictures(drawn: list[Picture], folder: Path, budget: int) -> dict[Path, dic
         p.path: {
             "name": p.name,
             "caption": p.caption,
-            "src": data_uri("image/png", p.png) if fit else href(p.path, folder),
-            "inside": fit,
+            "plot": p.plot,
+            "src": data_uri("image/png", p.png) if inside.get(p.path) else href(p.path, folder),
+            "inside": inside.get(p.path, False),
             "width": p.width,
             "height": p.height,
             "numbers": numbers.get(p.path),
         }
-        for p, fit in zip(drawn, inside, strict=True)
+        for p in drawn
     }
 
 

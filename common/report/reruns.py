@@ -8,7 +8,9 @@ the assumptions of configs/cost.yaml: ranges.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from common.backends import backend as of
@@ -45,28 +47,29 @@ class Rerun:
     seeds: int
     command: str
     cost: Cost  # of the first row that trains this model
+    experiment: str = ""
+    overrides: tuple[str, ...] = ()
+    ran: tuple[int, ...] = ()  # the seeds
 
 
 def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
     """Every row that the paper's sweeps make. Raises UserError for a file that cannot be read."""
     folders = (ROOT / "papers" / paper / "configs", ROOT / "configs")
-    rows, costs, base = [], {}, describe(folders, "config")
-    sweeps = _read(folders, "reproduce").get("scales", {})
+    file = cache(partial(_read, folders))  # most experiments have the same parents
+    rows, costs, base = [], {}, describe(file, "config")
+    sweeps = file("reproduce").get("scales", {})
     for scale in scales:
         for sweep in sweeps.get(scale, {}).get("sweeps", ()):
             for name in sweep["experiments"]:
-                x = base | describe(folders, f"experiment/{name}")
+                x = base | describe(file, f"experiment/{name}")
                 words = [f"experiment={name}", f"table={sweep['table']}", *sweep["overrides"]]
                 key = (x["scope"], x["model"], name == BASE)  # which trains nothing
                 if key not in costs:
                     costs[key] = _cost(x["label"], load([*words, "seed=1"], paper))
                 text = command(paper, words, sweep["seeds"], x["backend"])
-                seeds = len(sweep["seeds"])
-                rows.append(
-                    Rerun(
-                        x["scope"], sweep["table"], x["model"], x["label"], seeds, text, costs[key]
-                    )
-                )
+                place = (x["scope"], sweep["table"], x["model"], x["label"], len(sweep["seeds"]))
+                made = (name, tuple(sweep["overrides"]), tuple(sweep["seeds"]))
+                rows.append(Rerun(*place, text, costs[key], *made))
     return rows
 
 
@@ -78,17 +81,18 @@ def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str
     return shlex.join([python, "-m", f"papers.{paper}", *many, *words, seed])
 
 
-def describe(folders: tuple[Path, ...], name: str) -> dict[str, str]:
-    """label, scope, backend and the model's name of a configuration file, with its parents'."""
-    node, described = _read(folders, name), {}
+def describe(file: Callable[[str], dict], name: str) -> dict[str, str]:
+    """label, scope, backend and the model's name of a configuration file, with its parents'; `file`
+    reads one by its name."""
+    node, described = file(name), {}
     for default in node.get("defaults", ()):
         if isinstance(default, str) and default != "_self_":
             parent = default.lstrip("/")
             inside = default[0] != "/" and name.startswith("experiment/")
-            described |= describe(folders, f"experiment/{parent}" if inside else parent)
+            described |= describe(file, f"experiment/{parent}" if inside else parent)
         elif isinstance(default, dict):
             model = default.get("override /model", default.get("model"))
-            described |= {"model": _read(folders, f"model/{model}")["name"]} if model else {}
+            described |= {"model": file(f"model/{model}")["name"]} if model else {}
     described |= {key: node[key] for key in ("label", "scope", "backend") if key in node}
     return described | ({"model": node["model"]["name"]} if "name" in node.get("model", {}) else {})
 

@@ -13,14 +13,17 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from common.claims import judge as claims
+from common.claims import file as claims
 from common.comparison import cluster_figures
 from common.comparison.compare import Comparison, assess
 from common.comparison.spec import spec_of
 from common.config.compose import ROOT
 from common.errors import UserError
+from common.report import answers
+from common.report.answers import Answer
 from common.report.figures import Picture, pictures
 from common.report.reruns import Rerun, reruns
+from common.report.settle import Step, settle
 from common.yardstick.ranking import PRIMARY
 
 # pandas' parser errors and UnicodeDecodeError are ValueErrors
@@ -44,6 +47,8 @@ class Source:
     figures: list[Picture]
     reruns: list[Rerun]
     left_out: list[str]
+    answer: Answer | None = None  # what the first screen says
+    step: Step | None = None  # what would settle more
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,19 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     chosen, fallback = choose(root, reference, paper, "claims.csv")
     published = home / paper / "published"
     comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, chosen))
-    listed = attempt(left_out, f"papers/{paper}", lambda: claims.load(home / paper / "claims.yaml"))
+    file = home / paper / "claims.yaml"
+    about, listed = attempt(left_out, f"papers/{paper}", lambda: claims.read(file)) or ({}, [])
+    stated = {claim["id"]: claim for claim in listed}
+    rows = attempt(left_out, f"papers/{paper}/configs", lambda: reruns(paper)) or []
+    said = step = None
+    if comparison:
+        said = attempt(
+            left_out, f"{paper}: first screen", lambda: _answer(paper, about, stated, comparison)
+        )
+    if said:
+        step = attempt(
+            left_out, f"{paper}: next step", lambda: settle(said, stated, comparison.gaps, rows)
+        )
     made = attempt(left_out, f"{paper}/cluster", lambda: cluster_figures.drawn(chosen, paper)) or []
     captions = {one.name: one.caption for one in made}
     drawn, problems = pictures(chosen / paper / "figures", captions)
@@ -92,13 +109,20 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         root=chosen,
         fallback=fallback,
         comparison=comparison,
-        claims={claim["id"]: claim for claim in listed or ()},
+        claims=stated,
         hyperparameters=_table(left_out, published / "hyperparameters.csv"),
         missing=_table(left_out, published / "missing.csv"),
         figures=drawn,
-        reruns=attempt(left_out, f"papers/{paper}/configs", lambda: reruns(paper)) or [],
+        reruns=rows,
         left_out=[*left_out, *(comparison.left_out if comparison else ()), *problems],
+        answer=said,
+        step=step,
     )
+
+
+def _answer(paper: str, about: dict, stated: dict, comparison: Comparison) -> Answer:
+    models = answers.models(comparison.summary)
+    return answers.answer(paper, about, stated, comparison.verdicts, comparison.gaps, models)
 
 
 def read_yardstick(root: Path, reference: Path) -> tuple[Yardstick | None, list[str]]:

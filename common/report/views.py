@@ -1,8 +1,8 @@
 """What is shown of a comparison: claims and tables as the templates want them, words included.
 
-A mark is what the eye gets: good, bad, open, none (not run), never (cannot be reproduced), grey
-(the files behind the number are gone or changed, whatever the verdict), absent (not claimed at this
-scale).
+A mark is what the eye gets: good, bad, open, idle (the mechanism did not engage), none (not run),
+never (cannot be reproduced), grey (the files behind the number are gone or changed, whatever the
+verdict), absent (not claimed at this scale).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import groupby
 
 import pandas as pd
 
@@ -25,8 +26,10 @@ MARKS = {
     "differs": "bad",
     "inconclusive": "open",
     "partial": "open",
+    "mechanism not engaged": "idle",
     "not run": "none",
     "not reproducible": "never",
+    "not claimed here": "absent",
 }
 STATES = {
     "reference": "committed table, without its run folders",
@@ -34,6 +37,7 @@ STATES = {
     "missing": "files of the run are gone: grey whatever the verdict",
     "changed": "files of the run were changed since it finished: grey whatever the verdict",
 }
+SAID = re.compile(r"(?:table|benchmark|metric)=(?:(?!, \w+=| and \w+=).)*(?:, )?")
 FACETS = ("model", "method", "benchmark")
 PUBLISHED = SCOPES[0]
 
@@ -60,6 +64,7 @@ class Claim:
     verdicts: tuple[Verdict, ...]
     gaps: tuple[dict, ...]  # the comparisons behind the verdicts
     facets: dict[str, str]
+    section: str = ""  # of the paper
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,11 @@ class Table:
         return spans
 
 
+def by_section(claims: list[Claim]) -> list[tuple[str, list[Claim]]]:
+    """Claims as they come, those of a section together."""
+    return [(name, list(group)) for name, group in groupby(claims, lambda one: one.section)]
+
+
 def mark(verdict: str, state: str) -> str:
     return "grey" if state in GREY else MARKS.get(verdict, "none")
 
@@ -116,7 +126,9 @@ def claims(source: Source, facets: Facets) -> list[Claim]:
         predicates = [predicate(source.claims.get(row["id"], {}), scope) for scope in SCOPES]
         named = {kind: indices(facets, kind, mentioned(predicates, kind)) for kind in FACETS}
         behind = tuple(gaps.get(row["id"], ()))
-        shown.append(Claim(row["id"], row["claim"], row["source"], verdicts, behind, named))
+        section = source.claims.get(row["id"], {}).get("section", "")
+        texts = (row["id"], row["claim"], row["source"])
+        shown.append(Claim(*texts, verdicts, behind, named, section))
     return shown
 
 
@@ -215,17 +227,20 @@ def slug(*parts: object) -> str:
 
 def _verdict(row: dict, scope: str) -> Verdict:
     numbers, state = row[f"{scope}_numbers"], row[f"{scope}_state"]
-    if not numbers:
-        return Verdict(scope, "not claimed", "absent", "", "", ())
+    if row[scope] in ("", "not claimed here"):
+        return Verdict(scope, "not claimed here", "absent", "", "", ())
     runs = split(row[f"{scope}_runs"])
     return Verdict(scope, row[scope], mark(row[scope], state), numbers, state, runs)
 
 
 def _gap(row: dict) -> dict:
-    """A comparison behind a verdict, numbers as text."""
+    """A comparison behind a verdict, numbers as text; of its sides what the columns do not say."""
     keep = ("scope", "table", "benchmark", "metric", "a", "b", "verdict")
     texts = {key: "" if pd.isna(row[key]) else str(row[key]) for key in keep}
-    for key in ("difference", "mdd", "p_holm", "subsampling_p"):
+    sides = [SAID.sub("", texts[side]).strip(", ") for side in ("a", "b")]
+    if len({*sides, ""}) == 3 or (sides[0] and not texts["b"]):
+        texts |= dict(zip(("a", "b"), sides, strict=True))
+    for key in ("difference", "mdd", "p_holm", "p_bh", "subsampling_p"):
         texts[key] = "" if pd.isna(row[key]) else f"{row[key]:.3g}"
     for key, name in (("interval", ""), ("seeds", "seed_"), ("problems", "prompt_")):
         low, high = row[f"{name}low"], row[f"{name}high"]

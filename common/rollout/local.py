@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from common.errors import UserError
 from common.rollout.decoder import make_decoder
 from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
+from common.rollout.fit import parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
 
 if TYPE_CHECKING:  # seconds: --help must not wait for them
@@ -46,28 +48,89 @@ def generate(
     max_tokens: int,
     eos_id: int,
     generator: torch.Generator,
+    top_p: float = 1.0,
+    more_ends: Sequence[int] = (),
     dtype: torch.dtype | None = None,
     memory: MemoryNetwork | None = None,
+    key: str = "sampling.max_tokens",
 ) -> RolloutBatch:
-    """`group_size` responses a prompt, drawn from softmax(logits / temperature), no top-k, no
-    top-p; with a memory network from its calibrated logits (rollout/memory.py).
+    """`group_size` responses a prompt, drawn from softmax(logits / temperature), no top-k; with a
+    memory network from its calibrated logits (rollout/memory.py).
+
+    With `top_p` below 1 from the fewest tokens that together are as likely; at temperature 0 the
+    likeliest token. A response ends at `eos_id` or at one of `more_ends`.
 
     The prompt is read once and shared by its group. Each row draws from its own stream of uniforms
     (inverse CDF), so what a row says does not depend on the rows beside it; finished rows leave the
     batch. The only synchronisation with the device is the count of finished rows.
-    Returns a RolloutBatch; `log_probs` are those of the tempered policy, in float32.
+    Rows that do not fit into the free memory together are decoded in turn, each with the uniforms
+    that it would have had: log-probabilities then differ by rounding, as products of another number
+    of rows do, and so does a token where its uniform lies that close to a border.
+    Returns a RolloutBatch; `log_probs` are those of the tempered policy, in float32, whole; of a
+    nucleus or at temperature 0 the model's own (`kept`). Raises UserError, which names `key`, where
+    not even one row fits.
     """
-    device, rows = prompt_ids.device, prompt_ids.shape[0] * group_size
-    uniforms = torch.rand(max_tokens, rows, generator=generator).to(device)
-    # by token, so that what is written in a step lies together
-    ids = torch.full((max_tokens, rows), eos_id, device=device)
-    log_probs = torch.zeros(max_tokens, rows, device=device)
-    mask = torch.zeros(max_tokens, rows, device=device)
-    sampler_log_probs = None if memory is None else torch.zeros_like(log_probs)
+    prompts, length = prompt_ids.shape
+    ends = torch.tensor([eos_id, *sorted({*more_ends} - {eos_id})], device=prompt_ids.device)
+    uniforms = torch.rand(max_tokens, prompts * group_size, generator=generator)
+    uniforms = uniforms.to(prompt_ids.device).view(max_tokens, prompts, group_size)
     if memory is None:
-        decoder = make_decoder(model, max_tokens, dtype)
+        decoder, models = make_decoder(model, max_tokens, dtype), [model]
     else:
         decoder = CalibratedDecoder(model, memory, max_tokens, dtype)
+        models = [model, memory.model]
+    rows = rows_that_fit(models, length, max_tokens, dtype or model.dtype, key)
+    pieces = [
+        _decode(
+            decoder,
+            prompt_ids[some],
+            prompt_mask[some],
+            uniforms[:, some, of].flatten(1),
+            temperature=temperature,
+            top_p=top_p,
+            ends=ends,
+        )
+        for some, of in parts(prompts, group_size, rows)
+    ]
+    joined = [
+        torch.cat(piece, 1) if len(piece) > 1 else piece[0] for piece in zip(*pieces, strict=True)
+    ]
+    ids, log_probs, mask, *sampler = (part.t().contiguous() for part in joined)
+    lengths = mask.sum(1).long()
+    stopped = _ended(ids.gather(1, (lengths - 1)[:, None])[:, 0], ends)
+    width = int(lengths.max())
+    return RolloutBatch(
+        prompt_ids,
+        prompt_mask,
+        ids[:, :width],
+        mask[:, :width],
+        log_probs[:, :width],
+        stopped,
+        sampler[0][:, :width] if sampler else None,
+    )
+
+
+def _decode(
+    decoder,
+    prompt_ids: torch.Tensor,
+    prompt_mask: torch.Tensor,
+    uniforms: torch.Tensor,
+    *,
+    temperature: float,
+    top_p: float,
+    ends: torch.Tensor,
+) -> list[torch.Tensor]:
+    """Token ids, the policy's log-probabilities, the mask and, where a memory network takes part,
+    the sampler's log-probabilities, (T, rows) each like `uniforms`."""
+    (max_tokens, rows), device, eos_id = uniforms.shape, prompt_ids.device, ends[0]
+    reported = kept(temperature=temperature, top_p=top_p)
+    group_size = rows // len(prompt_ids)
+    calibrated = isinstance(decoder, CalibratedDecoder)
+    # by token, so that what is written in a step lies together
+    ids = eos_id.expand(max_tokens, rows).clone()
+    log_probs = torch.zeros(max_tokens, rows, device=device)
+    mask = torch.zeros(max_tokens, rows, device=device)
+    sampler_log_probs = torch.zeros_like(log_probs) if calibrated else None
     logits = decoder.prefill(prompt_ids, prompt_mask).repeat_interleave(group_size, 0)
     decoder.repeat(group_size)
     active = torch.arange(rows, device=device)  # the rows that the decoder still holds
@@ -75,20 +138,24 @@ def generate(
     # Rows leave in blocks: products of few different sizes reuse the kernels made for them.
     block = max(1, rows // 16)
     for t in range(max_tokens):
-        log_p = tempered(logits, temperature)
-        cdf = log_p.exp().cumsum(-1)
-        threshold = uniforms[t].index_select(0, active)[:, None] * cdf[:, -1:]
-        token = torch.searchsorted(cdf, threshold, right=True)
-        token = token.clamp_(max=cdf.shape[-1] - 1)
-        ids[t].index_copy_(0, active, token[:, 0].masked_fill(~running, eos_id))
+        log_p = tempered(logits, reported)
+        if temperature == 0:
+            token = logits.argmax(-1, keepdim=True)
+        else:
+            p = log_p.exp() if top_p == 1 else nucleus(logits, temperature, top_p)
+            cdf = p.cumsum(-1)
+            threshold = uniforms[t].index_select(0, active)[:, None] * cdf[:, -1:]
+            token = torch.searchsorted(cdf, threshold, right=True)
+            token = token.clamp_(max=cdf.shape[-1] - 1)
+        ids[t].index_copy_(0, active, torch.where(running, token[:, 0], eos_id))
         chosen = log_p.gather(1, token)[:, 0] * running
-        if memory is not None:
+        if calibrated:
             sampler_log_probs[t].index_copy_(0, active, chosen)
-            policy = tempered(decoder.policy, temperature)
+            policy = tempered(decoder.policy, reported)
             chosen = policy.gather(1, token)[:, 0] * running
         log_probs[t].index_copy_(0, active, chosen)
         mask[t].index_copy_(0, active, running.float())
-        running = running & (token[:, 0] != eos_id)
+        running = running & ~_ended(token[:, 0], ends)
         left = int(running.sum())
         if left == 0 or t + 1 == max_tokens:
             break
@@ -99,24 +166,45 @@ def generate(
             active, token, running = active[chosen], token[chosen], running[chosen]
             decoder.keep(chosen)
         logits = decoder.step(token[:, 0])
-    ids, log_probs, mask = (part.t().contiguous() for part in (ids, log_probs, mask))
-    lengths = mask.sum(1).long()
-    stopped = ids.gather(1, (lengths - 1)[:, None])[:, 0] == eos_id
-    width = int(lengths.max())
-    return RolloutBatch(
-        prompt_ids,
-        prompt_mask,
-        ids[:, :width],
-        mask[:, :width],
-        log_probs[:, :width],
-        stopped,
-        None if memory is None else sampler_log_probs.t().contiguous()[:, :width],
-    )
+    return [ids, log_probs, mask, *([sampler_log_probs] if calibrated else [])]
+
+
+def _ended(tokens: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return tokens == ends[0] if len(ends) == 1 else torch.isin(tokens, ends)
 
 
 def tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     """log softmax(logits / temperature) over the last dimension."""
     return torch.log_softmax(logits if temperature == 1 else logits / temperature, -1)
+
+
+def nucleus(logits: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
+    """softmax(logits / temperature) on the fewest tokens that sum to `top_p`, 0 elsewhere, (B, V);
+    not normalised again."""
+    p, order = tempered(logits, temperature).exp().sort(dim=-1, descending=True, stable=True)
+    inside = p.cumsum(-1) - p < top_p  # the likeliest always
+    return torch.zeros_like(p).scatter_(-1, order, p * inside)
+
+
+def kept(*, temperature: float, top_p: float) -> float:
+    """The temperature of the log-probabilities that are kept of responses drawn with these, over
+    the whole vocabulary: of a nucleus's or the likeliest responses the model's own, at temperature
+    1. (vLLM has them before the temperature or after both temperature and top-p.)"""
+    return temperature if top_p == 1 and temperature > 0 else 1.0
+
+
+def end_tokens(tokenizer, named: int | Sequence[int] | None) -> list[int]:
+    """The tokens that end a response: the tokenizer's, and those `named` by eos_token_id of
+    generation_config.json, which is where a model such as Llama 3.2 Instruct has further ones.
+    verl's servers stop at them."""
+    more = [named] if isinstance(named, int) else named or []
+    return sorted({tokenizer.eos_token_id, *more})
+
+
+def ends_of(model, tokenizer) -> list[int]:
+    """`end_tokens` of a model of transformers."""
+    generation = getattr(model, "generation_config", None)
+    return end_tokens(tokenizer, getattr(generation, "eos_token_id", None))
 
 
 def draw(
@@ -125,7 +213,8 @@ def draw(
     """The local engine: `n` responses to every prompt, a prompt's together, as rows (text, tokens,
     log_prob, stopped).
 
-    `settings` has temperature, max_tokens and batch, the sequences decoded at once. Any engine is
+    `settings` has temperature, max_tokens and batch, the sequences decoded at once, and may have
+    top_p. Any engine is
     such a function of (prompts, n, settings, seed); the same arguments give the same rows.
     """
     from common.seeds import generator
@@ -144,9 +233,12 @@ def draw(
                 mask,
                 group_size=min(per_prompt, n - drawn),
                 temperature=settings.temperature,
+                top_p=getattr(settings, "top_p", 1.0),
                 max_tokens=settings.max_tokens,
                 eos_id=tokenizer.eos_token_id,
+                more_ends=ends_of(model, tokenizer),
                 generator=generator(*seed, start, drawn),
+                key="eval.max_tokens",
             )
             lengths, log_probs = batch.mask.sum(1).int().tolist(), batch.log_probs.sum(1).tolist()
             tokens = zip(batch.response_ids.tolist(), lengths, strict=True)

@@ -3,8 +3,8 @@
 `engine` starts vLLM, `draw` has the shape of `rollout.local.draw`, `check_agreement` compares its
 log-probabilities with the trainer's. What a sample is, is what the local engine makes of it: the
 prompt is the text's own token ids (no chat template, no special tokens), a response ends at the
-tokenizer's end token or at one that the model's generation_config.json names (the local engine
-knows the tokenizer's alone), and the text is decoded by the same tokenizer.
+tokenizer's end token or at one that the model's generation_config.json names, and the text is
+decoded by the same tokenizer.
 
 A problem's samples share its prompt's cache blocks. One seed is set before each call of `draw`,
 where the prompt cache is emptied too, so what it returns does not depend on what the engine did
@@ -28,7 +28,7 @@ import torch
 
 from common.errors import UserError, require
 from common.models.policy import log_probs
-from common.rollout.local import encode
+from common.rollout.local import encode, end_tokens
 from common.seeds import generator
 from common.types import Prompt, RolloutBatch
 
@@ -67,13 +67,6 @@ def require_vllm() -> None:
             "a machine without a GPU `make setup-cluster-cpu`) and use .venv-cluster/bin/python, "
             "or set engine=local"
         )
-
-
-def kept(*, temperature: float, top_p: float) -> float:
-    """The temperature of the log-probabilities that are kept of responses drawn with these, over
-    the whole vocabulary. vLLM has them before the temperature or after both temperature and top-p:
-    of a nucleus's responses the model's own, at temperature 1, are kept."""
-    return temperature if top_p == 1 else 1.0
 
 
 def engine(path: str, *, temperature: float, device: str, threads: int, **settings) -> "vllm.LLM":
@@ -168,7 +161,8 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
                 f"prompt {prompt.id}: has {len(one)} tokens, and the model's context is {limit}: "
                 "no room for a response; drop the prompt or take a model with a longer context"
             )
-    ends = end_tokens(tokenizer, llm.model_config.try_get_generation_config())
+    named = llm.model_config.try_get_generation_config().get("eos_token_id")
+    ends = end_tokens(tokenizer, named)
     params = [
         SamplingParams(
             logprobs=0,  # of the sampled token only
@@ -189,13 +183,6 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
         if one.finish_reason not in ("stop", "length"):
             raise UserError(f"engine=vllm: a response ended with {one.finish_reason!r}; run again")
     return found
-
-
-def end_tokens(tokenizer, generation: dict) -> list[int]:
-    """The tokens that end a response: the tokenizer's, and those of generation_config.json, which
-    is where a model such as Llama 3.2 Instruct names further ones. verl's servers stop at them."""
-    named = generation.get("eos_token_id") or []
-    return sorted({tokenizer.eos_token_id, *([named] if isinstance(named, int) else named)})
 
 
 def _set_seed(worker, seed: int) -> None:

@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 
 from common.backends import backend
 from common.config.compose import CONFIGS, compose
+from common.config.schema import Folder
 from common.config.strict import strict
 from common.errors import require
 from common.evaluation import checkpoints
@@ -49,7 +50,7 @@ class Reproduce:
     paper: str
     scale: str
     workers: PositiveInt
-    results_dir: str
+    results_dir: Folder
     budget: str | float | None  # wall clock, as in 4h or 90m; then every run stops at its next step
     scales: dict[str, Scale]
 

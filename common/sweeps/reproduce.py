@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from common.comparison.spec import Spec
 
 
+MAZE = "laptop_maze"  # SCALE and scope of the second laptop testbed
+
+
 class OutOfTime(Exception):
     """The budget is spent."""
 
@@ -47,6 +50,14 @@ def part(config: Reproduce, name: str, schema: type, *more: str):
     """The settings of one of the paper's own parts at this scale, checked; `more`: words as on its
     command line."""
     return strict(schema, compose(config.paper, [*config.overrides(name), *more], name))
+
+
+def compared_on_mazes(spec: Spec, root: Path, draw: Callable[[Path], str]) -> None:
+    """Gather the runs' rows of the second laptop testbed, `draw` and print its table."""
+    from common.comparison import maze
+
+    maze.gather(root, spec.paper)
+    print(draw(root))
 
 
 def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
@@ -73,8 +84,9 @@ def reproduce(
     # the first that trains nothing makes the model that all others start from
     start = next(x for x in runs if x.optim.steps == 0)
     rest = [(x.run_id, train, (x, end)) for x in runs if x is not start]
-    first = [(start.run_id, train, (start, end)), *parts(config)]
-    run_all(first, config.workers, then=[*later(config), *rest])
+    alone = config.scale == MAZE  # the papers' own parts are computed with the other scales
+    first = [(start.run_id, train, (start, end)), *([] if alone else parts(config))]
+    run_all(first, config.workers, then=[*([] if alone else later(config)), *rest])
     finish(config)
     left = sum(not done(x) for x in runs)
     if left:

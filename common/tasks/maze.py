@@ -48,13 +48,14 @@ def mazes(
     loops: int,
     generator: str = "depth_first",
     ends: str = "random",
+    least: int = 0,
 ) -> list[Prompt]:
     """`size` distinct prompts of a split, mazes of `side` x `side` cells with `loops` doors more
-    than a tree has. Seeded; the same call, the same list. A reference is grid and target path.
-    UserError for an unknown or impossible value."""
+    than a tree has, and no path of fewer than `least` moves. Seeded; the same call, the same list.
+    A reference is grid and target path. UserError for an unknown or impossible value."""
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     _check(side=side, loops=loops, generator=generator, ends=ends)
-    grids = _grids(split, size, seed, side, loops, generator, ends)
+    grids = _grids(split, size, seed, side, loops, generator, ends, least)
     return [
         Prompt(f"{split}-{seed}-{i}", grid + ASK, f"{grid} {path}")
         for i, (grid, path) in enumerate(grids)
@@ -143,7 +144,14 @@ def _check(*, side: int, loops: int, generator: str, ends: str) -> None:
 
 @lru_cache(maxsize=4)  # a worker that trains several rows makes its million mazes once
 def _grids(
-    split: str, size: int, seed: int | str, side: int, loops: int, generator: str, ends: str
+    split: str,
+    size: int,
+    seed: int | str,
+    side: int,
+    loops: int,
+    generator: str,
+    ends: str,
+    least: int = 0,
 ) -> list[tuple[str, str]]:
     """`size` distinct (grid, target path) of a split."""
     rng = random.Random(f"maze-{split}-{seed}")
@@ -157,14 +165,14 @@ def _grids(
             doors = doors | set(rng.sample([d for d in _walls(rooms) if d not in doors], loops))
         start, goal = (0, rooms**2 - 1) if ends == "corners" else rng.sample(range(rooms**2), 2)
         grid = _render(rooms, doors, start, goal)
-        if _split(grid) == split and grid not in made:
-            made[grid] = shortest(grid)
+        if _split(grid) == split and grid not in made and len(path := shortest(grid)) >= least:
+            made[grid] = path
         tried += 1
         require(
             tried < 1000 or len(made) > tried / 1000,
             "size",
             size,
-            f"{split} has hardly more than {len(made)} mazes of side={side}; lower it",
+            f"{split} has hardly more than {len(made)} such mazes of side={side}; lower it",
         )
     return list(made.items())
 

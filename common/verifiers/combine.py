@@ -17,6 +17,7 @@ from functools import lru_cache
 from common.config.resolve import resolve
 from common.errors import require
 from common.types import Verdict
+from common.verifiers.plain import of_plain
 
 LONGEST = 300  # characters of a reason
 
@@ -32,7 +33,7 @@ def verify(response: str, reference: str, *, parts: list[dict]) -> Verdict:
     """
     verdicts, reward = [], 0.0
     for name, weight, judge in _bound(json.dumps(parts)):
-        verdict = judge(response, reference)
+        verdict = of_plain(judge(response, reference))
         verdicts.append((name, verdict))
         reward += weight * verdict.reward
     reason = "; ".join(

@@ -24,8 +24,10 @@ from typing import get_args
 from common.config.resolve import module
 from common.errors import UserError
 from common.types import Outcome, Verdict
+from common.verifiers.plain import of_plain
 
 PR_SET_PDEATHSIG = 1
+MESSAGE = 200  # characters of an exception's
 NO_MEMORY = "needs more memory than a worker may have"
 
 
@@ -62,7 +64,7 @@ def load(node: dict):
     for part in (node, *node.get("parts", ())):
         for library in getattr(module(part), "PRELOAD", ()):
             importlib.import_module(library)
-    function = getattr(module(node), node["_target_"].rpartition(".")[2])
+    function = getattr(module(node), node["_target_"].replace(":", ".").rpartition(".")[2])
     return partial(function, **{key: value for key, value in node.items() if key != "_target_"})
 
 
@@ -96,14 +98,20 @@ def judge(verifier, response: str, reference: str) -> list | str:
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__} in {where.name}, line {where.lineno}"
+        said = " ".join(str(error).split())[:MESSAGE]
+        reason += f": {said}" if said else ""
         return ["error", 0.0, None, reason]
 
 
 def fields(verdict: object) -> list:
     """[outcome, reward, parsed, reason]. Raises UserError for what no Verdict can be: the verifier
     itself is wrong then, whatever the response."""
+    verdict = of_plain(verdict)
     if not isinstance(verdict, Verdict):
-        raise UserError(f"the verifier gave {repr(verdict)[:80]}; give a common.types.Verdict")
+        raise UserError(
+            f"the verifier gave {repr(verdict)[:80]}; give a common.types.Verdict, a truth value, "
+            "or a number of which 1 is right and 0 wrong"
+        )
     outcome, reward, parsed, reason = (
         verdict.outcome,
         verdict.reward,

@@ -6,8 +6,9 @@
 Trains each method on the laptop testbed (Subset-Countdown, a model of 0.4 M parameters) with the
 settings of configs/yardstick.yaml, at the same learning rate and at equalised effective learning
 rate (times the ratio of GRPO's largest weight to the method's), and compares them where it is fair:
-at matched pass@1. Further key=value words change every run. Finished runs are found by their hash
-and not repeated; a stopped command resumes where it was. draw=only trains nothing.
+at matched pass@1. `methods` takes names and .yaml files of your own. Further key=value words change
+every run. Finished runs are found by their hash and not repeated; a stopped command resumes where
+it was. draw=only trains nothing.
 
     results/yardstick/<run_id>/              the runs
     results/yardstick/metrics.csv            their result rows, and
@@ -72,7 +73,8 @@ def command(words: list[str]) -> None:
     known = names("method")
     methods = known if given["methods"] == "all" else given["methods"].split(",")
     for name in methods:
-        require(name in known, "methods", name, f"use all or some of {', '.join(known)}")
+        ours = name in known or name.endswith(".yaml")
+        require(ours, "methods", name, f"use all, a .yaml file or some of {', '.join(known)}")
     runs, refused = plan(methods, seeds, [*overrides, f"results_dir={root}"])
     for name, reason in refused.items():
         print(f"not run: {name}: {reason}", file=sys.stderr)

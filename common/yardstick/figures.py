@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.yardstick.ranking import ACCURACY, LEVELS, REFERENCE, between, first_reach
 from common.yardstick.table import spread
@@ -23,11 +24,10 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
     """
     points = _points(means)
     fronts = {rate: front(points[points["rate"] == rate]) for rate in TITLES}
-    palette = _colors(fronts)
     figure, axes = panels(2, width=4.6, height=4.3, sharex=True, sharey=True)
     for axis, (rate, title) in zip(axes[0], TITLES.items(), strict=True):
         shown = points[points["rate"] == rate]
-        colors = {method: palette[method] for method in fronts[rate]} | {REFERENCE: COLORS[6]}
+        colors = {method: look(method).color for method in (*fronts[rate], REFERENCE)}
         for _, curve in shown[~shown["method"].isin(colors)].groupby("method"):
             axis.plot(curve["accuracy"], curve["diversity"], color=GREY, lw=0.7, zorder=1)
         ends = {}
@@ -35,7 +35,9 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
             curve = shown[shown["method"] == method]
             if curve.empty:
                 continue
-            axis.plot(curve["accuracy"], curve["diversity"], color=color, marker="o", ms=3.5)
+            mark = look(method)
+            style = {"color": color, "ls": mark.line, "marker": mark.marker}
+            axis.plot(curve["accuracy"], curve["diversity"], ms=3.5, **style)
             axis.errorbar(
                 curve["accuracy"],
                 curve["diversity"],
@@ -99,17 +101,6 @@ def front(points: pd.DataFrame, shown: int = SHOWN) -> list[str]:
             best[winner] = best.get(winner, 0) + 1
     best.pop(REFERENCE, None)
     return sorted(best, key=best.get, reverse=True)[:shown]
-
-
-def _colors(fronts: dict[str, list[str]]) -> dict[str, str]:
-    """method -> color: the same in all panels, different within one."""
-    colors = {}
-    for methods in fronts.values():
-        for method in methods:
-            taken = {colors.get(other) for other in methods}
-            free = [color for color in COLORS[:SHOWN] if color not in taken]
-            colors.setdefault(method, min(free or COLORS, key=list(colors.values()).count))
-    return colors
 
 
 def _names(axis, ends: dict[str, tuple[float, float, str]]) -> None:

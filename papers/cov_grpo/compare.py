@@ -59,7 +59,7 @@ def own_rows(root: Path) -> list[pd.DataFrame]:
 
 
 def covariance_rows(root: Path) -> list[pd.DataFrame]:
-    """The tables of covariance.py as result rows without a seed, table "covariance".
+    """The tables of covariance.py as result rows of its one run, table "covariance".
 
     method: the mean of the covariance (token, sequence), or the reading of the weights; benchmark:
     "all" or "active" tokens, a step's kind, or "weights". contribution top 1%: percent of sum |c|;
@@ -91,13 +91,15 @@ def covariance_rows(root: Path) -> list[pd.DataFrame]:
     ]
     frames = [spread, weights.assign(benchmark="weights"), pd.DataFrame(drift)]
     keep = ["method", "benchmark", "metric", "value", "unit"]
-    return [frame.reindex(columns=keep).assign(table="covariance") for frame in frames]
+    named = {"table": "covariance", "seed": RUN_SEED}
+    return [frame.reindex(columns=keep).assign(**named) for frame in frames]
 
 
 def percent(share: pd.Series) -> pd.Series:
     return (100 * share).map("{:g}%".format)
 
 
+RUN_SEED = 1  # of the run that was measured (papers/cov_grpo/configs/covariance.yaml)
 OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # as Table 2 writes it
 STEPS = (100, 150, 200)
 PRINTED_7B = {"table": "table2", "model": "Qwen-2.5-Math-7B-Instruct"}

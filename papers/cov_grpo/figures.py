@@ -8,20 +8,16 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import on_results
-from common.comparison import laptop_figures
+from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
-from common.plotting import COLORS, panels, save
+from common.palette import colors
+from common.plotting import panels, save
 from papers.cov_grpo import laptop
 from papers.cov_grpo.covariance import figures as covariance_figures
 
-MAIN = {
-    "GRPO": COLORS[0],
-    "CW-GRPO": COLORS[1],
-    "Clip-Cov": COLORS[2],
-    "CW-GRPO (by group)": COLORS[3],
-    "CW-GRPO (repository)": COLORS[4],
-}
+MAIN = colors(["GRPO", "CW-GRPO", "Clip-Cov", "CW-GRPO (by group)", "CW-GRPO (repository)"])
 CHECKPOINTS = (1, 1.5, 2)  # horizons, Table 3
+MAZE = colors(["GRPO", "CW-GRPO"])  # the second testbed's
 
 
 def draw(root: Path) -> None:
@@ -37,6 +33,12 @@ def draw(root: Path) -> None:
         fig1(curves[curves["table"] == table], folder / f"{table}_fig1")
         table3(shown, folder / f"{table}_table3")
         stability(measured[measured["table"] == table], folder / f"{table}_stability")
+    mazes(root)
+
+
+def mazes(root: Path) -> str:
+    """The second testbed's figures and its table, as markdown."""
+    return maze.draw(root, "cov_grpo", "CW-GRPO", MAZE)
 
 
 def fig1(curves: pd.DataFrame, path: Path) -> None:

@@ -1,13 +1,13 @@
 """Everything of CW-GRPO that this machine can do, ending with the comparison: `make
 reproduce-cov_grpo`.
 
-    python -m papers.cov_grpo.reproduce [scale=smoke|laptop|full] [workers=2] [results_dir=results]
+    python -m papers.cov_grpo.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command, compared, part
+from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
 
 
 def later(config: Reproduce) -> list[Task]:
@@ -25,6 +25,9 @@ def covariance(config: Reproduce) -> None:
 def finish(config: Reproduce) -> None:
     from papers.cov_grpo import figures, laptop
     from papers.cov_grpo.compare import SPEC
+
+    if config.scale == MAZE:
+        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
     compared(SPEC, Path(config.root), laptop.gather, figures.draw)
 

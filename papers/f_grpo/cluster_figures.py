@@ -1,5 +1,6 @@
-"""Figs 1b and 1c, and the ladders of the second version's Tables 12 to 14, from cluster rows: drawn
-by `python -m papers.f_grpo.compare` and a cluster sweep's last job."""
+"""Figs 1b and 1c, the ladders of the second version's Tables 12 to 14 and its Figs 6 and 7
+(maze_figures.py), from cluster rows: drawn by `python -m papers.f_grpo.compare` and a cluster
+sweep's last job."""
 
 from pathlib import Path
 
@@ -14,13 +15,15 @@ from common.comparison.cluster_figures import (
     percent,
     whiskers,
 )
-from common.plotting import COLORS, panels, save
+from common.palette import look
+from common.plotting import panels, save
+from papers.f_grpo import maze_figures
 
 GROUPS = {  # Fig. 1's settings, as Table 3 names them, in figures.MAIN's colours
-    "GRPO (N=2)": ("N=2", COLORS[2]),
-    "GRPO (N=8)": ("N=8", COLORS[0]),
-    "GRPO (N=32)": ("N=32", COLORS[5]),
-    "F-GRPO (N=8)": ("F, N=8", COLORS[1]),
+    "GRPO (N=2)": ("N=2", look("GRPO (N=2)").color),
+    "GRPO (N=8)": ("N=8", look("GRPO (N=8)").color),
+    "GRPO (N=32)": ("N=32", look("GRPO (N=32)").color),
+    "F-GRPO (N=8)": ("F, N=8", look("F-GRPO").color),
 }
 FIG1 = {"fig1b": "AIME25", "fig1c": "IFEval"}
 LADDERS = {  # printed table -> its model
@@ -35,11 +38,12 @@ BASES = ("GRPO", "DAPO", "CISPO")
 def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
     """Every figure whose rows are there, into <root>/f_grpo/figures/cluster_*; what became of each.
 
-    cells: the comparison's, with step and samples; rows: the gathered ones, not used here.
+    cells: the comparison's, with step and samples; rows: the gathered ones.
     """
     folder = root / "f_grpo" / "figures"
     made = [group_sizes(cells, name, folder) for name in FIG1]
-    return made + [ladder(cells, table, base, folder) for table in LADDERS for base in BASES]
+    made += [ladder(cells, table, base, folder) for table in LADDERS for base in BASES]
+    return made + maze_figures.draw(root, rows)
 
 
 def group_sizes(cells: pd.DataFrame, name: str, folder: Path) -> Figure:
@@ -72,7 +76,7 @@ def group_sizes(cells: pd.DataFrame, name: str, folder: Path) -> Figure:
 def ladder(cells: pd.DataFrame, table: str, base: str, folder: Path) -> Figure:
     """pass@k of a method and its focal variant on every benchmark, k = 1, 2, ..., 256: the rows of
     Table 12, 13 or 14 of the second version that belong to them."""
-    colors = {base: COLORS[0], f"F-{base}": COLORS[1]}
+    colors = {name: look(name).color for name in (base, f"F-{base}")}
     name = f"{table}_{base.lower()}"
     wanted = [
         {"table": table, "method": method, "benchmark": benchmark}

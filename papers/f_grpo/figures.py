@@ -11,17 +11,25 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import on_results
-from common.comparison import laptop_figures
+from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
+from common.palette import colors
 from common.plotting import COLORS, panels, save
 from papers.f_grpo import laptop
 from papers.f_grpo.simulation import figures as simulation_figures
 
-# gamma = 0.5, the paper's own (App. H.3), has F-GRPO's colour
-HUES = (COLORS[2], COLORS[0], COLORS[5], COLORS[1], COLORS[3])
-MAIN = dict(zip(laptop.METHODS, HUES, strict=True))
+MAIN = colors(laptop.METHODS)
 NAMES = ("N=2", "N=8", "N=32", "F-GRPO\nγ=0.5", "F-GRPO\nγ=1")  # the last two: N=8
 SHORT = dict(zip(MAIN, NAMES, strict=True))
+MAZE = colors(  # the second testbed's
+    [
+        "GRPO (N=8)",
+        "F-GRPO (N=8, gamma=0.5)",
+        "GRPO (N=8, low LR of gamma=0.5)",
+        "DAPO (N=8)",
+        "F-DAPO (N=8)",
+    ]
+)
 
 
 def draw(root: Path) -> None:
@@ -37,6 +45,12 @@ def draw(root: Path) -> None:
     measured = root / "f_grpo" / LAPTOP / "tail_miss.csv"
     if measured.exists():
         tail_miss(measured, folder / "laptop_tail_miss")
+    mazes(root)
+
+
+def mazes(root: Path) -> str:
+    """The second testbed's figures and its table, as markdown."""
+    return maze.draw(root, "f_grpo", "F-GRPO", MAZE)
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:
@@ -71,7 +85,7 @@ def tail_miss(table: Path, path: Path) -> None:
     figure, axes = panels(1, width=4.6, height=3.2)
     axis = axes[0, 0]
     for method, points in drawn.groupby("method", sort=False):
-        color = MAIN.get(method, COLORS[6])
+        color = MAIN.get(method, COLORS[7])
         axis.plot(points["N"], points["predicted"], color=color, label=method)
         axis.errorbar(
             points["N"],

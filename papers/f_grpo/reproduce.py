@@ -1,14 +1,14 @@
 """Everything of F-GRPO that this machine can do, ending with the comparison: `make
 reproduce-f_grpo`.
 
-    python -m papers.f_grpo.reproduce [scale=smoke|laptop|full|gpu|gpu_smoke] [workers=2]
-        [budget=4h] [results_dir=results]
+    python -m papers.f_grpo.reproduce [scale=smoke|laptop|laptop_maze|full|gpu|gpu_smoke]
+        [workers=2] [budget=4h] [results_dir=results]
 """
 
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command, compared, part
+from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
 
 
 def parts(config: Reproduce) -> list[Task]:
@@ -34,6 +34,9 @@ def theory(config: Reproduce) -> None:
 def finish(config: Reproduce) -> None:
     from papers.f_grpo import figures, laptop
     from papers.f_grpo.compare import SPEC
+
+    if config.scale == MAZE:
+        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
     compared(SPEC, Path(config.root), *([] if on_gpu(config) else [laptop.gather, figures.draw]))
 

@@ -23,6 +23,7 @@ from common.comparison.published import published
 from common.comparison.spec import Spec
 from common.config.compose import ROOT
 from common.metrics.passk import pass_at_k_table
+from common.palette import colors
 from common.plotting import COLORS, panels, save
 
 SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
@@ -32,7 +33,7 @@ TABLES = {  # name of the figure: printed table, model
     "table4": ("table4", SMALL),
     "table5": ("table5", LARGE),
 }
-FADE = {"FADE H*=1.0": COLORS[0], "FADE H*=1.3": COLORS[1], "FADE H*=0.5": COLORS[2]}
+FADE = colors(["FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5"])
 GROUPS = 400  # Sec. 11.2
 KEY = [*CELL[:4], "step"]
 
@@ -139,10 +140,10 @@ def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
 
     def picture(found: pd.DataFrame) -> str:
         methods = list(dict.fromkeys(found["method"]))
-        colors = dict(zip(methods, COLORS, strict=False))
+        by_method = colors(methods)
         figure, axes = panels(1, width=5.2, height=3.2)
         axis = axes[0, 0]
-        for method, color in colors.items():
+        for method, color in by_method.items():
             own = found[found["method"] == method].set_index("metric")
             one, hundred = own.loc["pass@1"], own.loc["pass@100"]
             width = [[one["rerun"] - one["low"]], [one["high"] - one["rerun"]]]
@@ -152,7 +153,7 @@ def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
             axis.plot([one["printed"]], [hundred["printed"]], "D", color=color,
                       markerfacecolor="none", markersize=6)  # fmt: skip
         axis.set(xlabel="pass@1 (%)", ylabel="pass@100 (%)")
-        handles = legend_handles(axis, colors)
+        handles = legend_handles(axis, by_method)
         figure.legend(handles=handles, loc="outside right upper", fontsize=8)
         save(figure, folder / f"cluster_fig6_{size}", found)
         return f"Fig. 6 right: LiveCodeBench v6, {model}. {about(found)}"

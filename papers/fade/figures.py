@@ -11,30 +11,28 @@ import pandas as pd
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from common.cli import on_results
-from common.comparison import laptop_figures
+from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
 from common.comparison.laptop_figures import Colors, over_seeds, present
-from common.plotting import COLORS, panels, save
+from common.palette import colors
+from common.plotting import panels, save
 from papers.fade import laptop
 from papers.fade.fits import figures as fits
 from papers.fade.fits.tables import METHODS
 from papers.fade.hidden_states import figures as hidden_states
 from papers.fade.weights import figures as weights
 
-MAIN = dict(zip(METHODS, (COLORS[i] for i in (0, 2, 4, 3, 1)), strict=True))
-ABLATION = {  # Fig. 9
-    "FADE": COLORS[1],
-    "FADE (alpha only)": COLORS[0],
-    "FADE (delta only)": COLORS[2],
-    "FADE (both from entropy)": COLORS[3],
-    "FADE (log schedule)": COLORS[4],
-}
-AVERAGES = {
-    "FADE": COLORS[1],
-    "FADE (EMA as printed)": COLORS[5],
-    "FADE (H*=0.25 H0)": COLORS[2],
-    "FADE (H*=H0)": COLORS[3],
-}
+MAIN = colors(METHODS)
+ABLATION = colors(  # Fig. 9
+    [
+        "FADE",
+        "FADE (alpha only)",
+        "FADE (delta only)",
+        "FADE (both from entropy)",
+        "FADE (log schedule)",
+    ]
+)
+AVERAGES = colors(["FADE", "FADE (EMA as printed)", "FADE (H*=0.25 H0)", "FADE (H*=H0)"])
 DELTAS = {  # Figs. 3 and 4
     "AsymGRPO (delta=0.3)": 0.3,
     "AsymGRPO (delta=0.5)": 0.5,
@@ -50,6 +48,9 @@ REGIMES = {  # Fig. 14: the same learning rate, the same largest weight
     "FADE": "FADE (equal max weight)",
 }
 CONTROLLER = ("alpha", "delta", "p_hat", "H_hat")
+MAZE = colors(  # the second testbed's
+    ["GRPO", "AsymGRPO (delta=0.5)", "FADE", "FADE (H*=H0)"]
+)
 
 
 def draw(root: Path) -> None:
@@ -69,6 +70,12 @@ def draw(root: Path) -> None:
         fits.draw(counts, table, MAIN, root)
     weights.draw(root)
     hidden_states.draw(root)
+    mazes(root)
+
+
+def mazes(root: Path) -> str:
+    """The second testbed's figures and its table, as markdown."""
+    return maze.draw(root, "fade", "FADE", MAZE)
 
 
 def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, style: str = "-") -> None:

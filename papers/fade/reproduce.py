@@ -1,12 +1,12 @@
 """Everything of FADE that this machine can do, ending with the comparison: `make reproduce-fade`.
 
-python -m papers.fade.reproduce [scale=smoke|laptop|full] [workers=2] [results_dir=results]
+python -m papers.fade.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command, compared, part
+from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
 from common.sweeps.schedule import run_all
 
 
@@ -45,6 +45,9 @@ def hidden_states(config: Reproduce) -> None:
 def finish(config: Reproduce) -> None:
     from papers.fade import figures, laptop
     from papers.fade.compare import SPEC
+
+    if config.scale == MAZE:
+        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
     from papers.fade.fits import tables as fits
 
     def measured(_root: Path) -> None:

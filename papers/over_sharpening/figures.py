@@ -10,20 +10,15 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import on_results
-from common.comparison import laptop_figures
+from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
+from common.palette import colors
 from common.plotting import COLORS, panels, save
 from papers.over_sharpening import laptop
 from papers.over_sharpening.toy import figures as toy_figures
 
-MAIN = {
-    "GRPO": COLORS[0],
-    "IAC": COLORS[1],
-    "IAC (equal max weight)": COLORS[4],
-    "DAPO": COLORS[2],
-    "DAPO+IAC": COLORS[3],
-}
-ENTROPY = dict(zip(laptop.METHODS, (COLORS[i] for i in (2, 3, 0, 1)), strict=True))
+MAIN = colors(["GRPO", "IAC", "IAC (equal max weight)", "DAPO", "DAPO+IAC"])
+ENTROPY = colors(laptop.METHODS)
 ALPHAS = {  # Table 5: alpha -> method at the same learning rate, at equal largest weight
     0.0: ("GRPO", "GRPO"),
     0.5: ("IAC (alpha=0.5)", "IAC (alpha=0.5, equal max weight)"),
@@ -31,6 +26,9 @@ ALPHAS = {  # Table 5: alpha -> method at the same learning rate, at equal large
     1.5: ("IAC (alpha=1.5)", "IAC (alpha=1.5, equal max weight)"),
     2.0: ("IAC (alpha=2)", "IAC (alpha=2, equal max weight)"),
 }
+MAZE = colors(  # the second testbed's
+    ["GRPO", "IAC", "DAPO", "DAPO (dynamic sampling)"]
+)
 
 
 def draw(root: Path) -> None:
@@ -44,6 +42,12 @@ def draw(root: Path) -> None:
     for table in rows["table"].unique():
         entropy(laptop.read(root, table), folder / f"{table}_entropy")
         alphas(rows[rows["table"] == table], folder / f"{table}_alpha")
+    mazes(root)
+
+
+def mazes(root: Path) -> str:
+    """The second testbed's figures and its table, as markdown."""
+    return maze.draw(root, "over_sharpening", "Over-sharpening", MAZE)
 
 
 def entropy(drawn: pd.DataFrame, path: Path) -> None:

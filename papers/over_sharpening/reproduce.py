@@ -1,13 +1,13 @@
 """Everything of over-sharpening that this machine can do, ending with the comparison: `make
 reproduce-over_sharpening`.
 
-    python -m papers.over_sharpening.reproduce [scale=smoke|laptop|full] [workers=2]
+    python -m papers.over_sharpening.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command, compared, part
+from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
 
 
 def parts(config: Reproduce) -> list[Task]:
@@ -31,6 +31,9 @@ def theory(config: Reproduce) -> None:
 def finish(config: Reproduce) -> None:
     from papers.over_sharpening import figures, laptop
     from papers.over_sharpening.compare import SPEC
+
+    if config.scale == MAZE:
+        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
     compared(SPEC, Path(config.root), laptop.gather, figures.draw)
 

@@ -10,16 +10,20 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import on_results
-from common.comparison import laptop_figures
+from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
+from common.palette import colors
 from common.plotting import COLORS, panels, save
 from papers.two_stage import laptop
 from papers.two_stage.toy import figures as toy_figures
 
-MAIN = {"GRPO": COLORS[1], "GRPO-N": COLORS[0], "GSPO": COLORS[4], "GSPO-N": COLORS[2]}
+MAIN = colors(["GRPO", "GRPO-N", "GSPO", "GSPO-N"])
 MAIN |= {f"{method} (token mean)": MAIN[method] for method in ("GRPO", "GRPO-N")}  # another table
 BOUNDARY_K = 64  # samples on the training curve
 TASKS = ("natural", "rare", "shifted")
+MAZE = colors(  # the second testbed's
+    ["GRPO", "GRPO-N", "GRPO (graded)", "GRPO-N (graded)"]
+)
 
 
 def draw(root: Path) -> None:
@@ -41,6 +45,12 @@ def draw(root: Path) -> None:
         table4(near, folder / f"{table}_entropies")
         near = counts[(counts["table"] == table) | (counts["method"] == "base")]
         boundary(near, folder / f"{table}_boundary")
+    mazes(root)
+
+
+def mazes(root: Path) -> str:
+    """The second testbed's figures and its table, as markdown."""
+    return maze.draw(root, "two_stage", "Two-stage dynamics", MAZE)
 
 
 def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
@@ -92,7 +102,7 @@ def table1(rows: pd.DataFrame, path: Path) -> None:
     last = laptop_figures.last(rows[rows["metric"].str.startswith("pass@")])
     drawn = []
     for axis, benchmark in zip(axes[0], TASKS, strict=True):
-        for method, color in ({"base": COLORS[6]} | shown).items():
+        for method, color in ({"base": COLORS[7]} | shown).items():
             curve = laptop_figures.over_seeds(last, method, benchmark, None, "k")
             style = "--" if method == "base" else "-"
             axis.errorbar(
@@ -145,7 +155,7 @@ def table4(entropies: pd.DataFrame, path: Path) -> None:
                 & (entropies["benchmark"] == benchmark)
                 & (entropies["metric"] == metric)
             ]
-            color = MAIN.get(method, COLORS[6])
+            color = MAIN.get(method, COLORS[7])
             axis.plot([x] * len(seeds), seeds["value"], "o", color=color, markersize=4, alpha=0.6)
             axis.hlines(seeds["value"].mean(), x - 0.3, x + 0.3, color=color)
             drawn.append(seeds)

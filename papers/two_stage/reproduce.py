@@ -1,13 +1,13 @@
 """Everything of the two-stage paper that this machine can do, ending with the comparison: `make
 reproduce-two_stage`.
 
-    python -m papers.two_stage.reproduce [scale=smoke|laptop|full] [workers=2] [results_dir=results]
+    python -m papers.two_stage.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import Task, command, compared, part
+from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
 
 
 def parts(config: Reproduce) -> list[Task]:
@@ -31,6 +31,9 @@ def theory(config: Reproduce) -> None:
 def finish(config: Reproduce) -> None:
     from papers.two_stage import case_study, figures, laptop
     from papers.two_stage.compare import SPEC
+
+    if config.scale == MAZE:
+        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
     compared(SPEC, Path(config.root), laptop.gather, figures.draw, case_study.write_page)
 

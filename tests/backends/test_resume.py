@@ -144,7 +144,7 @@ def test_killed_at_every_other_write(experiment, whole):
         if not (run / "DONE").exists():
             assert_whole_files(run)
         left.append(set(content(run)))
-    assert len(left) >= 8
+    assert len(left) >= 7
     assert any("checkpoint.pt" in files for files in left)  # it died while it trained,
     assert any("metrics.csv" in files for files in left)  # while it wrote results,
     assert any({n for n in files if ".tmp" in n} for files in left)  # and between file and name

@@ -16,6 +16,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from common.backends.trl_trainer import MethodTrainer
 from common.config.compose import compose
+from common.config.schema import Method
+from common.config.strict import strict
 from common.errors import UserError
 from common.models import pretrain
 
@@ -141,6 +143,18 @@ def loss_and_gradient(trainer, batch: dict, shift: float):
     loss = trainer._compute_loss(model, batch)
     gradients = torch.autograd.grad(loss, list(model.parameters()))
     return loss.item(), torch.cat([gradient.flatten() for gradient in gradients])
+
+
+def test_a_method_may_be_a_name_or_a_file(trainer, tmp_path):
+    named = trainer(MethodTrainer, {}, method="dr_grpo").method
+    composed = strict(Method, method("method=dr_grpo"))
+    assert named == composed
+    (tmp_path / "half.yaml").write_text("defaults: [fade, _self_]\nname: half\nkl_coef: 0.5\n")
+    one = trainer(MethodTrainer, {"beta": 0.5}, method=str(tmp_path / "half.yaml")).method
+    assert (one.name, one.kl_coef) == ("half", 0.5)
+    assert one.controller == strict(Method, method("method=fade")).controller
+    with pytest.raises(UserError, match="method=f_gpro: unknown; give the path"):
+        trainer(MethodTrainer, {}, method="f_gpro")
 
 
 @pytest.mark.parametrize("name", SAME)

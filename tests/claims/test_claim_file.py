@@ -89,7 +89,11 @@ def test_scopes_and_rendering(tmp_path):
     )
     table = verdicts(load(path), {"published": rows({"A": 2.0, "B": 1.0})})
     assert list(table.columns[:5]) == ["claim", "source", "published", "laptop", "cluster"]
-    assert table.loc[0, ["published", "laptop", "cluster"]].tolist() == ["holds"] + ["not run"] * 2
+    assert table.loc[0, ["published", "laptop", "cluster"]].tolist() == [
+        "holds",
+        "not claimed here",
+        "not run",
+    ]
     assert table.loc[0, "laptop_numbers"] == ""
     assert table.loc[0, "cluster_numbers"] == "no rows"
     markdown = to_markdown(table).splitlines()

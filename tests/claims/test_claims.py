@@ -6,6 +6,7 @@ import pytest
 from claim_rows import order, rows, verdict
 from scipy.stats import ttest_rel
 
+from common.claims.judge import judge
 from common.errors import UserError
 
 PAIR = {"a": {"method": "A"}, "b": {"method": "B"}}
@@ -76,9 +77,9 @@ WIDE = [30.0, 60.0, 45.0, 70.0, 50.0]
         (order("A", "B"), {"A": LOW, "B": HIGH}, "fails"),
         (order("A", "B"), {"A": HIGH, "B": WIDE}, "inconclusive"),
         (order("A", "B"), {"A": HIGH[:2], "B": LOW[:2]}, "inconclusive"),
-        (order("A", "B"), {"A": HIGH, "B": LOW[:4]}, "holds"),  # other seeds: not paired
+        (order("A", "B"), {"A": HIGH, "B": LOW[:4]}, "holds"),  # on the seeds of both
         (order("A", "B"), {"A": HIGH, "B": 41.0}, "holds"),  # a printed or closed-form number
-        (order("A", "B"), {"A": HIGH, "B": HIGH}, "inconclusive"),
+        (order("A", "B"), {"A": HIGH, "B": HIGH}, "mechanism not engaged"),
         (order("A", "B", margin=9), {"A": HIGH, "B": LOW}, "holds"),
         (order("A", "B", margin=13), {"A": HIGH, "B": LOW}, "fails"),
         (order("A", "B", margin=10.5), {"A": HIGH, "B": LOW}, "inconclusive"),
@@ -113,17 +114,55 @@ def test_numbers_of_a_rerun():
     assert text.startswith(f"52 ± 0.35 vs 41 ± 0.35, diff 11 [{low:.3g}, {high:.3g}], 5 seeds, ")
     p = ttest_rel(HIGH, LOW).pvalue
     half = (high - low) / 2  # t_4(0.975) = 2.7764 and t_4(0.8) = 0.9410 standard errors
-    assert text.endswith(f"Holm p {p:.2g}, detectable {half * (1 + 0.9410 / 2.7764):.2g}")
+    assert text.endswith(f"BH p {p:.2g}, detectable {half * (1 + 0.9410 / 2.7764):.2g}")
 
 
-def test_holm_asks_more_of_several_links():
+def test_several_links_are_one_test_and_several_claims_are_corrected():
     # each link alone has t = 3.2 with 4 degrees of freedom, p = 0.033
     gap = 3.2 / np.sqrt(5) + np.array([-1, -1, 0, 1, 1]) / np.std([-1, -1, 0, 1, 1], ddof=1)
     a, b, c = 2 * gap, gap, 0 * gap
     values = {"A": list(50 + a), "B": list(50 + b), "C": list(50 + c)}
     assert 0.025 < ttest_rel(values["A"], values["B"]).pvalue < 0.05
     assert verdict(order("A", "B"), rows(values))[0] == "holds"
-    assert verdict(order("A", "B", "C"), rows(values))[0] == "inconclusive"
+    assert verdict(order("A", "B", "C"), rows(values))[0] == "holds"
+    pairs = [[{"method": "B"}, {"method": "A"}], [{"method": "A"}, {"method": "C"}]]
+    both = {"count": {"pairs": pairs, "relation": ">", "at_least": 2}}
+    # one on the wrong side fails it, and there were two to choose from: 2 x 0.033
+    assert verdict(both, rows(values))[0] == "inconclusive"
+    stated = [("one", "A", "B"), ("two", "B", "C"), ("none", "A", "X")]
+    claims = [
+        {"id": name, "claim": "", "source": "", "family": "primary", "laptop": order(a, b)}
+        for name, a, b in stated
+    ]
+    values["X"] = list(50 + a + np.array([-3.0, 2, 0, -2, 3]))
+    decided, gaps = judge(claims, {"laptop": rows(values)})
+    assert set(decided["laptop"]) == {"inconclusive"}  # Holm over three: 3 x 0.033
+    assert gaps["p_holm"][0] == pytest.approx(3 * gaps["p_claim"][0])
+    assert gaps["p_bh"][0] < 0.05 < gaps["p_holm"][0]
+    for claim in claims:
+        del claim["family"]
+    assert judge(claims, {"laptop": rows(values)})[0]["laptop"].tolist()[:2] == ["holds"] * 2
+
+
+def test_a_trend_is_the_slope_over_its_settings():
+    noise = [np.array([0.1, -0.1, 0, 0.2, -0.2]), np.array([0, 0.1, -0.2, 0.1, 0]), np.zeros(5)]
+    values = {
+        name: list(50 + 2 * x + e) for name, x, e in zip("ABC", (0, 1, 3), noise, strict=True)
+    }
+    trend = {"of": [{"method": name} for name in "ABC"], "at": [0, 1, 3], "relation": ">"}
+    verdict_, numbers = verdict({"trend": trend}, rows(values))
+    assert (verdict_, numbers[:7]) == ("holds", "slope 2")
+    assert verdict({"trend": trend | {"relation": "<"}}, rows(values))[0] == "fails"
+    with pytest.raises(UserError, match=r"at=\[0, 1\]: must be a number for each selector"):
+        verdict({"trend": trend | {"at": [0, 1]}}, rows(values))
+
+
+def test_what_changed_nothing_is_no_verdict_and_a_ceiling_says_nothing():
+    assert verdict(order("A", "B"), rows({"A": HIGH, "B": HIGH}))[0] == "mechanism not engaged"
+    full = [100.0, 100.0, 100.0]
+    assert verdict(order("A", "B"), rows({"A": full, "B": full}))[0] == "inconclusive"
+    near = [*HIGH[:4], HIGH[4] + 1e-3]
+    assert verdict(order("A", "B"), rows({"A": near, "B": HIGH}))[0] == "inconclusive"
 
 
 def test_pairing_by_seed_matters():

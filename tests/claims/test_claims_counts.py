@@ -6,6 +6,7 @@ import pytest
 from claim_rows import order, verdict
 
 from common.claims.judge import verdicts
+from common.claims.select import select, tidy
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
 
@@ -88,3 +89,21 @@ def test_counts_give_pass_at_k_of_any_k_and_must_agree_with_rows():
     counts.loc[0, "c"] = 16 if counts.loc[0, "c"] < 2 else 0
     with pytest.raises(UserError, match="method=A, seed=0 give"):
         verdict(order("A", "B", where={"k": 4}), both, counts)
+
+
+def test_the_mean_of_the_last_checkpoints_is_paired_by_seed_and_problem():
+    rng = np.random.default_rng(5)
+    parts = [
+        draw_counts(rng, models=1, seeds=3, problems=20, seed_sd=0.1, problem_sd=0.1)
+        for _ in range(3)
+    ]
+    frame = pd.concat([x.assign(step=i) for i, (x, _) in enumerate(parts)])
+    counts = pd.concat([x.assign(step=i) for i, (_, x) in enumerate(parts)])
+    frame = frame.drop(columns="model").assign(model="m", table="t")
+    counts = counts.assign(model="m")
+    mean = select("", {"method": "A", "step": [0, 1, 2]}, tidy(frame), counts)
+    each = [select("", {"method": "A", "step": i}, tidy(frame), counts) for i in range(3)]
+    assert mean.values == pytest.approx(np.mean([x.values for x in each], axis=0))
+    assert mean.by_problem == pytest.approx(np.mean([x.by_problem for x in each], axis=0))
+    assert mean.counts is None  # of single runs' tests, which a mean of checkpoints has not
+    assert each[0].counts is not None

@@ -49,8 +49,8 @@ def test_a_strict_ordering_of_equals_is_decided_once_in_twenty_at_most(seeds, pr
 
 
 @pytest.mark.sweep
-def test_of_many_comparisons_of_one_table_one_in_twenty_tables_decides_any():
-    """Holm over a table: the same noise in 12 claims of one table, 30 tables."""
+def test_of_many_claims_of_one_family_one_in_twenty_families_decides_any():
+    """The same noise in 12 claims of one family, 30 families."""
     rng, rows, claims = np.random.default_rng(1), [], []
     for table in range(30):
         for method in range(12):
@@ -62,8 +62,8 @@ def test_of_many_comparisons_of_one_table_one_in_twenty_tables_decides_any():
                     )  # fmt: skip
             order = [{"method": f"A{method}"}, {"method": f"B{method}"}]
             predicate = {"order": order, "relation": ">", "where": {"table": f"t{table}"}}
-            claim = {"id": f"{table}-{method}", "claim": "", "source": "", "laptop": predicate}
-            claims.append(claim)
+            claim = {"id": f"{table}-{method}", "claim": "", "source": "", "family": f"f{table}"}
+            claims.append(claim | {"laptop": predicate})
     verdicts, gaps = judge(claims, {"laptop": pd.DataFrame(rows)})
     decided = verdicts["laptop"].isin(["holds", "fails"])
     tables = verdicts["id"].str.split("-").str[0]
@@ -73,12 +73,12 @@ def test_of_many_comparisons_of_one_table_one_in_twenty_tables_decides_any():
 
 
 def test_matched_readings_of_all_pairs_are_one_table():
-    def family(*tables):
+    def table(*tables):
         one = Found("A", (1, 2, 3), np.ones(3), tables)
-        return combine([(1, one), (-1, one)]).family
+        return combine([(1, one), (-1, one)]).table
 
-    assert family("t, A vs B at matched pass@1") == family("t, C vs D at matched pass@1")
-    assert family("t, A vs B at matched pass@1") != family("t")
+    assert table("t, A vs B at matched pass@1") == table("t, C vs D at matched pass@1")
+    assert table("t, A vs B at matched pass@1") != table("t")
 
 
 def test_the_detectable_difference_is_detected_four_times_in_five():

@@ -42,7 +42,7 @@ def test_the_printed_predicate_judges_cluster_rows_unless_the_file_says_otherwis
     own = CLAIM | {"cluster": order("B", "A")}
     assert decided(own, frame, table)[0]["cluster"] == "fails"
     never, gap = decided(CLAIM | {"cluster": None}, frame, table)
-    assert (never["cluster"], never["cluster_numbers"]) == ("not run", "")
+    assert (never["cluster"], never["cluster_numbers"]) == ("not claimed here", "")
     assert gap is None
     assert predicate({"laptop": {}}, "cluster") is None
     path = tmp_path / "claims.yaml"

@@ -308,3 +308,10 @@ def test_two_runs_that_speak_for_one_cell_are_named_and_neither_counts():
     by_step = Spec("p", "P", [], {}, [], lambda root: [], steps={"t": 2})
     assert len(cells.one_run_each(by_step, two)[0]) == 2  # evaluations of two checkpoints
     assert cells.one_run_each(PLAIN, two[:1])[1] == []
+
+
+def test_every_verdict_of_the_printed_cells_is_counted():
+    verdicts = ["within noise", "not run", "not run", "not reproducible", "partial"]
+    text = compare_text.counted(pd.DataFrame({"table": "t", "verdict": verdicts}))
+    assert text.splitlines()[0] == "| table | within noise | partial | not run | not reproducible |"
+    assert text.splitlines()[2] == "| t | 1 | 1 | 2 | 1 |"

@@ -51,6 +51,8 @@ EXPECTED = {
         figures={
             **dict.fromkeys(("cluster_fig1b", "cluster_fig1c"), 2 * 4),
             **{f"cluster_table{i}_v2_{base}": 2 * SETS * 9 for i in (12, 13, 14) for base in BASES},
+            "cluster_maze_fig6": 18 * 4,  # rows, k = 1, 128, 1024, 2048
+            "cluster_maze_fig7": 18 * (2 + 10 + 10),  # logged steps, evaluations at two k
         },
     ),
     "two_stage": Expected(
@@ -368,6 +370,18 @@ def test_figures_draw_the_printed_numbers(whole):
                 assert (2 * drawn["deviation"] < drawn["high"] - drawn["low"]).all()
             if paper == "f_grpo":
                 assert set(drawn["step"]) == {BEST[drawn["model"][0]]}
+        elif name == "cluster_maze_fig6":  # Table 4 has k = 1 and 128 of it
+            for row in drawn[drawn["k"] <= 128].itertuples():
+                metric = f"pass@{row.k:g}"
+                cell = printed.xs("table4_v2", level="table").xs(metric, level="metric")
+                wanted = cell.xs(f"Maze (N={row.N:g})", level="benchmark").xs(
+                    row.method, level="method"
+                )
+                assert abs(row.value - wanted.item()) < expected.far
+        elif name == "cluster_maze_fig7":
+            ends = drawn[drawn["step"] == drawn["step"].max()].groupby("curve")["value"].agg(set)
+            assert ends["train reward"] == {perfect.logged(paper, "GRPO")["reward"]}
+            assert len(ends["test pass@1"]) > 9  # Table 4's, not the low ones on the way
         elif name == "cluster_fig8":
             values = drawn.groupby("curve")["value"].agg(set).to_dict()
             assert values == {word: {value} for word, value in perfect.CONTROLLED.items()}

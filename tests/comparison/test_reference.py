@@ -5,7 +5,8 @@ import shutil
 import pandas as pd
 import pytest
 
-from common.comparison.reference import command, differences
+from common.comparison.prose import differences as differences_of_prose
+from common.comparison.reference import command, differences, intervals
 from common.config.compose import ROOT
 from common.errors import UserError
 
@@ -31,6 +32,20 @@ def test_last_digits_may_differ_and_all_else_is_named(tmp_path):
         "p/short.md: line 2: is not stored",
     ]
     assert differences(a, a) == []
+
+
+def test_the_readmes_intervals_are_stored_and_one_changed_number_is_seen(tmp_path):
+    papers = sorted(x.parent.name for x in STORED.glob("*/gaps.csv"))
+    assert intervals(STORED, papers) == []
+    assert len(papers) == 5
+    for name, linked in (("papers/f_grpo/README.md", False), ("README.md", True)):
+        text = (ROOT / name).read_text()
+        assert "10.0 [7.6, 12.4]" in text
+        for wrong in ("10.0 [7.6, 12.5]", "10.1 [7.6, 12.4]", "10.0 [7.6, 12.4]: fails"):
+            (tmp_path / "README.md").write_text(text.replace("10.0 [7.6, 12.4]", wrong, 1))
+            seen = differences_of_prose(tmp_path / "README.md", STORED, ["f_grpo"], linked=linked)
+            assert len(seen) == 1
+            assert f"{wrong}' is no stored comparison's of f_grpo" in seen[0]
 
 
 @pytest.mark.process

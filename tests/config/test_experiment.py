@@ -59,10 +59,18 @@ def test_the_papers_values_arrive():
 
 
 def test_other_data_and_models_compose():
-    x = load(
-        ["data=jsonl", "data.train.path=a.jsonl", "data.benchmarks.test.path=b.jsonl"], "f_grpo"
-    )
-    assert x.data.train == {"_target_": "common.datasets.prompts.jsonl", "path": "a.jsonl"}
+    words = ["data=jsonl", "data.train.path=a.jsonl", "data.benchmarks.test.path=b.jsonl"]
+    x = load(words, "f_grpo")
+    assert (x.data.train["path"], x.data.train["chat"]) == ("a.jsonl", None)
+    # as before the markup was a key
+    known = {"_target_": "common.datasets.prompts.jsonl"}
+    assert x.identity["data"]["train"] == known | {"path": "a.jsonl"}
+    assert x.identity["data"]["benchmarks"] == {"test": known | {"path": "b.jsonl"}}
+    asked = [*words, "model=huggingface", "model.path=x", "model.chat=qwen"]
+    x = load([*asked, "data.train.instruction=boxed_user"], "f_grpo")
+    for node in (x.data.train, x.data.benchmarks["test"]):
+        assert (node["instruction"], node["chat"]) == ("boxed_user", "qwen")
+    assert x.identity["data"] == asdict(x.data)
     assert list(x.data.benchmarks) == ["test"]
     x = load(["model=huggingface", "model.path=some/model"], "f_grpo")
     assert (x.model.name, x.model.path, x.model.pretrain) == ("some/model", "some/model", None)
@@ -232,7 +240,7 @@ def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["optim.lrr=1"], "optim.lrr"),
+        (["optim.lrr=1"], "unknown key optim.lrr=1; did you mean optim.lr?"),
         (["+optim.lrr=1"], "did you mean optim.lr?"),
         (["optim.lr=fast"], "optim.lr='fast'"),
         (["experiment=nope"], "experiment/nope"),

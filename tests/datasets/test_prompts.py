@@ -50,7 +50,7 @@ def test_jsonl_reads_prompts(tmp_path):
         Prompt("2", " x \n", "0"),  # the text stays as it is; an answer of 0 is an answer
     ]
     path.write_text('{"id": 1\n')
-    with pytest.raises(UserError, match=r"train\.jsonl is damaged near line 1"):
+    with pytest.raises(UserError, match=r"train\.jsonl, line 1: is no JSON object"):
         jsonl(path=str(path))
     path.write_text("")
     with pytest.raises(UserError, match=r"data\.train: no prompts"):
@@ -76,6 +76,7 @@ def test_a_run_on_jsonl_prompts(tiny, tmp_path):
     x = load(
         [
             "data=jsonl",
+            "data.verifier._target_=common.verifiers.countdown.verify",
             f"data.train.path={tmp_path}/train.jsonl",
             f"data.benchmarks.test.path={tmp_path}/test.jsonl",
             "model=huggingface",

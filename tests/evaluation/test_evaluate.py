@@ -190,8 +190,9 @@ def test_a_benchmark_that_changed_is_not_mixed(finished, tmp_path, monkeypatch):
     ("override", "words"),
     [
         ("n=0", ["n=0", "at least 1"]),
-        ("top_p=0.9", ["top_p=0.9", "top_p=1.0"]),
-        ("temperature=0", ["temperature=0", "above 0"]),
+        ("temperature=0", ["n=8", "at temperature=0", "set n=1"]),
+        ("temperature=-1", ["temperature=-1", ">= 0"]),
+        ("limit=0", ["limit=0", "at least 1"]),
         ("eval.verifier._target_=common.verifiers.countdown.no", ["countdown.no"]),
         ("eval.prompts.split=none", ["split=none"]),
         ("engine=other", ["engine"]),
@@ -221,10 +222,28 @@ def test_help_is_light(capsys, monkeypatch):
     with pytest.raises(SystemExit) as end:
         __main__.main()
     assert end.value.code == 2
-    assert "nowhere is unfinished" in capsys.readouterr().err
+    assert "rescore=nowhere: no such folder" in capsys.readouterr().err
 
 
 def test_metric_rows_leave_out_what_the_samples_lack():
     rows = [("p", i, "", "correct", "a", None, None, None) for i in range(2)]
     got = metric_rows(Sampled("toy", pd.DataFrame(rows, columns=COLUMNS)), [1])
     assert got["metric"].tolist() == ["pass@1", "distinct_correct", "valid"]
+
+
+def test_a_few_problems_the_likeliest_answer_and_a_nucleus(results, capsys):
+    """Each with a folder of its own; the log-probabilities are named after what they are of."""
+    whole = made(results)
+    few = made(results, "limit=2", "temperature=0", "n=1", "max_tokens=3")
+    assert "limit" not in whole.identity()
+    assert few.identity()["limit"] == 2
+    folder = evaluate(few)
+    first = [problem.id for problem in problems(few.eval.prompts)[:2]]
+    assert pd.read_csv(folder / "counts.csv")["problem_id"].tolist() == first
+    rows = [row for file in sorted((folder / "samples").iterdir()) for row in read_jsonl(file)]
+    assert all(row["log_prob"] is None and row["raw_log_prob"] < 0 for row in rows)
+    said = capsys.readouterr().err
+    assert "warning: 100 % of the responses were cut off at max_tokens=3" in said
+    nucleus = evaluate(made(results, "limit=2", "top_p=0.5"))
+    assert pd.read_csv(nucleus / "counts.csv")["n"].tolist() == [8, 8]
+    assert "warning" not in capsys.readouterr().err

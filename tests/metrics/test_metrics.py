@@ -330,3 +330,8 @@ def test_command_help_is_quick_and_errors_exit_with_2(tmp_path):
     )
     assert wrong.returncode == 2
     assert b"Traceback" not in wrong.stderr
+
+
+def test_more_samples_than_a_table_holds_are_refused():
+    with pytest.raises(UserError, match=r"n=10000001: .* are n and c right\?"):
+        pass_at_k([1], 10**7 + 1, [1])

@@ -24,8 +24,7 @@ from common.models import pretrain
 from common.models.llama import rotated
 from common.models.policy import log_probs
 from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
-from common.rollout.local import encode, generate
-from common.rollout.vllm import end_tokens
+from common.rollout.local import encode, end_tokens, generate, nucleus
 
 VOCABULARY, EOS = 23, 1
 SIZES = dict(
@@ -288,6 +287,67 @@ def test_a_text_of_unknown_tokens_is_refused(text):
 def test_a_response_ends_at_every_token_that_the_model_names():
     """Llama 3.2 Instruct's generation_config.json has three; others repeat the tokenizer's."""
     llama = SimpleNamespace(eos_token_id=128009)
-    assert end_tokens(llama, {"eos_token_id": [128001, 128008, 128009]}) == [128001, 128008, 128009]
-    assert end_tokens(llama, {"eos_token_id": 128001}) == [128001, 128009]
-    assert end_tokens(llama, {}) == end_tokens(llama, {"eos_token_id": None}) == [128009]
+    assert end_tokens(llama, [128001, 128008, 128009]) == [128001, 128008, 128009]
+    assert end_tokens(llama, 128001) == [128001, 128009]
+    assert end_tokens(llama, None) == [128009]
+
+
+def drawn(model, **settings):
+    ids, mask = left_padded(3, 5)
+    generator = torch.Generator().manual_seed(3)
+    return generate(
+        model, ids, mask, **{"max_tokens": 6, "eos_id": EOS} | settings, generator=generator
+    )
+
+
+def test_at_temperature_0_the_likeliest_token_is_taken():
+    model = make("llama")
+    torch.manual_seed(5)
+    batch = drawn(model, group_size=1, temperature=0)
+    for row in range(2):
+        sequence = batch.prompt_ids[row][batch.prompt_mask[row] > 0].tolist()
+        for token, log_prob, real in zip(
+            batch.response_ids[row], batch.log_probs[row], batch.mask[row], strict=True
+        ):
+            if real:
+                logits = plain(model, sequence)
+                assert token == logits.argmax()
+                torch.testing.assert_close(log_prob, logits.log_softmax(-1)[token])
+                sequence.append(int(token))
+
+
+def test_a_nucleus_is_the_fewest_tokens_that_are_as_likely():
+    p = torch.tensor([[0.1, 0.4, 0.3, 0.2], [0.97, 0.01, 0.01, 0.01]])
+    kept = nucleus(p.log(), 1.0, 0.7)
+    torch.testing.assert_close(kept, torch.tensor([[0, 0.4, 0.3, 0], [0.97, 0, 0, 0]]))
+    hot = nucleus(p[:1].log(), 0.5, 0.5)  # squares: 0.16 of 0.30 is above a half
+    torch.testing.assert_close(hot, torch.tensor([[0, 0.16 / 0.30, 0, 0]]))
+
+
+def test_what_is_drawn_with_top_p_lies_in_the_nucleus():
+    model = make("llama")
+    torch.manual_seed(5)
+    batch = drawn(model, group_size=40, temperature=1.0, top_p=0.3, max_tokens=1)
+    for row in range(80):
+        prompt = row // 40
+        sequence = batch.prompt_ids[prompt][batch.prompt_mask[prompt] > 0].tolist()
+        logits = plain(model, sequence)
+        token = int(batch.response_ids[row, 0])
+        assert nucleus(logits[None], 1.0, 0.3)[0, token] > 0
+        torch.testing.assert_close(batch.log_probs[row, 0], logits.log_softmax(-1)[token])
+    assert len(set(batch.response_ids[:40, 0].tolist())) > 1
+
+
+def test_a_response_ends_at_each_end_token():
+    model = make("llama")
+    torch.manual_seed(5)
+    free = drawn(model, group_size=40, temperature=1.0)
+    torch.manual_seed(5)
+    ends = {EOS, 7, 9}
+    batch = drawn(model, group_size=40, temperature=1.0, more_ends=sorted(ends))
+    for row in range(80):
+        tokens = free.response_ids[row][free.mask[row] > 0].tolist()
+        end = next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))
+        assert batch.response_ids[row][batch.mask[row] > 0].tolist() == tokens[:end]
+        assert batch.stopped[row] == (tokens[end - 1] in ends)
+    assert batch.mask.sum() < free.mask.sum()

@@ -118,6 +118,15 @@ def test_demonstrations_are_targets_and_detours_are_right_as_well():
     assert alone == maze.demonstrations(**given | {"loops": 0})  # one path: nowhere else to go
 
 
+def test_mazes_without_short_paths():
+    given = {"side": 9, "ends": "corners", "loops": 2}
+    lengths = [len(p.reference.split(" ")[1]) for p in drawn("dev", 40, **given)]
+    assert min(lengths) == 12  # 3 rooms right and 3 down, each two moves
+    long = drawn("dev", 10, **given, least=16)
+    assert min(len(p.reference.split(" ")[1]) for p in long) == 16
+    assert {"U", "L"} & set("".join(p.reference.split(" ")[1] for p in long))
+
+
 def test_a_walk_goes_back_where_it_is_stuck():
     grid = "#######/#S....#/#.#.#.#/#.#.#.#/#.###.#/#....G#/#######"
     paths = {maze.wander(grid, random.Random(seed)) for seed in range(50)}

@@ -65,7 +65,8 @@
       apply();
     } else if (hash.length > 1) {
       const target = document.getElementById(hash.slice(1));
-      for (let up = target?.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
+      const inside = target?.matches(".paper") ? target.querySelector("details") : target;
+      for (let up = inside?.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
       target?.scrollIntoView();
     }
   }
@@ -163,11 +164,47 @@
   document.getElementById("close").addEventListener("click", () => close(true));
   addEventListener("keydown", (event) => event.key === "Escape" && !panel.hidden && close(true));
 
+  // Pictures are decoded when the part that holds them is opened.
+  const pictures = (part) => {
+    for (const image of all("img[data-src]", part)) {
+      image.src = image.dataset.src;
+      image.removeAttribute("data-src");
+    }
+  };
+  document.addEventListener("toggle", (event) => event.target.open && pictures(event.target), true);
+
+  // The point nearest to the pointer says what it is.
+  const tip = document.getElementById("tip");
+  let near = null;
+  function point(event) {
+    const plot = event.target.closest?.(".drawn");
+    let next = null;
+    let best = 20;
+    for (const mark of plot ? all("[data-s]", plot) : []) {
+      const box = mark.getBoundingClientRect();
+      const away = Math.hypot(box.x + box.width / 2 - event.clientX, box.y + box.height / 2 - event.clientY);
+      if (away <= best) [next, best] = [mark, away];
+    }
+    near?.classList.remove("at");
+    near = next;
+    tip.hidden = !near;
+    if (!near) return;
+    near.classList.add("at");
+    const [who, when, x, y] = near.dataset.s.split("|");
+    const across = plot.dataset.x === "step" || plot.dataset.x === "k" ? "" : `${plot.dataset.x} ${x}, `;
+    tip.textContent = `${near.parentElement.dataset.name}, ${who}, ${when}: ${across}${plot.dataset.y} ${y}`;
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${Math.max(4, event.clientY - tip.offsetHeight - 12)}px`;
+  }
+  document.addEventListener("pointermove", point);
+  document.addEventListener("pointerdown", point);
+
   // Paper has no closed parts.
   let shut = [];
   addEventListener("beforeprint", () => {
     shut = all("details:not([open])");
     for (const part of shut) part.open = true;
+    pictures(document);
   });
   addEventListener("afterprint", () => {
     for (const part of shut) part.open = false;

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from common.config.schema import Folder
 from common.errors import require
 
 
@@ -14,7 +15,7 @@ class Covariance:
     eta: float
     shares: list[float]
     bins: int
-    results_dir: str
+    results_dir: Folder
 
     def __post_init__(self):
         for key in ("steps", "bins"):

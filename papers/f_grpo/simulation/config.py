@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from common.config.schema import Folder
 from common.errors import require
 
 OBJECTIVES = ("score", "printed", "eq7")
@@ -30,7 +31,7 @@ class Simulation:
     weight_decay: float  # adamw only
     workers: int
     device: str
-    results_dir: str
+    results_dir: Folder
 
     def __post_init__(self):
         require(self.objective in OBJECTIVES, "objective", self.objective, "|".join(OBJECTIVES))

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.config.schema import Folder
 from common.errors import UserError
 from common.experiment import load
 
@@ -18,7 +19,7 @@ class CodeRewards:
     experiments: list[str]
     seeds: list[int]
     overrides: list[str]  # of each experiment
-    results_dir: str
+    results_dir: Folder
 
 
 def run(config: CodeRewards, progress: bool = True) -> list[Path]:

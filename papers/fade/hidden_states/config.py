@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from common.config.schema import Folder
 from common.errors import require
 
 
@@ -25,7 +26,7 @@ class States:
     p: float  # share of right tokens
     noise: float
     width: int  # d of made-up data
-    results_dir: str
+    results_dir: Folder
 
     def __post_init__(self):
         for key in ("prompts", "group_size", "width"):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from common.config.schema import Folder
 from common.errors import require
 
 
@@ -21,7 +22,7 @@ class Geometry:
     block_mb: float  # of float32 numbers that are in memory at once, of each checkpoint
     dtype: Literal["float32", "float64"]  # of differences and of the randomised products
     memory_gb: float  # GB of 1e9 bytes that the process may take
-    results_dir: str
+    results_dir: Folder
 
     def __post_init__(self):
         require(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from common.config.schema import Method, Reward
+from common.config.schema import Folder, Method, Reward
 from common.errors import require
 
 ESTIMATORS = {  # name in the figures -> method file whose advantage it is
@@ -46,7 +46,7 @@ class Toy:
     betas: tuple[float, float]
     eps: float
     weight_decay: float
-    results_dir: str
+    results_dir: Folder
     reward: Reward
     sampling: dict
     optim: dict

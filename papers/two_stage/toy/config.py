@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from common.config.schema import Folder
 from common.errors import require
 
 
@@ -79,7 +80,7 @@ class Toy:
     band: tuple[float, float]
     per_decade: int
     figures: dict[str, list[Cell]]
-    results_dir: str
+    results_dir: Folder
 
     def __post_init__(self):
         for key in ("seeds", "steps", "per_decade"):

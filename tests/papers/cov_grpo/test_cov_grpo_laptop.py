@@ -160,7 +160,7 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
         "cell_7b_minerva",
         "gain_7b_olympiadbench_aime24",  # INC026
     }
-    assert set(verdicts["laptop"]) == {"not run"}
+    assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
 
 
 def test_published_files_are_the_transcription():
@@ -234,7 +234,7 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     assert verdicts["stable_range"] == "inconclusive"
     assert verdicts["stable_range_long"] == "not run"
     covered = [i for i in verdicts.index if i.startswith(("dominate", "drift", "intact"))]
-    assert set(verdicts[covered]) <= {"holds", "fails"}
+    assert set(verdicts[covered]) == {"inconclusive"}  # one run
     rows = pd.concat(covariance_rows(results))
     assert not rows.duplicated(["method", "benchmark", "metric"]).any()
     measured = laptop.read(results, "stability")

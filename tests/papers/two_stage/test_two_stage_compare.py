@@ -39,7 +39,7 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
     assert numbers["over_standard_grpo_n_arcc"] == "7 hold, 1 fail, 1 open of 9"
     assert numbers["over_standard_gspo_n_arcc"] == "5 hold, 2 fail, 2 open of 9"
     assert decided["table4_n_base_token_llama"] == "fails"  # INC018
-    assert set(verdicts["laptop"]) == {"not run"}
+    assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
 
 
 def test_claims_speak_of_methods_and_cells_that_are_there():

@@ -1,0 +1,212 @@
+"""The library: what `from common import ...` and `from rlvr_papers import ...` give.
+
+Everything is a plain function with defaults that are a method file's own values; bad input raises
+`UserError` in one line. A method is a name of configs/method, the path of a .yaml file, or a
+`Method`. Shapes: P prompts, G responses each, B = P * G rows, T tokens.
+
+    from rlvr_papers import group_advantages, policy_loss, pass_at_k, verify
+
+    A = group_advantages([[1, 0, 0, 1]], "f_grpo", gamma=1.0)          # (P, G)
+    loss = policy_loss(log_prob, old_log_prob, A.view(-1), mask, "f_grpo")
+    verify(r"so \\boxed{1/2}", "0.5").outcome                           # "correct"
+    pass_at_k([3, 0], 8, [1, 8])                                       # (problems, k)
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from numpy.typing import ArrayLike
+
+from common.config.resolve import resolve
+from common.config.schema import Method
+from common.errors import UserError, require
+from common.losses.regularizers import kl_k1, kl_k2, kl_k3
+from common.methods import binding, files
+from common.metrics.paired import subsampling_test
+from common.metrics.passk import avg_at_k, pass_at_k
+from common.metrics.samples import maj_at_k
+from common.types import Prompt, Verdict
+from common.verifiers.plain import of_plain
+from common.verifiers.pool import Pool
+
+__all__ = [
+    "Method",
+    "Prompt",
+    "UserError",
+    "Verdict",
+    "avg_at_k",
+    "group_advantages",
+    "kl_k1",
+    "kl_k2",
+    "kl_k3",
+    "load_method",
+    "maj_at_k",
+    "method_names",
+    "pass_at_k",
+    "policy_loss",
+    "subsampling_test",
+    "token_loss",
+    "verify",
+    "verify_all",
+]
+REWARD = (1.0, 0.0)  # R_c, R_w; F-GRPO App. H.2
+
+
+def method_names() -> list[str]:
+    """The names of configs/method."""
+    return files.names()
+
+
+def load_method(
+    method: str | Path | Method,
+    *,
+    reward: tuple[float, float] = REWARD,
+    max_tokens: int | None = None,
+    **arguments: object,
+) -> Method:
+    """A method with its advantage's `arguments` changed; `reward` is (correct, wrong).
+
+    Raises UserError for an unknown name or argument, and where a method needs max_tokens (Dr. GRPO:
+    the tokens of the longest response) and it is None.
+    """
+    if isinstance(method, Method):
+        require(not arguments, "arguments", arguments, "go with a name or a path, not a Method")
+        return method
+    made = files.method(
+        str(method),
+        reward={"correct": reward[0], "wrong": reward[1]},
+        max_tokens=max_tokens,
+        steps=1,
+        **arguments,
+    )
+    binding.bind(made)
+    return made
+
+
+def group_advantages(
+    rewards: torch.Tensor | ArrayLike,
+    method: str | Path | Method = "grpo",
+    *,
+    lengths: torch.Tensor | None = None,
+    reward: tuple[float, float] = REWARD,
+    max_tokens: int | None = None,
+    solve_rate: float = 0.5,
+    entropy: float = 1.0,
+    step: int = 1,
+    **arguments: object,
+) -> torch.Tensor:
+    """The weight of each response, (P, G) -> (P, G), float32 (float64 stays).
+
+    rewards     numbers or truth values, a row a prompt; each is `reward`'s R_c or R_w for methods
+                that count successes
+    lengths     (P, G) tokens of the responses, for the methods that look at them; None: all alike
+    solve_rate, entropy, step   what a controller (FADE's) sees at its first look; entropy in nats
+    arguments   of the advantage: gamma=1.0
+
+    Raises UserError for rewards that are not 2-D or not finite, and as `load_method`.
+    """
+    values = torch.as_tensor(rewards)
+    values = values if values.is_floating_point() else values.float()
+    shape = tuple(values.shape)
+    require(len(shape) == 2, "rewards", f"shape {shape}", "give (prompts, responses a prompt)")
+    require(bool(torch.isfinite(values).all()), "rewards", "nan or inf", "give finite numbers")
+    given = torch.ones_like(values) if lengths is None else torch.as_tensor(lengths)
+    require(
+        given.shape == values.shape,
+        "lengths",
+        f"shape {tuple(given.shape)}",
+        f"must be that of rewards, {shape}",
+    )
+    bound = binding.bind(load_method(method, reward=reward, max_tokens=max_tokens, **arguments))
+    _, controlled = binding.observe(bound, {}, solve_rate=solve_rate, entropy=entropy, step=step)
+    return binding.advantages(bound, values, given, controlled)
+
+
+def token_loss(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    method: str | Path | Method = "grpo",
+    *,
+    max_tokens: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(loss, clipped) of each token, (B, T) each, of a whole mini-batch; the loss has the gradient.
+
+    `advantages` is (B,), (B, 1) or (B, T). Raises UserError for shapes that do not fit.
+    """
+    bound, weights = _bound_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens)
+    extra = {}
+    if bound.token_weights is not None:
+        with torch.no_grad():
+            made = bound.token_weights(log_prob.detach(), old_log_prob, weights, mask)
+        extra["token_weights"] = made
+    return bound.loss(log_prob, old_log_prob, weights, mask, **extra)
+
+
+def policy_loss(
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    method: str | Path | Method = "grpo",
+    *,
+    max_tokens: int | None = None,
+) -> torch.Tensor:
+    """The scalar to call backward() on: `token_loss` in the method's aggregation. Without its
+    entropy bonus and KL penalty. Raises UserError as `token_loss`."""
+    loss, _ = token_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens=max_tokens)
+    real = mask > 0
+    require(bool(real.any()), "mask", "all 0", "no token of any response is left")
+    bound, _ = _bound_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens)
+    # where, not a product: padding may hold inf or nan
+    return torch.where(real, loss * bound.aggregate(mask.float()), 0.0).sum()
+
+
+def _bound_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens):
+    shape = tuple(log_prob.shape)
+    require(len(shape) == 2, "log_prob", f"shape {shape}", "give (responses, tokens)")
+    for name, tensor in (("old_log_prob", old_log_prob), ("mask", mask)):
+        said = f"shape {tuple(tensor.shape)}"
+        require(tuple(tensor.shape) == shape, name, said, f"must be that of log_prob, {shape}")
+    weights = advantages[:, None] if advantages.dim() == 1 else advantages
+    require(
+        tuple(weights.shape) in (shape, (shape[0], 1)),
+        "advantages",
+        f"shape {tuple(advantages.shape)}",
+        f"give ({shape[0]},), ({shape[0]}, 1) or {shape}: one a response, or one a token",
+    )
+    return binding.bind(load_method(method, max_tokens=max_tokens)), weights
+
+
+def verify(
+    response: str, reference: str, verifier: str = "common.verifiers.math.verify", **options: object
+) -> Verdict:
+    """One verdict, in this process and without a deadline: for trying things out.
+
+    `verifier` is a dotted path, module:function or path.py:function; `options` are its own, such as
+    convention="boxed". Raises UserError for an unknown one, or an empty reference.
+    """
+    judge = resolve({"_target_": verifier, **options}, "verifier")
+    given = of_plain(judge(response, reference))
+    if not isinstance(given, Verdict):
+        raise UserError(f"verifier={verifier}: gave {repr(given)[:80]}; give a Verdict or a number")
+    return given
+
+
+def verify_all(
+    pairs: Sequence[tuple[str, str]],
+    verifier: str = "common.verifiers.math.verify",
+    *,
+    workers: int = 2,
+    deadline: float = 3.0,
+    memory_gb: float = 4.0,
+    **options: object,
+) -> list[Verdict]:
+    """Verdicts of (response, reference) pairs, in order, in `workers` processes of `memory_gb` GiB,
+    each response within `deadline` seconds, else its outcome is "timeout". Raises as `verify`."""
+    node = {"_target_": verifier, **options}
+    resolve(node, "verifier")
+    with Pool(node, workers=workers, deadline=deadline, memory_gb=memory_gb) as pool:
+        return pool.map(list(pairs))

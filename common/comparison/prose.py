@@ -1,0 +1,74 @@
+"""Do the intervals in a README follow from the stored comparisons? Part of `make reference-check`.
+
+An interval is written `[low, high]` or `[low, high lower]`, as text, not as a link, with digits
+after the point as it likes. It has to be that of a comparison in its paper's gaps.csv, rounded,
+whichever side is taken from which; a number right before it has to be the difference, and a verdict
+right after it that of the claim.
+"""
+
+import re
+from decimal import ROUND_HALF_EVEN, Decimal
+from pathlib import Path
+
+import pandas as pd
+
+from common.claims.judge import NOT_ENGAGED
+
+NUMBER = r"[-+]?\d+(?:\.\d+)?"
+INTERVAL = re.compile(
+    rf"(?:(?P<value>{NUMBER})\s+(?:lower\s+|higher\s+)?)?"
+    rf"\[(?P<low>{NUMBER}),\s(?P<high>{NUMBER})(?:\s[a-z]+)?\](?!\()"
+    rf"(?:(?:\s[a-z]+)?(?:\s[A-Z]\w+)?:\s+(?:the\s+claim\s+)?"
+    rf"(?P<verdict>holds|fails|inconclusive|{NOT_ENGAGED})\b)?"
+)
+PAPER = re.compile(r"papers/(\w+)/")
+
+
+def differences(readme: Path, stored: Path, papers: list[str], *, linked: bool) -> list[str]:
+    """The intervals of a README that no comparison in <stored>/<paper>/gaps.csv has. linked: a
+    line's first link names its paper, and one of no paper of these is passed over; else the page is
+    of the first."""
+    text = readme.read_text()
+    parts = [*map(_linked, text.splitlines())] if linked else [(papers[0], text)]
+    known = {name: _comparisons(stored / name) for name in papers}
+    return [
+        f"{readme}: {' '.join(match[0].split())!r} is no stored comparison's of {name}"
+        for name, part in parts
+        if name in known
+        for match in INTERVAL.finditer(part)
+        if not _known(match, known[name])
+    ]
+
+
+def _linked(line: str) -> tuple[str, str]:
+    link = PAPER.search(line)
+    return link[1] if link else "", line
+
+
+def _comparisons(folder: Path) -> pd.DataFrame:
+    """difference, low, high and the verdict of the claim, of each comparison of laptop runs."""
+    if not (folder / "gaps.csv").exists():  # the yardstick has none
+        return pd.DataFrame(columns=["difference", "low", "high", "verdict"])
+    gaps = pd.read_csv(folder / "gaps.csv")
+    claims = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]
+    gaps = gaps[(gaps["scope"] == "laptop") & gaps["low"].notna()]
+    return gaps.assign(verdict=gaps["claim"].map(claims))
+
+
+def _known(match: re.Match, gaps: pd.DataFrame) -> bool:
+    for row in gaps[["difference", "low", "high", "verdict"]].itertuples():
+        for value, low, high in (
+            (row.difference, row.low, row.high),
+            (-row.difference, -row.high, -row.low),
+        ):
+            written = {"value": value, "low": low, "high": high}
+            numbers = all(match[key] is None or _is(match[key], x) for key, x in written.items())
+            if numbers and match["verdict"] in (None, row.verdict):
+                return True
+    return False
+
+
+def _is(text: str, value: float) -> bool:
+    """A value rounded to the text's digits is the text; -0.0 is 0.0."""
+    printed = Decimal(text)
+    return Decimal(str(value)).quantize(printed, rounding=ROUND_HALF_EVEN) == printed

@@ -1,0 +1,67 @@
+"""The page is made again only where something that it is made of has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from common.config.compose import ROOT
+from common.report import sources
+from common.results.files import write, write_json
+
+CODE = ("common", "papers", "configs", "slurm")
+LIBRARIES = ("jinja2", "matplotlib", "numpy", "omegaconf", "pandas", "pillow", "scipy")
+Build = Callable[[], tuple[str, list[str]]]
+
+
+def page(target: Path, root: Path, reference: Path, build: Build) -> tuple[list[str], bool]:
+    """`target` made by `build` (the page, and what was left out of it), unless it is there and its
+    `inputs` are those of the last time; (what was left out, whether it was made).
+
+    The hashes of the inputs and of the page stand beside it, in made_of.json.
+    """
+    beside, wanted = target.with_name("made_of.json"), inputs(target, root, reference)
+    try:
+        last = json.loads(beside.read_text())
+        if last["inputs"] == wanted and last["page"] == _sha256(target):
+            return last["left_out"], False
+    except (OSError, ValueError, LookupError, TypeError):
+        pass  # never made, or not by this
+    text, left_out = build()
+    write(target, text)
+    write_json(beside, {"inputs": wanted, "page": _sha256(target), "left_out": left_out})
+    return left_out, True
+
+
+def inputs(target: Path, root: Path, reference: Path) -> str:
+    """SHA-256 of all that the page depends on: code, configurations, claims, printed numbers and
+    the committed results by their contents; the results in `root`, of which there may be gigabytes,
+    by size and time of each file; the libraries by version; where the page is from these."""
+    digest = hashlib.sha256()
+    names = [*sources.papers(ROOT / "papers"), sources.YARDSTICK]
+    for file in _files([ROOT / name for name in CODE] + [reference / name for name in names]):
+        digest.update(f"{os.path.relpath(file, ROOT)} {_sha256(file)}\n".encode())
+    for file in _files([root / name for name in names]):
+        state = file.stat()
+        line = f"{os.path.relpath(file, root)} {state.st_size} {state.st_mtime_ns}\n"
+        digest.update(line.encode())
+    places = [os.path.relpath(path, target.parent) for path in (ROOT, root, reference)]
+    versions = [sys.version, *(version(name) for name in LIBRARIES)]
+    digest.update("\n".join([*places, *versions]).encode())
+    return digest.hexdigest()
+
+
+def _files(folders: list[Path]) -> Iterator[Path]:
+    for folder in folders:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield file
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,136 @@
+"""The one command that would settle what of a paper's headline claims is open, and what it costs.
+
+On a laptop more seeds: as many as would show the difference that was seen in 80 % of repetitions
+(the smallest detectable one of gaps.csv, its part over seeds shrunk by the number of seeds). Where
+seeds cannot do it, the paper's own rows on a cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pandas as pd
+
+from common.report.answers import LAPTOP, Answer
+from common.report.reruns import Rerun
+from common.report.reruns import command as typed
+
+MOST = 40  # seeds: more are no plan
+METHOD = re.compile(
+    r"method=(.+?)(?=, (?:table|model|benchmark|metric|k|seed|step)=| and table=|$)"
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to run next."""
+
+    why: str
+    command: str
+    cost: str
+
+
+def settle(
+    answer: Answer, claims: dict[str, dict], gaps: pd.DataFrame, reruns: list[Rerun]
+) -> Step | None:
+    """For the most of the open headline claims at once; None where nothing is open."""
+    waiting = [
+        (head.id, one)
+        for head in answer.headlines
+        for one in head.findings
+        if one.scope == LAPTOP and one.word == "inconclusive"
+    ]
+    plans = []
+    for name, _ in waiting:
+        rows = gaps[(gaps["claim"] == name) & (gaps["scope"] == LAPTOP)]
+        needed = [seeds_needed(row, null(claims.get(name, {}))) for row in rows.to_dict("records")]
+        of = [row for row in reruns if _behind(row, rows)]
+        if needed and of and all(needed):
+            plans.append((name, max(needed), {(row.table, row.overrides) for row in of}, of))
+    if plans:
+        return _more_seeds(answer, waiting, plans)
+    return _at_size(answer, len(waiting), reruns)
+
+
+def seeds_needed(row: dict, null: float = 0.0) -> int | None:
+    """Seeds with which a difference as large as `row`'s would be seen in 80 % of repetitions,
+    before any correction over claims; None where its problems alone hide it, or nothing is known.
+    """
+    n, mdd, distance = row["n_seeds"], row["mdd"], abs(row["difference"] - null)
+    if pd.isna(n) or pd.isna(mdd) or distance == 0:
+        return None
+    widths = [row["seed_high"] - row["seed_low"], row["prompt_high"] - row["prompt_low"]]
+    over_seeds, over_problems = (0 if pd.isna(width) else width**2 for width in widths)
+    share = over_seeds / (over_seeds + over_problems) if over_problems else 1.0
+    left = (distance / mdd) ** 2 - (1 - share)
+    if left <= 0:
+        return None
+    needed = int(-(-n * share // left))
+    return max(needed, int(n) + 1) if needed <= MOST else None
+
+
+def null(claim: dict) -> float:
+    """What a laptop predicate's difference is compared with."""
+    body = claim.get(LAPTOP) or {}
+    margin = body.get("margin", 0) * (1 if body.get("relation", ">") == ">" else -1)
+    inner = next((x for x in body.values() if isinstance(x, dict) and "value" in x), {})
+    return inner.get("value", margin)
+
+
+def _behind(row: Rerun, gaps: pd.DataFrame) -> bool:
+    """Does this sweep's row make one of the comparisons' sides?"""
+    if row.scope != LAPTOP:
+        return False
+    for gap in gaps.to_dict("records"):
+        sides = f"{gap['a']} and {gap['b']}"
+        if str(gap["table"]).startswith(row.table) and row.method in METHOD.findall(sides):
+            return True
+    return False
+
+
+def _more_seeds(answer: Answer, waiting: list, plans: list) -> Step:
+    """One command for the table that settles the most claims."""
+    groups: dict[tuple, list] = {}
+    for plan in plans:
+        for key in plan[2]:
+            groups.setdefault(key, []).append(plan)
+    (table, overrides), chosen = max(groups.items(), key=lambda item: (len(item[1]), str(item[0])))
+    rows = {
+        row.experiment: row
+        for *_, of in chosen
+        for row in of
+        if (row.table, row.overrides) == (table, overrides)
+    }
+    most = max(plan[1] for plan in chosen)
+    seeds = list(range(1, most + 1))
+    words = [f"experiment={','.join(rows)}", f"table={table}", *overrides]
+    hours = [row.cost.hours for row in rows.values()]
+    cost = "cost not known"
+    if all(hours):
+        low, high = (len(seeds) * sum(getattr(h, end) for h in hours) for end in ("low", "high"))
+        span = f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
+        cost = f"at most {span} hours of one core, predicted, not measured; "
+        cost += "what is finished is not run again"
+    many = f"{len(chosen)} of {len(waiting)}" if len(waiting) > 1 else "the"
+    why = (
+        f"would settle {many} headline claim{'s' if len(waiting) > 1 else ''} left open on the "
+        f"laptop, if the differences are as large as seen ({most} seeds in all; 80 % power before "
+        "the correction over claims)"
+    )
+    return Step(why, typed(answer.paper, words, seeds, "local"), cost)
+
+
+def _at_size(answer: Answer, waiting: int, reruns: list[Rerun]) -> Step | None:
+    """The paper's own rows."""
+    rows = [row for row in reruns if row.scope == "cluster"]
+    if not rows:
+        return None
+    known = [row for row in rows if row.cost.hours]
+    spent = [(row.cost.gpus * row.seeds, row.cost.hours) for row in known]
+    low, high = (sum(n * getattr(h, end) for n, h in spent) for end in ("low", "high"))
+    some = f", for {len(known)} of {len(rows)} rows" if len(known) < len(rows) else ""
+    cost = f"{low:,.0f} to {high:,.0f} GPU-hours{some}, predicted, not measured"
+    seeds = f"(seeds cannot settle the {waiting} left open on the laptop)" if waiting else ""
+    why = f"would run the paper's own rows {seeds}"
+    return Step(why, f"make reproduce-{answer.paper} SCALE=cluster", cost)

@@ -1,0 +1,64 @@
+"""What a finished run has to say on a terminal: its accuracy, that of the base model, its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def summary(run: Path, following: str) -> str:
+    """pass@1 and pass@k at the largest k of each benchmark (percent, with the standard error over
+    problems), of a training beside those of the base model where a finished run beside it has them,
+    then where the files are and what may follow. At most 80 columns but for paths and commands."""
+    rows, curve = _last(run), run / "metrics.jsonl"
+    trained = curve.exists() and curve.stat().st_size > 0
+    base = _base(run) if trained else None
+    lines = [f"{'percent':24}{'problems':>9}{'pass@1':>16}{'pass@k':>24}"]
+    for benchmark, its in rows.groupby("benchmark", sort=False):
+        lines.append(_line(str(benchmark), its))
+        before = None if base is None else base[base.benchmark == benchmark]
+        if before is not None and len(before):
+            lines.append(_line("  base model", before))
+    if trained and base is None:
+        lines.append("base model: no run of it beside this one (the same words and optim.steps=0)")
+    kept = ("metrics.csv", "counts.csv", "samples", "model")
+    names = [name for name in kept if (run / name).exists()]
+    return "\n".join([*lines, f"files: {', '.join(names)} in {run}", f"next:  {following}"])
+
+
+def _last(run: Path) -> pd.DataFrame:
+    """The rows of pass@k of a run's last step."""
+    import pandas as pd
+
+    rows = pd.read_csv(run / "metrics.csv")
+    rows = rows[rows.metric.str.fullmatch(r"pass@\d+")]
+    return rows[rows.step.isna() | (rows.step == rows.step.max())]
+
+
+def _line(name: str, rows: pd.DataFrame) -> str:
+    largest = max(int(metric.removeprefix("pass@")) for metric in rows.metric)
+    first, last = (rows[rows.metric == f"pass@{k}"].iloc[0] for k in (1, largest))
+    cells = [f"{row.value:.1f} +- {row.stderr:.1f}" for row in (first, last)]
+    most = f"{cells[1]} (k={largest})"
+    return f"{name[:23]:24}{int(first.n_problems):>9}{cells[0]:>16}{most:>24}"
+
+
+def _base(run: Path) -> pd.DataFrame | None:
+    """The rows of a finished run of no steps beside this one, on the same model and prompts."""
+    known = _asked(run)
+    for marker in run.parent.glob("*/DONE"):
+        other = marker.parent
+        untrained = "\n  steps: 0\n" in (other / "config.yaml").read_text()
+        if other != run and untrained and _asked(other) == known:
+            return _last(other)
+    return None
+
+
+def _asked(run: Path) -> tuple:
+    import yaml
+
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    return config["model"], config["eval"], config["data"]["benchmarks"]

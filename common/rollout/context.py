@@ -1,0 +1,28 @@
+"""Whether prompts and their responses fit the model, before any is sampled."""
+
+from common.errors import require
+
+LOOKED_AT = 1000  # of the longest prompts: a million would take minutes
+
+
+def require_context(model, tokenizer, texts: list[str], max_tokens: int, key: str) -> None:
+    """Raise UserError, naming `key`, where a prompt and `max_tokens` of a response are longer than
+    the model's context: beyond it a model with rotary positions writes without a word, and worse.
+
+    Of many prompts those with the most characters are looked at. A model whose configuration states
+    no context is not checked.
+    """
+    context = getattr(model.config, "max_position_embeddings", None)
+    if context is None or not texts:
+        return
+    longest = sorted(texts, key=len)[-LOOKED_AT:]
+    length = max(map(len, tokenizer(longest, add_special_tokens=False)["input_ids"]))
+    room = context - length
+    require(
+        max_tokens <= room,
+        key,
+        max_tokens,
+        f"the longest prompt has {length} tokens and the model's context is {context}: "
+        + (f"at most {room}" if room > 0 else "drop the prompts that fill it")
+        + ", or take a model with a longer context",
+    )

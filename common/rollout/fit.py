@@ -1,0 +1,62 @@
+"""How many rows of a rollout fit into the memory that is there, and how a batch is split by it."""
+
+import torch
+
+from common.errors import UserError
+
+SHARE = 0.8  # of the free memory; the rest is for what is not counted and for gaps between blocks
+LOGITS = 6  # float32 tensors of (rows, vocabulary) that drawing a token holds at once
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that can be had: on a GPU free ones, with those that torch holds and does not use; on a
+    CPU what psutil calls available."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + unused
+    import psutil
+
+    return psutil.virtual_memory().available
+
+
+def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
+    """Bytes of one row while it is decoded: its keys and values of `tokens`, prompt and response,
+    and the logits of its next token with what is made of them."""
+    config = model.config.get_text_config()
+    heads = config.num_attention_heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    cache = 2 * config.num_hidden_layers * kv_heads * head_dim * tokens * dtype.itemsize
+    return cache + 4 * LOGITS * config.vocab_size
+
+
+def parts(prompts: int, group: int, rows: int) -> list[tuple[slice, slice]]:
+    """(prompts, responses of each) that are decoded together, at most `rows` at once: whole groups
+    while one fits, else pieces of a prompt's group; in the order of the rows of the whole batch."""
+    if rows >= group:
+        size = rows // group
+        return [
+            (slice(at, min(at + size, prompts)), slice(0, group)) for at in range(0, prompts, size)
+        ]
+    return [
+        (slice(prompt, prompt + 1), slice(at, min(at + rows, group)))
+        for prompt in range(prompts)
+        for at in range(0, group, rows)
+    ]
+
+
+def rows_that_fit(
+    models: list, prompt_tokens: int, max_tokens: int, dtype: torch.dtype, key: str
+) -> int:
+    """Rows that can be decoded at once by `models` in lockstep, one of which a prompt of its own
+    costs. Raises UserError, which names `key`, where not even one fits."""
+    device = next(models[0].parameters()).device
+    free = SHARE * free_bytes(device)
+    each = sum(row_bytes(model, prompt_tokens + max_tokens, dtype) for model in models)
+    if free < 2 * each:  # the row, and the prompt that it was repeated from
+        raise UserError(
+            f"{key}={max_tokens}: one response after a prompt of {prompt_tokens} tokens needs "
+            f"{2 * each / 2**30:.2g} GiB, and {free / 2**30:.2g} GiB of the {device.type}'s memory "
+            "can be had; lower it, take a smaller model or leave more memory free"
+        )
+    return int(free / each) - 1

@@ -1,0 +1,152 @@
+"""Figs 6 and 7 of the second version (App. K) from the runs of SCALE=gpu: drawn with the other
+figures of cluster rows."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common.comparison.cluster_figures import PREFIX, Figure
+from common.comparison.training import blocks, logs
+from common.palette import GREY, look
+from common.plotting import panels, save
+from papers.f_grpo.second import GROUP_SIZES, MAZE
+
+LIKE = ("GRPO (N=8)", "F-GRPO (N=8, gamma=0.5)", "F-GRPO (N=8, gamma=1)")  # whose looks they have
+METHODS = {method: look(like) for method, like in zip(MAZE, LIKE, strict=True)}
+BASE = "base"
+KS = (1, 128, 1024, 2048)  # Fig. 6's panels
+TABLE = "maze"
+NAMED = re.compile(r"(?P<name>.*) \(N=(?P<N>\d+)\)")
+FIG6 = ["method", "N", "k", "step", "seed", "value"]
+FIG7 = ["method", "N", "curve", "step", "seed", "value"]
+
+
+def draw(root: Path, rows: pd.DataFrame) -> list[Figure]:
+    """Both, into <root>/f_grpo/figures/cluster_maze_*; what became of each. rows: the gathered
+    ones."""
+    mine = rows[rows["table"] == TABLE]
+    parts = mine["method"].str.extract(NAMED)
+    mine = mine.assign(setting=parts["name"].fillna(mine["method"]), N=parts["N"].astype(float))
+    return [fig6(root, mine), fig7(root, mine)]
+
+
+def fig6(root: Path, rows: pd.DataFrame) -> Figure:
+    """-log(pass@k) after the last step by N, a panel for each k that was evaluated."""
+    name = f"{PREFIX}maze_fig6"
+    passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].isin([f"pass@{k}" for k in KS])]
+    passes = passes[passes["step"] == passes.groupby("run_id")["step"].transform("max")]
+    lacking = _lacking(passes)
+    if lacking:
+        return Figure(name, left_out=lacking)
+    ks = sorted(passes["k"].unique())
+    figure, axes = panels(len(ks), width=2.4, height=2.5)
+    for axis, k in zip(axes[0], ks, strict=True):
+        part = passes[passes["k"] == k]
+        for method, style in METHODS.items():
+            # a share of 0 has no logarithm and 1 is at 0, below every axis: neither is a point
+            values = part[part["setting"] == method].groupby("N")["value"].mean() / 100
+            values = -np.log(values[(values > 0) & (values < 1)])
+            marks = {"color": style.color, "ls": style.line, "marker": style.marker}
+            axis.plot(values.index, values, **marks, markersize=3, label=method)
+        base = part.loc[part["setting"] == BASE, "value"]
+        if len(base) and 0 < base.mean() < 100:
+            axis.axhline(-np.log(base.mean() / 100), color=GREY, ls=":", lw=1.2, label=BASE)
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        axis.set_xticks(GROUP_SIZES, [str(n) for n in GROUP_SIZES])
+        axis.set(title=f"k = {k:g}", xlabel="training rollouts N")
+    axes[0, 0].set_ylabel("-log(pass@k)")
+    _legend(figure, axes)
+    shown = passes.assign(method=passes["setting"])[FIG6]
+    save(figure, root / "f_grpo" / "figures" / name, shown.sort_values(FIG6[:5]))
+    return Figure(
+        name,
+        "Fig. 6 of the second version: single-solution mazes by group size, -log(pass@k) after "
+        f"step {_steps(passes)}; lower is better. {_about(passes)} A point at pass@k = 0 or 100 % "
+        "is not shown. The paper prints Table 4's values of it.",
+    )
+
+
+def fig7(root: Path, rows: pd.DataFrame) -> Figure:
+    """Training reward, pass@1 and pass@(largest k) along training, a column for each N."""
+    name = f"{PREFIX}maze_fig7"
+    passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].str.match(r"pass@\d+$")]
+    lacking = _lacking(passes)
+    if lacking:
+        return Figure(name, left_out=lacking)
+    largest = passes["k"].max()
+    curves = {
+        "train reward": _rewards(root, rows),
+        "test pass@1": _shares(passes, 1),
+        f"test pass@{largest:g}": _shares(passes, largest),
+    }
+    drawn = pd.concat([x.assign(curve=key) for key, x in curves.items()], ignore_index=True)
+    figure, axes = panels(len(GROUP_SIZES), len(curves), width=1.7, height=1.6)
+    for i, curve in enumerate(curves):
+        part = drawn[drawn["curve"] == curve]
+        base = part.loc[part["method"] == BASE, "value"]
+        for axis, N in zip(axes[i], GROUP_SIZES, strict=True):
+            for method, style in METHODS.items():
+                shown = part[(part["method"] == method) & (part["N"] == N)]
+                mean = shown.groupby("step")["value"].mean()
+                marks = {"color": style.color, "ls": style.line, "lw": 1.0}
+                axis.plot(mean.index, mean, **marks, label=method)
+            if len(base):
+                axis.axhline(base.mean(), color=GREY, ls=":", lw=1.2, label=BASE)
+            axis.set(ylim=(-0.02, 1.02))
+            axis.tick_params(labelsize=6)
+            if i == 0:
+                axis.set_title(f"N = {N}", fontsize=8)
+            if i == len(curves) - 1:
+                axis.set_xlabel("step", fontsize=7)
+        axes[i][0].set_ylabel(curve, fontsize=7)
+    _legend(figure, axes)
+    save(figure, root / "f_grpo" / "figures" / name, drawn[FIG7].sort_values(FIG7[:5]))
+    return Figure(
+        name,
+        "Fig. 7 of the second version: training on single-solution mazes by group size, training "
+        "reward (means of ten steps), pass@1 and pass@k of the largest k that was evaluated "
+        f"({largest:g}; the paper: 2048). {_about(passes)} The paper prints no numbers of it.",
+    )
+
+
+def _lacking(passes: pd.DataFrame) -> str:
+    wanted = {f"{method} (N={N})" for N in GROUP_SIZES for method in METHODS}
+    lacking = sorted(wanted - set(passes["method"]))
+    if len(lacking) == len(wanted):
+        return "no run of SCALE=gpu"
+    return f"rows without a run: {', '.join(lacking)}" if lacking else ""
+
+
+def _shares(passes: pd.DataFrame, k: float) -> pd.DataFrame:
+    part = passes[passes["k"] == k].assign(method=lambda x: x["setting"])
+    return part.assign(value=part["value"] / 100)[["method", "N", "step", "seed", "value"]]
+
+
+def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Share of right rollouts, means of ten steps; of the runs whose folders are there."""
+    parts = [pd.DataFrame(columns=["method", "N", "step", "seed", "value"])]
+    for run, log in logs(root, "f_grpo", rows):
+        named = NAMED.match(run["method"])
+        if named and "reward" in log:
+            means = blocks(log, ["reward"]).rename(columns={"reward": "value"})
+            parts.append(means.assign(method=named["name"], N=float(named["N"]), seed=run["seed"]))
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def _legend(figure, axes) -> None:
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
+def _steps(passes: pd.DataFrame) -> str:
+    return " or ".join(f"{x:g}" for x in sorted(passes.loc[passes["N"].notna(), "step"].unique()))
+
+
+def _about(passes: pd.DataFrame) -> str:
+    seeds = passes.groupby("method")["seed"].nunique()
+    number = "One seed a row" if (seeds == 1).all() else "Means over seeds"
+    samples = " or ".join(f"{n:g}" for n in sorted(passes["n_samples"].dropna().unique()))
+    problems = passes["n_problems"].max()
+    return f"{number}, {problems:g} mazes, {samples} samples a maze."

@@ -1,0 +1,28 @@
+"""`common` under a name that nobody else has, and the command `rlvr`.
+
+The distribution brings the packages `common`, `papers`, `configs` and `slurm`, names that a project
+of your own may have too. This package is beside them, and says at once where another `common` comes
+first.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import common
+
+if Path(common.__file__ or "").resolve().parent.parent != Path(__file__).resolve().parent.parent:
+    raise ImportError(
+        f"rlvr_papers needs its own package `common`, and {common.__file__ or common} comes first; "
+        "rename that one, or start outside its folder (the command `rlvr` does not look there)"
+    )
+
+if TYPE_CHECKING:
+    from common.api import *  # noqa: F403
+
+
+def __getattr__(name: str):
+    return getattr(common, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *common.__all__]

@@ -1,0 +1,144 @@
+"""What a run says of itself, what it refuses before it computes, and what a kill cannot cost."""
+
+import socket
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tiny import MODEL
+
+from common.backends import local, tracking
+from common.backends.local import train
+from common.config.compose import CONFIGS, compose
+from common.config.strict import strict
+from common.errors import UserError
+from common.evaluation.config import Evaluate
+from common.evaluation.run import evaluate
+from common.models import load as load_module
+
+
+def test_found_and_resumed_are_said(tiny, monkeypatch, capsys):
+    x = tiny("eval.rare_nll_samples=0")
+    one_step = local.Loop.one_step
+
+    def stopped(loop, step):
+        if step == 5:
+            raise KeyboardInterrupt
+        return one_step(loop, step)
+
+    monkeypatch.setattr(local.Loop, "one_step", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train(x)
+    monkeypatch.undo()
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)  # a new process would not hold the lock
+    assert "resumes after" not in capsys.readouterr().err
+    run = train(x)
+    assert f"{run}: resumes after step 4" in capsys.readouterr().err
+    train(x)
+    assert f"{run}: finished earlier, found" in capsys.readouterr().err
+
+
+def test_a_kill_in_the_last_evaluation_costs_neither_training_nor_samples(tiny, monkeypatch):
+    x = tiny("eval.rare_nll_samples=0")
+    write = local.write_jsonl_gz
+
+    def killed(path, rows):
+        if path.name.startswith("rare"):
+            raise KeyboardInterrupt
+        write(path, rows)
+
+    monkeypatch.setattr(local, "write_jsonl_gz", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(x, progress=False)
+    monkeypatch.undo()
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    (run,) = [path.parent for path in (Path(x.results_dir) / x.paper).glob("*/checkpoint.pt")]
+    assert (run / "model" / "model.safetensors").exists()
+    kept = (run / "samples" / "natural.jsonl.gz").stat().st_mtime_ns
+    monkeypatch.setattr(local.Loop, "one_step", None)  # no step is made again
+    assert train(x, progress=False) == run
+    assert (run / "samples" / "natural.jsonl.gz").stat().st_mtime_ns == kept
+    rows = pd.read_csv(run / "metrics.csv")
+    assert set(rows.benchmark) >= {"natural", "rare"}
+
+
+def test_responses_longer_than_the_context_are_refused_before_any(tiny, monkeypatch):
+    monkeypatch.setattr(local, "generate", None)
+    for key in ("sampling", "eval"):
+        with pytest.raises(UserError, match=rf"{key}\.max_tokens=300: .* context is 256"):
+            train(tiny(f"{key}.max_tokens=300"), progress=False)
+
+
+def test_an_evaluation_beyond_the_context_is_refused(results):
+    words = [*tiny_words(results), "max_tokens=300"]
+    with pytest.raises(UserError, match=r"max_tokens=300: .* context is 256"):
+        evaluate(strict(Evaluate, compose(CONFIGS, words, "evaluate")))
+
+
+def tiny_words(results) -> list[str]:
+    return [*MODEL, f"results_dir={results}", "eval.prompts.size=2", "n=2", "workers=1"]
+
+
+@pytest.mark.skipif(load_module.torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said_before_anything_is_made(tmp_path):
+    words = ["device=cuda", f"results_dir={tmp_path}"]
+    with pytest.raises(UserError, match="device=cuda: no GPU is here"):
+        evaluate(strict(Evaluate, compose(CONFIGS, words, "evaluate")))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tokenizer_without_an_end_token_is_refused(tiny, results, monkeypatch):
+    from transformers import AutoTokenizer
+
+    x, real = tiny(), AutoTokenizer.from_pretrained
+
+    def endless(*arguments, **more):
+        tokenizer = real(*arguments, **more)
+        tokenizer.eos_token = None
+        return tokenizer
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", endless)
+    with pytest.raises(UserError, match="its tokenizer has no end token; set eos_token"):
+        load_module.load_model(x.model, results, "cpu")
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_hub_id_is_asked_for_once(monkeypatch, cached):
+    import huggingface_hub
+    from huggingface_hub.errors import HFValidationError
+
+    def asked(self, path, timeout):
+        assert timeout <= 10
+        raise OSError("no network") if cached else HFValidationError("no such model")
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", asked)
+    if cached:
+        assert load_module._only_cached("a/b", "model.path")
+    else:
+        with pytest.raises(UserError, match=r"model\.path=a/b: neither a folder nor a model"):
+            load_module._only_cached("a/b", "model.path")
+
+
+def test_wandb_online_without_key_or_network_is_said_at_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    tracking.check("off")
+    with pytest.raises(UserError, match="wandb=online: there is no key; run `wandb login`"):
+        tracking.check("online")
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+
+    def refused(*_, timeout):
+        assert timeout <= 10
+        raise OSError
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    with pytest.raises(
+        UserError, match=r"wandb=online: .* cannot be reached; or set wandb=offline"
+    ):
+        tracking.check("online")
+
+
+def test_an_empty_results_folder_is_refused(tiny):
+    with pytest.raises(UserError, match="results_dir=: is empty"):
+        tiny("results_dir=")

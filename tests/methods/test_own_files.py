@@ -1,0 +1,110 @@
+"""Method files and functions of the user's own, in the user's own folder."""
+
+import json
+
+import pytest
+
+from common.config.resolve import module, named, resolve
+from common.errors import UserError
+from common.experiment import load
+from common.methods import theory
+from common.methods.files import method
+from common.verifiers.worker import judge
+from common.verifiers.worker import load as loaded
+
+SHRUNK = """
+def shrunk(rewards, *, shrink):
+    return rewards - shrink * rewards.mean(1, keepdim=True)
+"""
+FILE = """
+defaults: [plain, _self_]
+name: shrunk
+advantage: {_target_: "mine.py:shrunk", shrink: 0.5}
+"""
+REWARDS = """
+def short(response, reference, *, most=5):
+    return len(response) <= most
+
+def graded(response, reference):
+    return len(response) / 10
+
+def broken(response, reference):
+    return {}["gone"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SHRUNK)
+    (tmp_path / "shrunk.yaml").write_text(FILE)
+    (tmp_path / "plain.yaml").write_text("defaults: [_base, _self_]\n")
+    (tmp_path / "rewards.py").write_text(REWARDS)
+    return tmp_path
+
+
+def test_a_file_is_a_method_for_training_theory_and_others():
+    x = load(["method=shrunk.yaml"], "f_grpo")
+    assert x.method.name == "shrunk"
+    assert x.method.advantage == {"_target_": "mine.py:shrunk", "shrink": 0.5}
+    assert x.method.loss["_target_"] == "common.losses.clip.ppo_clip"  # of _base
+    given = {"correct": 1.0, "wrong": 0.0}
+    assert method("shrunk.yaml", reward=given) == x.method
+    assert method("shrunk.yaml", reward=given, shrink=1).advantage["shrink"] == 1
+
+
+def test_its_masses_are_those_of_its_formula(capsys):
+    theory.main(["method=shrunk.yaml", "p=0.5", "G=8", "json=true"])
+    row = json.loads(capsys.readouterr().out)
+    assert row["m_S"] == pytest.approx(0.5 * (1 - 0.5 * (0.5 + 0.5 / 8)))
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("method=gone.yaml", "method=gone.yaml: no such file; a name without .yaml is one of ours"),
+        ("method=grpo.yaml", "has a file of this name; give yours another"),
+        ("method=child.yaml", "defaults=nobody: no file beside it and none of our methods"),
+        ("method=lost.yaml", "_target_=gone.py:f: cannot be imported"),
+        ("method=lost2.yaml", "_target_=mine.py:f: cannot be imported"),
+    ],
+)
+def test_what_is_not_there_is_said(folder, word, said):
+    (folder / "grpo.yaml").write_text("name: mine\n")
+    (folder / "child.yaml").write_text("defaults: [nobody]\n")
+    lost = "defaults: [_base, _self_]\nname: lost\nadvantage: {_target_: 'gone.py:f'}\n"
+    (folder / "lost.yaml").write_text(lost)
+    (folder / "lost2.yaml").write_text(lost.replace("gone", "mine"))
+    with pytest.raises(UserError) as error:
+        load([word], "f_grpo")
+    assert said in str(error.value)
+
+
+def test_a_method_that_needs_a_limit_says_so():
+    with pytest.raises(UserError, match="max_tokens"):
+        method("dr_grpo", reward={"correct": 1.0, "wrong": 0.0})
+
+
+def test_a_plain_function_is_a_verifier(monkeypatch, folder):
+    short = loaded({"_target_": "rewards.py:short", "most": 3})
+    assert judge(short, "abc", "") == ["correct", 1.0, None, ""]
+    assert judge(short, "abcd", "") == ["wrong", 0.0, None, ""]
+    graded = loaded({"_target_": "rewards.py:graded"})
+    assert judge(graded, "abc", "") == ["wrong", 0.3, None, ""]
+    monkeypatch.syspath_prepend(folder)
+    assert named({"_target_": "rewards:short"}, "verifier")("abc", "") is True
+    with pytest.raises(UserError, match="least=3: unknown argument of rewards"):
+        resolve({"_target_": "rewards.py:short", "least": 3}, "verifier")
+
+
+def test_its_own_message_is_kept():
+    _, _, _, reason = judge(loaded({"_target_": "rewards.py:broken"}), "a", "b")
+    assert reason == "KeyError in broken, line 9: 'gone'"
+
+
+def test_a_file_is_read_once_and_hides_no_other_module(folder):
+    (folder / "json.py").write_text("def f():\n    return 1\n")
+    node = {"_target_": "json.py:f"}
+    assert module(node) is module(node)
+    assert named(node, "key")() == 1
+    assert json.loads("1") == 1

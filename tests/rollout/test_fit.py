@@ -1,0 +1,138 @@
+"""A rollout takes the memory that is there: split, it says the same; too large, it says what to
+change."""
+
+import psutil
+import pytest
+import torch
+from devices import DEVICES
+from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
+
+from common.errors import UserError
+from common.rollout import fit, local
+from common.rollout.dlc import MemoryNetwork
+
+SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+QWEN = Qwen2Config(vocab_size=23, num_key_value_heads=2, initializer_range=0.3, **SIZES)
+GPT2 = GPT2Config(vocab_size=23, n_embd=32, n_layer=2, n_head=4, initializer_range=0.3)
+PROMPTS, GROUP, LENGTH, TOKENS = 3, 4, 5, 8
+
+
+def test_parts_hold_every_row_once_in_order():
+    for prompts, group, rows in [
+        (3, 4, 12),
+        (3, 4, 11),
+        (3, 4, 4),
+        (3, 4, 3),
+        (1, 7, 2),
+        (5, 1, 2),
+    ]:
+        made = fit.parts(prompts, group, rows)
+        order = torch.arange(prompts * group).view(prompts, group)
+        pieces = [order[some, of].flatten() for some, of in made]
+        assert torch.cat(pieces).tolist() == list(range(prompts * group))
+        assert max(map(len, pieces)) <= rows
+    assert fit.parts(3, 4, 12) == [(slice(0, 3), slice(0, 4))]
+
+
+def make(config):
+    torch.manual_seed(0)
+    return (Qwen2ForCausalLM if config is QWEN else GPT2LMHeadModel)(config).eval()
+
+
+def sample(model, device, memory=None, **settings):
+    ids = torch.randint(2, 23, (PROMPTS, LENGTH), generator=torch.Generator().manual_seed(1))
+    ids = ids.to(device)
+    return local.generate(
+        model.to(device),
+        ids,
+        torch.ones_like(ids),
+        group_size=GROUP,
+        temperature=1.0,
+        max_tokens=TOKENS,
+        eos_id=1,
+        generator=torch.Generator().manual_seed(2),
+        memory=memory,
+        **settings,
+    )
+
+
+def leave(monkeypatch, models, rows: float, dtype=torch.float32) -> list[int]:
+    """Let memory hold so many rows; returns the rows of each part, as they come to be decoded."""
+    each = sum(fit.row_bytes(model, LENGTH + TOKENS, dtype) for model in models)
+    monkeypatch.setattr(fit, "free_bytes", lambda device: (rows + 1) * each / fit.SHARE + 1)
+    decode, sizes = local._decode, []
+
+    def counted(decoder, ids, mask, uniforms, **settings):
+        sizes.append(uniforms.shape[1])
+        return decode(decoder, ids, mask, uniforms, **settings)
+
+    monkeypatch.setattr(local, "_decode", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("config", [QWEN, GPT2], ids=["own decoder", "transformers"])
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(12, [12]), (9, [8, 4]), (4, [4, 4, 4]), (3, [3, 1] * 3), (1, [1] * 12)]
+)
+def test_a_split_batch_says_the_same(monkeypatch, config, rows, expected, device):
+    model = make(config)
+    whole = sample(model, device)
+    sizes = leave(monkeypatch, [model], rows)
+    split = sample(model, device)
+    assert sizes == expected
+    for field in ("response_ids", "mask", "stopped"):
+        assert torch.equal(getattr(split, field), getattr(whole, field))
+    torch.testing.assert_close(split.log_probs, whole.log_probs, rtol=1e-5, atol=1e-5)
+    assert whole.mask.sum() > 12  # more than a token a row
+
+
+def test_a_memory_network_is_counted_and_split_too(monkeypatch):
+    model = make(QWEN)
+    memory = MemoryNetwork(model, mu=0.5, lr=1e-3, start="policy", shrink=1, seed=0)
+    whole = sample(model, "cpu", memory)
+    sizes = leave(monkeypatch, [model, memory.model], 5)
+    split = sample(model, "cpu", memory)
+    assert sizes == [4, 4, 4]
+    assert torch.equal(split.response_ids, whole.response_ids)
+    torch.testing.assert_close(split.sampler_log_probs, whole.sampler_log_probs)
+
+
+def test_not_even_one_row_names_the_key_before_any_compute(monkeypatch):
+    model = make(QWEN)
+    leave(monkeypatch, [model], 0.9)
+    monkeypatch.setattr(model, "forward", None)
+    with pytest.raises(UserError, match=r"sampling.max_tokens=8: one response .* lower it") as one:
+        sample(model, "cpu")
+    assert "\n" not in str(one.value)
+    with pytest.raises(UserError, match=r"eval.max_tokens=8"):
+        sample(model, "cpu", key="eval.max_tokens")
+
+
+def test_bytes_of_a_row_are_those_of_its_cache():
+    decoder = local.make_decoder(make(QWEN), TOKENS)
+    ids = torch.ones(1, LENGTH, dtype=torch.long)
+    decoder.prefill(ids, ids)
+    logits = 4 * fit.LOGITS * 23
+    cache = decoder.cache.numel() * decoder.cache.itemsize
+    assert fit.row_bytes(make(QWEN), LENGTH + TOKENS, torch.float32) == cache + logits
+    assert fit.row_bytes(make(QWEN), LENGTH + TOKENS, torch.bfloat16) == cache // 2 + logits
+
+
+def test_rows_leave_a_cache_that_stays_where_it_is():
+    decoder = local.make_decoder(make(QWEN), TOKENS)
+    ids = torch.ones(6, LENGTH, dtype=torch.long)
+    decoder.prefill(ids, ids)
+    place = decoder.cache.data_ptr()
+    decoder.keep(torch.tensor([1, 4]))
+    assert decoder.cache.data_ptr() == place
+    assert decoder.cache.shape[2] == 2
+
+
+def test_free_memory_is_what_the_device_says(monkeypatch):
+    total = psutil.virtual_memory().total
+    assert 0 < fit.free_bytes(torch.device("cpu")) <= total
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 8000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 300)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 100)
+    assert fit.free_bytes(torch.device("cuda")) == 1200  # torch's cached blocks can be had again

@@ -1,0 +1,51 @@
+"""`make bench-gpu`: without a GPU it says so before any work; its path runs on a CPU."""
+
+import sys
+
+import pandas as pd
+import pytest
+import torch
+
+from bench import gpu
+from common.errors import UserError
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path):
+    """call(*words) runs the command, results below tmp_path."""
+
+    def run(*words: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["bench.gpu", f"results_dir={tmp_path}", *words])
+        gpu.main()
+
+    return run
+
+
+def test_without_a_gpu_it_ends_before_any_compute(call, monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match=r"wants one CUDA GPU.*`make bench`") as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_word_that_is_neither_true_nor_false_is_refused(call):
+    with pytest.raises(UserError, match="smoke=yes: must be true or false"):
+        call("smoke=yes")
+
+
+@pytest.mark.trains
+def test_the_smoke_size_runs_every_part_on_a_cpu(call, tmp_path):
+    call("smoke=true")
+    assert sorted(path.name for path in (tmp_path / "bench").iterdir()) == [
+        "gpu_smoke.csv",
+        "gpu_smoke.json",
+    ]
+    rows = pd.read_csv(tmp_path / "bench" / "gpu_smoke.csv")
+    parts = [name.split(",")[0] for name in rows.name]
+    expected = ["rollout", "rollout", "training step", "dlc", "dlc", "simulation step"]
+    assert parts == expected
+    assert (rows.ours > 0).all()
+    missing = rows.note.str.startswith("no peer")
+    assert (rows[~missing].ratio > 0).all()
+    assert pd.isna(rows[missing].ratio).all()  # missing, never 0

@@ -1,0 +1,126 @@
+"""What `pip install` brings is whole, and `rlvr` is every command of it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from tiny import ROOT
+
+from rlvr_papers.__main__ import COMMANDS, chosen
+
+
+def module_file(name: str) -> Path | None:
+    path = ROOT / name.replace(".", "/")
+    files = (path.with_suffix(".py"), path / "__main__.py")
+    return next((file for file in files if file.exists()), None)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_a_module_that_runs(command):
+    module, before, _ = COMMANDS[command]
+    file = module_file(module.replace("NAME", "f_grpo"))
+    assert file is not None
+    assert 'if __name__ == "__main__":' in file.read_text()
+    assert before in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "rest"),
+    [
+        (["train", "method=fade"], "common.train", ["method=fade"]),
+        (["train", "paper=fade", "seed=1"], "papers.fade", ["seed=1"]),
+        (["passk", "a.csv", "k=1"], "common.metrics", ["passk", "a.csv", "k=1"]),
+        (["reproduce", "paper=fade", "scale=smoke"], "papers.fade.reproduce", ["scale=smoke"]),
+        (["submit", "paper=fade"], "slurm", ["submit", "paper=fade"]),
+    ],
+)
+def test_a_command_is_a_module_and_its_words(words, module, rest):
+    assert chosen(words) == (module, rest)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tarin"], "tarin: no such command"),
+        (["compare"], "give paper=NAME, one of cov_grpo"),
+        (["train", "paper=grpo"], "paper=grpo: use one of cov_grpo"),
+    ],
+)
+def test_a_command_that_is_none_is_said_in_a_line(words, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        chosen(words)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """What a wheel of the checkout's files puts into site-packages."""
+    folder = tmp_path_factory.mktemp("wheel")
+    top = ("common", "papers", "configs", "slurm", "rlvr_papers", "pyproject.toml", "README.md")
+    for name in (*top, "LICENSE"):
+        of = ROOT / name
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(of, folder / name, ignore=ignored) if of.is_dir() else shutil.copy(
+            of, folder
+        )
+    build = "from setuptools.build_meta import build_wheel as b; print(b('dist'))"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = (folder / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(folder / "site")
+    return folder / "site"
+
+
+@pytest.mark.process
+def test_a_wheel_holds_every_file_that_is_read(installed):
+    suffixes = (".py", ".yaml", ".csv", ".html", ".js", ".css", ".typed")
+    for top in ("common", "papers", "configs", "slurm", "rlvr_papers"):
+        for file in (ROOT / top).rglob("*"):
+            if file.suffix in suffixes and "__pycache__" not in file.parts:
+                assert (installed / file.relative_to(ROOT)).exists(), file.relative_to(ROOT)
+    assert not (installed / "tests").exists()
+    assert not (installed / "bench").exists()
+
+
+def rlvr(installed: Path, folder: Path, *words: str) -> subprocess.CompletedProcess:
+    """`rlvr words` of the wheel, started in a folder that is no checkout."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "rlvr_papers", *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(installed), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.process
+def test_a_wheel_works_where_no_checkout_is(installed, tmp_path):
+    (tmp_path / "common").mkdir()  # of the user's own project: must not be taken for ours
+    (tmp_path / "common" / "__init__.py").write_text("raise SystemExit('the wrong common')\n")
+    done = rlvr(installed, tmp_path, "theory", "method=f_grpo", "p=0.5", "json=true")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["m_S"] > 0
+    done = rlvr(installed, tmp_path, "train", "--cfg", "job", "paper=fade", "method=fade")
+    assert done.returncode == 0, done.stderr
+    assert "paper: fade" in done.stdout
+    done = rlvr(installed, tmp_path, "compare", "paper=f_grpo", "--help")
+    assert "format=terminal|md|csv|json|latex" in done.stdout
+
+
+def test_the_name_of_the_distribution_is_the_one_that_results_look_up():
+    from common.results.run import DISTRIBUTION, PACKAGES
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == DISTRIBUTION
+    assert DISTRIBUTION in PACKAGES
+    assert project["scripts"] == {"rlvr": "rlvr_papers.__main__:main"}

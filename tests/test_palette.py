@@ -1,0 +1,44 @@
+"""One look a method, wherever it is drawn."""
+
+import pytest
+
+from common.palette import FAMILIES, colors, look
+from papers.cov_grpo import figures as cov_grpo
+from papers.f_grpo import figures as f_grpo
+from papers.fade import figures as fade
+from papers.over_sharpening import figures as over_sharpening
+from papers.two_stage import figures as two_stage
+
+TOGETHER = {
+    "cov_grpo": cov_grpo.MAIN,
+    "f_grpo": f_grpo.MAIN,
+    "f_grpo, mazes": f_grpo.MAZE,
+    "fade": fade.MAIN,
+    "fade, ablation": fade.ABLATION,
+    "fade, averages": fade.AVERAGES,
+    "over_sharpening": over_sharpening.MAIN,
+    "over_sharpening, mazes": over_sharpening.MAZE,
+    "two_stage, mazes": two_stage.MAZE,
+}
+
+
+@pytest.mark.parametrize("figure", TOGETHER)
+def test_methods_that_are_drawn_together_differ(figure):
+    looks = {(one.color, one.line) for one in map(look, TOGETHER[figure])}
+    assert len(looks) == len(TOGETHER[figure]), {name: look(name) for name in TOGETHER[figure]}
+
+
+def test_a_method_has_one_colour_in_every_paper():
+    seen = {}
+    for methods in TOGETHER.values():
+        for method, color in methods.items():
+            assert seen.setdefault(method, color) == color
+    assert look("GRPO") == look("GRPO (N=8)") == look("grpo")  # as papers and method files name it
+    assert look("F-GRPO").name == look("f_grpo").name == "f1-0"
+    assert look("GRPO-N").name != look("GRPO (N=2)").name  # a method, and a group size
+    assert look("base").name == "grey"
+
+
+def test_colours_of_families_are_told_apart():
+    assert len({light for light, _, _ in FAMILIES}) == len({d for _, d, _ in FAMILIES}) == 12
+    assert colors(["FADE"]) == {"FADE": "#D55E00"}

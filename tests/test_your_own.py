@@ -1,0 +1,136 @@
+"""docs/your-own.md is executed, block by block, in an empty folder, with a random chat model."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tiny import ROOT
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+CHAT = (
+    "{% for message in messages %}<{{ message.role }}>{{ message.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+pytestmark = [pytest.mark.process, pytest.mark.trains]
+
+
+def chat_model(folder: Path) -> None:
+    """A random Qwen2 on bytes' characters with a template of its own and two end tokens."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config
+    from transformers import Qwen2ForCausalLM as Model
+
+    torch.manual_seed(0)
+    letters = ["<pad>", "<end>", "<stop>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(letters)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="<end>", chat_template=CHAT
+    )
+    sizes = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1)
+    config = Qwen2Config(
+        vocab_size=len(letters),
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        **sizes,
+    )
+    model = Model(config)
+    model.generation_config = GenerationConfig(eos_token_id=[1, 2], pad_token_id=0)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The page's files, the model, and `rlvr` and `python` as an installed package has them."""
+    home = tmp_path_factory.mktemp("own")
+    chat_model(home / "model")
+    (home / "bin").mkdir()
+    for name, words in (("rlvr", "-P -m rlvr_papers"), ("python", "")):
+        file = home / "bin" / name
+        file.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    for _, text in BLOCK.findall((ROOT / "docs" / "your-own.md").read_text()):
+        if named := NAMED.match(text):
+            (home / named[1]).write_text(text[named.end() :])
+    return home
+
+
+def executed(folder: Path, section: str) -> tuple[list[str], str]:
+    """(what its commands print, all that they say beside) of a section of the page."""
+    text = (ROOT / "docs" / "your-own.md").read_text()
+    commands = [
+        text
+        for language, text in BLOCK.findall(text.split(f"\n## {section}\n")[1].split("\n## ")[0])
+        if language == "sh"
+    ]
+    assert commands
+    path = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "".join(commands)],
+        cwd=folder,
+        env=os.environ | path | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    return done.stdout.splitlines(), done.stderr
+
+
+def finished(folder: Path, below: str) -> set[Path]:
+    return {mark.parent for mark in (folder / "results" / below).glob("*/DONE")}
+
+
+def test_a_chat_model_is_evaluated_on_a_file(folder):
+    _, said = executed(folder, "Evaluate any chat model on a file of yours")
+    runs = finished(folder, "evaluations")
+    counts = sorted(tuple(pd.read_csv(run / "counts.csv")["n"]) for run in runs)
+    assert counts == [(1, 1), (4, 4, 4), (4, 4, 4)]
+    assert re.search(r"warning: \d+ % of the responses were cut off at max_tokens=12", said)
+    (asked,) = [run for run in runs if "boxed_user" in (run / "config.yaml").read_text()]
+    texts = pd.read_json(asked / "problems.jsonl.gz", lines=True)["text"]
+    assert texts[0].startswith("<system>You are a helpful assistant.\n<user>What is 2 + 3?\n")
+    assert texts[0].endswith("\\boxed{}.\n<assistant>")
+
+
+def test_it_is_trained(folder):
+    before = finished(folder, "own")
+    _, said = executed(folder, "Train it")
+    (run,) = finished(folder, "own") - before
+    assert "cut off at sampling.max_tokens=12" in said
+    config = (run / "config.yaml").read_text()
+    for words in ("lr: 1.0e-06", "max_tokens: 12", "common.verifiers.math.verify", "focal"):
+        assert words in config, words
+    assert (run / "model" / "config.json").exists()
+
+
+def test_a_plain_function_is_the_reward(folder):
+    before = finished(folder, "own")
+    executed(folder, "A reward of your own")
+    (run,) = finished(folder, "own") - before
+    assert "rewards.py:short_and_right" in (run / "config.yaml").read_text()
+
+
+def test_a_method_is_a_file_in_the_folder(folder):
+    before = finished(folder, "own")
+    lines, _ = executed(folder, "A method of your own")
+    assert any('"m_S": 0.359375' in line for line in lines)
+    (run,) = finished(folder, "own") - before
+    assert run.name.startswith("shrunken-s1-")
+
+
+def test_the_library_runs(folder):
+    lines, _ = executed(folder, "As a library")
+    assert lines[0] == "correct [[0.375, 1.0], [0.0, 0.0]]"
+    assert lines[1].startswith("rewards=shape (2,): give (prompts, responses")
