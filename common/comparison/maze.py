@@ -2,7 +2,8 @@
 never among them.
 
 From the finished runs of scope `laptop_maze` it writes <root>/<paper>/laptop_maze/: metrics.csv,
-counts.csv.gz and runs.csv (gather.py), training.csv (means of ten steps), table.csv and table.md;
+counts.csv.gz and runs.csv (gather.py), training.csv (means of ten steps), table.csv,
+differences.csv and table.md, which tells both;
 and the figures <root>/<paper>/figures/laptop_maze_*. Where the run folders are not there, tables
 that came without them are kept.
 """
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from common.claims.gaps import MIN_SEEDS, combine
+from common.claims.select import Missing, on_shared_seeds, select
 from common.comparison import gather as gather_module
 from common.comparison import laptop_figures, training
 from common.comparison.laptop_figures import Colors
@@ -43,11 +46,17 @@ SHOWN: Columns = {
     "token entropy (natural)": ("natural", "token_entropy"),
     "active groups %": ("training", "active_groups"),
 }
+DIFFERENCES = ["method", "against", "column", "difference", "low", "high", "seeds"]
 HEAD = """# {title}: mazes with loops
 
 The second laptop testbed (configs/data/maze_laptop.yaml): mean ± standard error over the seeds that
 finished, after the last step. Another model and another task than the paper's and than
 Subset-Countdown: these rows stand beside those, never for them.
+
+"""
+AGAINST = """
+Differences, with 95 % intervals over seeds and problems (the last four columns: over seeds alone);
+none is corrected for how many there are, and no claim of the paper is decided on them.
 
 """
 
@@ -65,16 +74,23 @@ def gather(root: Path, paper: str) -> None:
     training.keep(root / paper / SCOPE / "training.csv", curves, CURVES)
 
 
-def draw(root: Path, paper: str, title: str, colors: Colors) -> str:
-    """Tables and figures from what was gathered; the table as markdown, "" where there is none.
-    `colors` names the methods of the figures, in the order of the legend."""
+def draw(
+    root: Path, paper: str, title: str, colors: Colors, against: dict[str, str] | None = None
+) -> str:
+    """Tables and figures from what was gathered; the tables as markdown, "" where there are none.
+    `colors` names the methods of the figures, in the order of the legend, `against` the method that
+    each is compared with."""
     home, figures = root / paper / SCOPE, root / paper / "figures"
-    rows, _ = gather_module.read(root, paper, SCOPE)
+    rows, counts = gather_module.read(root, paper, SCOPE)
     if rows.empty:
         return ""
     shown = table(rows)
     write_csv(home / "table.csv", shown)
+    compared = differences(rows, counts, against or {})
+    write_csv(home / "differences.csv", compared)
     text = HEAD.format(title=title) + as_text(shown)
+    if len(compared):
+        text += AGAINST + differences_as_text(compared)
     write(home / "table.md", text)
     laptop_figures.draw(rows, colors, figures)
     curves = training.kept(home / "training.csv", CURVES)
@@ -109,6 +125,43 @@ def as_text(shown: pd.DataFrame) -> str:
         for method in shown["method"].unique()
     ]
     return markdown(["method", "seeds", *SHOWN], lines, "l" + "r" * (1 + len(SHOWN)))
+
+
+def differences(rows: pd.DataFrame, counts: pd.DataFrame, against: dict[str, str]) -> pd.DataFrame:
+    """DIFFERENCES: each method's column (of SHOWN) minus that of the method it is `against`, after
+    the last step, on the seeds that both have; from MIN_SEEDS such seeds on."""
+    found = []
+    for method, other in against.items():
+        for column, (benchmark, metric) in SHOWN.items():
+            sides = []
+            for name in (method, other):
+                one = {"table": SCOPE, "method": name, "benchmark": benchmark, "metric": metric}
+                try:
+                    sides.append(select(SCOPE, one, rows, counts))
+                except Missing:
+                    break
+            if len(sides) < 2 or len(set(sides[0].seeds) & set(sides[1].seeds)) < MIN_SEEDS:
+                continue
+            a, b = on_shared_seeds(sides, MIN_SEEDS)
+            gap = combine([(1, a), (-1, b)])
+            low, high = gap.interval.bounds()
+            found.append([method, other, column, gap.interval.value, low, high, len(a.seeds)])
+    return pd.DataFrame(found, columns=DIFFERENCES)
+
+
+def differences_as_text(compared: pd.DataFrame) -> str:
+    """The same, one line a pair."""
+    cells = {
+        (line.method, line.column): f"{line.difference:.3g} [{line.low:.3g}, {line.high:.3g}]"
+        for line in compared.itertuples()
+    }
+    lines = [
+        [f"{method} minus {other}", str(seeds), *(cells.get((method, x), "") for x in SHOWN)]
+        for (method, other), seeds in compared.groupby(["method", "against"], sort=False)["seeds"]
+        .max()
+        .items()
+    ]
+    return markdown(["", "seeds", *SHOWN], lines, "l" + "r" * (1 + len(SHOWN)))
 
 
 def logged(curves: pd.DataFrame, colors: Colors, path: Path) -> None:

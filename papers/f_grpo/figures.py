@@ -30,6 +30,12 @@ MAZE = colors(  # the second testbed's
         "F-DAPO (N=8)",
     ]
 )
+MAZE_AGAINST = {
+    "F-GRPO (N=8, gamma=0.5)": "GRPO (N=8)",
+    "GRPO (N=8, low LR of gamma=0.5)": "GRPO (N=8)",
+    "DAPO (N=8)": "GRPO (N=8)",
+    "F-DAPO (N=8)": "DAPO (N=8)",
+}
 
 
 def draw(root: Path) -> None:
@@ -50,7 +56,7 @@ def draw(root: Path) -> None:
 
 def mazes(root: Path) -> str:
     """The second testbed's figures and its table, as markdown."""
-    return maze.draw(root, "f_grpo", "F-GRPO", MAZE)
+    return maze.draw(root, "f_grpo", "F-GRPO", MAZE, MAZE_AGAINST)
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:

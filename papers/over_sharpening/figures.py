@@ -29,6 +29,11 @@ ALPHAS = {  # Table 5: alpha -> method at the same learning rate, at equal large
 MAZE = colors(  # the second testbed's
     ["GRPO", "IAC", "DAPO", "DAPO (dynamic sampling)"]
 )
+MAZE_AGAINST = {
+    "IAC": "GRPO",
+    "DAPO": "GRPO",
+    "DAPO (dynamic sampling)": "DAPO",
+}
 
 
 def draw(root: Path) -> None:
@@ -47,7 +52,7 @@ def draw(root: Path) -> None:
 
 def mazes(root: Path) -> str:
     """The second testbed's figures and its table, as markdown."""
-    return maze.draw(root, "over_sharpening", "Over-sharpening", MAZE)
+    return maze.draw(root, "over_sharpening", "Over-sharpening", MAZE, MAZE_AGAINST)
 
 
 def entropy(drawn: pd.DataFrame, path: Path) -> None:

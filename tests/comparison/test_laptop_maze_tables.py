@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from common.claims.select import COUNTED
 from common.comparison import maze
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
@@ -36,6 +37,40 @@ def test_the_table_has_the_last_step_with_its_seeds_the_base_model_first():
     assert "| GRPO | 2 | 45 ± 5 |" in text
     assert "| base | 1 | 20 |" in text  # one seed: no error is made up
     assert [line.split(" |")[0] for line in text.splitlines()[2:]] == ["| base", "| late", "| GRPO"]
+
+
+def counted(c: dict[str, list[tuple[int, int]]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """natural pass@1 and counts of 64 samples: c[method][seed - 1] are the right ones of two
+    problems."""
+    counts = pd.DataFrame(
+        [
+            [maze.SCOPE, "tiny", method, "natural", seed, 8, f"p{i}", 64, right]
+            for method, seeds in c.items()
+            for seed, problems in enumerate(seeds, 1)
+            for i, right in enumerate(problems)
+        ],
+        columns=[*COUNTED, "problem_id", "n", "c"],
+    )
+    means = counts.groupby([*COUNTED], as_index=False)["c"].mean()
+    shown = means.assign(metric="pass@1", k=1, unit="percent", value=means["c"] / 0.64)
+    return shown.reindex(columns=COLUMNS), counts
+
+
+def test_differences_are_of_the_seeds_that_both_have_and_need_three():
+    rows, counts = counted(
+        {
+            "GRPO": [(32, 32), (32, 16), (16, 16), (0, 0)],
+            "late": [(48, 32), (48, 16), (32, 16)],
+            "two": [(64, 64), (64, 64)],
+        }
+    )
+    found = maze.differences(rows, counts, {"late": "GRPO", "two": "GRPO", "none": "GRPO"})
+    (line,) = found.itertuples()
+    assert (line.method, line.against, line.column) == ("late", "GRPO", "natural pass@1")
+    assert (line.seeds, line.difference) == (3, 12.5)  # p0 gains 16 of 64 in each seed, p1 nothing
+    assert line.low < 12.5 < line.high
+    text = maze.differences_as_text(found)
+    assert f"| late minus GRPO | 3 | 12.5 [{line.low:.3g}, {line.high:.3g}] |  |" in text
 
 
 @pytest.mark.sweep
