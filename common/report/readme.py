@@ -1,10 +1,11 @@
 """The README's first screen: what the report's says, in ten lines between two marks.
 
-`python -m common.report readme` writes it; tests/report/test_readme.py fails where it is stale.
+`python -m common.report readme` writes it; tests/report/test_answers.py fails where it is stale.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,7 @@ def written(text: str, home: Path, reference: Path) -> str:
     _, after = rest.split(END, 1)
     papers = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
     lines = [line(answer(paper, home, reference)) for paper in papers]
-    head = ["| paper, and what it claims | what came out |", "| --- | --- |"]
+    head = ["| paper, and what it claims | its headline claims here |", "| --- | --- |"]
     return f"{before}{START}\n" + "\n".join([*head, *lines]) + f"\n{END}{after}"
 
 
@@ -48,19 +49,18 @@ def answer(paper: str, home: Path, reference: Path) -> Answer:
 
 
 def line(one: Answer) -> str:
-    """A row of the README's table."""
+    """A row of the README's table: of each verdict how many headline claims, and the first."""
     link = f"[{one.title}](papers/{one.paper}/README.md)"
     number = f" ([{one.arxiv}](https://arxiv.org/abs/{one.arxiv}))" if one.arxiv else ""
-    scales = [
-        f"{scale.name}: {answers.counted(scale.counts)}"
-        for scale in one.scales
-        if scale.scope == LAPTOP
-    ]
     by_word: dict[str, list[str]] = {}
-    for head in one.headlines:
-        for made in head.findings:
-            if made.scope == LAPTOP and made.word != "not run":
-                said = f"{head.text}, {made.effect.text}"
-                by_word.setdefault(made.word, []).append(said)
-    known = [f"**{word}** {'; '.join(by_word[word])}" for word in answers.WORDS if word in by_word]
-    return f"| {link}{number}: {one.says} | {'. '.join([*known, *scales])} |"
+    found = [(made, head) for head in one.headlines for made in head.findings]
+    # runs before toys and theory: the sentence before the table is of them
+    for made, head in sorted(found, key=lambda pair: not pair[0].scale.startswith("Laptop")):
+        if made.scope == LAPTOP and made.word != "not run":
+            by_word.setdefault(made.word, []).append(f"{head.text}, {made.effect.text}")
+    known = [
+        f"**{answers.counted(Counter({word: len(by_word[word])}))}**: {by_word[word][0]}"
+        for word in answers.WORDS
+        if word in by_word
+    ]
+    return f"| {link}{number}: {one.says} | {'. '.join(known)} |"
