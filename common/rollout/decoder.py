@@ -9,9 +9,14 @@ return float32 logits.
     repeat(G)                      every prompt row becomes G rows, its cache included
     step(tokens) -> (B, V)         append one token a row
     keep(rows)                     continue with these rows only
+
+On a GPU `LlamaDecoder` records a step as a CUDA graph and replays it: launching its kernels one by
+one from Python takes longer than they run. That has not run on a GPU yet; the step that is recorded
+is tested on the CPU, called instead of replayed.
 """
 
 import copy
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -31,14 +36,31 @@ from common.models.llama import (
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
     """The fastest decoder for `model`; `dtype` lowers the precision of its copy of the weights."""
     if is_plain_llama(model):
-        return LlamaDecoder(model, max_tokens, dtype or model.dtype)
+        capture = cuda_graph if model.device.type == "cuda" else None
+        return LlamaDecoder(model, max_tokens, dtype or model.dtype, capture)
     if dtype not in (None, model.dtype):
         model = copy.deepcopy(model).to(dtype)
     return TransformersDecoder(model)
 
 
+def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
+    """What replays the kernels of `function`, which reads and writes the same tensors in every
+    call, and does the same when it is called twice."""
+    current, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    side.wait_stream(current)
+    with torch.cuda.stream(side):  # libraries choose kernels and take workspaces in the first call
+        function()
+    current.wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
 class LlamaDecoder:
-    def __init__(self, model, max_tokens: int, dtype: torch.dtype):
+    """`capture` makes of a function without arguments what is called in its place, step by step."""
+
+    def __init__(self, model, max_tokens: int, dtype: torch.dtype, capture: Callable | None = None):
         config, body = model.config, model.model
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.eps, self.max_tokens, self.dtype = config.rms_norm_eps, max_tokens, dtype
@@ -46,12 +68,16 @@ class LlamaDecoder:
         self.norm, self.head = body.norm.weight.to(dtype), model.lm_head.weight.to(dtype)
         self.layers = [fused_weights(layer, config, dtype) for layer in body.layers]
         self.head_dim = body.layers[0].self_attn.o_proj.weight.shape[1] // self.heads
+        self.capture = None if self._depends_on_length() else capture
 
     @torch.no_grad()
     def prefill(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         rows, length = ids.shape
         shape = (len(self.layers), 2, rows, self.kv_heads, length + self.max_tokens, self.head_dim)
-        self.cache = torch.empty(shape, dtype=self.dtype, device=ids.device)
+        # zeros where all of it is read, behind a mask: 0 times what unused memory holds may be nan
+        made = torch.empty if self.capture is None else torch.zeros
+        self.cache = made(shape, dtype=self.dtype, device=ids.device)
+        self.fixed = None
         self.length = 0
         real = mask.bool()
         self.hidden = None  # of every place of the cache, whether no later token sees it
@@ -65,15 +91,53 @@ class LlamaDecoder:
 
     @torch.no_grad()
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        if self.capture is not None:
+            return self._captured(tokens)
         logits = self._forward(tokens[:, None], self.position[:, None], None)[:, 0].float()
         self.position = self.position + 1
         return logits
+
+    def _captured(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The same from tensors that stay where they are, as a recorded step needs them. The logits
+        are overwritten by the next step."""
+        if self.fixed is None:
+            self.fixed = Fixed(self)
+        rows = len(tokens)
+        self.fixed.tokens[:rows].copy_(tokens)
+        if rows not in self.fixed.steps:
+            self.fixed.steps[rows] = self.capture(lambda: self._fixed_step(rows))
+        self.fixed.steps[rows]()
+        self.position += 1
+        self.fixed.place += 1
+        self.length += 1
+        return self.fixed.logits[:rows]
+
+    def _fixed_step(self, rows: int) -> None:
+        """A token's logits with all of the cache, of which no more than before is seen but for the
+        token's own place. Called twice it does the same as once."""
+        fixed = self.fixed
+        hidden = fixed.hidden[:rows]
+        hidden.index_fill_(3, fixed.place, False)
+        x = self.embedding[fixed.tokens[:rows, None]]
+        cos, sin = self._rotations(x, fixed.position[:rows, None])
+        for layer, (keys, values) in zip(self.layers, fixed.cache[:, :, :rows], strict=True):
+
+            def attention(qk, v, keys=keys, values=values):
+                keys.index_copy_(2, fixed.place, qk[:, self.heads :])
+                values.index_copy_(2, fixed.place, v)
+                h = self._one(qk[:, : self.heads], keys, values, hidden)
+                return h.transpose(1, 2).reshape(rows, 1, -1)
+
+            x = block(x, layer, cos, sin, attention)
+        logits = F.linear(norm(x[:, -1:], self.norm, self.eps), self.head)
+        fixed.logits[:rows].copy_(logits[:, 0])
 
     def repeat(self, times: int) -> None:
         if times == 1:
             return
         layers, two, rows, *rest = self.cache.shape
-        grown = self.cache.new_empty(layers, two, rows * times, *rest)
+        made = self.cache.new_empty if self.capture is None else self.cache.new_zeros
+        grown = made(layers, two, rows * times, *rest)
         for new, old in self._parts(grown, self.cache):
             new.copy_(old.repeat_interleave(times, 0))
         self.cache = grown
@@ -94,13 +158,18 @@ class LlamaDecoder:
                 yield [part[:, :, : self.length] for part in parts]
 
     def _select(self, choose) -> None:
+        if self.fixed is not None:
+            return self.fixed.keep(self, choose)
         self.position = choose(self.position)
         self.hidden = None if self.hidden is None else choose(self.hidden)
+
+    def _depends_on_length(self) -> bool:
+        return self.rotary.rope_type in ("dynamic", "longrope")
 
     def _turns(self, length: int, device) -> list[torch.Tensor] | None:
         """cos and signed sin of positions 0 to `length` - 1, (length, 1, D); None where they depend
         on the positions asked for together."""
-        if self.rotary.rope_type in ("dynamic", "longrope"):
+        if self._depends_on_length():
             return None
         cos, sin = self.rotary(self.embedding[:1], torch.arange(length, device=device)[None])
         return [cos[0, :, None], signed(sin)[0, :, None]]
@@ -132,11 +201,13 @@ class LlamaDecoder:
 
     def _attention(self, q, k, v, seen):
         hidden = None if self.hidden is None else self.hidden[..., : k.shape[2]]
-        if q.shape[2] > 1:
-            return attend(q, k, v, seen)
+        return attend(q, k, v, seen) if q.shape[2] > 1 else self._one(q, k, v, hidden)
+
+    def _one(self, q, k, v, hidden):
+        """One query a row; `hidden` (B, 1, 1, T) is what it does not see."""
         if q.device.type != "cpu":
             return attend(q, k, v, None if hidden is None else ~hidden)
-        # One query a row: on CPU two batched products take half the time of the fused kernel.
+        # On CPU two batched products take half the time of the fused kernel.
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)
         scores = (q @ k.transpose(-1, -2)).mul_(self.head_dim**-0.5)
@@ -144,6 +215,33 @@ class LlamaDecoder:
             scores.masked_fill_(hidden, -torch.inf)
         h = torch.softmax(scores.float(), -1).to(q.dtype) @ v
         return h.view(rows, self.heads, 1, self.head_dim)
+
+
+class Fixed:
+    """What a captured step reads and writes, made once for the rows that a decoder has at its first
+    step; fewer rows later use the first of each tensor."""
+
+    def __init__(self, decoder: LlamaDecoder):
+        rows, places = decoder.cache.shape[2], decoder.cache.shape[4]
+        device = decoder.cache.device
+        self.cache = decoder.cache
+        self.tokens = torch.zeros(rows, dtype=torch.long, device=device)
+        self.logits = torch.zeros(rows, len(decoder.head), device=device)
+        self.place = torch.tensor([decoder.length], device=device)
+        self.position = decoder.position.clone()
+        decoder.position = self.position
+        unwritten = torch.arange(places, device=device) >= decoder.length
+        self.hidden = unwritten.expand(rows, 1, 1, places).clone()
+        if decoder.hidden is not None:
+            self.hidden |= decoder.hidden
+        self.steps: dict[int, Callable[[], None]] = {}  # by rows
+
+    def keep(self, decoder: LlamaDecoder, choose: Callable) -> None:
+        """`choose` of the rows that there are, moved to the front."""
+        rows = len(decoder.position)
+        chosen, hidden = choose(decoder.position), choose(self.hidden[:rows])
+        decoder.position = self.position[: len(chosen)].copy_(chosen)
+        self.hidden[: len(chosen)].copy_(hidden)
 
 
 class TransformersDecoder:

@@ -13,6 +13,11 @@ from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
 from common.rollout.fit import parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
 
+# Finished rows leave the batch in blocks of that share, looked for after so many tokens: a GPU's
+# step is recorded anew for each number of rows, and a look waits for what it still computes.
+BLOCKS = {"cpu": 16, "cuda": 4}
+LOOK = {"cpu": 1, "cuda": 8}
+
 if TYPE_CHECKING:  # seconds: --help must not wait for them
     import torch
 
@@ -62,7 +67,7 @@ def generate(
 
     The prompt is read once and shared by its group. Each row draws from its own stream of uniforms
     (inverse CDF), so what a row says does not depend on the rows beside it; finished rows leave the
-    batch. The only synchronisation with the device is the count of finished rows.
+    batch. The only synchronisation with the device is the count of finished rows (LOOK).
     Rows that do not fit into the free memory together are decoded in turn, each with the uniforms
     that it would have had: log-probabilities then differ by rounding, as products of another number
     of rows do, and so does a token where its uniform lies that close to a border.
@@ -136,7 +141,7 @@ def _decode(
     active = torch.arange(rows, device=device)  # the rows that the decoder still holds
     running = torch.ones(rows, dtype=torch.bool, device=device)  # of those, not yet finished
     # Rows leave in blocks: products of few different sizes reuse the kernels made for them.
-    block = max(1, rows // 16)
+    block, look = max(1, rows // BLOCKS[device.type]), LOOK[device.type]
     for t in range(max_tokens):
         log_p = tempered(logits, reported)
         if temperature == 0:
@@ -156,8 +161,10 @@ def _decode(
         log_probs[t].index_copy_(0, active, chosen)
         mask[t].index_copy_(0, active, running.float())
         running = running & ~_ended(token[:, 0], ends)
-        left = int(running.sum())
-        if left == 0 or t + 1 == max_tokens:
+        if t + 1 == max_tokens:
+            break
+        left = len(active) if (t + 1) % look else int(running.sum())
+        if left == 0:
             break
         size = -(-left // block) * block
         if size < len(active):

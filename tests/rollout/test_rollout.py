@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from recorded import recorded
 from scipy.stats import chisquare
 from transformers import (
     GPT2Config,
@@ -23,6 +24,7 @@ from common.errors import UserError
 from common.models import pretrain
 from common.models.llama import rotated
 from common.models.policy import log_probs
+from common.rollout import local
 from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
 from common.rollout.local import encode, end_tokens, generate, nucleus
 
@@ -91,12 +93,17 @@ def assert_logits(model, logits, sequences):
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
+DECODERS = [(name, how) for name in MAKE for how in ("chosen", "transformers")]
+DECODERS += [(name, "recorded") for name in sorted(FUSED)]
+
+
 @pytest.mark.parametrize("lengths", [(5, 5, 5), (1, 7, 4)], ids=["equal", "padded"])
-@pytest.mark.parametrize("decoder", ["chosen", "transformers"])
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize(("name", "decoder"), DECODERS)
 def test_decoders_agree_with_a_plain_forward(name, decoder, lengths):
     model = make(name)
     cached = make_decoder(model, 8) if decoder == "chosen" else TransformersDecoder(model)
+    if decoder == "recorded":
+        cached = LlamaDecoder(model, 8, model.dtype, recorded)
     if decoder == "chosen":
         assert type(cached) is (LlamaDecoder if name in FUSED else TransformersDecoder)
     ids, mask = left_padded(*lengths)
@@ -114,6 +121,7 @@ def test_decoders_agree_with_a_plain_forward(name, decoder, lengths):
 
     step()
     step()
+    step()
     rows = torch.tensor([5, 0, 3])  # a subset, in another order
     cached.keep(rows)
     sequences = [sequences[row] for row in rows]
@@ -122,6 +130,34 @@ def test_decoders_agree_with_a_plain_forward(name, decoder, lengths):
     cached.keep(torch.tensor([1]))
     sequences = [sequences[1]]
     step()
+    step()
+
+
+@pytest.mark.parametrize("lengths", [(5, 5, 5), (1, 7, 4)], ids=["equal", "padded"])
+def test_a_recorded_step_draws_the_same_tokens(lengths, monkeypatch):
+    """With a GPU's blocks of rows and its seldom looks, over several prompts' pieces."""
+    model = make("qwen2 tied")
+    ids, mask = left_padded(*lengths)
+    settings = dict(group_size=40, max_tokens=40)
+    plain_one = sample(model, ids, mask, **settings)
+    made = []
+
+    def capture(function):
+        made.append(function)
+        return recorded(function)
+
+    monkeypatch.setattr(
+        local,
+        "make_decoder",
+        lambda model, most, dtype: LlamaDecoder(model, most, model.dtype, capture),
+    )
+    monkeypatch.setattr(local, "BLOCKS", {"cpu": local.BLOCKS["cuda"]})
+    monkeypatch.setattr(local, "LOOK", {"cpu": local.LOOK["cuda"]})
+    replayed = sample(model, ids, mask, **settings)
+    assert 2 <= len(made) <= local.BLOCKS["cpu"]  # rows left, in few sizes
+    assert torch.equal(replayed.response_ids, plain_one.response_ids)
+    assert torch.equal(replayed.mask, plain_one.mask)
+    torch.testing.assert_close(replayed.log_probs, plain_one.log_probs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["qwen2 tied", "llama head_dim"])
