@@ -77,6 +77,12 @@ class Experiment:
             "is for backend=local without a memory network (method.sampler); set it to 0, or use "
             "verl's asynchronous trainer (docs/cluster.md)",
         )
+        for key, group, off in (
+            ("sampling.dtype", self.sampling.dtype, "float32"),
+            ("optim.gradient_checkpointing", self.optim.gradient_checkpointing, False),
+        ):
+            local = self.backend == "local"
+            require(group == off or local, key, group, f"is for backend=local; set it to {off}")
         from common.methods.binding import bind
 
         bind(self.method)
@@ -104,6 +110,9 @@ class Experiment:
             del config["method"]["kl_in_reward"]
         if config["sampling"]["lag"] == 0:
             del config["sampling"]["lag"]
+        if config["sampling"]["dtype"] == "float32":
+            del config["sampling"]["dtype"]
+        del config["optim"]["gradient_checkpointing"]  # memory alone
         sampler = config["method"].get("sampler", {})
         if sampler.get("path", "") is None:
             del sampler["path"]

@@ -7,14 +7,15 @@ This file is the executable specification of the loop; other backends must agree
     -> update -> checkpoint -> evaluation samples -> counts -> result rows
 
 Left out on purpose: several GPUs, asynchronous processes (`sampling.lag` gives rollouts their age),
-mixed precision, more than one PPO epoch.
+gradients in mixed precision (`sampling.dtype` is of the weights that sample), more than one PPO
+epoch.
 """
 
 import io
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
@@ -23,12 +24,13 @@ import torch
 from common.backends import explain, snapshots, tracking
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
-from common.errors import UserError
+from common.errors import UserError, require
 from common.evaluation import rare_nll, samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
 from common.losses import contributions
 from common.methods import binding, rate
+from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
 from common.models.policy import log_probs
 from common.models.store import identity, save
@@ -116,6 +118,15 @@ class Loop:
         self.method = binding.bind(x.method)
         self.prompts, self.benchmarks = prompts(x)
         self.model, self.tokenizer = load_model(x.model, Path(x.results_dir), self.device)
+        if x.optim.gradient_checkpointing:
+            require(
+                is_plain_llama(self.model),
+                "optim.gradient_checkpointing",
+                True,
+                f"{type(self.model).__name__} goes through its own forward pass, which has a cache "
+                "here; set it to false and lower optim.micro_batch",
+            )
+            self.model.gradient_checkpointing_enable()
         self.reference = None
         if x.method.kl_coef > 0:
             self.reference, _ = load_model(x.model, Path(x.results_dir), self.device)
@@ -197,8 +208,9 @@ class Loop:
         Lengths, truncation and a controller's entropy are then of what is kept, the rest of all
         that was drawn.
         """
-        x, kept, seen = self.x, [], []
+        x, kept, seen, gaps = self.x, [], [], []
         model = self.model if self.lagged is None else self.lagged.sampler()
+        lower = torch.bfloat16 if x.sampling.dtype == "bfloat16" else None
         for attempt in range(x.sampling.dynamic_batches):
             prompts = self.draw_prompts()
             ids, mask = encode(self.tokenizer, [prompt.text for prompt in prompts], self.device)
@@ -213,7 +225,11 @@ class Loop:
                 more_ends=ends_of(model, self.tokenizer),
                 generator=generator(x.seed, "rollout", step, *([attempt] if attempt else [])),
                 memory=self.memory,
+                dtype=lower,
             )
+            if lower is not None:
+                batch, gap = self.in_training_precision(model, batch)
+                gaps.append(gap)
             _, verdicts = verify_batch(batch, prompts, self.tokenizer, self.verify)
             reward = rewards(verdicts, batch.group_size, x.reward.correct, x.reward.wrong)
             mixed = reward.amax(1) > reward.amin(1)
@@ -241,7 +257,22 @@ class Loop:
             "truncated": 1 - batch.stopped.float().mean().item(),
             "rollout_batches": len(seen),
         }
+        if gaps:
+            row["log_prob_gap"] = sum(gaps) / len(gaps)
         return batch, reward, row, sampled
+
+    @torch.no_grad()
+    def in_training_precision(self, model, batch: RolloutBatch) -> tuple[RolloutBatch, float]:
+        """The batch with its log-probabilities computed again in float32, so that ratios begin at 1
+        (what verl does), and by how much they differed, mean |difference| a token."""
+        size = max(1, self.x.optim.micro_batch // batch.group_size)
+        parts = [
+            log_probs(model, batch.prompts(i, i + size), self.x.sampling.temperature)[0]
+            for i in range(0, len(batch.prompt_ids), size)
+        ]
+        found = torch.where(batch.mask > 0, torch.cat(parts), 0.0)
+        gap = (found - batch.log_probs).abs().sum() / batch.mask.sum()
+        return replace(batch, log_probs=found), gap.item()
 
     def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
         """One optimiser step on a mini-batch of whole groups; micro-batches change memory, not

@@ -121,6 +121,8 @@ class Sampling:
     # optimiser updates by which the weights that sample are older than those that are trained
     # (rollout/lag.py); a default, since configurations stored before it lack the key
     lag: NonNegativeInt = 0
+    # of the copy of the weights that samples; a default for the same reason
+    dtype: Literal["float32", "bfloat16"] = "float32"
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,9 @@ class Optim:
     steps: NonNegativeInt  # rollout steps; 0 evaluates the base model
     mini_batches: PositiveInt  # optimiser steps a rollout
     micro_batch: PositiveInt  # sequences a forward-backward pass: memory only, never the result
+    # a layer's states are computed again for its gradient: memory and time, never the result; a
+    # default, since configurations stored before it lack the key
+    gradient_checkpointing: bool = False
 
 
 @dataclass(frozen=True)

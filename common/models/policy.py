@@ -2,6 +2,7 @@
 responses."""
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from common.models.llama import (
     attend,
@@ -109,8 +110,10 @@ def _packed_logits(model, batch: RolloutBatch):
     x = body.embed_tokens(ids)
     cos, sin = (table[0, :, None] for table in body.rotary_emb(x[None], positions[None]))
     sin = signed(sin)
+    again = model.is_gradient_checkpointing and torch.is_grad_enabled()
     for layer in body.layers:
-        x = block(x, own_weights(layer, config), cos, sin, attention)
+        inputs = (x, own_weights(layer, config), cos, sin, attention)
+        x = checkpoint(block, *inputs, use_reentrant=False) if again else block(*inputs)
     last = torch.arange(length - 1, count, length, device=ids.device)
     x = torch.cat([x[last], x[count:]])
     logits = model.lm_head(norm(x, body.norm.weight, config.rms_norm_eps))

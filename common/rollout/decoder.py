@@ -77,7 +77,7 @@ class LlamaDecoder:
         # zeros where all of it is read, behind a mask: 0 times what unused memory holds may be nan
         made = torch.empty if self.capture is None else torch.zeros
         self.cache = made(shape, dtype=self.dtype, device=ids.device)
-        self.fixed = None
+        self.fixed: Fixed | None = None
         self.length = 0
         real = mask.bool()
         self.hidden = None  # of every place of the cache, whether no later token sees it
@@ -100,22 +100,20 @@ class LlamaDecoder:
     def _captured(self, tokens: torch.Tensor) -> torch.Tensor:
         """The same from tensors that stay where they are, as a recorded step needs them. The logits
         are overwritten by the next step."""
-        if self.fixed is None:
-            self.fixed = Fixed(self)
-        rows = len(tokens)
-        self.fixed.tokens[:rows].copy_(tokens)
-        if rows not in self.fixed.steps:
-            self.fixed.steps[rows] = self.capture(lambda: self._fixed_step(rows))
-        self.fixed.steps[rows]()
+        fixed, rows = self.fixed or Fixed(self), len(tokens)
+        self.fixed = fixed
+        fixed.tokens[:rows].copy_(tokens)
+        if rows not in fixed.steps:
+            fixed.steps[rows] = self.capture(lambda: self._fixed_step(fixed, rows))
+        fixed.steps[rows]()
         self.position += 1
-        self.fixed.place += 1
+        fixed.place += 1
         self.length += 1
-        return self.fixed.logits[:rows]
+        return fixed.logits[:rows]
 
-    def _fixed_step(self, rows: int) -> None:
+    def _fixed_step(self, fixed: "Fixed", rows: int) -> None:
         """A token's logits with all of the cache, of which no more than before is seen but for the
         token's own place. Called twice it does the same as once."""
-        fixed = self.fixed
         hidden = fixed.hidden[:rows]
         hidden.index_fill_(3, fixed.place, False)
         x = self.embedding[fixed.tokens[:rows, None]]
