@@ -21,23 +21,29 @@ def to_markdown(verdicts: pd.DataFrame) -> str:
 
 
 def to_terminal(verdicts: pd.DataFrame):
-    """The table of `verdicts` as a rich table; verdicts in colour and in words."""
-    from rich.table import Table
+    """For 80 columns: how many claims have which verdict at each scale, and those that a rerun
+    decided, with their numbers; verdicts in colour and in words. The rest is in the files."""
+    from rich.console import Group
+    from rich.padding import Padding
     from rich.text import Text
 
+    lines: list = []
     scopes = in_use(verdicts)
-    table = Table(show_lines=True)
-    for name in ("claim", "source", *scopes):
-        table.add_column(name, overflow="fold", ratio={"claim": 3, "source": 2}.get(name, 3))
-    for row in verdicts.to_dict("records"):
-        cells = []
-        for scope in scopes:
-            verdict, *numbers = _words(row, scope)
+    for scope in (name for name in scopes if name != "published"):
+        for row in verdicts.to_dict("records"):
+            word = row[scope]
+            if word not in ("holds", "fails"):
+                continue
             grey = row.get(f"{scope}_state") in GREY
-            text = Text(verdict, "dim" if grey else COLORS.get(verdict, "dim"))
-            cells.append(text.append("".join(f"\n{line}" for line in numbers), "dim"))
-        table.add_row(Text(row["claim"]), Text(row["source"]), *cells)
-    return table
+            verdict = (f"{word} ({scope})", "dim" if grey else COLORS[word])
+            lines.append(Text.assemble(verdict, f" {row['claim']} [{row['source']}]"))
+            lines.append(Padding(Text(_words(row, scope)[1], "dim"), (0, 0, 0, 4)))
+    for scope in scopes:
+        counts = verdicts[scope].value_counts()
+        known = [(word, counts[word]) for word in COLORS if word in counts]
+        line = Text(", ").join(Text(f"{n} {word}", COLORS[word]) for word, n in known)
+        lines.append(Text(f"claims, {scope}: ") + line)
+    return Group(*lines)
 
 
 def in_use(verdicts: pd.DataFrame) -> list[str]:

@@ -128,26 +128,23 @@ def notes(x) -> list[str]:
 
 
 def terminal(x) -> None:
-    """Verdicts, and the cells that have a rerun number, as rich tables."""
+    """What a rerun decided, and how much else there is, for 80 columns: claims, then the printed
+    cells that differ from their rerun, then counts."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     console = Console()
     console.print(claim_text.to_terminal(x.verdicts))
     shown = beside(x.cells)
-    if len(shown):
-        table = Table(title="published cells with a rerun")
-        for name in ("table", *_cell_words(shown.iloc[0].to_dict())):
-            table.add_column(name, overflow="fold")
-        for row in shown.to_dict("records"):
-            color = "dim" if row["state"] in GREY else COLORS.get(row["verdict"], "dim")
-            words = _cell_words(row)
-            table.add_row(
-                row["table"],
-                *(Text(words[name], color if name == "verdict" else "") for name in words),
-            )
-        console.print(table)
+    for row in shown[shown["verdict"] != "within noise"].to_dict("records"):
+        words = _cell_words(row)
+        color = "dim" if row["state"] in GREY else COLORS.get(row["verdict"], "dim")
+        where = [row["table"], *(words[name] for name in ("model", "method", "benchmark"))]
+        where = " ".join(filter(None, [*where, words["metric"]]))
+        line = Text.assemble((words["verdict"], color), f" {where}: printed {words['printed']}")
+        if words["rerun"]:
+            line.append(f", rerun {words['rerun']} {words['interval']}".rstrip())
+        console.print(line)
     counts = x.cells["verdict"].value_counts()
     console.print("printed cells: " + ", ".join(f"{n} {name}" for name, n in counts.items()))
     for row in x.missing.itertuples():
