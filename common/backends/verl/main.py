@@ -13,9 +13,16 @@ import sys
 from pathlib import Path
 
 import hydra
-import ray
 import torch
 from omegaconf import OmegaConf
+
+try:
+    import ray
+except ModuleNotFoundError as error:
+    raise SystemExit(
+        "error: no verl in this environment; `make setup-cluster` or setup-cluster-cpu makes one, "
+        "then .venv-cluster/bin/python -m common.backends.verl.main"
+    ) from error
 from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn, get_policy_loss_fn
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
