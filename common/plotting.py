@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib
 import pandas as pd
 
-from common.palette import COLORS
+from common.palette import COLORS, GREY
 from common.results.files import write, write_csv
 
 matplotlib.use("Agg")
@@ -45,6 +45,10 @@ def save(figure, path: Path, drawn: pd.DataFrame) -> None:
 
     Time stamps are left out, so the same numbers give the same bytes.
     """
+    for axis in figure.axes:
+        if axis.axison and not axis.has_data():  # else an empty frame from -0.04 to 0.04
+            axis.set(xticks=[], yticks=[])
+            axis.text(0.5, 0.5, "no runs", transform=axis.transAxes, ha="center", color=GREY)
     figure.draw_without_rendering()
     with plt.rc_context({"figure.constrained_layout.use": False}):
         figure.set_layout_engine(None)  # laid out above, not again for every file

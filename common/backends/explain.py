@@ -47,10 +47,15 @@ def longest_of(x: Experiment, texts: list[str]) -> int | None:
     """Tokens of the longest text; None where the tokenizer cannot be read."""
     from transformers import AutoTokenizer
 
+    from common.models.load import only_cached
+
+    path = x.model.path
+    at: dict = {"revision": x.model.revision or "main"}
+    if x.model.pretrain is None:
+        at["local_files_only"] = only_cached(path, "model.path")
     try:
-        at = {"revision": x.model.revision or "main"}
         pretrained = x.model.pretrain is not None
-        encode = tokenizer() if pretrained else AutoTokenizer.from_pretrained(x.model.path, **at)
+        encode = tokenizer() if pretrained else AutoTokenizer.from_pretrained(path, **at)
     except (OSError, ValueError):
         return None
     return max(len(ids) for ids in encode(texts, add_special_tokens=False)["input_ids"])
@@ -126,8 +131,11 @@ def _size_at(path: str, revision: str = "main") -> Size | None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    from common.models.load import only_cached
+
+    cached = only_cached(path, "model.path")
     try:
-        described = AutoConfig.from_pretrained(path, revision=revision)
+        described = AutoConfig.from_pretrained(path, revision=revision, local_files_only=cached)
     except (OSError, ValueError):
         return None
     with torch.device("meta"):

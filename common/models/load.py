@@ -41,7 +41,7 @@ def load_checkpoint(path: str, device: str, *, key: str):
 
     logging.disable_progress_bar()  # its bars for a few tensors break ours
     try:
-        cached = _only_cached(path, key)
+        cached = only_cached(path, key)
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=cached)
         model, loading = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, output_loading_info=True, local_files_only=cached
@@ -70,7 +70,7 @@ def load_checkpoint(path: str, device: str, *, key: str):
     return model.to(device).eval(), tokenizer
 
 
-def _only_cached(path: str, key: str) -> bool:
+def only_cached(path: str, key: str) -> bool:
     """Whether a hub id can be had from the cache alone; False for a folder. One question to the hub
     says at once what `from_pretrained` says after a minute of tries. Raises UserError where the hub
     has no such model."""

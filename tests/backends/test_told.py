@@ -114,10 +114,10 @@ def test_a_hub_id_is_asked_for_once(monkeypatch, cached):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", asked)
     if cached:
-        assert load_module._only_cached("a/b", "model.path")
+        assert load_module.only_cached("a/b", "model.path")
     else:
         with pytest.raises(UserError, match=r"model\.path=a/b: neither a folder nor a model"):
-            load_module._only_cached("a/b", "model.path")
+            load_module.only_cached("a/b", "model.path")
 
 
 def test_wandb_online_without_key_or_network_is_said_at_once(monkeypatch, tmp_path):
@@ -142,3 +142,25 @@ def test_wandb_online_without_key_or_network_is_said_at_once(monkeypatch, tmp_pa
 def test_an_empty_results_folder_is_refused(tiny):
     with pytest.raises(UserError, match="results_dir=: is empty"):
         tiny("results_dir=")
+
+
+def test_explain_asks_the_hub_once_for_a_model_that_is_not_here(monkeypatch, tmp_path):
+    """Not `from_pretrained`, which tries for a minute."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    from common.backends import explain
+    from common.experiment import load
+
+    cached = []
+
+    def none(path, *, local_files_only, **_):
+        cached.append(local_files_only)
+        raise OSError("not in the cache")
+
+    monkeypatch.setattr(load_module, "only_cached", lambda path, key: True)
+    for kind in (AutoConfig, AutoTokenizer):
+        monkeypatch.setattr(kind, "from_pretrained", none)
+    x = load(["model=huggingface", "model.path=a/b", f"results_dir={tmp_path}"], "f_grpo")
+    assert explain.longest_of(x, ["1 + 1"]) is None
+    assert explain._size_at("a/b") is None
+    assert cached == [True, True]
