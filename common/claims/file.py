@@ -18,7 +18,8 @@ FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it
     "mean_gain": ({"pairs", "relation", "value"}, {"within"}),
     "trend": ({"of", "at", "relation"}, set()),
 }
-ABOUT = ("paper", "arxiv", "says")  # of the first entry: name, number, its claim in a sentence
+# of the first entry: name, number, its idea in a few words, its claim in a sentence
+ABOUT = ("paper", "arxiv", "brief", "says")
 PRIMARY, REST = "primary", "rest"  # families: Holm's correction goes over the first
 
 
@@ -28,8 +29,8 @@ def load(path: Path) -> list[dict]:
 
 
 def read(path: Path) -> tuple[dict, list[dict]]:
-    """What the paper is (paper, arxiv, says: its claim in a sentence; {} where the file does not
-    begin with that), and its claims, each with the section above it. Raises UserError as `load`."""
+    """What the paper is (paper, arxiv, brief: its idea in a few words, says: its claim in a
+    sentence; {} where the file does not begin with that), and its claims, each with the section above it. Raises UserError as `load`."""
     try:
         entries = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:

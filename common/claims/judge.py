@@ -10,8 +10,8 @@
       headline: Focal weighting raises GRPO's pass@k at large k
 
 `headline` marks the three to six claims of a first screen (common/report/answers.py), in short. The
-list begins with what the paper is, {paper: NAME, arxiv: NUMBER, says: its claim in a sentence}, and
-{section: HEADING} stands above the claims of a section.
+list begins with what the paper is, {paper: NAME, arxiv: NUMBER, brief: its idea in a few words,
+says: its claim in a sentence}, and {section: HEADING} stands above the claims of a section.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id); a list of values means the plain average over them, null the empty cell.

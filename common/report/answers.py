@@ -66,6 +66,7 @@ class Answer:
     paper: str
     title: str
     arxiv: str
+    brief: str  # its idea in a few words
     says: str
     scales: tuple[Scale, ...]
     headlines: tuple[Headline, ...]
@@ -111,6 +112,7 @@ def answer(
         paper,
         about.get("paper", paper),
         str(about.get("arxiv", "")),
+        about.get("brief", ""),
         about.get("says", ""),
         tuple(_scale(*key, scales[key], chosen) for key in order),
         headlines,
