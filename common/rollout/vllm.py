@@ -118,10 +118,10 @@ def draw(
     stopped).
 
     `settings` has temperature, top_p and max_tokens. log_prob is of softmax(logits / t) over the
-    whole vocabulary, where t is what `kept` says of them, and what the engine was started with.
-    A prompt that leaves less than max_tokens of the model's context gets responses of what is left.
-    The same arguments give the same rows, whatever was drawn before. Raises UserError for a prompt
-    that leaves nothing.
+    whole vocabulary, where t is what `kept` of local.py says of them, and what the engine was
+    started with. A prompt that leaves less than max_tokens of the model's context gets responses of
+    what is left. The same arguments give the same rows, whatever was drawn before. Raises UserError
+    for a prompt that leaves nothing.
     """
     drawn = _sample(
         llm,

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from tiny import ROOT, TINY
 
-from common.backends import local, tracking
+from common.backends import tracking
 from common.backends.local import train
 from common.experiment import load
 from common.results.files import read_jsonl
@@ -27,7 +27,7 @@ def test_wandb_is_not_imported_when_it_is_off(tiny, monkeypatch):
 
 def test_wandb_gets_the_rows_of_metrics_jsonl(tiny, monkeypatch):
     sent = []
-    monkeypatch.setattr(local, "mirror", lambda *_: sent.append)
+    monkeypatch.setattr(tracking, "mirror", lambda *_: sent.append)
     path = train(tiny("optim.steps=3"), progress=False)
     assert sent == read_jsonl(path / "metrics.jsonl")
     assert len(sent) == 3

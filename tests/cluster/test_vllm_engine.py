@@ -26,6 +26,7 @@ from common.models import pretrain
 from common.models import store as store_module
 from common.results.files import read_jsonl
 from common.rollout import vllm
+from common.rollout.local import kept
 from common.types import Prompt
 
 needs_vllm = pytest.mark.skipif(
@@ -148,8 +149,8 @@ def test_top_p_draws_from_the_nucleus_and_log_probs_are_of_the_whole(
     """At another temperature than 1 they are the model's own, of temperature 1."""
     _, model, tokenizer = checkpoint
     settings = replace_tokens(1, temperature=temperature, top_p=0.5)
-    assert vllm.kept(temperature=temperature, top_p=1.0) == temperature
-    reported = vllm.kept(temperature=temperature, top_p=0.5)
+    assert kept(temperature=temperature, top_p=1.0) == temperature
+    reported = kept(temperature=temperature, top_p=0.5)
     rows = vllm.draw(engines(reported), tokenizer, PROMPTS[:1], 500, settings, (0,))
     ids = tokenizer(PROMPTS[0].text, add_special_tokens=False)["input_ids"]
     exact = tempered(model, ids, temperature)[-1]

@@ -38,6 +38,17 @@ EXPERIMENTS = compositions.laptop("over_sharpening")
 experiment = partial(compositions.experiment, paper="over_sharpening")
 
 
+def methods_of(node) -> list[str]:
+    """Every `method` of a predicate's selectors, however deep."""
+    if isinstance(node, list):
+        return [name for part in node for name in methods_of(part)]
+    if not isinstance(node, dict):
+        return []
+    named = node.get("method", [])
+    own = [named] if isinstance(named, str) else [x for x in named if isinstance(x, str)]
+    return own + [name for part in node.values() for name in methods_of(part)]
+
+
 @pytest.mark.sweep
 def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     labels = [experiment(name).label for name in EXPERIMENTS]
@@ -46,7 +57,7 @@ def test_labels_are_those_that_claims_figures_and_pairs_speak_of():
     for claim in judge.load(HOME / "claims.yaml"):
         predicate = claim.get("laptop", {})
         if "laptop_strong" in str(predicate):
-            spoken |= {selector["method"] for selector in predicate["order"]}
+            spoken |= set(methods_of(predicate))
     assert spoken <= set(labels)
 
 
