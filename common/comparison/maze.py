@@ -111,8 +111,8 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def as_text(shown: pd.DataFrame) -> str:
-    """The same, one line a method."""
+def by_method(shown: pd.DataFrame) -> pd.DataFrame:
+    """The same as text, one row a method: method, seeds, SHOWN."""
     cells = {
         (line.method, line.column): f"{line.mean:.3g} ± {line.stderr:.2g}"
         if line.seeds > 1
@@ -124,7 +124,12 @@ def as_text(shown: pd.DataFrame) -> str:
         [method, str(seeds[method]), *(cells.get((method, column), "") for column in SHOWN)]
         for method in shown["method"].unique()
     ]
-    return markdown(["method", "seeds", *SHOWN], lines, "l" + "r" * (1 + len(SHOWN)))
+    return pd.DataFrame(lines, columns=["method", "seeds", *SHOWN])
+
+
+def as_text(shown: pd.DataFrame) -> str:
+    lines = by_method(shown)
+    return markdown(list(lines), lines.to_numpy().tolist(), "l" + "r" * (1 + len(SHOWN)))
 
 
 def differences(rows: pd.DataFrame, counts: pd.DataFrame, against: dict[str, str]) -> pd.DataFrame:

@@ -50,6 +50,7 @@ def render(
     left_out = [*left_out, *(reason for source in shown for reason in source.left_out)]
     known = views.facets(shown)
     drawn = [*(yardstick.figures if yardstick else ()), *(p for s in shown for p in s.figures)]
+    drawn += [p for s in shown if s.second for p in s.second.figures]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,

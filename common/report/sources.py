@@ -14,7 +14,7 @@ import pandas as pd
 import yaml
 
 from common.claims import file as claims
-from common.comparison import cluster_figures
+from common.comparison import cluster_figures, maze
 from common.comparison.compare import Comparison, assess
 from common.comparison.spec import spec_of
 from common.config.compose import ROOT
@@ -30,6 +30,26 @@ from common.yardstick.ranking import PRIMARY
 UNREADABLE = (UserError, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError)
 UNREADABLE += (ImportError, yaml.YAMLError, zlib.error)
 YARDSTICK = "yardstick"
+
+
+@dataclass(frozen=True)
+class Second:
+    """The second laptop testbed, mazes: beside everything else, and never among it."""
+
+    rows: list[dict]  # maze.by_method
+    figures: list[Picture]
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        return [(name, name) for name in (self.rows[0] if self.rows else ())]
+
+    @property
+    def seeds(self) -> str:
+        """ "1 seed", "3 to 5 seeds" """
+        many = sorted({int(row["seeds"]) for row in self.rows}) or [0]
+        return f"{' to '.join(str(n) for n in many[:: len(many) - 1 or 1])} seed" + "s" * (
+            many != [1]
+        )
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,7 @@ class Source:
     left_out: list[str]
     answer: Answer | None = None  # what the first screen says
     step: Step | None = None  # what would settle more
+    second: Second | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +123,12 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     made = attempt(left_out, f"{paper}/cluster", lambda: cluster_figures.drawn(chosen, paper)) or []
     captions = {one.name: one.caption for one in made}
     drawn, problems = pictures(chosen / paper / "figures", captions)
+    mazes = [one for one in drawn if one.name.startswith(maze.SCOPE)]
+    table = chosen / paper / maze.SCOPE / "table.csv"
+    second = None
+    if table.exists():
+        rows_of = attempt(left_out, f"{paper}/{maze.SCOPE}/table.csv", lambda: _mazes(table))
+        second = Second(rows_of or [], mazes)
     problems += [f"{paper}/{one.name}: not drawn: {one.left_out}" for one in made if one.left_out]
     return Source(
         paper=paper,
@@ -112,12 +139,17 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         claims=stated,
         hyperparameters=_table(left_out, published / "hyperparameters.csv"),
         missing=_table(left_out, published / "missing.csv"),
-        figures=drawn,
+        figures=[one for one in drawn if one not in mazes],
         reruns=rows,
         left_out=[*left_out, *(comparison.left_out if comparison else ()), *problems],
         answer=said,
         step=step,
+        second=second,
     )
+
+
+def _mazes(table: Path) -> list[dict]:
+    return maze.by_method(pd.read_csv(table)).to_dict("records")
 
 
 def _answer(paper: str, about: dict, stated: dict, comparison: Comparison) -> Answer:

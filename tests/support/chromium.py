@@ -2,9 +2,9 @@
 
 import json
 import os
+import select
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -25,7 +25,7 @@ class Browser:
         self.process = subprocess.Popen([*start, *words], pass_fds=kept, stderr=subprocess.DEVNULL)
         for end in kept:
             os.close(end)
-        self.out, self.into = os.fdopen(to_read[1], "wb"), os.fdopen(to_write[0], "rb")
+        self.out, self.into, self.heard = os.fdopen(to_read[1], "wb"), to_write[0], [b""]
         self.number, self.session, self.errors, self.loaded = 0, None, [], 0
         targets = self.call("Target.getTargets")["targetInfos"]
         target = next(one for one in targets if one["type"] == "page")["targetId"]
@@ -41,19 +41,21 @@ class Browser:
         message |= {"sessionId": self.session} if self.session else {}
         self.out.write(json.dumps(message).encode() + b"\0")
         self.out.flush()
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            answer = self._read()
-            if answer.get("id") == self.number:
-                assert "error" not in answer, (method, answer["error"])
-                return answer["result"]
-        raise AssertionError(f"{method}: no answer in {PATIENCE} s")
+        while (answer := self._read()).get("id") != self.number:
+            pass
+        assert "error" not in answer, (method, answer["error"])
+        return answer["result"]
 
     def _read(self) -> dict:
-        text = b""
-        while (one := self.into.read(1)) != b"\0":
-            assert one, "the browser is gone"
-            text += one
+        """The next message; of an event, what the console shows is kept."""
+        while b"\0" not in self.heard[-1]:
+            ready, _, _ = select.select([self.into], [], [], PATIENCE)
+            assert ready, f"no answer in {PATIENCE} s"
+            piece = os.read(self.into, 1 << 16)
+            assert piece, "the browser is gone"
+            self.heard.append(piece)
+        text, rest = b"".join(self.heard).split(b"\0", 1)
+        self.heard = [rest]
         answer = json.loads(text)
         what, said = answer.get("method"), answer.get("params", {})
         if what == "Runtime.exceptionThrown":
@@ -103,4 +105,4 @@ class Browser:
         self.process.terminate()
         self.process.wait(30)
         self.out.close()
-        self.into.close()
+        os.close(self.into)
