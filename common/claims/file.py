@@ -30,7 +30,8 @@ def load(path: Path) -> list[dict]:
 
 def read(path: Path) -> tuple[dict, list[dict]]:
     """What the paper is (paper, arxiv, brief: its idea in a few words, says: its claim in a
-    sentence; {} where the file does not begin with that), and its claims, each with the section above it. Raises UserError as `load`."""
+    sentence; {} where the file does not begin with that), and its claims, each with the section
+    above it. Raises UserError as `load`."""
     try:
         entries = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:

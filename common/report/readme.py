@@ -29,7 +29,10 @@ def written(text: str, home: Path, reference: Path) -> str:
     _, after = rest.split(END, 1)
     papers = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
     lines = [line for paper in papers for line in rows(answer(paper, home, reference))]
-    head = ["| paper | claims, among others | came out | by how much |", "| --- | --- | --- | --- |"]
+    head = [
+        "| paper | claims, among others | came out | by how much |",
+        "| --- | --- | --- | --- |",
+    ]
     return f"{before}{START}\n" + "\n".join([*head, *lines]) + f"\n{END}{after}"
 
 
