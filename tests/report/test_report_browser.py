@@ -9,6 +9,7 @@ from test_answers import gap, made, verdict
 from common.report import page
 from common.report.figures import pictures
 from common.report.settle import Step
+from common.report.sources import Second
 
 pytestmark = pytest.mark.browser
 
@@ -32,13 +33,18 @@ def address(tmp_path_factory) -> str:
     ]
     folder = tmp_path_factory.mktemp("report")
     (folder / "laptop_strong_matched.csv").write_text(CURVES)
-    for name in ("laptop_strong_matched", "plain"):
+    for name in ("laptop_strong_matched", "plain", "laptop_maze_plain"):
         (folder / f"{name}.png").write_bytes(png())
     (folder / "plain.csv").write_text("x\n1\n")
-    figures, _ = pictures(folder)
+    drawn, _ = pictures(folder)
+    figures = [one for one in drawn if "maze" not in one.name]
+    second = Second(
+        [{"method": "maze method", "seeds": "1", "natural pass@1": "27.6"}],
+        [one for one in drawn if "maze" in one.name],
+    )
     answer = made([verdict("focal", "holds")], [gap("focal")], focal={"headline": "F beats G"})
     step = Step("would settle it", "run --it", "an hour, predicted, not measured")
-    shown = source(comparison(cells), figures=figures, answer=answer, step=step)
+    shown = source(comparison(cells), figures=figures, answer=answer, step=step, second=second)
     text, _ = page.render([shown], None, [], folder)
     (folder / "index.html").write_text(text)
     return (folder / "index.html").as_uri()
@@ -53,15 +59,26 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def shown(browser, address) -> Browser:
-    """The page as it comes, anew for each test; what the console says fails the test."""
+    """The page as it comes, 1,400 pixels wide, anew for each test; what the console says fails it."""
     browser.errors.clear()
+    browser.wide(1400)
     browser.open("about:blank")
     browser.open(address)
     yield browser
     assert browser.errors == []
 
 
-def test_the_first_screen_says_it(shown):
+@pytest.fixture(params=[1400, 400])
+def screen(shown, address, request) -> Browser:
+    """The same on a desk and on a phone."""
+    shown.wide(request.param)
+    shown.open("about:blank")
+    shown.open(address)
+    return shown
+
+
+def test_the_first_screen_says_it(screen):
+    shown = screen
     said = shown.eval("document.getElementById('answer-paper_a').innerText")
     for words in (
         "F keeps more.",
@@ -81,7 +98,8 @@ def test_2000_cells_are_there_in_time(shown):
     assert int(shown.eval("document.documentElement.dataset.ready")) < 1000 * SLOW
 
 
-def test_filters_hide_the_rest_and_unfold_what_they_name(shown):
+def test_filters_hide_the_rest_and_unfold_what_they_name(screen):
+    shown = screen
     for name, value in (("method", "m7"), ("benchmark", "b3")):
         shown.eval(
             f"(() => {{ const s = document.querySelector('select[name={name}]');"
@@ -96,15 +114,17 @@ def test_filters_hide_the_rest_and_unfold_what_they_name(shown):
     assert shown.eval("location.hash") == "#?method=m7&benchmark=b3"
 
 
-def test_a_part_unfolds_and_its_pictures_are_loaded_then(shown):
+def test_a_part_unfolds_and_its_pictures_are_loaded_then(screen):
+    shown = screen
     figures = "#paper-paper_a details:has(.plots)"
+    assert shown.eval(f"document.querySelector('{figures} img').src") == ""
     shown.click(f"{figures} summary")
-    shown.eval("new Promise(done => setTimeout(done, 200))")
-    assert shown.eval(f"document.querySelector('{figures}').open") is True
-    assert shown.eval(f"document.querySelector('{figures} img').naturalWidth") == 40
+    shown.until(f"document.querySelector('{figures}').open")
+    shown.until(f"document.querySelector('{figures} img').naturalWidth == 40")
 
 
-def test_a_point_says_method_seed_step_and_values(shown):
+def test_a_point_says_method_seed_step_and_values(screen):
+    shown = screen
     shown.point(".front g:not(.faint)[data-name=FADE] [data-s*='step 50']")
     assert shown.eval("document.getElementById('tip').hidden") is False
     said = shown.eval("document.getElementById('tip').textContent")
@@ -115,23 +135,50 @@ def test_a_point_says_method_seed_step_and_values(shown):
     assert shown.eval("document.getElementById('tip').hidden") is True
 
 
-def test_a_link_opens_the_claim_that_it_names(shown):
+def test_a_link_opens_the_claim_that_it_names(screen):
+    shown = screen
     row = "document.getElementById('claim-paper_a-focal')"
     assert shown.eval(f"{row}.checkVisibility()") is False  # folded
     shown.click(".headlines a")
-    shown.eval("new Promise(done => setTimeout(done, 200))")
-    assert shown.eval("location.hash") == "#claim-paper_a-focal"
-    assert shown.eval(f"{row}.checkVisibility()") is True
+    shown.until(f"location.hash == '#claim-paper_a-focal' && {row}.checkVisibility()")
     box = shown.eval(f"(b => [b.top, b.height, innerHeight])({row}.getBoundingClientRect())")
     assert 0 <= box[0] < box[2]
     assert box[1] > 0
 
 
 def test_a_phone_scrolls_only_downwards(shown):
-    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    shown.call("Emulation.setDeviceMetricsOverride", **size)
-    assert shown.eval("document.documentElement.scrollWidth") <= 400
-    shown.call("Emulation.clearDeviceMetricsOverride")
+    shown.wide(400)
+    unfold = "for (const part of document.querySelectorAll('details')) part.open = true"
+    for script in ("0", unfold):
+        shown.eval(script)
+        assert shown.eval("document.documentElement.scrollWidth") <= 400, script
+
+
+def test_the_mazes_are_a_part_of_their_own(shown):
+    part = "#mazes-paper_a"
+    shown.click(f"{part} summary")
+    shown.until(f"document.querySelector('{part}').open")
+    said = shown.eval(f"document.querySelector('{part}').innerText")
+    assert "1 seed a method; no claim is decided on it" in said
+    assert "maze method" in said
+    assert shown.eval(f"document.querySelectorAll('{part} figure').length") == 1
+    outside = shown.eval(
+        f"[...document.querySelectorAll('figure')].filter(e => !e.closest('{part}'))"
+        ".map(e => e.innerText).join(' ')"
+    )
+    assert "laptop maze" not in outside
+
+
+def test_paper_shows_every_part_without_its_controls(shown):
+    shown.call("Page.printToPDF")
+    assert shown.eval("document.querySelectorAll('details[open]').length") == 0  # closed again
+    shown.call("Emulation.setEmulatedMedia", media="print")
+    shown.eval("dispatchEvent(new Event('beforeprint'))")
+    closed = "[...document.querySelectorAll('details.part')].filter(e => !e.open).length"
+    assert shown.eval(closed) == 0
+    assert shown.eval("document.getElementById('filters').checkVisibility()") is False
+    shown.eval("dispatchEvent(new Event('afterprint'))")
+    shown.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_each_verdict_has_a_sign_of_its_own(shown):

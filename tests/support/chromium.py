@@ -82,6 +82,17 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def until(self, condition: str) -> None:
+        """Wait, frame by frame, until the page makes it true; red after PATIENCE."""
+        frame = f"() => {{ if ({condition}) done(); else requestAnimationFrame(again) }}"
+        late = f"setTimeout(() => fail({json.dumps(condition)}), {PATIENCE * 500})"
+        self.eval(f"new Promise((done, fail) => {{ const again = {frame}; again(); {late} }})")
+
+    def wide(self, width: int, height: int = 900) -> None:
+        """The screen; below 600 pixels a phone's."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+
     def place(self, selector: str) -> tuple[float, float]:
         """The middle of an element, scrolled into view."""
         x, y = self.eval(
