@@ -59,7 +59,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def shown(browser, address) -> Browser:
-    """The page as it comes, 1,400 pixels wide, anew for each test; what the console says fails it."""
+    """The page as it comes, 1,400 pixels wide, anew for each test; console errors fail it."""
     browser.errors.clear()
     browser.wide(1400)
     browser.open("about:blank")
