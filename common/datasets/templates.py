@@ -229,9 +229,12 @@ def own_template(whose: str, system: str | None, user: str) -> str:
 def _tokenizer(whose: str):
     from transformers import AutoTokenizer
 
+    from common.models.load import only_cached
+
     path, _, revision = (whose, "", "") if Path(whose).is_dir() else whose.partition("@")
+    at = {"revision": revision or "main", "local_files_only": only_cached(path, "model.path")}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, revision=revision or "main")
+        tokenizer = AutoTokenizer.from_pretrained(path, **at)
     except (OSError, ValueError) as error:
         raise UserError(
             f"chat={OWN}:{whose}: its tokenizer cannot be read here ({type(error).__name__}); "
