@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all reference-check check test-quick types gate test lint format docs bench bench-gpu verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
+.PHONY: help setup reproduce-all reference-check check test-quick test-pythons types gate test lint format docs bench bench-gpu verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -84,6 +84,9 @@ types: $(READY)
 
 test: $(READY) ## the tests: no GPU, no network
 	$(BIN)/python -m pytest -n 2
+
+test-pythons: ## a quick subset without torch on Python 3.11 to 3.13, where they are; not part of the gate
+	$(PYTHON) tests/pythons.py
 
 setup-cluster-cpu: $(CLUSTER_VENV)/.ready ## make .venv-cluster: verl and vLLM for a machine without a GPU
 
