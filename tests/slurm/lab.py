@@ -93,8 +93,9 @@ class Lab:
         return met
 
     def settled(self, seconds: float = PATIENCE) -> dict:
-        """Wait until nothing is queued; returns the cells."""
-        self.wait(lambda: not sh("squeue", "-h"), seconds)
+        """Wait until nothing is queued; returns the cells. A busy machine's squeue may fail for a
+        moment: it is asked again."""
+        self.wait(lambda: queued() == "", seconds)
         return self.cells()
 
     def step(self, run) -> int:
@@ -120,7 +121,13 @@ class Lab:
         return {name: file.read_bytes() for name, file in files.items() if name not in where}
 
 
+def queued() -> str | None:
+    """The queue's lines; None where squeue gave none."""
+    done = subprocess.run(["squeue", "-h"], capture_output=True, text=True, timeout=60)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 def sh(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert done.returncode == 0, f"{command}: {done.returncode}, {done.stdout} {done.stderr}"
     return done.stdout.strip()
