@@ -69,7 +69,16 @@ from common.claims.gaps import (
     row,
     single_text,
 )
-from common.claims.select import Found, Missing, Refused, on_shared_seeds, select, tidy, words
+from common.claims.select import (
+    Found,
+    Missing,
+    Refused,
+    indexed,
+    on_shared_seeds,
+    select,
+    tidy,
+    words,
+)
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
 __all__ = ["GAPS", "SCOPES", "judge", "load", "verdicts"]
@@ -120,7 +129,8 @@ def judge(
     decided, table = {}, []
     for scope, frame in frames.items():
         stated = {claim["id"]: predicate(claim, scope) for claim in claims}
-        given = (frame, (counts or {}).get(scope))
+        behind = (counts or {}).get(scope)
+        given = (frame, None if behind is None else indexed(behind))
         single: dict = {"averages": averages or {}, "single": True} if scope == CLUSTER else {}
         measured = {
             name: _measure(f"claim {name}: {scope}", one, *given, **single)

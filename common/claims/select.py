@@ -17,6 +17,7 @@ from common.results.columns import COLUMNS
 SELECTABLE = [
     name for name in COLUMNS if name not in ("value", "stderr", "n_problems", "n_samples")
 ]
+WORDS = ["table", "model", "method", "benchmark", "metric", "unit"]
 REFUSED = "refused"  # in the metric's name of a row without a value
 COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]
 
@@ -59,6 +60,17 @@ class Found:
         return replace(self, seeds=tuple(seeds), **kept)
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Counts (R,) of samples and of right ones, found by run, step and benchmark."""
+
+    rows: dict[tuple, np.ndarray]  # COUNTED -> where in the arrays
+    problem: np.ndarray  # (R,), which of `names`
+    names: list[tuple]  # (benchmark, problem_id), sorted
+    n: np.ndarray
+    c: np.ndarray
+
+
 def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
     """All with seeds on the seeds that all of them have, so that they are paired; as they are where
     these are fewer than `least`."""
@@ -70,18 +82,18 @@ def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
 
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with all result columns, the trailing ones empty where a published table lacks them."""
+    """Rows with all result columns, the trailing ones empty where a published table lacks them;
+    words as categories, for hundreds of selectors compare them with their own."""
     rows = rows.reindex(columns=list(COLUMNS))
     for column in ("k", "value", "seed", "step"):
         rows[column] = pd.to_numeric(rows[column])
-    return rows
+    return rows.astype({column: "category" for column in WORDS})
 
 
-def select(place: str, selector: dict, rows: pd.DataFrame, counts: pd.DataFrame | None) -> Found:
+def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None) -> Found:
     """The values of a selector in `tidy` rows, a seed and, if `counts` cover them, a problem.
 
-    counts: table, model, method, benchmark, seed, step, problem_id, n, c. Seeds that lack one of
-    the values to average are left out. Raises Missing if nothing is left, and UserError, which
+    Seeds that lack one of the values to average are left out. Raises Missing if nothing is left, and UserError, which
     starts with `place`, if several rows a seed match, or if counts and rows disagree.
     """
     wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
@@ -138,44 +150,63 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
     return chosen
 
 
-def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: pd.DataFrame) -> Found:
+def indexed(counts: pd.DataFrame) -> Counts:
+    """`counts` (table, model, method, benchmark, seed, step, problem_id, n, c) by what is asked."""
+    groups = counts.groupby(["benchmark", "problem_id"])
+    return Counts(
+        rows=counts.groupby(COUNTED, observed=True).indices if len(counts) else {},
+        problem=groups.ngroup().to_numpy(),
+        names=list(groups.groups),
+        n=counts["n"].to_numpy(),
+        c=counts["c"].to_numpy(),
+    )
+
+
+def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Counts) -> Found:
     """`selected` with values a problem, if all rows have counts and all seeds the same problems."""
-    rows = rows.assign(metric=rows["metric"].str.lower())  # over_sharpening prints AVG@8, PASS@8
-    if not rows["metric"].str.match("(pass|avg)@").all():
+    metrics = rows["metric"].str.lower()  # over_sharpening prints AVG@8, PASS@8
+    if not metrics.str.match("(pass|avg)@").all():
         return selected
-    near = counts[counts["method"].isin(rows["method"]) & counts["model"].isin(rows["model"])]
-    joined = near.merge(rows[[*COUNTED, "metric", "k", "unit"]], on=COUNTED)
-    if len(joined[COUNTED].drop_duplicates()) < len(rows[COUNTED].drop_duplicates()):
+    found = [counts.rows.get(key) for key in rows[COUNTED].itertuples(index=False, name=None)]
+    if any(at is None for at in found):
         return selected
-    joined["x"] = avg_at_k(joined["c"], joined["n"])
-    for k, group in joined[joined["metric"].str.startswith("pass@")].groupby("k"):
-        joined.loc[group.index, "x"] = pass_at_k(
-            group["c"].to_numpy(), group["n"].to_numpy(), [int(k)], group["problem_id"].to_list()
-        )[:, 0]
-    joined["x"] *= np.where(joined["unit"] == "percent", 100, 1)
-    wide = joined.pivot_table(index="seed", columns=["benchmark", "problem_id"], values="x")
-    if wide.isna().any(axis=None):
+    row, at = np.repeat(np.arange(len(rows)), [len(at) for at in found]), np.concatenate(found)
+    n, c = counts.n[at], counts.c[at]
+    ks = np.where(metrics.str.startswith("pass@"), rows["k"], 0)[row]
+    x = avg_at_k(c, n)
+    for k in np.unique(ks[ks > 0]):
+        of = ks == k
+        names = [counts.names[i][1] for i in counts.problem[at[of]]]
+        x[of] = pass_at_k(c[of], n[of], [int(k)], names)[:, 0]
+    x *= np.where(rows["unit"] == "percent", 100, 1)[row]
+    which, problem = np.unique(counts.problem[at], return_inverse=True)
+    problems = [counts.names[i] for i in which]
+    place_of = selected.seeds.index  # type: ignore[union-attr]
+    cell = (np.array([place_of(seed) for seed in rows["seed"]])[row], problem)
+    shape = (len(selected.values), len(problems))
+    times, sums, right = np.zeros(shape, int), np.zeros(shape), np.zeros(shape, int)
+    for total, one in ((times, 1), (sums, x), (right, c)):
+        np.add.at(total, cell, one)
+    if not times.all():
         return selected
-    means = wide.T.groupby(level="benchmark").mean().mean().to_numpy()
+    wide = sums / times
+    benchmarks = np.array([benchmark for benchmark, _ in problems])
+    means = np.mean(
+        [wide[:, benchmarks == name].mean(1) for name in dict.fromkeys(benchmarks)], axis=0
+    )
     if not np.allclose(means, selected.values, rtol=1e-6, atol=1e-6):
         seed = int(np.argmax(abs(means - selected.values)))
         raise UserError(
-            f"{place}: counts of method={rows['method'].iloc[0]}, seed={selected.seeds[seed]} give "
+            f"{place}: counts of method={rows['method'].iloc[0]}, seed={selected.seeds[seed]} give "  # type: ignore[index]
             f"{means[seed]:.6g}, the row says {selected.values[seed]:.6g}; "
             "not one run; run it again"
         )
-    selected = replace(selected, by_problem=wide.to_numpy(), problems=tuple(wide.columns))
-    if (rows[["metric", "step"]].nunique() > 1).any() or joined["n"].nunique() > 1:
+    selected = replace(selected, by_problem=wide, problems=tuple(problems))
+    if (rows[["metric", "step"]].nunique() > 1).any() or len(np.unique(n)) > 1:
         return selected
-    if not rows["metric"].iloc[0].startswith("pass@"):
+    if not metrics.iloc[0].startswith("pass@"):
         return selected
-    c = joined.pivot_table(index="seed", columns=["benchmark", "problem_id"], values="c")
-    return replace(
-        selected,
-        counts=c.to_numpy().astype(int),
-        n=int(joined["n"].iloc[0]),
-        k=int(rows["k"].iloc[0]),
-    )
+    return replace(selected, counts=right // times, n=int(n[0]), k=int(rows["k"].iloc[0]))
 
 
 def _equal(column: pd.Series, value) -> np.ndarray:

@@ -140,6 +140,10 @@ def compare_cells(
     table = []
     measured, closed = _by_cell(rerun), _by_cell(exact)
     noted, refused = footnotes(spec, printed), _not_reproducible(spec, printed)
+    others: dict[tuple, list[tuple]] = {}
+    for one in spec.same_runs:
+        others.setdefault((one.table, one.method), []).append((one.of_table, one.of_method))
+    jobs = {of: rows for of, rows in lost.groupby(["table", "method", "model"])}
     for (_, cell), note, refusal in zip(printed.iterrows(), noted, refused, strict=True):
         row = {name: cell[name] for name in (*CELL, "k", "value", "unit")} | {"notes": note}
         key = tuple("" if pd.isna(cell[name]) else cell[name] for name in CELL)
@@ -148,7 +152,9 @@ def compare_cells(
         elif key in measured:
             row |= _rerun(spec, cell, measured[key], runs)
         else:
-            row |= _absent(spec, cell, refusal, lost)
+            own = (cell["table"], cell["method"])
+            same = [(*one, cell["model"]) for one in (own, *others.get(own, []))]
+            row |= _absent(same, refusal, jobs)
         table.append(row)
     return pd.DataFrame(table, columns=COLUMNS)
 
@@ -220,26 +226,19 @@ def _not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
     return list(reasons)
 
 
-def _absent(spec: Spec, row: pd.Series, refusal: str | None, lost: pd.DataFrame) -> dict:
-    """Why a printed cell has no number beside it."""
+def _absent(same: list[tuple], refusal: str | None, jobs: dict[tuple, pd.DataFrame]) -> dict:
+    """Why a printed cell has no number beside it. `same`: table, method and model of its run, then
+    of others that stand for it."""
     blank = {"run_ids": "", "state": ""}
     if refusal is not None:
         return blank | {"verdict": "not reproducible", "reason": refusal}
-    same = [
-        (one.of_table, one.of_method)
-        for one in spec.same_runs
-        if (one.table, one.method) == (row["table"], row["method"])
-    ]
-    for table, method in [(row["table"], row["method"]), *same]:
-        jobs = lost[
-            (lost["table"] == table) & (lost["method"] == method) & (lost["model"] == row["model"])
-        ]
-        if len(jobs):
-            reason = "; ".join(jobs["reason"])
+    for of in same:
+        if of in jobs:
+            states = (state for state in jobs[of]["state"] if state in ("missing", "changed"))
             return blank | {
                 "verdict": "not run",
-                "reason": f"without a result: {reason}",
-                "state": worst(state for state in jobs["state"] if state in ("missing", "changed")),
+                "reason": "without a result: " + "; ".join(jobs[of]["reason"]),
+                "state": worst(states),
             }
     return blank | {"verdict": "not run", "reason": "no run of it is in the results"}
 

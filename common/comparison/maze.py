@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims.gaps import MIN_SEEDS, combine
-from common.claims.select import Missing, on_shared_seeds, select
+from common.claims.select import Missing, indexed, on_shared_seeds, select
 from common.comparison import gather as gather_module
 from common.comparison import laptop_figures, training
 from common.comparison.laptop_figures import Colors
@@ -135,14 +135,14 @@ def as_text(shown: pd.DataFrame) -> str:
 def differences(rows: pd.DataFrame, counts: pd.DataFrame, against: dict[str, str]) -> pd.DataFrame:
     """DIFFERENCES: each method's column (of SHOWN) minus that of the method it is `against`, after
     the last step, on the seeds that both have; from MIN_SEEDS such seeds on."""
-    found = []
+    found, behind = [], indexed(counts)
     for method, other in against.items():
         for column, (benchmark, metric) in SHOWN.items():
             sides = []
             for name in (method, other):
                 one = {"table": SCOPE, "method": name, "benchmark": benchmark, "metric": metric}
                 try:
-                    sides.append(select(SCOPE, one, rows, counts))
+                    sides.append(select(SCOPE, one, rows, behind))
                 except Missing:
                     break
             if len(sides) < 2 or len(set(sides[0].seeds) & set(sides[1].seeds)) < MIN_SEEDS:

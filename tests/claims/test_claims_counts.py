@@ -6,7 +6,7 @@ import pytest
 from claim_rows import order, verdict
 
 from common.claims.judge import verdicts
-from common.claims.select import select, tidy
+from common.claims.select import indexed, select, tidy
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
 
@@ -101,8 +101,8 @@ def test_the_mean_of_the_last_checkpoints_is_paired_by_seed_and_problem():
     counts = pd.concat([x.assign(step=i) for i, (_, x) in enumerate(parts)])
     frame = frame.drop(columns="model").assign(model="m", table="t")
     counts = counts.assign(model="m")
-    mean = select("", {"method": "A", "step": [0, 1, 2]}, tidy(frame), counts)
-    each = [select("", {"method": "A", "step": i}, tidy(frame), counts) for i in range(3)]
+    mean = select("", {"method": "A", "step": [0, 1, 2]}, tidy(frame), indexed(counts))
+    each = [select("", {"method": "A", "step": i}, tidy(frame), indexed(counts)) for i in range(3)]
     assert mean.values == pytest.approx(np.mean([x.values for x in each], axis=0))
     assert mean.by_problem == pytest.approx(np.mean([x.by_problem for x in each], axis=0))
     assert mean.counts is None  # of single runs' tests, which a mean of checkpoints has not

@@ -18,6 +18,9 @@ def test_last_digits_may_differ_and_all_else_is_named(tmp_path):
     for folder, number, word in ((a, "0.1234567891", "holds"), (b, "0.1234567892", "fails")):
         folder.mkdir(parents=True)
         (folder / "same.csv").write_text(f"x,y\n{number},\n")
+        more = "12" if folder == a else "68"
+        (folder / "laptop_strong_fig10_solve_rates.csv").write_text(f"x\n9.591{more}\n")
+        (folder / "sixth_digit.csv").write_text(f"x\n9.591{more}\n")
         (folder / "claims.csv").write_text(f"id,laptop\nx,{word}\n")
         (folder / "short.md").write_text("a\nb\n"[: 2 if folder == a else 4])
         (folder / "picture.png").write_text(word)
@@ -30,6 +33,7 @@ def test_last_digits_may_differ_and_all_else_is_named(tmp_path):
         "p/new.csv: is not stored",
         "p/old.csv: is not made",
         "p/short.md: line 2: is not stored",
+        "p/sixth_digit.csv: line 2: stored '9.59112', made '9.59168'",
     ]
     assert differences(a, a) == []
 

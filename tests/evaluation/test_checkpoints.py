@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from common.claims.select import select, tidy
+from common.claims.select import indexed, select, tidy
 from common.comparison.gather import gather, read
 from common.errors import UserError
 from common.evaluation import checkpoints
@@ -157,7 +157,7 @@ def test_its_rows_reach_the_comparison_with_counts(trained, results):
     assert gather(results, "f_grpo", "cluster") == []
     rows, counts = read(results, "f_grpo", "cluster")
     both = {"table": "laptop", "method": "grpo", "metric": "pass@1"}
-    hit = select("here", both | {"benchmark": ["Natural", "Rare"]}, tidy(rows), counts)
+    hit = select("here", both | {"benchmark": ["Natural", "Rare"]}, tidy(rows), indexed(counts))
     assert hit.by_problem.shape == (1, 12)
     assert hit.values[0] == pytest.approx(hit.by_problem.mean())
 
