@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all reference-check check test-quick test-pythons types gate test lint format docs bench bench-gpu verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
+.PHONY: help setup reproduce-all evidence reference-check check test-quick test-pythons types gate test lint format docs bench bench-gpu verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -52,6 +52,9 @@ cancel-%: $(SUBMITTER_READY) ## end a paper's cluster jobs
 	$(SUBMITTER)/bin/python -m slurm cancel paper=$*
 
 reproduce-all: $(addprefix reproduce-,$(PAPERS)) ## all papers
+
+evidence: $(VENV)/.ready ## SEEDS=10 seeds of every row of the papers' laptop scales on both testbeds, unattended, at idle priority; stop and go on at will [BUDGET=8h]
+	$(BIN)/python -m common.sweeps.evidence $(if $(SEEDS),seeds=$(SEEDS)) $(if $(BUDGET),budget=$(BUDGET))
 
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 	$(BIN)/python -m papers.$*.compare format=$(FORMAT)

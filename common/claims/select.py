@@ -93,8 +93,9 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
 def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None) -> Found:
     """The values of a selector in `tidy` rows, a seed and, if `counts` cover them, a problem.
 
-    Seeds that lack one of the values to average are left out. Raises Missing if nothing is left, and UserError, which
-    starts with `place`, if several rows a seed match, or if counts and rows disagree.
+    Seeds that lack one of the values to average are left out. Raises Missing if nothing is left,
+    and UserError, which starts with `place`, if several rows a seed match, or if counts and rows
+    disagree.
     """
     wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
     hits = {
@@ -181,7 +182,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     x *= np.where(rows["unit"] == "percent", 100, 1)[row]
     which, problem = np.unique(counts.problem[at], return_inverse=True)
     problems = [counts.names[i] for i in which]
-    place_of = selected.seeds.index  # type: ignore[union-attr]
+    place_of = selected.seeds.index
     cell = (np.array([place_of(seed) for seed in rows["seed"]])[row], problem)
     shape = (len(selected.values), len(problems))
     times, sums, right = np.zeros(shape, int), np.zeros(shape), np.zeros(shape, int)
@@ -197,7 +198,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     if not np.allclose(means, selected.values, rtol=1e-6, atol=1e-6):
         seed = int(np.argmax(abs(means - selected.values)))
         raise UserError(
-            f"{place}: counts of method={rows['method'].iloc[0]}, seed={selected.seeds[seed]} give "  # type: ignore[index]
+            f"{place}: counts of method={rows['method'].iloc[0]}, seed={selected.seeds[seed]} give "
             f"{means[seed]:.6g}, the row says {selected.values[seed]:.6g}; "
             "not one run; run it again"
         )

@@ -1,0 +1,96 @@
+"""More seeds of every row of the papers' laptop scales, unattended: `make evidence`.
+
+    python -m common.sweeps.evidence [papers=all] [scales=full,laptop_maze] [seeds=10] [workers=2]
+                                     [budget=8h] [results_dir=results]
+
+The runs are those of `make reproduce-<paper> SCALE=...`, each row with the seeds 1 to `seeds`:
+finished ones are found, and either command goes on with what the other began. Seed by seed, all
+papers and both testbeds in each: whenever it is stopped, the seeds that it reached are whole. It
+gives way to all else on the machine. `make reproduce-<paper> SCALE=...` then makes the tables.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import time
+
+from common.cli import guard, options
+from common.config.compose import ROOT, compose
+from common.config.strict import strict
+from common.errors import require
+from common.experiment import Experiment
+from common.sweeps.plan import Reproduce, experiments
+from common.sweeps.reproduce import done, train
+from common.sweeps.schedule import run_all
+
+WORDS = {
+    "papers": "all",
+    "scales": "full,laptop_maze",
+    "seeds": "10",
+    "workers": "2",
+    "budget": "",
+    "results_dir": "results",
+}
+
+
+def runs(papers: Sequence[str], scales: Sequence[str], seeds: int, *more: str) -> list[Experiment]:
+    """Every run, checked, seed by seed; `more`: words of `papers.<paper>.reproduce`."""
+    found: dict[str, Experiment] = {}
+    for paper in papers:
+        for scale in scales:
+            words = [f"scale={scale}", *more]
+            config = strict(Reproduce, compose(paper, words, "reproduce"))
+            asked = config.scales[scale]
+            once = replace(asked, sweeps=[replace(one, seeds=[1]) for one in asked.sweeps])
+            for row in experiments(replace(config, scales={scale: once})):
+                for seed in range(1, seeds + 1):
+                    x = replace(row, seed=seed)
+                    found.setdefault(f"{paper}/{x.run_id}", x)
+    return sorted(found.values(), key=lambda x: (x.seed, x.optim.steps > 0))
+
+
+def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """For each base model the first run that needs it, and makes it where it is not there yet."""
+    first: list[Experiment] = []
+    for x in experiments:
+        if all(x.model != other.model for other in first):
+            first.append(x)
+    return first
+
+
+def command(words: dict[str, str]) -> None:
+    known = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
+    papers = known if words["papers"] == "all" else words["papers"].split(",")
+    for paper in papers:
+        require(paper in known, "papers", paper, f"use all or some of {', '.join(known)}")
+    for name in ("seeds", "workers"):
+        given = words[name]
+        require(given.isdecimal() and int(given) > 0, name, given, "give a number above 0")
+    more = [f"{name}={words[name]}" for name in ("workers", "results_dir", "budget") if words[name]]
+    asked = runs(papers, words["scales"].split(","), int(words["seeds"]), *more)
+    left = [x for x in asked if not done(x)]
+    print(f"{len(asked)} runs, {len(asked) - len(left)} done", flush=True)
+    give_way()
+    seconds = strict(Reproduce, compose(papers[0], more, "reproduce")).seconds
+    end = None if seconds is None else time() + seconds
+    first = [x for x in makers(asked) if x in left]
+    for part in (first, [x for x in left if x not in first]):
+        tasks = [(f"{x.paper} {x.run_id}", train, (x, end)) for x in part]
+        if tasks:
+            run_all(tasks, int(words["workers"]))
+    still = sum(not done(x) for x in asked)
+    if still:
+        print(f"budget={words['budget']}: {still} of {len(asked)} runs are left; again to go on")
+
+
+def give_way() -> None:
+    """This process and what it starts run when nothing else does."""
+    os.nice(19)
+    group = Path("/proc/self/autogroup")  # where Linux groups by session, nice alone is within it
+    if group.exists():
+        group.write_text("19")
+
+
+if __name__ == "__main__":
+    guard(lambda: command(options(__doc__, WORDS)))
