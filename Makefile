@@ -88,8 +88,8 @@ types: $(READY)
 test: $(READY) ## the tests: no GPU, no network
 	$(BIN)/python -m pytest -n 2
 
-test-pythons: ## a quick subset without torch on Python 3.11 to 3.13, where they are; not part of the gate
-	$(PYTHON) tests/pythons.py
+test-pythons: ## a quick subset without torch on Python 3.11 to 3.13, where they are [PYTHONS="3.12 3.13"]
+	$(PYTHON) tests/pythons.py $(PYTHONS)
 
 setup-cluster-cpu: $(CLUSTER_VENV)/.ready ## make .venv-cluster: verl and vLLM for a machine without a GPU
 
@@ -127,8 +127,8 @@ test-verl-slurm: test-slurm $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
-gate: ## what .ci/run runs: lint, types, make test and make test-cluster
-	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm
+gate: ## what .ci/run runs: lint, types, make test, make test-cluster and the other Pythons' quick subset
+	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm test-pythons PYTHONS="3.12 3.13"
 
 # A row of SCALE=cluster with its own numbers on a hollow model: real SLURM, Ray, verl, vLLM, evaluation, comparison.
 ROW ?=
