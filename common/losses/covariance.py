@@ -105,14 +105,16 @@ def clip_cov(
     """
     c = covariance(log_prob, advantages, mask, mean="token")
     real = mask > 0
-    at = ((omega_low < c) & (c < omega_high)).logical_and_(real).flatten().nonzero()[:, 0]
-    few = (x.expand_as(c).flatten()[at] for x in (log_prob, old_log_prob, advantages, mask))
-    at = at[~ppo_clip(*few, eps_low=eps_low, eps_high=eps_high)[1]]
+    at = (omega_low < c).logical_and_(c < omega_high).logical_and_(real).nonzero(as_tuple=True)
+    few = [x.expand_as(c)[at] for x in (log_prob, old_log_prob, advantages, mask)]
+    free = ~ppo_clip(*few, eps_low=eps_low, eps_high=eps_high)[1]
     number = max(1, int(ratio * real.sum().item()))
-    order = _hash(log_prob.flatten()[at], seed).argsort(stable=True)
-    weights = real.to(log_prob.dtype).flatten()
-    weights[at[order[:number]]] = 0
-    return weights.view_as(log_prob)
+    drawn = _hash(few[0], seed).masked_fill_(~free, torch.iinfo(torch.int64).max)
+    number = min(number, int(free.sum()))
+    chosen = drawn.topk(number, largest=False, sorted=False).indices
+    weights = real.to(log_prob.dtype)
+    weights[at[0][chosen], at[1][chosen]] = 0
+    return weights
 
 
 def top_covariance(
