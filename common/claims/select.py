@@ -19,7 +19,8 @@ SELECTABLE = [
 ]
 WORDS = ["table", "model", "method", "benchmark", "metric", "unit"]
 REFUSED = "refused"  # in the metric's name of a row without a value
-COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]
+COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]  # names an evaluation
+PER_PROBLEM = [*COUNTED, "problem_id", "n", "c", "distinct"]  # the columns of gathered counts
 
 
 class Missing(Exception):

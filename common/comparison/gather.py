@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.select import COUNTED
+from common.claims.select import PER_PROBLEM
 from common.errors import UserError
 from common.results import provenance
 from common.results.checks import check_counts, check_rows, read_counts
@@ -47,9 +47,8 @@ def gather(root: Path, paper: str, scope: str) -> list[str]:
             first = rows[rows["run_id"] == run.name].iloc[0]
             named = {name: first[name] for name in ("run_id", "table", "model", "method", "seed")}
             traced.append({"scope": scope, **named, **provenance.trace(root, run, damage)})
-    columns = [*COUNTED, "problem_id", "n", "c", "distinct"]
-    counts = pd.concat(frames) if frames else pd.DataFrame(columns=columns)
-    text = counts.reindex(columns=columns).to_csv(index=False, lineterminator="\n")
+    counts = pd.concat(frames) if frames else pd.DataFrame(columns=PER_PROBLEM)
+    text = counts.reindex(columns=PER_PROBLEM).to_csv(index=False, lineterminator="\n")
     write(folder / "counts.csv.gz", gzip.compress(text.encode(), mtime=0))
     write_csv(folder / "runs.csv", pd.DataFrame(traced, columns=provenance.COLUMNS))
     return left_out
@@ -65,7 +64,7 @@ def read_checked(
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """The gathered rows and counts of a scope, and what was left out of them."""
     folder = root / paper / scope
-    rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=[*COUNTED, "n", "c"])
+    rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=PER_PROBLEM)
     if not (folder / "metrics.csv").exists():
         return rows, counts, []
     try:
@@ -125,4 +124,4 @@ def _counts(run: Path) -> tuple[pd.DataFrame, list[str]]:
     counts = pd.concat(frames)
     for column in ("table", "model", "method", "seed"):
         counts[column] = first[column]
-    return counts.reindex(columns=[*COUNTED, "problem_id", "n", "c", "distinct"]), problems
+    return counts.reindex(columns=PER_PROBLEM), problems

@@ -3,9 +3,9 @@ MMLU-Pro outputs with the verdicts of the authors' extraction."""
 
 import json
 import re
-import time
 
 import pytest
+from timing import cpu_seconds
 from tiny import ROOT
 
 from common.errors import UserError
@@ -120,14 +120,13 @@ def test_hostile_responses(convention):
     texts = ["answer: ", "answer is (", "\\boxed{", "(", "A ", " ", "a\n", "The answer is ", "\0"]
     texts += ["\ud800", ": \t", "answer:A", "answer:\n", "\\boxed{C} ", "<think>", "**"]
     for text in texts:
-        start = time.process_time()
-        verdict = verify(text * (big // len(text)), REFERENCE, convention=convention)
-        assert time.process_time() - start < 1, text
+        text *= big // len(text)
+        seconds, verdict = cpu_seconds(verify, text, REFERENCE, convention=convention)
+        assert seconds < 1, text[:20]
         assert verdict.parsed is None or verdict.parsed in "ABCD"
         assert len(verdict.reason) < 300
-    start = time.process_time()
-    verify("x" + " " * big + "answer is\n" + "answer" + " " * big, REFERENCE, convention=convention)
-    assert time.process_time() - start < 1
+    text = "x" + " " * big + "answer is\n" + "answer" + " " * big
+    assert cpu_seconds(verify, text, REFERENCE, convention=convention)[0] < 1
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
