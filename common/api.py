@@ -89,6 +89,7 @@ def group_advantages(
     method: str | Path | Method = "grpo",
     *,
     lengths: torch.Tensor | None = None,
+    log_probs: torch.Tensor | None = None,
     reward: tuple[float, float] = REWARD,
     max_tokens: int | None = None,
     solve_rate: float = 0.5,
@@ -101,6 +102,7 @@ def group_advantages(
     rewards     numbers or truth values, a row a prompt; each is `reward`'s R_c or R_w for methods
                 that count successes
     lengths     (P, G) tokens of the responses, for the methods that look at them; None: all alike
+    log_probs   (P, G) log-probability of each response under the policy that drew it, likewise
     solve_rate, entropy, step   what a controller (FADE's) sees at its first look; entropy in nats
     arguments   of the advantage: gamma=1.0
 
@@ -112,15 +114,13 @@ def group_advantages(
     require(len(shape) == 2, "rewards", f"shape {shape}", "give (prompts, responses a prompt)")
     require(bool(torch.isfinite(values).all()), "rewards", "nan or inf", "give finite numbers")
     given = torch.ones_like(values) if lengths is None else torch.as_tensor(lengths)
-    require(
-        given.shape == values.shape,
-        "lengths",
-        f"shape {tuple(given.shape)}",
-        f"must be that of rewards, {shape}",
-    )
+    drawn = torch.zeros_like(values) if log_probs is None else torch.as_tensor(log_probs)
+    for name, one in (("lengths", given), ("log_probs", drawn)):
+        here = f"shape {tuple(one.shape)}"
+        require(one.shape == values.shape, name, here, f"must be that of rewards, {shape}")
     bound = binding.bind(load_method(method, reward=reward, max_tokens=max_tokens, **arguments))
     _, controlled = binding.observe(bound, {}, solve_rate=solve_rate, entropy=entropy, step=step)
-    return binding.advantages(bound, values, given, controlled)
+    return binding.advantages(bound, values, given, controlled, drawn)
 
 
 def token_loss(

@@ -159,9 +159,10 @@ class Loop:
         x = self.x
         batch, reward, row, sampled = self.rollout(step)
         lengths = batch.mask.sum(1)
-        surprise = -(batch.log_probs * batch.mask).sum(1) / lengths.clamp(min=1)
+        drawn = (batch.log_probs * batch.mask).sum(1)  # log pi_old of each response
         shape = reward.shape
-        lengths, surprise = lengths.view(shape).to(reward.device), surprise.view(shape)
+        lengths, drawn = (x.view(shape).to(reward.device) for x in (lengths, drawn))
+        surprise = -drawn / lengths.clamp(min=1)
         shaped = reward
         if x.method.kl_in_reward:
             penalty = self.penalty(batch)
@@ -180,7 +181,8 @@ class Loop:
                 step=(step - 1) * ticks + tick + 1,
             )
             controlled.append(arguments)
-            weights.append(binding.advantages(self.method, shaped[part], lengths[part], arguments))
+            given = (shaped[part], lengths[part], arguments, drawn[part])
+            weights.append(binding.advantages(self.method, *given))
         advantages = torch.cat(weights).to(self.device)
         if x.covariances:
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)

@@ -105,18 +105,25 @@ class MethodTrainer(GRPOTrainer):
         size = self.num_generations if self.model.training else self.num_generations_eval
         rewards = (self._scores * weights).nansum(1).view(-1, size)
         lengths = _mask(output).sum(1).view(-1, size)
-        arguments = self._control(rewards, output) if self.bound.controller else {}
-        advantages = methods.advantages(self.bound, rewards, lengths, arguments)
+        drawn, arguments = None, {}
+        if self.bound.controller or methods.asks(self.bound, "log_probs"):
+            drawn = self._drawn(output).view(-1, size)
+        if self.bound.controller:
+            arguments = self._control(rewards, -drawn / lengths.clamp(min=1))
+        advantages = methods.advantages(self.bound, rewards, lengths, arguments, drawn)
         output["advantages"] = advantages.flatten()
         return output
 
-    def _control(self, rewards: torch.Tensor, output: dict) -> dict:
-        """The controller's arguments for the advantage; only training moves its state."""
+    def _drawn(self, output: dict) -> torch.Tensor:
+        """log pi_old of each response, (B,), in nats."""
         mask, log_prob = _mask(output), output.get("old_per_token_logps")
         if log_prob is None:
             with torch.no_grad():
                 log_prob, _ = self._log_prob(self.model, output)
-        surprise = -torch.where(mask > 0, log_prob, 0).sum(1) / mask.sum(1).clamp(min=1)
+        return torch.where(mask > 0, log_prob, 0).sum(1)
+
+    def _control(self, rewards: torch.Tensor, surprise: torch.Tensor) -> dict:
+        """The controller's arguments for the advantage; only training moves its state."""
         state, arguments = methods.observe(
             self.bound,
             self.controller_state,

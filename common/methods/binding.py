@@ -11,6 +11,8 @@ from common.config.schema import Method, Reward
 from common.errors import UserError
 from common.losses import regularizers
 
+OF_RESPONSES = ("lengths", "log_probs")  # what an advantage may ask for besides rewards
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -30,7 +32,7 @@ def bind(method: Method) -> Bound:
     weighted = ("token_weights",) if method.token_weights is not None else ()
     observed = ("solve_rate", "entropy", "step")
     return Bound(
-        advantage=resolve(method.advantage, "method.advantage", ("lengths",), controlled),
+        advantage=resolve(method.advantage, "method.advantage", OF_RESPONSES, controlled),
         loss=resolve(method.loss, "method.loss", weighted),
         aggregate=resolve(method.aggregation, "method.aggregation"),
         token_weights=resolve(method.token_weights, "method.token_weights") if weighted else None,
@@ -41,15 +43,27 @@ def bind(method: Method) -> Bound:
     )
 
 
+def asks(bound: Bound, name: str) -> bool:
+    """Whether the advantage takes `name`, one of OF_RESPONSES."""
+    return name in inspect.signature(bound.advantage).parameters
+
+
 def advantages(
-    bound: Bound, rewards: torch.Tensor, lengths: torch.Tensor, arguments: dict
+    bound: Bound,
+    rewards: torch.Tensor,
+    lengths: torch.Tensor,
+    arguments: dict,
+    log_probs: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """(P, G) weights of (P, G) rewards and response lengths; `arguments` are the controller's.
 
+    log_probs (P, G): of whole responses under the policy that drew them, in nats; None: all alike.
+
     Raises UserError where the function gives anything but a finite number for each reward.
     """
-    if "lengths" in inspect.signature(bound.advantage).parameters:
-        arguments = {**arguments, "lengths": lengths}
+    given = {"lengths": lengths, "log_probs": torch.zeros_like(rewards)}
+    given |= {} if log_probs is None else {"log_probs": log_probs}
+    arguments = {**arguments, **{name: given[name] for name in OF_RESPONSES if asks(bound, name)}}
     weights = bound.advantage(rewards, **arguments)
     _fits("method.advantage", bound.advantage, weights, rewards.shape)
     if not torch.isfinite(weights).all():
@@ -77,10 +91,13 @@ def all_groups(group_size: int, reward: Reward) -> torch.Tensor:
     return rewards.masked_fill(success, reward.correct)
 
 
-def group_weights(bound: Bound, rewards: torch.Tensor, arguments: dict) -> torch.Tensor:
+def group_weights(
+    bound: Bound, rewards: torch.Tensor, arguments: dict, log_probs: torch.Tensor | None = None
+) -> torch.Tensor:
     """The weights of each group as a batch of its own, with responses of equal length, (P, G)."""
-    rows = [advantages(bound, row, torch.ones_like(row), arguments) for row in rewards.split(1)]
-    return torch.cat(rows)
+    drawn = torch.zeros_like(rewards) if log_probs is None else log_probs
+    rows = zip(rewards.split(1), drawn.split(1), strict=True)
+    return torch.cat([advantages(bound, r, torch.ones_like(r), arguments, s) for r, s in rows])
 
 
 def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dict) -> float:

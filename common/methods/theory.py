@@ -13,10 +13,13 @@ G=16 p= rewards= policy= correct= eta=0.1 twin= json=false results_dir=results; 
 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
 A method that looks at the whole batch is given one group at a time, and responses of equal length.
+A method that looks at how likely responses are has the masses of equally likely ones; with a
+policy its step is exact, over every group of G draws (at most 100,000 different ones).
 FADE's Tables 1, 7 and 8 and Figs. 2 and 7 are these numbers for its methods. A controller's
 arguments are those of its first step at a solve rate of 1/2 and an entropy of 1 nat.
 """
 
+import itertools
 import json
 import math
 import sys
@@ -39,6 +42,7 @@ from common.methods.binding import (
     Bound,
     advantages,
     all_groups,
+    asks,
     bind,
     check,
     group_weights,
@@ -46,6 +50,7 @@ from common.methods.binding import (
 )
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
+MOST_GROUPS = 100_000  # that an exact step enumerates
 
 
 def binomial(G: int, p: float) -> torch.Tensor:
@@ -99,6 +104,32 @@ def expected_update(
         share = torch.where(side, policy, 0)
         pulls.append(share / share.sum() - policy if side.any() else torch.zeros_like(policy))
     return mass["m_S"] * pulls[0] - mass["m_F"] * pulls[1]
+
+
+def enumerated_update(
+    bound: Bound,
+    policy: torch.Tensor,
+    correct: torch.Tensor,
+    *,
+    G: int,
+    reward: Reward,
+    arguments: dict,
+) -> torch.Tensor:
+    """`expected_update` for weights that depend on more than outcomes, here on how likely each
+    response was: the sum over all groups of G actions, each with its multinomial probability.
+
+    policy (K,) sums to 1, correct (K,) is boolean. Raises UserError for more than MOST_GROUPS.
+    """
+    count = math.comb(G + len(policy) - 1, G)
+    require(count <= MOST_GROUPS, "G", G, f"{count} groups; give fewer responses or actions")
+    drawn = torch.tensor(list(itertools.combinations_with_replacement(range(len(policy)), G)))
+    one_hot = torch.nn.functional.one_hot(drawn, len(policy)).to(policy.dtype)
+    times = one_hot.sum(1)
+    log_chance = math.lgamma(G + 1) - torch.lgamma(times + 1).sum(1) + times @ policy.log()
+    rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
+    weights = group_weights(bound, rewards, arguments, policy.log()[drawn])
+    pulls = (weights[:, :, None] * (one_hot - policy)).mean(1)
+    return log_chance.exp() @ pulls
 
 
 def sampled_update(
@@ -273,11 +304,15 @@ def _weights(theory: Theory) -> list[list[float]]:
 
 def _one_step(theory: Theory) -> dict:
     bound, arguments = start(theory)
-    weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
     policy = torch.tensor(theory.policy, dtype=torch.float64)
     correct = torch.zeros(len(policy), dtype=torch.bool)
     correct[theory.correct] = True
-    update = expected_update(weights, policy, correct)
+    if asks(bound, "log_probs"):
+        given = {"G": theory.G, "reward": theory.reward, "arguments": arguments}
+        update = enumerated_update(bound, policy, correct, **given)
+    else:
+        weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
+        update = expected_update(weights, policy, correct)
     new = after_step(policy, update, theory.eta)
     return {
         "expected_update": update.tolist(),

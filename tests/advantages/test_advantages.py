@@ -150,7 +150,9 @@ WHOLE_BATCH = {
     "overlong_iac",
     "reinforce_pp_baseline",
     "t2t",
-}  # tested on their own below
+    "ucpo",
+    "unlikeliness",
+}  # tested on their own: test_advantages_by_hand.py, test_likelihood.py
 
 KEEPS_EQUAL_GROUPS = {"reinforce", "asym_rl", "grpo_signed"}
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 from compositions import composed
 
+from common.methods.binding import OF_RESPONSES
+
 NAMES = [
     "grpo", "dr_grpo", "mean_only", "reinforce", "rloo", "reinforce_pp_baseline", "power_alpha",
     "easy_power", "asym_power", "asym_grpo", "asym_rl", "fade", "pass_at_k_tang",
@@ -13,6 +15,7 @@ NAMES = [
     "binary_contrastive", "power_norm", "softmax", "log_mean_exp", "ha_dw", "relu",
     "negative_only", "positive_only", "iac", "filter_easiest", "f_grpo",
     "dapo_overlong", "dapo_iac_overlong", "grpo_verl", "iac_verl", "rloo_verl", "reinforce_pp_verl",
+    "ucpo", "unlikeliness",
 ]  # fmt: skip
 
 
@@ -28,9 +31,10 @@ def test_method_file_composes_and_its_advantage_runs(name):
             method.controller, "method.controller", supplied=("solve_rate", "entropy", "step")
         )
         _, arguments = controller({}, solve_rate=0.3, entropy=1.0, step=1)
-    advantage = resolve(method.advantage, "method.advantage", supplied=("lengths", *arguments))
-    if "lengths" in inspect.signature(advantage.func).parameters:
-        arguments["lengths"] = torch.arange(1, 25).reshape(3, 8)
+    advantage = resolve(method.advantage, "method.advantage", supplied=(*OF_RESPONSES, *arguments))
+    for word in OF_RESPONSES:
+        if word in inspect.signature(advantage.func).parameters:
+            arguments[word] = torch.arange(1, 25).reshape(3, 8)
     rewards = torch.tensor([[1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0, 0, 0], [0.0] * 8])
     out = advantage(rewards, **arguments)
     assert out.shape == (3, 8)

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from common.advantages import baseline, difficulty, functional, group, passk, sign
+from common.advantages import baseline, difficulty, functional, group, likelihood, passk, sign
 
 ZERO_ONE = dict(reward_correct=1.0, reward_wrong=0.0)
 
@@ -16,7 +16,7 @@ PLUS_MINUS = dict(reward_correct=1.0, reward_wrong=-1.0)
 
 EXACT = dict(unbiased=False, epsilon=0.0)  # GRPO with the population std
 
-MODULES = (group, baseline, difficulty, sign, passk, functional)
+MODULES = (group, baseline, difficulty, sign, passk, functional, likelihood)
 
 FUNCTIONS = {
     name: function

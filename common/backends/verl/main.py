@@ -88,7 +88,7 @@ def preflight(config) -> None:
             token_level_rewards=rewards,
             response_mask=mask,
             index=["one group"] * len(mask),
-            config={"method": given},
+            config={"method": given, "log_probs": [0.0] * len(mask)},
         )
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     mode = actor.policy_loss.loss_mode

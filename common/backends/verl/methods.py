@@ -18,6 +18,7 @@ __all__ = [
     "controller",
     "flags",
     "names",
+    "takes",
     "verls_mode",
 ]
 PREFIX = "rlvr_"
@@ -65,6 +66,12 @@ def bind(name: str, part: str, given: dict, **supplied):
     parameters = inspect.signature(named(node, PART_KEYS[part])).parameters
     node |= {word: value for word, value in supplied.items() if word in parameters}
     return resolve(node, PART_KEYS[part])
+
+
+def takes(name: str, part: str, word: str) -> bool:
+    """Whether the function of one part of a method has an argument of this name."""
+    node = {"_target_": compose(name)[part]._target_}
+    return word in inspect.signature(named(node, PART_KEYS[part])).parameters
 
 
 def controller(name: str) -> str | None:

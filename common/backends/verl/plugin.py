@@ -43,6 +43,8 @@ def estimator(name: str):
         The reward of a row is the sum of its token rewards; rows are grouped by uid. Rows without
         a response token are verl's padding of a batch: they get 0 and belong to no group.
         config.controlled: what a controller sets, for equal parts of the groups in their order.
+        config.log_probs: (B,) of whole responses, for methods that look at them. Both are
+        MethodTrainer's: verl gives its estimators neither.
         Raises UserError for groups of unequal size or an argument that does not fit.
         """
         given = (config or {}).get("method", None) or {}
@@ -54,7 +56,10 @@ def estimator(name: str):
             controlled = (config or {}).get("controlled", None) or [{}]
             parts = rows.tensor_split(len(controlled))
             for part, arguments in zip(parts, controlled, strict=True):
-                function = _advantage(name, {**given, **arguments}, lengths[part])
+                seen = {"lengths": lengths[part]}
+                if methods.takes(name, "advantage", "log_probs"):
+                    seen["log_probs"] = _drawn(name, config, lengths)[part]
+                function = _advantage(name, {**given, **arguments}, seen)
                 weights[part] = function(rewards[part])
             weights = weights.unsqueeze(-1) * response_mask
         return weights, weights
@@ -62,9 +67,20 @@ def estimator(name: str):
     return advantage
 
 
-def _advantage(name: str, given: dict, lengths: torch.Tensor):
+def _drawn(name: str, config, lengths: torch.Tensor) -> torch.Tensor:
+    """log pi_old of each row's response, (B,)."""
+    log_probs = (config or {}).get("log_probs", None)
+    if log_probs is None:
+        raise UserError(
+            f"method {name} looks at log-probabilities, which verl does not give to its "
+            "estimators: run python -m common.backends.verl.main"
+        )
+    return torch.tensor(list(log_probs), device=lengths.device)
+
+
+def _advantage(name: str, given: dict, seen: dict):
     try:
-        return methods.bind(name, "advantage", given, lengths=lengths)
+        return methods.bind(name, "advantage", given, **seen)
     except UserError as error:
         if methods.controller(name) is None:
             raise

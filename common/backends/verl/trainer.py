@@ -33,6 +33,13 @@ class MethodTrainer(PPOTrainerSync):
 
     def _compute_advantage(self, batch, metrics: dict):
         name = plugin.METHOD_OF.get(self.config.algorithm.adv_estimator)
+        if name is not None and methods.takes(name, "advantage", "log_probs"):
+            fields = ["response_mask", "old_log_probs"]
+            data = tq.kv_batch_get(
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
+            ).to_padded_tensor()
+            with open_dict(self.config):
+                self.config.algorithm.log_probs = drawn(**data).tolist()
         if name is not None and methods.controller(name) is not None:
             fields = ["response_mask", "rm_scores", "old_log_probs"]
             ticks = self._ticks(name)
@@ -147,6 +154,11 @@ def weighed(
     return product
 
 
+def drawn(*, response_mask: torch.Tensor, old_log_probs: torch.Tensor) -> torch.Tensor:
+    """log pi_old of each response, (B,) float64, in nats."""
+    return torch.where(response_mask > 0, old_log_probs.double(), 0.0).sum(1)
+
+
 def measure(
     name: str,
     given: dict,
@@ -169,5 +181,6 @@ def measure(
         reward_correct=arguments["reward_correct"],
         reward_wrong=arguments["reward_wrong"],
     )
-    surprise = torch.where(mask > 0, -old_log_probs.double(), 0.0).sum(1)[real] / lengths[real]
+    log_probs = drawn(response_mask=response_mask, old_log_probs=old_log_probs)
+    surprise = -log_probs[real] / lengths[real]
     return {"solve_rate": solved.double().mean().item(), "entropy": surprise.mean().item()}
