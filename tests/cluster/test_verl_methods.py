@@ -97,11 +97,12 @@ def test_advantage_through_verl_is_the_pure_function(name, batch):
     method, bound = experiment(name)
     mask, _, rows, rewards = batch
     _, arguments = loop.observe(bound, {}, **CONTROLLED)
-    expected = loop.advantages(bound, rewards, mask.sum(1)[rows], arguments)
+    drawn = -9 * torch.rand(len(mask), dtype=torch.float64)  # as MethodTrainer sets them
+    expected = loop.advantages(bound, rewards, mask.sum(1)[rows], arguments, drawn[rows])
     given = dict(arguments)
     if "max_tokens" in method.advantage:
         given["max_tokens"] = T
-    algorithm = OmegaConf.create({"method": given})
+    algorithm = OmegaConf.create({"method": given, "log_probs": drawn.tolist()})
     out = compute_advantage(data(batch), f"rlvr_{name}", config=algorithm).batch["advantages"]
     close(out[rows], expected.float()[..., None] * mask[rows])
     assert out[mask == 0].abs().max() == 0
@@ -205,6 +206,11 @@ def test_a_controlled_method_without_its_controller_is_refused(batch):
         UserError, match=r"'alpha', 'delta'.* python -m common\.backends\.verl\.main"
     ):
         compute_advantage(data(batch), "fade", config=OmegaConf.create({}))
+
+
+def test_a_method_of_log_probabilities_without_them_is_refused(batch):
+    with pytest.raises(UserError, match=r"method ucpo .* python -m common\.backends\.verl\.main"):
+        compute_advantage(data(batch), "rlvr_ucpo", config=OmegaConf.create({}))
 
 
 def test_another_aggregation_is_refused():

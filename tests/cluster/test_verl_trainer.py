@@ -204,6 +204,14 @@ def test_the_controller_sees_solve_rate_and_entropy_and_sets_the_advantage(made,
     assert metrics["method/alpha"] == pytest.approx(arguments["alpha"])
 
 
+def test_the_advantage_is_handed_what_each_response_was_drawn_with(made, monkeypatch):
+    one, _ = made("ucpo", "+algorithm.method.tau=0.3")
+    feed(monkeypatch, [1, 0, 1], [[-1.0, -2.0], [-0.5, 0.0], [-3.0, -1.0]])
+    one.global_steps = 1
+    one._compute_advantage(Batch, {})
+    assert list(one.config.algorithm.log_probs) == [-3.0, -0.5, -4.0, 0.0]  # the last is padding
+
+
 def test_the_clock_of_algorithm_2_ticks_at_every_optimiser_step(made, monkeypatch):
     sizes = ["data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=1"]
     one, handed = made("fade", "+algorithm.clock=optimiser_step", *sizes)

@@ -112,9 +112,11 @@ def _advantage_arguments(name: str, config) -> dict:
     from common.backends.verl.trainer import control
 
     given = dict(config.algorithm.get("method", None) or {})
+    mode = config.trainer.v1.trainer_mode if config.trainer.use_v1 else "v0"
+    if mode != "sync" and methods.takes(name, "advantage", "log_probs"):
+        raise UserError(f"trainer.v1.trainer_mode={mode}: the advantage of {name} needs sync")
     if methods.controller(name) is None:
         return given
-    mode = config.trainer.v1.trainer_mode if config.trainer.use_v1 else "v0"
     if mode != "sync":
         raise UserError(
             f"trainer.v1.trainer_mode={mode}: the controller of method {name} needs sync"

@@ -25,7 +25,8 @@ STATE = "controller.json"  # beside verl's own files of a checkpoint
 
 class MethodTrainer(PPOTrainerSync):
     """Before each advantage the controller sees the step's solve rate and entropy, and what it
-    answers becomes algorithm.controlled, where the estimator finds it."""
+    answers becomes algorithm.controlled, where the estimator finds it; likewise
+    algorithm.log_probs, for methods that look at how likely each response was."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -39,7 +40,7 @@ class MethodTrainer(PPOTrainerSync):
                 keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
             ).to_padded_tensor()
             with open_dict(self.config):
-                self.config.algorithm.log_probs = drawn(**data).tolist()
+                self.config.algorithm.log_probs = drawn(**{f: data[f] for f in fields}).tolist()
         if name is not None and methods.controller(name) is not None:
             fields = ["response_mask", "rm_scores", "old_log_probs"]
             ticks = self._ticks(name)
