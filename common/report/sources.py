@@ -24,7 +24,7 @@ from common.report.answers import Answer
 from common.report.figures import Picture, pictures
 from common.report.reruns import Rerun, reruns
 from common.report.settle import Step, settle
-from common.yardstick.ranking import PRIMARY
+from common.yardstick.protocol import PRIMARY
 
 # pandas' parser errors and UnicodeDecodeError are ValueErrors
 UNREADABLE = (UserError, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError)

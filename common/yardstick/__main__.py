@@ -1,20 +1,25 @@
 """Every method of configs/method/ under one protocol: `make yardstick`.
 
-    python -m common.yardstick [results_dir=results] [workers=2] [seeds=1,2,3,4,5] [methods=all]
-                               [draw=yes] [key=value ...]
+    python -m common.yardstick [protocol=yardstick] [results_dir=results] [workers=2]
+                               [seeds=1,2,3,4,5] [methods=all] [draw=yes] [key=value ...]
 
-Trains each method on the laptop testbed (Subset-Countdown, a model of 0.4 M parameters) with the
-settings of configs/yardstick.yaml, at the same learning rate and at equalised effective learning
-rate (times the ratio of GRPO's largest weight to the method's), and compares them where it is fair:
-at matched pass@1. `methods` takes names and .yaml files of your own. Further key=value words change
+Trains each method on a laptop testbed (a model of 0.4 M parameters) with the settings of
+configs/PROTOCOL.yaml, at two learning rates, and compares them where it is fair: at matched pass@1.
+
+    yardstick             Subset-Countdown, at the same learning rate and at equalised effective
+                          learning rate (times GRPO's largest weight over the method's)
+    yardstick_countdown   the second edition: at the same learning rate and at a third of it; more
+    yardstick_maze        optimiser steps a rollout and points every 5 steps; on either testbed
+
+ `methods` takes names and .yaml files of your own. Further key=value words change
 every run. Finished runs are found by their hash and not repeated; a stopped command resumes where
 it was. draw=only trains nothing.
 
-    results/yardstick/<run_id>/              the runs
-    results/yardstick/metrics.csv            their result rows, and
-    results/yardstick/counts.csv.gz          their counts a problem
-    results/yardstick/{ranking,curves}.csv   what is compared, from these two files alone
-    results/yardstick/yardstick.md           the table, and figures/frontier.{png,pdf,csv}
+    results/PROTOCOL/<run_id>/              the runs
+    results/PROTOCOL/metrics.csv            their result rows, and
+    results/PROTOCOL/counts.csv.gz          their counts a problem
+    results/PROTOCOL/{ranking,curves}.csv   what is compared, from these two files alone
+    results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
 """
 
 from __future__ import annotations
@@ -29,12 +34,14 @@ from common.config.words import split
 from common.errors import UserError, require
 from common.results.files import write, write_csv
 from common.yardstick.gather import gather, read
-from common.yardstick.plan import PAPER, plan
+from common.yardstick.plan import plan
+from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
 
 if TYPE_CHECKING:
     from common.experiment import Experiment
 
 OWN = {
+    "protocol": "yardstick",
     "results_dir": "results",
     "workers": "2",
     "seeds": "1,2,3,4,5",
@@ -43,22 +50,28 @@ OWN = {
 }
 
 
-def show(root: Path, runs: list[Experiment], refused: dict[str, str]) -> None:
-    """Rank and draw what is gathered."""
+def show(
+    protocol: Protocol, folder: Path, runs: list[Experiment], refused: dict[str, str]
+) -> list[str]:
+    """Rank and draw what is gathered; the names of what was made."""
     from common.yardstick import figures, table
     from common.yardstick import ranking as yardstick_ranking
 
-    folder = root / PAPER
-    rows, counts = read(root)
+    rows, counts = read(folder)
     finished = set(zip(rows["method"], rows["table"], strict=True))
     absent = {x.name: "no finished run" for x in runs if (x.label, x.table) not in finished}
-    curves = yardstick_ranking.curves(rows, counts)
-    ranking = yardstick_ranking.rank(curves)
+    curves = yardstick_ranking.curves(rows, counts, protocol)
+    ranking = yardstick_ranking.rank(curves, protocol)
     means = yardstick_ranking.means(curves)
     write_csv(folder / "ranking.csv", ranking)
     write_csv(folder / "curves.csv", means)
-    write(folder / "yardstick.md", table.markdown(ranking, refused | absent))
-    figures.frontier(means, folder / "figures" / "frontier")
+    write(folder / "yardstick.md", table.markdown(protocol, ranking, refused | absent))
+    figures.frontier(protocol, means, folder / "figures" / "frontier")
+    made = ["yardstick.md", "ranking.csv", "curves.csv", "figures/frontier.png"]
+    if AGAINST_LOWER in protocol.rankings:
+        figures.gain(protocol, ranking, folder / "figures" / "gain")
+        made.append("figures/gain.png")
+    return made
 
 
 def command(words: list[str]) -> None:
@@ -69,20 +82,23 @@ def command(words: list[str]) -> None:
     root = Path(given["results_dir"])
     workers = int(_number("workers", given["workers"]))
     seeds = [_number("seeds", seed) for seed in given["seeds"].split(",")]
+    names_of = ", ".join(PROTOCOLS)
+    require(given["protocol"] in PROTOCOLS, "protocol", given["protocol"], f"use {names_of}")
+    protocol = PROTOCOLS[given["protocol"]]
+    folder = root / protocol.name
     require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
     known = names("method")
     methods = known if given["methods"] == "all" else given["methods"].split(",")
     for name in methods:
         ours = name in known or name.endswith(".yaml")
         require(ours, "methods", name, f"use all, a .yaml file or some of {', '.join(known)}")
-    runs, refused = plan(methods, seeds, [*overrides, f"results_dir={root}"])
+    runs, refused = plan(protocol, methods, seeds, [*overrides, f"results_dir={root}"])
     for name, reason in refused.items():
         print(f"not run: {name}: {reason}", file=sys.stderr)
     failure = None if given["draw"] == "only" else _train(runs, workers)
-    for reason in gather(root, {x.run_id for x in runs}):
+    for reason in gather(root, protocol.name, {x.run_id for x in runs}):
         print(f"left out: {reason}", file=sys.stderr)
-    show(root, runs, refused)
-    print(f"{root / PAPER}: yardstick.md, ranking.csv, curves.csv, figures/frontier.png")
+    print(f"{folder}: {', '.join(show(protocol, folder, runs, refused))}")
     if failure is not None:
         raise failure
 

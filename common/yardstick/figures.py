@@ -1,5 +1,7 @@
-"""The yardstick's figure: diversity against accuracy along training, a curve a method."""
+"""The yardstick's figures: diversity against accuracy along training, a curve a method; and what
+each method gains over a smaller learning rate."""
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -7,25 +9,30 @@ import pandas as pd
 
 from common.palette import look
 from common.plotting import COLORS, panels, save
-from common.yardstick.ranking import ACCURACY, LEVELS, REFERENCE, between, first_reach
+from common.yardstick.protocol import AGAINST_LOWER, EQUALISED, LOWER, PLAIN, REFERENCE, Protocol
+from common.yardstick.ranking import ACCURACY, between, first_reach
 from common.yardstick.table import spread
 
-DIVERSITY = ("rare", "pass@256")
-TITLES = {"plain": "same learning rate", "equalised": "equalised effective learning rate"}
+TITLES = {
+    PLAIN: "same learning rate",
+    EQUALISED: "equalised effective learning rate",
+    LOWER: "a third of the learning rate",
+}
 GREY = "#b8b8b8"
 SHOWN = 6  # methods in color beside GRPO
 
 
-def frontier(means: pd.DataFrame, path: Path) -> None:
-    """rare pass@256 against natural pass@1, mean over seeds, a point an evaluation.
+def frontier(protocol: Protocol, means: pd.DataFrame, path: Path) -> None:
+    """The protocol's diversity against natural pass@1, mean over seeds, a point an evaluation.
 
     means: `yardstick_ranking.means`. GRPO is black; in color are the methods of the front, with
     standard errors over seeds and their names; all others are grey.
     """
-    points = _points(means)
-    fronts = {rate: front(points[points["rate"] == rate]) for rate in TITLES}
+    points, level = _points(means, protocol.drawn), protocol.levels[0]
+    titles = {rate: title for rate, title in TITLES.items() if rate in protocol.rates}
+    fronts = {rate: front(points[points["rate"] == rate]) for rate in titles}
     figure, axes = panels(2, width=4.6, height=4.3, sharex=True, sharey=True)
-    for axis, (rate, title) in zip(axes[0], TITLES.items(), strict=True):
+    for axis, (rate, title) in zip(axes[0], titles.items(), strict=True):
         shown = points[points["rate"] == rate]
         colors = {method: look(method).color for method in (*fronts[rate], REFERENCE)}
         for _, curve in shown[~shown["method"].isin(colors)].groupby("method"):
@@ -49,7 +56,7 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
                 lw=0.9,
             )
             ends[method] = (*curve[["accuracy", "diversity"]].to_numpy()[-1], color)
-        axis.axvline(LEVELS[0], color=COLORS[6], lw=0.8, ls=":", zorder=0)  # where they are ranked
+        axis.axvline(level, color=COLORS[6], lw=0.8, ls=":", zorder=0)  # where they are ranked
         axis.set(title=title, xlabel="natural pass@1 (%)")
         if len(shown):
             start = shown[shown["step"] == 0].iloc[0]
@@ -57,10 +64,10 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
             axis.plot(*at, color=COLORS[6], marker="D", ms=5, zorder=5)
             axis.annotate("base model", at, xytext=(6, 4), textcoords="offset points")
             _names(axis, ends)
-        axis.text(LEVELS[0], 0.01, " ranked here", transform=axis.get_xaxis_transform(), size=7.5)
-    axes[0, 0].set_ylabel("rare pass@256 (%)")
+        axis.text(level, 0.01, " ranked here", transform=axis.get_xaxis_transform(), size=7.5)
+    axes[0, 0].set_ylabel(f"{' '.join(protocol.drawn)} (%)")
     figure.suptitle(
-        "Up and right is better. One model of 0.4 M parameters, one task (Subset-Countdown), "
+        f"Up and right is better. One model of 0.4 M parameters, one task ({protocol.task}), "
         f"seeds: {spread(points.loc[points['step'] > 0, 'n_seeds'])}.\nBlack: GRPO; color: highest "
         f"at some pass@1; grey: the other methods, {points['method'].nunique()} in all",
         fontsize=9,
@@ -68,10 +75,59 @@ def frontier(means: pd.DataFrame, path: Path) -> None:
     save(figure, path, points)
 
 
-def _points(means: pd.DataFrame) -> pd.DataFrame:
+def gain(protocol: Protocol, ranking: pd.DataFrame, path: Path) -> None:
+    """Which methods beat a smaller step: the ranking's measure minus that of GRPO at the lower
+    rate, at the first level, with 95 % intervals; filled the method at the plain rate, hollow its
+    twin at the lower one. What some seed does not take there is named at the bottom."""
+    benchmark, metric = next(iter(protocol.measures))
+    of = (ranking["benchmark"] == benchmark) & (ranking["metric"] == metric)
+    shown = ranking[of & (ranking["level"] == protocol.levels[0])]
+    columns = ["difference", "difference_low", "difference_high", "p_holm"]
+    rates = {AGAINST_LOWER: "at the plain rate", LOWER: "its twin at a third of it"}
+    table = {name: shown[shown["rate"] == name].set_index("method")[columns] for name in rates}
+    plain = table[AGAINST_LOWER]["difference"].astype(float).dropna()
+    order = plain.sort_values().index.tolist()
+    missing = sorted(set(table[AGAINST_LOWER].index) - set(order))
+    figure, axes = panels(1, width=6.4, height=0.9 + 0.22 * max(len(order), 4))
+    axis, rows = axes[0, 0], []
+    for name, size in ((AGAINST_LOWER, 5.5), (LOWER, 4.5)):
+        for place, method in enumerate(order):
+            if method not in table[name].index or pd.isna(table[name].loc[method, "difference"]):
+                continue
+            middle, low, high, p = table[name].loc[method].astype(float)
+            y = place + (0.14 if name == AGAINST_LOWER else -0.14)
+            color = look(method).color
+            face = color if name == AGAINST_LOWER else "white"
+            axis.plot([low, high], [y, y], color=color, lw=1.2 if name == AGAINST_LOWER else 0.7)
+            axis.plot(middle, y, look(method).marker, color=color, mfc=face, ms=size)
+            row = {"method": method, "rate": name, "difference": middle}
+            rows.append(row | {"low": low, "high": high, "p_holm": p})
+    axis.axvline(0, color=COLORS[6], lw=0.8)
+    names = [f"{m} *" if table[AGAINST_LOWER].loc[m, "p_holm"] < 0.05 else m for m in order]
+    axis.set_yticks(range(len(order)), names)
+    axis.set_ylim(-0.7, len(order) - 0.3)
+    axis.set_xlabel(
+        f"{benchmark} {metric} at {protocol.levels[0]:g} % natural pass@1, minus GRPO's at a third "
+        "of the learning rate (points)"
+    )
+    under = f"not all seeds reach it: {', '.join(missing)}" if missing else ""
+    figure.suptitle(
+        f"Right of 0: better than a smaller step. {protocol.task}, seeds: "
+        f"{spread(shown['n_seeds'])}.\nFilled: at the plain rate; hollow: its twin at a third of "
+        f"it; *: p < 0.05 after Holm's correction\n{_wrapped(under)}",
+        fontsize=9,
+    )
+    save(figure, path, pd.DataFrame(rows))
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, 110))
+
+
+def _points(means: pd.DataFrame, diversity: tuple[str, str]) -> pd.DataFrame:
     """rate, method, step, accuracy, diversity, and their standard errors over seeds."""
     key, wide = ["rate", "method", "step"], {}
-    for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": DIVERSITY}.items():
+    for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": diversity}.items():
         measured = means[(means["benchmark"] == benchmark) & (means["metric"] == metric)].set_index(
             key
         )

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 from common.results.collect import collect
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
-from common.yardstick.plan import PAPER
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def gather(root: Path, run_ids: set[str]) -> list[str]:
-    """Write metrics.csv and counts.csv.gz of those runs that are finished; returns what was left
-    out. Without any run nothing is written, so tables that came without their runs
+def gather(root: Path, paper: str, run_ids: set[str]) -> list[str]:
+    """Write metrics.csv and counts.csv.gz of those runs of root/paper that are finished; returns
+    what was left out. Without any run nothing is written, so tables that came without their runs
     (results/reference/) stay."""
     import pandas as pd
 
-    rows, left_out = collect(root, PAPER, "laptop")
+    rows, left_out = collect(root, paper, "laptop")
     rows = rows[rows["run_id"].isin(run_ids)]
     if rows.empty:
         return left_out
-    folder = root / PAPER
+    folder = root / paper
     counts = pd.concat([_counts(folder / name) for name in rows["run_id"].unique()])
     write_csv(folder / "metrics.csv", rows)
     text = counts.to_csv(index=False, lineterminator="\n")
@@ -47,10 +46,9 @@ def _counts(run: Path) -> pd.DataFrame:
     return pd.concat(frames)[columns]
 
 
-def read(root: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The gathered (rows, counts). Raises UserError where there are none."""
     import pandas as pd
 
-    folder = root / PAPER
     rows = read_csv(folder / "metrics.csv", COLUMNS)
     return rows, pd.read_csv(folder / "counts.csv.gz", dtype={"problem_id": str})

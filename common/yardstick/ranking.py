@@ -16,28 +16,14 @@ import numpy as np
 import pandas as pd
 
 from common.comparison.matched import ACCURACY, between, first_reach
-from common.comparison.matched import DIVERSITY as PRIMARY
 from common.errors import UserError
 from common.metrics.bootstrap import holm
 from common.metrics.paired import Interval, two_way_interval
 from common.metrics.passk import pass_at_k
+from common.yardstick.protocol import BASE, BOTH, COLLAPSE, REFERENCE, STEPS, Protocol
 
-LEVELS = (30.0, 32.0)  # percent of natural pass@1; from runs of seed 0, which is in no comparison
-
-KS = (1, 64, 256)
 MIN_SEEDS = 3  # for an interval or a test, as claims
-BASE, REFERENCE = "base", "grpo"
-RATES = ("plain", "equalised")
-SMALL_IS_GOOD = "steps"
-MEASURES = [
-    PRIMARY,  # ranks
-    ("rare", "pass@256"),
-    ("natural", "pass@64"),
-    ("natural", "pass@256"),
-    ("natural", "distinct_correct"),
-    ("natural", "token_entropy"),
-    ("training", SMALL_IS_GOOD),  # rollout steps to the level
-]
+SMALL_IS_GOOD = (STEPS, COLLAPSE)
 COLUMNS = [
     "rate",
     "level",
@@ -79,20 +65,22 @@ class Curve:
         return {name: between(value, place) for name, value in self.values.items()}
 
 
-def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
-    """Every run as a curve, once for each learning rate that it belongs to.
+def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list[Curve]:
+    """Every run as a curve of `protocol`'s measures, once for each learning rate that it is of.
 
-    rows: common.results.columns.COLUMNS, `table` is plain, equalised or both; counts: run_id, step,
-    benchmark, problem_id, n, c, distinct. Raises UserError without the base model, or where runs
+    rows: common.results.columns.COLUMNS, `table` is a rate or both; counts: run_id, step,
+    benchmark, problem_id, n, c, distinct. The collapse rate is the share (%) of training groups
+    without a gradient, over the whole run. Raises UserError without the base model, or where runs
     were evaluated on other problems than it.
     """
     runs = rows.groupby("run_id", sort=False)[["table", "method", "seed"]].first()
     entropy = rows[rows["metric"] == "token_entropy"].set_index(["run_id", "step", "benchmark"])
     entropy = entropy["value"].sort_index()
+    active = rows[rows["metric"] == "active_groups"].set_index("run_id")["value"]
     by_run = dict(list(counts.groupby("run_id")))
     points = {
         run_id: {
-            int(step): _point(part, entropy.loc[run_id, step])
+            int(step): _point(part, entropy.loc[run_id, step], protocol)
             for step, part in by_run[run_id].groupby("step")
         }
         for run_id in runs.index
@@ -110,53 +98,75 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame) -> list[Curve]:
             if any(measured[step][name].shape != start[name].shape for step in steps):
                 raise UserError(f"run {run_id}: {name} has other problems than the base model")
         values = {name: np.stack([measured[step][name] for step in steps]) for name in start}
-        values["training", SMALL_IS_GOOD] = steps[:, None].astype(float)
-        rates = RATES if table == "both" else (table,)
+        values[STEPS] = steps[:, None].astype(float)
+        if COLLAPSE in protocol.measures:
+            values[COLLAPSE] = np.full((len(steps), 1), 100 - active[run_id])
+        rates = sorted(protocol.rates, reverse=True) if table == BOTH else (table,)
         drawn += [Curve(rate, method, int(seed), steps, values) for rate in rates]
     return drawn
 
 
-def _point(counts: pd.DataFrame, entropy: pd.Series) -> dict[tuple[str, str], np.ndarray]:
-    """The measures of one evaluation, a problem, in percent where they are shares."""
+def _point(
+    counts: pd.DataFrame, entropy: pd.Series, protocol: Protocol
+) -> dict[tuple[str, str], np.ndarray]:
+    """The measures of one evaluation, a problem, in percent where they are shares.
+
+    cover@tau: problems of which at least a share tau of the samples is right (arXiv 2510.08325)."""
     measures = {}
+    named = [name for _, name in (ACCURACY, *protocol.measures)]
+    ks = sorted({int(name[5:]) for name in named if name.startswith("pass@")})
+    taus = sorted({float(name[6:]) for name in named if name.startswith("cover@")})
     for benchmark, part in counts.groupby("benchmark"):
         part = part.sort_values("problem_id")
-        shares = 100 * pass_at_k(part["c"].to_numpy(), part["n"].to_numpy(), KS)
-        measures |= {(benchmark, f"pass@{k}"): shares[:, i] for i, k in enumerate(KS)}
+        c, n = part["c"].to_numpy(), part["n"].to_numpy()
+        shares = 100 * pass_at_k(c, n, ks)
+        measures |= {(benchmark, f"pass@{k}"): shares[:, i] for i, k in enumerate(ks)}
+        measures |= {(benchmark, f"cover@{tau:g}"): 100.0 * (c >= tau * n) for tau in taus}
         measures[benchmark, "distinct_correct"] = part["distinct"].to_numpy(float)
         measures[benchmark, "token_entropy"] = np.array([entropy[benchmark]])
     return measures
 
 
-def rank(given: list[Curve], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
-    """Every method at every rate, level and measure: COLUMNS, in the order of rank.
+def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:
+    """Every method in every ranking, level and measure: COLUMNS (`rate`: the ranking's name), in
+    the order of rank.
 
     Intervals of values are over seeds and problems (`two_way_interval`; entropy and steps: seeds
     alone). Differences are from GRPO on the seeds of both (`paired`); p_holm is corrected for all
-    methods of one rate, level and measure. Values are missing where some seed did not reach the
+    methods of one ranking, level and measure. Values are missing where some seed did not reach the
     level, intervals and p also where fewer than 3 seeds did.
     """
     frames = []
-    for rate, level in product(RATES, levels):
-        runs = {}
+    for name, level in product(protocol.rankings, protocol.levels):
+        rate, theirs = protocol.rankings[name]
+        runs: dict[str, dict] = {}
+        reference = {}
         for curve in given:
             if curve.rate == rate:
                 runs.setdefault(curve.method, {})[curve.seed] = curve.at(level)
-        for benchmark, metric in MEASURES:
-            frame = pd.DataFrame(_rows(runs, (benchmark, metric)), columns=COLUMNS)
+            if curve.rate == theirs and curve.method == REFERENCE:
+                reference[curve.seed] = curve.at(level)
+        itself = REFERENCE if rate == theirs else None
+        for measure in protocol.measures:
+            rows = _rows(runs, reference, itself, measure)
+            frame = pd.DataFrame(rows, columns=COLUMNS)
             frame["p_holm"] = holm(frame["p"].to_numpy(float))
-            ascending = metric == SMALL_IS_GOOD
+            ascending = measure in SMALL_IS_GOOD
             frame["rank"] = frame["value"].astype(float).rank(ascending=ascending, method="min")
             frame = frame.sort_values(["rank", "method"], na_position="last")
-            about = {"rate": rate, "level": level, "benchmark": benchmark, "metric": metric}
+            benchmark, metric = measure
+            about = {"rate": name, "level": level, "benchmark": benchmark, "metric": metric}
             frames.append(frame.assign(**about))
     return pd.concat(frames, ignore_index=True).astype({"rank": "Int64"})
 
 
-def _rows(runs: dict[str, dict], measure: tuple[str, str]) -> list[dict]:
-    """One row a method of one measure: method -> seed -> values at the level, or None."""
+def _rows(
+    runs: dict[str, dict], reference: dict, itself: str | None, measure: tuple[str, str]
+) -> list[dict]:
+    """One row a method of one measure: method -> seed -> values at the level, or None; `reference`:
+    GRPO's by seed, which has no difference from `itself`."""
     rows, gaps = [], {}
-    theirs = {seed: at[measure] for seed, at in runs.get(REFERENCE, {}).items() if at is not None}
+    theirs = {seed: at[measure] for seed, at in reference.items() if at is not None}
     for method, by_seed in sorted(runs.items()):
         reached = {seed: at[measure] for seed, at in by_seed.items() if at is not None}
         row = {"method": method, "n_seeds": len(by_seed), "n_reached": len(reached)}
@@ -168,7 +178,7 @@ def _rows(runs: dict[str, dict], measure: tuple[str, str]) -> list[dict]:
         if len(values) >= MIN_SEEDS:
             row["low"], row["high"] = two_way_interval(values).bounds()
         shared = sorted(set(reached) & set(theirs))
-        if method != REFERENCE and shared:
+        if method != itself and shared:
             gap = np.stack([reached[seed] - theirs[seed] for seed in shared])
             row["difference"] = gap.mean()
             if len(gap) >= MIN_SEEDS:

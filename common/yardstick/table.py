@@ -3,26 +3,18 @@
 import pandas as pd
 
 from common.results.tables import markdown as to_markdown
-from common.yardstick.ranking import MEASURES, PRIMARY
+from common.yardstick.protocol import AGAINST_LOWER, EQUALISED, LOWER, PLAIN, PRIMARY, Protocol
 
-HEADERS = [
-    "rare pass@64",
-    "minus GRPO",
-    "rare pass@256",
-    "natural pass@64",
-    "natural pass@256",
-    "distinct right",
-    "entropy (nats)",
-    "steps",
-]
 TITLES = {
-    "plain": "At the same learning rate",
-    "equalised": "At equalised effective learning rate",
+    AGAINST_LOWER: "Against GRPO at a third of the learning rate",
+    PLAIN: "At the same learning rate",
+    EQUALISED: "At equalised effective learning rate",
+    LOWER: "Both at a third of the learning rate",
 }
 HEAD = """# The yardstick: every method under one protocol
 
-**What this is:** one model of 0.4 M parameters, one task (Subset-Countdown), one short training
-recipe (configs/yardstick.yaml), seeds: {seeds}. It shows how the methods compare there, and says
+**What this is:** one model of 0.4 M parameters, one task ({task}), one short training
+recipe (configs/{name}.yaml), seeds: {seeds}. It shows how the methods compare there, and says
 nothing about 7 B models. Methods run with the values of their files in configs/method/ (gamma, k,
 alpha, ...), not tuned.
 
@@ -35,20 +27,34 @@ over methods). "steps": rollout steps to that pass@1. "4 of 5" seeds: only four 
 method is not ranked. Ranks follow the mean of rare pass@64; the intervals say how little a few
 places mean.
 
+{rates}
+
+![{drawn} against natural pass@1 along training](figures/frontier.png)
+"""
+OF_EQUALISED = """\
 The equalised rate is the plain one times GRPO's largest weight over the method's; where that is 1,
 both tables show the same runs. AdamW divides by the size of the gradient, so at the same rate a
-method of small weights does not simply learn less.
+method of small weights does not simply learn less."""
+OF_LOWER = """\
+The first table asks whether a method beats a smaller step: methods at the plain rate against GRPO
+at a third of it (ours). The second has all at the plain rate, the third all at a third of it, so
+that each method's gain stands beside its twin's. cover@0.5: problems of which at least half the
+samples are right (arXiv 2510.08325). "groups alike": training groups without a gradient, % over the
+whole run, the advantage collapse rate (arXiv 2605.21125).
 
-![rare pass@256 against natural pass@1 along training](figures/frontier.png)
-"""
+![what each method gains over GRPO at a third of the learning rate](figures/gain.png)"""
 
 
-def markdown(ranking: pd.DataFrame, absent: dict[str, str]) -> str:
-    """One table a learning rate, in the order of rank; `absent`: what is not in them, and why."""
+def markdown(protocol: Protocol, ranking: pd.DataFrame, absent: dict[str, str]) -> str:
+    """One table a ranking, in the order of rank; `absent`: what is not in them, and why."""
     first, *others = ranking["level"].drop_duplicates()
-    titles = [*HEADERS, *(f"rare pass@64 at {level:g} %" for level in others)]
-    parts = [HEAD.format(level=f"{first:g}", seeds=spread(ranking["n_seeds"]))]
-    for rate, title in TITLES.items():
+    ranks, *more = protocol.measures.values()
+    titles = [ranks, "minus GRPO", *more, *(f"{ranks} at {level:g} %" for level in others)]
+    about = {"task": protocol.task, "name": protocol.name, "drawn": " ".join(protocol.drawn)}
+    about["rates"] = OF_LOWER if LOWER in protocol.rates else OF_EQUALISED
+    parts = [HEAD.format(level=f"{first:g}", seeds=spread(ranking["n_seeds"]), **about)]
+    for rate in protocol.rankings:
+        title = TITLES[rate]
         ranked = ranking[ranking["rate"] == rate]
         if ranked.empty:
             continue
@@ -59,7 +65,7 @@ def markdown(ranking: pd.DataFrame, absent: dict[str, str]) -> str:
             name, number, size = row["method"], row["rank"], row["n_seeds"]
             line = ["" if pd.isna(number) else str(number), f"`{name}`"]
             line += [_cell(row, PRIMARY[1]), _plus_minus(row, "difference", 1)]
-            line += [_cell(cells.loc[(first, *m, name)], m[1]) for m in MEASURES[1:]]
+            line += [_cell(cells.loc[(first, *m, name)], m[1]) for m in list(protocol.measures)[1:]]
             line += [_cell(cells.loc[(at, *PRIMARY, name)], PRIMARY[1]) for at in others]
             reached = row["n_reached"]
             lines.append([*line, str(size) if reached == size else f"{reached} of {size}"])

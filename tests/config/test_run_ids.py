@@ -12,6 +12,7 @@ from common.config.strict import strict
 from common.evaluation.config import Evaluate
 from common.sweeps.plan import Reproduce, Scale, experiments
 from common.yardstick.plan import plan
+from common.yardstick.protocol import FIRST
 
 REFERENCE = ROOT / "results" / "reference"
 PAPERS = sorted(path.parent.parent.name for path in REFERENCE.glob("*/laptop/metrics.csv"))
@@ -51,7 +52,7 @@ def test_the_sweeps_still_make_the_committed_runs(paper):
 @pytest.mark.sweep
 def test_the_yardstick_still_makes_its_committed_runs():
     ids = committed(REFERENCE / "yardstick" / "metrics.csv")
-    runs, _ = plan(names("method"), [1], [])
+    runs, _ = plan(FIRST, names("method"), [1], [])
     assert len(ids) > 100
     assert ids <= {replace(x, seed=seed).run_id for x in runs for seed in range(1, 6)}
 

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,16 +13,9 @@ from common.errors import UserError
 from common.results.columns import COLUMNS
 from common.yardstick import __main__, plan
 from common.yardstick.figures import front
-from common.yardstick.ranking import (
-    ACCURACY,
-    MEASURES,
-    PRIMARY,
-    Curve,
-    curves,
-    first_reach,
-    means,
-    rank,
-)
+from common.yardstick.protocol import COUNTDOWN, FIRST, PRIMARY, Protocol
+from common.yardstick.ranking import ACCURACY, Curve, curves, first_reach, means
+from common.yardstick.ranking import rank as ranked
 from common.yardstick.table import markdown
 
 RUN = [*TINY, "eval.n=256", "eval.curve_n=256", "eval.k=[1,64,256]", "eval.rare_nll_samples=0"]
@@ -29,12 +23,22 @@ RUN += ["optim.steps=2", "eval.every=1", "sampling.group_size=4"]
 PROBLEMS = 40
 
 
+def at(*levels: float, protocol: Protocol = FIRST) -> Protocol:
+    return replace(protocol, levels=levels)
+
+
+def rank(drawn: list[Curve], levels: tuple[float, ...]) -> pd.DataFrame:
+    """In the first edition."""
+    return ranked(drawn, at(*levels))
+
+
 def curve(method, seed, accuracy, diversity, rate="plain", noise=None) -> Curve:
     """Checkpoints at steps 0, 10, 20, ... whose every diversity measure is `diversity`, plus a
     seed's and a problem's noise that all checkpoints share."""
     noise = np.zeros(PROBLEMS) if noise is None else noise
     steps = 10 * np.arange(len(accuracy))
-    values = {m: np.array(diversity, float)[:, None] + noise for m in MEASURES}
+    measures = FIRST.measures | COUNTDOWN.measures
+    values = {m: np.array(diversity, float)[:, None] + noise for m in measures}
     values["training", "steps"] = steps[:, None].astype(float)
     values[ACCURACY] = np.array(accuracy, float)[:, None]
     return Curve(rate, method, seed, steps, values)
@@ -139,10 +143,10 @@ def test_differences_are_taken_on_the_seeds_of_both():
 
 
 @pytest.fixture
-def simulated(monkeypatch):
+def simulated():
     """simulated(trial, gain) -> p_holm by method: 3 seeds, which vary most (sd 3), and twenty
     methods like GRPO but "good", which has `gain` more."""
-    monkeypatch.setattr("common.yardstick.ranking.MEASURES", [PRIMARY])
+    alone = replace(at(30.0), measures={PRIMARY: "rare pass@64"})
 
     def make(trial: int, gain: float) -> pd.Series:
         random = np.random.default_rng(trial)
@@ -152,9 +156,9 @@ def simulated(monkeypatch):
             better = gain if method == "good" else 0
             for seed in (1, 2, 3):
                 noise = problem + random.normal() * 3 + random.normal(size=PROBLEMS) * 5
-                at = 70 + better, 50 + better
-                drawn.append(curve(method, seed, [20, 40], at, noise=noise))
-        return primary(rank(drawn, (30.0,)))["p_holm"]
+                kept = 70 + better, 50 + better
+                drawn.append(curve(method, seed, [20, 40], kept, noise=noise))
+        return primary(ranked(drawn, alone))["p_holm"]
 
     return make
 
@@ -195,7 +199,7 @@ def made_up(wrong_problem=False, base=True) -> tuple[pd.DataFrame, pd.DataFrame]
 
 
 def test_curves_start_at_the_base_model_and_a_run_of_both_rates_stands_in_both():
-    drawn = curves(*made_up())
+    drawn = curves(*made_up(), FIRST)
     assert [(c.method, c.rate) for c in drawn] == [
         ("grpo", "plain"),
         ("grpo", "equalised"),
@@ -213,9 +217,9 @@ def test_curves_start_at_the_base_model_and_a_run_of_both_rates_stands_in_both()
 
 def test_what_cannot_be_compared_is_refused():
     with pytest.raises(UserError, match="no finished run of the base model"):
-        curves(*made_up(base=False))
+        curves(*made_up(base=False), FIRST)
     with pytest.raises(UserError, match=r"iac-s1.*other problems"):
-        curves(*made_up(wrong_problem=True))
+        curves(*made_up(wrong_problem=True), FIRST)
 
 
 def test_the_page_says_what_is_missing_and_what_differs():
@@ -231,7 +235,7 @@ def test_the_page_says_what_is_missing_and_what_differs():
         0.01,
         0.3,
     )  # uncorrected is not enough
-    text = markdown(ranking, {"odd": "needs groups"})
+    text = markdown(at(30.0, 35.0), ranking, {"odd": "needs groups"})
     assert "one model of 0.4 M parameters, one task" in text
     assert re.search(r"recipe \(configs/yardstick.yaml\), seeds: 2 to 3\.", text)
     lines = {
@@ -261,7 +265,7 @@ def test_front_holds_what_is_highest_somewhere():
 
 def test_plan_seed_by_seed_at_both_rates(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}"]
-    planned, refused = plan.plan(["gspo", "grpo", "iac", "fade"], [1, 2], where)
+    planned, refused = plan.plan(FIRST, ["gspo", "grpo", "iac", "fade"], [1, 2], where)
     assert refused == {}
     first = [("base", "both"), ("grpo", "both"), ("gspo", "both"), ("iac", "plain")]
     first += [("iac_equalised", "equalised"), ("fade", "plain"), ("fade_equalised", "equalised")]
@@ -277,15 +281,15 @@ def test_plan_seed_by_seed_at_both_rates(tmp_path):
 
 def test_rates_that_differ_by_an_epsilon_alone_are_one_run(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}"]
-    _, x = plan.plan(["grpo"], [1], [*where, "method.advantage.epsilon=1e-5"])[0]
-    _, reference = plan.plan(["grpo"], [1], where)[0]
+    _, x = plan.plan(FIRST, ["grpo"], [1], [*where, "method.advantage.epsilon=1e-5"])[0]
+    _, reference = plan.plan(FIRST, ["grpo"], [1], where)[0]
     assert x.method.advantage != reference.method.advantage
-    assert [one.table for one in plan._rates(x, reference)] == ["both"]
+    assert [one.table for one in plan._rates(FIRST, x, reference)] == ["both"]
 
 
 def test_plan_names_what_the_backend_refuses(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}", "sampling.group_size=2"]
-    planned, refused = plan.plan(["pass_at_k_chen", "gspo"], [1], where)
+    planned, refused = plan.plan(FIRST, ["pass_at_k_chen", "gspo"], [1], where)
     assert {x.label for x in planned} == {"base", "grpo", "gspo"}
     assert list(refused) == ["pass_at_k_chen"]
     assert "k=4" in refused["pass_at_k_chen"]

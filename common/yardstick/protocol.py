@@ -1,0 +1,73 @@
+"""What an edition of the yardstick fixes: its runs are those of configs/<name>.yaml."""
+
+from dataclasses import dataclass
+
+from common.comparison.matched import DIVERSITY as PRIMARY
+
+REFERENCE = "grpo"
+BASE = "base"
+PLAIN, EQUALISED, LOWER, BOTH = "plain", "equalised", "lower", "both"  # the `table` of the rows
+LOWER_RATE = 1 / 3  # of the plain one; ours
+AGAINST_LOWER = "against_lower"  # of a ranking: methods at the plain rate, GRPO at the lower one
+STEPS, COLLAPSE = ("training", "steps"), ("training", "collapse_rate")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    name: str  # of its configuration and of its results folder
+    task: str
+    levels: tuple[float, float]  # natural pass@1 (%); from runs of seed 0, in no comparison
+    rankings: dict[str, tuple[str, str]]  # name -> (learning rate of the methods, of GRPO)
+    measures: dict[tuple[str, str], str]  # (benchmark, metric) -> its column; the first ranks
+    drawn: tuple[str, str]  # the diversity of the figure
+
+    @property
+    def most_samples(self) -> int:
+        """The largest k whose pass@k is compared."""
+        return max(int(m.partition("@")[2]) for _, m in self.measures if m.startswith("pass@"))
+
+    @property
+    def rates(self) -> set[str]:
+        return {rate for pair in self.rankings.values() for rate in pair}
+
+
+FIRST = Protocol(
+    name="yardstick",
+    task="Subset-Countdown",
+    levels=(30.0, 32.0),
+    rankings={PLAIN: (PLAIN, PLAIN), EQUALISED: (EQUALISED, EQUALISED)},
+    measures={
+        PRIMARY: "rare pass@64",
+        ("rare", "pass@256"): "rare pass@256",
+        ("natural", "pass@64"): "natural pass@64",
+        ("natural", "pass@256"): "natural pass@256",
+        ("natural", "distinct_correct"): "distinct right",
+        ("natural", "token_entropy"): "entropy (nats)",
+        STEPS: "steps",
+    },
+    drawn=("rare", "pass@256"),
+)
+_SECOND = {
+    "rankings": {
+        AGAINST_LOWER: (PLAIN, LOWER),
+        PLAIN: (PLAIN, PLAIN),
+        LOWER: (LOWER, LOWER),
+    },
+    "measures": {
+        PRIMARY: "rare pass@64",
+        ("rare", "pass@16"): "rare pass@16",
+        ("natural", "pass@64"): "natural pass@64",
+        ("natural", "cover@0.5"): "natural cover@0.5",
+        ("rare", "cover@0.1"): "rare cover@0.1",
+        ("natural", "distinct_correct"): "distinct right",
+        ("natural", "token_entropy"): "entropy (nats)",
+        COLLAPSE: "groups alike",
+        STEPS: "steps",
+    },
+    "drawn": PRIMARY,
+}
+COUNTDOWN = Protocol(
+    name="yardstick_countdown", task="Subset-Countdown", levels=(30.0, 34.0), **_SECOND
+)
+MAZE = Protocol(name="yardstick_maze", task="mazes with loops", levels=(30.0, 34.0), **_SECOND)
+PROTOCOLS = {one.name: one for one in (FIRST, COUNTDOWN, MAZE)}
