@@ -62,8 +62,8 @@ compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 report: $(VENV)/.ready ## results/report/index.html, from results/ alone: what each paper claims, what came out, what to run next; all claims and numbers below
 	$(BIN)/python -m common.report
 
-yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1: two hours
-	$(BIN)/python -m common.yardstick
+yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1: two hours; PROTOCOL=yardstick_countdown|yardstick_maze: the second edition, which methods beat a smaller learning rate
+	$(BIN)/python -m common.yardstick $(if $(PROTOCOL),protocol=$(PROTOCOL))
 
 pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, against their base model; SCALE=smoke|overnight|gpu
 	$(BIN)/python -m common.pretrained $(if $(filter-out laptop,$(SCALE)),scale=$(SCALE))

@@ -27,8 +27,8 @@ BEFORE = "40db5b3"  # the last commit before the rooms
 
 def modules(tree: Path, paper: str) -> list[str]:
     """The commands that need no run, in their order; their names before the rooms too."""
-    if paper == "yardstick":
-        return ["common.yardstick draw=only"]
+    if paper.startswith("yardstick"):
+        return [f"common.yardstick protocol={paper} draw=only"]
     home = tree / "papers" / paper
     theory = [
         f"papers.{paper}.{name}"

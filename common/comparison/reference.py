@@ -28,7 +28,8 @@ from common.errors import UserError, require
 
 TABLES = (".csv", ".md")
 FITTED = ("laptop_strong_fig10_solve_rates",)  # by likelihood
-COMMANDS = {"yardstick": ["common.yardstick draw=only"]}  # else a paper's
+YARDSTICKS = ("yardstick", "yardstick_countdown", "yardstick_maze")
+COMMANDS = {name: [f"common.yardstick protocol={name} draw=only"] for name in YARDSTICKS}
 
 
 def command(words: dict[str, str]) -> None:

@@ -12,8 +12,8 @@ from tiny import TINY
 from common.errors import UserError
 from common.results.columns import COLUMNS
 from common.yardstick import __main__, plan
-from common.yardstick.figures import front
-from common.yardstick.protocol import COUNTDOWN, FIRST, PRIMARY, Protocol
+from common.yardstick.figures import front, gain
+from common.yardstick.protocol import COUNTDOWN, FIRST, MAZE, PRIMARY, Protocol
 from common.yardstick.ranking import ACCURACY, Curve, curves, first_reach, means
 from common.yardstick.ranking import rank as ranked
 from common.yardstick.table import markdown
@@ -250,6 +250,62 @@ def test_the_page_says_what_is_missing_and_what_differs():
     assert "- `odd`: needs groups" in text
 
 
+def test_a_method_is_told_from_a_smaller_step(tmp_path):
+    """At 30 % a third of the rate is worth 6 points to GRPO; "same" is worth 2, "good" 14, and its
+    twin 3 more than GRPO's."""
+    drawn = []
+    for rate, kept in (
+        ("plain", {"grpo": 50, "same": 54, "good": 78}),
+        ("lower", {"grpo": 62, "same": 62, "good": 68}),
+    ):
+        for method, last in kept.items():
+            drawn += runs(method, [20, 40], [70, last], scale=0.01, rate=rate)
+    drawn += runs("weak", [20, 29], [70, 60])
+    once, twice = at(30.0, protocol=COUNTDOWN), at(30.0, 35.0, protocol=COUNTDOWN)
+    found = ranked(drawn, once)
+    gained = primary(found, "against_lower")["difference"]
+    expected = {"good": 8, "same": -4, "grpo": -6}
+    assert gained.drop("weak").to_dict() == pytest.approx(expected, abs=0.1)
+    assert primary(found, "plain")["difference"].dropna().to_dict() == pytest.approx(
+        {"good": 14, "same": 2}, abs=0.1
+    )
+    twins = primary(found, "lower")["difference"].dropna()
+    assert twins.to_dict() == pytest.approx({"good": 3, "same": 0}, abs=0.1)
+    gain(once, found, tmp_path / "gain")
+    told = pd.read_csv(tmp_path / "gain.csv").set_index(["rate", "method"])["difference"]
+    assert told["against_lower"].to_dict() == pytest.approx(expected, abs=0.1)
+    assert told["lower"].to_dict() == pytest.approx({"good": 3, "same": 0}, abs=0.1)
+    text = markdown(twice, ranked(drawn, twice), {})
+    heads = [line for line in text.splitlines() if line.startswith("## ")]
+    assert heads == [
+        "## Against GRPO at a third of the learning rate",
+        "## At the same learning rate",
+        "## Both at a third of the learning rate",
+    ]
+    assert "recipe (configs/yardstick_countdown.yaml)" in text
+    assert " | groups alike | steps | " in text
+
+
+def test_cover_and_collapse_are_read_from_counts_and_rows():
+    rows, counts = made_up()
+    counts["n"] = 256
+    active = (
+        rows[rows["run_id"] == "iac-s1"]
+        .iloc[:1]
+        .assign(benchmark="training", metric="active_groups", value=70.0, unit="percent")
+    )
+    grpo = active.assign(run_id="grpo-s1", value=40.0)
+    rows = pd.concat([rows.assign(table="plain"), active, grpo], ignore_index=True)
+    found = {c.method: c.values for c in curves(rows, counts, COUNTDOWN)}
+    assert found["iac"]["training", "collapse_rate"].tolist() == [[30], [30]]
+    assert found["grpo"]["training", "collapse_rate"].tolist() == [[60], [60]]
+    # right of 256: iac 64 and 64, grpo 128 and 256
+    assert found["iac"]["natural", "cover@0.5"][1].tolist() == [0, 0]
+    assert found["grpo"]["natural", "cover@0.5"][1].tolist() == [100, 100]
+    assert found["iac"]["rare", "cover@0.1"][1].tolist() == [100, 100]
+    assert ("rare", "pass@256") not in found["iac"]
+
+
 def test_front_holds_what_is_highest_somewhere():
     rows = [
         *[("grpo", step, 20 + step, 80 - step) for step in (0, 10, 20)],
@@ -279,6 +335,25 @@ def test_plan_seed_by_seed_at_both_rates(tmp_path):
     assert by_name["base"].optim.steps == 0
 
 
+@pytest.mark.parametrize("protocol", [COUNTDOWN, MAZE])
+def test_the_second_edition_has_a_lower_rate_twin_of_every_run(protocol, tmp_path):
+    where = [f"results_dir={tmp_path}"]
+    planned, refused = plan.plan(protocol, ["grpo", "ucpo"], [3], where)
+    assert refused == {}
+    assert [(x.name, x.table, x.label) for x in planned] == [
+        ("base", "both", "base"),
+        ("grpo", "plain", "grpo"),
+        ("grpo_lower", "lower", "grpo"),
+        ("ucpo", "plain", "ucpo"),
+        ("ucpo_lower", "lower", "ucpo"),
+    ]
+    _, plain, lower, *_ = planned
+    assert lower.optim.lr == pytest.approx(plain.optim.lr / 3)
+    assert plain.optim.mini_batches >= 4
+    assert plain.eval.every == 5
+    assert {x.paper for x in planned} == {protocol.name}
+
+
 def test_rates_that_differ_by_an_epsilon_alone_are_one_run(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}"]
     _, x = plan.plan(FIRST, ["grpo"], [1], [*where, "method.advantage.epsilon=1e-5"])[0]
@@ -303,6 +378,7 @@ def test_plan_names_what_the_backend_refuses(tmp_path):
         ("draw=no", "draw=no"),
         ("methods=grppo", "methods=grppo"),
         ("eval.curve_n=64", "eval.curve_n=64"),
+        ("protocol=third", "protocol=third: use yardstick, yardstick_countdown"),
         ("optim.setps=4", "setps"),
     ],
 )
