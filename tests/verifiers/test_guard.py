@@ -35,7 +35,7 @@ def test_a_path_that_is_right_in_some_mazes_is_no_fault():
     """Of mazes whose every path counts, one in four accepts another's: here the first of a batch is
     right in the next five too."""
     given = dict(side=9, loops=4, generator="depth_first", ends="corners")
-    mazes = [one.reference for one in maze.mazes(split="train", size=64, seed=0, **given)]
+    mazes = [one.reference for one in maze.mazes(split="train", size=256, seed=0, **given)]
     first = mazes[0]
     path = rules.example(first)
     others = [one for one in mazes if rules.example(one) != path]
