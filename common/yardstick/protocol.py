@@ -67,7 +67,7 @@ _SECOND = {
     "drawn": PRIMARY,
 }
 COUNTDOWN = Protocol(
-    name="yardstick_countdown", task="Subset-Countdown", levels=(30.0, 34.0), **_SECOND
+    name="yardstick_countdown", task="Subset-Countdown", levels=(29.0, 30.0), **_SECOND
 )
-MAZE = Protocol(name="yardstick_maze", task="mazes with loops", levels=(30.0, 34.0), **_SECOND)
+MAZE = Protocol(name="yardstick_maze", task="mazes with loops", levels=(36.0, 40.0), **_SECOND)
 PROTOCOLS = {one.name: one for one in (FIRST, COUNTDOWN, MAZE)}
