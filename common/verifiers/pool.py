@@ -222,21 +222,26 @@ class _Worker:
         """The next reply; b"" if the worker has died. Raises TimeoutError past the deadline.
 
         Time in which the worker was ready and had no processor is not its own, so a busy machine
-        changes no verdict; up to four times the deadline by the clock.
+        changes no verdict, up to four times the deadline. Nor is time in which all of us were
+        stopped (scontrol suspend, SIGSTOP): a look counts for no more than it was to last.
         """
-        start, deadline = time.monotonic(), self._pool.deadline
-        allowed = deadline
+        deadline, look = self._pool.deadline, self._pool.deadline / 4
+        spent, allowed = 0.0, deadline
         while b"\n" not in self._received:
-            self._socket.settimeout(max(allowed - (time.monotonic() - start), 0.001))
+            began = time.monotonic()
+            self._socket.settimeout(max(min(look, allowed - spent), 0.001))
             try:
                 data = self._socket.recv(1 << 16)
             except TimeoutError:
-                allowed = min(deadline + self._waited() - waited, 4 * deadline)
-                if time.monotonic() - start >= allowed:
-                    raise
-                continue
+                data = None
             except ConnectionError:
                 return b""
+            spent += min(time.monotonic() - began, look)
+            if data is None:
+                allowed = min(deadline + self._waited() - waited, 4 * deadline)
+                if spent >= allowed:
+                    raise TimeoutError
+                continue
             if not data:
                 return b""
             self._received += data

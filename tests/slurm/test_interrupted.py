@@ -104,17 +104,19 @@ def test_a_lost_node(lab, whole):
     with held(lab, run):
         node = lab.attempts(run)[0]["node"]
         one_machine.stop_node(lab.folder, node)
-        lab.wait(lambda: sh("sinfo", "-hN", "-n", node, "-p", "low", "-o", "%T") == "down*")
-        lab.wait(lambda: lab.cells()[run.run_id].state == "waiting")
-        lab.submit([run])
-        lab.wait(lambda: len(lab.attempts(run)) == 2)
-        assert lab.attempts(run)[1]["node"] != node
-        step = lab.step(run)
-        time.sleep(3)
-        assert lab.step(run) == step < run.optim.steps
+        try:
+            lab.wait(lambda: sh("sinfo", "-hN", "-n", node, "-p", "low", "-o", "%T") == "down*")
+            lab.wait(lambda: lab.cells()[run.run_id].state == "waiting")
+            lab.submit([run])
+            lab.wait(lambda: len(lab.attempts(run)) == 2)
+            assert lab.attempts(run)[1]["node"] != node
+            step = lab.step(run)
+            time.sleep(3)
+            assert lab.step(run) == step < run.optim.steps
+        finally:
+            one_machine.start_node(lab.folder, node)  # the other tests need all nodes
     assert lab.settled()[run.run_id].state == "done"
     assert lab.content(run) == whole[2][1]
-    one_machine.start_node(lab.folder, node)
 
 
 def requeued() -> int:

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from tiny import ROOT
 
@@ -127,6 +128,34 @@ def test_hanging_items_are_shared_among_the_workers(pool):
     verdicts = pool("sleeps", deadline=0.25, workers=2).map([(str(i), "g") for i in range(16)])
     assert {v.outcome for v in verdicts} == {"timeout"}
     assert time.monotonic() - start < 16 * 0.25 / 2 * 1.1 + 1.0  # a second for the start
+
+
+NAP = """
+from common.verifiers.pool import Pool
+node = {"_target_": "broken_verifiers.naps"}
+with Pool(node, workers=1, deadline=2.0, memory_gb=1.0) as pool:
+    pool.map([("0", "g")])
+    print("ready", flush=True)
+    print(pool.map([("1", "g")])[0])
+"""
+
+
+def test_a_job_that_was_stopped_and_went_on_loses_no_verdict():
+    """As scontrol suspend does, for longer than the deadline, while the answer is judged."""
+    there = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
+    command = [sys.executable, "-c", NAP]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=there) as job:
+        assert job.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        everything = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
+        assert len(everything) == 3  # the pool's mother and its worker
+        for process in everything:
+            process.suspend()
+        time.sleep(3)
+        for process in everything:  # the caller first: it finds no answer
+            process.resume()
+            time.sleep(0.1)
+        assert "outcome='correct'" in job.communicate(timeout=60)[0]
 
 
 def test_memory_stays_flat_and_no_zombie_is_left(pool):
