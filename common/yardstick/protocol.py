@@ -1,6 +1,6 @@
 """What an edition of the yardstick fixes: its runs are those of configs/<name>.yaml."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.comparison.matched import DIVERSITY as PRIMARY
 
@@ -47,13 +47,12 @@ FIRST = Protocol(
     },
     drawn=("rare", "pass@256"),
 )
-_SECOND = {
-    "rankings": {
-        AGAINST_LOWER: (PLAIN, LOWER),
-        PLAIN: (PLAIN, PLAIN),
-        LOWER: (LOWER, LOWER),
-    },
-    "measures": {
+COUNTDOWN = Protocol(
+    name="yardstick_countdown",
+    task="Subset-Countdown",
+    levels=(29.0, 30.0),
+    rankings={AGAINST_LOWER: (PLAIN, LOWER), PLAIN: (PLAIN, PLAIN), LOWER: (LOWER, LOWER)},
+    measures={
         PRIMARY: "rare pass@64",
         ("rare", "pass@16"): "rare pass@16",
         ("natural", "pass@64"): "natural pass@64",
@@ -64,10 +63,7 @@ _SECOND = {
         COLLAPSE: "groups alike",
         STEPS: "steps",
     },
-    "drawn": PRIMARY,
-}
-COUNTDOWN = Protocol(
-    name="yardstick_countdown", task="Subset-Countdown", levels=(29.0, 30.0), **_SECOND
+    drawn=PRIMARY,
 )
-MAZE = Protocol(name="yardstick_maze", task="mazes with loops", levels=(36.0, 40.0), **_SECOND)
+MAZE = replace(COUNTDOWN, name="yardstick_maze", task="mazes with loops", levels=(36.0, 40.0))
 PROTOCOLS = {one.name: one for one in (FIRST, COUNTDOWN, MAZE)}
