@@ -1,15 +1,21 @@
 """More seeds of every row of the papers' laptop scales, unattended: `make evidence`.
 
-    python -m common.sweeps.evidence [papers=all] [scales=full,laptop_maze] [seeds=10] [workers=2]
-                                     [budget=8h] [results_dir=results]
+    python -m common.sweeps.evidence [papers=all] [scales=full,laptop_maze] [seeds=10] [rows=all]
+                                     [workers=2] [budget=8h] [results_dir=results]
 
-The runs are those of `make reproduce-<paper> SCALE=...`, each row with the seeds 1 to `seeds`:
-finished ones are found, and either command goes on with what the other began. Seed by seed, all
-papers and both testbeds in each: whenever it is stopped, the seeds that it reached are whole. It
-gives way to all else on the machine. `make reproduce-<paper> SCALE=...` then makes the tables.
+The runs are those of `make reproduce-<paper> SCALE=...`, each row (or those experiments that `rows`
+names) with the seeds 1 to `seeds`, or from one to another (seeds=6-10): finished ones are found,
+and either command goes on with what the other began. Seed by seed, all papers and both testbeds in
+each: whenever it is stopped, the seeds that it reached are whole. It gives way to all else on the
+machine. `make reproduce-<paper> SCALE=...` then makes the tables, and `make join` adds them to those
+that are stored.
+
+Seeds 1 to 5 start from the base model of those scales, later ones from two further bases, pretrained
+with seeds of their own, in turn: so the base is in the interval of what is read over all seeds.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,13 +34,27 @@ WORDS = {
     "papers": "all",
     "scales": "full,laptop_maze",
     "seeds": "10",
+    "rows": "all",
     "workers": "2",
     "budget": "",
     "results_dir": "results",
 }
 
 
-def runs(papers: Sequence[str], scales: Sequence[str], seeds: int, *more: str) -> list[Experiment]:
+FIRST = 5  # seeds of the scales themselves, all from one base model
+
+
+def base_of(x: Experiment) -> Experiment:
+    """The same run from the base model of its seed."""
+    if x.seed <= FIRST or x.model.pretrain is None:
+        return x
+    pretrain = replace(x.model.pretrain, seed=1 + x.seed % 2)
+    return replace(x, model=replace(x.model, pretrain=pretrain))
+
+
+def runs(
+    papers: Sequence[str], scales: Sequence[str], seeds: Sequence[int], *more: str
+) -> list[Experiment]:
     """Every run, checked, seed by seed; `more`: words of `papers.<paper>.reproduce`."""
     found: dict[str, Experiment] = {}
     for paper in papers:
@@ -44,8 +64,8 @@ def runs(papers: Sequence[str], scales: Sequence[str], seeds: int, *more: str) -
             asked = config.scales[scale]
             once = replace(asked, sweeps=[replace(one, seeds=[1]) for one in asked.sweeps])
             for row in experiments(replace(config, scales={scale: once})):
-                for seed in range(1, seeds + 1):
-                    x = replace(row, seed=seed)
+                for seed in seeds:
+                    x = base_of(replace(row, seed=seed))
                     found.setdefault(f"{paper}/{x.run_id}", x)
     return sorted(found.values(), key=lambda x: (x.seed, x.optim.steps > 0))
 
@@ -64,11 +84,15 @@ def command(words: dict[str, str]) -> None:
     papers = known if words["papers"] == "all" else words["papers"].split(",")
     for paper in papers:
         require(paper in known, "papers", paper, f"use all or some of {', '.join(known)}")
-    for name in ("seeds", "workers"):
-        given = words[name]
-        require(given.isdecimal() and int(given) > 0, name, given, "give a number above 0")
+    workers = words["workers"]
+    require(workers.isdecimal() and int(workers) > 0, "workers", workers, "give a number above 0")
     more = [f"{name}={words[name]}" for name in ("workers", "results_dir", "budget") if words[name]]
-    asked = runs(papers, words["scales"].split(","), int(words["seeds"]), *more)
+    asked = runs(papers, words["scales"].split(","), _seeds(words["seeds"]), *more)
+    if words["rows"] != "all":
+        known, rows = {x.name for x in asked}, words["rows"].split(",")
+        unknown = ", ".join(sorted(set(rows) - known))
+        require(not unknown, "rows", unknown, f"use all or some of {', '.join(sorted(known))}")
+        asked = [x for x in asked if x.name in rows]
     left = [x for x in asked if not done(x)]
     print(f"{len(asked)} runs, {len(asked) - len(left)} done", flush=True)
     give_way()
@@ -78,10 +102,18 @@ def command(words: dict[str, str]) -> None:
     for part in (first, [x for x in left if x not in first]):
         tasks = [(f"{x.paper} {x.run_id}", train, (x, end)) for x in part]
         if tasks:
-            run_all(tasks, int(words["workers"]))
+            run_all(tasks, int(workers))
     still = sum(not done(x) for x in asked)
     if still:
         print(f"budget={words['budget']}: {still} of {len(asked)} runs are left; again to go on")
+
+
+def _seeds(text: str) -> range:
+    """ "10": 1 to 10; "6-10": from one to the other."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)", text)
+    first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
+    require(0 < first <= last, "seeds", text, "give how many, as 10, or from which to which, as 6-10")
+    return range(first, last + 1)
 
 
 def give_way() -> None:
