@@ -9,7 +9,7 @@ from common.claims.select import SELECTABLE
 from common.errors import UserError
 
 SCOPES = ("published", "laptop", "cluster")
-CLUSTER = SCOPES[2]
+LAPTOP, CLUSTER = SCOPES[1:]
 FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it, the others' inside
     "order": ({"order", "relation"}, {"margin"}),
     "difference": ({"a", "b", "relation", "value"}, {"within"}),
