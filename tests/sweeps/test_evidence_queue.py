@@ -51,7 +51,10 @@ def test_a_budget_stops_it_and_the_same_command_goes_on(tmp_path, monkeypatch, c
     assert "2 runs, 2 done\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("word", ["papers=nothing", "seeds=0", "seeds=6-5", "rows=no_such", "workers=two", "budget=8"])
+WRONG = ["papers=nothing", "seeds=0", "seeds=6-5", "rows=no_such", "workers=two", "budget=8"]
+
+
+@pytest.mark.parametrize("word", WRONG)
 def test_what_cannot_be_meant_is_refused(word):
     name, value = word.split("=")
     with pytest.raises(UserError, match=f"{name}={value}"):
