@@ -65,6 +65,21 @@ def test_only_runs_that_are_new_are_added_to_every_table(tmp_path):
     assert gzip.decompress(again["counts.csv.gz"])[:5] == b"table"
 
 
+def test_a_rerun_can_stand_in_place_of_what_is_stored(tmp_path):
+    stored, fresh = tmp_path / "stored", tmp_path / "fresh"
+    write(stored, [("t", "GRPO", 1, "grpo-s1-a"), ("t", "GRPO", 2, "grpo-s2-a")], 1.0)
+    write(fresh, [("t", "GRPO", 1, "grpo-s1-a")], 2.0)
+    assert join.join(fresh, stored, replace=True) == 1
+    for name, value in (
+        ("metrics.csv", "value"),
+        ("counts.csv.gz", "c"),
+        ("t_training.csv", "value"),
+    ):
+        table = pd.read_csv(stored / name)
+        assert table.groupby("seed")[value].unique().map(list).to_dict() == {1: [2], 2: [1]}
+        assert len(table) == 4
+
+
 def test_another_configuration_of_a_stored_run_joins_nothing(tmp_path):
     stored, fresh = tmp_path / "stored", tmp_path / "fresh"
     write(stored, [("t", "GRPO", 1, "grpo-s1-a")], 1.0)
@@ -91,7 +106,11 @@ def test_a_table_of_other_columns_joins_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("papers=nothing", "papers=nothing: use all or some of f_grpo"), ("into=none", "into=none")],
+    [
+        ("papers=nothing", "papers=nothing: use all or some of f_grpo"),
+        ("into=none", "into=none"),
+        ("stored=some", "stored=some: use keep or"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path, word, message):
     write(tmp_path / "stored" / "f_grpo" / "laptop", [("t", "GRPO", 1, "grpo-s1-a")], 1.0)
