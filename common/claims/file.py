@@ -14,7 +14,7 @@ FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it
     "order": ({"order", "relation"}, {"margin"}),
     "difference": ({"a", "b", "relation", "value"}, {"within"}),
     "range": ({"of"}, {"low", "high"}),
-    "count": ({"pairs", "relation", "at_least"}, set()),
+    "count": ({"pairs", "relation", "at_least"}, {"margin"}),
     "mean_gain": ({"pairs", "relation", "value"}, {"within"}),
     "trend": ({"of", "at", "relation"}, set()),
 }

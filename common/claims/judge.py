@@ -23,7 +23,7 @@ predicate. The predicates:
     difference: {a: SEL, b: SEL, relation: "~" | ">" | "<", value: x, within: y}
                                                                     a - b against x
     range: {of: SEL, low: x, high: y}                               one bound may be left out
-    count: {pairs: [[SEL, SEL], ...], relation: ">" | "<", at_least: n}
+    count: {pairs: [[SEL, SEL], ...], relation: ">" | "<", at_least: n, margin: points}
     mean_gain: {pairs: [[SEL, SEL], ...], relation: "~" | ">" | "<", value: x, within: y}
                                                                     mean of first - second against x
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
