@@ -336,9 +336,8 @@ class Loop:
 
     def forward(self, batch: RolloutBatch) -> tuple[torch.Tensor, torch.Tensor, dict]:
         """Log-probability and entropy of each response token, and what else the loss asks for."""
-        given, K = (self.model, batch, self.x.sampling.temperature), binding.top_K(self.method)
-        seen = {}
-        if K:
+        given, seen = (self.model, batch, self.x.sampling.temperature), {}
+        if K := binding.top_K(self.method):
             log_prob, entropy, top, drawn_top = with_top_tokens(*given, K)
             seen = {"top_log_prob": top, "drawn_top": drawn_top}
         else:

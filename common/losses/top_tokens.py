@@ -1,4 +1,4 @@
-"""Policy losses that look at the likeliest tokens beside the one that was drawn; see `clip.py`.
+"""Policy losses that look at the likeliest tokens too, `(B, T) -> (B, T)`; see `clip.py`.
 
 Besides its four tensors such a loss takes, of the policy that is trained, `entropy` (B, T) without
 gradient, `top_log_prob` (B, T, K), the log-probabilities of its K likeliest tokens at each place,

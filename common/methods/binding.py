@@ -52,20 +52,25 @@ def asks(bound: Bound, name: str) -> bool:
     return name in inspect.signature(bound.advantage).parameters
 
 
+def asked_of_tokens(bound: Bound) -> list[str]:
+    """Which of OF_TOKENS the loss takes."""
+    asked = inspect.signature(bound.loss).parameters
+    return [name for name in OF_TOKENS if name in asked]
+
+
 def top_K(bound: Bound) -> int:
     """How many of the likeliest tokens the loss looks at; 0: at none. Raises UserError for K < 1 of
     a loss that does."""
-    if "top_log_prob" not in inspect.signature(bound.loss).parameters:
+    if not {"top_log_prob", "drawn_top"} & set(asked_of_tokens(bound)):
         return 0
-    K = bound.loss.keywords["K"]
+    K = inspect.signature(bound.loss).parameters["K"].default
     require(K >= 1, "method.loss.K", K, "must be at least 1")
     return K
 
 
-def of_tokens(bound: Bound, **given: torch.Tensor | None) -> dict:
+def of_tokens(bound: Bound, **given: torch.Tensor) -> dict[str, torch.Tensor]:
     """Of `given`, named as in OF_TOKENS, what the loss asks for."""
-    asked = inspect.signature(bound.loss).parameters
-    return {name: tensor for name, tensor in given.items() if name in asked}
+    return {name: given[name] for name in asked_of_tokens(bound)}
 
 
 def advantages(
@@ -154,7 +159,7 @@ def check(method: Method, group_size: int, reward: Reward) -> None:
     if bound.token_weights is not None:
         extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
         _fits("method.token_weights", bound.token_weights, extra["token_weights"], mask.shape)
-    extra |= _made_up_tokens(bound, log_prob)
+    extra |= made_up_tokens(bound, log_prob)
     returned = bound.loss(log_prob, *inputs, **extra)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise UserError(
@@ -171,7 +176,7 @@ def check(method: Method, group_size: int, reward: Reward) -> None:
         )
 
 
-def _made_up_tokens(bound: Bound, log_prob: torch.Tensor) -> dict:
+def made_up_tokens(bound: Bound, log_prob: torch.Tensor) -> dict:
     """What the loss asks for of OF_TOKENS, as if each token drawn were the likeliest."""
     top = log_prob[..., None] - torch.arange(top_K(bound))
     drawn_top = torch.ones_like(log_prob, dtype=torch.bool)

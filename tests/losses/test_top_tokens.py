@@ -1,5 +1,7 @@
 """SimKO: by hand, against the formula with its ratios, its limits, and what it is for."""
 
+import itertools
+import json
 import math
 
 import pytest
@@ -7,9 +9,13 @@ import torch
 from loss_batches import CLIP, batch, real_tokens
 from tensors import assert_close, rows
 
+from common.advantages.group import grpo
+from common.api import policy_loss, token_loss
 from common.errors import UserError
 from common.losses.clip import ppo_clip
 from common.losses.top_tokens import above_quantile, simko
+from common.methods import theory
+from common.methods.binding import bind, group_weights
 
 PAPER = {"alpha": 0.01, "lambda_top1": 1.1, "tau": 0.8}
 
@@ -147,3 +153,78 @@ def test_a_right_answer_raises_the_other_likely_tokens_too():
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(UserError, match=said):
         simko(*batch(0), **{**likeliest(0, K=2), **PAPER, **CLIP, **change})
+
+
+# ---- the lab
+
+POLICY = torch.tensor([0.4, 0.1, 0.35, 0.15], dtype=torch.float64)
+CORRECT = torch.tensor([True, True, False, False])
+
+
+def step(*words: str) -> torch.Tensor:
+    given = theory.compose(["method=simko", "G=5", *words])
+    bound, arguments = theory.start(given)
+    fixed = {"G": given.G, "reward": given.reward, "arguments": arguments}
+    return theory.loss_update(bound, POLICY, CORRECT, **fixed)
+
+
+def expected_step(alpha: float, lambda_top1: float, K: int, G: int = 5) -> torch.Tensor:
+    """The same from all ordered groups, with the gradients of log pi written out."""
+    score = torch.eye(4, dtype=torch.float64) - POLICY
+    top = POLICY.argsort(descending=True)[:K]
+    total = torch.zeros_like(POLICY)
+    for actions in itertools.product(range(4), repeat=G):
+        drawn = torch.tensor(actions)
+        weights = grpo(CORRECT[drawn].double()[None], unbiased=True, epsilon=1e-6)[0]
+        for action, A in zip(actions, weights, strict=True):
+            pull = score[action]
+            if A > 0:
+                pull = (1 - alpha) * pull + alpha * score[top].mean(0)
+            elif action == top[0]:
+                pull = lambda_top1 * pull
+            total += POLICY[drawn].prod() * A * pull / G
+    return total
+
+
+def test_the_labs_step_is_exact_and_grpos_at_its_limit():
+    off = step("method.loss.alpha=0", "method.loss.lambda_top1=1")
+    weights = group_weights(
+        bind(theory.compose(["method=grpo", "G=5"]).method),
+        theory.all_groups(5, theory.compose(["G=5"]).reward),
+        {},
+    )
+    assert_close(off, theory.expected_update(weights, POLICY, CORRECT))
+    words = ["method.loss.alpha=0.3", "method.loss.lambda_top1=1.5", "method.loss.K=2"]
+    assert_close(step(*words), expected_step(0.3, 1.5, K=2))
+    assert_close(step(), expected_step(0.01, 1.1, K=3))
+
+
+def test_the_command_shows_it_and_refuses_too_few_actions(capsys):
+    words = ["method=simko", "G=5", "correct=[0,1]", "json=true"]
+    theory.main([*words, "policy=[0.4,0.1,0.35,0.15]"])
+    assert json.loads(capsys.readouterr().out)["expected_update"] == step().tolist()
+    with pytest.raises(UserError, match=r"policy=\[0.9, 0.1\]: give at least method.loss.K=3 act"):
+        theory.main([*words[:2], "correct=[0]", "policy=[0.9,0.1]"])
+    with pytest.raises(UserError, match=r"method\.loss\.K=0: must be at least 1"):
+        theory.compose(["method=simko", "method.loss.K=0"])
+
+
+def test_the_library_takes_what_the_loss_looks_at():
+    data, given = batch(0), likeliest(0, K=3)
+    given.pop("K")
+    loss, _ = token_loss(*data, "simko", **given)
+    assert_close(loss, simko(*data, K=3, **given, **PAPER, eps_low=0.2, eps_high=0.2)[0])
+    expected = (loss * data[3]).sum() / data[3].sum()
+    assert policy_loss(*data, "simko", **given).item() == pytest.approx(expected.item(), rel=1e-6)
+    with pytest.raises(UserError, match=r"seen=\[\]: the loss of this method takes \['entropy', '"):
+        token_loss(*data, "simko")
+    with pytest.raises(UserError, match=r"seen=\['entropy'\]: the loss of this method takes \[\]"):
+        token_loss(*data, "grpo", entropy=given["entropy"])
+
+
+def test_verl_which_hands_over_less_is_refused():
+    from common.backends.verl import methods
+
+    methods.require_in_verl("cw_grpo")
+    with pytest.raises(UserError, match=r"method=simko: its loss looks at entropy, top_log_prob, "):
+        methods.require_in_verl("simko")

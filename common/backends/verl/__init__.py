@@ -39,6 +39,9 @@ printed) are computed by our trainer, before verl packs, and are the same. KL is
 which clamps the log-ratio; the entropy bonus and KL term are verl's, aggregated as the policy loss
 is.
 
+Refused: losses that look at more than log-probabilities, advantages and mask (SimKO: at entropies
+and the likeliest tokens), which verl does not hand to its policy losses.
+
 Left out of whole experiments: asynchronous training (FADE sec 11.1). verl's
 trainer.v1.trainer_mode=separate_async has samplers of their own, but hands weights over by nccl,
 nixl, kimi or mooncake only, each of which needs a GPU or RDMA (naive is refused), so it could not
