@@ -256,7 +256,9 @@ def grad_norms(one) -> list[float]:
     return [row["grad_norm"] for row in one.state.log_history if "grad_norm" in row]
 
 
-@pytest.mark.parametrize("name", ["grpo", "cw_grpo", "kl_cov", "simko", "reinforce_pp_baseline"])
+@pytest.mark.parametrize(
+    "name", ["grpo", "cw_grpo", "kl_cov", "a3po", "simko", "reinforce_pp_baseline"]
+)
 def test_accumulation_changes_memory_not_gradients(trainer, name):
     norms = []
     for accumulation in (1, 4):

@@ -14,6 +14,7 @@ from common.losses.covariance import (
     top_covariance,
     weighted_ppo_clip,
 )
+from common.losses.polarity import a3po
 from common.losses.sequence import gspo
 from common.losses.top_tokens import simko
 
@@ -65,6 +66,16 @@ METHODS = {
     ),
     "clip_cov": (
         partial(clip_cov, ratio=0.1, omega_low=0.5, omega_high=3.0, seed=0, **CLIP),
+        partial(weighted_ppo_clip, **CLIP),
+    ),
+    "a3po": (
+        partial(
+            a3po,
+            positive_low_ratio=0.4,
+            positive_low_scale=3.0,
+            negative_high_ratio=0.25,
+            negative_high_scale=5.0,
+        ),
         partial(weighted_ppo_clip, **CLIP),
     ),
     "kl_cov": (partial(top_covariance, k=0.1), partial(kl_cov, kl_coef=0.7)),
