@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from tensors import assert_close, rows
 from common.advantages.group import grpo
 from common.api import policy_loss, token_loss
 from common.errors import UserError
+from common.experiment import load
 from common.losses.clip import ppo_clip
 from common.losses.top_tokens import above_quantile, simko
 from common.methods import theory
@@ -223,8 +226,14 @@ def test_the_library_takes_what_the_loss_looks_at():
 
 
 def test_verl_which_hands_over_less_is_refused():
-    from common.backends.verl import methods
+    from common.backends.verl import config, methods
 
     methods.require_in_verl("cw_grpo")
+    place = config.Place("cpu", 1, 1, None, Path("work"), "model")
+    for name in ("grpo", "simko"):
+        x = load([f"method={name}"], "f_grpo")
+        refused = pytest.raises(UserError, match="method=simko: its loss looks at entropy")
+        with refused if name == "simko" else nullcontext():
+            config.settings(x, place, 10, 100, {})
     with pytest.raises(UserError, match=r"method=simko: its loss looks at entropy, top_log_prob, "):
         methods.require_in_verl("simko")
