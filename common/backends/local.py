@@ -32,7 +32,7 @@ from common.losses import contributions
 from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
-from common.models.policy import log_probs
+from common.models.policy import log_probs, with_top_tokens
 from common.models.store import identity, save
 from common.progress import tracked
 from common.results.columns import COLUMNS
@@ -290,8 +290,9 @@ class Loop:
             stop = min(start + per_micro, count)
             micro = batch.prompts(start, stop)
             rows = slice(start * batch.group_size, stop * batch.group_size)
-            log_prob, entropy = log_probs(self.model, micro, x.sampling.temperature)
-            extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
+            log_prob, entropy, extra = self.forward(micro)
+            if token_weights is not None:
+                extra["token_weights"] = token_weights[rows]
             weighted = advantages[start:stop].reshape(-1, 1)
             if x.method.sampler is not None:
                 ratio = importance(micro, x.method.sampler.importance_cap)
@@ -332,6 +333,17 @@ class Loop:
         if self.reference is None or x.method.kl_in_reward:
             del totals["kl"]
         return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
+
+    def forward(self, batch: RolloutBatch) -> tuple[torch.Tensor, torch.Tensor, dict]:
+        """Log-probability and entropy of each response token, and what else the loss asks for."""
+        given, seen = (self.model, batch, self.x.sampling.temperature), {}
+        if K := binding.top_K(self.method):
+            log_prob, entropy, top, drawn_top = with_top_tokens(*given, K)
+            seen = {"top_log_prob": top, "drawn_top": drawn_top}
+        else:
+            log_prob, entropy = log_probs(*given)
+        asked = binding.of_tokens(self.method, entropy=entropy.detach(), **seen)
+        return log_prob, entropy, asked
 
     @torch.no_grad()
     def penalty(self, batch: RolloutBatch) -> torch.Tensor:

@@ -14,7 +14,9 @@ G=16 p= rewards= policy= correct= eta=0.1 twin= json=false results_dir=results; 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
 A method that looks at the whole batch is given one group at a time, and responses of equal length.
 A method that looks at how likely responses are has the masses of equally likely ones; with a
-policy its step is exact, over every group of G draws (at most 100,000 different ones).
+policy its step is exact, over every group of G draws (at most 100,000 different ones), and so is
+that of a loss that looks at the likeliest tokens. Every other loss has at the policy that drew the
+group the gradient of its advantages. Token weights are left out.
 FADE's Tables 1, 7 and 8 and Figs. 2 and 7 are these numbers for its methods. A controller's
 arguments are those of its first step at a solve rate of 1/2 and an entropy of 1 nat.
 """
@@ -47,6 +49,8 @@ from common.methods.binding import (
     check,
     group_weights,
     observe,
+    of_tokens,
+    top_K,
 )
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -120,16 +124,62 @@ def enumerated_update(
 
     policy (K,) sums to 1, correct (K,) is boolean. Raises UserError for more than MOST_GROUPS.
     """
-    count = math.comb(G + len(policy) - 1, G)
-    require(count <= MOST_GROUPS, "G", G, f"{count} groups; give fewer responses or actions")
-    drawn = torch.tensor(list(itertools.combinations_with_replacement(range(len(policy)), G)))
+    drawn, chance = all_draws(policy, G)
     one_hot = torch.nn.functional.one_hot(drawn, len(policy)).to(policy.dtype)
-    times = one_hot.sum(1)
-    log_chance = math.lgamma(G + 1) - torch.lgamma(times + 1).sum(1) + times @ policy.log()
     rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
     weights = group_weights(bound, rewards, arguments, policy.log()[drawn])
     pulls = (weights[:, :, None] * (one_hot - policy)).mean(1)
-    return log_chance.exp() @ pulls
+    return chance @ pulls
+
+
+def loss_update(
+    bound: Bound,
+    policy: torch.Tensor,
+    correct: torch.Tensor,
+    *,
+    G: int,
+    reward: Reward,
+    arguments: dict,
+) -> torch.Tensor:
+    """`enumerated_update` for a loss that looks at the likeliest tokens: -grad_z of the mean loss
+    of a response, expected over all groups.
+
+    A response has here two tokens, a certain one of entropy 0 and the action: of a response of one
+    token none is above the quantile of its response. Raises UserError as `enumerated_update`, and
+    for fewer actions than the loss looks at.
+    """
+    K = top_K(bound)
+    require(len(policy) >= K, "policy", policy.tolist(), f"give at least method.loss.K={K} actions")
+    drawn, chance = all_draws(policy, G)
+    rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
+    weights = group_weights(bound, rewards, arguments, policy.log()[drawn]).view(-1, 1)
+    logits, likeliest = policy.log().requires_grad_(), policy.argsort(descending=True)
+    log_p, actions = torch.log_softmax(logits, 0), drawn.flatten()
+
+    def after_certain(values: torch.Tensor) -> torch.Tensor:  # (B, ...) -> (B, 2, ...)
+        return torch.stack([torch.zeros_like(values), values], 1)
+
+    log_prob = after_certain(log_p[actions])
+    seen = of_tokens(
+        bound,
+        entropy=after_certain(torch.full_like(log_p[actions].detach(), entropy(policy))),
+        top_log_prob=after_certain(log_p[likeliest[:K]].expand(len(actions), K)),
+        drawn_top=after_certain(actions == likeliest[0]),
+    )
+    loss, _ = bound.loss(log_prob, log_prob.detach(), weights, torch.ones_like(log_prob), **seen)
+    total = chance @ loss.sum(1).view(drawn.shape).mean(1)
+    return -torch.autograd.grad(total, logits)[0]
+
+
+def all_draws(policy: torch.Tensor, G: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Every group of G actions, in whatever order they came, (N, G), and its multinomial
+    probability, (N,). Raises UserError for more than MOST_GROUPS."""
+    count = math.comb(G + len(policy) - 1, G)
+    require(count <= MOST_GROUPS, "G", G, f"{count} groups; give fewer responses or actions")
+    drawn = torch.tensor(list(itertools.combinations_with_replacement(range(len(policy)), G)))
+    times = torch.nn.functional.one_hot(drawn, len(policy)).to(policy.dtype).sum(1)
+    log_chance = math.lgamma(G + 1) - torch.lgamma(times + 1).sum(1) + times @ policy.log()
+    return drawn, log_chance.exp()
 
 
 def sampled_update(
@@ -307,8 +357,10 @@ def _one_step(theory: Theory) -> dict:
     policy = torch.tensor(theory.policy, dtype=torch.float64)
     correct = torch.zeros(len(policy), dtype=torch.bool)
     correct[theory.correct] = True
-    if asks(bound, "log_probs"):
-        given = {"G": theory.G, "reward": theory.reward, "arguments": arguments}
+    given = {"G": theory.G, "reward": theory.reward, "arguments": arguments}
+    if top_K(bound):
+        update = loss_update(bound, policy, correct, **given)
+    elif asks(bound, "log_probs"):
         update = enumerated_update(bound, policy, correct, **given)
     else:
         weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)

@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 from common.config.compose import ROOT, read
 from common.config.resolve import named, resolve
 from common.errors import UserError
+from common.methods.binding import OF_TOKENS
 from common.methods.files import compose, names
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "controller",
     "flags",
     "names",
+    "not_in_verl",
+    "require_in_verl",
     "takes",
     "verls_mode",
 ]
@@ -72,6 +75,20 @@ def takes(name: str, part: str, word: str) -> bool:
     """Whether the function of one part of a method has an argument of this name."""
     node = {"_target_": compose(name)[part]._target_}
     return word in inspect.signature(named(node, PART_KEYS[part])).parameters
+
+
+def not_in_verl(name: str) -> list[str]:
+    """What a method's loss looks at that verl does not hand to policy losses."""
+    return [word for word in OF_TOKENS if takes(name, "loss", word)]
+
+
+def require_in_verl(name: str) -> None:
+    """Raise UserError for a method whose loss looks at what verl does not hand over."""
+    if asked := not_in_verl(name):
+        raise UserError(
+            f"method={name}: its loss looks at {', '.join(asked)}, which verl does not hand to "
+            "policy losses; use backend=local, or TRL"
+        )
 
 
 def controller(name: str) -> str | None:
