@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from common.backends import explain, snapshots, tracking
+from common.backends import explain, rehearsal, snapshots, tracking
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.errors import UserError, require
@@ -46,7 +46,7 @@ from common.results.files import (
     write_jsonl_gz,
 )
 from common.results.run import Run
-from common.rollout import context, rehearsal
+from common.rollout import context
 from common.rollout.dlc import MemoryNetwork, importance, memory_network
 from common.rollout.lag import Lagged
 from common.rollout.local import encode, ends_of, generate

@@ -153,7 +153,7 @@ class Sampler:
 @dataclass(frozen=True)
 class Rehearsal:
     """A divergence to the base model on what it solves already (DPH-RL):
-    common/rollout/rehearsal.py."""
+    common/backends/rehearsal.py."""
 
     divergence: dict[str, Any]  # (log_prob, ref_log_prob) -> (B, T), on what the base model drew
     eta: PositiveFloat  # its coefficient in the loss

@@ -8,12 +8,12 @@ import pytest
 import torch
 from local_loop import made_up, make_loop, slow_log_probs
 
+from common.backends import rehearsal
 from common.backends.local import train
 from common.backends.verl import methods as in_verl
 from common.config.compose import compose
 from common.errors import UserError
 from common.results.files import read_jsonl
-from common.rollout import rehearsal
 from common.types import Prompt
 from common.verifiers import countdown
 
