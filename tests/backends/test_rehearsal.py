@@ -11,10 +11,10 @@ from local_loop import made_up, make_loop, slow_log_probs
 from common.backends import rehearsal
 from common.backends.local import train
 from common.backends.verl import methods as in_verl
-from common.config.compose import compose
 from common.errors import UserError
+from common.experiment import load
 from common.results.files import read_jsonl
-from common.types import Prompt
+from common.types import Prompt, Verdict
 from common.verifiers import countdown
 
 DPH = ("method=dph_f", "method.rehearsal.samples=4", "method.rehearsal.at_least=2")
@@ -115,6 +115,41 @@ def test_what_is_drawn_is_the_base_models_and_drawn_once(tiny, tmp_path, mixed):
     assert file.read_bytes() == before
     make_loop(tiny(*DPH, "sampling.temperature=0.9"), tmp_path / "other")
     assert len(files(x)) == 2
+
+
+def test_the_further_answer_is_none_of_the_k(tiny, tmp_path, mixed):
+    loop = make_loop(tiny(*DPH), tmp_path)
+    right = Verdict("correct", 1.0)
+    verdicts = iter([right, Verdict("wrong", 0.0), right, right, right])  # of one prompt
+    (row,) = rehearsal.presampled(
+        loop.model,
+        loop.tokenizer,
+        loop.prompts[:1],
+        lambda pairs: [next(verdicts) for _ in pairs],
+        samples=4,
+        temperature=1.0,
+        max_tokens=20,
+        verifier=loop.x.data.verifier,
+        results_dir=tmp_path,
+        cache=tmp_path,
+    )
+    assert row["right"] == 3
+    assert row["kept"]
+    assert len(row["response"]) == len(row["log_probs"]) > 0
+
+
+def test_optimiser_steps_rehearse_in_turn(tiny, tmp_path, mixed, monkeypatch):
+    """Two a rollout here, each the next 4 of the set: an epoch has each answer once."""
+    loop = make_loop(tiny(*DPH), tmp_path)
+    numbers, drawn, to_rehearse, chosen = [], [], loop.to_rehearse, rehearsal.chosen
+    monkeypatch.setattr(loop, "to_rehearse", lambda n: numbers.append(n) or to_rehearse(n))
+    monkeypatch.setattr(rehearsal, "chosen", lambda b, rows: drawn.extend(rows) or chosen(b, rows))
+    for step in range(1, 5):
+        loop.one_step(step)
+    assert numbers == list(range(8))
+    pool = len(loop.rehearsed.prompt_ids)
+    assert 4 < pool < 32
+    assert sorted(drawn[:pool]) == list(range(pool))
 
 
 def test_rl_goes_over_the_other_prompts(tiny, tmp_path, mixed):
@@ -302,15 +337,9 @@ def test_verl_refuses_what_rehearses_by_its_own_names_too():
 
 
 def test_every_setting_names_another_run_and_none_names_the_old_ones():
-    def run_id(*words):
-        from common.config.strict import strict
-        from common.experiment import Experiment
-
-        return strict(Experiment, compose("f_grpo", ["name=x", *words])).run_id
-
     words = ["eta=0.02", "samples=9", "at_least=5", "share=0.5"]
-    ids = {run_id("method=dph_f", f"method.rehearsal.{word}") for word in words}
-    assert len(ids | {run_id("method=dph_f"), run_id("method=dph_js")}) == 6
-    assert run_id("method=dph_f", "method.rehearsal=null", "method.name=dapo") == run_id(
-        "method=dapo"
-    )
+    all_words = [["method=dph_f", f"method.rehearsal.{word}"] for word in words]
+    all_words += [["method=dph_f"], ["method=dph_js"]]
+    assert len({load(["name=x", *some], "f_grpo").run_id for some in all_words}) == 6
+    # a run made before the key existed keeps its hash (tests/config/test_run_ids.py has theirs)
+    assert "rehearsal" not in load(["method=dapo"], "f_grpo").identity["method"]
