@@ -76,6 +76,11 @@ class MethodTrainer(GRPOTrainer):
             raise UserError(
                 f"method={self.method.name}: its memory network samples on backend=local only"
             )
+        if self.method.rehearsal is not None:
+            raise UserError(
+                f"method.rehearsal={self.method.name}: TRL has no rehearsal set beside its "
+                "rollouts; use backend=local, or a method without one"
+            )
         if self.method.kl_in_reward:
             raise UserError("method.kl_in_reward=True: TRL has its KL in the loss; set it to false")
         if self.args.beta != self.method.kl_coef:

@@ -28,6 +28,7 @@ class Bound:
     token_weights: Callable | None
     controller: Callable | None
     kl: Callable  # (log_prob, ref_log_prob) -> (B, T)
+    divergence: Callable | None = None  # of what is rehearsed, likewise
 
 
 def bind(method: Method) -> Bound:
@@ -44,6 +45,11 @@ def bind(method: Method) -> Bound:
             resolve(method.controller, "method.controller", observed) if controlled else None
         ),
         kl=getattr(regularizers, f"kl_{method.kl_estimator}"),
+        divergence=(
+            resolve(method.rehearsal.divergence, "method.rehearsal.divergence")
+            if method.rehearsal is not None
+            else None
+        ),
     )
 
 
@@ -169,6 +175,9 @@ def check(method: Method, group_size: int, reward: Reward) -> None:
     for value in returned:
         _fits("method.loss", bound.loss, value, mask.shape)
     _fits("method.aggregation", bound.aggregate, bound.aggregate(mask), mask.shape)
+    if bound.divergence is not None:
+        value = bound.divergence(log_prob, log_prob.detach())
+        _fits("method.rehearsal.divergence", bound.divergence, value, mask.shape)
     loss, _ = returned
     if not torch.isfinite((loss * bound.aggregate(mask)).sum()):
         raise UserError(

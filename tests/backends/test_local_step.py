@@ -380,7 +380,7 @@ def test_the_clock_of_algorithm_2_is_the_optimiser_step(tiny, tmp_path, monkeypa
     monkeypatch.setattr(
         loop,
         "update",
-        lambda batch, advantages: (
+        lambda batch, advantages, *_: (
             rates.append((loop.optimizer.param_groups[0]["lr"], advantages))
             or update(batch, advantages)
         ),

@@ -361,6 +361,13 @@ def test_what_contradicts_the_method_is_refused(trainer, config, message):
         trainer(MethodTrainer, config, method=method("method=grpo"))
 
 
+def test_a_method_that_rehearses_is_refused(trainer):
+    with pytest.raises(
+        UserError, match=r"method\.rehearsal=dph_f: TRL has no rehearsal set .* use"
+    ):
+        trainer(MethodTrainer, {}, method=method("method=dph_f"))
+
+
 def test_an_optimiser_step_of_several_rollouts_is_refused(trainer):
     config = dict(per_device_train_batch_size=8, gradient_accumulation_steps=2)
     one = trainer(

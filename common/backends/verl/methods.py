@@ -2,13 +2,13 @@
 
 import inspect
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from common.config.compose import ROOT, read
 from common.config.resolve import named, resolve
 from common.errors import UserError
+from common.methods import files
 from common.methods.binding import OF_TOKENS
-from common.methods.files import compose, names
 
 __all__ = [
     "agg_mode",
@@ -20,6 +20,7 @@ __all__ = [
     "flags",
     "names",
     "not_in_verl",
+    "refuse_rehearsal",
     "require_in_verl",
     "takes",
     "verls_mode",
@@ -41,6 +42,30 @@ VERL_VALUES = {  # what a method file takes from the experiment -> where verl ha
     "${sampling.max_tokens}": "${data.max_response_length}",
     "${optim.steps}": "${trainer.total_training_steps}",
 }
+
+
+def names() -> list[str]:
+    """The methods that verl can run: those that rehearse need responses beside its rollouts."""
+    return [name for name in files.names() if files.compose(name).get("rehearsal") is None]
+
+
+def compose(name: str) -> DictConfig:
+    """`files.compose`. Raises UserError as that does, and for a method that rehearses."""
+    method = files.compose(name)
+    if method.get("rehearsal") is not None:
+        raise UserError(
+            f"method.rehearsal={name}: verl has no rehearsal set beside its rollouts; use "
+            "backend=local, or a method without one"
+        )
+    return method
+
+
+def refuse_rehearsal(chosen: str) -> None:
+    """Raise UserError as `compose` does where verl's flags name a method that rehearses, as
+    `rlvr_<name>` or `<name>`; verl itself would say so after the first rollout."""
+    name = chosen.removeprefix(PREFIX)
+    if name in files.names():
+        compose(name)
 
 
 def arguments(name: str, part: str, given: dict) -> dict:
