@@ -108,7 +108,8 @@ def weights(source: Path, path: Path) -> None:
     banded(axes[0, 1], factor["step"], factor, color=COLORS[7], linestyle="--", label=label)
     axes[0, 1].axhline(1, color="k", lw=0.8)
     axes[0, 0].set(xlabel="normalised weight", ylabel="% of tokens with a gradient")
-    axes[0, 1].set(xlabel="step", title="mean weight of tokens with a gradient", ylim=(0, None))
+    axes[0, 1].set(xlabel="step", ylim=(0, None))
+    axes[0, 1].set_title("mean weight of tokens with a gradient", fontsize=9)
     for axis in axes[0]:
         axis.legend(fontsize=7)
     figure.suptitle(seeds_text(along), fontsize=8)
@@ -127,7 +128,7 @@ def drift(source: Path, path: Path) -> None:
         for _, seed in steps.groupby("seed"):
             measured = seed[f"measured_{kind}"]
             fits.append(agreement(seed["predicted"], measured))
-            axis.plot(seed["predicted"], measured, "o", markersize=2, alpha=0.5)
+            axis.plot(seed["predicted"], measured, "o", markersize=2, alpha=0.5, color=COLORS[0])
         axis.axhline(0, color="k", lw=0.6)
         axis.axvline(0, color="k", lw=0.6)
         fit = pd.DataFrame(fits).astype(float)
@@ -139,6 +140,8 @@ def drift(source: Path, path: Path) -> None:
         axis.set(xlabel=r"$-\eta\,\mathrm{Cov}$, $\eta$ of the plain step (nats)")
         axis.set(ylabel="measured (nats)")
         axis.ticklabel_format(scilimits=(-2, 2))
+    n = steps["seed"].nunique()
+    figure.suptitle(f"{n} seeds: mean (lowest to highest)" if n > 1 else "one seed", fontsize=8)
     save(figure, path, steps)
 
 
