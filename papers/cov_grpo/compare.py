@@ -14,6 +14,7 @@ import pandas as pd
 from common.cli import guard
 from common.comparison.compare import SameRun, Spec, command
 from common.comparison.spec import problems
+from common.results.files import read_csv
 from papers.cov_grpo import laptop
 from papers.cov_grpo.covariance.formulas import agreement
 
@@ -59,17 +60,18 @@ def own_rows(root: Path) -> list[pd.DataFrame]:
 
 
 def covariance_rows(root: Path) -> list[pd.DataFrame]:
-    """The tables of covariance.py as result rows of its one run, table "covariance".
+    """The tables of covariance/tables.py as result rows, one a seed, table "covariance".
 
     method: the mean of the covariance (token, sequence), or the reading of the weights; benchmark:
     "all" or "active" tokens, a step's kind, or "weights". contribution top 1%: percent of sum |c|;
     positive_covariance 1% (threshold): Table 1; mean_active and the like: means over steps.
+    Raises UserError for tables that an older version wrote, which do not start with the seed.
     """
     folder = root / "cov_grpo" / "covariance"
     if not (folder / "steps.csv").exists():
         return []
     names = ("cumulative", "percentiles", "weights", "steps")
-    tables = {name: pd.read_csv(folder / f"{name}.csv") for name in names}
+    tables = {name: read_csv(folder / f"{name}.csv", ["seed"]) for name in names}
     held = tables["cumulative"]
     held = held.assign(
         metric="contribution top " + percent(held["share"]),
@@ -81,25 +83,24 @@ def covariance_rows(root: Path) -> list[pd.DataFrame]:
         metric=at["side"] + "_covariance " + percent(at["share"]) + " (" + at["reading"] + ")"
     )
     spread = pd.concat([held, at]).rename(columns={"mean": "method", "tokens": "benchmark"})
-    weights = tables["weights"].groupby("reading", sort=False).mean().drop(columns="step")
-    weights = weights.rename_axis("method").reset_index().melt("method", var_name="metric")
-    steps = tables["steps"]
+    weights = tables["weights"].groupby(["seed", "reading"], sort=False).mean()
+    weights = weights.drop(columns="step").rename_axis(["seed", "method"]).reset_index()
+    weights = weights.melt(["seed", "method"], var_name="metric").assign(benchmark="weights")
     drift = [
-        {"method": "token", "benchmark": kind, "metric": metric, "value": value}
+        {"seed": seed, "method": "token", "benchmark": kind, "metric": metric, "value": value}
+        for seed, steps in tables["steps"].groupby("seed")
         for kind in ("plain", "adamw")
         for metric, value in agreement(steps["predicted"], steps[f"measured_{kind}"]).items()
     ]
-    frames = [spread, weights.assign(benchmark="weights"), pd.DataFrame(drift)]
-    keep = ["method", "benchmark", "metric", "value", "unit"]
-    named = {"table": "covariance", "seed": RUN_SEED}
-    return [frame.reindex(columns=keep).assign(**named) for frame in frames]
+    frames = [spread, weights, pd.DataFrame(drift)]
+    keep = ["method", "benchmark", "metric", "value", "unit", "seed"]
+    return [frame.reindex(columns=keep).assign(table="covariance") for frame in frames]
 
 
 def percent(share: pd.Series) -> pd.Series:
     return (100 * share).map("{:g}%".format)
 
 
-RUN_SEED = 1  # of the run that was measured (papers/cov_grpo/configs/covariance.yaml)
 OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # as Table 2 writes it
 STEPS = (100, 150, 200)
 PRINTED_7B = {"table": "table2", "model": "Qwen-2.5-Math-7B-Instruct"}

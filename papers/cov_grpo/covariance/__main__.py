@@ -1,6 +1,7 @@
 """Covariance statistics of real rollouts (sec 2.2): Fig. 3, Table 1, weights, entropy drift.
 
-python -m papers.cov_grpo.covariance [steps=50] ["overrides=['model=huggingface',...]"]
+python -m papers.cov_grpo.covariance [steps=50] [seeds=[1,2,3]]
+                                     ["overrides=['model=huggingface',...]"]
 """
 
 from common.cli import main

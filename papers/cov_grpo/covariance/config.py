@@ -11,16 +11,18 @@ class Covariance:
     experiment: str
     overrides: list[str]
     steps: int
-    seed: int
+    seeds: list[int]
     eta: float
     shares: list[float]
-    bins: int
+    bin_width: float
     results_dir: Folder
 
     def __post_init__(self):
-        for key in ("steps", "bins"):
-            require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1")
-        require(self.eta > 0, "eta", self.eta, "must be above 0")
+        require(self.steps >= 1, "steps", self.steps, "must be at least 1")
+        for key in ("eta", "bin_width"):
+            require(getattr(self, key) > 0, key, getattr(self, key), "must be above 0")
+        once = bool(self.seeds) and len(set(self.seeds)) == len(self.seeds)
+        require(once and min(self.seeds) >= 0, "seeds", self.seeds, "give each once, from 0 on")
         require(
             bool(self.shares) and all(0 < share <= 1 for share in self.shares),
             "shares",

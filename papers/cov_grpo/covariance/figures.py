@@ -1,4 +1,5 @@
-"""Figures of the covariance statistics: Fig. 3, Table 1, the weights, the entropy drift."""
+"""Figures of the covariance statistics: Fig. 3, Table 1, the weights, the entropy drift. A line is
+the mean over seeds, the band around it goes from the lowest seed to the highest."""
 
 from pathlib import Path
 
@@ -6,28 +7,56 @@ import pandas as pd
 
 from common.config.compose import ROOT
 from common.plotting import COLORS, panels, save
+from common.results.files import read_csv
 from papers.cov_grpo.covariance.formulas import agreement
 
 LINES = {"token": "-", "sequence": "--"}
 
 
 def draw(source: Path, folder: Path) -> None:
-    """Every figure of the tables in `source`."""
+    """Every figure of the tables in `source`. Raises UserError for tables that do not start with
+    the seed, as older versions wrote them."""
     spread(source, folder / "covariance")
     weights(source, folder / "weights")
     drift(source, folder / "entropy_drift")
 
 
+def table(source: Path, name: str) -> pd.DataFrame:
+    return read_csv(source / f"{name}.csv", ["seed"])
+
+
+def over_seeds(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
+    """`by`, and over the seeds the mean of the column `value`, its lowest and its highest, and how
+    many seeds have one."""
+    named = {"value": "mean", "low": "min", "high": "max", "n_seeds": "count"}
+    return rows.groupby(by, sort=False)[value].agg(**named).reset_index()
+
+
+def banded(axis, x: pd.Series, rows: pd.DataFrame, **style) -> None:
+    """The line of `over_seeds` and its band."""
+    axis.plot(x, rows["value"], **style)
+    axis.fill_between(x, rows["low"], rows["high"], color=style["color"], alpha=0.2, lw=0)
+
+
+def seeds_text(rows: pd.DataFrame) -> str:
+    n = rows["n_seeds"].max()
+    return f"mean of {n} seeds, bands from the lowest to the highest" if n > 1 else "one seed"
+
+
 def spread(source: Path, path: Path) -> None:
     """Fig. 3 and Table 1: how much the tokens of largest |c| hold, and |c| at percentiles beside
     the printed ones."""
-    held, at = (pd.read_csv(source / f"{name}.csv") for name in ("cumulative", "percentiles"))
+    held, at = table(source, "cumulative"), table(source, "percentiles")
+    held = held.assign(percent=100 * held["contribution"])
+    held = over_seeds(held, ["mean", "tokens", "share"], "percent")
+    at = at.assign(size=at["value"].abs())
+    at = over_seeds(at, ["mean", "tokens", "reading", "side", "share"], "size")
     figure, axes = panels(3, width=3.3, height=2.9)
     for mean, style in LINES.items():
         for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
             curve = held[(held["mean"] == mean) & (held["tokens"] == tokens)]
-            axes[0, 0].plot(
-                100 * curve["share"], 100 * curve["contribution"], style, color=color, marker="o",
+            banded(
+                axes[0, 0], 100 * curve["share"], curve, color=color, linestyle=style, marker="o",
                 markersize=3, label=f"{tokens} tokens, {mean} mean",
             )  # fmt: skip
     axes[0, 0].set(xscale="log", xlabel="tokens of largest |c| (%)", ylabel="of sum |c| (%)")
@@ -36,65 +65,89 @@ def spread(source: Path, path: Path) -> None:
     printed = pd.read_csv(ROOT / "papers" / "cov_grpo" / "published" / "table1.csv")
     printed["share"] = printed["benchmark"].str.extract(r"([\d.]+)%")[0].astype(float) / 100
     printed = printed.assign(side=printed["metric"].str.removesuffix("_covariance"))
+    printed["value"] = printed["value"].abs()
     for axis, side in zip(axes[0, 1:], ("positive", "negative"), strict=True):
         line = printed[printed["side"] == side]
-        axis.plot(100 * line["share"], line["value"].abs(), "k*", label="printed (1.5B)")
+        axis.plot(100 * line["share"], line["value"], "k*", label="printed (1.5B)")
         for reading, style in (("threshold", "-"), ("mean", "--")):
             for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
                 line = at[(at["side"] == side) & (at["tokens"] == tokens) & (at["mean"] == "token")]
                 line = line[line["reading"] == reading]
-                axis.plot(
-                    100 * line["share"], line["value"].abs(), style, color=color,
+                banded(
+                    axis, 100 * line["share"], line, color=color, linestyle=style,
                     label=f"{tokens} tokens, {reading}",
                 )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel=f"of {side} tokens (%)", ylabel="|c|")
         axis.set_title(f"Table 1: {side} covariance", fontsize=9)
     axes[0, 1].legend(fontsize=7)
-    at = at.rename(columns={"value": "covariance"})
-    shown = printed.rename(columns={"value": "covariance"})[["side", "share", "covariance"]]
-    save(figure, path, pd.concat([held, at, shown.assign(reading="printed")]))
+    figure.suptitle(seeds_text(held), fontsize=8)
+    shown = printed[["side", "share", "value"]].assign(reading="printed")
+    named = [("cumulative, percent", held), ("|c|", at), ("|c|", shown)]
+    save(figure, path, pd.concat([rows.assign(drawn=name) for name, rows in named]))
 
 
 def weights(source: Path, path: Path) -> None:
     """The Gaussian weights of tokens with a gradient, by reading, and their mean along training."""
-    bins, steps = (pd.read_csv(source / f"{name}.csv") for name in ("histogram", "weights"))
+    bins, steps = table(source, "histogram"), table(source, "weights")
+    bins = bins.rename(columns={"low": "left", "high": "right"})
+    bins = bins.set_index(["reading", "left", "right", "seed"])["percent"]
+    bins = bins.unstack(fill_value=0).stack().rename("percent")  # beyond a seed's largest: none
+    bars = over_seeds(bins.reset_index(), ["reading", "left", "right"], "percent")
+    along = over_seeds(steps, ["reading", "step"], "mean_active")
+    factor = over_seeds(steps[steps["reading"] == steps["reading"].iloc[0]], ["step"], "padded")
     figure, axes = panels(2, width=4.0, height=2.9)
-    for color, reading in zip(COLORS, bins["reading"].unique(), strict=False):
-        bars, along = bins[bins["reading"] == reading], steps[steps["reading"] == reading]
+    for color, reading in zip(COLORS, steps["reading"].unique(), strict=False):
+        bar, line = bars[bars["reading"] == reading], along[along["reading"] == reading]
+        edges = [*bar["left"], bar["right"].iloc[-1]]
+        axes[0, 0].stairs(bar["value"], edges, color=color, label=reading)
         axes[0, 0].stairs(
-            bars["percent"], [*bars["low"], bars["high"].iloc[-1]], color=color, label=reading
+            bar["high"], edges, baseline=bar["low"], fill=True, color=color, alpha=0.2, lw=0
         )
-        axes[0, 1].plot(along["step"], along["mean_active"], color=color, label=reading)
-    padded = steps[steps["reading"] == steps["reading"].iloc[0]]
-    axes[0, 1].plot(
-        padded["step"], padded["padded"], color=COLORS[7], ls="--",
-        label="padded size / tokens (the repository's factor)",
-    )  # fmt: skip
+        banded(axes[0, 1], line["step"], line, color=color, label=reading)
+    label = "padded size / tokens (the repository's factor)"
+    banded(axes[0, 1], factor["step"], factor, color=COLORS[7], linestyle="--", label=label)
     axes[0, 1].axhline(1, color="k", lw=0.8)
     axes[0, 0].set(xlabel="normalised weight", ylabel="% of tokens with a gradient")
-    axes[0, 1].set(xlabel="step", title="mean weight of tokens with a gradient", ylim=(0, None))
+    axes[0, 1].set(xlabel="step", ylim=(0, None))
+    axes[0, 1].set_title("mean weight of tokens with a gradient", fontsize=9)
     for axis in axes[0]:
         axis.legend(fontsize=7)
-    save(figure, path, pd.concat([bins, steps]))
+    figure.suptitle(seeds_text(along), fontsize=8)
+    named = [("percent", bars), ("mean_active", along), ("padded", factor)]
+    save(figure, path, pd.concat([rows.assign(drawn=name) for name, rows in named]))
 
 
 def drift(source: Path, path: Path) -> None:
-    """-eta Cov against the measured change of entropy, a point a step: a plain gradient step, and
-    the AdamW step that training takes."""
-    steps = pd.read_csv(source / "steps.csv")
+    """-eta Cov against the measured change of entropy, a point a step and seed: a plain gradient
+    step, and the AdamW step that training takes."""
+    steps = table(source, "steps")
     figure, axes = panels(2, width=3.6, height=3.0)
     titles = {"plain": "plain gradient step", "adamw": "AdamW step"}
     for axis, (kind, title) in zip(axes[0], titles.items(), strict=True):
-        measured = steps[f"measured_{kind}"]
-        fit = agreement(steps["predicted"], measured)
-        axis.plot(steps["predicted"], measured, "o", markersize=3)
+        fits = []
+        for _, seed in steps.groupby("seed"):
+            measured = seed[f"measured_{kind}"]
+            fits.append(agreement(seed["predicted"], measured))
+            axis.plot(seed["predicted"], measured, "o", markersize=2, alpha=0.5, color=COLORS[0])
         axis.axhline(0, color="k", lw=0.6)
         axis.axvline(0, color="k", lw=0.6)
-        correlation = "undefined" if fit["correlation"] is None else f"{fit['correlation']:.2f}"
-        axis.set_title(
-            f"{title}\ncorrelation {correlation}, same sign {fit['same_sign']:.0f} %", fontsize=9
-        )
+        fit = pd.DataFrame(fits).astype(float)
+        said = [
+            f"correlation {ranged(fit['correlation'], '.2f')}",
+            f"same sign {ranged(fit['same_sign'], '.0f')} %",
+        ]
+        axis.set_title("\n".join([title, *said]), fontsize=8)
         axis.set(xlabel=r"$-\eta\,\mathrm{Cov}$, $\eta$ of the plain step (nats)")
         axis.set(ylabel="measured (nats)")
         axis.ticklabel_format(scilimits=(-2, 2))
+    n = steps["seed"].nunique()
+    figure.suptitle(f"{n} seeds: mean (lowest to highest)" if n > 1 else "one seed", fontsize=8)
     save(figure, path, steps)
+
+
+def ranged(values: pd.Series, digits: str) -> str:
+    """The mean over seeds, from the lowest to the highest: "0.45 (0.30 to 0.61)"."""
+    if values.isna().all():
+        return "undefined"
+    mean, low, high = (format(x, digits) for x in (values.mean(), values.min(), values.max()))
+    return mean if low == high else f"{mean} ({low} to {high})"

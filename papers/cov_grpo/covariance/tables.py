@@ -5,7 +5,8 @@ before the update, it takes the covariances of all tokens and the weights that e
 method would give them. Then it measures the entropy on the states just visited before and after
 the update, and, from the same parameters, after one plain gradient step of size eta.
 
-<results_dir>/cov_grpo/covariance-<hash>/, and copied to covariance/ for figures and claims:
+A run with each seed, <results_dir>/cov_grpo/covariance-<hash>/, from the base model of its seed
+(common/sweeps/evidence.py); gathered in covariance/, seed first, for figures and claims:
     cumulative.csv   mean, tokens, share, contribution            Fig. 3
     percentiles.csv  mean, tokens, reading, side, share, value    Table 1
     weights.csv      step, reading and statistics.weight_summary
@@ -18,9 +19,10 @@ gradient).
 from dataclasses import asdict
 from pathlib import Path
 
-from common.experiment import load
-from common.results.files import config_hash, write
+from common.experiment import Experiment, load
+from common.results.files import config_hash
 from common.results.run import Run
+from common.sweeps.evidence import base_of
 from papers.cov_grpo.covariance.config import Covariance
 
 TABLES = ("cumulative", "percentiles", "weights", "histogram", "steps")
@@ -28,28 +30,48 @@ MEANS = ("token", "sequence")
 
 
 def run(config: Covariance) -> Path:
-    """Measure what is not stored yet; returns the folder of the tables."""
+    """Measure the seeds that are not stored yet, and gather the tables of all that are asked for;
+    returns the folder of these. Raises UserError for an experiment that cannot be, before any of it
+    is computed."""
+    import pandas as pd
+
     from common.results.files import write_csv
 
-    where = [f"experiment={config.experiment}", f"seed={config.seed}"]
-    where += [f"results_dir={config.results_dir}", f"optim.steps={config.steps}"]
-    x = load([*where, *config.overrides], "cov_grpo")
-    shared = {key: value for key, value in asdict(config).items() if key != "results_dir"}
-    root = Path(config.results_dir)
+    runs = {seed: experiment(config, seed) for seed in config.seeds}
+    stored = {seed: stored_run(config, x) for seed, x in runs.items()}
+    folder = Path(config.results_dir) / "cov_grpo" / "covariance"
+    for name in TABLES:
+        tables = {seed: pd.read_csv(path / f"{name}.csv") for seed, path in stored.items()}
+        gathered = pd.concat(tables, names=["seed"]).reset_index("seed")
+        write_csv(folder / f"{name}.csv", gathered)
+    return folder
+
+
+def experiment(config: Covariance, seed: int) -> Experiment:
+    """What is trained with a seed, from the base model of that seed."""
+    where = [f"experiment={config.experiment}", f"optim.steps={config.steps}"]
+    where += [f"results_dir={config.results_dir}", *config.overrides, f"seed={seed}"]
+    return base_of(load(where, "cov_grpo"))
+
+
+def stored_run(config: Covariance, x: Experiment) -> Path:
+    """The folder of one seed's tables, measured now unless they are there."""
+    from common.results.files import write_csv
+
+    asked = asdict(config) | {"seed": x.seed}
+    shared = {key: asked[key] for key in asked if key not in ("seeds", "results_dir")}
     identity = {"command": shared, "experiment": x.identity}
-    store = Run(root, "cov_grpo", f"covariance-{config_hash(identity)}", identity)
+    run_id = f"covariance-{config_hash(identity)}"
+    store = Run(Path(config.results_dir), "cov_grpo", run_id, identity)
     if not store.done:
         for name, table in measure(x, config, store.path).items():
             write_csv(store.path / f"{name}.csv", table)
         store.finish()
     store.close()
-    folder = root / "cov_grpo" / "covariance"
-    for name in TABLES:
-        write(folder / f"{name}.csv", (store.path / f"{name}.csv").read_bytes())
-    return folder
+    return store.path
 
 
-def measure(x, config: Covariance, folder: Path) -> dict:
+def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
     """The tables, by name, of `config.steps` steps of the experiment `x`."""
     import pandas as pd
     import torch
@@ -84,7 +106,7 @@ def measure(x, config: Covariance, folder: Path) -> dict:
         "cumulative": cumulative(pooled, mask, config.shares),
         "percentiles": table1(pooled, mask, config.shares),
         "weights": pd.DataFrame(summaries),
-        "histogram": histogram({k: torch.cat(v) for k, v in weights.items()}, config.bins),
+        "histogram": histogram({k: torch.cat(v) for k, v in weights.items()}, config.bin_width),
         "steps": pd.DataFrame(steps),
     }
 
@@ -187,13 +209,14 @@ def table1(pooled: dict, active, shares: list[float]):
     return pd.concat(rows, ignore_index=True)
 
 
-def histogram(weights: dict, bins: int):
-    """Percent of the active tokens in each of `bins` equal bins from 0 to the largest weight."""
+def histogram(weights: dict, width: float):
+    """Percent of the active tokens in bins of one width, from 0 to beyond the largest weight: the
+    same bins with every seed, as far as each reaches."""
     import pandas as pd
     import torch
 
     top = max(w.max().item() for w in weights.values())
-    edges = torch.linspace(0, top, bins + 1).double()
+    edges = width * torch.arange(int(top / width) + 2).double()
     frames = []
     for reading, w in weights.items():
         counts = torch.histogram(w.double(), edges).hist

@@ -13,6 +13,8 @@ from common.experiment import load
 from common.losses.contributions import SHARES, cumulative_contribution
 from common.losses.covariance import gaussian_kernel
 from common.verifiers.guard import judges
+from papers.cov_grpo.covariance import figures
+from papers.cov_grpo.covariance import tables as tables_of
 from papers.cov_grpo.covariance.config import Covariance
 from papers.cov_grpo.covariance.formulas import (
     agreement,
@@ -21,7 +23,14 @@ from papers.cov_grpo.covariance.formulas import (
     softmax_drift,
     weight_summary,
 )
-from papers.cov_grpo.covariance.tables import TABLES, covariances, rollout, run
+from papers.cov_grpo.covariance.tables import (
+    TABLES,
+    covariances,
+    experiment,
+    measure,
+    rollout,
+    run,
+)
 
 C = torch.tensor([4.0, -3.0, 2.0, -1.0, 0.0])
 
@@ -150,26 +159,28 @@ def test_agreement_by_hand():
 # ---- the command
 
 
+def settings(results, seeds: list[int], **changes) -> Covariance:
+    """Three steps of the tiny model."""
+    given = dict(experiment="grpo", steps=3, eta=0.01, shares=[0.01, 0.2, 1.0], bin_width=0.1)
+    given |= dict(overrides=[o for o in TINY if "optim.steps" not in o])
+    return Covariance(**given | dict(seeds=seeds, results_dir=str(results)) | changes)
+
+
 def test_the_command_measures_and_does_not_disturb_the_training(results, tmp_path):
-    tiny = [o for o in TINY if "optim.steps" not in o]
-    config = Covariance(
-        experiment="grpo",
-        overrides=tiny,
-        steps=3,
-        seed=1,
-        eta=0.01,
-        shares=[0.01, 0.2, 1.0],
-        bins=10,
-        results_dir=str(results),
-    )
+    config = settings(results, [1])
+    tiny = config.overrides
     folder = run(config)
     tables = {name: pd.read_csv(folder / f"{name}.csv") for name in TABLES}
-    assert [len(tables[name]) for name in TABLES] == [12, 48, 9, 30, 3]
+    lengths = {name: len(tables[name]) for name in TABLES if name != "histogram"}
+    assert lengths == {"cumulative": 12, "percentiles": 48, "weights": 9, "steps": 3}
+    assert all((table.columns[0], set(table["seed"])) == ("seed", {1}) for table in tables.values())
     whole = tables["cumulative"].query("share == 1")
     assert whole["contribution"].tolist() == pytest.approx([1.0] * 4)
     assert (tables["weights"]["mean"] - 1).abs().max() < 1e-5
     percent = tables["histogram"].groupby("reading")["percent"].sum()
     assert percent.tolist() == pytest.approx([100] * 3)
+    low = tables["histogram"]["low"].unique()
+    assert low.tolist() == pytest.approx([0.1 * bin for bin in range(len(low))])
     steps = tables["steps"]
     product = -steps["eta"] * steps["covariance"]
     assert steps["predicted"].tolist() == pytest.approx(product.tolist(), rel=1e-6)
@@ -187,10 +198,68 @@ def test_the_command_measures_and_does_not_disturb_the_training(results, tmp_pat
     for column in ("reward", "lr", "entropy"):
         assert steps[column].tolist() == pytest.approx(log[column].tolist(), rel=1e-5)
 
-    before = {path: path.stat().st_mtime_ns for path in folder.parent.glob("covariance-*/*.csv")}
-    assert before
-    run(config)
-    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+def test_a_half_done_set_goes_on_with_the_seeds_that_are_left(results, monkeypatch):
+    measured = []
+
+    def stopping(x, *rest):
+        if x.seed == 2 and 2 not in measured:
+            measured.append(2)
+            raise KeyboardInterrupt
+        measured.append(x.seed)
+        return measure(x, *rest)
+
+    monkeypatch.setattr(tables_of, "measure", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run(settings(results, [1, 2, 6]))
+    assert not (results / "cov_grpo" / "covariance").exists()  # no table of some of the seeds
+    folder = run(settings(results, [1, 2, 6]))
+    assert measured == [1, 2, 2, 6]
+    assert len(list(folder.parent.glob("covariance-*/DONE"))) == 3
+    for name in TABLES:
+        seeds = pd.read_csv(folder / f"{name}.csv", dtype=str).groupby("seed", sort=False)
+        texts = [part.drop(columns="seed").to_csv(index=False) for _, part in seeds]
+        assert list(seeds.groups) == ["1", "2", "6"]
+        stored = {path.read_text() for path in folder.parent.glob(f"covariance-*/{name}.csv")}
+        assert set(texts) == stored  # a seed's rows are its run's, to the letter
+        assert len(stored) == 3
+    run(settings(results, [6, 1]))
+    assert measured == [1, 2, 2, 6]
+    assert pd.read_csv(folder / "steps.csv")["seed"].tolist() == [6, 6, 6, 1, 1, 1]
+
+
+def test_seeds_above_five_start_from_two_further_base_models(results):
+    seeds = range(1, 11)
+    runs = [experiment(settings(results, [seed]), seed) for seed in seeds]
+    assert [x.seed for x in runs] == list(seeds)
+    assert [x.model.pretrain.seed for x in runs] == [0, 0, 0, 0, 0, 1, 2, 1, 2, 1]
+    asked = settings(results, [7], overrides=[*settings(results, [7]).overrides, "seed=1"])
+    assert experiment(asked, 7) == runs[6]  # `seeds` alone says which
+
+
+# ---- figures
+
+
+def test_a_figure_shows_the_mean_over_seeds_and_its_range(tmp_path):
+    rows = pd.DataFrame({"seed": [1, 1, 2, 2], "step": [1, 2, 1, 2], "x": [1.0, 5, 3, math.nan]})
+    shown = figures.over_seeds(rows, ["step"], "x")
+    assert shown.to_dict("list") == {
+        "step": [1, 2], "value": [2, 5], "low": [1, 5], "high": [3, 5], "n_seeds": [2, 1]
+    }  # fmt: skip
+    assert figures.ranged(pd.Series([0.1, 0.3, None]), ".2f") == "0.20 (0.10 to 0.30)"
+    assert figures.ranged(pd.Series([0.3]), ".1f") == "0.3"
+    assert figures.ranged(pd.Series([None]), ".1f") == "undefined"
+
+
+def test_a_bin_that_a_seed_does_not_reach_is_empty_there(tmp_path):
+    bins = {"reading": "token mean", "low": [0, 0.5, 0], "high": [0.5, 1, 0.5]}
+    bins |= {"seed": [1, 1, 2], "percent": [60.0, 40, 100]}
+    steps = {"seed": [1, 2], "step": 1, "reading": "token mean", "mean_active": 1.0, "padded": 2.0}
+    for name, table in {"histogram": bins, "weights": steps}.items():
+        pd.DataFrame(table).set_index("seed").to_csv(tmp_path / f"{name}.csv")
+    figures.weights(tmp_path, tmp_path / "weights")
+    drawn = pd.read_csv(tmp_path / "weights.csv").query("drawn == 'percent'")
+    assert drawn[["value", "low", "high"]].to_numpy().tolist() == [[80, 60, 100], [20, 0, 40]]
 
 
 @pytest.mark.parametrize(
@@ -198,11 +267,13 @@ def test_the_command_measures_and_does_not_disturb_the_training(results, tmp_pat
     [
         ({"steps": 0}, "steps=0"),
         ({"eta": 0.0}, "eta=0"),
+        ({"bin_width": 0.0}, "bin_width=0"),
         ({"shares": [0.5, 2.0]}, "shares="),
+        ({"seeds": []}, r"seeds=\[\]"),
+        ({"seeds": [1, 1]}, r"seeds=\[1, 1\].*each once"),
+        ({"seeds": [-1]}, r"seeds=\[-1\]"),
     ],
 )
 def test_bad_settings_are_refused(changes, message):
-    settings = dict(experiment="grpo", overrides=[], steps=1, seed=1, eta=0.1, shares=[1.0])
-    settings |= dict(bins=4, results_dir="results") | changes
     with pytest.raises(UserError, match=message):
-        Covariance(**settings)
+        settings("results", **{"seeds": [1]} | changes)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,11 +10,14 @@ from compositions import asked, composed, runs
 from tiny import ROOT, TINY
 
 from common.backends.local import train
+from common.claims.judge import judge
 from common.claims.judge import load as load_claims
 from common.comparison import compare, training
 from common.config.compose import compose
 from common.config.strict import strict
+from common.errors import UserError
 from common.experiment import load
+from common.results.files import write_csv
 from papers.cov_grpo import figures, laptop
 from papers.cov_grpo import reproduce as command
 from papers.cov_grpo.compare import SPEC, covariance_rows
@@ -114,6 +118,8 @@ def test_every_scale_composes_and_starts_from_the_base():
         part = strict(Covariance, part)
         x = composed((f"experiment={part.experiment}", *part.overrides), "cov_grpo")
         assert x.model == planned[0].model  # the one that is made anyway
+        measured = {"smoke": [1, 2], "laptop": [1, 2, 3], "full": [*range(1, 11)]}
+        assert part.seeds == measured[scale]
     for scale, seeds in {"laptop": {1, 2, 3}, "full": {1, 2, 3, 4, 5}}.items():
         planned = runs("cov_grpo", scale)
         assert {x.seed for x in planned if x.name == "cw_grpo"} == seeds
@@ -207,6 +213,88 @@ def test_claims_speak_of_methods_that_are_there():
     assert spoken <= labels
 
 
+def covariance_tables(root: Path, tops: list[float], extremes: list[float]) -> None:
+    """Made-up tables of as many seeds: percent of sum |c| that the top 5 % hold, and c at 0.01 % of
+    the positive side, where 20 % have 1."""
+    folder = root / "cov_grpo" / "covariance"
+    seeds, token = range(1, len(tops) + 1), {"mean": "token", "tokens": "all"}
+    side = {"side": "positive", "reading": "threshold"} | token
+    made = {
+        "cumulative": [
+            {"seed": seed, "share": 0.05, "contribution": top / 100} | token
+            for seed, top in zip(seeds, tops, strict=True)
+        ],
+        "percentiles": [
+            {"seed": seed, "share": share, "value": value} | side
+            for seed, extreme in zip(seeds, extremes, strict=True)
+            for share, value in ((0.0001, extreme), (0.2, 1.0))
+        ],
+        "weights": [
+            {"seed": seed, "step": step, "reading": "token mean", "mean_active": 0.9 + 0.1 * step}
+            for seed in seeds
+            for step in (1, 2)
+        ],
+        "steps": [
+            {"seed": seed, "predicted": x, "measured_plain": seed * x, "measured_adamw": -x}
+            for seed in seeds
+            for x in (-1.0, 2.0)
+        ],
+    }
+    for name, rows in made.items():
+        write_csv(folder / f"{name}.csv", pd.DataFrame(rows))
+
+
+def decided(root: Path) -> tuple[pd.Series, pd.DataFrame]:
+    """The laptop verdicts, and the comparisons behind them, by claim."""
+    rows = pd.concat(covariance_rows(root))
+    verdicts, gaps = judge(load_claims(HOME / "claims.yaml"), {"laptop": rows})
+    return verdicts.set_index("id")["laptop"], gaps.set_index("claim")
+
+
+@pytest.mark.parametrize(
+    ("tops", "verdict"),
+    [
+        ([60, 61, 62], "holds"),
+        ([30, 31, 32], "fails"),
+        ([40, 52, 70], "inconclusive"),  # its mean is above 50, its interval is not
+        ([60, 61], "inconclusive"),  # fewer than three seeds
+    ],
+)
+def test_the_covariance_claims_have_an_interval_over_seeds(tmp_path, tops, verdict):
+    covariance_tables(tmp_path, tops, [14.0, 15, 16][: len(tops)])
+    verdicts, gaps = decided(tmp_path)
+    assert verdicts["dominate_token_all"] == verdict
+    gap = gaps.loc["dominate_token_all"]
+    assert (gap["n_seeds"], gap["difference"]) == (len(tops), pytest.approx(sum(tops) / len(tops)))
+    if len(tops) < 3:
+        return
+    half = 4.302653 * pd.Series(tops).std() / 3**0.5  # t of two degrees of freedom
+    assert [gap["low"], gap["high"]] == pytest.approx(
+        [gap["difference"] + x for x in (-half, half)]
+    )
+
+
+def test_an_order_of_covariances_is_paired_by_seed_and_means_are_over_steps(tmp_path):
+    covariance_tables(tmp_path, [60, 61, 62], [14.0, 15, 16])
+    verdicts, gaps = decided(tmp_path)
+    assert verdicts["extreme_positive"] == "holds"
+    assert gaps.loc["extreme_positive", "difference"] == pytest.approx(14)
+    rows = pd.concat(covariance_rows(tmp_path)).set_index(["benchmark", "metric", "seed"])["value"]
+    assert rows["weights", "mean_active", 2] == pytest.approx(1.05)
+    slopes = [rows[kind, "slope", seed] for kind in ("plain", "adamw") for seed in (1, 2, 3)]
+    assert slopes == pytest.approx([1, 2, 3, -1, -1, -1])
+    covariance_tables(tmp_path, [60, 61, 62], [11.0, 11.5, 12])
+    assert decided(tmp_path)[0]["extreme_positive"] == "inconclusive"  # 10.5, the margin is 10
+
+
+def test_tables_of_an_older_version_are_refused(tmp_path):
+    covariance_tables(tmp_path, [60], [14.0])
+    path = tmp_path / "cov_grpo" / "covariance" / "percentiles.csv"
+    write_csv(path, pd.read_csv(path).drop(columns="seed"))
+    with pytest.raises(UserError, match=r"percentiles.csv starts with .* expected \['seed'\]"):
+        covariance_rows(tmp_path)
+
+
 # ---- one tiny reproduction
 
 
@@ -219,7 +307,7 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
         x = load([f"experiment={name}", *tiny, *where, *steps], "cov_grpo")
         train(x, progress=False)
     config = asked("cov_grpo", f"results_dir={results}")
-    part = ["steps=2", f"overrides={json.dumps(tiny)}".replace('"', "'")]
+    part = ["steps=2", "seeds=[1,2]", f"overrides={json.dumps(tiny)}".replace('"', "'")]
     config.scales["laptop"].parts["covariance"] = part
     command.covariance(config)
     command.finish(config)
@@ -234,9 +322,10 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     assert verdicts["stable_range"] == "inconclusive"
     assert verdicts["stable_range_long"] == "not run"
     covered = [i for i in verdicts.index if i.startswith(("dominate", "drift", "intact"))]
-    assert set(verdicts[covered]) == {"inconclusive"}  # one run
+    assert set(verdicts[covered]) == {"inconclusive"}  # two seeds
     rows = pd.concat(covariance_rows(results))
-    assert not rows.duplicated(["method", "benchmark", "metric"]).any()
+    assert not rows.duplicated(["method", "benchmark", "metric", "seed"]).any()
+    assert set(rows["seed"]) == {1, 2}
     measured = laptop.read(results, "stability")
     assert set(measured["method"]) == {"GRPO", "CW-GRPO", "CW-GRPO (by group)",
                                        "CW-GRPO (repository)", "Clip-Cov"}  # fmt: skip
