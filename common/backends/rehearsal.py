@@ -4,8 +4,8 @@ solves already.
 Each training prompt is answered k times by the base model, and once more. A prompt with at least
 `at_least` right of k is near-perfect; where the further answer is right too, that answer is
 rehearsed and the prompt is left out of RL (D_pef). All other prompts are explored (D_exp). The
-further answer is there so that a prompt that was lucky k times is not taken for solved. The paper's
-code drops prompts whose further answer is wrong; here they are explored.
+further answer is there so that a prompt that was lucky k times is not taken for solved. The
+authors' code drops prompts whose further answer is wrong; here they are explored.
 
 The answers are drawn once a base model and set of prompts and kept as a file: all seeds rehearse
 the same, and a run that resumes finds the same bytes.

@@ -22,9 +22,9 @@ def forward_kl(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tens
 
     Source: DPH-F (Li et al. 2025, arXiv 2509.07430); the form with u - 1 is its code's.
     Peers: none
-    The paper prints -log u, whose mean and whose gradient's mean are the same, as E_ref[u] = 1;
-    this one is never negative and has no gradient where u = 1. Left out: the code's clamps of log u
-    at 20 and of f at 10.
+    A summary of the paper has -log u, whose mean and whose gradient's mean are the same, as
+    E_ref[u] = 1; this one is never negative and has no gradient where u = 1. Left out: the code's
+    clamps of log u at 20 and of f at 10.
     """
     d = log_prob - ref_log_prob
     return d.exp() - 1 - d
