@@ -23,7 +23,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce-all evidence reference-check check test-quick test-pythons types gate test lint format docs bench bench-gpu verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
+.PHONY: help setup reproduce-all evidence join reference-check check test-quick test-pythons types gate test lint format docs bench bench-gpu verdicts report yardstick pretrained clean setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm gpu-smoke rehearse
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -53,8 +53,13 @@ cancel-%: $(SUBMITTER_READY) ## end a paper's cluster jobs
 
 reproduce-all: $(addprefix reproduce-,$(PAPERS)) ## all papers
 
-evidence: $(VENV)/.ready ## SEEDS=10 seeds of every row of the papers' laptop scales on both testbeds, unattended, at idle priority; stop and go on at will [BUDGET=8h]
-	$(BIN)/python -m common.sweeps.evidence $(if $(SEEDS),seeds=$(SEEDS)) $(if $(BUDGET),budget=$(BUDGET))
+evidence: $(VENV)/.ready ## SEEDS=10 (or 6-10) seeds of every row of the papers' laptop scales on both testbeds, unattended, at idle priority; stop and go on at will [ROWS=NAME,NAME] [BUDGET=8h]
+	$(BIN)/python -m common.sweeps.evidence $(if $(SEEDS),seeds=$(SEEDS)) $(if $(ROWS),rows=$(ROWS)) $(if $(BUDGET),budget=$(BUDGET))
+
+join: $(VENV)/.ready ## add the tables of finished runs to those of results/reference/ and judge again
+	$(BIN)/python -m common.comparison.join
+	for paper in $(PAPERS); do for part in figures compare; do \
+	  $(BIN)/python -m papers.$$paper.$$part results_dir=results/reference > /dev/null || exit 1; done; done
 
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 	$(BIN)/python -m papers.$*.compare format=$(FORMAT)

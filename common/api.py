@@ -131,13 +131,18 @@ def token_loss(
     method: str | Path | Method = "grpo",
     *,
     max_tokens: int | None = None,
+    **seen: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(loss, clipped) of each token, (B, T) each, of a whole mini-batch; the loss has the gradient.
 
-    `advantages` is (B,), (B, 1) or (B, T). Raises UserError for shapes that do not fit.
+    `advantages` is (B,), (B, 1) or (B, T); `seen` what else the loss asks for: entropy (B, T),
+    top_log_prob (B, T, K), drawn_top (B, T) for `simko`. Raises UserError for shapes that do not
+    fit, and for what is missing or not asked for.
     """
     bound, weights = _bound_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens)
-    extra = {}
+    asked = binding.asked_of_tokens(bound)
+    require(set(seen) == set(asked), "seen", sorted(seen), f"the loss of this method takes {asked}")
+    extra = dict(seen)
     if bound.token_weights is not None:
         with torch.no_grad():
             made = bound.token_weights(log_prob.detach(), old_log_prob, weights, mask)
@@ -153,13 +158,15 @@ def policy_loss(
     method: str | Path | Method = "grpo",
     *,
     max_tokens: int | None = None,
+    **seen: torch.Tensor,
 ) -> torch.Tensor:
     """The scalar to call backward() on: `token_loss` in the method's aggregation. Without its
     entropy bonus and KL penalty. Raises UserError as `token_loss`."""
-    loss, _ = token_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens=max_tokens)
+    given = (log_prob, old_log_prob, advantages, mask, method)
+    loss, _ = token_loss(*given, max_tokens=max_tokens, **seen)
     real = mask > 0
     require(bool(real.any()), "mask", "all 0", "no token of any response is left")
-    bound, _ = _bound_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens)
+    bound, _ = _bound_loss(*given, max_tokens)
     # where, not a product: padding may hold inf or nan
     return torch.where(real, loss * bound.aggregate(mask.float()), 0.0).sum()
 

@@ -77,6 +77,13 @@ class Experiment:
             "is for backend=local without a memory network (method.sampler); set it to 0, or use "
             "verl's asynchronous trainer (docs/cluster.md)",
         )
+        require(
+            self.method.rehearsal is None or self.backend == "local",
+            "method.rehearsal",
+            self.method.name,
+            f"backend={self.backend} has no rehearsal set beside its rollouts; use backend=local, "
+            "or set method.rehearsal=null",
+        )
         for key, group, off in (
             ("sampling.dtype", self.sampling.dtype, "float32"),
             ("optim.gradient_checkpointing", self.optim.gradient_checkpointing, False),
@@ -103,7 +110,7 @@ class Experiment:
         config["data"]["train"] = hashed_set(self.data.train)
         if config["method"]["clock"] == "rollout":
             del config["method"]["clock"]
-        for group, key in (("method", "sampler"), ("model", "chat")):
+        for group, key in (("method", "sampler"), ("method", "rehearsal"), ("model", "chat")):
             if config[group][key] is None:  # runs made before the key existed keep their hash
                 del config[group][key]
         if not config["method"]["kl_in_reward"]:

@@ -13,16 +13,20 @@ import rlvr_papers
 from common import api
 from common.errors import UserError
 from common.experiment import load
+from common.methods import binding
 
 MASK = torch.ones(4, 3)
 
 
-def loss(**changes):
+def loss_tensors() -> dict:
     torch.manual_seed(0)
     log_prob = torch.randn(4, 3)
     given = dict(log_prob=log_prob.requires_grad_(), old_log_prob=log_prob.detach(), mask=MASK)
-    given |= dict(advantages=torch.tensor([1.0, -1.0, -1.0, 1.0]))
-    return api.policy_loss(**(given | changes))
+    return given | dict(advantages=torch.tensor([1.0, -1.0, -1.0, 1.0]))
+
+
+def loss(**changes):
+    return api.policy_loss(**(loss_tensors() | changes))
 
 
 def test_both_packages_have_the_names_and_load_torch_only_for_them():
@@ -61,7 +65,9 @@ def test_advantages_are_those_of_training():
 def test_every_method_weighs_and_has_a_loss(name):
     rewards = [[1, 0, 0, 1, 0, 1, 0, 0]]
     assert api.group_advantages(rewards, name, max_tokens=8).shape == (1, 8)
-    value = loss(method=name, max_tokens=8)
+    bound = binding.bind(api.load_method(name, max_tokens=8))
+    seen = binding.made_up_tokens(bound, loss_tensors()["log_prob"])
+    value = loss(method=name, max_tokens=8, **seen)
     assert value.isfinite()
     value.backward()
 

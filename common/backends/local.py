@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from common.backends import explain, snapshots, tracking
+from common.backends import explain, rehearsal, snapshots, tracking
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.errors import UserError, require
@@ -32,7 +32,7 @@ from common.losses import contributions
 from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
-from common.models.policy import log_probs
+from common.models.policy import log_probs, with_top_tokens
 from common.models.store import identity, save
 from common.progress import tracked
 from common.results.columns import COLUMNS
@@ -142,8 +142,9 @@ class Loop:
         self.warned = set()  # the keys of which it was said that they cut responses off
         self.memory = self.memory_network()
         self.lagged = Lagged(self.model, x.sampling.lag) if x.sampling.lag else None
-        self.load_checkpoint()
         self.require_context()
+        self.explored, self.rehearsed = self.divided_prompts()
+        self.load_checkpoint()
 
     def require_context(self) -> None:
         """UserError where a prompt and its response are longer than the model's context."""
@@ -194,7 +195,9 @@ class Loop:
         for start in range(0, x.sampling.prompts, size):
             part = slice(start, start + size)
             self.set_lr(step, controlled[start * ticks // x.sampling.prompts])
-            updates.append(self.update(batch.prompts(start, start + size), advantages[part]))
+            again = self.to_rehearse((step - 1) * x.optim.mini_batches + len(updates))
+            mini_batch = batch.prompts(start, start + size)
+            updates.append(self.update(mini_batch, advantages[part], again))
         if self.memory is not None:
             learned = sampled if x.method.sampler.remember == "all" else batch
             row["memory_loss"] = self.memory.learn(learned, x.optim.micro_batch)
@@ -276,9 +279,11 @@ class Loop:
         gap = (found - batch.log_probs).abs().sum() / batch.mask.sum()
         return replace(batch, log_probs=found), gap.item()
 
-    def update(self, batch: RolloutBatch, advantages: torch.Tensor) -> dict:
-        """One optimiser step on a mini-batch of whole groups; micro-batches change memory, not
-        gradients."""
+    def update(
+        self, batch: RolloutBatch, advantages: torch.Tensor, again: RolloutBatch | None = None
+    ) -> dict:
+        """One optimiser step on a mini-batch of whole groups, and on what is rehearsed `again`;
+        micro-batches change memory, not gradients."""
         x = self.x
         weights = self.method.aggregate(batch.mask)
         count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
@@ -290,8 +295,9 @@ class Loop:
             stop = min(start + per_micro, count)
             micro = batch.prompts(start, stop)
             rows = slice(start * batch.group_size, stop * batch.group_size)
-            log_prob, entropy = log_probs(self.model, micro, x.sampling.temperature)
-            extra = {} if token_weights is None else {"token_weights": token_weights[rows]}
+            log_prob, entropy, extra = self.forward(micro)
+            if token_weights is not None:
+                extra["token_weights"] = token_weights[rows]
             weighted = advantages[start:stop].reshape(-1, 1)
             if x.method.sampler is not None:
                 ratio = importance(micro, x.method.sampler.importance_cap)
@@ -320,6 +326,9 @@ class Loop:
             totals["clipped"] += (clipped * micro.mask).sum() / tokens
             ratio = (log_prob.detach() - micro.log_probs).exp()
             totals["ratio"] += (ratio * micro.mask).sum() / tokens
+        if again is not None:
+            totals["rehearsal"] = self.rehearse(again)
+            totals["loss"] += x.method.rehearsal.eta * totals["rehearsal"]
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), x.optim.grad_clip)
         if not torch.isfinite(norm):
             raise UserError(
@@ -332,6 +341,66 @@ class Loop:
         if self.reference is None or x.method.kl_in_reward:
             del totals["kl"]
         return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
+
+    def forward(self, batch: RolloutBatch) -> tuple[torch.Tensor, torch.Tensor, dict]:
+        """Log-probability and entropy of each response token, and what else the loss asks for."""
+        given, seen = (self.model, batch, self.x.sampling.temperature), {}
+        if K := binding.top_K(self.method):
+            log_prob, entropy, top, drawn_top = with_top_tokens(*given, K)
+            seen = {"top_log_prob": top, "drawn_top": drawn_top}
+        else:
+            log_prob, entropy = log_probs(*given)
+        asked = binding.of_tokens(self.method, entropy=entropy.detach(), **seen)
+        return log_prob, entropy, asked
+
+    def divided_prompts(self) -> tuple[list[Prompt], RolloutBatch | None]:
+        """The prompts that RL goes over, and what is rehearsed beside them. `self.model` is still
+        the base model."""
+        x, settings = self.x, self.x.method.rehearsal
+        if settings is None:
+            return self.prompts, None
+        root = Path(x.results_dir)
+        rows = rehearsal.presampled(
+            self.model,
+            self.tokenizer,
+            self.prompts,
+            self.verify,
+            samples=settings.samples,
+            temperature=x.sampling.temperature,
+            max_tokens=x.sampling.max_tokens,
+            verifier=x.data.verifier,
+            results_dir=root,
+            cache=root / "models" / "rehearsal" / identity(x.model),
+        )
+        pef, exp = rehearsal.divided(rows, settings.at_least)
+        known, answers = [self.prompts[i] for i in pef], [rows[i] for i in pef]
+        batch = rehearsal.as_batch(known, answers, self.tokenizer, self.device)
+        return [self.prompts[i] for i in exp], batch
+
+    def to_rehearse(self, update: int) -> RolloutBatch | None:
+        """What is rehearsed in this optimiser step, counted from 0 over the run."""
+        x = self.x
+        if self.rehearsed is None:
+            return None
+        responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
+        count = max(1, round(x.method.rehearsal.share * responses))
+        pool = len(self.rehearsed.prompt_ids)
+        rows = rehearsal.in_turn(pool, update * count, count, x.seed, "rehearsal")
+        return rehearsal.chosen(self.rehearsed, rows)
+
+    def rehearse(self, batch: RolloutBatch) -> torch.Tensor:
+        """Add the gradient of eta D_f to the policy's; returns D_f, aggregated as the loss is."""
+        x, total = self.x, torch.zeros((), device=self.device)
+        weights = self.method.aggregate(batch.mask)
+        for start in range(0, len(batch.prompt_ids), x.optim.micro_batch):
+            rows = slice(start, start + x.optim.micro_batch)
+            micro = batch.prompts(rows.start, rows.stop)
+            log_prob, _ = log_probs(self.model, micro, x.sampling.temperature)
+            divergence = self.method.divergence(log_prob, micro.log_probs)
+            part = torch.where(micro.mask > 0, divergence * weights[rows], 0.0).sum()
+            (x.method.rehearsal.eta * part).backward()
+            total += part.detach()
+        return total
 
     @torch.no_grad()
     def penalty(self, batch: RolloutBatch) -> torch.Tensor:
@@ -366,15 +435,10 @@ class Loop:
 
     def draw_prompts(self) -> list[Prompt]:
         """The next prompts: epochs without replacement, each in an order of its own."""
-        pool, chosen = len(self.prompts), []
-        for index in range(self.drawn, self.drawn + self.x.sampling.prompts):
-            epoch, position = divmod(index, pool)
-            if not chosen or position == 0:
-                named = generator(self.x.seed, "order", epoch)
-                order = torch.randperm(pool, generator=named).tolist()
-            chosen.append(self.prompts[order[position]])
-        self.drawn += len(chosen)
-        return chosen
+        pool, count = self.explored, self.x.sampling.prompts
+        turn = rehearsal.in_turn(len(pool), self.drawn, count, self.x.seed, "order")
+        self.drawn += count
+        return [pool[i] for i in turn]
 
     def set_lr(self, step: int, arguments: dict) -> float:
         """Linear warm-up, then constant; equalised with `optim.equalise_to` at this step."""

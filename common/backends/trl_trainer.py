@@ -22,6 +22,7 @@ from common.config.strict import strict
 from common.errors import UserError
 from common.methods import binding as methods
 from common.methods import files
+from common.models.logits import with_top
 
 try:
     from trl import GRPOConfig, GRPOTrainer
@@ -74,6 +75,11 @@ class MethodTrainer(GRPOTrainer):
         if self.method.sampler is not None:
             raise UserError(
                 f"method={self.method.name}: its memory network samples on backend=local only"
+            )
+        if self.method.rehearsal is not None:
+            raise UserError(
+                f"method.rehearsal={self.method.name}: TRL has no rehearsal set beside its "
+                "rollouts; use backend=local, or a method without one"
             )
         if self.method.kl_in_reward:
             raise UserError("method.kl_in_reward=True: TRL has its KL in the loss; set it to false")
@@ -173,6 +179,17 @@ class MethodTrainer(GRPOTrainer):
             for micro, part in zip(micros, whole.split(sizes), strict=True):
                 micro[name] = part
 
+    def _with_top_tokens(self, model, inputs: dict) -> tuple[torch.Tensor, ...]:
+        """`_log_prob` and what `with_top` adds, by a forward pass here: TRL's gives no logits."""
+        ids = inputs["completion_ids"]
+        logits = model(
+            input_ids=torch.cat([inputs["prompt_ids"], ids], 1),
+            attention_mask=torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1),
+            logits_to_keep=ids.shape[1] + 1,  # the last predicts what follows the response
+            use_cache=False,
+        ).logits
+        return with_top(logits[:, :-1], ids, self.temperature, methods.top_K(self.bound))
+
     def _log_prob(self, model, inputs: dict) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probability and entropy of each completion token, (B, T), by TRL's own forward."""
         log_prob, entropy, _ = self._get_per_token_logps_and_entropies(
@@ -186,14 +203,17 @@ class MethodTrainer(GRPOTrainer):
 
     def _compute_loss(self, model, inputs):
         mask = _mask(inputs)
-        log_prob, entropy = self._log_prob(model, inputs)
+        more = {}
+        if methods.top_K(self.bound):
+            log_prob, entropy, top, drawn_top = self._with_top_tokens(model, inputs)
+            more = {"top_log_prob": top, "drawn_top": drawn_top}
+        else:
+            log_prob, entropy = self._log_prob(model, inputs)
+        more = methods.of_tokens(self.bound, entropy=entropy.detach(), **more)
         old = inputs.get("old_per_token_logps")  # TRL leaves it out where it equals log_prob
         old = log_prob.detach() if old is None else old
-        more = (
-            {"token_weights": inputs["token_weights"]}
-            if self.bound.token_weights is not None
-            else {}
-        )
+        if self.bound.token_weights is not None:
+            more["token_weights"] = inputs["token_weights"]
         loss, clipped = self.bound.loss(log_prob, old, inputs["advantages"][:, None], mask, **more)
         logged = {"entropy": entropy, "clip_ratio/region_mean": clipped}
         if self.method.entropy_coef > 0:

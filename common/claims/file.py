@@ -9,12 +9,12 @@ from common.claims.select import SELECTABLE
 from common.errors import UserError
 
 SCOPES = ("published", "laptop", "cluster")
-CLUSTER = SCOPES[2]
+LAPTOP, CLUSTER = SCOPES[1:]
 FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it, the others' inside
     "order": ({"order", "relation"}, {"margin"}),
     "difference": ({"a", "b", "relation", "value"}, {"within"}),
     "range": ({"of"}, {"low", "high"}),
-    "count": ({"pairs", "relation", "at_least"}, set()),
+    "count": ({"pairs", "relation", "at_least"}, {"margin"}),
     "mean_gain": ({"pairs", "relation", "value"}, {"within"}),
     "trend": ({"of", "at", "relation"}, set()),
 }

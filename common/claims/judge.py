@@ -15,14 +15,15 @@ says: its claim in a sentence}, and {section: HEADING} stands above the claims o
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
 seed, step, run_id); a list of values means the plain average over them, null the empty cell.
-Without `step` the last step of each seed counts. `where` is merged into every selector of its
+Without `step` the last step of each seed counts, on a laptop the mean of each seed's last three
+checkpoints, of those that have the number. `where` is merged into every selector of its
 predicate. The predicates:
 
     order: [SEL, SEL, ...]  with  relation: ">" | "<"  and  margin: points (0 if left out)
     difference: {a: SEL, b: SEL, relation: "~" | ">" | "<", value: x, within: y}
                                                                     a - b against x
     range: {of: SEL, low: x, high: y}                               one bound may be left out
-    count: {pairs: [[SEL, SEL], ...], relation: ">" | "<", at_least: n}
+    count: {pairs: [[SEL, SEL], ...], relation: ">" | "<", at_least: n, margin: points}
     mean_gain: {pairs: [[SEL, SEL], ...], relation: "~" | ">" | "<", value: x, within: y}
                                                                     mean of first - second against x
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
@@ -57,7 +58,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from common.claims.file import CLUSTER, PRIMARY, REST, SCOPES, load, parse, predicate
+from common.claims.file import CLUSTER, LAPTOP, PRIMARY, REST, SCOPES, load, parse, predicate
 from common.claims.gaps import (
     GAPS,
     MIN_SEEDS,
@@ -85,6 +86,7 @@ __all__ = ["GAPS", "SCOPES", "judge", "load", "verdicts"]
 NOT_RUN, NOT_CLAIMED = "not run", "not claimed here"
 NOT_ENGAGED = "mechanism not engaged"
 WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number
+LAST = 3  # checkpoints whose mean is read on a laptop
 MATCHED = "at matched pass@1"  # in the name of a table of such readings (comparison/matched.py)
 BIAS = ", a slower learner may seem to gain a point (docs/evidence.md)"
 
@@ -131,9 +133,11 @@ def judge(
         stated = {claim["id"]: predicate(claim, scope) for claim in claims}
         behind = (counts or {}).get(scope)
         given = (frame, None if behind is None else indexed(behind))
-        single: dict = {"averages": averages or {}, "single": True} if scope == CLUSTER else {}
+        how: dict = {"averages": averages or {}, "single": True} if scope == CLUSTER else {}
+        if scope == LAPTOP:
+            how["last"] = LAST
         measured = {
-            name: _measure(f"claim {name}: {scope}", one, *given, **single)
+            name: _measure(f"claim {name}: {scope}", one, *given, **how)
             for name, one in stated.items()
             if one is not None
         }
@@ -155,7 +159,14 @@ def judge(
 
 
 def _measure(
-    place: str, predicate: dict, rows, counts, *, averages: dict | None = None, single: bool = False
+    place: str,
+    predicate: dict,
+    rows,
+    counts,
+    *,
+    averages: dict | None = None,
+    single: bool = False,
+    last: int = 1,
 ) -> Measured | tuple[str, str]:
     """The predicate's comparisons; or the verdict and what is missing for them."""
     form, body, selectors = parse(place, predicate)
@@ -165,7 +176,7 @@ def _measure(
         members = (averages or {}).get(mean)
         try:
             if members is None:
-                values.append(select(place, selector, rows, counts))
+                values.append(select(place, selector, rows, counts, last))
             else:
                 found = select(place, {**selector, "benchmark": members}, rows, counts)
                 values.append(replace(found, name=words(selector), benchmarks=(mean,)))

@@ -1,7 +1,8 @@
 """Selectors: which result rows a claim speaks of, as values a seed and, with counts, a problem.
 
 A selector is a map of column to value. A list of values means the plain average over them, null the
-empty cell. Without `step` the last step counts. `seed` chooses seeds and is not averaged.
+empty cell. Without `step` the last step counts, or the mean of the last few evaluations of a run.
+`seed` chooses seeds and is not averaged.
 """
 
 from dataclasses import dataclass, replace
@@ -91,9 +92,13 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.astype({column: "category" for column in WORDS})
 
 
-def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None) -> Found:
+def select(
+    place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None, last: int = 1
+) -> Found:
     """The values of a selector in `tidy` rows, a seed and, if `counts` cover them, a problem.
 
+    Without `step` the mean of the `last` steps of each seed counts, or of those that there are; of
+    rows without a run (toys, theory) the last.
     Seeds that lack one of the values to average are left out. Raises Missing if nothing is left,
     and UserError, which starts with `place`, if several rows a seed match, or if counts and rows
     disagree.
@@ -112,12 +117,12 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None
         raise Missing("no row with " + words(absent))
     lists = [key for key in wanted if len(wanted[key]) > 1 and key != "seed"]
     one = len(chosen) == 1 and not lists  # a printed number: nothing to choose among
+    over = lists
     if "step" not in selector and not one:
-        steps = chosen["step"].fillna(-1)
-        groups = steps.groupby([chosen[key] for key in ("seed", *lists)], dropna=False)
-        chosen = chosen[steps == groups.transform("max")]
+        chosen, averaged = _last_steps(chosen, lists, prod(len(wanted[key]) for key in lists), last)
+        over = [*lists, "step"] if averaged else lists
     if not one:
-        chosen = _each_seed_once(place, selector, wanted, lists, chosen)
+        chosen = _each_seed_once(place, selector, wanted, over, chosen)
     values = chosen.groupby("seed", dropna=False)["value"].mean()
     seeds = None if values.index.isna().any() else tuple(values.index)
     result = Found(
@@ -134,8 +139,32 @@ def select(place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None
     )
 
 
+def _last_steps(
+    chosen: pd.DataFrame, lists: list, size: int, last: int
+) -> tuple[pd.DataFrame, bool]:
+    """The rows of the `last` steps of each seed that have all `size` values to average, and whether
+    there may be several; where that is not asked, or no step has all, each value's last step.
+
+    What a sample's size changes (how many right answers differ) is read where it is the last's.
+    """
+    if last > 1 and chosen["run_id"].notna().all():
+        steps = chosen.groupby("seed")["step"].transform("max")
+        ends = chosen[chosen["step"] == steps].groupby("seed")["n_samples"].first()
+        alike = chosen["n_samples"] == chosen["seed"].map(ends)
+        kept = chosen[alike | (chosen["metric"] != "distinct_correct")]
+        whole = kept.groupby(["seed", "step"])["value"].transform("size") == size
+        if whole.any():
+            kept = kept[whole]
+            rank = kept.groupby("seed")["step"].rank(method="dense", ascending=False)
+            return kept[rank <= last], True
+    steps = chosen["step"].fillna(-1)
+    groups = steps.groupby([chosen[key] for key in ("seed", *lists)], dropna=False)
+    return chosen[steps == groups.transform("max")], False
+
+
 def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chosen: pd.DataFrame):
-    """The rows of the seeds that have each of the values to average."""
+    """The rows of the seeds that have each of the values to average; `lists`: the columns that they
+    differ in."""
     repeated = chosen.duplicated(["seed", *lists]).any()
     if repeated or chosen["seed"].isna().nunique() > 1:
         shared = {*lists, "seed"} if repeated else set(lists)
@@ -145,6 +174,8 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
             f"{place}: selector {words(selector)} matches several rows, which differ in "
             f"{', '.join(differ) or 'nothing'}; name one"
         )
+    if "step" in lists and "step" not in wanted:  # of which each has all (_last_steps)
+        return chosen
     groups = chosen.groupby("seed", dropna=False)["value"]
     chosen = chosen[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
     if chosen.empty:

@@ -15,20 +15,20 @@ LEAST_RISE = 2.0  # points of accuracy above the base model, below which nothing
 def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
     """Points of the training curves of one table: method, seed, step, accuracy, diversity.
 
-    The base model is step 0 of every run, whatever the table.
+    The base model is step 0 of every run, whatever the table: a seed's own, for seeds may start
+    from different ones; the mean of all where a seed has none.
     """
     wide = {}
     for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": DIVERSITY}.items():
         values = rows[(rows["benchmark"] == benchmark) & (rows["metric"] == metric)]
         wide[name] = values.set_index(["table", "method", "seed", "step", "run_id"])["value"]
     points = pd.DataFrame(wide).reset_index()
-    base = points.loc[points["method"] == "base", ["step", "accuracy", "diversity"]]
-    base = base.groupby(
-        "step", as_index=False
-    ).mean()  # one model: its seeds differ in samples only
+    base = points.loc[points["method"] == "base", ["seed", "step", "accuracy", "diversity"]]
+    all_seeds = base.groupby("step", as_index=False)[["accuracy", "diversity"]].mean()
+    own = {seed: one.drop(columns="seed") for seed, one in base.groupby("seed")}
     points = points[(points["table"] == table) & (points["method"] != "base")]
     starts = [
-        base.assign(method=method, seed=seed, run_id=run_id)
+        own.get(seed, all_seeds).assign(method=method, seed=seed, run_id=run_id)
         for method, seed, run_id in points[["method", "seed", "run_id"]].drop_duplicates().values
     ]
     columns = ["method", "seed", "run_id", "step", "accuracy", "diversity"]
@@ -38,24 +38,25 @@ def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
 def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> pd.DataFrame:
     """Result rows of diversity at one accuracy for each pair of methods that was run, by seed.
 
-    The accuracy is the highest that every run of both methods reached; each run's curve is read
-    where it first reaches it, linearly between its points. Rows have table
+    The accuracy is the most points above its own base model that every run of both methods reached;
+    each run's curve is read where it first reaches it, linearly between its points. Rows have table
     "<table>, <A> vs <B> at matched pass@1"; none where there is no base model or only one method.
 
-    A level less than LEAST_RISE above the base model is refused, and one that a run is read at
-    between points that are farther apart than the closest of both methods: the rows then have no
-    value, and the metric's name says why (docs/evidence.md).
+    Less than LEAST_RISE points are refused, and what a run reaches between checkpoints that are
+    farther apart than the closest of both methods: the rows then have no value, and the metric's
+    name says why (docs/evidence.md).
     """
     points, matched = curves(rows, table), []
     for pair in pairs:
-        runs = {method: points[points["method"] == method] for method in pair}
-        if any(run.empty or run["step"].min() > 0 for run in runs.values()):
+        sides = {method: points[points["method"] == method] for method in pair}
+        if any(side.empty or side["step"].min() > 0 for side in sides.values()):
             continue
-        both = pd.concat(runs.values()).groupby(["method", "seed", "run_id"])
-        level = both["accuracy"].max().min()
-        places = {run: first_reach(x["accuracy"].to_numpy(), level) for run, x in both}
-        metric = f"{DIVERSITY[1]} at {ACCURACY[0]} {ACCURACY[1]} = {level:.1f}"
-        refused = _refusal(level, {run: x for run, x in both}, places)
+        both = pd.concat(sides.values()).groupby(["method", "seed", "run_id"])
+        runs = {run: x.assign(accuracy=x["accuracy"] - x["accuracy"].iloc[0]) for run, x in both}
+        rise = min(x["accuracy"].max() for x in runs.values())
+        places = {run: first_reach(x["accuracy"].to_numpy(), rise) for run, x in runs.items()}
+        metric = f"{DIVERSITY[1]} at {ACCURACY[0]} {ACCURACY[1]} {rise:.1f} points above base"
+        refused = _refusal(rise, runs, places)
         for (method, seed, run_id), curve in both:
             value = between(curve["diversity"].to_numpy(), places[method, seed, run_id])
             matched.append(
@@ -75,11 +76,10 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
     return pd.DataFrame(matched, columns=COLUMNS)
 
 
-def _refusal(level: float, curves: dict, places: dict) -> str:
+def _refusal(rise: float, curves: dict, places: dict) -> str:
     """Why a level is refused; "" where it is not."""
-    rise = level - next(iter(curves.values()))["accuracy"].iloc[0]
     if rise < LEAST_RISE:
-        return f" ({REFUSED}: {rise:.1f} points above the base model)"
+        return f" ({REFUSED}: less than {LEAST_RISE:g})"
     steps = {run: curve["step"].to_numpy() for run, curve in curves.items()}
     spacing = min(np.diff(x).min() for x in steps.values())
     for run, (i, _) in places.items():

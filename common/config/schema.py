@@ -151,6 +151,26 @@ class Sampler:
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """A divergence to the base model on what it solves already (DPH-RL):
+    common/backends/rehearsal.py."""
+
+    divergence: dict[str, Any]  # (log_prob, ref_log_prob) -> (B, T), on what the base model drew
+    eta: PositiveFloat  # its coefficient in the loss
+    samples: PositiveInt  # k, answers of the base model to each training prompt
+    at_least: PositiveInt  # right ones of k from which a prompt is rehearsed, not explored
+    share: PositiveFloat  # responses rehearsed for each one of the rollout
+
+    def __post_init__(self):
+        require(
+            self.at_least <= self.samples,
+            "method.rehearsal.at_least",
+            self.at_least,
+            f"must be at most samples={self.samples}",
+        )
+
+
+@dataclass(frozen=True)
 class Method:
     """What a paper varies. The dicts name a pure function by `_target_` and give its arguments."""
 
@@ -170,6 +190,8 @@ class Method:
     # taken off each response's reward, not added to the loss; a default, since configurations
     # stored before it lack the key
     kl_in_reward: bool = False
+    # a default for the same reason
+    rehearsal: Rehearsal | None = None
 
 
 @dataclass(frozen=True)

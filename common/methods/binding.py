@@ -8,10 +8,14 @@ import torch
 
 from common.config.resolve import resolve
 from common.config.schema import Method, Reward
-from common.errors import UserError
+from common.errors import UserError, require
 from common.losses import regularizers
 
 OF_RESPONSES = ("lengths", "log_probs")  # what an advantage may ask for besides rewards
+# What a loss may ask for besides the four tensors, of the current policy: entropy (B, T), without
+# gradient; of its K likeliest tokens at each place, K being an argument of the loss, top_log_prob
+# (B, T, K), with gradient, and drawn_top (B, T), whether the response's token is the likeliest.
+OF_TOKENS = ("entropy", "top_log_prob", "drawn_top")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Bound:
     token_weights: Callable | None
     controller: Callable | None
     kl: Callable  # (log_prob, ref_log_prob) -> (B, T)
+    divergence: Callable | None = None  # of what is rehearsed, likewise
 
 
 def bind(method: Method) -> Bound:
@@ -33,19 +38,45 @@ def bind(method: Method) -> Bound:
     observed = ("solve_rate", "entropy", "step")
     return Bound(
         advantage=resolve(method.advantage, "method.advantage", OF_RESPONSES, controlled),
-        loss=resolve(method.loss, "method.loss", weighted),
+        loss=resolve(method.loss, "method.loss", (*weighted, *OF_TOKENS)),
         aggregate=resolve(method.aggregation, "method.aggregation"),
         token_weights=resolve(method.token_weights, "method.token_weights") if weighted else None,
         controller=(
             resolve(method.controller, "method.controller", observed) if controlled else None
         ),
         kl=getattr(regularizers, f"kl_{method.kl_estimator}"),
+        divergence=(
+            resolve(method.rehearsal.divergence, "method.rehearsal.divergence")
+            if method.rehearsal is not None
+            else None
+        ),
     )
 
 
 def asks(bound: Bound, name: str) -> bool:
     """Whether the advantage takes `name`, one of OF_RESPONSES."""
     return name in inspect.signature(bound.advantage).parameters
+
+
+def asked_of_tokens(bound: Bound) -> list[str]:
+    """Which of OF_TOKENS the loss takes."""
+    asked = inspect.signature(bound.loss).parameters
+    return [name for name in OF_TOKENS if name in asked]
+
+
+def top_K(bound: Bound) -> int:
+    """How many of the likeliest tokens the loss looks at; 0: at none. Raises UserError for K < 1 of
+    a loss that does."""
+    if not {"top_log_prob", "drawn_top"} & set(asked_of_tokens(bound)):
+        return 0
+    K = inspect.signature(bound.loss).parameters["K"].default
+    require(K >= 1, "method.loss.K", K, "must be at least 1")
+    return K
+
+
+def of_tokens(bound: Bound, **given: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Of `given`, named as in OF_TOKENS, what the loss asks for."""
+    return {name: given[name] for name in asked_of_tokens(bound)}
 
 
 def advantages(
@@ -134,6 +165,7 @@ def check(method: Method, group_size: int, reward: Reward) -> None:
     if bound.token_weights is not None:
         extra["token_weights"] = bound.token_weights(log_prob.detach(), *inputs)
         _fits("method.token_weights", bound.token_weights, extra["token_weights"], mask.shape)
+    extra |= made_up_tokens(bound, log_prob)
     returned = bound.loss(log_prob, *inputs, **extra)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise UserError(
@@ -143,11 +175,21 @@ def check(method: Method, group_size: int, reward: Reward) -> None:
     for value in returned:
         _fits("method.loss", bound.loss, value, mask.shape)
     _fits("method.aggregation", bound.aggregate, bound.aggregate(mask), mask.shape)
+    if bound.divergence is not None:
+        value = bound.divergence(log_prob, log_prob.detach())
+        _fits("method.rehearsal.divergence", bound.divergence, value, mask.shape)
     loss, _ = returned
     if not torch.isfinite((loss * bound.aggregate(mask)).sum()):
         raise UserError(
             f"method={method.name}: its loss is not finite on rewards {rewards[0].tolist()}"
         )
+
+
+def made_up_tokens(bound: Bound, log_prob: torch.Tensor) -> dict:
+    """What the loss asks for of OF_TOKENS, as if each token drawn were the likeliest."""
+    top = log_prob[..., None] - torch.arange(top_K(bound))
+    drawn_top = torch.ones_like(log_prob, dtype=torch.bool)
+    return of_tokens(bound, entropy=-log_prob.detach(), top_log_prob=top, drawn_top=drawn_top)
 
 
 def _fits(key: str, function: Callable, value: object, shape: torch.Size) -> None:

@@ -23,6 +23,8 @@ PARTS = {  # key of a method file -> what a function that stands there is called
     "aggregation": "Aggregation",
     "controller": "Controller",
 }
+# Likewise, but without a column in the table of all methods: few have it.
+RARE = {"rehearsal.divergence": "Divergence"}
 INTRODUCTION = """\
 # Methods
 
@@ -34,7 +36,8 @@ A method is a file of [configs/method](../configs/method) that names pure functi
 - a **loss**, from log-probabilities and weights to a loss for each token;
 - an **aggregation**, from the losses of the tokens to one number;
 - some have a **controller**, which sets arguments of the advantage from step to step;
-- some have **token weights**, made from a whole mini-batch before it is split.
+- some have **token weights**, made from a whole mini-batch before it is split;
+- DPH-F and DPH-JS have a **divergence** to the base model, on prompts that it solves already.
 
 ```sh
 python -m papers.f_grpo method=NAME                        # train on the laptop testbed
@@ -45,6 +48,8 @@ python -m common.backends.verl.main method=NAME ...        # in verl
 
 In verl every name works as `rlvr_NAME`; [its package](../common/backends/verl/__init__.py) says
 what differs there. In TRL, [MethodTrainer](../common/backends/trl_trainer.py) takes a method.
+Methods with a divergence (`rehearsal`) run on `backend=local` alone: neither peer's trainer has a
+set of responses beside its rollouts, and both refuse them before anything is computed.
 
 Peers are stock verl 0.9.1 and TRL 1.16.0. The table names a peer where it has all parts of the
 method, on the conditions of the "Peers" lines below; its defaults are often others.
@@ -57,7 +62,7 @@ def function(path: str) -> Callable:
 
 def parts(entries: dict) -> dict[str, Callable]:
     """The functions that a method is made of, by key."""
-    targets = {part: entries.get(f"{part}._target_") for part in PARTS}
+    targets = {part: entries.get(f"{part}._target_") for part in PARTS | RARE}
     return {part: function(target[0]) for part, target in targets.items() if target}
 
 
@@ -106,10 +111,10 @@ def parameters(entries: dict, base: dict) -> list[str]:
         shared = value == old and comment in ("", old_comment)
         if shared or value == "" or key in ("name", "advantage._target_"):
             continue
-        part, _, last = key.partition(".")
+        part, _, last = key.rpartition(".")
         shown = f"`{value}`"
         if last == "_target_":
-            key, shown = part, link(PARTS[part], value.rpartition(".")[2])
+            key, shown = part, link((PARTS | RARE)[part], value.rpartition(".")[2])
             comment = "; ".join(filter(None, [entries[part][1], comment]))
         rows.append([f"`{key}`", shown, prose(comment)])
     return table(["key", "value", "comment"], rows) if rows else ["No values of its own.", ""]
@@ -147,14 +152,14 @@ def page() -> str:
     out += ["The tables of the methods below show only what differs.", ""]
     out += parameters(base, {})
 
-    kinds = {f: PARTS[part] for used in made.values() for part, f in used.items()}
+    kinds = {f: (PARTS | RARE)[part] for used in made.values() for part, f in used.items()}
     kinds |= {f: "KL estimator" for n, f in vars(regularizers).items() if n.startswith("kl_")}
     users = {f: [name for name, used in made.items() if f in used.values()] for f in kinds}
     for name, entries in methods.items():
         if float(entries["kl_coef"][0]) > 0:
             users[getattr(regularizers, f"kl_{entries['kl_estimator'][0]}")].append(name)
     # Modules by the kind they hold first, then by how many methods use them.
-    order = [*PARTS.values(), "KL estimator"]
+    order = [*PARTS.values(), "KL estimator", *RARE.values()]
     first, uses = {}, Counter()
     for f, kind in kinds.items():
         first[f.__module__] = min(first.get(f.__module__, 9), order.index(kind))

@@ -7,14 +7,21 @@
     python -m common.theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
     python -m common.theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
     python -m common.theory method=mine.yaml                   a method file of your own
+    python -m common.theory method=dph_f policy='[0.6,0.3,0.1]' correct='[0,2]' \\
+                            reference='[0.4,0.3,0.3]'          what rehearsal does
 
 A key without a dot that is none of the options is an argument of the advantage. Options:
-G=16 p= rewards= policy= correct= eta=0.1 twin= json=false results_dir=results; --help prints this.
+G=16 p= rewards= policy= correct= reference= eta=0.1 twin= json=false results_dir=results;
+--help prints this.
 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
 A method that looks at the whole batch is given one group at a time, and responses of equal length.
 A method that looks at how likely responses are has the masses of equally likely ones; with a
-policy its step is exact, over every group of G draws (at most 100,000 different ones).
+policy its step is exact, over every group of G draws (at most 100,000 different ones), and so is
+that of a loss that looks at the likeliest tokens. Every other loss has at the policy that drew the
+group the gradient of its advantages. Token weights are left out. With a `reference`, the base
+model's probabilities, a method that rehearses (DPH-RL) also has its divergence and its step,
+exactly; its RL and its rehearsal are on different prompts.
 FADE's Tables 1, 7 and 8 and Figs. 2 and 7 are these numbers for its methods. A controller's
 arguments are those of its first step at a solve rate of 1/2 and an entropy of 1 nat.
 """
@@ -23,6 +30,7 @@ import itertools
 import json
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -47,6 +55,8 @@ from common.methods.binding import (
     check,
     group_weights,
     observe,
+    of_tokens,
+    top_K,
 )
 
 SOLVE_RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -120,16 +130,79 @@ def enumerated_update(
 
     policy (K,) sums to 1, correct (K,) is boolean. Raises UserError for more than MOST_GROUPS.
     """
-    count = math.comb(G + len(policy) - 1, G)
-    require(count <= MOST_GROUPS, "G", G, f"{count} groups; give fewer responses or actions")
-    drawn = torch.tensor(list(itertools.combinations_with_replacement(range(len(policy)), G)))
+    drawn, chance = all_draws(policy, G)
     one_hot = torch.nn.functional.one_hot(drawn, len(policy)).to(policy.dtype)
-    times = one_hot.sum(1)
-    log_chance = math.lgamma(G + 1) - torch.lgamma(times + 1).sum(1) + times @ policy.log()
     rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
     weights = group_weights(bound, rewards, arguments, policy.log()[drawn])
     pulls = (weights[:, :, None] * (one_hot - policy)).mean(1)
-    return log_chance.exp() @ pulls
+    return chance @ pulls
+
+
+def loss_update(
+    bound: Bound,
+    policy: torch.Tensor,
+    correct: torch.Tensor,
+    *,
+    G: int,
+    reward: Reward,
+    arguments: dict,
+) -> torch.Tensor:
+    """`enumerated_update` for a loss that looks at the likeliest tokens: -grad_z of the mean loss
+    of a response, expected over all groups.
+
+    A response has here two tokens, a certain one of entropy 0 and the action: of a response of one
+    token none is above the quantile of its response. Raises UserError as `enumerated_update`, and
+    for fewer actions than the loss looks at.
+    """
+    K = top_K(bound)
+    require(len(policy) >= K, "policy", policy.tolist(), f"give at least method.loss.K={K} actions")
+    drawn, chance = all_draws(policy, G)
+    rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
+    weights = group_weights(bound, rewards, arguments, policy.log()[drawn]).view(-1, 1)
+    logits, likeliest = policy.log().requires_grad_(), policy.argsort(descending=True)
+    log_p, actions = torch.log_softmax(logits, 0), drawn.flatten()
+
+    def after_certain(values: torch.Tensor) -> torch.Tensor:  # (B, ...) -> (B, 2, ...)
+        return torch.stack([torch.zeros_like(values), values], 1)
+
+    log_prob = after_certain(log_p[actions])
+    seen = of_tokens(
+        bound,
+        entropy=after_certain(torch.full_like(log_p[actions].detach(), entropy(policy))),
+        top_log_prob=after_certain(log_p[likeliest[:K]].expand(len(actions), K)),
+        drawn_top=after_certain(actions == likeliest[0]),
+    )
+    loss, _ = bound.loss(log_prob, log_prob.detach(), weights, torch.ones_like(log_prob), **seen)
+    total = chance @ loss.sum(1).view(drawn.shape).mean(1)
+    return -torch.autograd.grad(total, logits)[0]
+
+
+def all_draws(policy: torch.Tensor, G: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Every group of G actions, in whatever order they came, (N, G), and its multinomial
+    probability, (N,). Raises UserError for more than MOST_GROUPS."""
+    count = math.comb(G + len(policy) - 1, G)
+    require(count <= MOST_GROUPS, "G", G, f"{count} groups; give fewer responses or actions")
+    drawn = torch.tensor(list(itertools.combinations_with_replacement(range(len(policy)), G)))
+    times = torch.nn.functional.one_hot(drawn, len(policy)).to(policy.dtype).sum(1)
+    log_chance = math.lgamma(G + 1) - torch.lgamma(times + 1).sum(1) + times @ policy.log()
+    return drawn, log_chance.exp()
+
+
+def rehearsal_update(
+    divergence: Callable, policy: torch.Tensor, reference: torch.Tensor
+) -> tuple[float, torch.Tensor]:
+    """(D_f(pi || pi_ref), -grad_z D_f) on the logits z of a softmax policy, exactly, (K,): the sum
+    over actions of the gradient at each, which the base model draws with probability pi_ref.
+
+        forward_kl       pi_ref - pi
+        jensen_shannon   -pi (w - sum_a pi_a w_a),   w = log(2 pi / (pi + pi_ref))
+
+    policy (K,) and reference (K,) are positive and sum to 1.
+    """
+    z = policy.log().requires_grad_()
+    total = reference @ divergence(torch.log_softmax(z, 0), reference.log())
+    (gradient,) = torch.autograd.grad(total, z)
+    return total.item(), -gradient
 
 
 def sampled_update(
@@ -173,6 +246,7 @@ class Theory:
     rewards: list[list[float]] | None
     policy: list[float] | None
     correct: list[int] | None
+    reference: list[float] | None
     eta: float
     twin: str | None
     json: bool
@@ -200,6 +274,25 @@ class Theory:
                 "correct",
                 self.correct,
                 f"give the right actions, each in 0..{len(self.policy) - 1}",
+            )
+        if self.reference is not None:
+            require(
+                self.policy is not None and len(self.reference) == len(self.policy),
+                "reference",
+                self.reference,
+                "give as many probabilities as policy has",
+            )
+            require(
+                min(self.reference) > 0 and abs(sum(self.reference) - 1) < 1e-6,
+                "reference",
+                self.reference,
+                "give positive probabilities that sum to 1",
+            )
+            require(
+                self.method.rehearsal is not None,
+                "reference",
+                self.reference,
+                f"method {self.method.name} rehearses nothing; leave it out",
             )
         check(self.method, self.G, self.reward)
 
@@ -307,17 +400,26 @@ def _one_step(theory: Theory) -> dict:
     policy = torch.tensor(theory.policy, dtype=torch.float64)
     correct = torch.zeros(len(policy), dtype=torch.bool)
     correct[theory.correct] = True
-    if asks(bound, "log_probs"):
-        given = {"G": theory.G, "reward": theory.reward, "arguments": arguments}
+    given = {"G": theory.G, "reward": theory.reward, "arguments": arguments}
+    if top_K(bound):
+        update = loss_update(bound, policy, correct, **given)
+    elif asks(bound, "log_probs"):
         update = enumerated_update(bound, policy, correct, **given)
     else:
         weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
         update = expected_update(weights, policy, correct)
     new = after_step(policy, update, theory.eta)
+    rehearsed = {}
+    if theory.reference is not None:
+        reference = torch.tensor(theory.reference, dtype=torch.float64)
+        divergence, pull = rehearsal_update(bound.divergence, policy, reference)
+        pull = theory.method.rehearsal.eta * pull
+        rehearsed = {"divergence": divergence, "rehearsal_update": pull.tolist()}
     return {
         "expected_update": update.tolist(),
         "change_of_mass": (new - policy).tolist(),
         "change_of_entropy": entropy(new) - entropy(policy),
+        **rehearsed,
     }
 
 

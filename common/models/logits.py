@@ -3,6 +3,8 @@
 import torch
 from torch.autograd.function import once_differentiable
 
+from common.errors import require
+
 CHUNK = 2**21  # logits worked on at once: 8 MiB in float32
 
 
@@ -20,15 +22,37 @@ def log_prob_and_entropy(
     A slice that is not contiguous, as logits[:, :-1], is first copied.
     Left out: second derivatives, and logits of -inf, whose entropy is nan as in the plain formula.
     """
-    shape = ids.shape
-    log_prob, entropy = _LogProbAndEntropy.apply(
-        logits.reshape(-1, logits.shape[-1]), ids.flatten(), temperature
+    log_prob, entropy = _of_several(logits, ids[..., None], temperature)
+    return log_prob[..., 0], entropy
+
+
+def with_top(
+    logits: torch.Tensor, ids: torch.Tensor, temperature: float, K: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`log_prob_and_entropy`, and the K likeliest tokens beside `ids`.
+
+    Returns also top_log_prob (..., K), their log-probabilities, likeliest first, with gradient, and
+    drawn_top (...), True where an id is the likeliest itself. Of a large vocabulary's size is no
+    further tensor. Raises UserError for a vocabulary of fewer than K tokens.
+    """
+    require(
+        logits.shape[-1] >= K, "method.loss.K", K, f"the vocabulary has {logits.shape[-1]} tokens"
     )
-    return log_prob.view(shape), entropy.view(shape)
+    top = logits.detach().topk(K).indices
+    log_prob, entropy = _of_several(logits, torch.cat([ids[..., None], top], -1), temperature)
+    return log_prob[..., 0], entropy, log_prob[..., 1:], top[..., 0] == ids
+
+
+def _of_several(logits: torch.Tensor, ids: torch.Tensor, temperature: float):
+    """Log-probabilities of M tokens a row, ids (..., M) -> (..., M), and entropy (...)."""
+    log_prob, entropy = _LogProbAndEntropy.apply(
+        logits.reshape(-1, logits.shape[-1]), ids.reshape(-1, ids.shape[-1]), temperature
+    )
+    return log_prob.view(ids.shape), entropy.view(ids.shape[:-1])
 
 
 class _LogProbAndEntropy(torch.autograd.Function):
-    """On (N, V) logits and (N,) ids.
+    """On (N, V) logits and (N, M) ids.
 
     d log_prob / d logit_v = (1[v = id] - p_v) / temperature
     d entropy  / d logit_v = -p_v (log_p_v + entropy) / temperature
@@ -37,10 +61,11 @@ class _LogProbAndEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, ids, temperature):
         dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
-        log_prob, entropy = torch.empty(2, len(ids), dtype=dtype, device=logits.device)
+        log_prob = torch.empty(ids.shape, dtype=dtype, device=logits.device)
+        entropy = torch.empty(len(ids), dtype=dtype, device=logits.device)
         for rows in _chunks(logits):
             log_p = torch.log_softmax(logits[rows].to(dtype) / temperature, -1)
-            log_prob[rows] = log_p.gather(1, ids[rows, None])[:, 0]
+            log_prob[rows] = log_p.gather(1, ids[rows])
             entropy[rows] = -log_p.exp().mul_(log_p).sum(1)
         ctx.save_for_backward(logits, ids, entropy)
         ctx.temperature = temperature
@@ -55,15 +80,16 @@ class _LogProbAndEntropy(torch.autograd.Function):
         for rows in _chunks(logits):
             log_p = torch.log_softmax(logits[rows].to(entropy.dtype) / ctx.temperature, -1)
             p = log_p.exp()
-            slope = torch.zeros_like(entropy[rows, None])
+            slopes = torch.zeros_like(ids[rows], dtype=entropy.dtype)
             if grad_log_prob is not None:
-                slope = grad_log_prob[rows, None] / ctx.temperature
+                slopes = grad_log_prob[rows] / ctx.temperature
+            slope = slopes.sum(1, keepdim=True)
             if grad_entropy is None:
                 out = p.mul_(-slope)
             else:
                 weight = grad_entropy[rows, None] / ctx.temperature
                 out = log_p.add_(entropy[rows, None]).mul_(weight).add_(slope).mul_(p).neg_()
-            gradient[rows] = out.scatter_add_(1, ids[rows, None], slope)
+            gradient[rows] = out.scatter_add_(1, ids[rows], slopes)
         return gradient, None, None
 
 

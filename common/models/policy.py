@@ -1,6 +1,9 @@
 """The policy as the trainer sees it: a causal LM's log-probabilities and entropies of given
 responses."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch.utils.checkpoint import checkpoint
 
@@ -14,7 +17,7 @@ from common.models.llama import (
     own_weights,
     signed,
 )
-from common.models.logits import log_prob_and_entropy
+from common.models.logits import log_prob_and_entropy, with_top
 from common.types import RolloutBatch
 
 
@@ -25,16 +28,31 @@ def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Ten
     run once and its keys and values are shared, with gradient, by the G responses of the group.
     Values on padding are meaningless: mask them.
     """
+    return _of_tokens(model, batch, partial(log_prob_and_entropy, temperature=temperature))
+
+
+def with_top_tokens(
+    model, batch: RolloutBatch, temperature: float, K: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`log_probs`, and of the K likeliest tokens at each place: (log_prob, entropy, top_log_prob
+    (B, T, K), drawn_top (B, T)) as `logits.with_top` has them."""
+    return _of_tokens(model, batch, partial(with_top, temperature=temperature, K=K))
+
+
+def _of_tokens(model, batch: RolloutBatch, function: Callable) -> tuple[torch.Tensor, ...]:
+    """What `function` makes of (N, V) logits and (N,) ids, for each response token: its (N, ...)
+    as (B, T, ...)."""
     forward = _packed_logits if is_plain_llama(model) else _padded_logits
     first, rest, rows = forward(model, batch)  # (P, V), (N, V), (N,)
     start, later = batch.response_ids[:, 0], batch.response_ids[:, 1:]
-    first = log_prob_and_entropy(first.repeat_interleave(batch.group_size, 0), start, temperature)
-    rest = log_prob_and_entropy(rest, later.flatten()[rows], temperature)
+    first = function(first.repeat_interleave(batch.group_size, 0), start)
+    rest = function(rest, later.flatten()[rows])
     out = []
     for one, others in zip(first, rest, strict=True):
-        flat = others.new_zeros(later.numel()).index_copy(0, rows, others)
-        out.append(torch.cat([one[:, None], flat.view(later.shape)], 1))
-    return out[0], out[1]
+        more = others.shape[1:]
+        flat = others.new_zeros(later.numel(), *more).index_copy(0, rows, others)
+        out.append(torch.cat([one[:, None], flat.view(*later.shape, *more)], 1))
+    return tuple(out)
 
 
 def _padded_logits(model, batch: RolloutBatch):

@@ -7,11 +7,12 @@ The runs are those of `make reproduce-<paper> SCALE=...`, each row (or those exp
 names) with the seeds 1 to `seeds`, or from one to another (seeds=6-10): finished ones are found,
 and either command goes on with what the other began. Seed by seed, all papers and both testbeds in
 each: whenever it is stopped, the seeds that it reached are whole. It gives way to all else on the
-machine. `make reproduce-<paper> SCALE=...` then makes the tables, and `make join` adds them to those
-that are stored.
+machine. `make reproduce-<paper> SCALE=...` then makes the tables, and `make join` adds them to
+those that are stored.
 
-Seeds 1 to 5 start from the base model of those scales, later ones from two further bases, pretrained
-with seeds of their own, in turn: so the base is in the interval of what is read over all seeds.
+Seeds 1 to 5 start from the base model of those scales, later ones from two further bases,
+pretrained with seeds of their own, in turn: so the base is in the interval of what is read over all
+seeds.
 """
 
 import os
@@ -26,7 +27,7 @@ from common.config.compose import ROOT, compose
 from common.config.strict import strict
 from common.errors import require
 from common.experiment import Experiment
-from common.sweeps.plan import Reproduce, experiments
+from common.sweeps.plan import Reproduce, experiments, from_base, makers
 from common.sweeps.reproduce import done, train
 from common.sweeps.schedule import run_all
 
@@ -46,10 +47,7 @@ FIRST = 5  # seeds of the scales themselves, all from one base model
 
 def base_of(x: Experiment) -> Experiment:
     """The same run from the base model of its seed."""
-    if x.seed <= FIRST or x.model.pretrain is None:
-        return x
-    pretrain = replace(x.model.pretrain, seed=1 + x.seed % 2)
-    return replace(x, model=replace(x.model, pretrain=pretrain))
+    return x if x.seed <= FIRST else from_base(x, 1 + x.seed % 2)
 
 
 def runs(
@@ -68,15 +66,6 @@ def runs(
                     x = base_of(replace(row, seed=seed))
                     found.setdefault(f"{paper}/{x.run_id}", x)
     return sorted(found.values(), key=lambda x: (x.seed, x.optim.steps > 0))
-
-
-def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """For each base model the first run that needs it, and makes it where it is not there yet."""
-    first: list[Experiment] = []
-    for x in experiments:
-        if all(x.model != other.model for other in first):
-            first.append(x)
-    return first
 
 
 def command(words: dict[str, str]) -> None:
@@ -112,7 +101,7 @@ def _seeds(text: str) -> range:
     """ "10": 1 to 10; "6-10": from one to the other."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)", text)
     first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
-    require(0 < first <= last, "seeds", text, "give how many, as 10, or from which to which, as 6-10")
+    require(0 < first <= last, "seeds", text, "give how many, as 10, or from one to one, as 6-10")
     return range(first, last + 1)
 
 

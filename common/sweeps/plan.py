@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -90,6 +91,22 @@ def experiments(config: Reproduce) -> list[Experiment]:
         for x in runs_of(config, sweep):
             found.setdefault(x.run_id, x)
     return list(found.values())
+
+
+def from_base(x: Experiment, seed: int) -> Experiment:
+    """The same run from the base model that is pretrained with `seed`."""
+    if x.model.pretrain is None:
+        return x
+    return replace(x, model=replace(x.model, pretrain=replace(x.model.pretrain, seed=seed)))
+
+
+def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """For each base model the first run that needs it, and makes it where it is not there yet."""
+    first: list[Experiment] = []
+    for x in experiments:
+        if all(x.model != other.model for other in first):
+            first.append(x)
+    return first
 
 
 def without(config: Reproduce, names: list[str]) -> Reproduce:

@@ -61,11 +61,12 @@ def compared_on_mazes(spec: Spec, root: Path, draw: Callable[[Path], str]) -> No
 
 
 def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
-    """Gather the runs' rows, take the paper's own steps (tables, then figures), and compare."""
+    """Gather the runs' rows and the paper's own tables, take its own steps, and compare."""
     from common.comparison.compare import compare
     from common.comparison.gather import LAPTOP, gather
 
     gather(root, spec.paper, LAPTOP)
+    spec.measure(root)
     for step in steps:
         step(root)
     compare(spec, root)

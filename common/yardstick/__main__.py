@@ -9,7 +9,8 @@ configs/PROTOCOL.yaml, at two learning rates, and compares them where it is fair
     yardstick             Subset-Countdown, at the same learning rate and at equalised effective
                           learning rate (times GRPO's largest weight over the method's)
     yardstick_countdown   the second edition: at the same learning rate and at a third of it; more
-    yardstick_maze        optimiser steps a rollout and points every 5 steps; on either testbed
+    yardstick_maze        optimiser steps a rollout, points every 5 steps, three base models; on
+                          either testbed
 
  `methods` takes names and .yaml files of your own. Further key=value words change
 every run. Finished runs are found by their hash and not repeated; a stopped command resumes where
@@ -105,12 +106,14 @@ def command(words: list[str]) -> None:
 
 def _train(runs: list[Experiment], workers: int) -> UserError | None:
     """All runs; the error that names those that failed, for after the rest has been ranked."""
+    from common.sweeps.plan import makers
     from common.sweeps.reproduce import train
     from common.sweeps.schedule import run_all
 
     try:
-        base, *rest = [(x.run_id, train, (x,)) for x in runs]  # the first makes the model of all
-        run_all([base], workers, then=rest)
+        first = makers(runs)
+        for part in (first, [x for x in runs if x not in first]):
+            run_all([(x.run_id, train, (x,)) for x in part], workers)
     except UserError as error:
         return error
     return None

@@ -29,6 +29,8 @@ def frontier(protocol: Protocol, means: pd.DataFrame, path: Path) -> None:
     standard errors over seeds and their names; all others are grey.
     """
     points, level = _points(means, protocol.drawn), protocol.levels[0]
+    if protocol.bases > 1:
+        level += points.loc[points["step"] == 0, "accuracy"].mean()
     titles = {rate: title for rate, title in TITLES.items() if rate in protocol.rates}
     fronts = {rate: front(points[points["rate"] == rate]) for rate in titles}
     figure, axes = panels(2, width=4.6, height=4.3, sharex=True, sharey=True)
@@ -66,10 +68,11 @@ def frontier(protocol: Protocol, means: pd.DataFrame, path: Path) -> None:
             _names(axis, ends)
         axis.text(level, 0.01, " ranked here", transform=axis.get_xaxis_transform(), size=7.5)
     axes[0, 0].set_ylabel(f"{' '.join(protocol.drawn)} (%)")
+    seeds = spread(points.loc[points["step"] > 0, "n_seeds"])
     figure.suptitle(
-        f"Up and right is better. One model of 0.4 M parameters, one task ({protocol.task}), "
-        f"seeds: {spread(points.loc[points['step'] > 0, 'n_seeds'])}.\nBlack: GRPO; color: highest "
-        f"at some pass@1; grey: the other methods, {points['method'].nunique()} in all",
+        f"Up and right is better. {protocol.model[0].upper()}{protocol.model[1:]}, one task "
+        f"({protocol.task}), seeds: {seeds}.\nBlack: GRPO; color: highest at some pass@1; grey: "
+        f"the other methods, {points['method'].nunique()} in all",
         fontsize=9,
     )
     save(figure, path, points)
@@ -107,8 +110,8 @@ def gain(protocol: Protocol, ranking: pd.DataFrame, path: Path) -> None:
     axis.set_yticks(range(len(order)), names)
     axis.set_ylim(-0.7, len(order) - 0.3)
     axis.set_xlabel(
-        f"{benchmark} {metric} at {protocol.levels[0]:g} % natural pass@1, minus GRPO's at a third "
-        "of the learning rate (points)"
+        f"{benchmark} {metric} at a natural pass@1 {protocol.named(protocol.levels[0])}, minus\n"
+        "GRPO's at a third of the learning rate (points)"
     )
     under = f"not all seeds reach it: {', '.join(missing)}" if missing else ""
     figure.suptitle(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from common.errors import UserError, require
+from common.sweeps.plan import from_base
 from common.yardstick.protocol import (
     BASE,
     BOTH,
@@ -44,7 +45,9 @@ def plan(
             once += _rates(protocol, _load(protocol, method, overrides), reference)
         except UserError as error:
             refused[method] = str(error)
-    return [replace(x, seed=seed) for seed in seeds for x in once], refused
+    return [
+        from_base(replace(x, seed=seed), protocol.base(seed)) for seed in seeds for x in once
+    ], refused
 
 
 def _load(protocol: Protocol, method: str, overrides: list[str]) -> Experiment:

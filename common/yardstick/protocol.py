@@ -15,11 +15,22 @@ STEPS, COLLAPSE = ("training", "steps"), ("training", "collapse_rate")
 @dataclass(frozen=True)
 class Protocol:
     name: str  # of its configuration and of its results folder
+    model: str
     task: str
-    levels: tuple[float, float]  # natural pass@1 (%); from runs of seed 0, in no comparison
+    # natural pass@1 (%); points above its own base model where there are several. From runs of seed
+    # 0, in no comparison
+    levels: tuple[float, float]
     rankings: dict[str, tuple[str, str]]  # name -> (learning rate of the methods, of GRPO)
     measures: dict[tuple[str, str], str]  # (benchmark, metric) -> its column; the first ranks
     drawn: tuple[str, str]  # the diversity of the figure
+    bases: int = 1  # pretrained base models, the seeds' in turn
+
+    def base(self, seed: int) -> int:
+        """The pretraining seed of a run's base model."""
+        return (seed - 1) % self.bases
+
+    def named(self, level: float) -> str:
+        return f"{level:g} %" if self.bases == 1 else f"{level:g} points above its base model"
 
     @property
     def most_samples(self) -> int:
@@ -33,6 +44,7 @@ class Protocol:
 
 FIRST = Protocol(
     name="yardstick",
+    model="one model of 0.4 M parameters",
     task="Subset-Countdown",
     levels=(30.0, 32.0),
     rankings={PLAIN: (PLAIN, PLAIN), EQUALISED: (EQUALISED, EQUALISED)},
@@ -49,8 +61,9 @@ FIRST = Protocol(
 )
 COUNTDOWN = Protocol(
     name="yardstick_countdown",
+    model="three base models of 0.4 M parameters",
     task="Subset-Countdown",
-    levels=(29.0, 30.0),
+    levels=(3.0, 4.0),
     rankings={AGAINST_LOWER: (PLAIN, LOWER), PLAIN: (PLAIN, PLAIN), LOWER: (LOWER, LOWER)},
     measures={
         PRIMARY: "rare pass@64",
@@ -64,6 +77,13 @@ COUNTDOWN = Protocol(
         STEPS: "steps",
     },
     drawn=PRIMARY,
+    bases=3,
 )
-MAZE = replace(COUNTDOWN, name="yardstick_maze", task="mazes with loops", levels=(36.0, 40.0))
+MAZE = replace(
+    COUNTDOWN,
+    name="yardstick_maze",
+    model="three base models of 0.2 M parameters",
+    task="mazes with loops",
+    levels=(9.0, 13.0),
+)
 PROTOCOLS = {one.name: one for one in (FIRST, COUNTDOWN, MAZE)}

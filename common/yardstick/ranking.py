@@ -57,9 +57,11 @@ class Curve:
     def mean(self, measure: tuple[str, str]) -> np.ndarray:
         return self.values[measure].mean(axis=1)
 
-    def at(self, level: float) -> dict[tuple[str, str], np.ndarray] | None:
-        """All values where pass@1 first reaches `level`, (problems,) each; None if it does not."""
-        place = first_reach(self.mean(ACCURACY), level)
+    def at(self, level: float, *, above: bool = False) -> dict[tuple, np.ndarray] | None:
+        """All values where pass@1 first reaches `level`, or that much `above` its start,
+        (problems,) each; None if it does not."""
+        accuracy = self.mean(ACCURACY)
+        place = first_reach(accuracy, level + accuracy[0] if above else level)
         if place is None:
             return None
         return {name: between(value, place) for name, value in self.values.items()}
@@ -85,13 +87,22 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
         }
         for run_id in runs.index
     }
-    bases = [points[run_id][0] for run_id in runs.index[runs["method"] == BASE]]
-    if not bases:
-        raise UserError("no finished run of the base model, where every curve starts; run it first")
-    # one model: its seeds differ in the samples only
-    start = {name: np.mean([base[name] for base in bases], axis=0) for name in bases[0]}
+    bases: dict[int, list[dict]] = {}
+    for run_id, seed in runs.loc[runs["method"] == BASE, "seed"].items():
+        bases.setdefault(protocol.base(int(seed)), []).append(points[run_id][0])
+    # a base model's seeds differ in the samples only
+    starts = {
+        model: {name: np.mean([one[name] for one in drawn], axis=0) for name in drawn[0]}
+        for model, drawn in bases.items()
+    }
     drawn = []
     for run_id, (table, method, seed) in runs[runs["method"] != BASE].iterrows():
+        start = starts.get(protocol.base(int(seed)))
+        if start is None:
+            raise UserError(
+                f"run {run_id}: no finished run of the base model, where its curve starts; run "
+                "it first"
+            )
         measured = {0: start} | points[run_id]
         steps = np.array(sorted(measured))
         for name in start:
@@ -136,16 +147,16 @@ def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:
     methods of one ranking, level and measure. Values are missing where some seed did not reach the
     level, intervals and p also where fewer than 3 seeds did.
     """
-    frames = []
+    frames, above = [], protocol.bases > 1
     for name, level in product(protocol.rankings, protocol.levels):
         rate, theirs = protocol.rankings[name]
         runs: dict[str, dict] = {}
         reference = {}
         for curve in given:
             if curve.rate == rate:
-                runs.setdefault(curve.method, {})[curve.seed] = curve.at(level)
+                runs.setdefault(curve.method, {})[curve.seed] = curve.at(level, above=above)
             if curve.rate == theirs and curve.method == REFERENCE:
-                reference[curve.seed] = curve.at(level)
+                reference[curve.seed] = curve.at(level, above=above)
         itself = REFERENCE if rate == theirs else None
         for measure in protocol.measures:
             rows = _rows(runs, reference, itself, measure)

@@ -13,12 +13,12 @@ TITLES = {
 }
 HEAD = """# The yardstick: every method under one protocol
 
-**What this is:** one model of 0.4 M parameters, one task ({task}), one short training
+**What this is:** {model}, one task ({task}), one short training
 recipe (configs/{name}.yaml), seeds: {seeds}. It shows how the methods compare there, and says
 nothing about 7 B models. Methods run with the values of their files in configs/method/ (gamma, k,
 alpha, ...), not tuned.
 
-Every run is read where its pass@1 on natural prompts first reaches **{level} %**, linearly between
+Every run is read where its pass@1 on natural prompts first reaches **{level}**, linearly between
 checkpoints: a method that merely learns less would otherwise look as if it kept more diversity.
 Values are means ± half a 95 % interval over seeds and problems. **Bold with an arrow:** above or
 below GRPO on the same seeds and problems, which is known better than the values themselves, after
@@ -49,10 +49,12 @@ def markdown(protocol: Protocol, ranking: pd.DataFrame, absent: dict[str, str]) 
     """One table a ranking, in the order of rank; `absent`: what is not in them, and why."""
     first, *others = ranking["level"].drop_duplicates()
     ranks, *more = protocol.measures.values()
-    titles = [ranks, "minus GRPO", *more, *(f"{ranks} at {level:g} %" for level in others)]
-    about = {"task": protocol.task, "name": protocol.name, "drawn": " ".join(protocol.drawn)}
+    also = [f"{ranks} at {protocol.named(level)}" for level in others]
+    titles = [ranks, "minus GRPO", *more, *also]
+    about = {"task": protocol.task, "model": protocol.model, "name": protocol.name}
+    about["drawn"] = " ".join(protocol.drawn)
     about["rates"] = OF_LOWER if LOWER in protocol.rates else OF_EQUALISED
-    parts = [HEAD.format(level=f"{first:g}", seeds=spread(ranking["n_seeds"]), **about)]
+    parts = [HEAD.format(level=protocol.named(first), seeds=spread(ranking["n_seeds"]), **about)]
     for rate in protocol.rankings:
         title = TITLES[rate]
         ranked = ranking[ranking["rate"] == rate]

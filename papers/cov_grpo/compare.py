@@ -176,6 +176,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    measure=laptop.gather,
     same_runs=[
         SameRun("table3", "GRPO", "table2", "GRPO", STEPS),
         SameRun("table3", "CW-GRPO", "table2", OURS, STEPS),

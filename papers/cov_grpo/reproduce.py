@@ -23,13 +23,13 @@ def covariance(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    from papers.cov_grpo import figures, laptop
+    from papers.cov_grpo import figures
     from papers.cov_grpo.compare import SPEC
 
     if config.scale == MAZE:
         return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
-    compared(SPEC, Path(config.root), laptop.gather, figures.draw)
+    compared(SPEC, Path(config.root), figures.draw)
 
 
 if __name__ == "__main__":

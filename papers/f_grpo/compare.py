@@ -14,6 +14,7 @@ import pandas as pd
 from common.cli import guard
 from common.comparison.compare import SameRun, Spec, command
 from common.comparison.spec import problems
+from papers.f_grpo import laptop
 from papers.f_grpo.second import second_version
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
@@ -168,6 +169,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    measure=laptop.gather,
     same_runs=[*SAME_RUNS, *second_version()],
     averages={"Avg_Math": MATH, "Avg_OOD": OOD},
     footnotes=FOOTNOTES,

@@ -32,13 +32,13 @@ def theory(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    from papers.f_grpo import figures, laptop
+    from papers.f_grpo import figures
     from papers.f_grpo.compare import SPEC
 
     if config.scale == MAZE:
         return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
-    compared(SPEC, Path(config.root), *([] if on_gpu(config) else [laptop.gather, figures.draw]))
+    compared(SPEC, Path(config.root), *([] if on_gpu(config) else [figures.draw]))
 
 
 def on_gpu(config: Reproduce) -> bool:

@@ -43,7 +43,7 @@ def hidden_states(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    from papers.fade import figures, laptop
+    from papers.fade import figures
     from papers.fade.compare import SPEC
 
     if config.scale == MAZE:
@@ -54,7 +54,7 @@ def finish(config: Reproduce) -> None:
         both = {"weight changes": weights, "hidden states": hidden_states}
         run_all([(title, task, (config,)) for title, task in both.items()], config.workers)
 
-    compared(SPEC, Path(config.root), measured, laptop.gather, fits.gather, figures.draw)
+    compared(SPEC, Path(config.root), measured, fits.gather, figures.draw)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from common.comparison.published import published
 from common.comparison.spec import problems
 from common.comparison.training import logs
 from common.config.compose import ROOT
+from papers.over_sharpening import laptop
 from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED
 
@@ -286,6 +287,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    measure=laptop.gather,
     logged_rows=logged_rows,
     same_runs=SAME_RUNS,
     averages={"Avg": list(BENCHMARKS[:-1])},

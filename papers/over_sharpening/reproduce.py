@@ -29,13 +29,13 @@ def theory(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    from papers.over_sharpening import figures, laptop
+    from papers.over_sharpening import figures
     from papers.over_sharpening.compare import SPEC
 
     if config.scale == MAZE:
         return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
-    compared(SPEC, Path(config.root), laptop.gather, figures.draw)
+    compared(SPEC, Path(config.root), figures.draw)
 
 
 if __name__ == "__main__":

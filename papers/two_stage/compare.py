@@ -201,6 +201,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    measure=laptop.gather,
     same_runs=SAME_RUNS,
     metrics=ENTROPIES,
     footnotes=FOOTNOTES,

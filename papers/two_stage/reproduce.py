@@ -29,13 +29,13 @@ def theory(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    from papers.two_stage import case_study, figures, laptop
+    from papers.two_stage import case_study, figures
     from papers.two_stage.compare import SPEC
 
     if config.scale == MAZE:
         return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
-    compared(SPEC, Path(config.root), laptop.gather, figures.draw, case_study.write_page)
+    compared(SPEC, Path(config.root), figures.draw, case_study.write_page)
 
 
 if __name__ == "__main__":

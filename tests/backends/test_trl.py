@@ -178,6 +178,39 @@ def test_loss_and_gradient_are_those_of_trl(trainer, name):
             assert clipped == pytest.approx(logged["clip_ratio/region_mean"][-1], abs=1e-6)
 
 
+def test_a_loss_of_the_likeliest_tokens_is_the_pure_function(trainer):
+    """SimKO on TRL's batch, against full distributions of the model."""
+    words = ["method=simko", "method.loss.alpha=0.3", "method.loss.lambda_top1=1.5"]
+    ours = trainer(MethodTrainer, {"temperature": 0.7}, method=method(*words))
+    plain = trainer(MethodTrainer, {"temperature": 0.7}, method=method("method=grpo"))
+    batch = made_up_batch(0, ours.model.config.vocab_size)
+    loss, gradient = loss_and_gradient(ours, batch, shift=0.1)
+    model, mask = ours.model, batch["completion_mask"].float()
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+    log_p = model(input_ids=ids, attention_mask=attention).logits[:, 2:-1] / 0.7
+    log_p = torch.log_softmax(log_p, -1)
+    log_prob = log_p.gather(-1, batch["completion_ids"][..., None])[..., 0]
+    torch.manual_seed(99)
+    old = log_prob.detach() + 0.1 * torch.randn_like(log_prob)
+    values, _ = ours.bound.loss(
+        log_prob,
+        old,
+        batch["advantages"][:, None],
+        mask,
+        entropy=-(log_p.exp() * log_p).sum(-1).detach(),
+        top_log_prob=log_p.topk(3).values,
+        drawn_top=log_p.argmax(-1) == batch["completion_ids"],
+    )
+    expected = (values * mask).sum() / mask.sum()
+    assert loss == pytest.approx(expected.item(), rel=1e-4)
+    theirs = torch.autograd.grad(expected, list(model.parameters()))
+    theirs = torch.cat([one.flatten() for one in theirs])
+    torch.testing.assert_close(gradient, theirs, rtol=1e-4, atol=1e-6)
+    _, without = loss_and_gradient(plain, batch, shift=0.1)
+    assert (gradient - without).abs().max() > 1e-3
+
+
 def test_cispo_of_trl_has_no_lower_bound(trainer):
     """With eps_low = 0.2 ours raises small weights to 0.8; F-GRPO's eps_low = 1 bounds nothing."""
     overrides, config = SAME["cispo"]
@@ -223,7 +256,9 @@ def grad_norms(one) -> list[float]:
     return [row["grad_norm"] for row in one.state.log_history if "grad_norm" in row]
 
 
-@pytest.mark.parametrize("name", ["grpo", "cw_grpo", "kl_cov", "reinforce_pp_baseline"])
+@pytest.mark.parametrize(
+    "name", ["grpo", "cw_grpo", "kl_cov", "a3po", "simko", "reinforce_pp_baseline"]
+)
 def test_accumulation_changes_memory_not_gradients(trainer, name):
     norms = []
     for accumulation in (1, 4):
@@ -324,6 +359,13 @@ def test_a_controller_reaches_the_advantage(trainer):
 def test_what_contradicts_the_method_is_refused(trainer, config, message):
     with pytest.raises(UserError, match=message):
         trainer(MethodTrainer, config, method=method("method=grpo"))
+
+
+def test_a_method_that_rehearses_is_refused(trainer):
+    with pytest.raises(
+        UserError, match=r"method\.rehearsal=dph_f: TRL has no rehearsal set .* use"
+    ):
+        trainer(MethodTrainer, {}, method=method("method=dph_f"))
 
 
 def test_an_optimiser_step_of_several_rollouts_is_refused(trainer):

@@ -51,6 +51,12 @@ TWO_PAIRS = [[{"method": "A"}, {"method": "B"}], [{"method": "C"}, {"method": "D
             "1 hold, 0 fail, 1 open of 2",
         ),
         (
+            {"count": {"pairs": TWO_PAIRS, "relation": ">", "at_least": 2, "margin": -3}},
+            0,
+            "holds",
+            "2 hold",
+        ),
+        (
             {"mean_gain": {"pairs": TWO_PAIRS, "relation": "~", "value": 2.1, "within": 0}},
             0,
             "holds",

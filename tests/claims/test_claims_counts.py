@@ -107,3 +107,26 @@ def test_the_mean_of_the_last_checkpoints_is_paired_by_seed_and_problem():
     assert mean.by_problem == pytest.approx(np.mean([x.by_problem for x in each], axis=0))
     assert mean.counts is None  # of single runs' tests, which a mean of checkpoints has not
     assert each[0].counts is not None
+
+
+def test_without_a_step_the_last_three_checkpoints_of_a_run_are_averaged():
+    """Steps 0 to 3; of pass@8 only the last has enough samples; distinct answers of 4 samples are
+    not those of 16; toys, which have no run, are read at their end."""
+    steps = pd.DataFrame(
+        {"step": range(4), "value": [10.0, 20, 30, 70], "n_samples": [4, 4, 4, 16]}
+    )
+    same = {"table": "t", "model": "m", "method": "A", "benchmark": "x", "unit": "percent"}
+    runs = [steps.assign(seed=seed, run_id=f"a{seed}", metric="pass@1", k=1) for seed in (1, 2)]
+    runs.append(runs[0][3:].assign(metric="pass@8", k=8, value=80.0))
+    runs.append(runs[0].assign(metric="distinct_correct", k=None))
+    frame = tidy(pd.concat(runs).assign(**same))
+    read = lambda last, **of: select("", of, frame, None, last).values.tolist()  # noqa: E731
+    assert read(3, metric="pass@1") == [40, 40]
+    assert read(1, metric="pass@1") == [70, 70]
+    assert read(9, metric="pass@1", seed=2) == [32.5]
+    assert read(3, metric="pass@1", step=1) == [20, 20]
+    assert read(3, metric="pass@8") == [80]
+    assert read(3, metric="distinct_correct") == [70]
+    assert read(3, metric=["pass@1", "pass@8"]) == [75]  # the step that has both, of seed 1
+    toy = tidy(pd.concat(runs[:2]).assign(**same, run_id=None))
+    assert select("", {"metric": "pass@1"}, toy, None, 3).values.tolist() == [70, 70]

@@ -108,7 +108,7 @@ def test_advantage_through_verl_is_the_pure_function(name, batch):
     assert out[mask == 0].abs().max() == 0
 
 
-@pytest.mark.parametrize("name", methods.names())
+@pytest.mark.parametrize("name", [x for x in methods.names() if not methods.not_in_verl(x)])
 def test_loss_through_verl_is_the_pure_function(name, batch):
     _, bound = experiment(name)
     mask = batch[0]

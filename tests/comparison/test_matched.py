@@ -20,16 +20,18 @@ def points(method: str, seed: int, curve: dict[int, tuple[float, float]]) -> lis
 
 
 def test_the_level_is_one_that_every_run_reached():
-    """The lowest of all runs' maxima, 30: A's second run. A's first passes it half-way to 40."""
+    """The least of all runs' rises, 10 points: A's second run, from a base model of its own. A's
+    first passes them half-way to 40; B's first at 36 after 62.5 % of the way."""
     rows = [
         *points("base", 1, {0: (20.0, 50.0)}),
+        *points("base", 2, {0: (24.0, 60.0)}),
         *points("A", 1, {50: (40.0, 10.0)}),
-        *points("A", 2, {50: (30.0, 20.0)}),
+        *points("A", 2, {50: (34.0, 20.0)}),
         *points("B", 1, {50: (36.0, 42.0)}),
     ]
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
     out = matched.at_matched_accuracy(frame, "t", [("A", "B")])
-    assert set(out["metric"]) == {"pass@64 at natural pass@1 = 30.0"}
+    assert set(out["metric"]) == {"pass@64 at natural pass@1 10.0 points above base"}
     values = {(m, seed): value for m, seed, value in out[["method", "seed", "value"]].values}
     assert values == pytest.approx({("A", 1): 30.0, ("A", 2): 20.0, ("B", 1): 45.0})
 

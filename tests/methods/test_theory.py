@@ -216,3 +216,47 @@ def test_bad_input_is_named(arguments, words):
     with pytest.raises(UserError) as caught:
         theory.main(arguments)
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_what_rehearsal_does_to_a_softmax_policy(capsys):
+    """The KL to the base model pulls by the difference of probabilities; Jensen-Shannon as in the
+    docstring of rehearsal_update; both against finite differences of the divergence itself."""
+    policy, reference = [0.6, 0.3, 0.1], [0.4, 0.3, 0.3]
+    words = ["policy=[0.6,0.3,0.1]", "correct=[0]", "reference=[0.4,0.3,0.3]"]
+    found = answer(capsys, "method=dph_f", *words)
+    kl = sum(q * math.log(q / p) for p, q in zip(policy, reference, strict=True))
+    assert found["divergence"] == pytest.approx(kl)
+    pull = [0.01 * (q - p) for p, q in zip(policy, reference, strict=True)]  # eta = 0.01
+    assert found["rehearsal_update"] == pytest.approx(pull, abs=1e-15)
+    plain = answer(capsys, "method=dapo", *words[:2])
+    assert found["expected_update"] == plain["expected_update"]  # RL is on other prompts
+    assert "divergence" not in plain
+
+    def js(z):
+        total, pi = 0.0, [math.exp(one) for one in z]
+        for p, q in zip((one / sum(pi) for one in pi), reference, strict=True):
+            total += p * math.log(2 * p / (p + q)) + q * math.log(2 * q / (p + q))
+        return total
+
+    found, start, h = answer(capsys, "method=dph_js", *words), [math.log(p) for p in policy], 1e-5
+    assert found["divergence"] == pytest.approx(js(start))
+    for i, update in enumerate(found["rehearsal_update"]):
+        up, down = ([z + sign * h * (i == j) for j, z in enumerate(start)] for sign in (1, -1))
+        assert update == pytest.approx(-0.2 * (js(up) - js(down)) / (2 * h), abs=1e-9)
+    w = [math.log(2 * p / (p + q)) for p, q in zip(policy, reference, strict=True)]
+    mean = sum(p * one for p, one in zip(policy, w, strict=True))
+    closed = [-0.2 * p * (one - mean) for p, one in zip(policy, w, strict=True)]
+    assert found["rehearsal_update"] == pytest.approx(closed, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["method=dph_f"], r"reference=\[0\.5, 0\.5\]: give as many probabilities as policy has"),
+        (["method=dph_f", "policy=[0.5,0.3,0.2]", "correct=[0]"], "give as many probabilities"),
+        (["method=grpo", "policy=[0.5,0.5]", "correct=[0]"], "method grpo rehearses nothing"),
+    ],
+)
+def test_a_reference_goes_with_a_policy_and_a_method_that_rehearses(words, message):
+    with pytest.raises(UserError, match=message):
+        compose([*words, "reference=[0.5,0.5]"])

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from common.errors import UserError
 from common.models import logits as module
-from common.models.logits import log_prob_and_entropy
+from common.models.logits import log_prob_and_entropy, with_top
 
 
 def plain(logits, ids, temperature):
@@ -51,6 +52,33 @@ def test_equal_to_the_plain_formula(data, monkeypatch, chunk, temperature, used)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
+def plain_with_top(logits, ids, temperature):
+    log_p = torch.log_softmax(logits / temperature, -1)
+    return *plain(logits, ids, temperature), log_p.sort(-1, descending=True).values[..., :4]
+
+
+@pytest.mark.parametrize("chunk", [1, 37 * 3, 2**22])
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize("used", [(True, True, True), (False, False, True), (True, False, False)])
+def test_the_likeliest_tokens_are_those_of_the_plain_formula(
+    data, monkeypatch, chunk, temperature, used
+):
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    logits, ids, *weights = data
+    ids[0] = logits[0].argmax(-1)  # some are the likeliest themselves
+    weights.append(torch.randn(4, 5, 4))
+    weights = [w if use else None for w, use in zip(weights, used, strict=True)]
+    ours = value_and_gradient(lambda *a: with_top(*a, K=4)[:3], logits, ids, temperature, weights)
+    theirs = value_and_gradient(plain_with_top, logits, ids, temperature, weights)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+    drawn_top = with_top(logits, ids, temperature, 4)[3]
+    assert torch.equal(drawn_top, logits.argmax(-1) == ids)
+    assert drawn_top[0].all()
+    assert not drawn_top.all()
+    with pytest.raises(UserError, match=r"method\.loss\.K=38: the vocabulary has 37 tokens"):
+        with_top(logits, ids, temperature, 38)
+
+
 def test_gradcheck(data, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 80)
     logits, ids = data[0][:2].double().requires_grad_(), data[1][:2]
@@ -79,7 +107,10 @@ def test_empty_and_constant_logits():
 def test_at_a_large_vocabulary_it_needs_at_most_half_of_the_memory():
     from bench.losses import peak_memory
 
-    ours, theirs = (peak_memory(name, tokens=256, vocabulary=151_936) for name in ("ours", "plain"))
+    ours, top, theirs = (
+        peak_memory(name, tokens=256, vocabulary=151_936) for name in ("ours", "top 3", "plain")
+    )
     one = 256 * 151_936 * 4 / 2**20  # MiB of the logits; both counts include them
     assert theirs > 3 * one  # else nothing was measured
     assert ours <= theirs / 2
+    assert top <= ours + one / 4  # the three likeliest tokens are no matter of the vocabulary

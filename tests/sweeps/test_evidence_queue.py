@@ -14,19 +14,22 @@ from common.sweeps import evidence
 
 @pytest.mark.sweep
 def test_the_runs_are_the_scales_own_with_more_seeds():
-    found = evidence.runs(["cov_grpo"], ["full", "laptop_maze"], 6)
+    found = evidence.runs(["cov_grpo"], ["full", "laptop_maze"], range(1, 8))
     ids = [x.run_id for x in found]
     ours = runs("cov_grpo", "full") + runs("cov_grpo", "laptop_maze")
     assert len(set(ids)) == len(ids)
     assert {x.run_id for x in ours} <= set(ids)
     assert [x.seed for x in found] == sorted(x.seed for x in found)
-    by_seed = [[x for x in found if x.seed == seed] for seed in range(1, 7)]
-    assert {len(group) for group in by_seed} == {len(found) / 6}
+    by_seed = [[x for x in found if x.seed == seed] for seed in range(1, 8)]
+    assert {len(group) for group in by_seed} == {len(found) / 7}
     for group in by_seed:
         assert [x.table for x in group] == [x.table for x in by_seed[0]]
         trained = [x.optim.steps > 0 for x in group]
         assert trained == sorted(trained)  # the base models first
-    assert [x.model.name for x in evidence.makers(found)] == ["tiny-qwen2", "maze-qwen2"]
+    bases = {x.seed: x.model.pretrain.seed for x in found}
+    assert bases == dict.fromkeys(range(1, 6), 0) | {6: 1, 7: 2}
+    made = [(x.model.name, x.seed) for x in evidence.makers(found)]
+    assert made == [(name, seed) for seed in (1, 6, 7) for name in ("tiny-qwen2", "maze-qwen2")]
 
 
 @pytest.mark.sweep
@@ -48,7 +51,10 @@ def test_a_budget_stops_it_and_the_same_command_goes_on(tmp_path, monkeypatch, c
     assert "2 runs, 2 done\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("word", ["papers=nothing", "seeds=0", "workers=two", "budget=8"])
+WRONG = ["papers=nothing", "seeds=0", "seeds=6-5", "rows=no_such", "workers=two", "budget=8"]
+
+
+@pytest.mark.parametrize("word", WRONG)
 def test_what_cannot_be_meant_is_refused(word):
     name, value = word.split("=")
     with pytest.raises(UserError, match=f"{name}={value}"):

@@ -215,6 +215,25 @@ def test_curves_start_at_the_base_model_and_a_run_of_both_rates_stands_in_both()
     assert table.loc[("plain", "iac", 5, "natural", "pass@1"), "n_seeds"] == 1
 
 
+def test_with_several_base_models_a_run_starts_at_its_own_and_is_read_so_much_above_it():
+    rows, counts = made_up()
+    iac = rows["run_id"] == "iac-s1"
+    active = rows[iac].iloc[:1].assign(benchmark="training", metric="active_groups", value=70.0)
+    active = pd.concat([active, active.assign(run_id="grpo-s1")])
+    rows = pd.concat([rows, active], ignore_index=True)
+    rows.loc[rows["run_id"] == "iac-s1", "seed"] = 2
+    two = replace(COUNTDOWN, bases=2)
+    drawn = {c.method: c for c in curves(rows, counts, two)}
+    assert drawn["grpo"].values[ACCURACY][0].tolist() == [0, 50]  # of base-s1
+    assert drawn["iac"].values[ACCURACY][0].tolist() == [50, 0]  # of base-s2
+    assert drawn["grpo"].at(10.0, above=True)[ACCURACY].mean() == pytest.approx(35)
+    assert drawn["grpo"].at(60.0, above=True) is None
+    rows.loc[rows["run_id"] == "grpo-s1", "seed"] = 3
+    rows.loc[rows["run_id"] == "iac-s1", "seed"] = 5
+    with pytest.raises(UserError, match=r"grpo-s1.*no finished run of the base model"):
+        curves(rows[rows["run_id"] != "base-s1"], counts, replace(COUNTDOWN, bases=4))
+
+
 def test_what_cannot_be_compared_is_refused():
     with pytest.raises(UserError, match="no finished run of the base model"):
         curves(*made_up(base=False), FIRST)
@@ -251,8 +270,8 @@ def test_the_page_says_what_is_missing_and_what_differs():
 
 
 def test_a_method_is_told_from_a_smaller_step(tmp_path):
-    """At 30 % a third of the rate is worth 6 points to GRPO; "same" is worth 2, "good" 14, and its
-    twin 3 more than GRPO's."""
+    """10 points above the base model a third of the rate is worth 6 points to GRPO; "same" is worth
+    2, "good" 14, and its twin 3 more than GRPO's."""
     drawn = []
     for rate, kept in (
         ("plain", {"grpo": 50, "same": 54, "good": 78}),
@@ -261,7 +280,7 @@ def test_a_method_is_told_from_a_smaller_step(tmp_path):
         for method, last in kept.items():
             drawn += runs(method, [20, 40], [70, last], scale=0.01, rate=rate)
     drawn += runs("weak", [20, 29], [70, 60])
-    once, twice = at(30.0, protocol=COUNTDOWN), at(30.0, 35.0, protocol=COUNTDOWN)
+    once, twice = at(10.0, protocol=COUNTDOWN), at(10.0, 15.0, protocol=COUNTDOWN)
     found = ranked(drawn, once)
     gained = primary(found, "against_lower")["difference"]
     expected = {"good": 8, "same": -4, "grpo": -6}
@@ -328,11 +347,27 @@ def test_plan_seed_by_seed_at_both_rates(tmp_path):
     assert [(x.name, x.table) for x in planned] == first * 2
     assert [x.seed for x in planned] == [1] * 7 + [2] * 7
     assert len({x.run_id for x in planned}) == 14
+    assert {x.model.pretrain.seed for x in planned} == {0}
+
     by_name = {x.name: x for x in planned}
     assert by_name["iac_equalised"].label == "iac"
     assert by_name["iac_equalised"].optim.equalise_to == by_name["grpo"].method.advantage
     assert by_name["iac"].optim.equalise_to is None
     assert by_name["base"].optim.steps == 0
+
+
+def test_the_second_edition_takes_three_base_models_in_turn(tmp_path):
+    where = [word for word in TINY if not word.startswith("model.pretrain.seed")]
+    where += ["optim.mini_batches=2", "eval.n=64", "eval.curve_n=64", f"results_dir={tmp_path}"]
+    planned, refused = plan.plan(COUNTDOWN, ["iac"], [1, 2, 3, 4], where)
+    assert refused == {}
+    assert [(x.seed, x.model.pretrain.seed) for x in planned[::5]] == [
+        (1, 0),
+        (2, 1),
+        (3, 2),
+        (4, 0),
+    ]
+    assert [x.name for x in planned[:5]] == ["base", "grpo", "grpo_lower", "iac", "iac_lower"]
 
 
 @pytest.mark.parametrize("protocol", [COUNTDOWN, MAZE])
@@ -391,8 +426,8 @@ def test_mistakes_on_the_command_line(tmp_path, word, message):
 def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, monkeypatch):
     started = []
 
-    def here(tasks, workers, then):
-        for title, function, arguments in [*tasks, *then]:
+    def here(tasks, workers):
+        for title, function, arguments in tasks:
             if title.startswith("relu-"):
                 raise UserError("relu has failed")
             started.append(title)

@@ -20,7 +20,9 @@ methods (entry point `verl.plugins`, or VERL_USE_EXTERNAL_MODULES=common.backend
     actor_rollout_ref.actor.policy_loss.loss_mode=rlvr_f_grpo
 
 Every method is `rlvr_<name>`; also plain `<name>` where verl has neither an estimator nor a loss of
-that name (so not grpo, rloo, gspo, cispo, clip_cov, kl_cov).
+that name (so not grpo, rloo, gspo, cispo, clip_cov, kl_cov). Methods that rehearse (DPH-F, DPH-JS)
+are not registered: verl updates on its rollouts alone, and our command refuses them before Ray
+starts.
 
 Arguments come from the method file; flags change them, and an unknown one is refused:
 
@@ -34,10 +36,15 @@ Arguments come from the method file; flags change them, and an unknown one is re
 
 What differs from the local backend: token weights over a mini-batch (CW-GRPO's file, Clip-Cov,
 KL-Cov) are computed on the micro-batch verl hands over, as in verl's own clip_cov and kl_cov, so
-there the micro-batch size is part of the method; those over the groups of prompts (CW-GRPO as
-printed) are computed by our trainer, before verl packs, and are the same. KL is verl's estimator,
-which clamps the log-ratio; the entropy bonus and KL term are verl's, aggregated as the policy loss
-is.
+there the micro-batch size is part of the method; those of one response (A3PO) are the same
+whatever it is; those over the groups of prompts (CW-GRPO as printed) are computed by our trainer,
+before verl packs, and are the same. KL is verl's estimator, which clamps the log-ratio; the entropy
+bonus and KL term are verl's, aggregated as the policy loss is.
+
+Refused: losses that look at more than log-probabilities, advantages and mask (SimKO: at entropies
+and the likeliest tokens), which verl does not hand to its policy losses.
+
+Left out: DPH-RL's rehearsal set, which would have to join each mini-batch with a loss of its own.
 
 Left out of whole experiments: asynchronous training (FADE sec 11.1). verl's
 trainer.v1.trainer_mode=separate_async has samplers of their own, but hands weights over by nccl,

@@ -282,6 +282,7 @@ def _check(x: Experiment, place: Place) -> None:
         "verl drops the groups that dynamic sampling evicts before a memory network could learn "
         "them; use kept, or backend=local",
     )
+    methods.require_in_verl(x.method.name)
     for part in methods.PART_KEYS:
         if part == "token_weights" and _grouped(x):
             continue

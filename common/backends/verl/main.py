@@ -76,6 +76,8 @@ def preflight(config) -> None:
     that its controller sets, or a trainer that keeps no state. verl's own methods pass unseen.
     """
     plugin.check_registered()
+    methods.refuse_rehearsal(config.algorithm.adv_estimator)
+    methods.refuse_rehearsal(config.actor_rollout_ref.actor.policy_loss.loss_mode)
     mask = torch.ones(config.actor_rollout_ref.rollout.n, 2)
     weights = mask / 2
     if (name := plugin.METHOD_OF.get(config.algorithm.adv_estimator)) is not None:

@@ -2,12 +2,13 @@
 
 import inspect
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from common.config.compose import ROOT, read
 from common.config.resolve import named, resolve
 from common.errors import UserError
-from common.methods.files import compose, names
+from common.methods import files
+from common.methods.binding import OF_TOKENS
 
 __all__ = [
     "agg_mode",
@@ -18,6 +19,9 @@ __all__ = [
     "controller",
     "flags",
     "names",
+    "not_in_verl",
+    "refuse_rehearsal",
+    "require_in_verl",
     "takes",
     "verls_mode",
 ]
@@ -38,6 +42,30 @@ VERL_VALUES = {  # what a method file takes from the experiment -> where verl ha
     "${sampling.max_tokens}": "${data.max_response_length}",
     "${optim.steps}": "${trainer.total_training_steps}",
 }
+
+
+def names() -> list[str]:
+    """The methods that verl can run: those that rehearse need responses beside its rollouts."""
+    return [name for name in files.names() if files.compose(name).get("rehearsal") is None]
+
+
+def compose(name: str) -> DictConfig:
+    """`files.compose`. Raises UserError as that does, and for a method that rehearses."""
+    method = files.compose(name)
+    if method.get("rehearsal") is not None:
+        raise UserError(
+            f"method.rehearsal={name}: verl has no rehearsal set beside its rollouts; use "
+            "backend=local, or a method without one"
+        )
+    return method
+
+
+def refuse_rehearsal(chosen: str) -> None:
+    """Raise UserError as `compose` does where verl's flags name a method that rehearses, as
+    `rlvr_<name>` or `<name>`; verl itself would say so after the first rollout."""
+    name = chosen.removeprefix(PREFIX)
+    if name in files.names():
+        compose(name)
 
 
 def arguments(name: str, part: str, given: dict) -> dict:
@@ -72,6 +100,20 @@ def takes(name: str, part: str, word: str) -> bool:
     """Whether the function of one part of a method has an argument of this name."""
     node = {"_target_": compose(name)[part]._target_}
     return word in inspect.signature(named(node, PART_KEYS[part])).parameters
+
+
+def not_in_verl(name: str) -> list[str]:
+    """What a method's loss looks at that verl does not hand to policy losses."""
+    return [word for word in OF_TOKENS if takes(name, "loss", word)]
+
+
+def require_in_verl(name: str) -> None:
+    """Raise UserError for a method whose loss looks at what verl does not hand over."""
+    if asked := not_in_verl(name):
+        raise UserError(
+            f"method={name}: its loss looks at {', '.join(asked)}, which verl does not hand to "
+            "policy losses; use backend=local, or TRL"
+        )
 
 
 def controller(name: str) -> str | None:

@@ -123,8 +123,9 @@ def policy_loss(name: str):
         agg_loss divides by config.global_batch_info, the counts of the whole mini-batch over all
         ranks, so gradients do not depend on the micro-batch. verl's entropy and KL terms read
         loss_agg_mode too: it must say what the method file or policy_loss.aggregation says, or
-        UserError.
+        UserError; so is a loss that looks at more than verl hands over.
         """
+        methods.require_in_verl(name)
         _same_aggregation(name, loss_agg_mode, config)
         given = config.policy_loss.get("method", {})
         supplied = {}

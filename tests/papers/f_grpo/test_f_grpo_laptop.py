@@ -50,7 +50,7 @@ def test_matched_accuracy_by_hand():
     assert dict(zip(out["method"], out["value"], strict=True)) == pytest.approx(
         {GRPO: 41.2, F_GRPO: 45.0}
     )
-    assert set(out["metric"]) == {"pass@64 at natural pass@1 = 32.0"}
+    assert set(out["metric"]) == {"pass@64 at natural pass@1 12.0 points above base"}
     assert list(out.columns) == COLUMNS
 
 

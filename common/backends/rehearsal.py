@@ -1,0 +1,150 @@
+"""The rehearsal set of DPH-RL (Li et al. 2025): the base model's own answers to the prompts that it
+solves already.
+
+Each training prompt is answered k times by the base model, and once more. A prompt with at least
+`at_least` right of k is near-perfect; where the further answer is right too, that answer is
+rehearsed and the prompt is left out of RL (D_pef). All other prompts are explored (D_exp). The
+further answer is there so that a prompt that was lucky k times is not taken for solved. The paper's
+code drops prompts whose further answer is wrong; here they are explored.
+
+The answers are drawn once a base model and set of prompts and kept as a file: all seeds rehearse
+the same, and a run that resumes finds the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+
+from common.config.contents import contents
+from common.errors import require
+from common.results.files import config_hash, read_jsonl, write_jsonl_gz
+from common.rollout.local import encode, ends_of, generate
+from common.seeds import generator
+from common.types import Prompt, RolloutBatch, Verify
+from common.verifiers.rewards import verify_batch
+
+TOGETHER = 128  # prompts answered at once; part of the seed, so never a setting
+
+
+def presampled(
+    model,
+    tokenizer,
+    prompts: list[Prompt],
+    verify: Verify,
+    *,
+    samples: int,
+    temperature: float,
+    max_tokens: int,
+    verifier: dict,
+    results_dir: Path,
+    cache: Path,
+) -> list[dict]:
+    """One row a prompt, in order: `right` of `samples` answers, and of one more whether it is
+    `kept`, i.e. right, with its token ids and log-probabilities (empty otherwise).
+
+    `model` is the base model. Cached in `cache` by all that the rows depend on; `verifier` is the
+    configuration's.
+    """
+    named = {
+        "prompts": [asdict(prompt) for prompt in prompts],
+        "samples": samples,
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+        "verifier": verifier,
+        "contents": contents({"verifier": verifier}, str(results_dir)),
+    }
+    path = cache / f"rehearsal-{config_hash(named)}.jsonl.gz"
+    if path.exists():
+        return read_jsonl(path)
+    rows = []
+    for start in range(0, len(prompts), TOGETHER):
+        some = prompts[start : start + TOGETHER]
+        ids, mask = encode(tokenizer, [prompt.text for prompt in some], model.device)
+        batch = generate(
+            model,
+            ids,
+            mask,
+            group_size=samples + 1,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            eos_id=tokenizer.eos_token_id,
+            more_ends=ends_of(model, tokenizer),
+            generator=generator(0, "rehearsal", start),
+        )
+        _, verdicts = verify_batch(batch, some, tokenizer, verify)
+        for i in range(len(some)):
+            first, last = i * (samples + 1), (i + 1) * (samples + 1) - 1
+            right = [v.outcome == "correct" for v in verdicts[first : last + 1]]
+            length = int(batch.mask[last].sum()) if right[-1] else 0
+            rows.append(
+                {
+                    "right": sum(right[:-1]),
+                    "kept": right[-1],
+                    "response": batch.response_ids[last, :length].tolist(),
+                    "log_probs": batch.log_probs[last, :length].tolist(),
+                }
+            )
+    write_jsonl_gz(path, rows)
+    return rows
+
+
+def divided(rows: list[dict], at_least: int) -> tuple[list[int], list[int]]:
+    """(D_pef, D_exp): the positions of prompts that are rehearsed, and of those that are explored.
+
+    Raises UserError where either is empty.
+    """
+    pef = [i for i, row in enumerate(rows) if row["right"] >= at_least and row["kept"]]
+    exp = sorted(set(range(len(rows))) - set(pef))
+    most = max((row["right"] for row in rows if row["kept"]), default=0)
+    said = f"the base model solves none of {len(rows)} training prompts so often, at most {most} "
+    said += "times; lower it, or train a model or data set where it solves some"
+    require(bool(pef), "method.rehearsal.at_least", at_least, said)
+    said = f"the base model solves all {len(rows)} training prompts so often, and RL has none left;"
+    require(bool(exp), "method.rehearsal.at_least", at_least, said + " give harder prompts")
+    return pef, exp
+
+
+def as_batch(prompts: list[Prompt], rows: list[dict], tokenizer, device) -> RolloutBatch:
+    """What is rehearsed, one response a prompt; `log_probs` are the base model's."""
+    ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], device)
+    width = max(len(row["response"]) for row in rows)
+    response_ids = torch.full((len(rows), width), tokenizer.pad_token_id)
+    response_mask, log_probs = torch.zeros(2, len(rows), width)
+    for i, row in enumerate(rows):
+        length = len(row["response"])
+        response_ids[i, :length] = torch.tensor(row["response"])
+        response_mask[i, :length] = 1
+        log_probs[i, :length] = torch.tensor(row["log_probs"])
+    stopped = torch.ones(len(rows), dtype=torch.bool)
+    parts = (response_ids, response_mask, log_probs, stopped)
+    return RolloutBatch(ids, mask, *(part.to(device) for part in parts))
+
+
+def chosen(batch: RolloutBatch, rows: list[int]) -> RolloutBatch:
+    """These rows of a batch of one response a prompt, without padding that none of them needs."""
+    width = int(batch.mask[rows].sum(1).max())
+    return replace(
+        batch,
+        prompt_ids=batch.prompt_ids[rows],
+        prompt_mask=batch.prompt_mask[rows],
+        response_ids=batch.response_ids[rows, :width],
+        mask=batch.mask[rows, :width],
+        log_probs=batch.log_probs[rows, :width],
+        stopped=batch.stopped[rows],
+    )
+
+
+def in_turn(pool: int, start: int, count: int, *name: object) -> list[int]:
+    """The draws `start` to `start + count` from `pool` things: epochs without replacement, each in
+    an order of its own, which `name` and the epoch seed."""
+    drawn: list[int] = []
+    order: list[int] = []
+    for index in range(start, start + count):
+        epoch, position = divmod(index, pool)
+        if not drawn or position == 0:
+            order = torch.randperm(pool, generator=generator(*name, epoch)).tolist()
+        drawn.append(order[position])
+    return drawn

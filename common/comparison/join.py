@@ -1,0 +1,116 @@
+"""Adds the tables of finished runs to those that are stored: `make join`.
+
+    python -m common.comparison.join [results_dir=results] [into=results/reference] [papers=all]
+                                     [scope=laptop] [stored=keep]
+
+For each paper the finished runs below `results_dir` are gathered, and of each table of
+<results_dir>/<paper>/<scope>/ the rows of runs that the stored table lacks are added to it. A run
+is a table, a method and a seed. One that is stored already stays as it is: a rerun on another
+processor has other numbers. stored=replace takes the rerun in its place: in a copy of the stored
+results this shows whether verdicts depend on the processor. Where a run's configuration is another
+one, nothing is joined. Then
+`python -m papers.<paper>.figures` and `.compare` make the stored figures and verdicts again.
+"""
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+
+from common.cli import guard, options
+from common.comparison.gather import LAPTOP, gather
+from common.comparison.spec import spec_of
+from common.errors import UserError, require
+from common.results.files import write
+
+WORDS = {
+    "results_dir": "results",
+    "into": "results/reference",
+    "papers": "all",
+    "scope": LAPTOP,
+    "stored": "keep",
+}
+RUN = ["table", "method", "seed"]  # what a row of any table may be known by, beside its run_id
+
+
+def command(words: dict[str, str]) -> None:
+    root, into, scope = Path(words["results_dir"]), Path(words["into"]), words["scope"]
+    require(root.resolve() != into.resolve(), "into", str(into), "name another folder")
+    require(
+        words["stored"] in ("keep", "replace"), "stored", words["stored"], "use keep or replace"
+    )
+    known = sorted(path.parent.parent.name for path in into.glob(f"*/{scope}/metrics.csv"))
+    require(bool(known), "into", str(into), f"has no {scope}/metrics.csv of a paper")
+    papers = known if words["papers"] == "all" else words["papers"].split(",")
+    for paper in papers:
+        require(paper in known, "papers", paper, f"use all or some of {', '.join(known)}")
+    for paper in papers:
+        gather(root, paper, scope)
+        if scope == LAPTOP:
+            spec_of(paper).measure(root)
+        if not (root / paper / scope / "metrics.csv").exists():
+            continue
+        replace = words["stored"] == "replace"
+        joined = join(root / paper / scope, into / paper / scope, replace=replace)
+        print(f"{paper}: {joined} runs {'added or replaced' if replace else 'added'}")
+
+
+def join(source: Path, target: Path, *, replace: bool = False) -> int:
+    """Add to each table of `target` the rows of runs that only `source` has, or all of its runs in
+    place of those that are there; how many runs.
+
+    Raises UserError where a run stands in both with two configurations, or a table of `source` has
+    other columns than that of `target`.
+    """
+    theirs, ours = _runs(target), _runs(source)
+    both = theirs.rename("stored").to_frame().join(ours.rename("new"), how="inner")
+    other = both[both["stored"] != both["new"]]
+    if len(other):
+        (table, method, seed), ids = next(other.iterrows())
+        raise UserError(
+            f"{source}: {method}, seed {seed}, of {table} is run {ids['new']}, stored is "
+            f"{ids['stored']}: another configuration, nothing is joined; run it anew"
+        )
+    new = ours if replace else ours[~ours.index.isin(theirs.index)]
+    joined = {}
+    for path in sorted(source.glob("*.csv*")):
+        fresh, stored = _of_runs(_text(path), new, path), target / path.name
+        if len(fresh) and stored.exists():
+            before = _text(stored)
+            if list(before) != list(fresh):
+                raise UserError(f"{path}: has columns {list(fresh)}, {stored} {list(before)}")
+            kept = before.drop(_of_runs(before, new, path).index)
+            joined[stored] = pd.concat([kept, fresh], ignore_index=True)
+    for stored, frame in joined.items():
+        text = frame.to_csv(index=False, lineterminator="\n").encode()
+        write(stored, gzip.compress(text, mtime=0) if stored.suffix == ".gz" else text)
+    return len(new)
+
+
+def _text(path: Path) -> pd.DataFrame:
+    """A table as it is written, so that what was stored stays to the letter."""
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def _runs(folder: Path) -> pd.Series:
+    """run_id of each run of a folder's rows, by RUN."""
+    rows = _text(folder / "metrics.csv")[[*RUN, "run_id"]]
+    return rows.drop_duplicates().set_index(RUN)["run_id"]
+
+
+def _of_runs(frame: pd.DataFrame, runs: pd.Series, path: Path) -> pd.DataFrame:
+    """The rows of some runs (`_runs`): by run_id, or by what the table has of RUN."""
+    if "run_id" in frame:
+        return frame[frame["run_id"].isin(runs)]
+    by = [name for name in RUN if name in frame]
+    keys = runs.reset_index()
+    if "table" not in by:  # the table's name is the file's: <table>_training.csv
+        named = [path.name.startswith(f"{table}_") for table in keys["table"]]
+        keys = keys[pd.Series(named, keys.index, dtype=bool)]
+    if not {"method", "seed"} <= set(by):
+        raise UserError(f"{path}: has neither run_id nor method and seed; it cannot be joined")
+    return frame[pd.MultiIndex.from_frame(frame[by]).isin(pd.MultiIndex.from_frame(keys[by]))]
+
+
+if __name__ == "__main__":
+    guard(lambda: command(options(__doc__, WORDS)))
