@@ -195,8 +195,9 @@ def weight_rows(root: Path, table: str) -> pd.DataFrame:
     and share of the change; rho_perp of right and wrong responses and their ratio (direction: of
     the states)."""
     parts = []
-    tensors = table_of(root, "geometry", "laptop", "tensors.csv")
-    if len(tensors):
+    folders = sorted((root / "fade" / "geometry" / "laptop").glob("**/tensors.csv"))
+    if folders:  # one a base model
+        tensors = pd.concat([pd.read_csv(path) for path in folders])
         head = tensors[tensors["part"] == "output head"].assign(
             rank1_fraction=lambda x: 100 * x["rank1_fraction"]
         )
