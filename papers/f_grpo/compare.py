@@ -168,6 +168,7 @@ SPEC = Spec(
     ],
     laptop=LAPTOP,
     pairs=PAIRS,
+    baseline=GRPO,
     own_rows=own_rows,
     measure=laptop.gather,
     same_runs=[*SAME_RUNS, *second_version()],

@@ -1,0 +1,79 @@
+"""Do later seeds show what earlier ones showed? Every method's difference from its paper's
+baseline, by the first five seeds and by those after them.
+
+    python -m common.comparison.later_seeds [results_dir=results/reference] [after=5]
+
+Later seeds start from other base models and ran on another processor (docs/evidence.md), so this is
+a check on both at once. Read as claims are, as the mean of the last three checkpoints, paired by
+seed, `laptop_strong` rows with three earlier and two later seeds. p: Welch's test between the two
+groups of seeds, not corrected. Prints a table and, for each measure, how many differ at p < 0.05,
+and the correlation of earlier with later differences over methods.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ttest_ind
+
+from common.claims.file import LAPTOP
+from common.claims.judge import LAST
+from common.cli import guard, options
+from common.comparison.gather import read
+from common.comparison.matched import ACCURACY, DIVERSITY
+from common.comparison.spec import spec_of
+from common.errors import require
+from common.results.tables import markdown
+
+COLUMNS = ["paper", "method", "measure", "earlier", "later", "p"]
+LEAST = (3, 2)  # earlier and later seeds
+
+
+def differences(rows: pd.DataFrame, baseline: str, after: int) -> pd.DataFrame:
+    """COLUMNS less the paper, from the gathered rows of its runs; points."""
+    found = []
+    for benchmark, metric in (DIVERSITY, ACCURACY):
+        of = (rows["benchmark"] == benchmark) & (rows["metric"] == metric)
+        part = rows[of & (rows["table"] == f"{LAPTOP}_strong") & (rows["step"] > 0)]
+        ends = part.sort_values("step").groupby(["method", "seed"])["value"].apply(_end)
+        wide = ends.unstack("seed")
+        if baseline not in wide.index:
+            continue
+        for method, gap in (wide.drop(index=baseline) - wide.loc[baseline]).iterrows():
+            gap = gap.dropna()
+            groups = gap[gap.index <= after], gap[gap.index > after]
+            if all(len(group) >= least for group, least in zip(groups, LEAST, strict=True)):
+                p = ttest_ind(*groups, equal_var=False).pvalue
+                means = (group.mean() for group in groups)
+                found.append((method, f"{benchmark} {metric}", *means, p))
+    return pd.DataFrame(found, columns=COLUMNS[1:])
+
+
+def _end(values: pd.Series) -> float:
+    return values.iloc[-LAST:].mean()
+
+
+def command(words: dict[str, str]) -> None:
+    root, after = Path(words["results_dir"]), words["after"]
+    require(after.isdecimal(), "after", after, "give a seed, as 5")
+    frames = []
+    for path in sorted(root.glob(f"*/{LAPTOP}/metrics.csv")):
+        paper = path.parent.parent.name
+        baseline = spec_of(paper).baseline
+        frame = differences(read(root, paper, LAPTOP)[0], baseline, int(after))
+        frames.append(frame.assign(paper=paper))
+    require(bool(frames), "results_dir", str(root), f"has no {LAPTOP}/metrics.csv of a paper")
+    table = pd.concat(frames)[COLUMNS]
+    shown = table.assign(
+        **{name: table[name].map("{:+.1f}".format) for name in ("earlier", "later")},
+        p=table["p"].map("{:.2g}".format),
+    )
+    print(markdown(COLUMNS, shown.to_numpy().tolist(), "lllrrr"))
+    for measure, part in table.groupby("measure"):
+        r = np.corrcoef(part["earlier"], part["later"])[0, 1]
+        few = (part["p"] < 0.05).sum()
+        print(f"{measure}: {few} of {len(part)} differ at p < 0.05, correlation {r:.2f}")
+
+
+if __name__ == "__main__":
+    guard(lambda: command(options(__doc__, {"results_dir": "results/reference", "after": "5"})))
