@@ -40,5 +40,5 @@ def test_a_method_has_one_colour_in_every_paper():
 
 
 def test_colours_of_families_are_told_apart():
-    assert len({light for light, _, _ in FAMILIES}) == len({d for _, d, _ in FAMILIES}) == 12
+    assert len({light for light, _, _ in FAMILIES}) == len({d for _, d, _ in FAMILIES}) == 15
     assert colors(["FADE"]) == {"FADE": "#D55E00"}

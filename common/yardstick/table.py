@@ -76,7 +76,10 @@ def markdown(protocol: Protocol, ranking: pd.DataFrame, absent: dict[str, str]) 
         parts.append(f"\n## {title}\n\n{table}")
     if absent:
         parts.append("\nNot in the tables:\n\n")
-        parts += [f"- `{name}`: {reason}\n" for name, reason in absent.items()]
+        reasons: dict[str, list[str]] = {}
+        for name, reason in absent.items():
+            reasons.setdefault(reason, []).append(f"`{name}`")
+        parts += [f"- {', '.join(names)}: {reason}\n" for reason, names in reasons.items()]
     return "".join(parts)
 
 
