@@ -115,7 +115,7 @@ def gain(protocol: Protocol, ranking: pd.DataFrame, path: Path) -> None:
     )
     under = f"not all seeds reach it: {', '.join(missing)}" if missing else ""
     figure.suptitle(
-        f"Right of 0: better than a smaller step. {protocol.task}, seeds: "
+        f"Right of 0: better than a smaller step ({protocol.task}), seeds: "
         f"{spread(shown['n_seeds'])}.\nFilled: at the plain rate; hollow: its twin at a third of "
         f"it; *: p < 0.05 after Holm's correction\n{_wrapped(under)}",
         fontsize=9,
