@@ -10,9 +10,11 @@ from tiny import ROOT
 from common.config.compose import CONFIGS, compose, names
 from common.config.strict import strict
 from common.evaluation.config import Evaluate
-from common.sweeps.plan import Reproduce, Scale, experiments
+from common.sweeps.evidence import FIRST as FIRST_SEEDS
+from common.sweeps.evidence import base_of
+from common.sweeps.plan import Reproduce, Scale, experiments, from_base
 from common.yardstick.plan import plan
-from common.yardstick.protocol import FIRST
+from common.yardstick.protocol import PROTOCOLS
 
 REFERENCE = ROOT / "results" / "reference"
 PAPERS = sorted(path.parent.parent.name for path in REFERENCE.glob("*/laptop/metrics.csv"))
@@ -25,13 +27,14 @@ def committed(path) -> set[str]:
 
 def made(paper: str) -> set[str]:
     """The run ids of all sweeps on a laptop, each composed for its first seed only: which seed is
-    a matter of the hash alone."""
+    a matter of the hash alone; and those of later seeds, by `make evidence`."""
     config, ids = strict(Reproduce, compose(paper, [], "reproduce")), set()
     for scale in ("laptop", "full"):
         for sweep in config.scales[scale].sweeps:
             one = Scale(parts={}, sweeps=[replace(sweep, seeds=sweep.seeds[:1])])
             runs = experiments(replace(config, scale=scale, scales={scale: one}))
-            ids |= {replace(x, seed=seed).run_id for x in runs for seed in sweep.seeds}
+            seeds = {*sweep.seeds, *range(FIRST_SEEDS + 1, 11)}
+            ids |= {base_of(replace(x, seed=seed)).run_id for x in runs for seed in seeds}
     return ids
 
 
@@ -50,11 +53,13 @@ def test_the_sweeps_still_make_the_committed_runs(paper):
 
 
 @pytest.mark.sweep
-def test_the_yardstick_still_makes_its_committed_runs():
-    ids = committed(REFERENCE / "yardstick" / "metrics.csv")
-    runs, _ = plan(FIRST, names("method"), [1], [])
-    assert len(ids) > 100
-    assert ids <= {replace(x, seed=seed).run_id for x in runs for seed in range(1, 6)}
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_the_yardstick_still_makes_its_committed_runs(protocol):
+    ids = committed(REFERENCE / protocol.name / "metrics.csv")
+    runs, _ = plan(protocol, names("method"), [1], [])
+    assert len(ids) > 90
+    seeds = [from_base(replace(x, seed=n), protocol.base(n)) for x in runs for n in range(1, 6)]
+    assert ids <= {x.run_id for x in seeds}
 
 
 def test_an_evaluation_made_before_a_models_newer_keys_is_found():
