@@ -44,9 +44,9 @@ def test_the_readmes_intervals_are_stored_and_one_changed_number_is_seen(tmp_pat
     assert len(papers) == 5
     for name, linked in (("papers/f_grpo/README.md", False), ("README.md", True)):
         text = (ROOT / name).read_text()
-        assert "10.0 [7.6, 12.4]" in text
-        for wrong in ("10.0 [7.6, 12.5]", "10.1 [7.6, 12.4]", "10.0 [7.6, 12.4]: fails"):
-            (tmp_path / "README.md").write_text(text.replace("10.0 [7.6, 12.4]", wrong, 1))
+        assert "7.8 [5.0, 10.5]" in text
+        for wrong in ("7.8 [5.0, 10.6]", "7.9 [5.0, 10.5]", "7.8 [5.0, 10.5]: fails"):
+            (tmp_path / "README.md").write_text(text.replace("7.8 [5.0, 10.5]", wrong, 1))
             seen = differences_of_prose(tmp_path / "README.md", STORED, ["f_grpo"], linked=linked)
             assert len(seen) == 1
             assert f"{wrong}' is no stored comparison's of f_grpo" in seen[0]
