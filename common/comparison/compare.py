@@ -84,7 +84,6 @@ def compare(spec: Spec, root: Path, form: str = "terminal") -> None:
 def assess(spec: Spec, root: Path) -> Comparison:
     """Gather the finished runs below `root`, and compare them with the paper."""
     left_out = [problem for scope in RERUNS for problem in gather(root, spec.paper, scope)]
-    spec.measure(root)
     reruns, problems = {}, []
     for scope in RERUNS:
         *reruns[scope], more = read_checked(root, spec.paper, scope)

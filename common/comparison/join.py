@@ -7,8 +7,9 @@ For each paper the finished runs below `results_dir` are gathered, and of each t
 <results_dir>/<paper>/<scope>/ the rows of runs that the stored table lacks are added to it. A run
 is a table, a method and a seed. One that is stored already stays as it is: a rerun on another
 processor has other numbers. stored=replace takes the rerun in its place: in a copy of the stored
-results this shows whether verdicts depend on the processor. Where a run's configuration is another
-one, nothing is joined. Then
+results this shows whether verdicts depend on the processor. A table that is not stored yet begins
+with the runs that are added, one over seeds (means, fits) is passed over: it is made again from the
+others. Where a run's configuration is another one, nothing is joined. Then
 `python -m papers.<paper>.figures` and `.compare` make the stored figures and verdicts again.
 """
 
@@ -75,8 +76,8 @@ def join(source: Path, target: Path, *, replace: bool = False) -> int:
     joined = {}
     for path in sorted(source.glob("*.csv*")):
         fresh, stored = _of_runs(_text(path), new, path), target / path.name
-        if len(fresh) and stored.exists():
-            before = _text(stored)
+        if len(fresh):
+            before = _text(stored) if stored.exists() else fresh[:0]
             if list(before) != list(fresh):
                 raise UserError(f"{path}: has columns {list(fresh)}, {stored} {list(before)}")
             kept = before.drop(_of_runs(before, new, path).index)
@@ -107,8 +108,8 @@ def _of_runs(frame: pd.DataFrame, runs: pd.Series, path: Path) -> pd.DataFrame:
     if "table" not in by:  # the table's name is the file's: <table>_training.csv
         named = [path.name.startswith(f"{table}_") for table in keys["table"]]
         keys = keys[pd.Series(named, keys.index, dtype=bool)]
-    if not {"method", "seed"} <= set(by):
-        raise UserError(f"{path}: has neither run_id nor method and seed; it cannot be joined")
+    if not {"method", "seed"} <= set(by):  # over seeds: made again from the others
+        return frame[:0]
     return frame[pd.MultiIndex.from_frame(frame[by]).isin(pd.MultiIndex.from_frame(keys[by]))]
 
 

@@ -40,7 +40,7 @@ class Spec:
     pairs: list[tuple[str, str]]  # methods that are also compared at matched pass@1
     own_rows: Callable[[Path], list[pd.DataFrame]]  # of theory and simulation, as result rows
     baseline: str = "GRPO"  # the method of laptop runs that the others are measured from
-    # makes the paper's own tables of laptop runs, where their folders are
+    # makes the paper's own tables of laptop runs, where their folders are: some read all samples
     measure: Callable[[Path], None] = lambda root: None
     logged_rows: Callable[[Path], list[pd.DataFrame]] = lambda root: []  # of cluster runs' logs
     # how a cluster run's rows become printed cells

@@ -12,7 +12,7 @@ configs/PROTOCOL.yaml, at two learning rates, and compares them where it is fair
     yardstick_maze        optimiser steps a rollout, points every 5 steps, three base models; on
                           either testbed
 
- `methods` takes names and .yaml files of your own. Further key=value words change
+`methods` takes names and .yaml files of your own. Further key=value words change
 every run. Finished runs are found by their hash and not repeated; a stopped command resumes where
 it was. draw=only trains nothing.
 

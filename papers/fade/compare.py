@@ -69,6 +69,7 @@ LAPTOP = {
 
 def own_rows(root: Path) -> list[pd.DataFrame]:
     """The exact parts and what the runs show beside pass@k, as result rows."""
+    laptop.gather(root)
     rows, counts = read(root, "fade", SCOPE)
     frames = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
     for table in rows["table"].unique():

@@ -33,8 +33,11 @@ def test_only_runs_that_are_new_are_added_to_every_table(tmp_path):
         [("t", "GRPO", 1, "grpo-s1-a"), ("t", "GRPO", 6, "grpo-s6-b"), ("t", "IAC", 1, "iac-s1-c")],
         2.0,
     )
+    for folder, mean in ((stored, "1"), (fresh, "2")):
+        (folder / "table.csv").write_text(f"method,mean\nGRPO,{mean}\n")
     before = (stored / "metrics.csv").read_text()
     assert join.join(fresh, stored) == 2
+    assert (stored / "table.csv").read_text() == "method,mean\nGRPO,1\n"
     text = (stored / "metrics.csv").read_text()
     assert text.startswith(before)  # what was stored is as it was, the run of seed 1 too
     rows = pd.read_csv(stored / "metrics.csv")
@@ -78,6 +81,15 @@ def test_a_rerun_can_stand_in_place_of_what_is_stored(tmp_path):
         table = pd.read_csv(stored / name)
         assert table.groupby("seed")[value].unique().map(list).to_dict() == {1: [2], 2: [1]}
         assert len(table) == 4
+
+
+def test_a_table_that_is_not_stored_yet_begins_with_the_new_runs(tmp_path):
+    stored, fresh = tmp_path / "stored", tmp_path / "fresh"
+    write(stored, [("t", "GRPO", 1, "grpo-s1-a")], 1.0)
+    write(fresh, [("t", "GRPO", 1, "grpo-s1-a"), ("u", "GRPO", 6, "grpo-s6-b")], 2.0)
+    join.join(fresh, stored)
+    assert pd.read_csv(stored / "u_training.csv")["seed"].tolist() == [6, 6]
+    assert pd.read_csv(stored / "t_training.csv")["seed"].tolist() == [1, 1]
 
 
 def test_another_configuration_of_a_stored_run_joins_nothing(tmp_path):

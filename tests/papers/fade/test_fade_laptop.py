@@ -12,7 +12,7 @@ from tiny import ROOT
 from common.claims import judge
 from common.comparison import compare
 from papers.fade import figures, laptop
-from papers.fade.compare import SPEC
+from papers.fade.compare import SPEC, weight_rows
 from papers.fade.fits import tables as fits
 
 HOME = ROOT / "papers" / "fade"
@@ -184,3 +184,18 @@ def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
         "best_aime_32b",
     }
     assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
+
+
+def test_weight_changes_of_every_base_model_are_rows(tmp_path):
+    """One folder a base model where there are several, none in between where there is one."""
+    row = {"part": "output head", "label": "FADE", "step": 200, "s1_over_s2": 2.0}
+    row |= {"rank1_fraction": 0.5, "srank": 90, "energy_share": 20.0}
+    for folder, seed in (("", 1), ("tiny-a", 6), ("tiny-b", 7)):
+        place = tmp_path / "fade" / "geometry" / "laptop" / folder
+        place.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame([row | {"seed": seed}]).to_csv(place / "tensors.csv", index=False)
+    rows = weight_rows(tmp_path, "laptop_strong")
+    rank = rows[rows["metric"] == "rank1_fraction"]
+    assert rank["value"].tolist() == [50.0] * 3
+    assert sorted(rank["seed"]) == [1, 6, 7]
+    assert set(rows["table"]) == {"laptop_strong, weights"}
