@@ -83,13 +83,13 @@ class Lab:
     def show(self) -> str:
         return status.show(self.root, self.paper)
 
-    def wait(self, condition, seconds: float = PATIENCE):
+    def wait(self, condition, seconds: float = PATIENCE, every: float = 0.3):
         """Until condition() holds; fails with the status, which is what a user would look at."""
         end = time.monotonic() + seconds
         while not (met := condition()):
             if time.monotonic() > end:
                 pytest.fail(f"waited {seconds} s\n{self.show()}\n{sh('squeue', '-l')}")
-            time.sleep(0.3)
+            time.sleep(every)
         return met
 
     def settled(self, seconds: float = PATIENCE) -> dict:

@@ -126,23 +126,32 @@ def requeued() -> int:
 
 @contextmanager
 def held(lab, *runs):
-    """The process ids of runs that have passed a checkpoint and do nothing until this ends."""
-    pids = []
-    try:
+    """The process ids of runs that have passed a checkpoint and do nothing until this ends. Each is
+    found as it begins and stopped as soon as it is there: one that began before the others, or is
+    looked at late on a busy machine, would have ended."""
+    pids, stopped = {}, set()
+
+    def all_held() -> bool:
         for run in runs:
-            lab.training(run)
-            pids.append(worker(lab, run))
-            os.kill(pids[-1], signal.SIGSTOP)
-        yield pids
+            if run.run_id not in pids and lab.attempts(run):
+                pids[run.run_id] = worker(lab, lab.attempts(run)[0]["job"])
+            if run.run_id not in stopped and lab.step(run) >= 15:
+                os.kill(pids[run.run_id], signal.SIGSTOP)
+                stopped.add(run.run_id)
+        return len(stopped) == len(runs)
+
+    try:
+        lab.wait(all_held, every=0.05)
+        yield [pids[run.run_id] for run in runs]
     finally:
-        for pid in pids:
+        for pid in pids.values():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
 
-def worker(lab, run) -> int:
-    """The process id of a running job's Python."""
-    array, _, element = lab.job(run).partition("_")
+def worker(lab, job: str) -> int:
+    """The process id of a running job's Python; job as in attempts.jsonl."""
+    array, _, element = job.partition("_")
     wanted = {"SLURM_JOB_ID": array}
     if element:
         wanted = {"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": element}
@@ -155,4 +164,4 @@ def worker(lab, run) -> int:
         ours = wanted.items() <= words.items()
         if ours and "submitit.core._submit" in command and "srun" not in command:
             return pid
-    raise AssertionError(f"no process of {run.run_id}")
+    raise AssertionError(f"no process of job {job}")
