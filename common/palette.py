@@ -32,7 +32,8 @@ FAMILIES = (
 )
 LINES = ("-", "--", ":", "-.", "-")
 MARKERS = ("o", "s", "^", "D", "v")
-SHADES = (0, 0.4, 0.2, 0.6, 0.5)  # of the family's colour: how much of the ground is mixed into it
+# of the family's colour: how much of the ground is mixed into it, below 0 of the other ground
+SHADES = (0, 0.5, -0.5, 0.3, -0.25)
 GROUNDS = ("#FFFFFF", "#131619")  # light, dark
 # Drawn together with their family's first, which has line and marker 0; the others go by a hash.
 PLACES = {
@@ -105,12 +106,17 @@ def of_family(number: int, place: int) -> Look:
     """The look of one place in a family."""
     light, dark, _ = FAMILIES[number]
     return Look(
-        mixed(light, GROUNDS[0], SHADES[place]),
-        mixed(dark, GROUNDS[1], SHADES[place]),
+        shaded(light, GROUNDS, SHADES[place]),
+        shaded(dark, GROUNDS[::-1], SHADES[place]),
         f"f{number}-{place}",
         LINES[place],
         MARKERS[place],
     )
+
+
+def shaded(color: str, grounds: tuple[str, str], shade: float) -> str:
+    """A colour nearer to its ground, the first, or below 0 to the other one."""
+    return mixed(color, grounds[shade < 0], abs(shade))
 
 
 def mixed(color: str, ground: str, share: float) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from common.claims.judge import LAST
 from common.comparison.matched import curves
 from common.palette import look
 from common.plotting import COLORS, panels, save
@@ -78,7 +79,7 @@ def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> No
     axis.set(
         xlabel="natural pass@1 (%)",
         ylabel="rare pass@64 (%)",
-        title="higher at the same pass@1 keeps more diversity",
+        title="by checkpoint; thin lines are seeds",
     )
     axis.legend()
     save(figure, path, points)
@@ -104,10 +105,10 @@ def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
 
 
 def methods(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Every method after its last step, the base model first, then by name: accuracy and diversity,
+    """Every method as claims read it, the base model first, then by name: accuracy and diversity,
     mean and standard error over seeds."""
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")]
-    ends = last(rows)
+    ends = late(rows)
     names = sorted(ends["method"].unique(), key=lambda name: (name != "base", name))[::-1]
     figure, axes = panels(len(shown), width=2.6, height=0.9 + 0.22 * len(names), sharey=True)
     drawn = []
@@ -123,18 +124,36 @@ def methods(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
     save(figure, path, pd.concat(drawn))
 
 
+def late(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a run and measure: the mean of its last LAST checkpoints, which is what claims read
+    (docs/evidence.md). What a sample's size changes is read where it is the last checkpoint's."""
+    runs = rows.groupby("run_id")
+    ends = rows[rows["step"] == runs["step"].transform("max")]
+    sizes = ends.groupby(["run_id", "benchmark"])["n_samples"].first().rename("final").reset_index()
+    alike = rows["n_samples"].eq(
+        rows[["run_id", "benchmark"]].merge(sizes, how="left").set_index(rows.index)["final"]
+    )
+    read = alike | (rows["metric"] != "distinct_correct")
+    recent = runs["step"].rank(method="dense", ascending=False) <= LAST
+    by = ["table", "method", "seed", "run_id", "benchmark", "metric"]
+    return rows[read & recent].groupby(by, sort=False, as_index=False)["value"].mean()
+
+
 def last(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["step"] == rows.groupby("run_id")["step"].transform("max")]
 
 
 def over_seeds(rows, method: str, benchmark: str, metric: str | None, by: str) -> pd.DataFrame:
-    """Mean and standard error over seeds of one method's values, by step, k or method."""
+    """Mean and standard error over seeds of one method's values, by step, k or method; step 0 is
+    the base model, that of the method's own seeds where it was measured for them."""
     values = rows[(rows["method"] == method) & (rows["benchmark"] == benchmark)]
     values = values if metric is None else values[values["metric"] == metric]
     grouped = values.groupby(by)["value"].agg(["mean", "sem", "size"]).reset_index()
     if by == "step" and metric is not None:
         base = rows[(rows["method"] == "base") & (rows["benchmark"] == benchmark)]
         base = base[base["metric"] == metric]
+        own = base[base["seed"].isin(values["seed"])]
+        base = own if len(own) else base
         start = base.groupby("step")["value"].agg(["mean", "sem", "size"]).reset_index()
         grouped = pd.concat([start, grouped], ignore_index=True)
     return grouped.rename(columns={"size": "n_seeds"})

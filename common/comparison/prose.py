@@ -1,9 +1,10 @@
-"""Do the intervals in a README follow from the stored comparisons? Part of `make reference-check`.
+"""Do the intervals in a README or a page of docs/ follow from the stored comparisons? Part of `make
+reference-check`.
 
 An interval is written `[low, high]` or `[low, high lower]`, as text, not as a link, with digits
-after the point as it likes. It has to be that of a comparison in its paper's gaps.csv, rounded,
-whichever side is taken from which; a number right before it has to be the difference, and a verdict
-right after it that of the claim.
+after the point as it likes. It has to be that of a comparison in its paper's gaps.csv, or of a
+difference from GRPO in the yardstick's ranking.csv, rounded, whichever side is taken from which; a
+number right before it has to be the difference, and a verdict right after it that of the claim.
 """
 
 import re
@@ -24,13 +25,16 @@ INTERVAL = re.compile(
 PAPER = re.compile(r"papers/(\w+)/")
 
 
-def differences(readme: Path, stored: Path, papers: list[str], *, linked: bool) -> list[str]:
-    """The intervals of a README that no comparison in <stored>/<paper>/gaps.csv has. linked: a
-    line's first link names its paper, and one of no paper of these is passed over; else the page is
-    of the first."""
+def differences(readme: Path, stored: Path, names: list[str], *, linked: bool) -> list[str]:
+    """The intervals of a page that no comparison below <stored>/<name>/ has, name: a paper or a
+    yardstick. linked: a line's first link names its paper, and one of no paper of these is passed
+    over; else the page is of all of them."""
     text = readme.read_text()
-    parts = [*map(_linked, text.splitlines())] if linked else [(papers[0], text)]
-    known = {name: _comparisons(stored / name) for name in papers}
+    known = {name: _comparisons(stored / name) for name in names}
+    parts = [*map(_linked, text.splitlines())]
+    if not linked:
+        every = ", ".join(names)
+        known, parts = {every: pd.concat(known.values())}, [(every, text)]
     return [
         f"{readme}: {' '.join(match[0].split())!r} is no stored comparison's of {name}"
         for name, part in parts
@@ -46,9 +50,12 @@ def _linked(line: str) -> tuple[str, str]:
 
 
 def _comparisons(folder: Path) -> pd.DataFrame:
-    """difference, low, high and the verdict of the claim, of each comparison of laptop runs."""
-    if not (folder / "gaps.csv").exists():  # the yardstick has none
-        return pd.DataFrame(columns=["difference", "low", "high", "verdict"])
+    """difference, low, high and the verdict of the claim, of each comparison of laptop runs; of a
+    yardstick without a verdict."""
+    if (ranking := folder / "ranking.csv").exists():
+        names = ["difference", "difference_low", "difference_high"]
+        found = pd.read_csv(ranking)[names].dropna().set_axis(["difference", "low", "high"], axis=1)
+        return found.assign(verdict=None)
     gaps = pd.read_csv(folder / "gaps.csv")
     claims = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]
     gaps = gaps[(gaps["scope"] == "laptop") & gaps["low"].notna()]

@@ -5,10 +5,11 @@
 For each paper the figures and the comparison are made again from a copy of its folder, for the
 yardstick its ranking, and every table and page that comes out is compared with the stored one:
 numbers to seven digits, percentages of a shape fitted by likelihood to a tenth (where the
-search ends depends on the processor), all else to the letter. So is each interval in the READMEs
-with the stored comparisons (prose.py). Names what differs and the first line of it, and fails.
-Pictures are not compared: their tables are, of those figures that are stored. Nor is what only run
-folders can give: the gathered rows and counts, from which all of this is made.
+search ends depends on the processor), all else to the letter. So is each interval in the READMEs,
+docs/evidence.md and docs/yardstick.md with the stored comparisons (prose.py). Names what differs
+and the first line of it, and fails. Pictures are not compared: their tables are, of those figures
+that are stored. Nor is what only run folders can give: the gathered rows and counts, from which all
+of this is made.
 """
 
 import csv
@@ -50,15 +51,22 @@ def command(words: dict[str, str]) -> None:
         raise UserError("the stored results are not what their tables give:\n" + "\n".join(found))
 
 
-def intervals(stored: Path, papers: list[str]) -> list[str]:
-    """The intervals in the papers' READMEs and the main one that are no stored comparison's."""
+def intervals(stored: Path, names: list[str]) -> list[str]:
+    """The intervals in the papers' READMEs, the main one and those pages of docs/ of which all
+    papers or yardsticks are among `names`, that are no stored comparison's."""
     from common.config.compose import ROOT
 
+    papers = [name for name in names if name not in YARDSTICKS]
+    every = sorted(path.parent.parent.name for path in ROOT.glob("papers/*/configs/compare.yaml"))
     problems = prose.differences(ROOT / "README.md", stored, papers, linked=True)
+    for page, whose in (("evidence", every), ("yardstick", list(YARDSTICKS))):
+        if set(whose) <= set(names):
+            file = ROOT / "docs" / f"{page}.md"
+            problems += prose.differences(file, stored, whose, linked=False)
     for name in papers:
         if (readme := ROOT / "papers" / name / "README.md").exists():
             problems += prose.differences(readme, stored, [name], linked=False)
-    print(f"READMEs: {len(problems)} intervals differ" if problems else "READMEs: as stored")
+    print(f"pages: {len(problems)} intervals differ" if problems else "pages: as stored")
     return problems
 
 

@@ -57,7 +57,8 @@ def fig1(curves: pd.DataFrame, path: Path) -> None:
             for _, seed in runs.groupby("seed"):
                 axis.plot(seed["step"], seed[metric], color=color, lw=0.6, alpha=0.35)
             mean = runs.groupby("step")[metric].mean()
-            axis.plot(mean.index, mean, color=color, label=method)
+            line = laptop_figures.style(method)["linestyle"]
+            axis.plot(mean.index, mean, line, color=color, label=method)
         axis.set(xlabel="step", title={"entropy": "policy entropy (nats a token)"}.get(metric))
     axes[0, 1].set_title("training reward")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -83,9 +84,8 @@ def table3(rows: pd.DataFrame, path: Path) -> None:
         for method, color in shown.items():
             curve = laptop_figures.over_seeds(rows, method, benchmark, metric, "step")
             curve = curve[curve["step"].isin(steps)]
-            axis.errorbar(
-                curve["step"], curve["mean"], curve["sem"], color=color, marker="o", label=method
-            )
+            drawn_as = {"color": color, "label": method} | laptop_figures.style(method)
+            axis.errorbar(curve["step"], curve["mean"], curve["sem"], **drawn_as)
             drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
         axis.set_xticks(steps)
         axis.set(xlabel="step", title=title)

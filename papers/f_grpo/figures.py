@@ -60,9 +60,9 @@ def mazes(root: Path) -> str:
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:
-    """Fig. 1b,c's counterpart: pass@1 and pass@64 by group size, F-GRPO (N=8) beside it; dots are
-    seeds."""
-    ends = laptop_figures.last(rows)
+    """Fig. 1b,c's counterpart: pass@1 and pass@64 by group size, F-GRPO (N=8) beside it, as claims
+    read them; dots are seeds."""
+    ends = laptop_figures.late(rows)
     there = laptop_figures.present(ends, MAIN)
     figure, axes = panels(3, width=2.9)
     drawn = []

@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from common.cli import on_results
 from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
-from common.comparison.laptop_figures import Colors, over_seeds, present
+from common.comparison.laptop_figures import Colors, over_seeds, present, style
 from common.palette import colors
 from common.plotting import panels, save
 from papers.fade import laptop
@@ -79,14 +79,16 @@ def mazes(root: Path) -> str:
     return maze.draw(root, "fade", "FADE", MAZE, MAZE_AGAINST)
 
 
-def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, style: str = "-") -> None:
-    """The mean over seeds by step; thin lines are seeds."""
+def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, line: str | None = None) -> None:
+    """The mean over seeds by step, each method in its own line or all in one; thin lines are
+    seeds."""
     for method, color in present(curves, colors).items():
         runs = curves[curves["method"] == method].dropna(subset=[column])
         for _, seed in runs.groupby("seed"):
-            axis.plot(seed["step"], seed[column], style, color=color, lw=0.4, alpha=0.4)
+            axis.plot(seed["step"], seed[column], color=color, lw=0.4, alpha=0.4)
         mean = runs.groupby("step")[column].mean()
-        axis.plot(mean.index, mean, style, color=color, label=method)
+        drawn = line or style(method)["linestyle"]
+        axis.plot(mean.index, mean, drawn, color=color, label=method)
 
 
 def controller(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
@@ -117,7 +119,7 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
     if drawn["method"].nunique() < 3:
         return
     figure, axes = panels(3, width=3.0, height=3.1)
-    lines(axes[0, 0], drawn, "entropy", colors)
+    lines(axes[0, 0], drawn, "entropy", colors, "-")
     axes[0, 0].set(xlabel="step", title="entropy (nats)", ylim=(0, None))
     rows = []
     for (method, seed), run in drawn.groupby(["method", "seed"]):
@@ -150,7 +152,7 @@ def regimes(curves: pd.DataFrame, path: Path) -> None:
     figure, axes = panels(2, width=3.5, height=3.2)
     for axis, name in zip(axes[0], ("entropy", "solve_rate"), strict=True):
         smooth = laptop.smoothed(curves, name)
-        lines(axis, smooth, name, {"GRPO": MAIN["GRPO"]} | {a: MAIN[a] for a in shown})
+        lines(axis, smooth, name, {"GRPO": MAIN["GRPO"]} | {a: MAIN[a] for a in shown}, "-")
         lines(axis, smooth, name, {b: MAIN[a] for a, b in shown.items()}, "--")
         axis.set(xlabel="step", title=f"{name.replace('_', ' ')} (20-step mean)", ylim=(0, None))
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -169,8 +171,8 @@ def ablation(rows: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=False):
         for method, color in present(rows, ABLATION).items():
             curve = over_seeds(rows, method, benchmark, metric, "step")
-            style = {"color": color, "marker": "o", "ms": 3, "label": method}
-            axis.errorbar(curve["step"], curve["mean"], curve["sem"], **style)
+            drawn_as = {"color": color, "ms": 3, "label": method} | style(method)
+            axis.errorbar(curve["step"], curve["mean"], curve["sem"], **drawn_as)
             drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
         axis.set(xlabel="step", title=f"{benchmark} {metric} (%)")
     lines(axes[0, 2], laptop.smoothed(curves, "entropy"), "entropy", ABLATION)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from common.comparison.prose import differences as differences_of_prose
-from common.comparison.reference import command, differences, intervals
+from common.comparison.reference import YARDSTICKS, command, differences, intervals
 from common.config.compose import ROOT
 from common.errors import UserError
 
@@ -40,16 +40,31 @@ def test_last_digits_may_differ_and_all_else_is_named(tmp_path):
 
 def test_the_readmes_intervals_are_stored_and_one_changed_number_is_seen(tmp_path):
     papers = sorted(x.parent.name for x in STORED.glob("*/gaps.csv"))
-    assert intervals(STORED, papers) == []
+    assert intervals(STORED, [*papers, *YARDSTICKS]) == []
     assert len(papers) == 5
     for name, linked in (("papers/f_grpo/README.md", False), ("README.md", True)):
         text = (ROOT / name).read_text()
-        assert "7.8 [5.0, 10.5]" in text
-        for wrong in ("7.8 [5.0, 10.6]", "7.9 [5.0, 10.5]", "7.8 [5.0, 10.5]: fails"):
-            (tmp_path / "README.md").write_text(text.replace("7.8 [5.0, 10.5]", wrong, 1))
+        assert "7.1 [4.7, 9.4]" in text
+        for wrong in ("7.1 [4.7, 9.5]", "7.2 [4.7, 9.4]", "7.1 [4.7, 9.4]: fails"):
+            (tmp_path / "README.md").write_text(text.replace("7.1 [4.7, 9.4]", wrong, 1))
             seen = differences_of_prose(tmp_path / "README.md", STORED, ["f_grpo"], linked=linked)
             assert len(seen) == 1
             assert f"{wrong}' is no stored comparison's of f_grpo" in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("page", "names", "right", "wrong"),
+    [
+        ("yardstick", list(YARDSTICKS), "-7.1 [-15.1, 0.8]", "-7.1 [-15.1, 0.9]"),
+        ("evidence", ["cov_grpo", "fade"], "1.3 [-2.1, 4.7]", "1.3 [-2.0, 4.7]"),
+    ],
+)
+def test_so_are_those_of_other_pages(page, names, right, wrong, tmp_path):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert right in text
+    (tmp_path / "page.md").write_text(text.replace(right, wrong, 1))
+    (seen,) = differences_of_prose(tmp_path / "page.md", STORED, names, linked=False)
+    assert f"{wrong}' is no stored comparison's of {names[0]}, {names[1]}" in seen
 
 
 @pytest.mark.process
