@@ -67,7 +67,8 @@ def entropy(drawn: pd.DataFrame, path: Path) -> None:
         for _, seed in runs.groupby("seed"):
             axis.plot(seed["step"], seed["entropy"], color=color, lw=0.5, alpha=0.4)
         mean = runs.groupby("step")["entropy"].mean()
-        axis.plot(mean.index, mean, color=color, label=method)
+        line = laptop_figures.style(method)["linestyle"]
+        axis.plot(mean.index, mean, line, color=color, label=method)
     axis.set(xlabel="step", ylabel="token entropy of the policy (nats)", ylim=(0, None))
     axis.legend()
     save(figure, path, drawn)
