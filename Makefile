@@ -78,7 +78,7 @@ reference-%: ## copy what git keeps of finished runs (tables and pictures) to re
 	cp -r $(foreach name,$(KEPT),$(wildcard results/$*/$(name))) results/reference/$*/
 	rm -f results/reference/$*/figures/*.pdf
 
-reference-check: $(VENV)/.ready ## results/reference/: do claims, cells, figures' tables and READMEs' intervals follow from the committed tables? a few minutes
+reference-check: $(VENV)/.ready ## results/reference/: do claims, cells, figures' tables and the intervals in READMEs and docs follow from the committed tables? a few minutes
 	$(BIN)/python -m common.comparison.reference
 
 check: $(READY) ## the loop of every change, under two minutes: lint, types and the tests that need nothing

@@ -1,0 +1,43 @@
+"""Figures of laptop runs show the numbers that claims are decided on."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.claims.judge import LAST
+from common.claims.select import select, tidy
+from common.comparison.laptop_figures import late, over_seeds
+from common.config.compose import ROOT
+
+FADE = ROOT / "results" / "reference" / "fade" / "laptop" / "metrics.csv"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric"),
+    [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")],
+)
+def test_a_run_is_shown_as_it_is_read(benchmark, metric):
+    """distinct_correct of the last checkpoint alone has 256 samples, so that it is read alone."""
+    rows = pd.read_csv(FADE)
+    where = {"table": "laptop_strong", "method": "FADE", "benchmark": benchmark, "metric": metric}
+    read = select("test", where, tidy(rows), None, last=LAST)
+    shown = late(rows).query(" and ".join(f"`{key}` == '{value}'" for key, value in where.items()))
+    assert shown.sort_values("seed")["value"].to_numpy() == pytest.approx(read.values)
+    one = rows[rows["run_id"] == shown["run_id"].iloc[0]]
+    steps = one[(one["benchmark"] == benchmark) & (one["metric"] == metric)].set_index("step")
+    steps = steps["value"].sort_index()
+    expected = steps.iloc[-1] if metric == "distinct_correct" else steps.iloc[-LAST:].mean()
+    assert shown["value"].iloc[0] == pytest.approx(expected)
+
+
+def test_a_curve_starts_at_the_base_models_of_its_own_seeds():
+    def row(method, seed, step, value):
+        names = {"method": method, "benchmark": "rare", "metric": "pass@64"}
+        return names | {"seed": seed, "step": step, "value": value}
+
+    bases = [row("base", 1, 0, 10.0), row("base", 6, 0, 30.0)]
+    rows = pd.DataFrame([*bases, row("a", 6, 50, 5.0), row("b", 9, 50, 5.0)])
+    curves = {name: over_seeds(rows, name, "rare", "pass@64", "step") for name in ("a", "b")}
+    assert curves["a"]["mean"].tolist() == [30.0, 5.0]
+    assert curves["b"]["mean"].tolist() == [20.0, 5.0]  # no base model of seed 9: that of all
+    assert np.isnan(curves["a"]["sem"][0])
