@@ -111,7 +111,7 @@ def frontier(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
             said = [f"mean of {many} seed{'s' * (many > 1)}|step {s:g}" for s in mean["step"]]
             curves.append(_curve(str(method), style, mean, said))
     curves.sort(key=lambda curve: (not curve.faint, curve.look.name != "grey"))
-    title = "Higher at the same pass@1 keeps more diversity"
+    title = "Along training, a point a checkpoint; thin lines are runs"
     panel = place(title, "natural pass@1 (%)", "rare pass@64 (%)", curves, WIDE, TALL)
     return _plot(name, title, [panel], curves)
 
