@@ -126,8 +126,8 @@ test-slurm: $(READY)
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster --ignore=tests/cluster/test_verl_in_slurm.py
 
-# After test-slurm, for a machine has one SLURM, and after test-verl: two trainings of each at once take more than 24 GB,
-# and Ray then kills some of them.
+# After test-slurm, for a machine has one SLURM, and after test-verl: verl and vLLM of both at once, and other work beside
+# them, have filled 24 GB, and Ray then kills a training.
 test-verl-slurm: test-slurm test-verl $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py

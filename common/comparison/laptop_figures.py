@@ -13,14 +13,15 @@ from common.plotting import COLORS, panels, save
 Colors = dict[str, str]  # method -> color
 
 
-def draw(rows: pd.DataFrame, colors: Colors, folder: Path) -> None:
-    """training, matched, passk and methods of every table, as <folder>/<table>_<figure>."""
+def draw(rows: pd.DataFrame, colors: Colors, folder: Path, final: bool = False) -> None:
+    """training, matched, passk and methods of every table, as <folder>/<table>_<figure>; final:
+    methods after the last step, where no claim is read."""
     for table in rows["table"].unique():
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         training(shown, colors, folder / f"{table}_training")
         at_matched(shown, table, colors, folder / f"{table}_matched")
         pass_at_k(shown, colors, folder / f"{table}_passk")
-        methods(shown, colors, folder / f"{table}_methods")
+        methods(last(shown) if final else late(shown), folder / f"{table}_methods")
 
 
 def present(rows: pd.DataFrame, colors: Colors) -> Colors:
@@ -104,11 +105,10 @@ def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
     save(figure, path, pd.concat(drawn))
 
 
-def methods(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Every method as claims read it, the base model first, then by name: accuracy and diversity,
-    mean and standard error over seeds."""
+def methods(ends: pd.DataFrame, path: Path) -> None:
+    """Every method by its `late` or `last` rows, the base model first, then by name: accuracy and
+    diversity, mean and standard error over seeds."""
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")]
-    ends = late(rows)
     names = sorted(ends["method"].unique(), key=lambda name: (name != "base", name))[::-1]
     figure, axes = panels(len(shown), width=2.6, height=0.9 + 0.22 * len(names), sharey=True)
     drawn = []

@@ -92,7 +92,7 @@ def draw(
     if len(compared):
         text += AGAINST + differences_as_text(compared)
     write(home / "table.md", text)
-    laptop_figures.draw(rows, colors, figures)
+    laptop_figures.draw(rows, colors, figures, final=True)  # as the table
     curves = training.kept(home / "training.csv", CURVES)
     logged(curves, colors, figures / f"{SCOPE}_logged")
     return text

@@ -6,10 +6,12 @@ import pytest
 
 from common.claims.judge import LAST
 from common.claims.select import select, tidy
+from common.comparison import gather, laptop_figures, maze
 from common.comparison.laptop_figures import late, over_seeds
 from common.config.compose import ROOT
+from common.palette import colors
 
-FADE = ROOT / "results" / "reference" / "fade" / "laptop" / "metrics.csv"
+STORED = ROOT / "results" / "reference"
 
 
 @pytest.mark.parametrize(
@@ -18,7 +20,7 @@ FADE = ROOT / "results" / "reference" / "fade" / "laptop" / "metrics.csv"
 )
 def test_a_run_is_shown_as_it_is_read(benchmark, metric):
     """distinct_correct of the last checkpoint alone has 256 samples, so that it is read alone."""
-    rows = pd.read_csv(FADE)
+    rows = pd.read_csv(STORED / "fade" / "laptop" / "metrics.csv")
     where = {"table": "laptop_strong", "method": "FADE", "benchmark": benchmark, "metric": metric}
     read = select("test", where, tidy(rows), None, last=LAST)
     shown = late(rows).query(" and ".join(f"`{key}` == '{value}'" for key, value in where.items()))
@@ -41,3 +43,15 @@ def test_a_curve_starts_at_the_base_models_of_its_own_seeds():
     assert curves["a"]["mean"].tolist() == [30.0, 5.0]
     assert curves["b"]["mean"].tolist() == [20.0, 5.0]  # no base model of seed 9: that of all
     assert np.isnan(curves["a"]["sem"][0])
+
+
+@pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo"])
+def test_mazes_are_shown_as_their_table_tells_them(paper, tmp_path):
+    """No claim is read on them: the last step, not the mean of the two checkpoints."""
+    rows, _ = gather.read(STORED, paper, maze.SCOPE)
+    laptop_figures.draw(rows, colors(["GRPO", "GRPO (N=8)"]), tmp_path, final=True)
+    drawn = pd.read_csv(tmp_path / "laptop_maze_methods.csv")
+    drawn = drawn[(drawn["benchmark"] == "natural") & (drawn["metric"] == "pass@1")]
+    told = maze.table(rows).query("column == 'natural pass@1'").set_index("method")["mean"]
+    assert drawn.set_index("method")["mean"].to_dict() == pytest.approx(told.to_dict())
+    assert len(told) > 2
