@@ -92,7 +92,8 @@ def tail_miss(table: Path, path: Path) -> None:
     axis = axes[0, 0]
     for method, points in drawn.groupby("method", sort=False):
         color = MAIN.get(method, COLORS[7])
-        axis.plot(points["N"], points["predicted"], color=color, label=method)
+        line = laptop_figures.style(method)["linestyle"]
+        axis.plot(points["N"], points["predicted"], line, color=color, label=method)
         axis.errorbar(
             points["N"],
             points["measured"],
