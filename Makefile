@@ -159,7 +159,7 @@ format: $(VENV)/.ready ## ruff, in place
 docs: $(VENV)/.ready ## write docs/methods.md from docstrings and method files, the deviations in the papers' READMEs, and the README's first screen
 	$(BIN)/python -m common.methods.catalogue > docs/methods.md.new
 	mv docs/methods.md.new docs/methods.md
-	$(BIN)/python -m common.sweeps.deviations
+	$(BIN)/python -m common.comparison.deviations
 	$(BIN)/python -m common.report readme
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/

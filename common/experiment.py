@@ -12,7 +12,6 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt, PositiveInt
 
 from common.config.contents import contents
-from common.config.moved import first_paths
 from common.config.resolve import resolve
 from common.config.schema import (
     Data,
@@ -24,12 +23,14 @@ from common.config.schema import (
     Reward,
     Sampling,
     Verification,
-    hashed,
-    hashed_set,
 )
 from common.config.strict import strict
 from common.errors import require
 from common.results.files import config_hash
+
+# Keys of an Experiment that no number of it depends on.
+APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
+APART += ("checkpoint_every", "keep_checkpoints", "covariances")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Experiment:
     paper: str
     name: str  # the row or curve; the run folder is <name>-s<seed>-<hash>
     scope: Literal["laptop", "laptop_maze", "cluster"]  # where the comparison shows its rows
-    table: str  # first column of the result rows
+    table: str  # first column of the result rows; of a row of a sweep, the sweep's
     label: str  # the method column of the result rows
     seed: NonNegativeInt
     backend: str
@@ -56,8 +57,7 @@ class Experiment:
     eval: Evaluation
     verification: Verification
     covariances: bool = False  # a step logs how few tokens hold them (losses/contributions.py)
-    # verl's own keys of memory and speed (backends/verl/tuning.py); configurations stored before
-    # the two lack the keys
+    # verl's own keys of memory and speed (backends/verl/tuning.py)
     verl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -99,38 +99,17 @@ class Experiment:
 
     @property
     def identity(self) -> dict:
-        """All that the numbers depend on: the config without where it runs and how it is
-        watched, and the hashes of the local files and own functions that it names."""
-        config = asdict(self) | {"model": hashed(self.model)}
-        elsewhere = ("scope", "results_dir", "wandb", "threads", "verification", "verl")
-        for key in (*elsewhere, "checkpoint_every", "keep_checkpoints", "covariances"):
-            del config[key]
-        for name, node in self.data.benchmarks.items():
-            config["data"]["benchmarks"][name] = hashed_set(node)
-        config["data"]["train"] = hashed_set(self.data.train)
-        if config["method"]["clock"] == "rollout":
-            del config["method"]["clock"]
-        for group, key in (("method", "sampler"), ("method", "rehearsal"), ("model", "chat")):
-            if config[group][key] is None:  # runs made before the key existed keep their hash
-                del config[group][key]
-        if not config["method"]["kl_in_reward"]:
-            del config["method"]["kl_in_reward"]
-        if config["sampling"]["lag"] == 0:
-            del config["sampling"]["lag"]
-        if config["sampling"]["dtype"] == "float32":
-            del config["sampling"]["dtype"]
+        """All that the numbers depend on: the config without where it runs, how it is watched and
+        where a comparison shows it, and the hashes of the local files and own functions that it
+        names."""
+        config = {key: value for key, value in asdict(self).items() if key not in APART}
         del config["optim"]["gradient_checkpointing"]  # memory alone
-        sampler = config["method"].get("sampler", {})
-        if sampler.get("path", "") is None:
-            del sampler["path"]
-        if self.sampling.dynamic_batches == 1 or sampler.get("remember") == "kept":
-            sampler.pop("remember", None)  # without dynamic sampling nothing is evicted
         named = contents(config, self.results_dir)
         return config | ({"contents": named} if named else {})
 
     @property
     def run_id(self) -> str:
-        return f"{self.name}-s{self.seed}-{config_hash(first_paths(self.identity))}"
+        return f"{self.name}-s{self.seed}-{config_hash(self.identity)}"
 
 
 def load(overrides: list[str], paper: str) -> Experiment:

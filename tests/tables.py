@@ -43,7 +43,7 @@ def fits(tree: Path, root: Path) -> list[str]:
     if not (tree / "papers" / "fade" / "fits").exists():
         return []
     code = "import sys, pathlib; from papers.fade.fits import tables"
-    return [sys.executable, "-c", f"{code}; tables.gather(pathlib.Path(sys.argv[1]))", str(root)]
+    return [sys.executable, "-c", f"{code}; tables.measure(pathlib.Path(sys.argv[1]))", str(root)]
 
 
 def _text(path: Path) -> str:

@@ -16,9 +16,10 @@ FLOORS = [
     "cli models plotting",
     "methods metrics rollout verifiers",
     "claims datasets experiment",
-    "comparison evaluation",
+    "evaluation",
     "backends",
     "sweeps",
+    "comparison",
     "pretrained yardstick",
     "report",
     # commands that keep their names; the code is in the rooms

@@ -80,6 +80,7 @@ from common.claims.select import (
     tidy,
     words,
 )
+from common.errors import UserError
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
 __all__ = ["GAPS", "SCOPES", "judge", "load", "verdicts"]
@@ -108,8 +109,11 @@ def verdicts(
     counts: dict[str, pd.DataFrame] | None = None,
     averages: dict[str, list[str]] | None = None,
 ) -> pd.DataFrame:
-    """The verdicts of `judge`."""
-    return judge(claims, rows, counts, averages)[0]
+    """The verdicts of `judge`. Raises UserError for a claim that it leaves out."""
+    verdicts, _, left_out = judge(claims, rows, counts, averages)
+    if left_out:
+        raise UserError("\n".join(left_out))
+    return verdicts
 
 
 def judge(
@@ -117,18 +121,19 @@ def judge(
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame] | None = None,
     averages: dict[str, list[str]] | None = None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Each claim's verdict in each scope, and the comparisons behind the verdicts.
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Each claim's verdict in each scope, the comparisons behind the verdicts, and a message for
+    each claim that is left out of both, since a selector of it is ambiguous on these rows.
 
     rows: scope -> tidy rows (results/columns.py; published tables lack the last ones); counts:
     scope -> table, model, method, benchmark, seed, step, problem_id, n, c; averages: a printed mean
     -> its benchmarks, for the cluster's rows. Verdicts: claim, source,
     a verdict a scope, id, and for each scope the numbers behind it and the runs it rests on.
-    Comparisons: GAPS. Raises UserError for an ambiguous selector.
+    Comparisons: GAPS.
     """
     frames = {scope: tidy(frame) for scope, frame in rows.items()}
-    families = {claim["id"]: claim.get("family", REST) for claim in claims}
-    decided, table = {}, []
+    measured: dict[str, dict] = {}
+    ambiguous: dict[str, str] = {}
     for scope, frame in frames.items():
         stated = {claim["id"]: predicate(claim, scope) for claim in claims}
         behind = (counts or {}).get(scope)
@@ -136,12 +141,20 @@ def judge(
         how: dict = {"averages": averages or {}, "single": True} if scope == CLUSTER else {}
         if scope == LAPTOP:
             how["last"] = LAST
-        measured = {
-            name: _measure(f"claim {name}: {scope}", one, *given, **how)
-            for name, one in stated.items()
-            if one is not None
-        }
-        decided[scope], gaps = _decide(scope, measured, families)
+        measured[scope] = {}
+        for name, one in stated.items():
+            if one is not None and name not in ambiguous:
+                try:
+                    place = f"claim {name}: {scope}"
+                    measured[scope][name] = _measure(place, one, *given, **how)
+                except UserError as error:
+                    ambiguous[name] = f"{error}; this claim is left out"
+    claims = [claim for claim in claims if claim["id"] not in ambiguous]
+    families = {claim["id"]: claim.get("family", REST) for claim in claims}
+    decided, table = {}, []
+    for scope, found in measured.items():
+        fine = {name: one for name, one in found.items() if name in families}
+        decided[scope], gaps = _decide(scope, fine, families)
         table += gaps
     verdicts = []
     for claim in claims:
@@ -155,7 +168,8 @@ def judge(
         verdicts.append(row | {"family": families[claim["id"]]})
     more = [f"{scope}_{what}" for what in ("numbers", "runs") for scope in SCOPES]
     columns = ["claim", "source", *SCOPES, "id", "family", *more]
-    return pd.DataFrame(verdicts, columns=columns), pd.DataFrame(table, columns=GAPS)
+    gaps = pd.DataFrame(table, columns=GAPS)
+    return pd.DataFrame(verdicts, columns=columns), gaps, list(ambiguous.values())
 
 
 def _measure(

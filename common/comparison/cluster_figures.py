@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.cells import CELL, as_printed, one_run_each
-from common.comparison.gather import CLUSTER, read
+from common.comparison.cells import CELL, as_printed
+from common.comparison.gather import CLUSTER, Gathered
 from common.comparison.published import published
 from common.comparison.spec import Spec
 from common.comparison.training import logs
@@ -38,18 +38,18 @@ class Figure:
     left_out: str = ""
 
 
-def draw(spec: Spec, root: Path, cells: pd.DataFrame) -> list[Figure]:
+def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """The paper's figures of cluster rows, into <root>/<paper>/figures/, and what became of each
     into <root>/<paper>/cluster/figures.csv; none where there are no cluster rows.
 
     cells: the comparison's (`cells.COLUMNS`). What an earlier comparison drew and this one cannot
     is removed.
     """
-    rows, _ = one_run_each(spec, read(root, spec.paper, CLUSTER)[0])
+    rows = cluster.rows
     if rows.empty or spec.figures is None:
         return []
     printed = published(ROOT / "papers" / spec.paper / "published")
-    made = spec.figures(root, located(cells, as_printed(spec, rows, printed)), rows)
+    made = spec.figures(root, located(cells, as_printed(spec, rows, printed)), cluster)
     for one in made:
         for suffix in (".png", ".pdf", ".csv") if one.left_out else ():
             (root / spec.paper / "figures" / f"{one.name}{suffix}").unlink(missing_ok=True)

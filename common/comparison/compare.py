@@ -6,7 +6,8 @@ be a result is named by file and line in `left_out`; everything else is still co
 """
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,18 +16,29 @@ from common.claims import judge
 from common.claims.select import COUNTED
 from common.cli import options
 from common.comparison import cells
-from common.comparison.gather import CLUSTER, LAPTOP, RERUNS, gather, lost_runs, read, read_checked
+from common.comparison.gather import (
+    CLUSTER,
+    LAPTOP,
+    MAZES,
+    RERUNS,
+    Gathered,
+    Gathering,
+    gather,
+    gathered,
+    lost_runs,
+)
 from common.comparison.matched import at_matched_accuracy
-from common.comparison.published import own_names, published, published_checked
+from common.comparison.published import own_names, published_checked
 from common.comparison.spec import Columns, SameRun, Spec
 from common.config.compose import ROOT
-from common.errors import UserError, require
+from common.errors import require
 from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
 from common.results.provenance import GREY
 
-__all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "command", "compare"]
+__all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "command"]
+__all__ += ["compare", "compared"]
 FORMATS = ("terminal", "md", "csv", "json", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
@@ -45,6 +57,8 @@ class Comparison:
     runs: pd.DataFrame  # provenance.COLUMNS
     missing: pd.DataFrame  # cluster jobs without a result
     left_out: list[str]
+    scopes: dict[str, pd.DataFrame]  # the rows that claims speak of
+    cluster: Gathered  # the cluster's runs, without those of which two speak for one cell
 
 
 def command(spec: Spec, doc: str) -> None:
@@ -54,14 +68,33 @@ def command(spec: Spec, doc: str) -> None:
     compare(spec, Path(chosen["results_dir"]), chosen["format"])
 
 
-def compare(spec: Spec, root: Path, form: str = "terminal") -> None:
+def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
+    """The end of `make reproduce-<paper>`: gather the runs, make the paper's own tables of them,
+    take its own steps, such as drawing, and compare; of mazes alone their table is all."""
+    from common.comparison import maze
+
+    found = gather(root, spec.paper)
+    found.write(root, spec.paper)
+    if LAPTOP in found.scopes:
+        spec.measure(root, found.scopes[LAPTOP])
+    if MAZES in found.scopes:
+        maze.measure(root, spec.paper, found.scopes[MAZES])
+    for step in steps:
+        step(root)
+    if MAZES in found.scopes:
+        print(maze.page(root, spec.paper).read_text())
+    if set(found.scopes) != {MAZES}:
+        compare(spec, root, found=found)
+
+
+def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
     detectable.csv, comparison.{csv,md}; and, where there are cluster rows, the paper's figures of
-    them (cluster_figures.py)."""
+    them (cluster_figures.py). `found`: what was gathered before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
-    result = assess(spec, root)
+    result = assess(spec, root, found)
     for reason in result.left_out:
         print(f"left out: {reason}", file=sys.stderr)
     folder = root / spec.paper
@@ -69,7 +102,7 @@ def compare(spec: Spec, root: Path, form: str = "terminal") -> None:
         write_csv(folder / f"{name}.csv", getattr(result, name))
     write_csv(folder / "claims.csv", result.verdicts)
     write_csv(folder / "comparison.csv", result.summary)
-    made = cluster_figures.draw(spec, root, result.cells)
+    made = cluster_figures.draw(spec, root, result.cells, result.cluster)
     for one in made:
         if one.left_out:
             print(f"not drawn: {one.name}: {one.left_out}", file=sys.stderr)
@@ -81,14 +114,16 @@ def compare(spec: Spec, root: Path, form: str = "terminal") -> None:
         print(compare_text.RENDERERS[form](result), end="")
 
 
-def assess(spec: Spec, root: Path) -> Comparison:
-    """Gather the finished runs below `root`, and compare them with the paper."""
-    left_out = [problem for scope in RERUNS for problem in gather(root, spec.paper, scope)]
-    reruns, problems = {}, []
+def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison:
+    """Compare the finished runs below `root`, which are gathered and written unless they were
+    `found` before, with the paper."""
+    if found is None:
+        found = gather(root, spec.paper)
+        found.write(root, spec.paper)
+    problems, reruns = list(found.left_out), {}
     for scope in RERUNS:
-        *reruns[scope], more = read_checked(root, spec.paper, scope)
+        reruns[scope], more = gathered(root, spec.paper, scope, found)
         problems += more
-    rows = {scope: frame for scope, (frame, _) in reruns.items()}
     home = ROOT / "papers" / spec.paper
     printed, more = published_checked(home / "published")
     problems += more
@@ -97,18 +132,21 @@ def assess(spec: Spec, root: Path) -> Comparison:
     for one in spec.same_runs:
         shared.setdefault(one.of_table, set()).add(one.table)
     ours = own_names(home).union(spec.unprinted, *spec.averages.values())
-    problems += check_names(rows[CLUSTER], printed, place, ours, shared)
-    tables = [provenance.table(root, spec.paper, scope, rows[scope]) for scope in RERUNS]
+    problems += check_names(reruns[CLUSTER].rows, printed, place, ours, shared)
+    tables = [reruns[scope].runs for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
     missing, more = provenance.jobs(root, spec.paper)
     problems += more
-    rows[CLUSTER], more = cells.one_run_each(spec, rows[CLUSTER])
+    alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows)
     problems += more
+    reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
+    rows = {scope: one.rows for scope, one in reruns.items()}
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
-    scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed, printed)}
+    own = _with_own_rows(spec, root, reruns, as_printed, printed)
+    scopes = {"published": printed, **own}
     stated = judge.load(home / "claims.yaml")
     counts = _counts(spec, reruns, as_printed, printed)
-    verdicts, gaps, more = judged(stated, scopes, counts, spec.averages)
+    verdicts, gaps, more = judge.judge(stated, scopes, counts, spec.averages)
     problems += more
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # what no run stands for
@@ -116,7 +154,7 @@ def assess(spec: Spec, root: Path) -> Comparison:
             provenance.of_runs(ids, runs) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
-    lost = lost_runs(root, spec.paper, missing)
+    lost = lost_runs(root / spec.paper, found.damaged, missing)
     table = cells.compare_cells(spec, printed, as_printed, spec.exact(root), runs, lost)
     notes = pd.read_csv(home / "published" / "inconsistencies.csv", keep_default_na=False)
     return Comparison(
@@ -129,31 +167,17 @@ def assess(spec: Spec, root: Path) -> Comparison:
         notes=cells.note_table(spec, notes, table),
         runs=runs,
         missing=missing,
-        left_out=list(dict.fromkeys([*left_out, *problems])),
+        left_out=list(dict.fromkeys(problems)),
+        scopes=scopes,
+        cluster=reruns[CLUSTER],
     )
 
 
-def judged(stated: list[dict], *given):
-    """claims.judge, without the claims that cannot be decided on these rows, which are named."""
-    try:
-        return *judge.judge(stated, *given), []
-    except UserError:
-        pass
-    fine, problems = [], []
-    for claim in stated:
-        try:
-            judge.judge([claim], *given)
-            fine.append(claim)
-        except UserError as error:
-            problems.append(f"{error}; this claim is left out")
-    return *judge.judge(fine, *given), problems
-
-
 def _counts(
-    spec: Spec, reruns: dict, as_printed: pd.DataFrame, printed: pd.DataFrame
+    spec: Spec, reruns: dict[str, Gathered], as_printed: pd.DataFrame, printed: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
     """The counts of each scope; a cluster's are those behind its rows `as_printed`."""
-    counts = {scope: frame for scope, (_, frame) in reruns.items()}
+    counts = {scope: one.counts for scope, one in reruns.items()}
     if len(counts[CLUSTER]):
         named = set(printed["benchmark"]).union(*spec.averages.values())
         ours = cells.same_runs(spec, counts[CLUSTER], printed)
@@ -164,38 +188,29 @@ def _counts(
 
 
 def _with_own_rows(
-    spec: Spec, root: Path, rows: dict, as_printed: pd.DataFrame, printed: pd.DataFrame
-) -> dict:
+    spec: Spec,
+    root: Path,
+    reruns: dict[str, Gathered],
+    as_printed: pd.DataFrame,
+    printed: pd.DataFrame,
+) -> dict[str, pd.DataFrame]:
     """The rows of each rerun scope that claims speak of: measured ones, readings of them, and
     those of theory and simulation, which are the laptop's."""
     scopes = {}
-    for scope, frame in rows.items():
+    for scope, one in reruns.items():
+        frame = one.rows
         tables = frame["table"].unique() if scope == LAPTOP else ()
         parts = [frame, *(at_matched_accuracy(frame, table, spec.pairs) for table in tables)]
-        parts += spec.own_rows(root) if scope == LAPTOP else []
+        parts += spec.own_rows(root, one) if scope == LAPTOP else []
         if scope == CLUSTER and len(as_printed):  # a printed cell's other steps stand for nothing
             taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])
             rest = frame[~pd.MultiIndex.from_frame(frame[["table", "benchmark"]]).isin(taken)]
             parts = [pd.concat([as_printed, rest]).drop_duplicates([*KEY, "seed", "step"])]
-            parts += spec.logged_rows(root)
+            parts += spec.logged_rows(root, frame)
         parts = [part for part in parts if len(part)]
         if parts:
             scopes[scope] = pd.concat(parts, ignore_index=True)
     return scopes
-
-
-def verdicts(spec: Spec, root: Path) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
-    """The verdicts, and the rows of each scope that they rest on, of what was gathered before."""
-    home = ROOT / "papers" / spec.paper
-    read_ = {scope: read(root, spec.paper, scope) for scope in RERUNS}
-    rows = {scope: frame for scope, (frame, _) in read_.items()}
-    rows[CLUSTER], _ = cells.one_run_each(spec, rows[CLUSTER])
-    printed = published(home / "published")
-    as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
-    scopes = {"published": printed, **_with_own_rows(spec, root, rows, as_printed, printed)}
-    stated = judge.load(home / "claims.yaml")
-    counts = _counts(spec, read_, as_printed, printed)
-    return judge.verdicts(stated, scopes, counts, spec.averages), scopes
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:

@@ -1,89 +1,145 @@
-"""Rows, counts and provenance of finished runs, gathered into tables, and read again."""
+"""The rows, counts and provenance of a paper's finished runs: gathered once, written as tables, and
+read from these where the run folders are not there."""
 
 import gzip
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from common.claims.select import PER_PROBLEM
 from common.errors import UserError
+from common.experiment import Experiment
 from common.results import provenance
 from common.results.checks import check_counts, check_rows, read_counts
-from common.results.collect import collect, finished_runs
+from common.results.collect import collect, config_of, finished_runs
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
-LAPTOP, CLUSTER = "laptop", "cluster"
-RERUNS = (LAPTOP, CLUSTER)
+LAPTOP, MAZES, CLUSTER = "laptop", "laptop_maze", "cluster"
+RERUNS = (LAPTOP, CLUSTER)  # what claims are decided on
+COUNTS = [*PER_PROBLEM, "run_id"]
+NAMED = ["run_id", "table", "model", "method", "seed"]  # what a run is shown as
 
 
-def gather(root: Path, paper: str, scope: str) -> list[str]:
-    """Write `<root>/<paper>/<scope>/metrics.csv`, `counts.csv.gz` and `runs.csv` (where they come
-    from) from the finished run folders.
+@dataclass(frozen=True)
+class Gathered:
+    """What the runs of one scope left."""
 
-    Returns what was left out and why. Without run folders nothing is written, so tables that came
-    without their runs (results/reference/) stay as they are.
+    rows: pd.DataFrame  # results.COLUMNS
+    counts: pd.DataFrame  # COUNTS: of every evaluation, the curve's too
+    runs: pd.DataFrame  # provenance.COLUMNS
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """What the finished runs of a paper left, by scope; a scope without a run is not there."""
+
+    scopes: dict[str, Gathered]
+    damaged: list[Path] = field(default_factory=list)  # finished runs whose numbers are not whole
+    left_out: list[str] = field(default_factory=list)  # and why
+
+    def write(self, root: Path, paper: str) -> None:
+        """<root>/<paper>/<scope>/: metrics.csv, counts.csv.gz, runs.csv. Of a scope without a run
+        nothing is written: tables that came without their runs (results/reference/) stay."""
+        for scope, one in self.scopes.items():
+            folder = root / paper / scope
+            write_csv(folder / "metrics.csv", one.rows)
+            text = one.counts[PER_PROBLEM].to_csv(index=False, lineterminator="\n")
+            write(folder / "counts.csv.gz", gzip.compress(text.encode(), mtime=0))
+            write_csv(folder / "runs.csv", one.runs)
+
+
+def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None) -> Gathering:
+    """What the finished runs in <root>/<paper>/ left.
+
+    Table, method and scope of a run are those of its row in the sweeps of the paper. A run that no
+    sweep has keeps those of its own configuration. An evaluation is shown as its training is. With
+    `planned`, rows by run id, these runs alone are gathered.
     """
-    rows, left_out = collect(root, paper, scope)
-    if rows.empty:
-        return left_out
+    finished, left_out = finished_runs(root, paper)
+    asked = [run for run in finished if planned is None or run.name in planned]
+    found, problems = collect(asked)
+    left_out += problems
+    configs = {run: config_of(run) for run in found}
+    trained = {run: (one.get("row") or {}).get("trained", run.name) for run, one in configs.items()}
+    planned = _of_sweeps(paper, set(trained.values())) if planned is None else planned
+    rows: dict[str, list] = {}
+    counts: dict[str, list] = {}
+    runs: dict[str, list] = {}
+    for run, part in found.items():
+        x, scope = planned.get(trained[run]), configs[run].get("scope")
+        if x is not None:
+            part, scope = part.assign(table=x.table, method=x.label), x.scope
+        first = part.iloc[0]
+        drawn, problems = _counts(run, first)
+        left_out += problems
+        named = {"scope": scope, **first[NAMED]}
+        rows.setdefault(scope, []).append(part)
+        counts.setdefault(scope, []).append(drawn)
+        runs.setdefault(scope, []).append(named | provenance.trace(root, run, finished[run]))
+    scopes = {
+        scope: Gathered(
+            rows=pd.concat(rows[scope], ignore_index=True),
+            counts=_joined(counts[scope]),
+            runs=pd.DataFrame(runs[scope], columns=provenance.COLUMNS),
+        )
+        for scope in rows
+    }
+    for scope, one in scopes.items():
+        left_out += _gone(root / paper, scope, one.rows)
+    damaged = [m.parent for m in sorted((root / paper).glob("*/DONE")) if m.parent not in finished]
+    return Gathering(scopes, damaged, left_out)
+
+
+def _of_sweeps(paper: str, run_ids: set[str]) -> dict[str, Experiment]:
+    from common.sweeps.planned import planned  # Hydra: only where there are runs
+
+    return planned(paper, run_ids)
+
+
+def _gone(home: Path, scope: str, rows: pd.DataFrame) -> list[str]:
+    before = home / scope / "runs.csv"
+    if not before.exists():
+        return []
+    gone = set(pd.read_csv(before, dtype=str)["run_id"]) - set(rows["run_id"])
+    return [
+        f"{home / run}: was in the last comparison and is gone"
+        for run in sorted(gone)
+        if not (home / run).exists()
+    ]
+
+
+def gathered(
+    root: Path, paper: str, scope: str, found: Gathering | None = None
+) -> tuple[Gathered, list[str]]:
+    """A scope of what was `found`, or its tables as they are stored, empty where there are none;
+    and what was left out of them."""
+    if found is not None and scope in found.scopes:
+        return found.scopes[scope], []
     folder = root / paper / scope
-    before = folder / "runs.csv"
-    if before.exists():
-        gone = set(pd.read_csv(before, dtype=str)["run_id"]) - set(rows["run_id"])
-        left_out += [
-            f"{root / paper / run}: was in the last comparison and is gone"
-            for run in sorted(gone)
-            if not (root / paper / run).exists()
-        ]
-    write_csv(folder / "metrics.csv", rows)
-    runs, _ = finished_runs(root, paper, scope)
-    frames, traced = [], []
-    for run, damage in runs.items():
-        if (rows["run_id"] == run.name).any():
-            counts, problems = _counts(run)
-            left_out += problems
-            frames += [counts] if len(counts) else []
-            first = rows[rows["run_id"] == run.name].iloc[0]
-            named = {name: first[name] for name in ("run_id", "table", "model", "method", "seed")}
-            traced.append({"scope": scope, **named, **provenance.trace(root, run, damage)})
-    counts = pd.concat(frames) if frames else pd.DataFrame(columns=PER_PROBLEM)
-    text = counts.reindex(columns=PER_PROBLEM).to_csv(index=False, lineterminator="\n")
-    write(folder / "counts.csv.gz", gzip.compress(text.encode(), mtime=0))
-    write_csv(folder / "runs.csv", pd.DataFrame(traced, columns=provenance.COLUMNS))
-    return left_out
+    rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=PER_PROBLEM)
+    problems: list[str] = []
+    if (folder / "metrics.csv").exists():
+        try:
+            place = folder / "metrics.csv"
+            rows, problems = check_rows(read_csv(place), str(place))
+            counts, more = _checked_counts(folder / "counts.csv.gz")
+            problems += more
+        except UserError as error:
+            problems = [str(error)]
+    return Gathered(rows, counts, provenance.table(root, paper, scope, rows)), problems
 
 
 def read(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The gathered (rows, counts) of a scope; both empty if there are none."""
-    return read_checked(root, paper, scope)[:2]
+    """The stored (rows, counts) of a scope; both empty if there are none."""
+    one, _ = gathered(root, paper, scope)
+    return one.rows, one.counts
 
 
-def read_checked(
-    root: Path, paper: str, scope: str
-) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """The gathered rows and counts of a scope, and what was left out of them."""
-    folder = root / paper / scope
-    rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=PER_PROBLEM)
-    if not (folder / "metrics.csv").exists():
-        return rows, counts, []
-    try:
-        rows, problems = check_rows(read_csv(folder / "metrics.csv"), str(folder / "metrics.csv"))
-    except UserError as error:
-        return rows, counts, [str(error)]
-    place = folder / "counts.csv.gz"
-    if place.exists():
-        table, more = read_counts(place)
-        problems += more
-        if len(table):
-            counts, more = check_counts(table, str(place))
-            problems += more
-    return rows, counts, problems
-
-
-def lost_runs(root: Path, paper: str, missing: pd.DataFrame) -> pd.DataFrame:
-    """Runs that should have a result and have none that can be used: jobs without a result, and
-    finished runs with missing or changed numbers."""
+def lost_runs(home: Path, damaged: list[Path], missing: pd.DataFrame) -> pd.DataFrame:
+    """Runs of a paper that should have a result and have none that can be used: jobs without a
+    result, and finished runs with missing or changed numbers."""
     lost = [
         {
             **{name: row[name] for name in ("table", "model", "method")},
@@ -92,36 +148,42 @@ def lost_runs(root: Path, paper: str, missing: pd.DataFrame) -> pd.DataFrame:
         }
         for row in missing.to_dict("records")
     ]
-    used = {run for scope in RERUNS for run in finished_runs(root, paper, scope)[0]}
-    for marker in sorted((root / paper).glob("*/DONE")):
-        named = (
-            {} if marker.parent in used else provenance.planned(root / paper, marker.parent.name)
-        )
+    for run in damaged:
+        named = provenance.planned(home, run.name)
         if named.get("method"):
-            lost.append({**named, "state": "changed", "reason": f"{marker.parent.name}: damaged"})
+            lost.append({**named, "state": "changed", "reason": f"{run.name}: damaged"})
     return pd.DataFrame(lost, columns=["table", "model", "method", "state", "reason"])
 
 
-def runs(rows: pd.DataFrame) -> pd.DataFrame:
+def by_run(rows: pd.DataFrame) -> pd.DataFrame:
     """table, model, method, seed and last step of every run, by run_id."""
     first = rows.groupby("run_id", sort=False)[["table", "model", "method", "seed"]].first()
     return first.assign(step=rows.groupby("run_id", sort=False)["step"].max())
 
 
-def _counts(run: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Every evaluation's counts of one run, with the columns that name it; what was left out."""
-    first = read_csv(run / "metrics.csv").iloc[0]
+def _counts(run: Path, first: pd.Series) -> tuple[pd.DataFrame, list[str]]:
+    """COUNTS of one run, which `first`, a row of it, names; what was left out."""
     frames, problems = [], []
     for path in sorted((run / "eval").glob("step-?????-counts.csv")):
-        frame, more = read_counts(path)
+        frame, more = _checked_counts(path)
         problems += more
         if len(frame):
-            frame, more = check_counts(frame, str(path))
-            problems += more
             frames.append(frame.assign(step=int(path.name[5:10])))
-    if not frames:
-        return pd.DataFrame(), problems
-    counts = pd.concat(frames)
-    for column in ("table", "model", "method", "seed"):
-        counts[column] = first[column]
-    return counts.reindex(columns=PER_PROBLEM), problems
+    return _joined(frames).assign(**first[NAMED]), problems
+
+
+def _checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """The counts in a file that are whole, none where it is not there; what was left out."""
+    if not path.exists():
+        return pd.DataFrame(columns=PER_PROBLEM), []
+    table, problems = read_counts(path)
+    if table.empty:
+        return pd.DataFrame(columns=PER_PROBLEM), problems
+    table, more = check_counts(table, str(path))
+    return table, problems + more
+
+
+def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    frames = [frame for frame in frames if len(frame)]
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    return table.reindex(columns=COUNTS)

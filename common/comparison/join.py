@@ -9,7 +9,7 @@ is a table, a method and a seed. One that is stored already stays as it is: a re
 processor has other numbers. stored=replace takes the rerun in its place: in a copy of the stored
 results this shows whether verdicts depend on the processor. A table that is not stored yet begins
 with the runs that are added, one over seeds (means, fits) is passed over: it is made again from the
-others. Where a run's configuration is another one, nothing is joined. Then
+others. Where a stored run is of another row, nothing is joined. Then
 `python -m papers.<paper>.figures` and `.compare` make the stored figures and verdicts again.
 """
 
@@ -46,9 +46,10 @@ def command(words: dict[str, str]) -> None:
     for paper in papers:
         require(paper in known, "papers", paper, f"use all or some of {', '.join(known)}")
     for paper in papers:
-        gather(root, paper, scope)
-        if scope == LAPTOP:
-            spec_of(paper).measure(root)
+        found = gather(root, paper)
+        found.write(root, paper)
+        if LAPTOP in found.scopes and scope == LAPTOP:
+            spec_of(paper).measure(root, found.scopes[LAPTOP])
         if not (root / paper / scope / "metrics.csv").exists():
             continue
         replace = words["stored"] == "replace"
@@ -60,17 +61,17 @@ def join(source: Path, target: Path, *, replace: bool = False) -> int:
     """Add to each table of `target` the rows of runs that only `source` has, or all of its runs in
     place of those that are there; how many runs.
 
-    Raises UserError where a run stands in both with two configurations, or a table of `source` has
-    other columns than that of `target`.
+    Raises UserError where a run stands in both as runs of two rows, or a table of `source` has
+    other columns than that of `target`. Hashes may differ: what is stored was made before.
     """
     theirs, ours = _runs(target), _runs(source)
     both = theirs.rename("stored").to_frame().join(ours.rename("new"), how="inner")
-    other = both[both["stored"] != both["new"]]
+    other = both[both["stored"].map(_row) != both["new"].map(_row)]
     if len(other):
         (table, method, seed), ids = next(other.iterrows())
         raise UserError(
             f"{source}: {method}, seed {seed}, of {table} is run {ids['new']}, stored is "
-            f"{ids['stored']}: another configuration, nothing is joined; run it anew"
+            f"{ids['stored']}: another row, nothing is joined; run it anew"
         )
     new = ours if replace else ours[~ours.index.isin(theirs.index)]
     joined = {}
@@ -97,6 +98,11 @@ def _runs(folder: Path) -> pd.Series:
     """run_id of each run of a folder's rows, by RUN."""
     rows = _text(folder / "metrics.csv")[[*RUN, "run_id"]]
     return rows.drop_duplicates().set_index(RUN)["run_id"]
+
+
+def _row(run_id: str) -> str:
+    """A run id without its hash."""
+    return run_id.rpartition("-")[0]
 
 
 def _of_runs(frame: pd.DataFrame, runs: pd.Series, path: Path) -> pd.DataFrame:

@@ -1,11 +1,10 @@
 """The second laptop testbed (SCALE=laptop_maze): what its runs show, beside Subset-Countdown's and
 never among them.
 
-From the finished runs of scope `laptop_maze` it writes <root>/<paper>/laptop_maze/: metrics.csv,
-counts.csv.gz and runs.csv (gather.py), training.csv (means of ten steps), table.csv,
-differences.csv and table.md, which tells both;
-and the figures <root>/<paper>/figures/laptop_maze_*. Where the run folders are not there, tables
-that came without them are kept.
+Beside the gathered tables in <root>/<paper>/laptop_maze/ (gather.py) it writes training.csv (means
+of ten steps), table.csv, differences.csv and table.md, which tells both; and the figures
+<root>/<paper>/figures/laptop_maze_*. Where the run folders are not there, tables that came without
+them are kept.
 """
 
 from pathlib import Path
@@ -14,8 +13,8 @@ import pandas as pd
 
 from common.claims.gaps import MIN_SEEDS, combine
 from common.claims.select import Missing, indexed, on_shared_seeds, select
-from common.comparison import gather as gather_module
 from common.comparison import laptop_figures, training
+from common.comparison.gather import MAZES, Gathered, read
 from common.comparison.laptop_figures import Colors
 from common.comparison.spec import Columns
 from common.palette import look
@@ -23,7 +22,6 @@ from common.plotting import panels, save
 from common.results.files import write, write_csv
 from common.results.tables import markdown
 
-SCOPE = "laptop_maze"
 # entropy: nats a token, exact, of the rollouts; alpha, delta: of FADE's controller, else empty
 LOGGED = [
     "entropy",
@@ -61,29 +59,32 @@ none is corrected for how many there are, and no claim of the paper is decided o
 """
 
 
-def gather(root: Path, paper: str) -> None:
-    """The rows, counts, provenance and training curves of every finished run."""
-    gather_module.gather(root, paper, SCOPE)
-    rows, _ = gather_module.read(root, paper, SCOPE)
+def measure(root: Path, paper: str, mazes: Gathered) -> None:
+    """The training curves of every gathered run."""
     curves = [
         training.blocks(log.reindex(columns=["step", *LOGGED]), LOGGED).assign(
             method=run["method"], seed=run["seed"]
         )
-        for run, log in training.logs(root, paper, rows)
+        for run, log in training.logs(root, paper, mazes.rows)
     ]
-    training.keep(root / paper / SCOPE / "training.csv", curves, CURVES)
+    training.keep(root / paper / MAZES / "training.csv", curves, CURVES)
+
+
+def page(root: Path, paper: str) -> Path:
+    """The file that `draw` writes for people."""
+    return root / paper / MAZES / "table.md"
 
 
 def draw(
     root: Path, paper: str, title: str, colors: Colors, against: dict[str, str] | None = None
-) -> str:
-    """Tables and figures from what was gathered; the tables as markdown, "" where there are none.
-    `colors` names the methods of the figures, in the order of the legend, `against` the method that
-    each is compared with."""
-    home, figures = root / paper / SCOPE, root / paper / "figures"
-    rows, counts = gather_module.read(root, paper, SCOPE)
+) -> None:
+    """Tables and figures from the stored rows; nothing where there are none. `colors` names the
+    methods of the figures, in the order of the legend, `against` the method that each is compared
+    with."""
+    home, figures = root / paper / MAZES, root / paper / "figures"
+    rows, counts = read(root, paper, MAZES)
     if rows.empty:
-        return ""
+        return
     shown = table(rows)
     write_csv(home / "table.csv", shown)
     compared = differences(rows, counts, against or {})
@@ -91,11 +92,10 @@ def draw(
     text = HEAD.format(title=title) + as_text(shown)
     if len(compared):
         text += AGAINST + differences_as_text(compared)
-    write(home / "table.md", text)
+    write(page(root, paper), text)
     laptop_figures.draw(rows, colors, figures, final=True)  # as the table
     curves = training.kept(home / "training.csv", CURVES)
-    logged(curves, colors, figures / f"{SCOPE}_logged")
-    return text
+    logged(curves, colors, figures / f"{MAZES}_logged")
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -140,9 +140,9 @@ def differences(rows: pd.DataFrame, counts: pd.DataFrame, against: dict[str, str
         for column, (benchmark, metric) in SHOWN.items():
             sides = []
             for name in (method, other):
-                one = {"table": SCOPE, "method": name, "benchmark": benchmark, "metric": metric}
+                one = {"table": MAZES, "method": name, "benchmark": benchmark, "metric": metric}
                 try:
-                    sides.append(select(SCOPE, one, rows, behind))
+                    sides.append(select(MAZES, one, rows, behind))
                 except Missing:
                     break
             if len(sides) < 2 or len(set(sides[0].seeds) & set(sides[1].seeds)) < MIN_SEEDS:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pandas as pd
 
+from common.comparison.gather import Gathered
 from common.config.compose import ROOT, read
 from common.config.resolve import named
 from common.errors import require
@@ -38,11 +39,13 @@ class Spec:
     published: list[tuple[str, str, Columns]]  # printed table, its caption, what is shown of it
     laptop: Columns
     pairs: list[tuple[str, str]]  # methods that are also compared at matched pass@1
-    own_rows: Callable[[Path], list[pd.DataFrame]]  # of theory and simulation, as result rows
+    # what theory, simulation and the laptop's runs show beside their result rows, as such rows
+    own_rows: Callable[[Path, Gathered], list[pd.DataFrame]]
     baseline: str = "GRPO"  # the method of laptop runs that the others are measured from
     # makes the paper's own tables of laptop runs, where their folders are: some read all samples
-    measure: Callable[[Path], None] = lambda root: None
-    logged_rows: Callable[[Path], list[pd.DataFrame]] = lambda root: []  # of cluster runs' logs
+    measure: Callable[[Path, Gathered], None] = lambda root, laptop: None
+    # of the logs of cluster runs, which these rows name
+    logged_rows: Callable[[Path, pd.DataFrame], list[pd.DataFrame]] = lambda root, rows: []
     # how a cluster run's rows become printed cells
     same_runs: list[SameRun] = field(default_factory=list)
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
@@ -51,8 +54,8 @@ class Spec:
     # "peak of average", its run's best step by the mean of `averages`; left out: the last one
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
-    # root, cells and gathered cluster rows -> the paper's figures (cluster_figures.Figure)
-    figures: Callable[[Path, pd.DataFrame, pd.DataFrame], list] | None = None
+    # root, cells and cluster runs -> the paper's figures (cluster_figures.Figure)
+    figures: Callable[[Path, pd.DataFrame, Gathered], list] | None = None
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
     not_reproducible: list[tuple[Where, str]] = field(default_factory=list)

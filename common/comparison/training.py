@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.gather import runs
+from common.comparison.gather import by_run
 from common.results.files import write_csv
 
 BLOCK = 10  # training steps that one point of a curve of means stands for
@@ -18,7 +18,7 @@ def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series
     run: table, model, method, seed and step (its last), named by its run_id; log: one row a
     training step, the columns of metrics.jsonl.
     """
-    for run_id, run in runs(rows).iterrows():
+    for run_id, run in by_run(rows).iterrows():
         path = root / paper / run_id / "metrics.jsonl"
         if path.exists() and path.stat().st_size:  # the base model's is empty
             yield run, pd.read_json(path, lines=True)

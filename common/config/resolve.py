@@ -12,7 +12,6 @@ import zlib
 from pathlib import Path
 from types import ModuleType
 
-from common.config.moved import today
 from common.errors import UserError, require
 
 
@@ -26,7 +25,7 @@ def named(node: dict, key: str):
             return getattr(module(node), target.rpartition(":")[2])
         from hydra.utils import get_object
 
-        return get_object(today(target))
+        return get_object(target)
     except Exception as error:
         raise UserError(f"{key}._target_={target}: cannot be imported ({error})") from error
 
@@ -64,7 +63,7 @@ def module(node: dict) -> ModuleType:
     function (`reference`, `example`, `PRELOAD`)."""
     target = node["_target_"]
     if ":" not in target:
-        return importlib.import_module(today(target).rpartition(".")[0])
+        return importlib.import_module(target.rpartition(".")[0])
     home = target.rpartition(":")[0]
     return _of_file(Path(home)) if home.endswith(".py") else importlib.import_module(home)
 

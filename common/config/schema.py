@@ -4,7 +4,7 @@ A type says its range (PositiveInt), and `strict` holds it where a configuration
 `__post_init__` has only what several keys must satisfy together.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -70,26 +70,6 @@ class Model:
             self.path,
             "give either a path (folder or hub id) or a pretrain block, not both and not neither",
         )
-
-
-def hashed(model: Model) -> dict:
-    """What a model's cache folder and the runs on it are named after."""
-    config = asdict(model)
-    later = {"task": "countdown", "options": {}, "optimizer": "muon", "positions": 256}
-    for key, default in later.items():
-        if config["pretrain"] is not None and config["pretrain"][key] == default:
-            del config["pretrain"][key]  # models made before the key existed keep their hash
-    if config["revision"] is None:
-        del config["revision"]
-    return config
-
-
-def hashed_set(node: dict[str, Any]) -> dict[str, Any]:
-    """What the runs on a set of prompts are named after: on a file whose prompts are continued as
-    they stand, what it was before the markup was a key."""
-    own = node.get("_target_") == "common.datasets.prompts.jsonl" and node.get("chat") is None
-    later = ("chat", "instruction") if own else ()
-    return {key: value for key, value in node.items() if key not in later}
 
 
 @dataclass(frozen=True)

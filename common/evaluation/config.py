@@ -9,9 +9,8 @@ from typing import Literal
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from common.config.contents import contents
-from common.config.moved import first_paths
 from common.config.resolve import resolve
-from common.config.schema import Folder, Model, hashed
+from common.config.schema import Folder, Model
 from common.datasets.benchmark import Benchmark, Probability
 from common.errors import require
 from common.evaluation import checkpoints
@@ -21,11 +20,13 @@ PAPER = "evaluations"
 # Samples a chunk. The last answers of a chunk are drawn by few rows at a time: at 2,048 samples a
 # GPU is idle for a quarter of the time and more. The local engine's is what it decodes at once.
 BATCH = {"local": 2048, "vllm": 16384}
+SHOWN_IN = ("scope", "table", "method")  # of a Row: where its numbers stand
 
 
 @dataclass(frozen=True)
 class Row:
-    """Whose row an evaluation's numbers are: a trained model's, in a paper's table."""
+    """Whose row an evaluation's numbers are: a trained model's, in a paper's table. An evaluation
+    is the same whatever table shows it (SHOWN_IN)."""
 
     paper: str
     scope: Literal["laptop", "laptop_maze", "cluster"]
@@ -61,7 +62,7 @@ class Evaluate:
     eval: Benchmark
     # GPUs that share one vLLM; None: one. Outside the identity: it changes memory and speed
     tensor_parallel: PositiveInt | None = None
-    # the first so many problems of the set; None: all. Evaluations of before it lack the key
+    # the first so many problems of the set; None: all
     limit: PositiveInt | None = None
 
     def __post_init__(self):
@@ -107,30 +108,24 @@ class Evaluate:
     def identity(self) -> dict:
         """All that the numbers depend on; of a trained model its run id, wherever it lies."""
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
-        known |= {} if self.limit is None else {"limit": self.limit}
+        known |= {"limit": self.limit}
         if self.row is None:
-            model = hashed(self.model)  # evaluations made before a key existed keep their hash
-            if self.model.pretrain is not None:
-                model["pretrain"]["task"] = self.model.pretrain.task  # which they had
-            known |= {"model": model}
+            known |= {"model": asdict(self.model)}
             named = contents(known, self.results_dir)
             return known | ({"contents": named} if named else {})
-        left_out = {"scope"} | ({"base"} if self.row.base is None else set())
-        return known | {"row": {k: v for k, v in asdict(self.row).items() if k not in left_out}}
+        row = asdict(self.row)
+        return known | {"row": {key: row[key] for key in row if key not in SHOWN_IN}}
 
     def sampling(self) -> dict:
-        """What a response was drawn with. With vLLM also what has a seed of its own: a chunk; it
-        was a request once, and the samples of the two must not be mixed."""
+        """What a response was drawn with."""
         names = ("engine", "n", "temperature", "top_p", "max_tokens", "batch", "seed")
-        known = {name: getattr(self, name) for name in names}
-        return known | ({"seeded": "chunk"} if self.engine == "vllm" else {})
+        return {name: getattr(self, name) for name in names}
 
     def benchmark(self) -> dict:
         """The benchmark's name, prompts and verifier, with every option of the latter."""
-        verifier = options(self.eval.verifier)
-        named = {"name": self.eval.name, "prompts": self.eval.prompts, "verifier": verifier}
-        rare = {} if self.eval.rare_share is None else {"rare_share": self.eval.rare_share}
-        return named | {"deadline": self.eval.deadline} | rare
+        names = ("name", "prompts", "deadline", "rare_share")
+        known = {name: getattr(self.eval, name) for name in names}
+        return known | {"verifier": options(self.eval.verifier)}
 
 
 def options(verifier: dict) -> dict:
@@ -144,4 +139,4 @@ def options(verifier: dict) -> dict:
 def run_name(readable: str, config: dict) -> str:
     """The folder of the run that `config` describes: something readable and a hash."""
     short = re.sub(r"[^\w.+-]+", "-", readable)[-80:].strip("-.")
-    return f"{short}-{config_hash(first_paths(config))}"
+    return f"{short}-{config_hash(config)}"

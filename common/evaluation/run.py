@@ -66,7 +66,7 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
     if x.row is not None:
         home = Path(x.results_dir) / x.row.paper
         baseline = home / x.row.baseline if x.row.baseline else None
-        step, config = 0, config | {"scope": x.row.scope}
+        step, config = 0, config | {"scope": x.row.scope, "row": asdict(x.row)}
         taken = checkpoints.Checkpoint(0, 0, str(x.model.path), "")
         if x.row.checkpoint != checkpoints.UNTRAINED:
             trained = home / x.row.trained

@@ -1,10 +1,11 @@
 """Where a model's weights are, what they are named after, and how they are saved."""
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 from common.config.contents import contents
-from common.config.schema import Model, hashed
+from common.config.schema import Model
 from common.errors import UserError
 from common.results.files import config_hash, write
 
@@ -12,7 +13,7 @@ from common.results.files import config_hash, write
 def identity(model: Model) -> str:
     """Name and hash of what the weights come from: the path and, of a folder, what is in it; or the
     pretraining configuration."""
-    source = {key: value for key, value in hashed(model).items() if key != "chat"}
+    source = {key: value for key, value in asdict(model).items() if key != "chat"}
     named = contents(source, "results")
     return f"{model.name}-{config_hash(source | ({'contents': named} if named else {}))}"
 

@@ -31,6 +31,8 @@ from common.pretrained.smollm2 import FOLDER
 if TYPE_CHECKING:
     from common.experiment import Experiment
 
+COUNTS = ["table", "model", "method", "seed", "step", "run_id"]
+COUNTS += ["benchmark", "problem_id", "n", "c", "distinct"]
 OWN = {
     "scale": "overnight",
     "workers": "1",
@@ -43,17 +45,30 @@ OWN = {
 def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     """Tables and figure of the runs that are finished. Raises UserError where the base model or
     every method is missing."""
+    import pandas as pd
+
+    from common.comparison.gather import gather
     from common.pretrained import crossing
-    from common.pretrained.gather import counts_of, rows_of
     from common.pretrained.resources import table as resources
     from common.results.files import write, write_csv
 
     home, folder = root / PAPER, root / PAPER / scale
-    counts = counts_of(home, runs)
+    found = gather(root, PAPER, {x.run_id: x for x in runs})
+    for reason in found.left_out:
+        print(f"left out: {reason}", file=sys.stderr)
+    gathered = next(iter(found.scopes.values()), None)
+    require(gathered is not None, "scale", scale, f"no finished runs to compare below {root}")
+    order = pd.CategoricalDtype([x.run_id for x in runs])
+    rows, counts = (
+        frame.sort_values("run_id", key=lambda ids: ids.astype(order), kind="stable")
+        for frame in (gathered.rows, gathered.counts)
+    )
+    last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
+    counts = counts.loc[last, COUNTS]
     compared = crossing.crossing(counts, runs[0].eval.k)
     require(len(compared) > 0, "scale", scale, f"no finished runs to compare below {root}")
     took = resources(home, runs)
-    write_csv(folder / "metrics.csv", rows_of(home, runs))
+    write_csv(folder / "metrics.csv", rows)
     write_csv(folder / "counts.csv", counts)
     write_csv(folder / "resources.csv", took)
     crossing.draw(compared, folder / "crossing")  # with crossing.csv

@@ -16,6 +16,7 @@ import yaml
 from common.claims import file as claims
 from common.comparison import cluster_figures, maze
 from common.comparison.compare import Comparison, assess
+from common.comparison.gather import MAZES
 from common.comparison.spec import spec_of
 from common.config.compose import ROOT
 from common.errors import UserError
@@ -123,11 +124,11 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     made = attempt(left_out, f"{paper}/cluster", lambda: cluster_figures.drawn(chosen, paper)) or []
     captions = {one.name: one.caption for one in made}
     drawn, problems = pictures(chosen / paper / "figures", captions)
-    mazes = [one for one in drawn if one.name.startswith(maze.SCOPE)]
-    table = chosen / paper / maze.SCOPE / "table.csv"
+    mazes = [one for one in drawn if one.name.startswith(MAZES)]
+    table = chosen / paper / MAZES / "table.csv"
     second = None
     if table.exists():
-        rows_of = attempt(left_out, f"{paper}/{maze.SCOPE}/table.csv", lambda: _mazes(table))
+        rows_of = attempt(left_out, f"{paper}/{MAZES}/table.csv", lambda: _mazes(table))
         second = Second(rows_of or [], mazes)
     problems += [f"{paper}/{one.name}: not drawn: {one.left_out}" for one in made if one.left_out]
     return Source(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 import yaml
 
 from common.errors import UserError
-from common.results.columns import COLUMNS
 from common.results.files import read_csv
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def verify(run: Path) -> list[str]:
         return [str(error)]
 
 
-def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict], list[str]]:
-    """The finished runs of a paper in one scope (laptop or cluster) that have rows, each with its
-    `damage`, and what was left out and why.
+def finished_runs(root: Path, paper: str) -> tuple[dict[Path, dict[str, str]], list[str]]:
+    """The finished runs of a paper that have rows, each with its `damage`, and what was left out
+    and why.
 
     A run is left out where anything that its numbers are made of is missing or changed. Where only
     other files are (samples, the model), the numbers count and the damage is reported.
@@ -78,7 +78,7 @@ def finished_runs(root: Path, paper: str, scope: str) -> tuple[dict[Path, dict],
         problems = [f"{run / name} {WORDS[state]}" for name, state in damaged.items()]
         if any(_numbers(name) for name in damaged):
             left_out += problems
-        elif (run / "metrics.csv").exists() and _scope(run) == scope:
+        elif (run / "metrics.csv").exists():
             finished[run] = damaged
             left_out += [f"{problem}; its numbers are shown grey" for problem in problems]
     return finished, left_out
@@ -90,16 +90,15 @@ def _numbers(name: str) -> bool:
     return name in named or name.startswith("eval/")
 
 
-def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]]:
-    """All rows of `finished_runs`, and what was left out and why: also each row that cannot be a
-    result (common/results/checks.py), by file and line, and evaluations of another checkpoint than
-    the one that was chosen."""
-    import pandas as pd
-
+def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
+    """The rows of each of these finished runs, and what was left out and why: each row that cannot
+    be a result (common/results/checks.py), by file and line, and evaluations of another checkpoint
+    than the one that was chosen."""
     from common.results.checks import check_rows
 
-    runs, left_out = finished_runs(root, paper, scope)
-    frames, seen = [], {}
+    found: dict[Path, pd.DataFrame] = {}
+    left_out: list[str] = []
+    seen: dict[str, Path] = {}
     for run in runs:
         path = run / "metrics.csv"
         try:
@@ -116,10 +115,9 @@ def collect(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, list[str]
             if seen.setdefault(name, path) != path:  # its rows would be counted twice
                 left_out.append(f"{path}: says that it is run {name}, as {seen[name]}; left out")
                 rows = rows[rows["run_id"] != name]
-        frames.append(rows)
-    frames = [frame for frame in frames if len(frame)]
-    rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
-    return rows, left_out
+        if len(rows):
+            found[run] = rows
+    return found, left_out
 
 
 def _other_checkpoint(run: Path) -> str:
@@ -129,15 +127,15 @@ def _other_checkpoint(run: Path) -> str:
     return taken["note"] if taken and taken["step"] != taken["chosen"] else ""
 
 
-def _scope(run: Path) -> str:
-    """Of a finished run; one without the key is older than the key, and from a laptop."""
+def config_of(run: Path) -> dict:
+    """The stored configuration of a run; {} where there is none."""
     config = run / "config.yaml"
     if not config.exists():
-        return "laptop"
-    return _scope_in(str(config), (stat := config.stat()).st_size, stat.st_mtime_ns)
+        return {}
+    return _config_in(str(config), (stat := config.stat()).st_size, stat.st_mtime_ns)
 
 
 @cache
-def _scope_in(path: str, size: int, modified: int) -> str:
-    """As `_file_sha256`: a comparison asks several times, and YAML is slow to read."""
-    return yaml.safe_load(Path(path).read_text()).get("scope", "laptop")
+def _config_in(path: str, size: int, modified: int) -> dict:
+    """As `_file_sha256`: YAML is slow to read."""
+    return yaml.safe_load(Path(path).read_text())

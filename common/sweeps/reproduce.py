@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
 
 from common.cli import main
 from common.config.compose import compose
@@ -22,11 +21,7 @@ from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.schedule import Task, run_all
 
-if TYPE_CHECKING:
-    from common.comparison.spec import Spec
-
-
-MAZE = "laptop_maze"  # SCALE and scope of the second laptop testbed
+LAPTOP = "laptop"  # the scope that a paper's own parts belong to
 
 
 class OutOfTime(Exception):
@@ -52,26 +47,6 @@ def part(config: Reproduce, name: str, schema: type, *more: str):
     return strict(schema, compose(config.paper, [*config.overrides(name), *more], name))
 
 
-def compared_on_mazes(spec: Spec, root: Path, draw: Callable[[Path], str]) -> None:
-    """Gather the runs' rows of the second laptop testbed, `draw` and print its table."""
-    from common.comparison import maze
-
-    maze.gather(root, spec.paper)
-    print(draw(root))
-
-
-def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
-    """Gather the runs' rows and the paper's own tables, take its own steps, and compare."""
-    from common.comparison.compare import compare
-    from common.comparison.gather import LAPTOP, gather
-
-    gather(root, spec.paper, LAPTOP)
-    spec.measure(root)
-    for step in steps:
-        step(root)
-    compare(spec, root)
-
-
 def reproduce(
     config: Reproduce, *, finish: Callable, parts: Callable = none, later: Callable = none
 ) -> None:
@@ -85,9 +60,9 @@ def reproduce(
     # the first that trains nothing makes the model that all others start from
     start = next(x for x in runs if x.optim.steps == 0)
     rest = [(x.run_id, train, (x, end)) for x in runs if x is not start]
-    alone = config.scale == MAZE  # the papers' own parts are computed with the other scales
-    first = [(start.run_id, train, (start, end)), *([] if alone else parts(config))]
-    run_all(first, config.workers, then=[*([] if alone else later(config)), *rest])
+    own = start.scope == LAPTOP  # else the paper's parts are computed with other scales
+    first = [(start.run_id, train, (start, end)), *(parts(config) if own else ())]
+    run_all(first, config.workers, then=[*(later(config) if own else ()), *rest])
     finish(config)
     left = sum(not done(x) for x in runs)
     if left:

@@ -34,7 +34,7 @@ from common.config.compose import names
 from common.config.words import split
 from common.errors import UserError, require
 from common.results.files import write, write_csv
-from common.yardstick.gather import gather, read
+from common.yardstick import store
 from common.yardstick.plan import plan
 from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
 
@@ -58,7 +58,7 @@ def show(
     from common.yardstick import figures, table
     from common.yardstick import ranking as yardstick_ranking
 
-    rows, counts = read(folder)
+    rows, counts = store.read(folder)
     finished = set(zip(rows["method"], rows["table"], strict=True))
     absent = {x.name: "no finished run" for x in runs if (x.label, x.table) not in finished}
     curves = yardstick_ranking.curves(rows, counts, protocol)
@@ -97,7 +97,7 @@ def command(words: list[str]) -> None:
     for name, reason in refused.items():
         print(f"not run: {name}: {reason}", file=sys.stderr)
     failure = None if given["draw"] == "only" else _train(runs, workers)
-    for reason in gather(root, protocol.name, {x.run_id for x in runs}):
+    for reason in store.write(root, protocol.name, runs):
         print(f"left out: {reason}", file=sys.stderr)
     print(f"{folder}: {', '.join(show(protocol, folder, runs, refused))}")
     if failure is not None:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from common.cli import guard
 from common.comparison.compare import SameRun, Spec, command
+from common.comparison.gather import Gathered
 from common.comparison.spec import problems
 from common.results.files import read_csv
 from papers.cov_grpo import laptop
@@ -54,7 +55,7 @@ LAPTOP = {
 }
 
 
-def own_rows(root: Path) -> list[pd.DataFrame]:
+def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """The entropy's stability and the covariance statistics as result rows."""
     return [laptop.read(root, "stability"), *covariance_rows(root)]
 
@@ -155,10 +156,10 @@ PROBLEMS = problems(
 )
 
 
-def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
     from papers.cov_grpo import cluster_figures
 
-    return cluster_figures.draw(root, cells, rows)
+    return cluster_figures.draw(root, cells, cluster.rows)
 
 
 SPEC = Spec(
@@ -176,7 +177,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
-    measure=laptop.gather,
+    measure=laptop.measure,
     same_runs=[
         SameRun("table3", "GRPO", "table2", "GRPO", STEPS),
         SameRun("table3", "CW-GRPO", "table2", OURS, STEPS),

@@ -1,6 +1,6 @@
 """How stable the entropy of laptop runs is (Fig. 1), from their training logs.
 
-`gather` writes <root>/cov_grpo/laptop/{training,stability}.csv from the run folders; where these
+`measure` writes <root>/cov_grpo/laptop/{training,stability}.csv from the run folders; where these
 are not there, tables that came without them are kept.
 """
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison import gather as gather_module
 from common.comparison import training
-from common.comparison.gather import LAPTOP
+from common.comparison.gather import LAPTOP, Gathered
 from common.results.columns import COLUMNS
 
 HORIZON = 100  # Table 5's training steps; Table 3's checkpoints are 1, 1.5 and 2 times it
@@ -18,9 +17,9 @@ LOGGED = ["entropy", "reward", "active_groups"]  # entropy: nats a token, exact,
 CURVES = ["table", "method", "seed", "step", *LOGGED]
 
 
-def gather(root: Path) -> None:
-    """Measure every finished run that `common.comparison.gather.gather` has found."""
-    rows, _ = gather_module.read(root, "cov_grpo", LAPTOP)
+def measure(root: Path, runs: Gathered) -> None:
+    """Measure every finished run."""
+    rows = runs.rows
     curves, measured = [], []
     for run, log in training.logs(root, "cov_grpo", rows):
         curves.append(training.blocks(log, LOGGED).assign(**run[["table", "method", "seed"]]))
@@ -58,6 +57,6 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
 
 
 def read(root: Path, name: str) -> pd.DataFrame:
-    """A table that `gather` wrote; empty if there is none."""
+    """A table that `measure` wrote; empty if there is none."""
     columns = CURVES if name == "training" else COLUMNS
     return training.kept(root / "cov_grpo" / LAPTOP / f"{name}.csv", columns)

@@ -7,7 +7,7 @@ reproduce-cov_grpo`.
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
+from common.sweeps.reproduce import Task, command, part
 
 
 def later(config: Reproduce) -> list[Task]:
@@ -23,11 +23,9 @@ def covariance(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
+    from common.comparison.compare import compared
     from papers.cov_grpo import figures
     from papers.cov_grpo.compare import SPEC
-
-    if config.scale == MAZE:
-        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
     compared(SPEC, Path(config.root), figures.draw)
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from common.cli import guard
 from common.comparison.compare import SameRun, Spec, command
+from common.comparison.gather import Gathered
 from common.comparison.spec import problems
 from papers.f_grpo import laptop
 from papers.f_grpo.second import second_version
@@ -54,7 +55,7 @@ LAPTOP = {
 }
 
 
-def own_rows(root: Path) -> list[pd.DataFrame]:
+def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """The simulation's and the theory's result rows."""
     return [simulation_rows(root), theory_rows(root)]
 
@@ -102,10 +103,10 @@ def theory_rows(root: Path) -> pd.DataFrame:
     )
 
 
-def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
     from papers.f_grpo import cluster_figures
 
-    return cluster_figures.draw(root, cells, rows)
+    return cluster_figures.draw(root, cells, cluster.rows)
 
 
 EVALUATED = {
@@ -170,7 +171,7 @@ SPEC = Spec(
     pairs=PAIRS,
     baseline=GRPO,
     own_rows=own_rows,
-    measure=laptop.gather,
+    measure=laptop.measure,
     same_runs=[*SAME_RUNS, *second_version()],
     averages={"Avg_Math": MATH, "Avg_OOD": OOD},
     footnotes=FOOTNOTES,

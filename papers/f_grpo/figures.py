@@ -51,12 +51,7 @@ def draw(root: Path) -> None:
     measured = root / "f_grpo" / LAPTOP / "tail_miss.csv"
     if measured.exists():
         tail_miss(measured, folder / "laptop_tail_miss")
-    mazes(root)
-
-
-def mazes(root: Path) -> str:
-    """The second testbed's figures and its table, as markdown."""
-    return maze.draw(root, "f_grpo", "F-GRPO", MAZE, MAZE_AGAINST)
+    maze.draw(root, "f_grpo", "F-GRPO", MAZE, MAZE_AGAINST)
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:

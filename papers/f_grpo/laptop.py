@@ -1,7 +1,7 @@
 """Lemma 3.1 against a real model: how often groups of its samples are active and miss the rare
 answers.
 
-`gather` writes <root>/f_grpo/laptop/tail_miss.csv from the run folders; where no samples are
+`measure` writes <root>/f_grpo/laptop/tail_miss.csv from the run folders; where no samples are
 stored, a table that came without them is kept.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from common.comparison.gather import LAPTOP, read
+from common.comparison.gather import LAPTOP, Gathered
 from common.results.files import read_jsonl, write_csv
 
 METHODS = ("GRPO (N=2)", "GRPO (N=8)", "GRPO (N=32)")
@@ -19,20 +19,20 @@ METHODS += ("F-GRPO (N=8, gamma=0.5)", "F-GRPO (N=8, gamma=1)")
 GROUP_SIZES = (2, 4, 8, 16, 32, 64)
 
 
-def gather(root: Path) -> None:
+def measure(root: Path, runs: Gathered) -> None:
     """Measure the first seed of the base model and of METHODS, natural prompts."""
-    rows, _ = read(root, "f_grpo", LAPTOP)
-    runs = rows[(rows["seed"] == 1) & rows["method"].isin(["base", *METHODS])]
+    rows = runs.rows
+    wanted = rows[(rows["seed"] == 1) & rows["method"].isin(["base", *METHODS])]
     frames = []
-    for table, method, run_id in runs[["table", "method", "run_id"]].drop_duplicates().values:
+    for table, method, run_id in wanted[["table", "method", "run_id"]].drop_duplicates().values:
         samples = root / "f_grpo" / run_id / "samples" / "natural.jsonl.gz"
         if samples.exists():
-            frames.append(measure(samples).assign(table=table, method=method, run_id=run_id))
+            frames.append(of_samples(samples).assign(table=table, method=method, run_id=run_id))
     if frames:
         write_csv(root / "f_grpo" / LAPTOP / "tail_miss.csv", pd.concat(frames))
 
 
-def measure(samples: Path) -> pd.DataFrame:
+def of_samples(samples: Path) -> pd.DataFrame:
     """N, predicted, predicted_stderr, measured, measured_stderr, active; means over problems.
 
     Rare-correct answers are those that use `*`. The samples of a problem are split in two halves.

@@ -8,13 +8,11 @@ reproduce-f_grpo`.
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
+from common.sweeps.reproduce import Task, command, part
 
 
 def parts(config: Reproduce) -> list[Task]:
-    """The categorical simulation (App. J) and the theory; the mazes are without them."""
-    if on_gpu(config):
-        return []
+    """The categorical simulation (App. J) and the theory."""
     return [("simulation", simulation, (config,)), ("theory", theory, (config,))]
 
 
@@ -32,17 +30,11 @@ def theory(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
+    from common.comparison.compare import compared
     from papers.f_grpo import figures
     from papers.f_grpo.compare import SPEC
 
-    if config.scale == MAZE:
-        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
-
-    compared(SPEC, Path(config.root), *([] if on_gpu(config) else [figures.draw]))
-
-
-def on_gpu(config: Reproduce) -> bool:
-    return config.scale.startswith("gpu")
+    compared(SPEC, Path(config.root), figures.draw)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from common.comparison.cluster_figures import (
     once,
     whiskers,
 )
-from common.comparison.gather import CLUSTER, read
+from common.comparison.gather import Gathered
 from common.comparison.published import published
 from common.comparison.spec import Spec
 from common.config.compose import ROOT
@@ -38,20 +38,20 @@ GROUPS = 400  # Sec. 11.2
 KEY = [*CELL[:4], "step"]
 
 
-def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame, spec: Spec) -> list[Figure]:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered, spec: Spec) -> list[Figure]:
     """Every figure whose rows are there, into <root>/fade/figures/cluster_*; what became of each.
 
-    cells: the comparison's, with step and samples; rows: the gathered ones.
+    cells: the comparison's, with step and samples; cluster: the gathered runs.
     """
     printed = published(ROOT / "papers" / "fade" / "published")
-    counts = same_runs(spec, read(root, "fade", CLUSTER)[1], printed)
+    counts = same_runs(spec, cluster.counts, printed)
     folder = root / "fade" / "figures"
     made = [table(cells, counts, name, folder) for name in TABLES]
     made += [fig6(cells, name, model, folder) for name, model in (("7b", SMALL), ("32b", LARGE))]
     controller = along(
         root,
         "fade",
-        rows,
+        cluster.rows,
         name="fig8",
         model=SMALL,
         colors=FADE,

@@ -17,9 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.cli import guard
-from common.comparison.compare import LAPTOP as SCOPE
 from common.comparison.compare import SameRun, Spec, command
-from common.comparison.gather import read
+from common.comparison.gather import Gathered
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
 
@@ -67,14 +66,12 @@ LAPTOP = {
 }
 
 
-def own_rows(root: Path) -> list[pd.DataFrame]:
+def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """The exact parts and what the runs show beside pass@k, as result rows."""
-    laptop.gather(root)
-    rows, counts = read(root, "fade", SCOPE)
     frames = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
-    for table in rows["table"].unique():
-        frames.append(laptop.result_rows(laptop.read(root, table), table, PAIRS))
-        part = counts[counts["table"] == table]
+    for table in runs.rows["table"].unique():
+        frames.append(laptop.result_rows(laptop.curves(root, runs, table), table, PAIRS))
+        part = runs.counts[runs.counts["table"] == table]
         frames += [fit_rows(part, table), weight_rows(root, table)]
     return [frame.assign(model="exact") if "model" not in frame else frame for frame in frames]
 
@@ -215,10 +212,10 @@ def weight_rows(root: Path, table: str) -> pd.DataFrame:
     return rows.assign(table=f"{table}, weights", benchmark="output head")
 
 
-def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
     from papers.fade import cluster_figures
 
-    return cluster_figures.draw(root, cells, rows, SPEC)
+    return cluster_figures.draw(root, cells, cluster, SPEC)
 
 
 LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
@@ -240,7 +237,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
-    measure=laptop.gather,
+    measure=laptop.measure,
     same_runs=SAME_RUNS,
     figures=figures,
     unprinted=(

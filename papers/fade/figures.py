@@ -71,12 +71,7 @@ def draw(root: Path) -> None:
         fits.draw(counts, table, MAIN, root)
     weights.draw(root)
     hidden_states.draw(root)
-    mazes(root)
-
-
-def mazes(root: Path) -> str:
-    """The second testbed's figures and its table, as markdown."""
-    return maze.draw(root, "fade", "FADE", MAZE, MAZE_AGAINST)
+    maze.draw(root, "fade", "FADE", MAZE, MAZE_AGAINST)
 
 
 def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, line: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """What the laptop runs' training curves show: entropy, solve rate, the controller.
 
-`gather` writes <root>/fade/laptop/<table>_training.csv from the run folders, every fifth step of
+`measure` writes <root>/fade/laptop/<table>_training.csv from the run folders, every fifth step of
 every run; where these are not there, tables that came without them are kept.
 """
 
@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.comparison import gather as gather_module
 from common.comparison import training
-from common.comparison.gather import LAPTOP
+from common.comparison.gather import LAPTOP, Gathered
 from common.results.columns import COLUMNS
 
 # the last five: empty where a method has no controller
@@ -21,20 +20,29 @@ EVERY = 5
 WINDOW = 4  # kept points, 20 steps: the moving average of solve rates
 
 
-def gather(root: Path) -> None:
-    """Read every finished run that `common.comparison.gather.gather` has found."""
-    rows, _ = gather_module.read(root, "fade", LAPTOP)
-    for table in rows["table"].unique():
-        curves = []
-        for run, log in training.logs(root, "fade", rows[rows["table"] == table]):
-            curve = log[log["step"] % EVERY == 0].reindex(columns=["step", *LOGGED])
-            digits = {name: curve[name].astype(float).round(5) for name in LOGGED if name != "lr"}
-            curves.append(curve.assign(**digits, method=run["method"], seed=run["seed"]))
-        training.keep(_file(root, table), curves, CURVES)
+def measure(root: Path, runs: Gathered) -> None:
+    """Read every finished run."""
+    for table in runs.rows["table"].unique():
+        training.keep(_file(root, table), _logged(root, runs, table), CURVES)
+
+
+def curves(root: Path, runs: Gathered, table: str) -> pd.DataFrame:
+    """The training curves of one table's runs: from their folders, or as `measure` wrote them."""
+    logged = _logged(root, runs, table)
+    return pd.concat(logged, ignore_index=True)[CURVES] if logged else read(root, table)
+
+
+def _logged(root: Path, runs: Gathered, table: str) -> list[pd.DataFrame]:
+    found = []
+    for run, log in training.logs(root, "fade", runs.rows[runs.rows["table"] == table]):
+        curve = log[log["step"] % EVERY == 0].reindex(columns=["step", *LOGGED])
+        digits = {name: curve[name].astype(float).round(5) for name in LOGGED if name != "lr"}
+        found.append(curve.assign(**digits, method=run["method"], seed=run["seed"]))
+    return found
 
 
 def read(root: Path, table: str) -> pd.DataFrame:
-    """The training curves of one table's runs that `gather` wrote; empty if there is none."""
+    """The training curves of one table's runs that `measure` wrote; empty if there is none."""
     return training.kept(_file(root, table), CURVES)
 
 

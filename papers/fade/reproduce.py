@@ -6,7 +6,7 @@ python -m papers.fade.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
+from common.sweeps.reproduce import Task, command, part
 from common.sweeps.schedule import run_all
 
 
@@ -43,18 +43,18 @@ def hidden_states(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
+    from common.comparison.compare import compared
     from papers.fade import figures
     from papers.fade.compare import SPEC
-
-    if config.scale == MAZE:
-        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
     from papers.fade.fits import tables as fits
 
     def measured(_root: Path) -> None:
-        both = {"weight changes": weights, "hidden states": hidden_states}
-        run_all([(title, task, (config,)) for title, task in both.items()], config.workers)
+        both = {"weights": weights, "hidden_states": hidden_states}
+        asked = config.scales[config.scale].parts
+        tasks = [(name, task, (config,)) for name, task in both.items() if name in asked]
+        run_all(tasks, config.workers)
 
-    compared(SPEC, Path(config.root), measured, fits.gather, figures.draw)
+    compared(SPEC, Path(config.root), measured, fits.measure, figures.draw)
 
 
 if __name__ == "__main__":

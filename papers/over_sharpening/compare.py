@@ -18,10 +18,9 @@ import pandas as pd
 from scipy.stats import hypergeom
 
 from common.cli import guard
-from common.comparison.cells import as_printed, one_run_each
-from common.comparison.compare import LAPTOP as SCOPE
+from common.comparison.cells import as_printed
 from common.comparison.compare import SameRun, Spec, command
-from common.comparison.gather import CLUSTER, read
+from common.comparison.gather import Gathered
 from common.comparison.published import published
 from common.comparison.spec import problems
 from common.comparison.training import logs
@@ -63,10 +62,10 @@ def columns(metric: str, benchmarks=BENCHMARKS) -> dict[str, tuple[str, str]]:
     return {benchmark: (benchmark, metric) for benchmark in benchmarks}
 
 
-def own_rows(root: Path) -> list[pd.DataFrame]:
+def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """The toy, the theory, and the other readings of the paper's protocol, as result rows."""
-    rows, counts = read(root, "over_sharpening", SCOPE)
-    return [toy_rows(root), theory_rows(root), peak_rows(rows), bootstrap_rows(counts)]
+    read = [peak_rows(runs.rows), bootstrap_rows(runs.counts)]
+    return [toy_rows(root), theory_rows(root), *read]
 
 
 def cell_name(row: pd.Series) -> str:
@@ -237,11 +236,10 @@ TABLES = ("table2", "table3", "table4", "table5")
 LATE = 0.1  # share of the training, its end, whose mean entropy Fig. 6 "settles" at: our reading
 
 
-def logged_rows(root: Path) -> list[pd.DataFrame]:
+def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
     """What Table 4's cluster runs logged, as result rows of the table "table4, logged": the mean
     entropy at the end (nats a token), the mean seconds of a rollout, and, under the method of the
     one with a memory network, how many times those of DAPO+IAC they are."""
-    rows, _ = one_run_each(SPEC, read(root, "over_sharpening", CLUSTER)[0])
     parts = []
     for run, log in logs(root, "over_sharpening", rows[rows["table"] == "table4"]):
         late = log[log["step"] > (1 - LATE) * log["step"].max()]
@@ -267,11 +265,12 @@ def _slower(seconds: pd.DataFrame) -> pd.DataFrame:
     return both.assign(metric="rollout_ratio", value=ratio).drop(columns="value_without")
 
 
-def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
     from papers.over_sharpening import cluster_figures
 
     printed = published(ROOT / "papers" / "over_sharpening" / "published")
     by_cell = replace(SPEC, steps=dict.fromkeys(TABLES, "peak"))
+    rows = cluster.rows
     return cluster_figures.draw(root, cells, rows, as_printed(by_cell, rows, printed))
 
 
@@ -287,7 +286,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
-    measure=laptop.gather,
+    measure=laptop.measure,
     logged_rows=logged_rows,
     same_runs=SAME_RUNS,
     averages={"Avg": list(BENCHMARKS[:-1])},

@@ -47,12 +47,7 @@ def draw(root: Path) -> None:
     for table in rows["table"].unique():
         entropy(laptop.read(root, table), folder / f"{table}_entropy")
         alphas(rows[rows["table"] == table], folder / f"{table}_alpha")
-    mazes(root)
-
-
-def mazes(root: Path) -> str:
-    """The second testbed's figures and its table, as markdown."""
-    return maze.draw(root, "over_sharpening", "Over-sharpening", MAZE, MAZE_AGAINST)
+    maze.draw(root, "over_sharpening", "Over-sharpening", MAZE, MAZE_AGAINST)
 
 
 def entropy(drawn: pd.DataFrame, path: Path) -> None:

@@ -1,6 +1,6 @@
 """The policy's token entropy along training (Fig. 6), from the logs of laptop runs.
 
-`gather` writes <root>/over_sharpening/laptop/<table>_entropy.csv from the run folders; where these
+`measure` writes <root>/over_sharpening/laptop/<table>_entropy.csv from the run folders; where these
 are not there, tables that came without them are kept.
 """
 
@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison import gather as gather_module
 from common.comparison import training
-from common.comparison.gather import LAPTOP
+from common.comparison.gather import LAPTOP, Gathered
 
 METHODS = ("DAPO", "DAPO+IAC", "GRPO", "IAC")
 COLUMNS = ["step", "entropy", "method", "seed"]  # entropy: nats a token, exact, of the rollouts
 
 
-def gather(root: Path) -> None:
-    """Read every finished run of METHODS that `common.comparison.gather.gather` has found."""
-    rows, _ = gather_module.read(root, "over_sharpening", LAPTOP)
+def measure(root: Path, runs: Gathered) -> None:
+    """Read every finished run of METHODS."""
+    rows = runs.rows
     for table in rows["table"].unique():
         measured = rows[(rows["table"] == table) & rows["method"].isin(METHODS)]
         logs = training.logs(root, "over_sharpening", measured)
@@ -27,7 +26,7 @@ def gather(root: Path) -> None:
 
 
 def read(root: Path, table: str) -> pd.DataFrame:
-    """The entropy of one table's runs that `gather` wrote; empty if there is none."""
+    """The entropy of one table's runs that `measure` wrote; empty if there is none."""
     return training.kept(_file(root, table), COLUMNS)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from common.cli import guard
 from common.comparison.compare import SameRun, Spec, command
+from common.comparison.gather import Gathered
 from common.comparison.spec import problems
 from papers.two_stage import laptop
 
@@ -54,7 +55,7 @@ OTHER_FIGURES = ("two_stages", "crossed", "best_low")  # what is kept of those a
 STEPS = {"sgd": "plain step", "adam": "Adam"}
 
 
-def own_rows(root: Path) -> list[pd.DataFrame]:
+def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """The toy's, the theory's and Table 4's result rows."""
     return [toy_rows(root), *theory_rows(root), laptop.read(root, "entropies")]
 
@@ -183,10 +184,10 @@ FOOTNOTES = {
 }
 
 
-def figures(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list:
+def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
     from papers.two_stage import cluster_figures
 
-    return cluster_figures.draw(root, cells, rows)
+    return cluster_figures.draw(root, cells, cluster.rows)
 
 
 SPEC = Spec(
@@ -201,7 +202,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
-    measure=laptop.gather,
+    measure=laptop.measure,
     same_runs=SAME_RUNS,
     metrics=ENTROPIES,
     footnotes=FOOTNOTES,

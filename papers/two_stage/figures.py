@@ -50,12 +50,7 @@ def draw(root: Path) -> None:
         table4(near, folder / f"{table}_entropies")
         near = counts[(counts["table"] == table) | (counts["method"] == "base")]
         boundary(near, folder / f"{table}_boundary")
-    mazes(root)
-
-
-def mazes(root: Path) -> str:
-    """The second testbed's figures and its table, as markdown."""
-    return maze.draw(root, "two_stage", "Two-stage dynamics", MAZE, MAZE_AGAINST)
+    maze.draw(root, "two_stage", "Two-stage dynamics", MAZE, MAZE_AGAINST)
 
 
 def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:

@@ -1,7 +1,7 @@
 """What the two-stage paper measures of laptop runs beyond their result rows: Table 4's entropies
 from stored samples, Fig. 2's training curves, and what a run's problems gained and lost.
 
-`gather` writes <root>/two_stage/laptop/{entropies,training}.csv from the run folders; where these
+`measure` writes <root>/two_stage/laptop/{entropies,training}.csv from the run folders; where these
 are not there, tables that came without them are kept.
 """
 
@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison import gather as gather_module
 from common.comparison import training
-from common.comparison.gather import LAPTOP
+from common.comparison.gather import LAPTOP, Gathered, by_run
 from common.metrics.passk import pass_at_k
 from common.metrics.samples import answer_entropy, token_entropy
 from common.results.columns import COLUMNS
@@ -23,11 +22,11 @@ MOVED = ["table", "method", "benchmark", "seed", "step"]
 ENTROPIES = {"answer_level_entropy": "bits", "token_level_entropy": "nats"}
 
 
-def gather(root: Path) -> None:
-    """Measure every finished run that `common.comparison.gather.gather` has found."""
-    rows, _ = gather_module.read(root, "two_stage", LAPTOP)
+def measure(root: Path, runs: Gathered) -> None:
+    """Measure every finished run."""
+    rows = runs.rows
     measured = []
-    for run_id, run in gather_module.runs(rows).iterrows():
+    for run_id, run in by_run(rows).iterrows():
         for file in sorted((root / "two_stage" / run_id / "samples").glob("*.jsonl.gz")):
             named = entropies(file).assign(**run, run_id=run_id)
             measured.append(named.reindex(columns=COLUMNS))
@@ -65,7 +64,7 @@ def entropies(samples: Path) -> pd.DataFrame:
 
 
 def read(root: Path, name: str) -> pd.DataFrame:
-    """A table that `gather` wrote; empty if there is none."""
+    """A table that `measure` wrote; empty if there is none."""
     columns = CURVES if name == "training" else COLUMNS
     return training.kept(root / "two_stage" / LAPTOP / f"{name}.csv", columns)
 

@@ -7,7 +7,7 @@ reproduce-two_stage`.
 from pathlib import Path
 
 from common.sweeps.plan import Reproduce
-from common.sweeps.reproduce import MAZE, Task, command, compared, compared_on_mazes, part
+from common.sweeps.reproduce import Task, command, part
 
 
 def parts(config: Reproduce) -> list[Task]:
@@ -29,11 +29,9 @@ def theory(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
+    from common.comparison.compare import compared
     from papers.two_stage import case_study, figures
     from papers.two_stage.compare import SPEC
-
-    if config.scale == MAZE:
-        return compared_on_mazes(SPEC, Path(config.root), figures.mazes)
 
     compared(SPEC, Path(config.root), figures.draw, case_study.write_page)
 

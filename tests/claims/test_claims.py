@@ -141,7 +141,7 @@ def test_several_links_are_one_test_and_several_claims_are_corrected():
         for name, a, b in stated
     ]
     values["X"] = list(50 + a + np.array([-3.0, 2, 0, -2, 3]))
-    decided, gaps = judge(claims, {"laptop": rows(values)})
+    decided, gaps, _ = judge(claims, {"laptop": rows(values)})
     assert set(decided["laptop"]) == {"inconclusive"}  # Holm over three: 3 x 0.033
     assert gaps["p_holm"][0] == pytest.approx(3 * gaps["p_claim"][0])
     assert gaps["p_bh"][0] < 0.05 < gaps["p_holm"][0]

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from made_up_runs import cell, cluster_run
 
+from common.claims import judge
 from common.comparison import compare, gather, import_runs
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
@@ -91,7 +92,7 @@ def gathered(tmp_path):
     """Tables that came without their runs, of two methods."""
     cluster_run(tmp_path, "GRPO")
     cluster_run(tmp_path, "DAPO")
-    gather.gather(tmp_path, "f_grpo", "cluster")
+    gather.gather(tmp_path, "f_grpo").write(tmp_path, "f_grpo")
     for run in (tmp_path / "f_grpo").glob("*-s1"):
         run.rename(tmp_path / run.name)
     return tmp_path
@@ -140,7 +141,7 @@ def test_a_claim_that_these_rows_do_not_decide_is_named_and_left_out():
     frame = rows({}, {"method": "B", "value": 1.0}, {"method": "B", "model": "other"})
     frame = frame.drop(columns=["seed", "run_id"])
     stated = [claim("either"), claim("named", model="m")]
-    verdicts, _, (problem,) = compare.judged(stated, {"published": frame}, {})
+    verdicts, _, (problem,) = judge.judge(stated, {"published": frame}, {})
     assert verdicts[["id", "published"]].values.tolist() == [["named", "holds"]]
     assert problem.startswith("claim either: published: selector method=B matches several rows")
 

@@ -83,6 +83,15 @@ def test_a_rerun_can_stand_in_place_of_what_is_stored(tmp_path):
         assert len(table) == 4
 
 
+def test_what_was_stored_under_another_hash_stays(tmp_path):
+    stored, fresh = tmp_path / "stored", tmp_path / "fresh"
+    write(stored, [("t", "GRPO", 1, "grpo-s1-a")], 1.0)
+    write(fresh, [("t", "GRPO", 1, "grpo-s1-z"), ("t", "GRPO", 2, "grpo-s2-z")], 2.0)
+    assert join.join(fresh, stored) == 1
+    rows = pd.read_csv(stored / "metrics.csv")
+    assert dict(zip(rows["run_id"], rows["value"], strict=True)) == {"grpo-s1-a": 1, "grpo-s2-z": 2}
+
+
 def test_a_table_that_is_not_stored_yet_begins_with_the_new_runs(tmp_path):
     stored, fresh = tmp_path / "stored", tmp_path / "fresh"
     write(stored, [("t", "GRPO", 1, "grpo-s1-a")], 1.0)
@@ -92,13 +101,13 @@ def test_a_table_that_is_not_stored_yet_begins_with_the_new_runs(tmp_path):
     assert pd.read_csv(stored / "t_training.csv")["seed"].tolist() == [1, 1]
 
 
-def test_another_configuration_of_a_stored_run_joins_nothing(tmp_path):
+def test_another_row_under_the_name_of_a_stored_run_joins_nothing(tmp_path):
     stored, fresh = tmp_path / "stored", tmp_path / "fresh"
     write(stored, [("t", "GRPO", 1, "grpo-s1-a")], 1.0)
-    write(fresh, [("t", "GRPO", 1, "grpo-s1-z"), ("t", "GRPO", 2, "grpo-s2-z")], 2.0)
+    write(fresh, [("t", "GRPO", 1, "mine-s1-z"), ("t", "GRPO", 2, "mine-s2-z")], 2.0)
     before = (stored / "metrics.csv").read_bytes()
     with pytest.raises(
-        UserError, match=r"GRPO, seed 1, of t is run grpo-s1-z, stored is grpo-s1-a"
+        UserError, match=r"GRPO, seed 1, of t is run mine-s1-z, stored is grpo-s1-a"
     ):
         join.join(fresh, stored)
     assert (stored / "metrics.csv").read_bytes() == before

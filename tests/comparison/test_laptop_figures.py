@@ -48,7 +48,7 @@ def test_a_curve_starts_at_the_base_models_of_its_own_seeds():
 @pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo"])
 def test_mazes_are_shown_as_their_table_tells_them(paper, tmp_path):
     """No claim is read on them: the last step, not the mean of the two checkpoints."""
-    rows, _ = gather.read(STORED, paper, maze.SCOPE)
+    rows, _ = gather.read(STORED, paper, maze.MAZES)
     laptop_figures.draw(rows, colors(["GRPO", "GRPO (N=8)"]), tmp_path, final=True)
     drawn = pd.read_csv(tmp_path / "laptop_maze_methods.csv")
     drawn = drawn[(drawn["benchmark"] == "natural") & (drawn["metric"] == "pass@1")]

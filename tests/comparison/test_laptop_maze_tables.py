@@ -17,7 +17,7 @@ def rows() -> pd.DataFrame:
         for seed, value in enumerate(values, 1):
             for step in (0,) if method == "base" else (4, 8):
                 for benchmark, metric in maze.SHOWN.values():
-                    row = dict.fromkeys(COLUMNS) | {"table": maze.SCOPE, "model": "tiny"}
+                    row = dict.fromkeys(COLUMNS) | {"table": maze.MAZES, "model": "tiny"}
                     row |= {"method": method, "benchmark": benchmark, "metric": metric}
                     k = int(metric.split("@")[1]) if "@" in metric else None
                     row |= {"k": k, "unit": "percent", "seed": seed, "step": step}
@@ -44,7 +44,7 @@ def counted(c: dict[str, list[tuple[int, int]]]) -> tuple[pd.DataFrame, pd.DataF
     problems."""
     counts = pd.DataFrame(
         [
-            [maze.SCOPE, "tiny", method, "natural", seed, 8, f"p{i}", 64, right]
+            [maze.MAZES, "tiny", method, "natural", seed, 8, f"p{i}", 64, right]
             for method, seeds in c.items()
             for seed, problems in enumerate(seeds, 1)
             for i, right in enumerate(problems)
@@ -75,11 +75,11 @@ def test_differences_are_of_the_seeds_that_both_have_and_need_three():
 
 @pytest.mark.sweep
 def test_tables_and_figures_come_from_what_was_gathered_alone(tmp_path):
-    write_csv(tmp_path / "f_grpo" / maze.SCOPE / "metrics.csv", rows())
-    assert maze.draw(tmp_path, "cov_grpo", "CW-GRPO", {}) == ""  # nothing was run: nothing is made
+    write_csv(tmp_path / "f_grpo" / maze.MAZES / "metrics.csv", rows())
+    maze.draw(tmp_path, "cov_grpo", "CW-GRPO", {})  # nothing was run: nothing is made
     assert not (tmp_path / "cov_grpo").exists()
-    text = maze.draw(tmp_path, "f_grpo", "F-GRPO", {"GRPO": "#0072B2"})
-    assert text == (tmp_path / "f_grpo" / maze.SCOPE / "table.md").read_text()
+    maze.draw(tmp_path, "f_grpo", "F-GRPO", {"GRPO": "#0072B2"})
+    assert maze.page(tmp_path, "f_grpo").read_text().startswith("# F-GRPO: mazes with loops")
     drawn = {path.name for path in (tmp_path / "f_grpo" / "figures").glob("*.png")}
     assert drawn == {
         f"laptop_maze_{name}.png" for name in ("training", "matched", "passk", "methods")

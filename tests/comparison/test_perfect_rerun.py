@@ -325,9 +325,11 @@ def test_a_step_without_one_of_the_sets_is_not_the_peak(curves, tmp_path):
 def test_the_figure_of_the_peaks_needs_no_pass_at_8(curves, tmp_path):
     """A rehearsal draws one sample of a problem."""
     copy = perfect.copied(curves, tmp_path)  # what `assess` gathers stays in its folder
-    cells = assess(copy.spec, copy.root).cells
+    result = assess(copy.spec, copy.root)
+    cells = result.cells
     cells.loc[cells["metric"] == "PASS@8", ["rerun", "low", "high"]] = np.nan
-    figures = {one.name: one for one in cluster_figures.draw(copy.spec, copy.root, cells)}
+    drawn = cluster_figures.draw(copy.spec, copy.root, cells, result.cluster)
+    figures = {one.name: one for one in drawn}
     assert not figures["cluster_peaks"].left_out
     drawn = pd.read_csv(tmp_path / "over_sharpening" / "figures" / "cluster_peaks.csv")
     assert set(drawn["metric"]) == {"AVG@8"}
@@ -360,7 +362,7 @@ def test_every_printed_cell_is_looked_at(whole):
 def test_figures_draw_the_printed_numbers(whole):
     made, result, expected = whole
     paper = made.spec.paper
-    figures = cluster_figures.draw(made.spec, made.root, result.cells)
+    figures = cluster_figures.draw(made.spec, made.root, result.cells, result.cluster)
     assert {one.name for one in figures if not one.left_out} == set(expected.figures)
     assert {one.name: one.left_out for one in figures if one.left_out} == expected.not_drawn
     assert cluster_figures.drawn(made.root, paper) == figures  # what the page reads
@@ -419,7 +421,8 @@ def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_
     folder = tmp_path / "f_grpo" / "figures"
 
     def drawn():
-        made = cluster_figures.draw(copy.spec, tmp_path, assess(copy.spec, tmp_path).cells)
+        result = assess(copy.spec, tmp_path)
+        made = cluster_figures.draw(copy.spec, tmp_path, result.cells, result.cluster)
         return {one.name: one.left_out for one in made}
 
     first = drawn()

@@ -1,67 +1,96 @@
-"""A run's folder is found by the hash of its configuration: those of the committed tables still
-are."""
+"""A run is what it computes: whoever starts a row, it is the run that the sweeps plan."""
 
 import csv
 from dataclasses import replace
 
 import pytest
+from compositions import PAPERS, asked
 from tiny import ROOT
 
-from common.config.compose import CONFIGS, compose, names
-from common.config.strict import strict
-from common.evaluation.config import Evaluate
-from common.sweeps.evidence import FIRST as FIRST_SEEDS
+from common.config.compose import names
+from common.experiment import load
 from common.sweeps.evidence import base_of
-from common.sweeps.plan import Reproduce, Scale, experiments, from_base
+from common.sweeps.plan import Reproduce, Sweep, runs_of
+from common.sweeps.planned import planned
 from common.yardstick.plan import plan
 from common.yardstick.protocol import PROTOCOLS
 
 REFERENCE = ROOT / "results" / "reference"
-PAPERS = sorted(path.parent.parent.name for path in REFERENCE.glob("*/laptop/metrics.csv"))
+LAPTOP = ("laptop", "full", "long", "laptop_maze")  # scales at the laptop's own size
 
 
-def committed(path) -> set[str]:
+def committed(path) -> set[tuple[str, str, str]]:
+    """(table, method, run id without its hash) of stored rows."""
     with path.open() as file:
-        return {row["run_id"] for row in csv.DictReader(file)}
+        rows = csv.DictReader(file)
+        return {(r["table"], r["method"], r["run_id"].rpartition("-")[0]) for r in rows}
 
 
-def made(paper: str) -> set[str]:
-    """The run ids of all sweeps on a laptop, each composed for its first seed only: which seed is
-    a matter of the hash alone; and those of later seeds, by `make evidence`."""
-    config, ids = strict(Reproduce, compose(paper, [], "reproduce")), set()
-    for scale in ("laptop", "full"):
-        for sweep in config.scales[scale].sweeps:
-            one = Scale(parts={}, sweeps=[replace(sweep, seeds=sweep.seeds[:1])])
-            runs = experiments(replace(config, scale=scale, scales={scale: one}))
-            seeds = {*sweep.seeds, *range(FIRST_SEEDS + 1, 11)}
-            ids |= {base_of(replace(x, seed=seed)).run_id for x in runs for seed in seeds}
-    return ids
+def sweeps(paper: str) -> list[tuple[Reproduce, Sweep]]:
+    config = asked(paper)
+    return [
+        (replace(config, scale=scale), replace(sweep, seeds=sweep.seeds[:1]))
+        for scale in LAPTOP
+        for sweep in (config.scales[scale].sweeps if scale in config.scales else ())
+    ]
 
 
-def test_there_are_tables():
-    assert len(PAPERS) == 5
+def by_name(x, sweep: Sweep, row: str):
+    """The run that a user starts by the row's name, with what the sweep changes of it, in a folder
+    of his own."""
+    changed = [word for word in sweep.overrides if word != "optim.lr=1e-4"]  # the default
+    own = [f"experiment={row}", f"seed={x.seed}", "results_dir=elsewhere", "threads=2"]
+    return load([*own, *changed], x.paper)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("paper", PAPERS)
-def test_the_sweeps_still_make_the_committed_runs(paper):
-    ids = committed(REFERENCE / paper / "laptop" / "metrics.csv")
-    assert len(ids) >= 15
-    lost = ids - made(paper)
-    # FADE's code rewards are no sweep: papers/fade/configs/code_rewards.yaml
-    assert {name for name in lost if not name.startswith("code_")} == set()
+def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper):
+    found = {}
+    for config, sweep in sweeps(paper):
+        for x, row in zip(runs_of(config, sweep), sweep.experiments, strict=True):
+            assert by_name(x, sweep, row).run_id == x.run_id
+            shown = (x.scope, x.table, x.label)
+            assert found.setdefault(x.run_id, shown) == shown  # a run stands in one table
+    assert len(found) >= 10
+    known = planned(paper, found)
+    assert {name: (x.scope, x.table, x.label) for name, x in known.items()} == found
+
+
+def test_only_the_runs_of_a_row_are_planned():
+    x = load(["experiment=f_grpo_gamma1", "seed=1"], "f_grpo")
+    assert x.table == "laptop"  # which no claim reads
+    later = [base_of(replace(x, seed=seed)) for seed in (2, 6, 40)]
+    ours = [x.run_id, *(one.run_id for one in later)]
+    other = load(["experiment=f_grpo_gamma1", "seed=1", "optim.lr=2e-4"], "f_grpo").run_id
+    known = planned("f_grpo", [*ours, other, "imported-GRPO-s1-01234567", "toy", "nobodys-s1-0"])
+    assert known.keys() == set(ours)
+    assert {(one.table, one.label) for one in known.values()} == {("laptop_strong", x.label)}
+    assert planned("no_paper", ours) == {}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_sweeps_still_have_the_committed_rows(paper):
+    ours = {
+        (x.table, x.label, f"{x.name}-s{seed}")
+        for config, sweep in sweeps(paper)
+        for x in runs_of(config, sweep)
+        for seed in range(1, 11)
+    }
+    for scope in ("laptop", "laptop_maze"):
+        rows = committed(REFERENCE / paper / scope / "metrics.csv")
+        assert len(rows) >= 15
+        # FADE's code rewards are no sweep: papers/fade/configs/code_rewards.yaml
+        assert {row for row in rows - ours if not row[2].startswith("code_")} == set()
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-def test_the_yardstick_still_makes_its_committed_runs(protocol):
-    ids = committed(REFERENCE / protocol.name / "metrics.csv")
+def test_the_yardstick_still_has_its_committed_rows(protocol):
+    rows = committed(REFERENCE / protocol.name / "metrics.csv")
     runs, _ = plan(protocol, names("method"), [1], [])
-    assert len(ids) > 90
-    seeds = [from_base(replace(x, seed=n), protocol.base(n)) for x in runs for n in range(1, 6)]
-    assert ids <= {x.run_id for x in seeds}
-
-
-def test_an_evaluation_made_before_a_models_newer_keys_is_found():
-    x = strict(Evaluate, compose(CONFIGS, ["model=tiny", "eval=countdown_natural"], "evaluate"))
-    assert x.path.name == "tiny-qwen2-countdown_natural-9099aa7f"  # as of 62af4cf
+    assert len({x.run_id for x in runs}) == len(runs)  # two rates are two runs
+    assert len(rows) > 90
+    ours = {(x.table, x.label, f"{x.name}-s{n}") for x in runs for n in range(1, 6)}
+    assert rows <= ours

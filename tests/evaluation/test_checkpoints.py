@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from common.claims.select import indexed, select, tidy
-from common.comparison.gather import gather, read
+from common.comparison.gather import gather
 from common.errors import UserError
 from common.evaluation import checkpoints
 from common.evaluation.checkpoints import best_step, choose, plateau_step
@@ -152,10 +152,9 @@ def test_its_rows_reach_the_comparison_with_counts(trained, results):
         config = yaml.safe_load((folder / "config.yaml").read_text())
         assert config["scope"] == "cluster"
         assert config["row"]["trained"] == trained.run_id
-    assert gather(results, "f_grpo", "laptop") == []
-    assert not (results / "f_grpo" / "laptop").exists()
-    assert gather(results, "f_grpo", "cluster") == []
-    rows, counts = read(results, "f_grpo", "cluster")
+    found = gather(results, "f_grpo")
+    assert (list(found.scopes), found.left_out) == (["cluster"], [])
+    rows, counts = found.scopes["cluster"].rows, found.scopes["cluster"].counts
     both = {"table": "laptop", "method": "grpo", "metric": "pass@1"}
     hit = select("here", both | {"benchmark": ["Natural", "Rare"]}, tidy(rows), indexed(counts))
     assert hit.by_problem.shape == (1, 12)

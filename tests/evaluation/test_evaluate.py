@@ -146,9 +146,7 @@ def test_what_an_engine_in_another_process_refuses_is_said_here(finished, tmp_pa
     assert multiprocessing.active_children() == []
 
 
-def test_chunks_have_one_seed_and_vllms_are_larger(finished):
-    """The samples of vLLM depend on the chunk since it has one seed, so its run is another one; a
-    local run's id is as it was."""
+def test_vllms_chunks_are_larger(finished):
     root = finished.parent.parent
     x = made(root, "batch=null")
     assert (x.batch, x.per_chunk) == (2048, 256)
@@ -164,7 +162,6 @@ def test_chunks_have_one_seed_and_vllms_are_larger(finished):
     }
     y = made(root, "batch=null", "engine=vllm", "n=1024")
     assert (y.batch, y.per_chunk) == (16384, 16)
-    assert y.sampling()["seeded"] == "chunk"
     assert made(root, "engine=vllm", "n=10", "batch=8").per_chunk == 1
 
 
@@ -235,7 +232,7 @@ def test_a_few_problems_the_likeliest_answer_and_a_nucleus(results, capsys):
     """Each with a folder of its own; the log-probabilities are named after what they are of."""
     whole = made(results)
     few = made(results, "limit=2", "temperature=0", "n=1", "max_tokens=3")
-    assert "limit" not in whole.identity()
+    assert whole.identity()["limit"] is None
     assert few.identity()["limit"] == 2
     folder = evaluate(few)
     first = [problem.id for problem in problems(few.eval.prompts)[:2]]

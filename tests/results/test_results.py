@@ -15,7 +15,7 @@ from tiny import ROOT
 
 from common.errors import UserError
 from common.results import files
-from common.results.collect import collect, verify
+from common.results.collect import collect, finished_runs, verify
 from common.results.columns import COLUMNS
 from common.results.files import (
     config_hash,
@@ -44,6 +44,13 @@ def finished(root, run_id="a", rows=None):
     write_csv(run.path / "metrics.csv", frame(run_id=run_id) if rows is None else rows)
     run.finish()
     return run.path
+
+
+def collected(root):
+    """All rows as one table, and what was left out."""
+    runs, left_out = finished_runs(root, "paper")
+    rows, more = collect(runs)
+    return pd.concat([pd.DataFrame(columns=COLUMNS), *rows.values()]), left_out + more
 
 
 # ---- writing
@@ -187,7 +194,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_finished_run_is_collected_and_verified(tmp_path):
     path = finished(tmp_path)
     assert verify(path) == []
-    rows, left_out = collect(tmp_path, "paper", "laptop")
+    rows, left_out = collected(tmp_path)
     assert left_out == []
     assert rows["value"].tolist() == [12.5]
     meta = json.loads((path / "meta.json").read_text())
@@ -213,7 +220,7 @@ def test_verify_notices_a_changed_or_deleted_file(tmp_path, name, damage):
         (run.path / name).unlink()
         expected = f"{run.path / name} is missing since the run finished"
     assert verify(run.path) == [expected]
-    rows, left_out = collect(tmp_path, "paper", "laptop")
+    rows, left_out = collected(tmp_path)
     if name.startswith("samples"):  # the numbers stand, their samples do not
         assert left_out == [f"{expected}; its numbers are shown grey"]
         assert rows["run_id"].tolist() == ["a", "b"]
@@ -226,7 +233,7 @@ def test_a_damaged_marker_is_reported(tmp_path):
     path = finished(tmp_path)
     for text in ("", "[]", "{"):
         (path / "DONE").write_text(text)
-        rows, left_out = collect(tmp_path, "paper", "laptop")
+        rows, left_out = collected(tmp_path)
         assert rows.empty
         assert left_out == [f"{path / 'DONE'} is damaged; delete it and run again"]
 
@@ -236,34 +243,23 @@ def test_an_unfinished_run_is_reported_and_never_read(tmp_path):
     run = Run(tmp_path, "paper", "b", {})
     write_csv(run.path / "metrics.csv", frame(run_id="b"))
     run.close()
-    rows, left_out = collect(tmp_path, "paper", "laptop")
+    rows, left_out = collected(tmp_path)
     assert rows["run_id"].tolist() == ["a"]
     assert left_out == [f"{run.path} is unfinished (no DONE marker); run it again to resume"]
 
 
 def test_no_runs_no_rows(tmp_path):
-    rows, left_out = collect(tmp_path, "paper", "laptop")
-    assert rows.empty
-    assert list(rows.columns) == COLUMNS
-    assert left_out == []
-
-
-def test_the_rows_of_another_scope_are_left_where_they_are(tmp_path):
-    for name, config in (("a", {}), ("b", {"scope": "laptop"}), ("c", {"scope": "cluster"})):
-        run = Run(tmp_path, "paper", name, config)
-        write_csv(run.path / "metrics.csv", frame(run_id=name))
-        run.finish()
-    runs = {x: collect(tmp_path, "paper", x)[0].run_id.tolist() for x in ("laptop", "cluster")}
-    assert runs == {"laptop": ["a", "b"], "cluster": ["c"]}
+    assert finished_runs(tmp_path, "paper") == ({}, [])
+    assert collect([]) == ({}, [])
 
 
 @pytest.mark.parametrize("k", [1, None])
 def test_a_run_that_says_it_is_another_is_named_and_left_out(tmp_path, k):
     finished(tmp_path, "a", frame(k=k))
     finished(tmp_path, "b", frame(k=k, run_id="b"))
-    assert len(collect(tmp_path, "paper", "laptop")[0]) == 2  # two runs: no duplicate
+    assert len(collected(tmp_path)[0]) == 2  # two runs: no duplicate
     finished(tmp_path, "c", frame(k=k, value=99.0))  # says that it is run a
-    rows, (left_out,) = collect(tmp_path, "paper", "laptop")
+    rows, (left_out,) = collected(tmp_path)
     assert rows["run_id"].tolist() == ["a", "b"]
     assert rows["value"].max() < 99
     assert "c/metrics.csv: says that it is run a" in left_out

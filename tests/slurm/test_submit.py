@@ -16,7 +16,6 @@ from tiny import ROOT
 from common.comparison.gather import gather
 from common.errors import UserError
 from common.models import store
-from common.results.files import read_csv
 from common.results.run import source
 
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
@@ -91,8 +90,7 @@ def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
     assert {cell.state for cell in cells.values()} == {"done"}, lab.show()
     kinds = [cell.kind for cell in cells.values()]
     assert [kinds.count(kind) for kind in ("train", "evaluate", "compare")] == [4, 8, 1]
-    gather(lab.root, "f_grpo", "cluster")
-    rows = read_csv(lab.root / "f_grpo" / "cluster" / "metrics.csv")
+    rows = gather(lab.root, "f_grpo").scopes["cluster"].rows
     for e in evaluated:
         own = rows[rows["run_id"] == e.path.name].set_index("metric")
         told = ("table", "model", "method", "benchmark", "seed")

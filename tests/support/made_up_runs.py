@@ -51,7 +51,7 @@ def made_up_run(
     samples: dict[str, list[dict]] | None = None,
 ):
     """The folder of a finished run; its pass@k are those of the counts."""
-    run = Run(root, paper, name, config or {})
+    run = Run(root, paper, name, {"scope": "laptop"} | (config or {}))
     frames = []
     for step, counts in by_step.items():
         drawn = report(counts, [k for k in ks if k <= counts["n"].max()])

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from common.comparison import compare
+from common.comparison.gather import Gathered
 from common.report.figures import Picture
 from common.report.reruns import Cost, Rerun
 from common.report.sources import Source
@@ -76,7 +77,9 @@ def comparison(cells: list[dict], *, words: str = "plain", **changed) -> compare
         "missing": [lost],
     }
     frames = {name: pd.DataFrame(rows) for name, rows in parts.items()}
-    return compare.Comparison(spec=spec, **(frames | {"left_out": [words]} | changed))
+    none = Gathered(pd.DataFrame(), pd.DataFrame(), pd.DataFrame())
+    rest = {"left_out": [words], "scopes": {}, "cluster": none}
+    return compare.Comparison(spec=spec, **(frames | rest | changed))
 
 
 def picture(name: str, size: int = 100, folder: Path = Path("figures")) -> Picture:

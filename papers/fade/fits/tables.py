@@ -1,7 +1,7 @@
 """What the laptop runs' counts say of pass@k scaling: fits (FADE sec 12, Figs. 6, 11, 13).
 
 Laws are those of common/metrics/fits.py; intervals draw problems again, with the seeds' counts of a
-problem together. `gather` writes <root>/fade/laptop/<table>_{coefficients,laws,budgets}.csv.
+problem together. `measure` writes <root>/fade/laptop/<table>_{coefficients,laws,budgets}.csv.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ METHODS = ("GRPO", "mean GRPO", "Power (alpha=2)", "AsymGRPO (delta=0.5)", "FADE
 DRAWS = 200
 
 
-def gather(root: Path) -> None:
+def measure(root: Path) -> None:
     """Fit the laws to the counts of every table that has METHODS."""
     rows, counts = read(root, "fade", LAPTOP)
     for table in rows.loc[rows["method"].isin(METHODS), "table"].unique():

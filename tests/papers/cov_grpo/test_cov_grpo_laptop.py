@@ -13,6 +13,7 @@ from common.backends.local import train
 from common.claims.judge import judge
 from common.claims.judge import load as load_claims
 from common.comparison import compare, training
+from common.comparison.gather import gather
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
@@ -153,7 +154,7 @@ def test_blocks_and_stability_by_hand():
 
 
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
-    verdicts, _ = compare.verdicts(SPEC, tmp_path)
+    verdicts = compare.assess(SPEC, tmp_path).verdicts
     decided = verdicts.set_index("id")["published"]
     claims = load_claims(HOME / "claims.yaml")
     stated = [claim["id"] for claim in claims if "published" in claim]
@@ -247,7 +248,7 @@ def covariance_tables(root: Path, tops: list[float], extremes: list[float]) -> N
 def decided(root: Path) -> tuple[pd.Series, pd.DataFrame]:
     """The laptop verdicts, and the comparisons behind them, by claim."""
     rows = pd.concat(covariance_rows(root))
-    verdicts, gaps = judge(load_claims(HOME / "claims.yaml"), {"laptop": rows})
+    verdicts, gaps, _ = judge(load_claims(HOME / "claims.yaml"), {"laptop": rows})
     return verdicts.set_index("id")["laptop"], gaps.set_index("claim")
 
 
@@ -330,7 +331,7 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     assert set(measured["method"]) == {"GRPO", "CW-GRPO", "CW-GRPO (by group)",
                                        "CW-GRPO (repository)", "Clip-Cov"}  # fmt: skip
     first = (folder / "laptop" / "stability.csv").read_bytes()
-    laptop.gather(results)
+    laptop.measure(results, gather(results, "cov_grpo").scopes["laptop"])
     assert (folder / "laptop" / "stability.csv").read_bytes() == first
     counted = verdicts.value_counts()
     said = capsys.readouterr().out

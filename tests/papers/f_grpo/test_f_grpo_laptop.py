@@ -158,7 +158,7 @@ def samples(path, problems: dict[str, str]):
 def test_measure_by_hand(tmp_path):
     path = tmp_path / "natural.jsonl.gz"
     samples(path, {"p": "rrwu" + "rwRw", "q": "Rrww" + "wurr"})
-    (row,) = laptop.measure(path).to_dict("records")  # half = 4, so N = 2 only
+    (row,) = laptop.of_samples(path).to_dict("records")  # half = 4, so N = 2 only
     assert row["N"] == 2
     # Second halves in groups of two: p has rw (active, no rare) and Rw (active, rare); q has wu and
     # rr (neither active). Measured 1/2 and 0; active 1/2 and 0.
@@ -176,7 +176,7 @@ def test_measure_against_slow_loops(tmp_path):
     rng = np.random.default_rng(1)
     problems = {f"p{i}": "".join(rng.choice(list("Rrwu"), 64)) for i in range(5)}
     samples(tmp_path / "s.jsonl.gz", problems)
-    out = laptop.measure(tmp_path / "s.jsonl.gz")
+    out = laptop.of_samples(tmp_path / "s.jsonl.gz")
     assert out["N"].tolist() == [2, 4, 8, 16]
     for N, measured, active in out[["N", "measured", "active"]].values:
         N = int(N)
@@ -217,15 +217,21 @@ def shown(root, form="csv"):
     return pd.read_csv(root / "f_grpo" / "claims.csv", keep_default_na=False).set_index("id")
 
 
+def gathered(root):
+    found = gather.gather(root, "f_grpo")
+    found.write(root, "f_grpo")
+    return found.scopes["laptop"]
+
+
 def test_gather_collects_rows_and_counts(made_up):
-    gather.gather(made_up, "f_grpo", "laptop")
+    gathered(made_up)
     frame, counts = gather.read(made_up, "f_grpo", "laptop")
     assert len(frame) == 9 * 4  # runs x (benchmark, k)
     assert len(counts) == 9 * 80
     assert frame["run_id"].nunique() == 9
     first = (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes()
     assert first[4:8] == bytes(4)  # gzip's time stamp
-    gather.gather(made_up, "f_grpo", "laptop")
+    gathered(made_up)
     assert (made_up / "f_grpo" / "laptop" / "counts.csv.gz").read_bytes() == first
     steps = counts.groupby("method")["step"].unique().map(list).to_dict()
     assert steps == {"base": [0], GRPO: [200], F_GRPO: [200]}
@@ -235,14 +241,14 @@ def test_gather_collects_rows_and_counts(made_up):
 
 
 def test_groups_of_the_first_seed_are_measured_and_kept(made_up):
-    gather.gather(made_up, "f_grpo", "laptop")
-    rows, _ = gather.read(made_up, "f_grpo", "laptop")
+    runs = gathered(made_up)
+    rows = runs.rows
     files = []
     for run_id in rows["run_id"].unique():
         files.append(made_up / "f_grpo" / run_id / "samples" / "natural.jsonl.gz")
         files[-1].parent.mkdir()
         samples(files[-1], {"p": "rrwu" + "rwRw", "q": "Rrww" + "wurr"})
-    laptop.gather(made_up)
+    laptop.measure(made_up, runs)
     table = made_up / "f_grpo" / "laptop" / "tail_miss.csv"
     measured = pd.read_csv(table)
     assert sorted(measured["method"]) == sorted(["base", GRPO, F_GRPO])
@@ -250,7 +256,7 @@ def test_groups_of_the_first_seed_are_measured_and_kept(made_up):
     first = table.read_bytes()
     for file in files:
         file.unlink()
-    laptop.gather(made_up)  # a table that came without its samples stays
+    laptop.measure(made_up, runs)  # a table that came without its samples stays
     assert table.read_bytes() == first
 
 
@@ -314,7 +320,7 @@ def test_damaged_and_unfinished_runs_are_named_and_left_out(made_up, capsys):
 
 @pytest.mark.sweep
 def test_tables_that_came_without_runs_are_kept(made_up):
-    gather.gather(made_up, "f_grpo", "laptop")
+    gathered(made_up)
     for run in (made_up / "f_grpo").glob("*-s?"):
         for file in sorted(run.rglob("*"), reverse=True):
             file.rmdir() if file.is_dir() else file.unlink()

@@ -11,6 +11,7 @@ from tiny import ROOT
 
 from common.claims import judge
 from common.comparison import compare
+from common.comparison.gather import gather
 from papers.fade import figures, laptop
 from papers.fade.compare import SPEC, weight_rows
 from papers.fade.fits import tables as fits
@@ -138,7 +139,8 @@ def test_laptop_runs_are_judged(finished, capsys):
 @pytest.mark.sweep
 @pytest.mark.sweep
 def test_laptop_figures_show_what_was_run(finished):
-    fits.gather(finished)
+    laptop.measure(finished, gather(finished, "fade").scopes["laptop"])
+    fits.measure(finished)
     figures.draw(finished)
     folder = finished / "fade" / "figures"
     drawn = {path.stem for path in folder.glob("laptop_strong_*.png")}
@@ -174,7 +176,7 @@ def test_figures_need_no_run_folders(finished, tmp_path):
 
 
 def test_published_claims_are_decided_on_the_printed_numbers(tmp_path):
-    verdicts = compare.verdicts(SPEC, tmp_path)[0].set_index("id")
+    verdicts = compare.assess(SPEC, tmp_path).verdicts.set_index("id")
     decided = verdicts[verdicts["published"] != "not claimed here"]["published"]
     assert set(decided) == {"holds", "fails"}
     fails = set(decided.index[decided == "fails"])

@@ -9,6 +9,7 @@ from tiny import ROOT
 
 from common.claims.judge import load as load_claims
 from common.comparison import compare
+from common.comparison.gather import gathered
 from common.config.compose import compose
 from common.config.strict import strict
 from common.metrics.passk import report
@@ -135,7 +136,7 @@ def test_toy_rows_by_hand(tmp_path):
 
 
 def verdicts(root) -> pd.DataFrame:
-    return compare.verdicts(SPEC, root)[0].set_index("id")
+    return compare.assess(SPEC, root).verdicts.set_index("id")
 
 
 @pytest.mark.sweep
@@ -185,4 +186,4 @@ def test_claims_name_settings_that_the_toy_and_the_theory_have(tmp_path):
             assert decided.loc[claim["id"], "laptop"] != "not run", claim["id"]
     assert decided.loc["self_similarity", "laptop"] == "fails"
     assert decided.loc["theorem_2_3", "laptop"] == "holds"
-    assert len(own_rows(tmp_path)) == 4
+    assert len(own_rows(tmp_path, gathered(tmp_path, "over_sharpening", "laptop")[0])) == 4

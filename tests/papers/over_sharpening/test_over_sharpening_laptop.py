@@ -8,6 +8,7 @@ import pytest
 from made_up_runs import made_up_counts, made_up_run
 
 from common.comparison import compare
+from common.comparison.gather import gather
 from common.config.compose import compose
 from common.config.strict import strict
 from papers.over_sharpening import figures, laptop
@@ -49,7 +50,7 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     assert verdicts["iac_boot_pass"] == verdicts["iac_peak_avg"] == "holds"
     assert verdicts["dapo_iac_avg"] == "fails"
     assert verdicts["iac_rloo_avg"] == "not run"
-    laptop.gather(tmp_path)
+    laptop.measure(tmp_path, gather(tmp_path, "over_sharpening").scopes["laptop"])
     figures.draw(tmp_path)
     drawn = tmp_path / "over_sharpening" / "figures"
     assert (drawn / "laptop_strong_entropy.png").stat().st_size > 5000

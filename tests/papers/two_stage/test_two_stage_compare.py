@@ -22,7 +22,7 @@ NAMES = sorted(file.stem for file in (CLAIMS.parent / "configs" / "experiment").
 
 @pytest.mark.sweep
 def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_path):
-    verdicts, _ = compare.verdicts(SPEC, tmp_path)
+    verdicts = compare.assess(SPEC, tmp_path).verdicts
     decided = verdicts.set_index("id")["published"]
     stated = [claim["id"] for claim in load_claims(CLAIMS) if "published" in claim]
     assert set(decided[stated]) <= {"holds", "fails", "inconclusive"}  # every selector finds a cell

@@ -90,8 +90,10 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
         changed = [o for o in TINY if name != "base" or "optim.steps" not in o]
         where = [f"results_dir={results}", "table=laptop_strong", "eval.rare_nll_samples=0"]
         train(load([*changed, *where, f"experiment={name}"], "two_stage"), progress=False)
-    gather.gather(results, "two_stage", gather.LAPTOP)
-    laptop.gather(results)
+    found = gather.gather(results, "two_stage")
+    found.write(results, "two_stage")
+    runs = found.scopes["laptop"]
+    laptop.measure(results, runs)
     measured = laptop.read(results, "entropies")
     assert len(measured) == 3 * 2 * 3  # runs, benchmarks, metrics
     assert (measured.groupby("metric")["value"].min() > 0).all()
@@ -117,14 +119,14 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     hit = (rows["method"] == "GRPO") & (rows["benchmark"] == "shifted") & (rows["k"] == 8)
     shown = drawn.query("method == 'GRPO' and benchmark == 'shifted' and k == 8")["mean"]
     assert shown.item() == pytest.approx(rows[hit]["value"].item())
-    verdicts, scopes = compare.verdicts(SPEC, results)
-    assert len(own_rows(results)[-1]) == len(measured)
-    assert set(scopes["laptop"]["metric"]) >= {"answer_level_entropy", "token_level_entropy"}
-    decided = verdicts.set_index("id")["laptop"]
+    result = compare.assess(SPEC, results)
+    assert len(own_rows(results, runs)[-1]) == len(measured)
+    assert set(result.scopes["laptop"]["metric"]) >= {"answer_level_entropy", "token_level_entropy"}
+    decided = result.verdicts.set_index("id")["laptop"]
     assert decided["pass256_grpo_n_table1"] == "not run"  # eight samples only
     assert decided["table4_n_grpo_answer"] == "inconclusive"  # one seed
     first = (results / "two_stage" / "laptop" / "entropies.csv").read_bytes()
-    laptop.gather(results)
+    laptop.measure(results, runs)
     assert (results / "two_stage" / "laptop" / "entropies.csv").read_bytes() == first
 
 

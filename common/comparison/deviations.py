@@ -1,6 +1,6 @@
 """What each cluster row does unlike its paper, as a section of the paper's README.
 
-    python -m common.sweeps.deviations     writes the section of every README, as `make docs` does
+    python -m common.comparison.deviations   writes the section of every README, as `make docs`
 
 For each printed table: the configurations that fill it, the command, the deviations by number, and
 whether it was run. Then the deviations: every printed setting (published/hyperparameters.csv) that

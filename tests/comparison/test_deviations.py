@@ -7,8 +7,8 @@ import pytest
 from tiny import TINY
 
 from common.backends import printed
+from common.comparison import deviations
 from common.experiment import load
-from common.sweeps import deviations
 
 HELD = {  # paper -> the printed settings that some row does not have
     "f_grpo": {"rollout engine", "samples per problem n (protocol)"},
