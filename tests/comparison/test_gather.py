@@ -1,0 +1,95 @@
+"""One gather: what a run is shown as is its sweep's business, and files are written, not read."""
+
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+from made_up_runs import cluster_run, made_up_counts, made_up_run
+
+from common.comparison import compare
+from common.comparison import gather as gather_module
+from common.comparison.gather import gather, gathered
+from common.experiment import load
+from common.results.run import Run
+from papers.f_grpo.compare import SPEC
+
+
+def finished(root, x, *, step: int = 200):
+    """A finished run of an experiment, with made-up counts, as its training would leave it."""
+    counts = made_up_counts({"natural": 3, "rare": 1}, lambda c: c, problems=4, n=8)
+    about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
+    return made_up_run(root, x.paper, x.run_id, about, {step: counts}, [1, 8], config=asdict(x))
+
+
+def test_a_run_that_was_started_by_hand_has_its_sweeps_table_and_label(tmp_path):
+    by_hand = [
+        load(["experiment=f_grpo_gamma1", "seed=1", "label=mine"], "f_grpo"),
+        load(["experiment=f_grpo_gamma1", "seed=2", "table=elsewhere"], "f_grpo"),
+        load(["experiment=grpo_n8", "optim.lr=3e-5"], "f_grpo"),
+        load(["experiment=grpo_n8", "testbed=maze", "table=x", "scope=laptop"], "f_grpo"),
+        load(["experiment=grpo_n8", "optim.lr=2e-5"], "f_grpo"),  # no sweep's
+    ]
+    for x in by_hand:
+        finished(tmp_path, x)
+    found = gather(tmp_path, "f_grpo")
+    assert found.left_out == []
+    assert set(found.scopes) == {"laptop", "laptop_maze"}
+    shown = [
+        ("laptop_strong", "F-GRPO (N=8, gamma=1)"),
+        ("laptop_strong", "F-GRPO (N=8, gamma=1)"),
+        ("laptop_standard", "GRPO (N=8)"),
+        ("laptop_maze", "GRPO (N=8)"),
+        ("laptop", "GRPO (N=8)"),
+    ]
+    for x, (table, method) in zip(by_hand, shown, strict=True):
+        one = found.scopes["laptop_maze" if table == "laptop_maze" else "laptop"]
+        for frame in (one.rows, one.counts, one.runs):
+            mine = frame[frame["run_id"] == x.run_id]
+            assert len(mine) > 0
+            assert (set(mine["table"]), set(mine["method"])) == ({table}, {method})
+    assert set(found.scopes["laptop_maze"].runs["scope"]) == {"laptop_maze"}
+
+
+def test_an_evaluation_is_shown_as_its_training_is(tmp_path):
+    x = load(["experiment=f_grpo_gamma1", "seed=1"], "f_grpo")
+    folder = finished(tmp_path, x)
+    config = {"scope": "laptop", "label": x.model.name, "row": {"trained": x.run_id}}
+    run = Run(tmp_path, "f_grpo", f"{x.run_id}-Natural-01234567", config)
+    rows = pd.read_csv(folder / "metrics.csv").assign(benchmark="Natural", run_id=run.run_id)
+    rows.to_csv(run.path / "metrics.csv", index=False)
+    run.finish()
+    rows = gather(tmp_path, "f_grpo").scopes["laptop"].rows
+    assert rows.groupby("run_id")["table"].unique().map(list).to_dict() == {
+        x.run_id: ["laptop_strong"],
+        run.run_id: ["laptop_strong"],
+    }
+
+
+def test_given_a_plan_its_runs_alone_are_gathered(tmp_path):
+    one, other = (load([f"seed={seed}"], "f_grpo") for seed in (1, 2))
+    for x in (one, other):
+        finished(tmp_path, x)
+    found = gather(tmp_path, "f_grpo", {one.run_id: load(["table=plain"], "f_grpo")})
+    assert set(found.scopes["laptop"].rows["run_id"]) == {one.run_id}
+    assert set(found.scopes["laptop"].rows["table"]) == {"plain"}
+
+
+@pytest.mark.sweep
+def test_a_comparison_reads_nothing_that_it_has_just_written(tmp_path, monkeypatch):
+    cluster_run(tmp_path, "GRPO")
+    finished(tmp_path, load(["experiment=f_grpo_gamma1"], "f_grpo"))
+
+    def refused(*_):
+        raise AssertionError("provenance comes from the run folders")
+
+    monkeypatch.setattr(gather_module.provenance, "table", refused)
+    result = compare.assess(SPEC, tmp_path)
+    assert set(result.runs["scope"]) == {"laptop", "cluster"}
+    monkeypatch.undo()
+    for scope, rows in (("laptop", result.scopes["laptop"]), ("cluster", result.cluster.rows)):
+        stored, problems = gathered(tmp_path, "f_grpo", scope)
+        assert problems == []
+        mine = rows[rows["run_id"].isin(stored.rows["run_id"])].reset_index(drop=True)
+        pd.testing.assert_frame_equal(
+            mine[: len(stored.rows)], stored.rows, check_dtype=False, check_like=True
+        )
