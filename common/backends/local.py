@@ -59,7 +59,6 @@ def train(
     the same bytes as an uninterrupted run. `between` is called before each step; where it raises, a
     checkpoint of the steps so far is written first.
     """
-    binding.check(x.method, x.sampling.group_size, x.reward)
     device(x.device)
     tracking.check(x.wandb)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
@@ -107,7 +106,7 @@ class Loop:
     def __init__(self, x: Experiment, folder: Path, verify: Verify):
         self.x, self.folder, self.verify = x, folder, verify
         self.device = device(x.device)
-        self.method = binding.bind(x.method)
+        self.method = x.bound
         self.prompts, self.benchmarks = prompts(x)
         self.model, self.tokenizer = load_model(x.model, Path(x.results_dir), self.device)
         if x.optim.gradient_checkpointing:
@@ -163,7 +162,8 @@ class Loop:
             penalty = self.penalty(batch)
             row["kl"] = (penalty.sum() / batch.mask.sum()).item()
             shaped = reward - x.method.kl_coef * penalty.view(reward.shape).to(reward.device)
-        advantages, controlled = self.advantages(step, batch, reward, shaped, row["solve_rate"])
+        correct = reward == x.reward.correct
+        advantages, controlled = self.advantages(step, batch, shaped, correct, row["solve_rate"])
         if x.covariances:
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
@@ -240,11 +240,11 @@ class Loop:
         step: int,
         batch: RolloutBatch,
         reward: torch.Tensor,
-        shaped: torch.Tensor,
+        correct: torch.Tensor,
         solve_rate: float,
     ) -> tuple[torch.Tensor, list[dict]]:
-        """The weights of all responses, (P, G), from the `shaped` rewards, and what the controller
-        sets: at each optimiser step where that is its clock, once otherwise."""
+        """The weights of all responses, (P, G), and what the controller sets: at each optimiser
+        step where that is its clock, once otherwise."""
         x, shape = self.x, reward.shape
         lengths = batch.mask.sum(1)
         drawn = (batch.log_probs * batch.mask).sum(1)  # log pi_old of each response
@@ -254,7 +254,7 @@ class Loop:
         weights, controlled = [], []  # by tick of the controller
         for tick in range(ticks):
             part = slice(*(x.sampling.prompts * i // ticks for i in (tick, tick + 1)))
-            solved = (reward[part] == x.reward.correct).float().mean().item()
+            solved = correct[part].float().mean().item()
             self.state, arguments = binding.observe(
                 self.method,
                 self.state,
@@ -263,8 +263,10 @@ class Loop:
                 step=(step - 1) * ticks + tick + 1,
             )
             controlled.append(arguments)
-            given = (shaped[part], lengths[part], arguments, drawn[part])
-            weights.append(binding.advantages(self.method, *given))
+            seen = {"correct": correct, "lengths": lengths, "log_probs": drawn}
+            seen = {name: values[part] for name, values in seen.items()}
+            given = (self.method, reward[part])
+            weights.append(binding.advantages(*given, arguments=arguments, **seen))
         return torch.cat(weights).to(self.device), controlled
 
     # ---- advantages -> loss -> aggregate -> update

@@ -165,9 +165,9 @@ def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatc
     monkeypatch.setattr(loop, "rollout", lambda step: (batch, reward, row, sampled))
     seen, advantages = [], local.binding.advantages
 
-    def kept(bound, rewards, *rest):
+    def kept(bound, rewards, **rest):
         seen.append(rewards)
-        return advantages(bound, rewards, *rest)
+        return advantages(bound, rewards, **rest)
 
     monkeypatch.setattr(local.binding, "advantages", kept)
     row = loop.one_step(1)
