@@ -43,11 +43,11 @@ from common.results.run import Run
 from common.rollout import context
 from common.rollout.samplers import sampler
 from common.seeds import generator
-from common.types import Prompt, RolloutBatch, Verify
+from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
 from common.verifiers.rewards import rewards, verify_batch
 
-UNDECIDED = ("unparsed", "timeout", "error")  # outcomes whose share is logged
+UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 
 def train(
