@@ -109,11 +109,11 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
 
 
 def test_methods_with_a_controller_pass_their_arguments(tmp_path):
-    x = load(["method=fade", "method.controller.beta=0.1", "reward.wrong=-1"], "f_grpo")
+    x = load(["method=fade", "method.controller.beta=0.1", "reward.correct=2"], "f_grpo")
     verls = composed(x, place(tmp_path))
     main.preflight(verls)
     assert verls.algorithm.controller.beta == 0.1
-    assert verls.algorithm.method.reward_wrong == -1
+    assert verls.algorithm.reward_correct == 2
 
 
 def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):

@@ -41,12 +41,9 @@ def test_every_method_composes_and_runs(name):
 def test_the_papers_values_arrive():
     x = load(["experiment=f_grpo_gamma2"], "f_grpo")
     assert x.method.advantage["gamma"] == 2
-    assert x.method.advantage["reward_wrong"] == 0
     assert load(["reward.wrong=-1", "method=f_grpo"], "f_grpo").method.advantage == {
         "_target_": "common.advantages.group.focal",
         "gamma": 0.5,
-        "reward_correct": 1.0,
-        "reward_wrong": -1.0,
         "unbiased": True,
         "epsilon": 1e-6,
     }
@@ -252,17 +249,10 @@ def test_an_unknown_argument_in_a_method_file(own_configs):
     assert "eps_low" in message
 
 
-def test_groups_of_one_are_refused_before_any_compute(tmp_path):
-    from common.backends import run_experiment
-
+def test_groups_of_one_are_refused_before_any_compute():
     for name in ("grpo", "f_grpo"):
-        x = load(
-            [*TINY, f"method={name}", "sampling.group_size=1", f"results_dir={tmp_path}/results"],
-            "f_grpo",
-        )
         with pytest.raises(UserError, match=r"sampling\.group_size=1: grpo .* use 2 or more"):
-            run_experiment(x)
-    assert not (tmp_path / "results").exists()  # neither a run nor a model was begun
+            load([*TINY, f"method={name}", "sampling.group_size=1"], "f_grpo")
 
 
 def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):

@@ -81,8 +81,7 @@ def test_alpha_zero_is_grpo_exactly():
     from common.methods.binding import all_groups
 
     zero, grpo = (experiment(name) for name in ("iac_alpha0", "grpo"))
-    rewards = all_groups(8, grpo.reward)
-    both = [group_weights(bind(x.method), rewards, {}) for x in (zero, grpo)]
+    both = [group_weights(x.bound, all_groups(8), grpo.reward, {}) for x in (zero, grpo)]
     np.testing.assert_array_equal(*both)
 
 
