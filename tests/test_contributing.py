@@ -36,6 +36,7 @@ def blocks(section: str) -> list[tuple[str, str]]:
 def run(folder: Path, command: str) -> str:
     """Standard output of a command of the document, in the copy."""
     here = {"HOME": str(folder), "PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1"}
+    here["PYTHONPATH"] = str(folder)  # before the installed checkout, whose script `rlvr` is
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,

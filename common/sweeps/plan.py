@@ -31,7 +31,7 @@ class Sweep:
     experiments: list[str]
     seeds: list[int]
     overrides: list[str]
-    # as the tables print it: words for `python -m common.evaluate` besides model and row
+    # as the tables print it: words for `rlvr evaluate` besides model and row
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
     n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
     checkpoint: checkpoints.Choice = "last"

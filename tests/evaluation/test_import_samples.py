@@ -65,7 +65,7 @@ def test_import_of_verl_dumps(tmp_path, capsys):
     assert {"maj@3", "answer_entropy"} <= set(metrics.index)
     assert not {"truncated", "token_entropy", "response_length"} & set(metrics.index)
     assert import_samples(["import=verl", *words]) == run
-    assert "0 of 9 verdicts changed" in (rescore([f"rescore={run}"]), capsys.readouterr().out)[1]
+    assert "0 of 9 verdicts changed" in (rescore([f"run={run}"]), capsys.readouterr().out)[1]
 
 
 def test_import_refuses(tmp_path):

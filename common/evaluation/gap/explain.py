@@ -23,7 +23,7 @@ from common.evaluation.store import problems
 
 @dataclass(frozen=True)
 class Options:
-    """What `python -m common.explain_gap` takes beside the two evaluations."""
+    """What `rlvr explain-gap` takes beside the two evaluations."""
 
     judge: str = ""  # a or b: whose verifier judges both; "": b's, else a's
     eval: str = ""  # a benchmark of configs/eval whose verifier judges both
