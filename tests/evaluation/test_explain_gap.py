@@ -15,9 +15,9 @@ from common.evaluation.gap import command, text
 from common.evaluation.gap import explain as explain_module
 from common.evaluation.gap.explain import Options, explain
 from common.evaluation.gap.match import matched
-from common.evaluation.gap.side import Problem, Sample, Side
 from common.evaluation.rescore import rescore
 from common.evaluation.run import evaluate
+from common.evaluation.side import Problem, Sample, Side
 from common.results.files import read_csv
 
 ASKED = prompts(range(PROBLEMS))
