@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from common.config.compose import ROOT, names, prepared
+from common.config.compose import HYDRA, ROOT, SEARCHED, names, prepared
+from common.config.rows import register
 from common.config.words import options
 from common.errors import UserError
 
@@ -47,8 +48,9 @@ def main(
         guard(lambda: function(strict(schema, config)))
 
     def composed():
+        register(paper)
         # Hydra reads them there
-        sys.argv[1:] = prepared(sys.argv[1:] if words is None else words)
+        sys.argv[1:] = [*HYDRA, SEARCHED, *prepared(sys.argv[1:] if words is None else words)]
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
