@@ -26,7 +26,7 @@ BEFORE = "40db5b3"  # the last commit before the rooms
 
 
 def modules(tree: Path, paper: str) -> list[str]:
-    """The commands that need no run, in their order; their names before `rlvr` and the rooms too."""
+    """The commands that need no run, in their order; of older versions too."""
     front = (tree / "common" / "comparison" / "figures.py").exists()
     if paper.startswith("yardstick"):
         words = f"protocol={paper} draw=only"
