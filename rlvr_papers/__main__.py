@@ -103,6 +103,7 @@ def call(words: list[str]) -> None:
     require(inside, "verb", name, "needs a checkout of the repository, not an installed package")
     found = import_module(module)
     rest = [name, *rest] if module == SLURM else rest
+    sys.argv[0] = f"rlvr {name}"  # a run's meta.json keeps the command
     if name not in HYDRA and {"-h", "--help"} & set(rest):
         print((found.__doc__ or "").strip())
     else:

@@ -99,6 +99,8 @@ def main(words: list[str]) -> None:
     prefetch, index = given["prefetch"], given["index"]
     require(prefetch in ("true", "false", "all"), "prefetch", prefetch, "use true, false or all")
     require(index.isdecimal(), "index", index, "needs a whole number")
+    shown = [word for word in words if word.startswith(("index=", "chat="))]
+    require((len(chosen) == 1 and prefetch == "false") or not shown, "show", shown, "needs one set")
     if prefetch == "false" and not chosen:
         _list()
     elif prefetch == "false":

@@ -57,6 +57,8 @@ def test_prefetch_says_which_commit_main_was_and_what_failed(hub, capsys):
         (["eval=math50"], "eval=math500"),
         (["eval=math500,aime24"], "name one"),
         (["eval=math500", "index=x"], "index=x"),
+        (["index=1"], "index=1"),
+        (["prefetch=true", "eval=math500", "chat=qwen"], "chat=qwen"),
         (["prefetch=true"], "prefetch=true: name sets"),
         (["prefetch=all", "eval=math500"], "prefetch=all"),
     ],
