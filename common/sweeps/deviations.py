@@ -47,7 +47,7 @@ def planned(paper: str) -> list[Planned]:
     for scale in config.scales:
         if scale.startswith("cluster") or scale == "gpu":
             one = replace(config, scale=scale)
-            for sweep in config.scales[scale].sweeps:
+            for sweep in one.sweeps:
                 known = sweep.table in tables
                 for run, sampled in sampled_runs(one, sweep) if known else ():
                     rows = beside(run, None, sampled)
