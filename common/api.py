@@ -1,4 +1,4 @@
-"""The library: what `from common import ...` and `from rlvr_papers import ...` give.
+"""The library: what `from rlvr_papers import ...` gives.
 
 Everything is a plain function with defaults that are a method file's own values; bad input raises
 `UserError` in one line. A method is a name of configs/method, the path of a .yaml file, or a

@@ -1,10 +1,10 @@
 """Experiments of a paper on a cluster.
 
-    python -m slurm submit paper=f_grpo profile=h100-2x8 [scale=cluster] [dry_run=true]
-    python -m slurm status paper=f_grpo
-    python -m slurm cancel paper=f_grpo
-    srun --gpus-per-node=8 python -m slurm preflight [device=auto|cpu] [backend=verl|local]
-    python -m slurm rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=2048] [nodes=1]
+    rlvr submit paper=f_grpo profile=h100-2x8 [scale=cluster] [dry_run=true]
+    rlvr status paper=f_grpo
+    rlvr cancel paper=f_grpo
+    srun --gpus-per-node=8 rlvr preflight [device=auto|cpu] [backend=verl|local]
+    rlvr rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=2048] [nodes=1]
 
 submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
 prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
@@ -16,18 +16,18 @@ paper's reproduce.yaml, whose sweeps say what is trained and evaluated. prefligh
 that it runs on as a job does before it computes: driver, GPUs and their free memory, flash-attn,
 shared memory, TMPDIR, a sum over all GPUs.
 
-rehearse runs one row with its own numbers on a hollow model, without a GPU (make rehearse-f_grpo
-starts a SLURM for it); a step and an evaluation draw `samples` at most, a curve point a quarter of
-them, and what that cuts is said. With nodes=2 the training is on a Ray cluster of two.
+rehearse runs one row with its own numbers on a hollow model, without a GPU
+(tests/slurm/one_machine.py starts a SLURM for it); a step and an evaluation draw `samples` at most,
+a curve point a quarter of them, and what that cuts is said. With nodes=2 the training is on a Ray
+cluster of two.
 """
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-from common.cli import guard
-from common.config.compose import ROOT, compose, value
+from common.cli import run
+from common.config.compose import compose, known_paper, value
 from common.config.strict import strict
 from common.config.words import pairs, split
 from common.errors import require
@@ -56,12 +56,8 @@ OPTIONS = {
 }
 
 
-def main() -> None:
-    words = sys.argv[1:]
-    if not words or {"-h", "--help"} & set(words):
-        print(__doc__.strip())
-        return
-    verb, arguments = words[0], words[1:]
+def main(words: list[str]) -> None:
+    verb, *arguments = words or [""]
     require(verb in OPTIONS, "command", verb, f"use one of {', '.join(OPTIONS)}")
     given, others = split(arguments, OPTIONS[verb])
     if verb == "preflight":
@@ -70,9 +66,7 @@ def main() -> None:
         return
     for key in ("paper", "profile"):
         require(key not in given or given[key] != "", key, "", f"{verb} needs {key}=NAME")
-    paper = given["paper"]
-    papers = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
-    require(paper in papers, "paper", paper, f"use one of {', '.join(papers)}")
+    paper = known_paper(given["paper"])
     tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
     others = [word for word in others if not word.startswith("verl.")]
     asked = asked_for(paper, given["scale"], others)
@@ -161,4 +155,4 @@ def _within(word: str, runs: list, wanted: list, *, paper: str, profile, root: P
 
 
 if __name__ == "__main__":
-    guard(main)
+    run(main, __doc__)

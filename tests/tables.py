@@ -26,16 +26,20 @@ BEFORE = "40db5b3"  # the last commit before the rooms
 
 
 def modules(tree: Path, paper: str) -> list[str]:
-    """The commands that need no run, in their order; their names before the rooms too."""
+    """The commands that need no run, in their order; of older versions too."""
+    front = (tree / "common" / "comparison" / "figures.py").exists()
     if paper.startswith("yardstick"):
-        return [f"common.yardstick protocol={paper} draw=only"]
+        words = f"protocol={paper} draw=only"
+        return [f"rlvr_papers yardstick {words}" if front else f"common.yardstick {words}"]
     home = tree / "papers" / paper
     theory = [
         f"papers.{paper}.{name}"
         for name in ("theory_figures", "theory_check", "theory")
         if "__main__" in _text(home / f"{name}.py") or (home / name / "__main__.py").exists()
     ]
-    return [*theory[:1], f"papers.{paper}.figures", f"papers.{paper}.compare"]
+    made = [f"rlvr_papers {verb} paper={paper}" for verb in ("figures", "compare")]
+    old = [f"papers.{paper}.figures", f"papers.{paper}.compare"]
+    return [*theory[:1], *(made if front else old)]
 
 
 def fits(tree: Path, root: Path) -> list[str]:

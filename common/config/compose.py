@@ -19,6 +19,17 @@ def names(group: str) -> list[str]:
     return sorted(file.stem for file in (ROOT / "configs" / group).glob("[!_]*.yaml"))
 
 
+def papers() -> list[str]:
+    """The papers, by name."""
+    return sorted(file.parent.name for file in ROOT.glob("papers/*/reproduce.py"))
+
+
+def known_paper(name: str) -> str:
+    """`name`; raises UserError where it is no paper."""
+    require(name in papers(), "paper", name, f"give paper=NAME, one of {', '.join(papers())}")
+    return name
+
+
 def read(path: Path) -> dict:
     """One YAML file as it stands: without what its `defaults` name, every `${...}` as text. Numbers
     are Hydra's: 1e-6 is one. Raises UserError naming the file where it cannot be read."""

@@ -1,13 +1,13 @@
 """The lab: what a method's weights do, computed exactly, for any method file.
 
-    python -m common.theory                                    every method: masses and figure
-    python -m common.theory method=power_alpha alpha=2         one method
-    python -m common.theory method=grpo p=0.3 G=16 json=true   one solve rate
-    python -m common.theory method=grpo rewards='[[1,0,0,1]]' json=true
-    python -m common.theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
-    python -m common.theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
-    python -m common.theory method=mine.yaml                   a method file of your own
-    python -m common.theory method=dph_f policy='[0.6,0.3,0.1]' correct='[0,2]' \\
+    rlvr theory                                    every method: masses and figure
+    rlvr theory method=power_alpha alpha=2         one method
+    rlvr theory method=grpo p=0.3 G=16 json=true   one solve rate
+    rlvr theory method=grpo rewards='[[1,0,0,1]]' json=true
+    rlvr theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
+    rlvr theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
+    rlvr theory method=mine.yaml                   a method file of your own
+    rlvr theory method=dph_f policy='[0.6,0.3,0.1]' correct='[0,2]' \\
                             reference='[0.4,0.3,0.3]'          what rehearsal does
 
 A key without a dot that is none of the options is an argument of the advantage. Options:
@@ -352,12 +352,9 @@ def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(arguments: list[str]) -> None:
-    if {"-h", "--help"} & set(arguments):
-        print(__doc__.strip())
-        return
-    everything = not any(argument.startswith("method=") for argument in arguments)
-    theory = compose(arguments)
+def main(words: list[str]) -> None:
+    everything = not any(word.startswith("method=") for word in words)
+    theory = compose(words)
     if theory.twin is not None:
         answer = {"lr_factor": _twin(theory, theory.twin)}
     elif theory.rewards is not None:
@@ -367,7 +364,7 @@ def main(arguments: list[str]) -> None:
     elif theory.p is not None:
         answer = table(theory, [theory.p]).drop(columns=["method", "G", "p"]).iloc[0].to_dict()
     elif everything:
-        _show(family(arguments), "all")
+        _show(family(words), "all")
         return
     else:
         _show([theory], theory.method.name)

@@ -1,6 +1,6 @@
 """What each cluster row does unlike its paper, as a section of the paper's README.
 
-    python -m common.sweeps.deviations     writes the section of every README, as `make docs` does
+`rlvr docs` writes the section of every README.
 
 For each printed table: the configurations that fill it, the command, the deviations by number, and
 whether it was run. Then the deviations: every printed setting (published/hyperparameters.csv) that
@@ -22,7 +22,6 @@ from common.comparison.spec import Spec, spec_of
 from common.config.compose import ROOT, compose
 from common.config.strict import strict
 from common.experiment import Experiment
-from common.results.files import write
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
 START = "<!-- Written by `make docs`: the printed settings beside those of the cluster rows. -->"
@@ -48,7 +47,7 @@ def planned(paper: str) -> list[Planned]:
     for scale in config.scales:
         if scale.startswith("cluster") or scale == "gpu":
             one = replace(config, scale=scale)
-            for sweep in config.scales[scale].sweeps:
+            for sweep in one.sweeps:
                 known = sweep.table in tables
                 for run, sampled in sampled_runs(one, sweep) if known else ():
                     rows = beside(run, None, sampled)
@@ -150,9 +149,3 @@ def readme(paper: str) -> tuple[Path, str]:
     before, _, rest = path.read_text().partition(START)
     _, _, after = rest.partition(END)
     return path, before + section(paper) + after
-
-
-if __name__ == "__main__":
-    for paper in PAPERS:
-        path, text = readme(paper)
-        write(path, text)

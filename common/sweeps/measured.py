@@ -1,7 +1,7 @@
 """Speeds that a run of backend=verl measured, from verl's own metrics, and the efficiencies that
 the dry run's roofline would need to give them.
 
-`python -m bench.gpu_smoke` writes FILE on a machine with GPUs; where it stands, `assumptions.py`
+`rlvr gpu-smoke` writes FILE on a machine with GPUs; where it stands, `assumptions.py`
 takes an accelerator's efficiencies from it. A small model or a short run reaches less than a large
 one, so the file names what was measured.
 """

@@ -33,7 +33,7 @@ class Sweep:
     rows: list[str]  # their names; gpu/* is all that begin so
     seeds: list[int]
     overrides: list[str]
-    # as the tables print it: words for `python -m common.evaluate` besides model and row
+    # as the tables print it: words for `rlvr evaluate` besides model and row
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
     n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
     checkpoint: checkpoints.Choice = "last"

@@ -1,5 +1,5 @@
 """Tables 3 to 5 as figures with their standard deviations, Fig. 6 right and Fig. 8 left, from
-cluster rows: drawn by `python -m papers.fade.compare` and a cluster sweep's last job."""
+cluster rows: drawn by `rlvr compare paper=fade` and a cluster sweep's last job."""
 
 from pathlib import Path
 

@@ -37,6 +37,6 @@ def chosen(config: Reproduce, row: str) -> Sweep:
 
 
 def true_size(config: Reproduce, sweep: Sweep) -> tuple[list[Experiment], list[Evaluate]]:
-    """What `python -m slurm submit` would run of the sweep."""
+    """What `rlvr submit` would run of the sweep."""
     runs = runs_of(config, sweep)
     return runs, evaluations_of(runs, sweep) if sweep.benchmarks else []

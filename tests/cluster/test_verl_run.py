@@ -23,8 +23,8 @@ from common.backends import snapshots
 from common.backends.prompts import prompts
 from common.backends.verl import backend
 from common.config.compose import ROOT
-from common.evaluation import dumps
 from common.evaluation.import_samples import import_samples
+from common.evaluation.logs import log
 from common.experiment import load
 from common.losses import contributions
 from common.methods import binding as loop
@@ -295,9 +295,10 @@ def test_a_validation_dump_of_verl_is_imported_with_the_runs_own_counts(resumed,
     assert {plain(row["problem_id"]) for row in rows} == {plain(row["input"]) for row in rows}
     dump = tmp_path / "3.jsonl.gz"
     write_jsonl_gz(dump, [row | {"input": row["problem_id"]} for row in rows])
-    assert {one.score for one in dumps.verl([dump])} <= {0.0, 1.0}
+    read = log([dump], None).problems
+    assert {one.right for problem in read for one in problem.samples} <= {0.0, 1.0}
     for name in ("natural", "rare"):
-        words = ["import=verl", f"files={dump}", f"eval=countdown_{name}", "eval.prompts.size=4"]
+        words = [f"files={dump}", f"eval=countdown_{name}", "eval.prompts.size=4"]
         imported = import_samples([*words, "workers=1", f"results_dir={tmp_path}"])
         assert "32 samples of 4 of 4 problems" in capsys.readouterr().err
         own = pd.read_csv(run / "counts.csv").query("benchmark == @name")

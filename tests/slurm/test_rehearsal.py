@@ -1,4 +1,4 @@
-"""What a rehearsal makes of a row, without running it: make rehearse runs it."""
+"""What a rehearsal makes of a row, without running it: rlvr rehearse runs it."""
 
 from dataclasses import asdict
 

@@ -1,13 +1,13 @@
 """List, download and show the public sets.
 
-  python -m common.datasets list
-      every set: hub id, split, rows, verifier, and whether it can be loaded without a network
-  python -m common.datasets prefetch eval=math500,aime24 data=deepscaler
-  python -m common.datasets prefetch all
-      download for machines without a network (run it on the login node), read every row once, and
-      print the commit that a revision stands for, so that it can be pinned
-  python -m common.datasets show eval=math500 [index=0] [chat=plain]
-      one prompt as the model reads it, and its reference
+    rlvr data
+        every set: hub id, split, rows, verifier, and whether it can be loaded without a network
+    rlvr data prefetch=true eval=math500,aime24 data=deepscaler
+    rlvr data prefetch=all
+        download for machines without a network (run it on the login node), read every row once, and
+        print the commit that a revision stands for, so that it can be pinned
+    rlvr data eval=math500 [index=0] [chat=plain]
+        one prompt as the model reads it, and its reference
 
 The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them.
 """
@@ -15,11 +15,10 @@ The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes
 import sys
 from functools import cache
 
-from common.cli import guard
 from common.config.compose import ROOT, names, read
 from common.config.resolve import resolve
 from common.config.strict import strict
-from common.config.words import pairs
+from common.config.words import options
 from common.datasets.benchmark import Benchmark
 from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, require
@@ -68,7 +67,7 @@ def _list() -> None:
 
 def _prefetch(chosen: list[str]) -> None:
     known, failed = sets(), []
-    for key in [*known] if chosen == ["all"] else chosen:
+    for key in chosen:
         node = known[key]
         try:
             folder = snapshot(node["hub"], node["revision"], node.get("files"))
@@ -90,31 +89,24 @@ def _show(key: str, index: int, chat: str) -> None:
     print(f"id: {prompt.id}\nreference: {prompt.reference[:2000]}\n\n{prompt.text}")
 
 
-def main(arguments: list[str]) -> None:
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__.strip())
-        return
-    command, *words = arguments
-    given = pairs(word for word in words if word != "all")
+def main(words: list[str]) -> None:
+    defaults = {"prefetch": "false", "eval": "", "data": "", "index": "0", "chat": "plain"}
+    given = options(words, defaults)
     chosen = [f"{group}={name}" for group in ("eval", "data") for name in
-              filter(None, given.pop(group, "").split(","))]  # fmt: skip
+              filter(None, given[group].split(","))]  # fmt: skip
     unknown = [key for key in chosen if key not in sets()]
     require(not unknown, "set", unknown, f"one of {', '.join(sets())}")
-    takes = {"list": set(), "prefetch": set(), "show": {"index", "chat"}}
-    require(command in takes, "command", command, f"one of {', '.join(takes)} (see --help)")
-    extra = [key for key in given if key not in takes[command]]
-    require(not extra, "option", extra, f"{command} does not take it (see --help)")
-    if command == "list":
+    prefetch, index = given["prefetch"], given["index"]
+    require(prefetch in ("true", "false", "all"), "prefetch", prefetch, "use true, false or all")
+    require(index.isdecimal(), "index", index, "needs a whole number")
+    shown = [word for word in words if word.startswith(("index=", "chat="))]
+    require((len(chosen) == 1 and prefetch == "false") or not shown, "show", shown, "needs one set")
+    if prefetch == "false" and not chosen:
         _list()
-    elif command == "prefetch":
-        require(bool(chosen) != ("all" in words), "prefetch", words, "name sets or say all")
-        _prefetch(chosen or ["all"])
+    elif prefetch == "false":
+        require(len(chosen) == 1, "set", chosen, "name one, as in eval=math500; or prefetch=true")
+        _show(chosen[0], int(index), given["chat"])
     else:
-        require(len(chosen) == 1, "show", words, "name one set, as in eval=math500")
-        index = given.get("index", "0")
-        require(index.isdecimal(), "index", index, "needs a whole number")
-        _show(chosen[0], int(index), given.get("chat", "plain"))
-
-
-if __name__ == "__main__":
-    guard(lambda: main(sys.argv[1:]))
+        named = bool(chosen)
+        require(named != (prefetch == "all"), "prefetch", prefetch, "name sets, or give all")
+        _prefetch(chosen or list(sets()))

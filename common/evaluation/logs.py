@@ -1,11 +1,14 @@
-"""Logs of other programs, with what their own grader said of each sample.
+"""The one reader of other programs' logs, with what their own grader said of each sample.
+
+`rlvr explain-gap` compares what it reads, and `rlvr import` judges it again.
 
 verl       0.9.1   `<step>.jsonl` of validation_data_dir and rollout_data_dir: input, output, score,
                    and what the reward function added (acc, pred). No settings, no lengths.
 TRL        1.16    `completions_<step>.parquet` of log_completions: prompt, completion, one column
                    a reward function. Samples of training, without settings.
 lm-eval    0.4.13  `samples_<task>_<date>.jsonl` of --log_samples: its score is of the first
-                   response, by one filter.
+                   response, by one filter (its issue 3351). `every=True` reads all responses, whose
+                   scores are then not known. Log-likelihoods have no responses and are refused.
 lighteval  0.11    `details_<task>_<date>.parquet` of --save-details: doc, model_response, metric.
 inspect    0.3     `.eval` (a zip file) or `.json`: input, messages, output, scores, limits.
 
@@ -15,23 +18,27 @@ A log with several scores needs the name of one: `score`.
 from __future__ import annotations
 
 import json
+import math
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, require
-from common.evaluation.dumps import ID_FIELDS, TEXT_FIELDS
-from common.evaluation.gap.side import Problem, Sample, Side
+from common.evaluation.side import Problem, Sample, Side
 from common.results.files import read_jsonl
 
+KINDS = ("verl", "trl", "lm_eval", "lighteval", "inspect")
+ID_FIELDS = ("id", "unique_id", "problem_id", "key", "task_id")
+TEXT_FIELDS = ("problem", "question", "Problem", "Question", "prompt")
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # inspect's correct, partial, incorrect, none
 NOTHING = "[invalid]"  # what lm-eval's filters write where they read no answer
 # columns of TRL's files that are no reward
 TRL_OWN = {"step", "prompt", "completion", "advantage", "images", "image"}
 
 
-def log(files: list[Path], score: str | None) -> Side:
-    """The side that a log's files hold. Raises UserError for a file of no known program."""
+def log(files: list[Path], score: str | None, *, every: bool = False) -> Side:
+    """What a log's files hold. Raises UserError for a file of no known program."""
     file = files[0]
     path = str(file) if len(files) == 1 else f"{file} and {len(files) - 1} more"
     if file.suffix == ".eval" or file.suffix == ".json":
@@ -43,13 +50,26 @@ def log(files: list[Path], score: str | None) -> Side:
             return _side("lighteval", path, [_lighteval(row, score, path) for row in rows])
         require("completion" in rows[0], "log", path, "neither TRL's nor lighteval's columns")
         return _side("trl", path, _grouped(_trl(rows, score, path)), exact=False)
-    rows = [row | {"file": str(each)} for each in files for row in read_jsonl(each)]
+    rows = _rows(files)
     require(bool(rows), "log", path, "holds no row")
     if {"input", "output", "score"} <= rows[0].keys():
+        _need(rows, ("input", "output", "score"))
         return _side("verl", path, _grouped(_verl(rows, score, path)), exact=False)
-    if {"doc_id", "resps", "filter"} <= rows[0].keys():
+    if {"doc_id", "doc", "resps", "filter"} <= rows[0].keys():
+        _need(rows, ("doc_id", "doc", "resps", "filter"))
+        if every:
+            return _side("lm_eval", path, _lm_eval_responses(rows, path))
         return _lm_eval(rows, score, path)
     raise UserError(f"{path}: neither verl's dump nor lm-eval's samples; see docs/evaluating.md")
+
+
+def _rows(files: list[Path]) -> list[dict]:
+    rows = []
+    for file in files:
+        for line, row in enumerate(read_jsonl(file), 1):
+            require(isinstance(row, dict), "log", f"{file}, row {line}", "must be an object")
+            rows.append(row | {"file": str(file), "line": line})
+    return rows
 
 
 def _side(kind: str, path: str, problems: list[Problem], **known: Any) -> Side:
@@ -111,12 +131,9 @@ def _lm_eval(rows: list[dict], score: str | None, path: str) -> Side:
     for row in rows:
         if row["filter"] != chosen:
             continue
-        response = row["resps"][0][0]
-        if not isinstance(response, str):
-            raise UserError(f"{path}: holds log-likelihoods, not responses; no text can be judged")
-        doc = row["doc"] if isinstance(row["doc"], dict) else {}
+        response = _responses(row, path)[0]
         given = row.get("arguments", {}).get("gen_args_0", {})
-        prompt, how = str(given.get("arg_0", "")), given.get("arg_1") or {}
+        how = given.get("arg_1") or {}
         settings, limit = _lm_eval_settings(how if isinstance(how, dict) else {})
         metric = (row.get("metrics") or ["exact_match"])[0]
         require(metric in row, "log", path, f"a row has no {metric}")
@@ -125,17 +142,41 @@ def _lm_eval(rows: list[dict], score: str | None, path: str) -> Side:
         sample = _sample(float(row[metric]) > 0, response, read)
         if read == NOTHING:
             sample = sample._replace(outcome="unparsed", parsed=None)
-        texts = tuple(doc[name] for name in TEXT_FIELDS if isinstance(doc.get(name), str))
-        problems.append(
-            Problem(
-                name=f"{row['file']}:{row['doc_id']}",
-                ids=tuple(str(doc[name]) for name in ID_FIELDS if name in doc),
-                texts=texts or (prompt,),
-                prompt=prompt,
-                samples=(sample,),
-            )
-        )
+        problems.append(_lm_eval_problem(row, (sample,)))
     return _side("lm_eval", path, problems, settings=settings, max_tokens=limit)
+
+
+def _lm_eval_responses(rows: list[dict], path: str) -> list[Problem]:
+    """All responses of each problem: the rows of its other filters hold the same ones."""
+    first: dict[tuple, dict] = {}
+    for row in rows:
+        first.setdefault((row["file"], row["doc_id"]), row)
+    problems = []
+    for row in first.values():
+        unknown = [Sample(math.nan, "unknown", response=text) for text in _responses(row, path)]
+        problem = _lm_eval_problem(row, tuple(unknown))
+        problems.append(replace(problem, texts=(*problem.texts, problem.prompt or "")))
+    return problems
+
+
+def _responses(row: dict, path: str) -> list[str]:
+    responses = [response for request in row["resps"] for response in request]
+    if not all(isinstance(response, str) for response in responses):
+        raise UserError(f"{path}: holds log-likelihoods, not responses; no text can be judged")
+    return responses
+
+
+def _lm_eval_problem(row: dict, samples: tuple[Sample, ...]) -> Problem:
+    doc = row["doc"] if isinstance(row["doc"], dict) else {}
+    prompt = str(row.get("arguments", {}).get("gen_args_0", {}).get("arg_0", ""))
+    texts = tuple(doc[name] for name in TEXT_FIELDS if isinstance(doc.get(name), str))
+    return Problem(
+        name=f"{row['file']}:{row['doc_id']}",
+        ids=tuple(str(doc[name]) for name in ID_FIELDS if name in doc),
+        texts=texts or (prompt,),
+        prompt=prompt,
+        samples=samples,
+    )
 
 
 def _lm_eval_settings(how: dict) -> tuple[dict, int | None]:
@@ -275,7 +316,15 @@ def _chosen(names, score: str | None, path: str) -> str:
 
 
 def _one_step(steps: set, path: str) -> None:
-    require(len(steps) == 1, "log", path, f"holds {len(steps)} steps; give one checkpoint's file")
+    found = f"holds {len(steps)} steps ({sorted(steps, key=str)[:5]})"
+    require(len(steps) == 1, "log", path, f"{found}; give one checkpoint's file")
+
+
+def _need(rows: list[dict], names: tuple[str, ...]) -> None:
+    for row in rows:
+        missing = [name for name in names if name not in row]
+        if missing:
+            raise UserError(f"{row['file']}, row {row['line']}: no field {missing[0]}")
 
 
 def _list(value: Any) -> list:

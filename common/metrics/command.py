@@ -1,20 +1,20 @@
 """Metrics and tests from tables of counts, as CSV on stdout.
 
-  python -m common.metrics passk COUNTS.csv k=1,2,256
-      unbiased pass@k of each benchmark (F-GRPO Eq. 25), mean over problems in percent, with its
-      standard error over problems
+    rlvr passk counts=COUNTS.csv k=1,2,256
+        unbiased pass@k of each benchmark (F-GRPO Eq. 25), mean over problems in percent, with its
+        standard error over problems
 
-  python -m common.metrics compare A.csv B.csv k=1,256 [m=256] [iterations=50000] [seed=0]
-      paired m-out-of-n subsampling test of A - B for each benchmark and k (F-GRPO App. I):
-      difference in points, 95 % interval of the subsampling distribution, two-sided p
+    rlvr metrics counts=COUNTS.csv k=1,2,4,8,256
+        pass@k and avg@n with 95 % intervals over problems, and what pass@k looks like: a shifted
+        power law over these k (FADE sec 12), Beta-binomials of the solve rates
 
-  python -m common.metrics report COUNTS.csv k=1,2,4,8,256
-      pass@k and avg@n with 95 % intervals over problems, and what pass@k looks like: a shifted
-      power law over these k (FADE sec 12), Beta-binomials of the solve rates
+    rlvr metrics a=A.csv b=B.csv k=1,256 [m=256] [iterations=50000] [seed=0]
+        paired m-out-of-n subsampling test of A - B for each benchmark and k (F-GRPO App. I):
+        difference in points, 95 % interval of the subsampling distribution, two-sided p
 
-  python -m common.metrics holm TABLE.csv
-      a table with a column p, such as compare's, and p_holm: p corrected for its rows (Holm), for
-      each k on its own where there is a column k
+    rlvr metrics holm=TABLE.csv
+        a table with a column p, such as the paired test's, and p_holm: p corrected for its rows
+        (Holm), for each k on its own where there is a column k
 
 Input: CSV with the columns benchmark,problem_id,n,c (n samples of the problem, c correct); other
 columns are ignored. The counts.csv of a run folder is such a file.
@@ -24,54 +24,49 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from common.cli import guard
-from common.config.words import pairs
-from common.errors import UserError, unknown
+from common.config.words import options
+from common.errors import UserError, require
 
-OPTIONS: dict[str, dict] = {
-    "passk": {"k": None},
-    "compare": {"k": None, "m": 256, "iterations": 50000, "seed": 0},
-    "report": {"k": None},
-    "holm": {},
-}
-FILES = {"passk": 1, "compare": 2, "report": 1, "holm": 1}
+TEST = {"m": "256", "iterations": "50000", "seed": "0"}  # of the paired test
 
 
-def main(arguments: list[str]) -> None:
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__.strip())
-        return
-    command, *rest = arguments
-    if command not in OPTIONS:
-        raise UserError(f"unknown command {command}; known: {', '.join(OPTIONS)} (see --help)")
-    files = [Path(word) for word in rest if "=" not in word or Path(word).exists()]
-    options = _options(command, [word for word in rest if Path(word) not in files])
-    if len(files) != FILES[command]:
-        raise UserError(f"{command} takes {FILES[command]} file(s), got {len(files)} (see --help)")
-    if command == "holm":
-        table = _holm(files[0])
-    else:
-        commands: dict[str, Callable] = {"passk": _passk, "compare": _compare, "report": _report}
-        table = commands[command](*map(_counts, files), files=files, **options)
-    table.to_csv(sys.stdout, index=False, float_format="%.10g", lineterminator="\n")
-
-
-def _passk(counts, *, files, k):
+def passk(words: list[str]) -> None:
     from common.metrics.passk import report
 
+    given = options(words, {"counts": "", "k": ""})
+    _show(_of_counts(given["counts"], report, _ks(given["k"])))
+
+
+def main(words: list[str]) -> None:
+    keys = {word.partition("=")[0] for word in words}
+    if "holm" in keys:
+        table = _holm(Path(options(words, {"holm": ""})["holm"]))
+    elif keys & {"a", "b"}:
+        given = options(words, {"a": "", "b": "", "k": "", **TEST})
+        for side in ("a", "b"):
+            require(given[side] != "", side, "", f"is missing; give {side}=FILE")
+        a, b = Path(given["a"]), Path(given["b"])
+        numbers = {key: _number(key, given[key]) for key in TEST}
+        table = _compare(_counts(a), _counts(b), files=(a, b), k=_ks(given["k"]), **numbers)
+    else:
+        from common.metrics.report import from_counts
+
+        given = options(words, {"counts": "", "k": ""})
+        table = _of_counts(given["counts"], from_counts, _ks(given["k"]))
+    _show(table)
+
+
+def _of_counts(file: str, function: Callable, k: list[int]):
+    require(file != "", "counts", "", "is missing; give counts=FILE")
+    counts = _counts(Path(file))
     try:
-        return report(counts, k)
+        return function(counts, k)
     except UserError as error:
-        raise UserError(f"{files[0]}: {error}") from error
+        raise UserError(f"{file}: {error}") from error
 
 
-def _report(counts, *, files, k):
-    from common.metrics.report import from_counts
-
-    try:
-        return from_counts(counts, k)
-    except UserError as error:
-        raise UserError(f"{files[0]}: {error}") from error
+def _show(table) -> None:
+    table.to_csv(sys.stdout, index=False, float_format="%.10g", lineterminator="\n")
 
 
 def _holm(file: Path):
@@ -133,21 +128,16 @@ def _compare(a, b, *, files, k, m, iterations, seed):
     return pd.DataFrame(rows)
 
 
-def _options(command: str, words: list[str]) -> dict:
-    options = dict(OPTIONS[command])
-    for key, text in pairs(words).items():
-        if key not in options:
-            raise unknown(key, text, options)
-        try:
-            values = [int(word) for word in text.split(",")] if key == "k" else [int(text)]
-        except ValueError:
-            raise UserError(f"{key}={text}: needs whole numbers, as in k=1,256 or m=256") from None
-        if min(values) < (0 if key == "seed" else 1):
-            raise UserError(f"{key}={text}: is too small")
-        options[key] = values if key == "k" else values[0]
-    if "k" in options and options["k"] is None:
-        raise UserError("k is missing; say which, as in k=1,256")
-    return options
+def _ks(text: str) -> list[int]:
+    require(text != "", "k", "", "is missing; say which, as in k=1,256")
+    return [_number("k", word) for word in text.split(",")]
+
+
+def _number(key: str, text: str) -> int:
+    least = 0 if key == "seed" else 1
+    fits = text.isdecimal() and int(text) >= least
+    require(fits, key, text, f"needs whole numbers from {least}, as in k=1,256 or m=256")
+    return int(text)
 
 
 def _csv(file: Path):
@@ -182,7 +172,3 @@ def _counts(file: Path):
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
     return table.astype({"n": int, "c": int})
-
-
-if __name__ == "__main__":
-    guard(lambda: main(sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""Why do two scores of one model differ? `python -m common.explain_gap A B`.
+"""Why do two scores of one model differ?
 
-  python -m common.explain_gap A B [format=text|json|markdown] [key=value ...]
+    rlvr explain-gap a=A b=B [format=text|json|markdown] [key=value ...]
 
 A and B: an evaluation folder (results/evaluations/...), also a rescored or imported one; a log of
 verl, TRL, lm-eval, lighteval or inspect (a file, or a quoted glob); or a counts.csv. B - A is split
@@ -18,15 +18,13 @@ read the parts, and which logs hold what.
   memory_gb=4.0        address space of each of them, GiB
 """
 
-import sys
-from pathlib import Path
-
-from common.cli import guard
-from common.config import words
 from common.config.compose import value
+from common.config.words import options
 from common.errors import UserError, require
 
 KEYS = {
+    "a": "",
+    "b": "",
     "format": "text",
     "judge": "",
     "eval": "",
@@ -40,14 +38,10 @@ KEYS = {
 FORMATS = ("text", "json", "markdown")
 
 
-def main(arguments: list[str]) -> None:
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__.strip())
-        return
-    names = [word for word in arguments if "=" not in word or Path(word).exists()]
-    given = words.options([word for word in arguments if word not in names], KEYS)
-    if len(names) != 2:
-        raise UserError(f"takes two evaluations, got {len(names)} (see --help)")
+def main(words: list[str]) -> None:
+    given = options(words, KEYS)
+    for side in ("a", "b"):
+        require(given[side] != "", side, "", f"is missing; give {side}=EVALUATION (see --help)")
     require(given["format"] in FORMATS, "format", given["format"], f"one of {FORMATS}")
     same = value("same_model", given["same_model"])
     require(isinstance(same, bool), "same_model", given["same_model"], "true or false")
@@ -56,8 +50,8 @@ def main(arguments: list[str]) -> None:
     from common.evaluation.gap.explain import Options, explain
 
     gap = explain(
-        names[0],
-        names[1],
+        given["a"],
+        given["b"],
         Options(
             judge=given["judge"],
             eval=given["eval"],
@@ -78,7 +72,3 @@ def _number(key: str, given: str, kind: type):
         return kind(given)
     except ValueError:
         raise UserError(f"{key}={given}: must be a number") from None
-
-
-if __name__ == "__main__":
-    guard(lambda: main(sys.argv[1:]))

@@ -1,7 +1,7 @@
-"""Every method of configs/method/ under one protocol: `make yardstick`.
+"""Every method of configs/method/ under one protocol.
 
-    python -m common.yardstick [protocol=yardstick] [results_dir=results] [workers=2]
-                               [seeds=1,2,3,4,5] [methods=all] [draw=yes] [key=value ...]
+    rlvr yardstick [protocol=yardstick] [results_dir=results] [workers=2] [seeds=1,2,3,4,5]
+                   [methods=all] [draw=yes] [key=value ...]
 
 Trains each method on a laptop testbed (a model of 0.4 M parameters) with the settings of
 configs/PROTOCOL.yaml, at two learning rates, and compares them where it is fair: at matched pass@1.
@@ -29,7 +29,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.cli import guard
 from common.config.compose import names
 from common.config.words import split
 from common.errors import UserError, require
@@ -75,10 +74,7 @@ def show(
     return made
 
 
-def command(words: list[str]) -> None:
-    if {"-h", "--help"} & set(words):
-        print(__doc__.strip())
-        return
+def main(words: list[str]) -> None:
     given, overrides = split(words, OWN)
     root = Path(given["results_dir"])
     workers = int(_number("workers", given["workers"]))
@@ -122,7 +118,3 @@ def _train(runs: list[Experiment], workers: int) -> UserError | None:
 def _number(key: str, text: str) -> int:
     require(text.isdigit() and int(text) > 0, key, text, "give a whole number above 0")
     return int(text)
-
-
-if __name__ == "__main__":
-    guard(lambda: command(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Verdicts on a file of responses, one JSON object a line on standard input.
 
-  python -m common.verifiers NAME [option=value ...] < cases.jsonl > verdicts.jsonl
+    rlvr verify verifier=NAME [option=value ...] < cases.jsonl > verdicts.jsonl
 
 NAME: math, choice, ifeval, synlogic, code, format, countdown, maze.
 
@@ -27,11 +27,10 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
-from common.cli import guard
 from common.config.compose import value
 from common.config.resolve import module, resolve
-from common.config.words import pairs
-from common.errors import UserError
+from common.config.words import pairs, split
+from common.errors import UserError, require
 from common.results.files import read_jsonl
 from common.types import Verdict
 from common.verifiers.pool import Pool
@@ -40,13 +39,10 @@ NAMES = ("math", "choice", "ifeval", "synlogic", "code", "format", "countdown", 
 DEADLINES = {"math": 3.0, "code": 120.0}  # seconds; others 10
 
 
-def main(arguments: list[str]) -> None:
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__.strip())
-        return
-    name, *rest = arguments
-    if name not in NAMES:
-        raise UserError(f"{name}: no such verifier; known: {', '.join(NAMES)} (see --help)")
+def main(words: list[str]) -> None:
+    asked, rest = split(words, {"verifier": ""})
+    name = asked["verifier"]
+    require(name in NAMES, "verifier", name, f"use one of {', '.join(NAMES)} (see --help)")
     options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
     given = pairs(rest)
     options |= {k: text if k == "problems" else value(k, text) for k, text in given.items()}
@@ -114,7 +110,3 @@ def completed(cases: list[dict], problems: str | None) -> list[dict]:
         given = {field: value for field, value in case.items() if value is not None}
         whole.append(known[key] | given)
     return whole
-
-
-if __name__ == "__main__":
-    guard(lambda: main(sys.argv[1:]))
