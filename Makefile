@@ -148,9 +148,10 @@ rehearse-%: $(CLUSTER_VENV)/.ready ## dress rehearsal of one row of a paper on t
 rehearse: ## one row of every paper
 	for paper in $(PAPERS); do $(MAKE) rehearse-$$paper || exit 1; done
 
-lint: $(READY) ## ruff, check only
+lint: $(READY) ## ruff and the contracts on imports, check only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.ready ## ruff, in place
 	$(BIN)/ruff check --fix .
