@@ -120,6 +120,7 @@ gate: ## what .ci/run runs: lint, types, test, test-cluster and a quick subset o
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 docs: $(VENV)/.ready ## write docs/methods.md, and what is generated in README.md and the papers' READMEs
 	$(RLVR) docs

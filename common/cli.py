@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from common.config.compose import HYDRA, ROOT, SEARCHED, names, prepared
+from common.config.compose import HYDRA, SEARCHED, prepared
+from common.config.files import ROOT, names
 from common.config.rows import register
 from common.config.words import options
 from common.errors import UserError

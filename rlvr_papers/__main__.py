@@ -13,7 +13,7 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 from common.cli import guard
-from common.config.compose import ROOT, known_paper, papers
+from common.config.files import ROOT, known_paper, papers
 from common.config.words import split
 from common.errors import require
 

@@ -27,7 +27,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from common.cli import run
-from common.config.compose import compose, known_paper, value
+from common.config.compose import compose, value
+from common.config.files import known_paper
 from common.config.strict import strict
 from common.config.words import pairs, split
 from common.errors import require

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from common.backends import backend
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.datasets.solve_rate import counts_file
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate

@@ -22,7 +22,7 @@ import itertools
 from functools import cache
 from typing import Any
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.errors import UserError, require
 
 Row = dict[str, Any]  # key: value, as in the line

@@ -19,7 +19,8 @@ import pandas as pd
 from common.backends.printed import Sampled, beside
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
-from common.config.compose import ROOT, compose
+from common.config.compose import compose
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
