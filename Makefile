@@ -40,7 +40,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison; f_grpo SCALE=gpu [BUDGET=4h]: Table 4 of its second version on one GPU; SCALE=cluster CLUSTER=profile [DRY_RUN=1|full] [BUDGET=GPU-hours] [WITHOUT=ROW,ROW] [VERL="KEY=VALUE ..."]: through SLURM
 ifneq ($(filter cluster%,$(SCALE)),)
-	$(SUBMITTER)/bin/python -m slurm submit paper=$* profile=$(CLUSTER) scale=$(SCALE) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
+	$(SUBMITTER)/bin/python -m papers.$*.launch profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
 else
 	$(BIN)/python -m papers.$*.reproduce scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET))
 endif

@@ -77,8 +77,8 @@ def reproduce(
 ) -> None:
     if config.scale.startswith("cluster"):
         raise UserError(
-            f"scale={config.scale}: is for a cluster; submit it with python -m slurm submit "
-            f"paper={config.paper} profile=NAME scale={config.scale}"
+            f"scale={config.scale}: is for a cluster; submit it with python -m papers."
+            f"{config.paper}.launch profile=NAME scale={config.scale}"
         )
     runs = experiments(config)  # all of them are checked before any compute is spent
     end = None if config.seconds is None else time() + config.seconds

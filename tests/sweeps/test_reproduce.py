@@ -82,7 +82,7 @@ def test_a_cluster_scale_is_sent_to_the_launcher():
     command = [sys.executable, "-m", "papers.f_grpo.reproduce", "scale=cluster"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "python -m slurm submit paper=f_grpo profile=NAME scale=cluster" in done.stderr
+    assert "python -m papers.f_grpo.launch profile=NAME scale=cluster" in done.stderr
 
 
 @pytest.mark.process
