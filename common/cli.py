@@ -16,7 +16,7 @@ from pathlib import Path
 
 from common.config import words
 from common.config.compose import ROOT, names, prepared
-from common.errors import UserError
+from common.errors import UserError, require
 
 CLEANING = 30  # seconds that a stopped command has to end what it began
 
@@ -40,6 +40,7 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
         guard(lambda: function(strict(schema, config)))
 
     def composed():
+        _refuse_several_nodes(sys.argv[1:])
         sys.argv[1:] = prepared(sys.argv[1:])
         try:
             command()
@@ -48,6 +49,14 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
+
+
+def _refuse_several_nodes(given: list[str]) -> None:
+    """Hydra's launchers start one process a node and connect none of them."""
+    for word in given:
+        key, _, nodes = word.partition("=")
+        remedy = "Hydra's launcher is for one node; for several: python -m papers.<paper>.launch"
+        require(key != "hydra.launcher.nodes" or nodes == "1", key, nodes, remedy)
 
 
 def _said(schema: type, message: str) -> UserError:
