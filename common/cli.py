@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.config import words
-from common.config.compose import ROOT, names, prepared
+from common.config.compose import HYDRA, ROOT, SEARCHED, names, prepared
+from common.config.rows import register
 from common.errors import UserError, require
 
 CLEANING = 30  # seconds that a stopped command has to end what it began
@@ -41,7 +42,8 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
 
     def composed():
         _refuse_several_nodes(sys.argv[1:])
-        sys.argv[1:] = prepared(sys.argv[1:])
+        register(paper)
+        sys.argv[1:] = [*HYDRA, SEARCHED, *prepared(sys.argv[1:])]
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:

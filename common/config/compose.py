@@ -10,6 +10,8 @@ from common.errors import UserError, require
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("method", "model", "data", "eval")  # method=mine.yaml takes a file of the user's own
 CONFIGS = ".."  # of `compose` and `common.cli`: configs/ itself, where a paper's name means its own
+HYDRA = ("hydra/job_logging=disabled", "hydra/hydra_logging=disabled")  # of every command
+SEARCHED = "hydra.searchpath=[pkg://configs]"  # configs/ stands behind the folder of a paper
 
 
 def names(group: str) -> list[str]:
@@ -91,9 +93,12 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
     from hydra.errors import HydraException
     from yaml import YAMLError
 
+    from common.config.rows import register
+
     GlobalHydra.instance().clear()
+    register(paper)
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
-            return compose(config_name, overrides=prepared(overrides))
+            return compose(config_name, overrides=[SEARCHED, *prepared(overrides)])
         except (HydraException, YAMLError) as error:
             raise UserError(f"{overrides}: {error}") from error

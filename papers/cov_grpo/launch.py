@@ -6,8 +6,8 @@
     python -m papers.cov_grpo.launch table=table3 profile=h200-4    # again: what is missing
     python -m slurm status paper=cov_grpo
 
-All words: --help. Seeds, benchmarks and samples of every row stand in configs/reproduce.yaml, under
-`scales`; a row's own settings in configs/experiment/cluster/, a profile's in configs/slurm/.
+All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
+samples under `scales`; profiles in configs/slurm/.
 """
 
 from slurm.launch import Table, command

@@ -6,8 +6,8 @@
     python -m papers.fade.launch table=table4 profile=h100-2x8    # again: what is missing
     python -m slurm status paper=fade
 
-All words: --help. Seeds, benchmarks and samples of every row stand in configs/reproduce.yaml, under
-`scales`; a row's own settings in configs/experiment/cluster/, a profile's in configs/slurm/.
+All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
+samples under `scales`; profiles in configs/slurm/.
 
 The 7B rows start from a supervised fine-tuning: `python -m papers.fade.sft prepare`, then `submit`.
 """

@@ -6,8 +6,8 @@
     python -m papers.over_sharpening.launch table=table4 profile=h200-4    # again: what is missing
     python -m slurm status paper=over_sharpening
 
-All words: --help. Seeds of every row stand in configs/reproduce.yaml, under `scales`; a row's own
-settings in configs/experiment/cluster/, a profile's in configs/slurm/.
+All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
+samples under `scales`; profiles in configs/slurm/.
 """
 
 from slurm.launch import Table, command

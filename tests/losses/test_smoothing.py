@@ -153,7 +153,7 @@ def test_the_rows_of_the_lower_rate_have_it():
     config = compose("f_grpo", ["experiment=cluster/qwen7b_grpo_low_lr"])
     assert config.optim.lr == pytest.approx(1e-6 * 0.679, rel=2e-3)
     sweeps = compose("f_grpo", [], "reproduce").scales.full.sweeps
-    rates = {s.experiments[0]: s.overrides[0] for s in sweeps if "low_lr" in s.experiments[0]}
+    rates = {s.rows[0]: s.overrides[0] for s in sweeps if "low_lr" in s.rows[0]}
     assert rates == {
         "grpo_low_lr_gamma1": "optim.lr=5e-5",
         "grpo_low_lr_gamma05": "optim.lr=6.79e-5",

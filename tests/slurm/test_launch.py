@@ -113,7 +113,7 @@ def test_the_launchers_of_all_papers_submit(lab):
     """A tiny row of each, at once, to its end and its comparison."""
     for paper in PAPERS:
         overrides = ", ".join(f"'{word}'" for word in (*TINY, "optim.steps=2", "eval.every=2"))
-        row = f"table: t, experiments: [{GRPO.get(paper, 'grpo')}], seeds: [1]"
+        row = f"table: t, rows: [{GRPO.get(paper, 'grpo')}], seeds: [1]"
         sweep = f"{{{row}, overrides: [{overrides}]}}"
         words = ["scale=laptop", f"results_dir={lab.root}", f"scales.laptop.sweeps=[{sweep}]"]
         launch(paper, tables_of(paper), [*words, "profile=test"])

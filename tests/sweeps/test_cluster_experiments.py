@@ -238,7 +238,7 @@ def test_evaluations_are_as_printed():
         "evaluation", "samples per problem n (significance test)"
     )
     sweep = config.scales["cluster"].sweeps[-1]
-    runs = [row(name) for name in sweep.experiments]
+    runs = [row(name) for name in sweep.rows]
     found = evaluations_of(runs, sweep)
     assert len(found) == len(runs) * 9
     with open(PUBLISHED / "table4.csv", newline="") as file:
@@ -256,7 +256,7 @@ def test_evaluations_are_as_printed():
     instructions = {e.row.benchmark: e.eval.prompts["instruction"] for e in found}
     assert instructions["GPQA"] == instructions["AMC"] == "boxed_system"
     assert instructions["IFEval"] == instructions["SynLogic"] == "helpful"
-    llama = next(s for s in config.scales["cluster"].sweeps if "llama" in s.experiments[0])
+    llama = next(s for s in config.scales["cluster"].sweeps if "llama" in s.rows[0])
     one = evaluations_of([row("cluster/llama3b_grpo")], replace(llama, baselines={}))
     assert {e.row.benchmark: e.eval.prompts["instruction"] for e in one}["IFEval"] == "bare"
 
@@ -279,10 +279,10 @@ def test_every_focal_row_has_its_baseline_in_its_sweep():
     for sweep in sweeps:
         assert sweep.checkpoint == "best"
         assert "keep_checkpoints=true" in sweep.overrides
-        labels = [(row(name).model.name, row(name).label) for name in sweep.experiments]
+        labels = [(row(name).model.name, row(name).label) for name in sweep.rows]
         focal = [(model, label) for model, label in labels if label.startswith("F-")]
         assert {(model, sweep.baselines[label]) for model, label in focal} <= set(labels)
-    assert sum(len(s.experiments) for s in sweeps) == 20  # two of them again, for Delta NLL
+    assert sum(len(s.rows) for s in sweeps) == 20  # two of them again, for Delta NLL
 
 
 def test_the_sampling_of_cw_grpo_is_its_repositorys():
@@ -291,7 +291,7 @@ def test_the_sampling_of_cw_grpo_is_its_repositorys():
     (said,) = [
         r["value"] for r in lines if r["scope"] == "repo: evaluation" and r["parameter"] == "7B"
     ]
-    by_row = {x: s for s in cluster("cov_grpo").scales["cluster"].sweeps for x in s.experiments}
+    by_row = {x: s for s in cluster("cov_grpo").scales["cluster"].sweeps for x in s.rows}
     one, seven = by_row["cluster/distill15b_grpo"], by_row["cluster/qwen7b_grpo"]
     for e in evaluations_of([row("cluster/qwen7b_grpo", "cov_grpo")], seven):
         assert (f"temperature {e.temperature}" in said, f"top_p {e.top_p}" in said) == (True, True)

@@ -124,7 +124,7 @@ def test_every_scale_composes_and_starts_from_the_base():
         planned = runs("cov_grpo", scale)
         assert {x.seed for x in planned if x.name == "cw_grpo"} == seeds
     cluster = asked("cov_grpo", "scale=cluster").scales["cluster"].sweeps
-    names = {name for sweep in cluster for name in sweep.experiments}
+    names = {name for sweep in cluster for name in sweep.rows}
     assert names == {name for name in CLUSTER if not name.endswith("repository")}
 
 

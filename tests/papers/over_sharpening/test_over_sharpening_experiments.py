@@ -108,7 +108,7 @@ def test_the_full_scale_runs_every_experiment_and_the_laptops_seeds():
         scale: [
             (sweep.table, name, seed, tuple(sweep.overrides))
             for sweep in config.scales[scale].sweeps
-            for name in sweep.experiments
+            for name in sweep.rows
             for seed in sweep.seeds
         ]
         for scale in ("laptop", "full")
@@ -154,9 +154,9 @@ def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
     }
     scales = strict(Reproduce, compose("over_sharpening", [], "reproduce")).scales
     sweeps = [sweep for name in scales if "cluster" in name for sweep in scales[name].sweeps]
-    assert sorted(name for sweep in sweeps for name in sweep.experiments) == CLUSTER
+    assert sorted(name for sweep in sweeps for name in sweep.rows) == CLUSTER
     for sweep in sweeps:
-        assert {experiment(name).table for name in sweep.experiments} == {sweep.table}
+        assert {experiment(name).table for name in sweep.rows} == {sweep.table}
 
 
 def test_the_recipes_rows_have_the_examples_values():

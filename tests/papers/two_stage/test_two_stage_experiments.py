@@ -106,7 +106,7 @@ def test_every_row_of_the_tables_has_one_experiment_that_a_scale_runs():
     assert sorted((x.model.name, x.label) for x in rows) == sorted(wanted)
     scales = strict(Reproduce, compose("two_stage", [], "reproduce")).scales
     swept = scales["cluster"].sweeps
-    assert sorted(name for sweep in swept for name in sweep.experiments) == CLUSTER
+    assert sorted(name for sweep in swept for name in sweep.rows) == CLUSTER
 
 
 def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
