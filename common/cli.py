@@ -18,7 +18,7 @@ from common.config.compose import HYDRA, SEARCHED, prepared
 from common.config.files import ROOT, names
 from common.config.rows import register
 from common.config.words import options
-from common.errors import UserError
+from common.errors import UserError, require
 
 CLEANING = 30  # seconds that a stopped command has to end what it began
 
@@ -49,9 +49,10 @@ def main(
         guard(lambda: function(strict(schema, config)))
 
     def composed():
+        given = sys.argv[1:] if words is None else words
+        _refuse_several_nodes(given)
         register(paper)
-        # Hydra reads them there
-        sys.argv[1:] = [*HYDRA, SEARCHED, *prepared(sys.argv[1:] if words is None else words)]
+        sys.argv[1:] = [*HYDRA, SEARCHED, *prepared(given)]  # Hydra reads them there
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
@@ -59,6 +60,14 @@ def main(
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
+
+
+def _refuse_several_nodes(given: list[str]) -> None:
+    """Hydra's launchers start one process a node and connect none of them."""
+    for word in given:
+        key, _, nodes = word.partition("=")
+        remedy = "Hydra's launcher is for one node; for several: rlvr submit"
+        require(key != "hydra.launcher.nodes" or nodes == "1", key, nodes, remedy)
 
 
 def _said(schema: type, message: str) -> UserError:
