@@ -7,7 +7,7 @@ sweep).
 """
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -28,6 +28,9 @@ from common.config.strict import strict
 from common.errors import require
 from common.results.files import config_hash
 
+if TYPE_CHECKING:  # torch takes seconds, and --help needs none
+    from common.methods.binding import Bound
+
 # Keys of an Experiment that no number of it depends on.
 APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
 APART += ("checkpoint_every", "keep_checkpoints", "covariances")
@@ -38,7 +41,7 @@ class Experiment:
     paper: str
     name: str  # the row or curve; the run folder is <name>-s<seed>-<hash>
     scope: Literal["laptop", "laptop_maze", "cluster"]  # where the comparison shows its rows
-    table: str  # first column of the result rows; of a row of a sweep, the sweep's
+    table: str  # first column of the result rows
     label: str  # the method column of the result rows
     seed: NonNegativeInt
     backend: str
@@ -90,12 +93,19 @@ class Experiment:
         ):
             local = self.backend == "local"
             require(group == off or local, key, group, f"is for backend=local; set it to {off}")
-        from common.methods.binding import bind
+        from common.methods.binding import check
 
-        bind(self.method)
+        check(self.bound, self.sampling.group_size, self.reward)
         if self.optim.equalise_to is not None:
             resolve(self.optim.equalise_to, "optim.equalise_to")
         resolve(self.data.verifier, "data.verifier")
+
+    @property
+    def bound(self) -> "Bound":
+        """The functions of the method, which fit this experiment."""
+        from common.methods.binding import bind
+
+        return bind(self.method)
 
     @property
     def identity(self) -> dict:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from common.config.compose import ROOT, compose
+from common.config.compose import compose
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.experiment import Experiment
 from common.sweeps.evidence import base_of
@@ -38,10 +39,11 @@ def planned(paper: str, run_ids: Iterable[str]) -> dict[str, Experiment]:
 def rows(config: Reproduce, names: set[str]) -> list[Experiment]:
     """The rows of all scales whose runs have one of these names, each with one of its seeds."""
     found = []
-    for scale in config.scales.values():
-        for sweep in scale.sweeps:
-            wanted = [name for name in sweep.experiments if _run_name(sweep, name) in names]
-            found += runs_of(config, replace(sweep, experiments=wanted, seeds=sweep.seeds[:1]))
+    for scale in config.scales:
+        one = replace(config, scale=scale)
+        for sweep in one.sweeps:
+            wanted = [row for row in sweep.rows if _run_name(sweep, row) in names]
+            found += runs_of(one, replace(sweep, rows=wanted, seeds=sweep.seeds[:1]))
     return found
 
 

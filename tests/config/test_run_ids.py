@@ -7,7 +7,7 @@ import pytest
 from compositions import PAPERS, asked
 from tiny import ROOT
 
-from common.config.compose import names
+from common.config.files import names
 from common.experiment import load
 from common.sweeps.evidence import base_of
 from common.sweeps.plan import Reproduce, Sweep, runs_of
@@ -29,9 +29,9 @@ def committed(path) -> set[tuple[str, str, str]]:
 def sweeps(paper: str) -> list[tuple[Reproduce, Sweep]]:
     config = asked(paper)
     return [
-        (replace(config, scale=scale), replace(sweep, seeds=sweep.seeds[:1]))
-        for scale in LAPTOP
-        for sweep in (config.scales[scale].sweeps if scale in config.scales else ())
+        (one, replace(sweep, seeds=sweep.seeds[:1]))
+        for one in (replace(config, scale=scale) for scale in LAPTOP if scale in config.scales)
+        for sweep in one.sweeps
     ]
 
 
@@ -48,7 +48,7 @@ def by_name(x, sweep: Sweep, row: str):
 def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper):
     found = {}
     for config, sweep in sweeps(paper):
-        for x, row in zip(runs_of(config, sweep), sweep.experiments, strict=True):
+        for x, row in zip(runs_of(config, sweep), sweep.rows, strict=True):
             assert by_name(x, sweep, row).run_id == x.run_id
             shown = (x.scope, x.table, x.label)
             assert found.setdefault(x.run_id, shown) == shown  # a run stands in one table

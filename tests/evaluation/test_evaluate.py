@@ -17,11 +17,12 @@ import pandas as pd
 import pytest
 import yaml
 from evaluations import SMALL, made
+from refuses import refuses
 from tiny import ROOT
 
 from common.errors import UserError
-from common.evaluation import __main__, engines
 from common.evaluation import config as evaluation
+from common.evaluation import engines
 from common.evaluation import run as store
 from common.evaluation.run import evaluate
 from common.evaluation.samples import COLUMNS, Sampled, metric_rows
@@ -76,7 +77,7 @@ def test_every_option_of_a_verifier_is_recorded(lenient):
     node = {"_target_": lenient}
     assert evaluation.options(node) == node | {"ending": "}"}
     assert evaluation.options(node | {"ending": "x"}) == node | {"ending": "x"}
-    with pytest.raises(UserError, match=r"eval\.verifier\.begin=1: unknown argument"):
+    with refuses("eval.verifier.begin", 1):
         evaluation.options(node | {"begin": 1})
 
 
@@ -107,7 +108,7 @@ def test_the_engine_gives_the_rows_that_are_scored(finished):
 @pytest.mark.process
 def test_a_killed_run_goes_on_where_it_was(finished, tmp_path):
     (tmp_path / "models").symlink_to(finished.parent.parent / "models")
-    command = [sys.executable, "-m", "common.evaluate", *SMALL, f"results_dir={tmp_path}"]
+    command = [sys.executable, "-m", "rlvr_papers", "evaluate", *SMALL, f"results_dir={tmp_path}"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     run = tmp_path / "evaluations" / finished.name
     deadline = time.monotonic() + 300
@@ -141,7 +142,7 @@ def hashes(run: Path) -> dict:
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="tests/cluster runs the engine itself")
 def test_what_an_engine_in_another_process_refuses_is_said_here(finished, tmp_path):
     (tmp_path / "models").symlink_to(finished.parent.parent / "models")
-    with pytest.raises(UserError, match=r"engine=vllm: .* is not installed .* engine=local"):
+    with refuses("engine", "vllm"):
         evaluate(made(tmp_path, "engine=vllm"))
     assert multiprocessing.active_children() == []
 
@@ -203,23 +204,18 @@ def test_a_bad_value_is_refused(tmp_path, override, words):
 
 
 @pytest.mark.process
-def test_help_is_light(capsys, monkeypatch):
+def test_help_is_light():
     program = (
-        "import runpy, sys; sys.argv = ['common.evaluate', '--help']\n"
-        "try:\n    runpy.run_module('common.evaluate', run_name='__main__', alter_sys=True)\n"
+        "import runpy, sys; sys.argv = ['rlvr', 'evaluate', '--help']\n"
+        "try:\n    runpy.run_module('rlvr_papers', run_name='__main__', alter_sys=True)\n"
         "except SystemExit as end:\n    assert not end.code\n"
         "print('heavy:', sorted({'torch', 'transformers', 'scipy', 'pandas'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "rescore=RUN_FOLDER" in done.stdout
+    assert "run=RUN_FOLDER" in done.stdout
     assert "countdown_natural" in done.stdout
     assert done.stdout.endswith("heavy: []\n")
-    monkeypatch.setattr(sys, "argv", ["common.evaluate", "rescore=nowhere"])
-    with pytest.raises(SystemExit) as end:
-        __main__.main()
-    assert end.value.code == 2
-    assert "rescore=nowhere: no such folder" in capsys.readouterr().err
 
 
 def test_metric_rows_leave_out_what_the_samples_lack():
