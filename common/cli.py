@@ -49,8 +49,11 @@ def main(
 
     def composed():
         register(paper)
-        # Hydra reads them there
-        sys.argv[1:] = [*HYDRA, SEARCHED, *prepared(sys.argv[1:] if words is None else words)]
+        given = prepared(sys.argv[1:] if words is None else words)
+        # beside the user's own: Hydra wants overrides in one piece, before or after its options
+        overrides = (i for i, word in enumerate(given) if re.match(r"[^-].*=|~", word))
+        first = next(overrides, 0)
+        sys.argv[1:] = [*given[:first], *HYDRA, SEARCHED, *given[first:]]
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
