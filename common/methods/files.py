@@ -35,13 +35,12 @@ def compose(name: str) -> DictConfig:
 
 
 def method(
-    name: str, *, reward: dict, max_tokens: int | None = None, steps: int | None = None, **arguments
+    name: str, *, max_tokens: int | None = None, steps: int | None = None, **arguments
 ) -> Method:
-    """The Method of a name or path, outside of an Experiment: `reward` has correct and wrong,
-    `arguments` are of its advantage. Raises UserError for an unknown name, and where the method
-    needs max_tokens or steps and they are None."""
-    outside = {"reward": reward}
-    outside |= {} if max_tokens is None else {"sampling": {"max_tokens": max_tokens}}
+    """The Method of a name or path, outside of an Experiment; `arguments` are of its advantage.
+    Raises UserError for an unknown name, and where the method needs max_tokens or steps and they
+    are None."""
+    outside = {} if max_tokens is None else {"sampling": {"max_tokens": max_tokens}}
     outside |= {} if steps is None else {"optim": {"steps": steps}}
     root = OmegaConf.create({**outside, "method": compose(name)})
     root.method.advantage = OmegaConf.merge(root.method.advantage, arguments)

@@ -132,8 +132,7 @@ def enumerated_update(
     """
     drawn, chance = all_draws(policy, G)
     one_hot = torch.nn.functional.one_hot(drawn, len(policy)).to(policy.dtype)
-    rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
-    weights = group_weights(bound, rewards, arguments, policy.log()[drawn])
+    weights = group_weights(bound, correct[drawn], reward, arguments, policy.log()[drawn])
     pulls = (weights[:, :, None] * (one_hot - policy)).mean(1)
     return chance @ pulls
 
@@ -157,8 +156,8 @@ def loss_update(
     K = top_K(bound)
     require(len(policy) >= K, "policy", policy.tolist(), f"give at least method.loss.K={K} actions")
     drawn, chance = all_draws(policy, G)
-    rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
-    weights = group_weights(bound, rewards, arguments, policy.log()[drawn]).view(-1, 1)
+    weights = group_weights(bound, correct[drawn], reward, arguments, policy.log()[drawn])
+    weights = weights.view(-1, 1)
     logits, likeliest = policy.log().requires_grad_(), policy.argsort(descending=True)
     log_p, actions = torch.log_softmax(logits, 0), drawn.flatten()
 
@@ -294,7 +293,7 @@ class Theory:
                 self.reference,
                 f"method {self.method.name} rehearses nothing; leave it out",
             )
-        check(self.method, self.G, self.reward)
+        check(bind(self.method), self.G, self.reward)
 
 
 def compose(arguments: list[str]) -> Theory:
@@ -340,7 +339,7 @@ def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
     (w(p) / w(1/2)) / (p q / (1/4)),  w = (m_S + m_F) / 2
     """
     bound, arguments = start(theory)
-    weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
+    weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
     rows: list[dict] = [{"method": theory.method.name, "G": theory.G, "p": p} for p in solve_rates]
     for row in rows:
         row |= masses(weights, row["p"])
@@ -389,7 +388,9 @@ def _twin(theory: Theory, name: str) -> float:
 def _weights(theory: Theory) -> list[list[float]]:
     bound, given = start(theory)
     rewards = torch.tensor(theory.rewards, dtype=torch.float64)
-    return advantages(bound, rewards, torch.ones_like(rewards), given).tolist()
+    lengths, correct = torch.ones_like(rewards), rewards == theory.reward.correct
+    found = advantages(bound, rewards, correct=correct, lengths=lengths, arguments=given)
+    return found.tolist()
 
 
 def _one_step(theory: Theory) -> dict:
@@ -403,7 +404,7 @@ def _one_step(theory: Theory) -> dict:
     elif asks(bound, "log_probs"):
         update = enumerated_update(bound, policy, correct, **given)
     else:
-        weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
+        weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
         update = expected_update(weights, policy, correct)
     new = after_step(policy, update, theory.eta)
     rehearsed = {}

@@ -219,7 +219,7 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
     x, run, steps, _ = resumed
     policies, _ = models_of(x, run)
     _, tokenizer = policy(Path(x.model.path))
-    bound, state, difference = loop.bind(x.method), {}, []
+    bound, state, difference = x.bound, {}, []
     references = {
         tuple(tokenizer(prompt.text, add_special_tokens=False)["input_ids"]): prompt.reference
         for prompt in prompts(x)[0]
@@ -251,7 +251,8 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
         state, arguments = loop.observe(
             bound, state, solve_rate=row["solve_rate"], entropy=surprise, step=row["step"]
         )
-        weights = loop.advantages(bound, rewards, lengths.view(PROMPTS, GROUP), arguments)
+        seen = {"correct": rewards == 1, "lengths": lengths.view(PROMPTS, GROUP)}
+        weights = loop.advantages(bound, rewards, arguments=arguments, **seen)
         held = contributions.logged(batch.log_probs, weights.reshape(-1, 1), batch.mask)
         assert {key: row[key] for key in held} == pytest.approx(held, abs=1e-4)
         assert held

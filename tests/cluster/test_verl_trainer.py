@@ -241,7 +241,7 @@ def test_the_clock_of_algorithm_2_ticks_at_every_optimiser_step(made, monkeypatc
     found, _ = plugin.estimator("fade")(fields["rm_scores"], fields["response_mask"], uid, config)
     rewards = fields["rm_scores"].sum(1)[torch.tensor([[0, 2], [1, 3]])]
     both = [
-        sign.fade(rewards[i : i + 1], reward_correct=1.0, reward_wrong=0.0, **arguments)[0]
+        sign.fade(rewards[i : i + 1], correct=rewards[i : i + 1] == 1, **arguments)[0]
         for i, arguments in enumerate((first, last))
     ]
     assert found[[0, 2], 0].tolist() == pytest.approx(both[0].tolist())

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from compositions import EXPERIMENTS, composed
+from compositions import asked, composed
+from compositions import cluster as cluster_rows
 from omegaconf import OmegaConf
 from tiny import ROOT
 
@@ -14,11 +15,18 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.datasets.templates import render
 from common.experiment import Experiment, load
-from common.sweeps.plan import Reproduce, evaluations_of
+from common.sweeps.plan import Reproduce, evaluations_of, runs_of
 
 pytestmark = pytest.mark.sweep
 
-CLUSTER = [name for paper, name in EXPERIMENTS if paper == "f_grpo" and name.startswith("cluster/")]
+CLUSTER = cluster_rows("f_grpo")
+TABLES = {  # of each row the table that its own sweep names
+    name: sweep.table
+    for scale in asked("f_grpo").scales.values()
+    for sweep in reversed(scale.sweeps)
+    for name in sweep.rows
+    if sweep.benchmarks and sweep.table != "rare_correct"
+}
 CLUSTER.remove("cluster/qwen7b_base")  # whose samples Delta NLL is of: no row of a table
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
 RARE = "rare-correct set (1263 trajectories)"
@@ -73,7 +81,7 @@ def test_every_row_of_both_versions_has_one_experiment():
 def test_a_row_is_in_the_table_it_names(name):
     x = row(name)
     # the gamma sweep is in its baseline's table, which takes its checkpoint
-    table = "table6_v2" if "gamma=" in x.label else x.table
+    table = "table6_v2" if "gamma=" in x.label else TABLES[name]
     with open(PUBLISHED / f"{table}.csv", newline="") as file:
         assert (x.model.name, x.label) in {(r["model"], r["method"]) for r in csv.DictReader(file)}
 
@@ -238,7 +246,7 @@ def test_evaluations_are_as_printed():
         "evaluation", "samples per problem n (significance test)"
     )
     sweep = config.scales["cluster"].sweeps[-1]
-    runs = [row(name) for name in sweep.rows]
+    runs = runs_of(config, sweep)
     found = evaluations_of(runs, sweep)
     assert len(found) == len(runs) * 9
     with open(PUBLISHED / "table4.csv", newline="") as file:
