@@ -41,7 +41,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h]; SCALE=cluster CLUSTER=profile [DRY_RUN=1|full] [BUDGET=GPU-hours] [WITHOUT=ROW,ROW] [VERL="KEY=VALUE ..."]: through SLURM
 ifneq ($(filter cluster%,$(SCALE)),)
-	$(SUBMITTER)/bin/python -m slurm submit paper=$* profile=$(CLUSTER) scale=$(SCALE) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
+	$(SUBMITTER)/bin/python -m papers.$*.launch profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
 else
 	$(RLVR) reproduce paper=$* scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET))
 endif
@@ -120,6 +120,7 @@ gate: ## what .ci/run runs: lint, types, test, test-cluster and a quick subset o
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 docs: $(VENV)/.ready ## write docs/methods.md, and what is generated in README.md and the papers' READMEs
 	$(RLVR) docs

@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench import COLUMNS
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.words import options
 from common.errors import require
 from common.results.files import write_csv, write_json

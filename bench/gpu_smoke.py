@@ -30,7 +30,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.words import options
 from common.errors import UserError, require
 from common.experiment import Experiment, load

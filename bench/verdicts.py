@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.words import options
 from common.results.files import read_jsonl, write_csv
 from common.verifiers.command import DEADLINES, completed, verdicts_of

@@ -14,10 +14,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from common.config.compose import HYDRA, ROOT, SEARCHED, names, prepared
+from common.config.compose import HYDRA, SEARCHED, prepared
+from common.config.files import ROOT, names
 from common.config.rows import register
 from common.config.words import options
-from common.errors import UserError
+from common.errors import UserError, require
 
 CLEANING = 30  # seconds that a stopped command has to end what it began
 
@@ -48,9 +49,11 @@ def main(
         guard(lambda: function(strict(schema, config)))
 
     def composed():
+        given = sys.argv[1:] if words is None else words
+        _refuse_several_nodes(given)
         register(paper)
-        given = prepared(sys.argv[1:] if words is None else words)
         # beside the user's own: Hydra wants overrides in one piece, before or after its options
+        given = prepared(given)
         overrides = (i for i, word in enumerate(given) if re.match(r"[^-].*=|~", word))
         first = next(overrides, 0)
         sys.argv[1:] = [*given[:first], *HYDRA, SEARCHED, *given[first:]]
@@ -61,6 +64,14 @@ def main(
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
+
+
+def _refuse_several_nodes(given: list[str]) -> None:
+    """Hydra's launchers start one process a node and connect none of them."""
+    for word in given:
+        key, _, nodes = word.partition("=")
+        remedy = "Hydra's launcher is for one node; for several: rlvr submit"
+        require(key != "hydra.launcher.nodes" or nodes == "1", key, nodes, remedy)
 
 
 def _said(schema: type, message: str) -> UserError:

@@ -6,7 +6,7 @@ docs/methods.md comes from the method files and the docstrings of their function
 the papers' READMEs from their configurations, and README.md's first screen from results/reference.
 """
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.words import options
 
 

@@ -2,7 +2,8 @@
 (docs/your-own.md), with the values of configs/train.yaml."""
 
 from common.backends import command
-from common.config.compose import CONFIGS, known_paper
+from common.config.compose import CONFIGS
+from common.config.files import known_paper
 from common.config.words import split
 
 

@@ -13,7 +13,7 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 from common.cli import guard
-from common.config.compose import ROOT, known_paper, papers
+from common.config.files import ROOT, known_paper, papers
 from common.config.words import split
 from common.errors import require
 
@@ -49,7 +49,7 @@ GROUPS = {
         "report": Verb("common.report.command", "one page for all papers"),
     },
     "cluster": {
-        "submit": Verb(SLURM, "send a paper's experiments to SLURM"),
+        "submit": Verb("slurm.launch", "send a paper's tables or rows to SLURM"),
         "status": Verb(SLURM, "queue, progress and failures of its jobs"),
         "cancel": Verb(SLURM, "end its jobs"),
         "preflight": Verb(SLURM, "check a GPU node as a job does"),

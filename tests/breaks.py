@@ -1,24 +1,21 @@
 """Would the tests notice? Breaks the code on purpose, one line at a time, and runs the tests.
 
-    python tests/breaks.py [--tree DIR] [--layout rooms|before] [--only ID,ID] [--write FILE.csv]
+    python tests/breaks.py [--only ID,ID]
 
 `breaks.yaml` lists the breaks. Each is a piece of source text (`old`) that stands exactly once
 below common/, papers/ and slurm/, and what takes its place (`new`); it is found by its text, so
 it survives a file that moves. `room` is the folder below tests/ whose tests should catch it.
 
 Everything happens in a copy of the tree in a temporary folder; the tree itself is never touched.
-Each selection of tests runs once on the unbroken copy first, for tests that fail anyway catch
-nothing. --layout rooms runs `tests/<room>`, what has no marker first and the slow rest only where
-that catches nothing; --layout before the files that an entry lists under `before`, for trees older
-than the rooms. Entries with `env: cluster` need the environment that
-`make setup-cluster-cpu` makes, and are not run without it.
+The tests of a room without a marker run first, the slow ones only where those catch nothing. Each
+selection of tests runs once on the unbroken copy, for tests that fail anyway catch nothing.
+Entries with `env: cluster` need the environment that `make setup-cluster-cpu` makes.
 
-Ends with 1 if a break is missed, unless its entry says `known_missed: [LAYOUT]`, or could not be
-tried: its text is not there once, or its tests fail without it.
+Ends with 1 if a break is missed or could not be tried: its text is not there once, or its tests
+fail without it.
 """
 
 import argparse
-import csv
 import os
 import re
 import shutil
@@ -29,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -38,28 +35,21 @@ ROOT = Path(__file__).resolve().parents[1]
 FILE = Path(__file__).with_name("breaks.yaml")
 SEARCHED = ("common", "papers", "slurm")
 SUFFIXES = (".py", ".yaml", ".html", ".js")
-LAYOUTS = ("rooms", "before")
 LIMIT = 1800  # seconds that pytest may take; a break that makes the tests hang is caught by it
 SLOW = "trains or process or sandbox or sweep or browser"  # markers, see pyproject.toml
-COLUMNS = ("id", "room", "caught", "test", "seconds")
-TRIED = ("yes", "no")  # other words in the column "caught" say why a break was not tried
 
 
 @dataclass(frozen=True)
 class Break:
     id: str
-    room: str  # below tests/, in the layout of rooms
+    room: str  # below tests/
     what: str
     old: str
     new: str
-    before: list[str]  # pytest's words, below tests/, in the layout before the rooms
     env: str = "main"  # or cluster
-    known_missed: list[str] = field(default_factory=list)  # layouts
 
-    def selections(self, layout: str) -> list[tuple[str, ...]]:
+    def selections(self) -> list[tuple[str, ...]]:
         """Pytest's words of what is run, one selection after another until one catches it."""
-        if layout == "before":
-            return [tuple(f"tests/{name}" for name in self.before)]
         words = (f"not ({SLOW} or slurm)", f"({SLOW}) and not slurm", "slurm")
         return [(f"tests/{self.room}", "-m", one) for one in words]
 
@@ -144,7 +134,7 @@ def run_tests(tree: Path, python: str, tests: tuple[str, ...]) -> tuple[str, str
     return "no tests", (done.stderr + done.stdout).strip().rpartition("\n")[2][:200]
 
 
-def attempt(one: Break, tree: Path, texts: dict, python: str, layout: str, fine: dict) -> Outcome:
+def attempt(one: Break, tree: Path, texts: dict, python: str, fine: dict) -> Outcome:
     """Break, test, restore. `fine` remembers what the tests of the unbroken tree said."""
     start, said = time.monotonic(), "no tests"
     files = places(texts, one.old)
@@ -152,7 +142,7 @@ def attempt(one: Break, tree: Path, texts: dict, python: str, layout: str, fine:
         return Outcome(f"text found {len(files)} times", "", 0)
     if not Path(python).exists():
         return Outcome(f"no {one.env} environment", "", 0)
-    for tests in one.selections(layout):
+    for tests in one.selections():
         if (one.env, tests) not in fine:
             fine[one.env, tests] = run_tests(tree, python, tests)
         word, test = fine[one.env, tests]
@@ -173,66 +163,39 @@ def line(one: Break, outcome: Outcome) -> str:
     return said + (outcome.test or one.what)
 
 
-def summary(results: list[tuple[Break, Outcome]], layout: str) -> tuple[str, bool]:
+def summary(results: list[tuple[Break, Outcome]]) -> tuple[str, bool]:
     """The counts in words, and whether all is as it should be."""
-    words = Counter(outcome.caught for _, outcome in results)
-    missed = [b for b, outcome in results if outcome.caught == "no"]
-    known = [b.id for b in missed if layout in b.known_missed]
-    news = [b.id for b in missed if layout not in b.known_missed]
-    untried = [b.id for b, outcome in results if outcome.caught not in TRIED]
-    text = f"{len(results)} breaks: {words['yes']} caught, {words['no']} missed, "
+    caught = [b.id for b, outcome in results if outcome.caught == "yes"]
+    missed = [b.id for b, outcome in results if outcome.caught == "no"]
+    untried = [b.id for b, _ in results if b.id not in caught and b.id not in missed]
+    text = f"{len(results)} breaks: {len(caught)} caught, {len(missed)} missed, "
     text += f"{len(untried)} not tried"
-    for title, ids in (("missed", news), ("missed, as known", known), ("not tried", untried)):
+    for title, ids in (("missed", missed), ("not tried", untried)):
         text += f"\n{title}: {', '.join(ids)}" if ids else ""
-    return text, not news and not untried
-
-
-def write(path: Path, breaks: list[Break], results: list[tuple[Break, Outcome]]) -> None:
-    """COLUMNS of every break in the order of the list; rows of others that are there stay."""
-    rows = {}
-    if path.exists():
-        with open(path, newline="") as file:
-            rows = {row["id"]: row for row in csv.DictReader(file)}
-    for b, outcome in results:
-        values = (b.id, b.room, outcome.caught, outcome.test, f"{outcome.seconds:.1f}")
-        rows[b.id] = dict(zip(COLUMNS, values, strict=True))
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[b.id] for b in breaks if b.id in rows)
+    return text, not missed and not untried
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tree", type=Path, default=ROOT, help="a git checkout; default: this one")
-    parser.add_argument("--layout", choices=LAYOUTS, default="rooms")
     parser.add_argument("--only", default="", help="ids, joined by commas")
-    parser.add_argument(
-        "--write", type=Path, help="a CSV file for the outcome; it keeps its other rows"
-    )
-    parser.add_argument("--python", default=sys.executable, help="the interpreter of the tests")
-    parser.add_argument(
-        "--cluster-python", default=str(ROOT / ".venv-cluster" / "bin" / "python"), metavar="PYTHON"
-    )
     given = parser.parse_args()
     breaks, asked = read(), [name for name in given.only.split(",") if name]
     if unknown := set(asked) - {b.id for b in breaks}:
         parser.error(f"--only: unknown {', '.join(sorted(unknown))}")
-    pythons = {"main": given.python, "cluster": given.cluster_python}
+    cluster = str(ROOT / ".venv-cluster" / "bin" / "python")
+    pythons = {"main": sys.executable, "cluster": cluster}
     results, fine = [], {}
-    with scratch(given.tree.resolve()) as copy:
+    with scratch(ROOT) as copy:
         texts = sources(copy)
         for one in breaks:
             if asked and one.id not in asked:
                 continue
-            outcome = attempt(one, copy, texts, pythons[one.env], given.layout, fine)
+            outcome = attempt(one, copy, texts, pythons[one.env], fine)
             results.append((one, outcome))
             print(line(one, outcome), flush=True)
-            if given.write:
-                write(given.write, breaks, results)
-    text, good = summary(results, given.layout)
+    text, good = summary(results)
     print(text)
     return 0 if good else 1
 

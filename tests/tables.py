@@ -1,7 +1,7 @@
 """Does a change alter the stored tables? What the theory, the figures and the comparison write from
 results/reference/, by two versions of the code on this machine, byte by byte.
 
-    python tests/tables.py [--before COMMIT] [--papers NAME,NAME]
+    python tests/tables.py --before COMMIT [--papers NAME,NAME]
 
 Each version starts from a copy of the reference tables as they are now, so no run is needed. Named
 are the tables that differ between the versions, and those that are not the stored ones with either
@@ -22,36 +22,21 @@ ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "results" / "reference"
 PAPERS = ("f_grpo", "two_stage", "over_sharpening", "cov_grpo", "fade")
 SUFFIXES = (".csv", ".gz", ".md")  # pictures hold the date of their library
-BEFORE = "40db5b3"  # the last commit before the rooms
 
 
 def modules(tree: Path, paper: str) -> list[str]:
-    """The commands that need no run, in their order; of older versions too."""
-    front = (tree / "common" / "comparison" / "figures.py").exists()
+    """The commands that need no run, in their order."""
     if paper.startswith("yardstick"):
-        words = f"protocol={paper} draw=only"
-        return [f"rlvr_papers yardstick {words}" if front else f"common.yardstick {words}"]
-    home = tree / "papers" / paper
-    theory = [
-        f"papers.{paper}.{name}"
-        for name in ("theory_figures", "theory_check", "theory")
-        if "__main__" in _text(home / f"{name}.py") or (home / name / "__main__.py").exists()
-    ]
-    made = [f"rlvr_papers {verb} paper={paper}" for verb in ("figures", "compare")]
-    old = [f"papers.{paper}.figures", f"papers.{paper}.compare"]
-    return [*theory[:1], *(made if front else old)]
+        return [f"rlvr_papers yardstick protocol={paper} draw=only"]
+    theory = tree / "papers" / paper / "theory" / "__main__.py"
+    first = [f"papers.{paper}.theory"] if theory.exists() else []
+    return [*first, *(f"rlvr_papers {verb} paper={paper}" for verb in ("figures", "compare"))]
 
 
-def fits(tree: Path, root: Path) -> list[str]:
-    """FADE's fits: no command of their own, and a part of its figures before the rooms."""
-    if not (tree / "papers" / "fade" / "fits").exists():
-        return []
+def fits(results: Path) -> list[str]:
+    """FADE's fits, which have no command of their own."""
     code = "import sys, pathlib; from papers.fade.fits import tables"
-    return [sys.executable, "-c", f"{code}; tables.gather(pathlib.Path(sys.argv[1]))", str(root)]
-
-
-def _text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+    return [sys.executable, "-c", f"{code}; tables.gather(pathlib.Path(sys.argv[1]))", str(results)]
 
 
 def made(tree: Path, paper: str, folder: Path) -> dict[str, str]:
@@ -64,8 +49,8 @@ def made(tree: Path, paper: str, folder: Path) -> dict[str, str]:
         [sys.executable, "-m", *command.split(), f"results_dir={results}"]
         for command in modules(tree, paper)
     ]
-    if paper == "fade" and (first := fits(tree, results)):
-        commands.insert(1, first)
+    if paper == "fade":
+        commands.insert(1, fits(results))
     for words in commands:
         with open(folder / f"{paper}.log", "a") as file:
             subprocess.run(words, cwd=tree, env=environment, stdout=file, stderr=file, check=True)
@@ -92,7 +77,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--before", default=BEFORE, metavar="COMMIT", help=f"default: {BEFORE}")
+    parser.add_argument("--before", required=True, metavar="COMMIT")
     parser.add_argument("--papers", default=",".join((*PAPERS, "yardstick")))
     given = parser.parse_args()
     wrong = False

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 from tiny import ROOT
 
 from common.errors import UserError
@@ -126,3 +129,15 @@ def test_the_name_of_the_distribution_is_the_one_that_results_look_up():
     assert project["name"] == DISTRIBUTION
     assert DISTRIBUTION in PACKAGES
     assert project["scripts"] == {"rlvr": "rlvr_papers.__main__:main"}
+
+
+def test_the_pins_for_cuda_are_those_that_python_3_12_takes():
+    lines = (ROOT / "constraints-cluster-cuda.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line[:1] != "#")
+    assert Version(pins["setuptools"]) < Version("81")  # vLLM 0.24 on Python 3.12
+    assert pins["torchcodec"] == "0.11.1"  # verl's own lock
+    assert "flash-attn" not in pins
+    wanted = [Requirement(line) for line in metadata.requires("rlvr-papers")]
+    plain = [one for one in wanted if one.marker is None]
+    assert len(plain) > 10
+    assert [one.name for one in plain if pins.get(one.name) not in one.specifier] == []

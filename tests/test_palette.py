@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.palette import FAMILIES, colors, look
+from common.palette import look
 from papers.cov_grpo import figures as cov_grpo
 from papers.f_grpo import figures as f_grpo
 from papers.fade import figures as fade
@@ -37,8 +37,3 @@ def test_a_method_has_one_colour_in_every_paper():
     assert look("F-GRPO").name == look("f_grpo").name == "f1-0"
     assert look("GRPO-N").name != look("GRPO (N=2)").name  # a method, and a group size
     assert look("base").name == "grey"
-
-
-def test_colours_of_families_are_told_apart():
-    assert len({light for light, _, _ in FAMILIES}) == len({d for _, d, _ in FAMILIES}) == 15
-    assert colors(["FADE"]) == {"FADE": "#D55E00"}

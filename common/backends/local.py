@@ -212,7 +212,7 @@ class Loop:
         kept = dynamic.kept(parts, groups=groups, pad_id=pad_id)
         drawn = dynamic.joined(parts, pad_id)
         outcomes = [verdict.outcome for verdict in drawn.verdicts]
-        row = {
+        row: dict[str, float] = {
             "reward": drawn.rewards.mean().item(),
             "solve_rate": (drawn.rewards == x.reward.correct).float().mean().item(),
             "active_groups": drawn.mixed.float().mean().item(),

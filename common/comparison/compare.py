@@ -24,7 +24,7 @@ from common.comparison.gather import CLUSTER, LAPTOP, RERUNS, gather, lost_runs,
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published, published_checked
 from common.comparison.spec import Columns, SameRun, Spec, spec_of
-from common.config.compose import ROOT, known_paper
+from common.config.files import ROOT, known_paper
 from common.config.words import options
 from common.errors import UserError, require
 from common.results import provenance

@@ -7,7 +7,7 @@ Writes <results_dir>/NAME/figures/. `python -m papers.NAME.theory` draws the fig
 
 from pathlib import Path
 
-from common.config.compose import known_paper
+from common.config.files import known_paper
 from common.config.resolve import named
 from common.config.words import options
 

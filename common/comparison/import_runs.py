@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.published import own_names, published
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.words import options
 from common.errors import UserError, require
 from common.metrics.passk import report

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.config.compose import names
+from common.config.files import names
 from common.config.rows import rows
 from common.results.checks import check_rows
 

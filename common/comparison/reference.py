@@ -55,7 +55,7 @@ def main(words: list[str]) -> None:
 def intervals(stored: Path, names: list[str]) -> list[str]:
     """The intervals in the papers' READMEs, the main one and those pages of docs/ of which all
     papers or yardsticks are among `names`, that are no stored comparison's."""
-    from common.config.compose import ROOT
+    from common.config.files import ROOT
 
     papers = [name for name in names if name not in YARDSTICKS]
     every = sorted(path.parent.parent.name for path in ROOT.glob("papers/*/configs/compare.yaml"))
@@ -134,7 +134,7 @@ def _same_number(a: str, b: str, within: float) -> bool:
 
 def _commands(name: str) -> list[str]:
     """The words of `rlvr` that make a folder's tables from what is stored beside them."""
-    from common.config.compose import ROOT
+    from common.config.files import ROOT
 
     if (ROOT / "papers" / name / "configs" / "compare.yaml").exists():
         return [f"figures paper={name}", f"compare paper={name}"]

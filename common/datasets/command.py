@@ -15,7 +15,7 @@ The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes
 import sys
 from functools import cache
 
-from common.config.compose import ROOT, names, read
+from common.config.files import ROOT, names, read
 from common.config.resolve import resolve
 from common.config.strict import strict
 from common.config.words import options

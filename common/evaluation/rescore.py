@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from common.config.compose import read, value
+from common.config.compose import value
+from common.config.files import read
 from common.config.words import pairs, split
 from common.errors import require
 from common.evaluation.config import PAPER, options, run_name

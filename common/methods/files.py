@@ -7,8 +7,9 @@ from pathlib import Path
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from common.config.compose import ROOT, merged
-from common.config.compose import names as files_of
+from common.config.compose import merged
+from common.config.files import ROOT
+from common.config.files import names as files_of
 from common.config.schema import Method
 from common.config.strict import strict
 from common.errors import UserError

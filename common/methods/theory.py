@@ -39,8 +39,9 @@ import pandas as pd
 import torch
 from pydantic import Field, PositiveInt
 
-from common.config.compose import CONFIGS, names
+from common.config.compose import CONFIGS
 from common.config.compose import compose as compose_files
+from common.config.files import names
 from common.config.schema import Folder, Method, Reward
 from common.config.strict import strict
 from common.config.words import pairs

@@ -1,7 +1,7 @@
 """Intervals by resampling problems or seeds: the clustered bootstraps, and the corrections of Holm
 and of Benjamini and Hochberg."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndar
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """p-values adjusted for testing all of them (Holm 1979), in the order given.
+    """p-values adjusted for testing all of them (Holm 1979), by statsmodels, in the order given.
 
         p_(1) <= ... <= p_(m):  adjusted_(i) = max_{j <= i} min(1, (m - j + 1) p_(j))
 
@@ -76,15 +76,9 @@ def holm(p: Sequence[float]) -> np.ndarray:
     tests depend on each other. Missing values count as no test and stay missing. UserError for a
     p outside 0..1.
     """
-    p = np.asarray(p, dtype=float)
-    given = np.flatnonzero(~np.isnan(p))
-    if ((p[given] < 0) | (p[given] > 1)).any():
-        raise UserError(f"p={p.tolist()}: each must lie in 0..1")
-    order = given[np.argsort(p[given], kind="stable")]
-    adjusted = np.full(p.shape, np.nan)
-    scaled = np.minimum(1, p[order] * np.arange(len(order), 0, -1))
-    adjusted[order] = np.maximum.accumulate(scaled)
-    return adjusted
+    from statsmodels.stats.multitest import multipletests
+
+    return _adjusted(p, lambda given: multipletests(given, method="holm")[1])
 
 
 def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
@@ -97,11 +91,16 @@ def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
     """
     from scipy.stats import false_discovery_control
 
+    return _adjusted(p, false_discovery_control)
+
+
+def _adjusted(p: Sequence[float], correction: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The p-values that are there, corrected; missing ones stay missing."""
     p = np.asarray(p, dtype=float)
     given = ~np.isnan(p)
     if ((p[given] < 0) | (p[given] > 1)).any():
         raise UserError(f"p={p.tolist()}: each must lie in 0..1")
     adjusted = np.full(p.shape, np.nan)
     if given.any():
-        adjusted[given] = false_discovery_control(p[given])
+        adjusted[given] = correction(p[given])
     return adjusted

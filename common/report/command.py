@@ -12,7 +12,7 @@ it is (made_of.json beside it; delete it to have the page made again).
 import sys
 from pathlib import Path
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.words import options
 
 

@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from common.backends import backend as of
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.rows import Row, rows
 from common.errors import UserError, require
 from common.experiment import Experiment, load

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require

@@ -19,10 +19,12 @@ import pandas as pd
 from common.backends.printed import Sampled, beside
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
-from common.config.compose import ROOT, compose
+from common.config.compose import compose
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
+from common.sweeps.tables import same_rows
 
 START = "<!-- Written by `make docs`: the printed settings beside those of the cluster rows. -->"
 END = "<!-- End of what `make docs` writes. -->"
@@ -125,15 +127,9 @@ def order(table: str) -> tuple[list[int], str]:
 
 def filling(spec: Spec, table: str, model: str, method: str, rows: list[Planned]) -> list[Planned]:
     """The runs that stand for a printed row."""
-    names = {(table, method)} | {
-        (one.of_table, one.of_method)
-        for one in spec.same_runs
-        if (one.table, one.method) == (table, method)
-    }
+    own = same_rows(spec, table, method)
     return [
-        row
-        for row in rows
-        if row.run.model.name == model and (row.run.table, row.run.label) in names
+        row for row in rows if row.run.model.name == model and (row.run.table, row.run.label) in own
     ]
 
 

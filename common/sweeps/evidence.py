@@ -23,7 +23,7 @@ from pathlib import Path
 from time import time
 
 from common.config.compose import compose
-from common.config.compose import papers as all_papers
+from common.config.files import papers as all_papers
 from common.config.strict import strict
 from common.config.words import options
 from common.errors import require

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.strict import strict
 
 FILE = ROOT / "results" / "gpu_smoke" / "efficiency.yaml"

@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.config.compose import names
+from common.config.files import names
 from common.config.words import split
 from common.errors import UserError, require
 from common.results.files import write, write_csv

@@ -21,7 +21,7 @@ from common.comparison.cluster_figures import (
 from common.comparison.gather import CLUSTER, read
 from common.comparison.published import published
 from common.comparison.spec import Spec
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.metrics.passk import pass_at_k_table
 from common.palette import colors
 from common.plotting import COLORS, panels, save

@@ -20,7 +20,7 @@ from common.comparison.gather import CLUSTER, read
 from common.comparison.published import published
 from common.comparison.spec import problems
 from common.comparison.training import logs
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from papers.over_sharpening import laptop
 from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED

@@ -20,7 +20,8 @@ from verl.workers.config import FSDPActorConfig
 
 from common.backends.verl import config as verl_config
 from common.backends.verl import methods, plugin, trainer
-from common.config.compose import ROOT, compose
+from common.config.compose import compose
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment, load

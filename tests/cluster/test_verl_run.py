@@ -22,7 +22,7 @@ from runs import DEVICE, flags, of_this_run, policy, pretrained
 from common.backends import snapshots
 from common.backends.prompts import prompts
 from common.backends.verl import backend
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.evaluation.import_samples import import_samples
 from common.evaluation.logs import log
 from common.experiment import load

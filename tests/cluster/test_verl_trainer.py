@@ -22,7 +22,7 @@ from verl.utils.config import validate_config
 from common import controllers
 from common.advantages import sign
 from common.backends.verl import main, methods, plugin, trainer
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.errors import UserError
 
 FADE = dict(alpha_max=3.0, ema="smoothing", beta=0.02, target_entropy=None, target_fraction=0.5)

@@ -7,7 +7,7 @@ import pytest
 
 from common.comparison.prose import differences as differences_of_prose
 from common.comparison.reference import YARDSTICKS, differences, intervals, main
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.errors import UserError
 
 STORED = ROOT / "results" / "reference"

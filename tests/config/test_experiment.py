@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, asdict, fields
 
 import pytest
 from compositions import composed
+from refuses import refuses
 from tiny import ROOT, TINY
 from toy_batch import runs_on_a_toy_batch
 
@@ -164,7 +165,7 @@ def own_configs(tmp_path, monkeypatch):
     folder = tmp_path / "papers" / "f_grpo" / "configs"
     shutil.copytree(ROOT / "papers" / "f_grpo" / "configs", folder)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    for module in ("compose", "rows"):
+    for module in ("compose", "files", "rows"):
         monkeypatch.setattr(f"common.config.{module}.ROOT", tmp_path)
     monkeypatch.setattr("common.cli.ROOT", tmp_path)
 
@@ -251,7 +252,7 @@ def test_an_unknown_argument_in_a_method_file(own_configs):
 
 def test_groups_of_one_are_refused_before_any_compute():
     for name in ("grpo", "f_grpo"):
-        with pytest.raises(UserError, match=r"sampling\.group_size=1: grpo .* use 2 or more"):
+        with refuses("sampling.group_size", 1):
             load([*TINY, f"method={name}", "sampling.group_size=1"], "f_grpo")
 
 
@@ -353,3 +354,11 @@ def test_the_stored_config_makes_the_same_experiment():
     again = strict(Experiment, asdict(x))
     assert again == x
     assert again.run_id == x.run_id
+
+
+def test_papers_may_have_rows_of_one_name():
+    """In one process, one after the other and back: qwen7b_grpo is a row of two papers."""
+    words = ["experiment=cluster/qwen7b_grpo"]
+    first = load(words, "cov_grpo")
+    assert load(words, "f_grpo").run_id != first.run_id
+    assert load(words, "cov_grpo").run_id == first.run_id

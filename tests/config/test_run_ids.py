@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from tiny import ROOT
 
-from common.config.compose import CONFIGS, compose, names
+from common.config.compose import CONFIGS, compose
+from common.config.files import names
 from common.config.strict import strict
 from common.evaluation.config import Evaluate
 from common.sweeps.evidence import FIRST as FIRST_SEEDS

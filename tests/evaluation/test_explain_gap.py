@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from evaluations import made
 from gaps import PROBLEMS, N, folder, here, prompts, question, responses
+from refuses import refuses
 
 from common.errors import UserError
 from common.evaluation.gap import command, text
@@ -507,9 +508,9 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"has 1 samples, problem .* 2: some are missing"):
         gap_of(missing, a)
     (a / "DONE").unlink()
-    with pytest.raises(UserError, match="folder="):
+    with refuses("folder"):
         gap_of(a, a)
-    with pytest.raises(UserError, match="judge=c: a or b"):
+    with refuses("judge", "c"):
         gap_of(tmp_path / "evaluations" / "other", tmp_path / "evaluations" / "other", judge="c")
 
 
@@ -535,9 +536,9 @@ def test_the_command(tmp_path, capsys):
     assert (told["most"], told["difference"], told["a"]["score"]) == ("extraction", 100, 0)
     command.main([f"a={a}", f"b={b}", "format=markdown"])
     assert "| extraction | +100.00 |" in capsys.readouterr().out
-    with pytest.raises(UserError, match="format=xml"):
+    with refuses("format", "xml"):
         command.main([f"a={a}", f"b={b}", "format=xml"])
-    with pytest.raises(UserError, match="b=: is missing"):
+    with refuses("b", ""):
         command.main([f"a={a}"])
     with pytest.raises(UserError, match="did you mean"):
         command.main([f"a={a}", f"b={b}", "formt=json"])

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from refuses import refuses
 from tensors import assert_close, rows
 
 from common.advantages.group import focal, focal_weight, grpo
@@ -90,7 +91,7 @@ def test_groups_of_one_are_refused():
         lambda: grpo(rows([1]), unbiased=True, epsilon=1e-6),
         lambda: focal_of(rows([1]), gamma=1.0, unbiased=True, epsilon=1e-6),
     ):
-        with pytest.raises(UserError, match=r"sampling\.group_size=1: .* use 2 or more"):
+        with refuses("sampling.group_size", 1):
             call()
 
 
@@ -98,7 +99,7 @@ def test_focal_refuses_other_rewards_and_negative_gamma():
     for bad in (0.5, 2.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="two rewards"):
             focal_of(rows([0, bad, 1]), gamma=1.0, unbiased=True, epsilon=1e-6)
-    with pytest.raises(UserError, match=r"method\.advantage\.gamma=-0\.5: must be >= 0"):
+    with refuses("method.advantage.gamma", "-0.5"):
         focal_of(rows([0, 1]), gamma=-0.5, unbiased=True, epsilon=1e-6)
 
 

@@ -5,9 +5,9 @@ import psutil
 import pytest
 import torch
 from devices import DEVICES
+from refuses import refuses
 from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
 
-from common.errors import UserError
 from common.rollout import fit, local
 from common.rollout.dlc import MemoryNetwork
 
@@ -102,10 +102,10 @@ def test_not_even_one_row_names_the_key_before_any_compute(monkeypatch):
     model = make(QWEN)
     leave(monkeypatch, [model], 0.9)
     monkeypatch.setattr(model, "forward", None)
-    with pytest.raises(UserError, match=r"sampling.max_tokens=8: one response .* lower it") as one:
+    with refuses("sampling.max_tokens", 8) as one:
         sample(model, "cpu")
     assert "\n" not in str(one.value)
-    with pytest.raises(UserError, match=r"eval.max_tokens=8"):
+    with refuses("eval.max_tokens", 8):
         sample(model, "cpu", key="eval.max_tokens")
 
 

@@ -6,7 +6,7 @@ import pytest
 from compositions import PAPERS, asked
 from defects import FILE, ROOT, places, sources
 
-from common.config.compose import read
+from common.config.files import read
 from common.datasets.prompts import stated
 from common.errors import UserError
 from common.sweeps.plan import evaluations_of, runs_of

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import yaml
+from refuses import refuses
 
-from common.errors import UserError
 from common.sweeps import measured
 from common.sweeps.assumptions import assumptions
 
@@ -81,5 +81,5 @@ def test_the_dry_run_reads_what_was_measured(tmp_path):
     file.write_text(yaml.safe_dump(got | {"accelerator": "a card of another file"}))
     assert measured.with_measured(known, file) == known
     file.write_text(yaml.safe_dump(got | {"gpus": "many"}))
-    with pytest.raises(UserError, match="gpus='many'"):
+    with refuses("gpus", "'many'"):
         measured.with_measured(known, file)

@@ -5,8 +5,8 @@ import random
 from collections import Counter
 
 import pytest
+from refuses import refuses
 
-from common.errors import UserError
 from common.tasks import countdown
 from common.tasks.countdown import canonical, numbers_in, reachable, render, value_of
 from common.verifiers.countdown import example, parse, verify
@@ -289,9 +289,9 @@ def test_templates():
     instruct = call(countdown.natural, split="test", size=2, template="instruct")[0]
     assert bare.id == instruct.id == bare.reference == instruct.reference == bare.text
     assert bare.reference.split(" = ")[0] in instruct.text
-    with pytest.raises(UserError, match=r"template=fancy: one of \['bare', 'instruct'\]"):
+    with refuses("template", "fancy"):
         call(countdown.natural, split="test", template="fancy")
-    with pytest.raises(UserError, match=r"split=tset: one of \['dev', 'test', 'train'\]"):
+    with refuses("split", "tset"):
         call(countdown.natural, split="tset")
 
 
@@ -359,5 +359,5 @@ def test_a_shifted_task_has_more_numbers_and_the_same_answers():
     assert {len(prompt.reference.split(" = ")[0].split()) for prompt in prompts} == {5}
     assert all(verify(example(p.reference), p.reference).outcome == "correct" for p in prompts)
     assert countdown.natural(**settings) == countdown.natural(**settings, numbers=4)
-    with pytest.raises(UserError, match="numbers=3: at least 4"):
+    with refuses("numbers", 3):
         countdown.natural(**settings, numbers=3)

@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 from code_cases import reference
+from refuses import refuses
 
 from common.errors import UserError
 from common.verifiers.code import verifier
@@ -110,7 +111,7 @@ def test_bad_rows_are_named(row, said):
 
 @pytest.mark.parametrize("bad", ["", "6", "{}", '{"tests": []}', "[" * 100])
 def test_bad_reference(bad):
-    with pytest.raises(UserError, match="reference="):
+    with refuses("reference"):
         verifier.verify("```python\n```", bad)
 
 

@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from refuses import refuses
 from timing import cpu_seconds
 from tiny import ROOT
 
@@ -147,12 +148,12 @@ def test_bad_references_and_options_are_refused():
     with pytest.raises(UserError, match="row q9: options="):
         reference({"id": "q9", "answer": "A", "choices": ["a", " "]})
     for answer in ("", None, "AB", 2):
-        with pytest.raises(UserError, match="answer="):
+        with refuses("answer"):
             reference({"id": "q", "answer": answer, "options": OPTIONS})
     for text in ("C", "{}", "[]", "null", '{"answer": "C"}'):
         with pytest.raises(UserError, match="must be JSON"):
             verify("C", text)
-    with pytest.raises(UserError, match="convention=mmlu: one of"):
+    with refuses("convention", "mmlu"):
         verify("C", REFERENCE, convention="mmlu")
 
 

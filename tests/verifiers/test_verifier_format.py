@@ -1,6 +1,7 @@
 """The format reward of cov_grpo, and sums of rewards."""
 
 import pytest
+from refuses import refuses
 from tiny import ROOT
 
 from common.errors import UserError
@@ -54,7 +55,7 @@ def test_tags(response, matched, opened, open_rs):
 
 def test_format_takes_any_length_and_refuses_unknown_conventions():
     assert verify("<think>" * 100_000, "").reason == "100000 opening and 0 closing think tags"
-    with pytest.raises(UserError, match="convention=deepseek: matched or open_rs"):
+    with refuses("convention", "deepseek"):
         verify("", "", convention="deepseek")
 
 

@@ -32,7 +32,7 @@ from verl.utils.device import auto_set_device
 from common.backends.verl import methods, plugin, process
 from common.backends.verl.sockets import MARK, READABLE
 from common.cli import guard
-from common.config.compose import read
+from common.config.files import read
 from common.config.words import split
 from common.errors import UserError
 

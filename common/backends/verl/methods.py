@@ -4,7 +4,7 @@ import inspect
 
 from omegaconf import DictConfig, OmegaConf
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.resolve import named, resolve
 from common.errors import UserError
 from common.methods import files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common.config.compose import read
+from common.config.files import read
 from common.errors import UserError, require
 from common.evaluation.logs import KINDS
 from common.evaluation.side import Problem, Sample, Side

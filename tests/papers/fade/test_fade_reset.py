@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refuses import refuses
 from safetensors.torch import load_file, save_file
 
 from common.config.compose import compose
@@ -62,9 +63,9 @@ def test_the_last_four_layers_are_the_old_ones(tmp_path, shards, dtype):
 
 def test_what_cannot_be_is_refused(tmp_path):
     before, after = made(tmp_path / "a", 1), made(tmp_path / "b", 2)
-    with pytest.raises(UserError, match="layers=6: the model has 6; leave some"):
+    with refuses("layers", 6):
         reset(before, after, tmp_path / "out", layers=6)
-    with pytest.raises(UserError, match="layers=0: must be at least 1"):
+    with refuses("layers", 0):
         reset(before, after, tmp_path / "out", layers=0)
     with pytest.raises(UserError, match="is there already"):
         reset(before, after, after)

@@ -1,9 +1,9 @@
 """FADE's training prompts: several sets as one."""
 
 import pytest
+from refuses import refuses
 from tiny import ROOT
 
-from common.errors import UserError
 from papers.fade.code_rewards import training_set
 
 
@@ -22,7 +22,7 @@ def test_sets_are_mixed_without_repeats(tmp_path):
     assert [p for p in every if p in some] == some
     assert some == training_set.mixed(parts=parts, size=3, seed=0)
     assert any(training_set.mixed(parts=parts, size=3, seed=s) != some for s in range(1, 9))
-    with pytest.raises(UserError, match="size=5: the parts have 4 prompts"):
+    with refuses("size", 5):
         training_set.mixed(parts=parts, size=5, seed=0)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refuses import refuses
 from safetensors.torch import save_file
 
 from common.config.compose import compose
@@ -275,7 +276,7 @@ def test_differences_in_double(tmp_path):
 def test_memory_that_is_too_small_is_refused_before_anything_is_read(tmp_path, monkeypatch):
     folders = [save(tmp_path / name, values(i)) for i, name in enumerate(("base", "after"))]
     monkeypatch.setattr(tables, "change", None)
-    with pytest.raises(UserError, match=r"memory_gb=0\.4: this takes 0\.84 GB; allow as much"):
+    with refuses("memory_gb", "0.4"):
         measured(tmp_path, *folders, memory_gb=0.4)
     assert not (tmp_path / "results").exists()
     config = geometry(tmp_path, "a", "b", full_up_to=4096)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from refuses import refuses
 from scipy.optimize import minimize
 from scipy.special import softmax
 
@@ -27,7 +28,7 @@ def test_theorem_2_1_by_hand():
     np.testing.assert_allclose(
         formulas.optimum(REF, A, 0.5), [2 / 3.4, 1.2 / 3.4, 0.15 / 3.4, 0.05 / 3.4]
     )
-    with pytest.raises(UserError, match="beta=0: must be above 0"):
+    with refuses("beta", 0):
         formulas.optimum(REF, A, 0)
 
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from refuses import refuses
 
 from common.advantages.group import grpo
 from common.advantages.sign import negative_only as failures_only
-from common.errors import UserError
 from papers.two_stage.theory import formulas, tables
 
 P = np.array([0.5, 0.3, 0.2])
@@ -191,7 +191,7 @@ def test_best_and_worst_action_move_as_appendix_c4_says_and_so_do_only_their_log
 
 
 def test_a_group_of_none_is_refused():
-    with pytest.raises(UserError, match="G=0"):
+    with refuses("G", 0):
         formulas.expected_group_update(P, R, eta=0.1, G=0)
 
 
