@@ -134,7 +134,7 @@ test-verl-slurm: test-slurm test-verl $(CLUSTER_VENV)/.ready
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, make test, make test-cluster and the other Pythons' quick subset
-	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm test-pythons PYTHONS="3.12 3.13"
+	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm test-pythons PYTHONS=3.13
 
 # A row of SCALE=cluster with its own numbers on a hollow model: real SLURM, Ray, verl, vLLM, evaluation, comparison.
 ROW ?=
