@@ -1,4 +1,4 @@
-"""Speed beside the usual tools, one thread on both sides: `python -m bench [NAME ...]`.
+"""Speed beside the usual tools, one thread on both sides: `rlvr bench`.
 
 A module has `run() -> list[dict]`, rows of COLUMNS; `ratio` is above 1 where this repository is
 the faster side, whatever the unit. Nothing here fails on a slow machine: it measures and reports.

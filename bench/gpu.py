@@ -1,6 +1,6 @@
-"""Speed of one GPU, from 0.4 M to 1.5 B parameters: `make bench-gpu`.
+"""Speed of one GPU, from 0.4 M to 1.5 B parameters.
 
-python -m bench.gpu [smoke=false] [results_dir=results]
+    rlvr bench-gpu [smoke=false] [results_dir=results]
 
 Rollout beside transformers' `generate` and vLLM (where it is installed), a training step beside
 transformers' own forward pass, what DLC's memory network costs, and the categorical simulation,
@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 
 from bench import COLUMNS, flops_a_token, matmul_peak, row, timed
-from common.cli import guard, options
-from common.errors import UserError
+from common.config.words import options
+from common.errors import UserError, require
 
 # Of random weights: the laptop's model (configs/model/tiny.yaml), one of ten times its size, and
 # the config.json of SmolLM2-135M and of Qwen2.5-1.5B; "words" is the vocabulary.
@@ -53,20 +53,19 @@ ON_GPU = Plan("cuda", tuple(SIZES), 32, 32, 64, 128, 5, 200, (2, 4096, 131_072))
 SMOKE = Plan("cpu", ("0.4 M",), 2, 4, 8, 4, 1, 2, (2,))
 
 
-def main() -> None:
-    words = options(__doc__, {"smoke": "false", "results_dir": "results"})
-    if words["smoke"] not in ("true", "false"):
-        raise UserError(f"smoke={words['smoke']}: must be true or false")
-    smoke = words["smoke"] == "true"
+def main(words: list[str]) -> None:
+    given = options(words, {"smoke": "false", "results_dir": "results"})
+    require(given["smoke"] in ("true", "false"), "smoke", given["smoke"], "use true or false")
+    smoke = given["smoke"] == "true"
     if not smoke:
         require_gpu()
     import pandas as pd
 
-    from bench.__main__ import circumstances, show
+    from bench.command import circumstances, show
     from common.results.files import write_csv, write_json
 
     plan = SMOKE if smoke else ON_GPU
-    folder = Path(words["results_dir"]) / "bench"
+    folder = Path(given["results_dir"]) / "bench"
     name = "gpu_smoke" if smoke else "gpu"
     write_json(folder / f"{name}.json", circumstances() | device(plan))
     rows = []
@@ -85,8 +84,8 @@ def require_gpu() -> None:
         return
     build = f"made for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
     raise UserError(
-        f"make bench-gpu: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
-        f"{build}); on a CPU run `make bench`, or `make bench-gpu WORDS=smoke=true` to try the code"
+        f"bench-gpu: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
+        f"{build}); on a CPU run `make bench`, or `rlvr bench-gpu smoke=true` to try the code"
     )
 
 
@@ -361,7 +360,3 @@ def simulations(plan: Plan) -> Iterator[dict]:
     from bench.simulation import run
 
     yield from run(plan.steps, plan.rounds, device=plan.device, sizes=plan.groups)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -1,6 +1,6 @@
-"""The first fifteen minutes on new GPUs: `make gpu-smoke`.
+"""The first fifteen minutes on new GPUs.
 
-python -m bench.gpu_smoke [model.path=FOLDER_OR_HUB_ID] [results_dir=results]
+    rlvr gpu-smoke [model.path=FOLDER_OR_HUB_ID] [results_dir=results]
 
 On all GPUs that it sees: an all-reduce, three steps of backend=verl with a small real model, killed
 after the first checkpoint and resumed, the last validation and the export, an evaluation with
@@ -30,8 +30,8 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from common.cli import guard, options
-from common.config.compose import ROOT
+from common.config.files import ROOT
+from common.config.words import options
 from common.errors import UserError, require
 from common.experiment import Experiment, load
 from common.results.collect import verify
@@ -72,20 +72,20 @@ class Machine:
         return "cuda" if self.gpus else "cpu"
 
 
-def main() -> None:
-    own = options(__doc__, {"model.path": "", "results_dir": "results"})
+def main(words: list[str]) -> None:
+    own = options(words, {"model.path": "", "results_dir": "results"})
     there = machine()
     folder = Path(own["results_dir"]).resolve() / "gpu_smoke"
     path = own["model.path"] or (HUB if there.gpus else "")
     shutil.rmtree(folder / "runs", ignore_errors=True)  # of an earlier call: all is done again
-    words = settings(there, path, folder / "runs")
+    runs = settings(there, path, folder / "runs")
     rows = [
         Row("machine", there.name),
         Row("model", path or "a tiny one, made here"),
         *reduced(there),
     ]
     try:
-        for row in trained(there, words):
+        for row in trained(there, runs):
             rows.append(row)
     except UserError as error:
         rows.append(Row("stopped", "", f"FAILED: {error}"))
@@ -378,7 +378,7 @@ def evaluated(there: Machine, x: Experiment, run: Path) -> Row:
     words += [f"device={there.device}", f"max_tokens={x.eval.max_tokens}", "temperature=1.0"]
     words += [f"results_dir={run.parents[1]}"]
     began = time.monotonic()
-    called("common.evaluate", words, EVALUATION_S, run.parent / "evaluation.log")
+    called("rlvr_papers", ["evaluate", *words], EVALUATION_S, run.parent / "evaluation.log")
     seconds = time.monotonic() - began
     (folder,) = (run.parents[1] / "evaluations").glob("*/")
     counts, rows = pd.read_csv(folder / "counts.csv"), read_csv(folder / "metrics.csv")
@@ -447,7 +447,3 @@ def show(rows: list[Row]) -> None:
     for row in rows:
         table.add_row(row.what, row.value, row.verdict)
     Console(width=None if Console().is_terminal else 130, markup=False).print(table)
-
-
-if __name__ == "__main__":
-    guard(main)

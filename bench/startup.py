@@ -5,7 +5,7 @@ import sys
 from statistics import median
 
 from bench import row, timed
-from common.config.compose import ROOT
+from common.config.files import ROOT
 
 BAR = 1.5  # seconds, on a laptop
 

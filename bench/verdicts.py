@@ -1,20 +1,21 @@
-"""How the verifiers judge labelled cases: `python -m bench.verdicts data=../shared/data`.
+"""How the verifiers judge labelled cases.
+
+    rlvr verdicts [data=../shared/data]
 
 Writes results/verifiers/outcomes.csv: rows of each source by verifier, label and outcome. A label
 is the case's own, "right" or "wrong"; programs have pass, fail, timeout, not_pass or any.
 """
 
 import importlib
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard, options
-from common.config.compose import ROOT
+from common.config.files import ROOT
+from common.config.words import options
 from common.results.files import read_jsonl, write_csv
-from common.verifiers.__main__ import DEADLINES, completed, verdicts_of
+from common.verifiers.command import DEADLINES, completed, verdicts_of
 from common.verifiers.pool import Pool
 
 FILES = {  # verifier -> cases, problems that complete them
@@ -26,8 +27,8 @@ FILES = {  # verifier -> cases, problems that complete them
 }
 
 
-def main() -> None:
-    folder = Path(options(__doc__, {"data": "../shared/data"})["data"])
+def main(words: list[str]) -> None:
+    folder = Path(options(words, {"data": "../shared/data"})["data"])
     counts = Counter()
     for name, (cases, problems) in FILES.items():
         rows = read_jsonl(folder / f"{cases}.jsonl")
@@ -52,7 +53,3 @@ def label(row: dict) -> str:
         return row["expect"]
     right = row.get("correct", row.get("prompt_strict"))
     return "right" if right else "wrong"
-
-
-if __name__ == "__main__":
-    sys.exit(guard(main))

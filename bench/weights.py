@@ -1,7 +1,7 @@
 """The weight change of a 7-billion-parameter model's output head: random, 152,064 x 3,584, float32.
 
-    python -m bench weights        the randomised SVD, beside torch.svd_lowrank on the whole matrix
-    python -m bench.weights full   all singular values, from the Gram matrix; without a peer
+    rlvr bench names=weights        the randomised SVD, beside torch.svd_lowrank on the whole matrix
+    python -m bench.weights full    all singular values, from the Gram matrix; without a peer
 
 Both sides read the same two safetensors files, in a process of their own each, of which peak memory
 and processor time are taken. The files, 2.2 GB and one that is a hole, are removed at the end.

@@ -1,4 +1,4 @@
-"""The library: what `from common import ...` and `from rlvr_papers import ...` give.
+"""The library: what `from rlvr_papers import ...` gives.
 
 Everything is a plain function with defaults that are a method file's own values; bad input raises
 `UserError` in one line. A method is a name of configs/method, the path of a .yaml file, or a
@@ -50,7 +50,6 @@ __all__ = [
     "verify",
     "verify_all",
 ]
-REWARD = (1.0, 0.0)  # R_c, R_w; F-GRPO App. H.2
 
 
 def method_names() -> list[str]:
@@ -61,11 +60,10 @@ def method_names() -> list[str]:
 def load_method(
     method: str | Path | Method,
     *,
-    reward: tuple[float, float] = REWARD,
     max_tokens: int | None = None,
     **arguments: object,
 ) -> Method:
-    """A method with its advantage's `arguments` changed; `reward` is (correct, wrong).
+    """A method with its advantage's `arguments` changed.
 
     Raises UserError for an unknown name or argument, and where a method needs max_tokens (Dr. GRPO:
     the tokens of the longest response) and it is None.
@@ -75,7 +73,6 @@ def load_method(
         return method
     made = files.method(
         str(method),
-        reward={"correct": reward[0], "wrong": reward[1]},
         max_tokens=max_tokens,
         steps=1,
         **arguments,
@@ -88,9 +85,9 @@ def group_advantages(
     rewards: torch.Tensor | ArrayLike,
     method: str | Path | Method = "grpo",
     *,
+    correct: torch.Tensor | ArrayLike | None = None,
     lengths: torch.Tensor | None = None,
     log_probs: torch.Tensor | None = None,
-    reward: tuple[float, float] = REWARD,
     max_tokens: int | None = None,
     solve_rate: float = 0.5,
     entropy: float = 1.0,
@@ -99,8 +96,9 @@ def group_advantages(
 ) -> torch.Tensor:
     """The weight of each response, (P, G) -> (P, G), float32 (float64 stays).
 
-    rewards     numbers or truth values, a row a prompt; each is `reward`'s R_c or R_w for methods
-                that count successes
+    rewards     numbers or truth values, a row a prompt
+    correct     (P, G) truth values: which responses are right, for the methods that count
+                successes; None: those with the reward 1
     lengths     (P, G) tokens of the responses, for the methods that look at them; None: all alike
     log_probs   (P, G) log-probability of each response under the policy that drew it, likewise
     solve_rate, entropy, step   what a controller (FADE's) sees at its first look; entropy in nats
@@ -115,12 +113,14 @@ def group_advantages(
     require(bool(torch.isfinite(values).all()), "rewards", "nan or inf", "give finite numbers")
     given = torch.ones_like(values) if lengths is None else torch.as_tensor(lengths)
     drawn = torch.zeros_like(values) if log_probs is None else torch.as_tensor(log_probs)
-    for name, one in (("lengths", given), ("log_probs", drawn)):
+    right = values == 1 if correct is None else torch.as_tensor(correct, dtype=torch.bool)
+    for name, one in (("correct", right), ("lengths", given), ("log_probs", drawn)):
         here = f"shape {tuple(one.shape)}"
         require(one.shape == values.shape, name, here, f"must be that of rewards, {shape}")
-    bound = binding.bind(load_method(method, reward=reward, max_tokens=max_tokens, **arguments))
+    bound = binding.bind(load_method(method, max_tokens=max_tokens, **arguments))
     _, controlled = binding.observe(bound, {}, solve_rate=solve_rate, entropy=entropy, step=step)
-    return binding.advantages(bound, values, given, controlled, drawn)
+    seen = {"correct": right, "lengths": given, "log_probs": drawn}
+    return binding.advantages(bound, values, arguments=controlled, **seen)
 
 
 def token_loss(

@@ -1,9 +1,9 @@
 """Commands: Hydra composes, `strict` checks, then the function runs; nothing heavy is imported
 before.
 
-Every paper command is `python -m papers.<paper>[.<part>] key=value ...`, with `--help`,
-`--multirun` and `--cfg job` from Hydra. A UserError is printed without a traceback and exits with
-2; Ctrl-C exits with 130.
+`main` is for a Hydra application: `python -m papers.<paper>[.<part>] key=value ...`, with `--help`,
+`--multirun` and `--cfg job` from Hydra. `run` is for a command without Hydra. A UserError is
+printed without a traceback and exits with 2; Ctrl-C exits with 130.
 """
 
 import os
@@ -14,15 +14,24 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from common.config import words
-from common.config.compose import ROOT, names, prepared
-from common.errors import UserError
+from common.config.compose import HYDRA, SEARCHED, prepared
+from common.config.files import ROOT, names
+from common.config.rows import register
+from common.config.words import options
+from common.errors import UserError, require
 
 CLEANING = 30  # seconds that a stopped command has to end what it began
 
 
-def main(function: Callable, schema: type, paper: str, config_name: str = "config") -> None:
-    """Run `function(schema instance)` on the configuration that the command line composes."""
+def main(
+    function: Callable,
+    schema: type,
+    paper: str,
+    config_name: str = "config",
+    words: list[str] | None = None,
+) -> None:
+    """Run `function(schema instance)` on the configuration that `words` compose; None: the words of
+    the command line."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
@@ -40,7 +49,10 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
         guard(lambda: function(strict(schema, config)))
 
     def composed():
-        sys.argv[1:] = prepared(sys.argv[1:])
+        given = sys.argv[1:] if words is None else words
+        _refuse_several_nodes(given)
+        register(paper)
+        sys.argv[1:] = [*HYDRA, SEARCHED, *prepared(given)]  # Hydra reads them there
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
@@ -50,6 +62,14 @@ def main(function: Callable, schema: type, paper: str, config_name: str = "confi
     guard(composed)
 
 
+def _refuse_several_nodes(given: list[str]) -> None:
+    """Hydra's launchers start one process a node and connect none of them."""
+    for word in given:
+        key, _, nodes = word.partition("=")
+        remedy = "Hydra's launcher is for one node; for several: rlvr submit"
+        require(key != "hydra.launcher.nodes" or nodes == "1", key, nodes, remedy)
+
+
 def _said(schema: type, message: str) -> UserError:
     """Hydra's message; where it asks to append an unknown key, the nearest known one instead."""
     from common.config.strict import unknown_key
@@ -57,23 +77,30 @@ def _said(schema: type, message: str) -> UserError:
     key = re.search(r"Could not override '([\w.]+)'", message)
     if key is None:
         return UserError(message)
-    words_of_it = (word for word in sys.argv if word.startswith(f"{key[1]}="))
-    value = next(words_of_it, "=").partition("=")[2]
+    of_key = (word for word in sys.argv if word.startswith(f"{key[1]}="))
+    value = next(of_key, "=").partition("=")[2]
     return unknown_key(schema, key[1], value) or UserError(message)
 
 
-def options(help_text: str, defaults: dict[str, str]) -> dict[str, str]:
-    """key=value arguments of a small command that needs no Hydra; --help prints `help_text`."""
-    arguments = sys.argv[1:]
-    if {"-h", "--help"} & set(arguments):
+def run(
+    function: Callable[[list[str]], object], help_text: str, words: list[str] | None = None
+) -> None:
+    """Run `function(words)`, or print `help_text` where --help is among them; None: the words of
+    the command line."""
+    words = sys.argv[1:] if words is None else words
+    if {"-h", "--help"} & set(words):
         print(help_text.strip())
-        sys.exit(0)
-    return words.options(arguments, defaults)
+        return
+    guard(lambda: function(words))
 
 
 def on_results(function: Callable[[Path], object], help_text: str) -> None:
-    """Run `function(folder)` as a command whose only word is results_dir=FOLDER."""
-    guard(lambda: function(Path(options(help_text, {"results_dir": "results"})["results_dir"])))
+    """`run` of `function(folder)`, whose only word is results_dir=FOLDER."""
+
+    def command(words: list[str]) -> None:
+        function(Path(options(words, {"results_dir": "results"})["results_dir"]))
+
+    run(command, help_text)
 
 
 def guard(function: Callable) -> None:

@@ -7,7 +7,7 @@ sweep).
 """
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -30,6 +30,9 @@ from common.config.schema import (
 from common.config.strict import strict
 from common.errors import require
 from common.results.files import config_hash
+
+if TYPE_CHECKING:  # torch takes seconds, and --help needs none
+    from common.methods.binding import Bound
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,19 @@ class Experiment:
         ):
             local = self.backend == "local"
             require(group == off or local, key, group, f"is for backend=local; set it to {off}")
-        from common.methods.binding import bind
+        from common.methods.binding import check
 
-        bind(self.method)
+        check(self.bound, self.sampling.group_size, self.reward)
         if self.optim.equalise_to is not None:
             resolve(self.optim.equalise_to, "optim.equalise_to")
         resolve(self.data.verifier, "data.verifier")
+
+    @property
+    def bound(self) -> "Bound":
+        """The functions of the method, which fit this experiment."""
+        from common.methods.binding import bind
+
+        return bind(self.method)
 
     @property
     def identity(self) -> dict:

@@ -1,8 +1,15 @@
-"""The command `python -m common.train`: a model of your own on data of your own (docs/your-own.md);
-the values are those of configs/train.yaml."""
+"""`rlvr train`: one experiment of a paper (paper=NAME), or a model of your own on data of your own
+(docs/your-own.md), with the values of configs/train.yaml."""
 
 from common.backends import command
 from common.config.compose import CONFIGS
+from common.config.files import known_paper
+from common.config.words import split
 
-if __name__ == "__main__":
-    command(CONFIGS, "train")
+
+def main(words: list[str]) -> None:
+    given, others = split(words, {"paper": ""})
+    if given["paper"]:
+        command(known_paper(given["paper"]), words=others)
+    else:
+        command(CONFIGS, "train", others)

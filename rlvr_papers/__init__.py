@@ -1,4 +1,4 @@
-"""`common` under a name that nobody else has, and the command `rlvr`.
+"""The library of common/api.py under a name that nobody else has, and the command `rlvr`.
 
 The distribution brings the packages `common`, `papers`, `configs` and `slurm`, names that a project
 of your own may have too. This package is beside them, and says at once where another `common` comes
@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str):
-    return getattr(common, name)
+    # when it is asked for: the command `rlvr` must not wait for torch
+    if not name.startswith("__"):
+        from common import api
+
+        if name in api.__all__:
+            return getattr(api, name)
+    raise AttributeError(f"module 'rlvr_papers' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *common.__all__]
+    from common import api
+
+    return [*globals(), *api.__all__]

@@ -1,91 +1,113 @@
-"""rlvr: every command of this package in one.
+"""rlvr: every command of this repository, with words of the form key=value.
 
-    rlvr COMMAND [key=value ...]       rlvr COMMAND --help       rlvr --version
+    rlvr VERB [key=value ...]        rlvr VERB --help        rlvr --version
 
-{table}
+{verbs}
 
-paper=NAME is one of {papers}. `rlvr X ...` and the `python -m ...` beside it are the same command.
-Functions and files of your own are looked for in the folder where you start it, after everything
-that is installed. To complete words in bash: complete -W "$(rlvr words)" rlvr
+paper=NAME is one of {papers}.
 """
 
 import os
-import runpy
 import sys
-from importlib import metadata
-from pathlib import Path
+from importlib import import_module, metadata
+from typing import NamedTuple
 
-COMMANDS = {  # command: (module, words that stand before the user's, what it does)
-    "train": ("common.train", "", "a model of yours on data of yours; with paper=NAME its testbed"),
-    "evaluate": ("common.evaluate", "", "sample a model on a benchmark, verify, measure; rescore="),
-    "verify": ("common.verifiers", "", "verdicts on a file of responses"),
-    "explain-gap": ("common.explain_gap", "", "why two scores of one model differ"),
-    "passk": ("common.metrics", "passk", "pass@k of a table of counts"),
-    "metrics": ("common.metrics", "", "the paired test, intervals, fits, Holm, of such tables"),
-    "theory": ("common.theory", "", "a method's gradient masses, exactly"),
-    "methods": ("common.methods.catalogue", "", "all methods: formula, source, parameters"),
-    "data": ("common.datasets", "", "list, download and show the public sets"),
-    "import": ("common.import_runs", "", "results that were made elsewhere"),
-    "reproduce": ("papers.NAME.reproduce", "", "all of a paper that this machine can do"),
-    "compare": ("papers.NAME.compare", "", "published against rerun"),
-    "report": ("common.report", "", "one page for all papers"),
-    "yardstick": ("common.yardstick", "", "all methods under one protocol"),
-    "pretrained": ("common.pretrained", "", "the methods on small pretrained models"),
-    "submit": ("slurm", "submit", "a paper's experiments to SLURM"),
-    "status": ("slurm", "status", "of its jobs"),
-    "cancel": ("slurm", "cancel", "its jobs"),
-    "preflight": ("slurm", "preflight", "look at a GPU node as a job does"),
+from common.cli import guard
+from common.config.files import ROOT, known_paper, papers
+from common.config.words import split
+from common.errors import require
+
+
+class Verb(NamedTuple):
+    module: str  # {paper} is the paper that the words name
+    about: str
+    function: str = "main"  # of the module: takes the words
+
+
+SLURM = "slurm.__main__"  # whose main takes the verb as its first word
+GROUPS = {
+    "run": {
+        "train": Verb("common.train", "one experiment: paper=NAME experiment=ROW, or your model"),
+        "reproduce": Verb("papers.{paper}.reproduce", "all of a paper that this machine can run"),
+        "yardstick": Verb("common.yardstick.command", "all methods under one protocol, ranked"),
+        "pretrained": Verb("common.pretrained.command", "methods on small pretrained models"),
+        "evidence": Verb("common.sweeps.evidence", "more seeds of all papers' rows, unattended"),
+        "evaluate": Verb("common.evaluation.command", "sample a model on a benchmark and score it"),
+        "rescore": Verb("common.evaluation.rescore", "score stored samples by another verifier"),
+        "import": Verb("common.import_results", "samples or counts made elsewhere"),
+    },
+    "measure": {
+        "verify": Verb("common.verifiers.command", "verdicts on a file of responses"),
+        "explain-gap": Verb("common.evaluation.gap.command", "why two scores of a model differ"),
+        "passk": Verb("common.metrics.command", "pass@k of a table of counts", "passk"),
+        "metrics": Verb("common.metrics.command", "intervals, paired test and Holm of counts"),
+        "theory": Verb("common.methods.theory", "gradient masses of a method, exactly"),
+        "methods": Verb("common.methods.catalogue", "all methods: formula, source, parameters"),
+        "data": Verb("common.datasets.command", "list, download and show the public sets"),
+        "figures": Verb("common.comparison.figures", "a paper's figures, from its tables"),
+        "compare": Verb("common.comparison.compare", "published against rerun, with verdicts"),
+        "report": Verb("common.report.command", "one page for all papers"),
+    },
+    "cluster": {
+        "submit": Verb("slurm.launch", "send a paper's tables or rows to SLURM"),
+        "status": Verb(SLURM, "queue, progress and failures of its jobs"),
+        "cancel": Verb(SLURM, "end its jobs"),
+        "preflight": Verb(SLURM, "check a GPU node as a job does"),
+        "rehearse": Verb(SLURM, "one row on a stub model, without a GPU"),
+        "gpu-smoke": Verb("bench.gpu_smoke", "the first fifteen minutes on new GPUs"),
+    },
+    "maintain": {
+        "keep": Verb("common.comparison.keep", "copy tables and pictures to results/reference/"),
+        "join": Verb("common.comparison.join", "add finished runs to the committed tables"),
+        "reference-check": Verb("common.comparison.reference", "do results follow from tables?"),
+        "later-seeds": Verb("common.comparison.later_seeds", "do later seeds show the same?"),
+        "docs": Verb("common.docs", "write docs/methods.md and the generated README parts"),
+        "bench": Verb("bench.command", "speed beside other libraries"),
+        "bench-gpu": Verb("bench.gpu", "speed of one GPU"),
+        "verdicts": Verb("bench.verdicts", "how the verifiers judge labelled cases"),
+    },
 }
-
-
-def papers() -> list[str]:
-    """The papers, by name."""
-    home = Path(__file__).resolve().parents[1] / "papers"
-    return sorted(path.parent.name for path in home.glob("*/reproduce.py"))
-
-
-def chosen(words: list[str]) -> tuple[str, list[str]]:
-    """(module, its words) of a command line. Raises ValueError, in one line, for one that is
-    none."""
-    command, *rest = words
-    if command not in COMMANDS:
-        raise ValueError(f"{command}: no such command; known: {', '.join(COMMANDS)} (rlvr --help)")
-    module, before, _ = COMMANDS[command]
-    if command in ("train", "reproduce", "compare"):
-        asked = [word.removeprefix("paper=") for word in rest if word.startswith("paper=")]
-        if asked and asked[-1] not in papers():
-            raise ValueError(f"paper={asked[-1]}: use one of {', '.join(papers())}")
-        if asked:
-            rest = [word for word in rest if not word.startswith("paper=")]
-            module = {"train": "papers.NAME"}.get(command, module).replace("NAME", asked[-1])
-        elif "NAME" in module:
-            raise ValueError(f"{command}: give paper=NAME, one of {', '.join(papers())}")
-    return module, [*before.split(), *rest]
+VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
+HYDRA = ("train", "reproduce", "evaluate")  # Hydra answers their --help, --cfg and --multirun
 
 
 def main() -> None:
     words = sys.argv[1:]
     if not words or words[0] in ("-h", "--help"):
-        rows = (
-            f"  {name:11} {f'python -m {module} {before}':33} {said}"
-            for name, (module, before, said) in COMMANDS.items()
-        )
-        print(__doc__.strip().format(table="\n".join(rows), papers=", ".join(papers())))
-        return
-    if words[0] == "--version":
+        print(help_text())
+    elif words[0] == "--version":
         print(f"rlvr-papers {metadata.version('rlvr-papers')}")
-        return
-    if words[0] == "words":
-        print(" ".join(COMMANDS))
-        return
-    try:
-        module, rest = chosen(words)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last: nothing of the user's hides a package
-    sys.argv = [f"rlvr {words[0]}", *rest]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        sys.path.append(os.getcwd())  # last: a file of the user's must not hide a package
+        guard(lambda: call(words))
+
+
+def help_text() -> str:
+    lines = []
+    for group, verbs in GROUPS.items():
+        heads = [group, *[""] * len(verbs)]
+        lines += [f"{h:10}{n:17}{v.about}" for h, (n, v) in zip(heads, verbs.items(), strict=False)]
+    return __doc__.strip().format(verbs="\n".join(lines), papers=", ".join(papers()))
+
+
+def call(words: list[str]) -> None:
+    """Run a command line. Raises UserError for an unknown verb or paper."""
+    name, *rest = words
+    require(name in VERBS, "verb", name, f"use one of {', '.join(VERBS)} (rlvr --help)")
+    verb = VERBS[name]
+    module = verb.module
+    if "{paper}" in module:
+        given, rest = split(rest, {"paper": ""})
+        module = module.format(paper=known_paper(given["paper"]))
+    inside = not module.startswith("bench.") or (ROOT / "bench").is_dir()
+    require(inside, "verb", name, "needs a checkout of the repository, not an installed package")
+    found = import_module(module)
+    rest = [name, *rest] if module == SLURM else rest
+    sys.argv[0] = f"rlvr {name}"  # a run's meta.json keeps the command
+    if name not in HYDRA and {"-h", "--help"} & set(rest):
+        print((found.__doc__ or "").strip())
+    else:
+        getattr(found, verb.function)(rest)
 
 
 if __name__ == "__main__":

@@ -1,47 +1,32 @@
-"""Experiments of a paper on a cluster.
+"""A paper's jobs on a cluster; slurm/launch.py submits them.
 
-    python -m slurm submit paper=f_grpo profile=h100-2x8 [scale=cluster] [dry_run=true]
-    python -m slurm status paper=f_grpo
-    python -m slurm cancel paper=f_grpo
-    srun --gpus-per-node=8 python -m slurm preflight [device=auto|cpu] [backend=verl|local]
-    python -m slurm rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=2048] [nodes=1]
+    rlvr status paper=f_grpo
+    rlvr cancel paper=f_grpo
+    srun --gpus-per-node=8 rlvr preflight [device=auto|cpu] [backend=verl|local]
+    rlvr rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=2048] [nodes=1]
 
-submit sends what is neither done nor queued: the same command again sends the rest. dry_run=true
-prints jobs, a script of each kind and costs instead, and needs no SLURM; dry_run=full all scripts
-and configurations. budget=200 takes the rows that decide the most claims within so many GPU-hours
-(slurm/budget.py); without=ROW,ROW leaves rows out, such as those that do not fit. profile names a
-file of configs/slurm/. All take results_dir=FOLDER (results); verl.KEY=VALUE sets, for all
-trainings, a key of verl's own that changes memory and speed alone; other key=value pairs go to the
-paper's reproduce.yaml, whose sweeps say what is trained and evaluated. preflight looks at the node
-that it runs on as a job does before it computes: driver, GPUs and their free memory, flash-attn,
-shared memory, TMPDIR, a sum over all GPUs.
+status and cancel take scale=NAME and results_dir=FOLDER. preflight
+looks at the node that it runs on as a job does before it computes: driver, GPUs and their free
+memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
 
-rehearse runs one row with its own numbers on a hollow model, without a GPU (make rehearse-f_grpo
-starts a SLURM for it); a step and an evaluation draw `samples` at most, a curve point a quarter of
-them, and what that cuts is said. With nodes=2 the training is on a Ray cluster of two.
+rehearse runs one row with its own numbers on a hollow model, without a GPU
+(tests/slurm/one_machine.py starts a SLURM for it); a step and an evaluation draw `samples` at most,
+a curve point a quarter of them, and what that cuts is said. With nodes=2 the training is on a Ray
+cluster of two.
 """
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-from common.cli import guard
-from common.config.compose import ROOT, compose, value
-from common.config.strict import strict
-from common.config.words import pairs, split
+from common.cli import run
+from common.config.files import known_paper
+from common.config.words import split
 from common.errors import require
-from common.sweeps.plan import Reproduce, evaluations, experiments, without
+from common.sweeps.plan import Reproduce
+from slurm.tables import asked_for
 
 OPTIONS = {
-    "submit": {
-        "paper": "",
-        "profile": "",
-        "scale": "cluster",
-        "dry_run": "false",
-        "budget": "all",
-        "without": "",
-    },
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
     "preflight": {"device": "auto", "backend": "verl", "folder": "."},
@@ -56,39 +41,25 @@ OPTIONS = {
 }
 
 
-def main() -> None:
-    words = sys.argv[1:]
-    if not words or {"-h", "--help"} & set(words):
-        print(__doc__.strip())
-        return
-    verb, arguments = words[0], words[1:]
+def main(words: list[str]) -> None:
+    verb, *arguments = words or [""]
     require(verb in OPTIONS, "command", verb, f"use one of {', '.join(OPTIONS)}")
     given, others = split(arguments, OPTIONS[verb])
     if verb == "preflight":
         require(not others, "preflight", " ".join(others), f"takes {', '.join(given)}")
         _preflight(**given)
         return
-    for key in ("paper", "profile"):
-        require(key not in given or given[key] != "", key, "", f"{verb} needs {key}=NAME")
-    paper = given["paper"]
-    papers = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
-    require(paper in papers, "paper", paper, f"use one of {', '.join(papers)}")
-    tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
-    others = [word for word in others if not word.startswith("verl.")]
+    paper = known_paper(given["paper"])
     asked = asked_for(paper, given["scale"], others)
-    root = Path(asked.root)
-    if verb == "submit":
-        _submit(given, asked, {key: value(key, text) for key, text in pairs(tuning).items()})
-    elif verb == "rehearse":
+    if verb == "rehearse":
         _rehearse(given, asked)
-    elif verb == "status":
-        from slurm import status
+        return
+    from slurm import status
 
-        print(status.show(root, paper))
+    if verb == "status":
+        print(status.show(Path(asked.root), paper))
     else:
-        from slurm import status
-
-        cancelled = status.cancel(root, paper)
+        cancelled = status.cancel(Path(asked.root), paper)
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")
 
 
@@ -105,32 +76,6 @@ def _preflight(device: str, backend: str, folder: str) -> None:
     node.ready(need, Path(folder).resolve() / name, int(words["PROCID"]))
 
 
-def asked_for(paper: str, scale: str, others: list[str]) -> Reproduce:
-    """The paper's checked `reproduce.yaml` with a scale and other overrides; its results folder
-    absolute, for jobs may start in another one."""
-    asked = strict(Reproduce, compose(paper, [f"scale={scale}", *others], "reproduce"))
-    return replace(asked, results_dir=str(Path(asked.results_dir).resolve()))
-
-
-def _submit(given: dict[str, str], asked: Reproduce, tuning: dict) -> None:
-    from common.sweeps.profiles import load_profile, on
-    from slurm import dry_run, plan, submit
-
-    word = given["dry_run"].lower()
-    answers = {"true": True, "1": True, "full": True, "false": False, "0": False}
-    require(word in answers, "dry_run", word, "use true, full or false")
-    asked = without(asked, [name for name in given["without"].split(",") if name])
-    profile, wanted = load_profile(given["profile"]), evaluations(asked)
-    runs = [on(x, profile, tuning) for x in experiments(asked)]
-    where: dict = {"paper": given["paper"], "profile": profile, "root": Path(asked.root)}
-    if given["budget"] != "all":
-        runs, wanted = _within(given["budget"], runs, wanted, **where)
-    if answers[word]:
-        dry_run.show(plan.plan(runs, wanted), **where, full=word == "full")
-    else:
-        submit.submit(runs, wanted, **where)
-
-
 def _rehearse(given: dict[str, str], asked: Reproduce) -> None:
     from common.sweeps.profiles import load_profile
     from slurm.rehearsal.hollow import Most
@@ -145,20 +90,5 @@ def _rehearse(given: dict[str, str], asked: Reproduce) -> None:
     rehearse(asked, given["row"], profile=profile, most=most)
 
 
-def _within(word: str, runs: list, wanted: list, *, paper: str, profile, root: Path) -> tuple:
-    """The runs and evaluations that BUDGET leaves; says which, and what they decide."""
-    from common.comparison.spec import spec_of
-    from slurm import budget, cost, plan, status
-
-    hours = budget.given(word)
-    jobs = plan.plan(runs, wanted)
-    outlook = cost.outlook(jobs, profile)
-    done = {job.key for job in jobs if status.is_done(root, paper, job)}
-    choice = budget.choose(budget.claims_of(spec_of(paper), jobs), jobs, outlook, done, hours)
-    print("\n".join(budget.text(choice, hours, outlook, jobs)))
-    kept = budget.keep(jobs, choice.rows)
-    return [x for x in runs if x.run_id in kept], [e for e in wanted if e.path.name in kept]
-
-
 if __name__ == "__main__":
-    guard(main)
+    run(main, __doc__)

@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri
 from common.claims.file import CLUSTER, load, parse, predicate
 from common.comparison.published import published
 from common.comparison.spec import Spec, matches
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.metrics.paired import detectable_share

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Network, Range
 from common.sweeps.profiles import Profile

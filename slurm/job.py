@@ -14,7 +14,7 @@ from typing import Any
 
 from submitit.helpers import DelayedSubmission
 
-from common.config.compose import read
+from common.config.files import read
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate

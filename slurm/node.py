@@ -1,4 +1,4 @@
-"""What a node must have before a job computes on it; `python -m slurm preflight` asks by hand.
+"""What a node must have before a job computes on it; `rlvr preflight` asks by hand.
 
 Each check is a function of facts, so that all are tested without a GPU. A job of several nodes asks
 on each of them: the first task reports what any has found.
@@ -272,7 +272,7 @@ def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
 
 
 def by_hand(device: str, verl: bool, nodes: int) -> Need:
-    """What `python -m slurm preflight` looks at: as many GPUs as SLURM gave or torch sees."""
+    """What `rlvr preflight` looks at: as many GPUs as SLURM gave or torch sees."""
     count = int(os.environ.get("SLURM_GPUS_ON_NODE", "0"))
     if device == "auto" and not count:
         count = len(_probe()["memory"])

@@ -55,6 +55,17 @@ def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job
     return [*models.values(), *jobs, Job("compare", "compare", None, follows=ends)]
 
 
+def narrowed(
+    experiments: list[Experiment], evaluations: list[Evaluate], rows: set[str]
+) -> tuple[list[Experiment], list[Evaluate]]:
+    """The runs of these ids with their evaluations, and what those wait for: the trainings of
+    their baselines, and the base model's samples that they score."""
+    bases = {e.row.base for e in evaluations if e.row.trained in rows}
+    kept = [e for e in evaluations if e.row.trained in rows or e.path.name in bases]
+    needed = rows | {key for e in kept for key in (e.row.trained, e.row.baseline)}
+    return [x for x in experiments if x.run_id in needed], kept
+
+
 def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     """The jobs that neither are done nor wait or run. The comparison is wanted whenever another
     job is, or when it does not stand yet."""

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from common.backends import backend
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.datasets.solve_rate import counts_file
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
@@ -17,6 +17,7 @@ from common.experiment import Experiment
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
 from slurm.cost import total
+from slurm.prefetch import model_is_here, models, set_is_here, sets
 from slurm.script import outside_jobs, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -62,20 +63,13 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
             _installed("verifier=ifeval", "lm_eval")
     said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
     offline = any(word not in ("", "0") for word in said)
-    paths = [("model.path", x.model.path, x.model.revision) for x in experiments]
-    samplers = [x.method.sampler for x in experiments if x.method.sampler is not None]
-    paths += [("method.sampler.path", sampler.path, None) for sampler in samplers]
-    for key, path, revision in dict.fromkeys(paths):
-        if path:
-            _model_is_here(key, path, revision, offline)
+    for one in models(experiments):
+        model_is_here(one, offline)
     rated = [x.data.train["solve_rate"] for x in experiments if x.data.train.get("solve_rate")]
     for counts in dict.fromkeys(node["counts"] for node in rated):
         counts_file(counts)
-    nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
-    nodes += [e.eval.prompts for e in evaluations]
-    sets = [node for node in nodes if node["_target_"] == "common.datasets.load"]
-    for node in sets if offline else []:
-        _set_is_here(node)
+    for node in sets(experiments, evaluations) if offline else []:
+        set_is_here(node)
 
 
 def _installed(what: str, *names: str) -> None:
@@ -99,46 +93,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _model_is_here(key: str, path: str, revision: str | None, offline: bool) -> None:
-    if Path(path).exists():
-        return
-    require(
-        not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
-        key,
-        path,
-        f"no such folder here; {_maker(path)}give one that all nodes see, or a hub id",
-    )
-    if offline:
-        from huggingface_hub import try_to_load_from_cache
-
-        require(
-            isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str),
-            key,
-            path,
-            f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
-            f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}",
-        )
-
-
-def _maker(path: str) -> str:
-    """What makes results/PAPER/PART/..., where the paper has a command of that name."""
-    words = Path(path).parts
-    if (
-        len(words) > 3
-        and words[0] == "results"
-        and (ROOT / "papers" / words[1] / words[2]).is_dir()
-    ):
-        return f"make it (python -m papers.{words[1]}.{words[2]} --help), or "
-    return ""
-
-
-def _set_is_here(node: dict) -> None:
-    from common.datasets.hub import local_file, snapshot
-
-    if not (node.get("path") or local_file(node["name"], node.get("local"))):
-        snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
 
 
 def _test_only(text: str, profile: Profile) -> None:

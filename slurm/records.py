@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.errors import UserError
 from common.results.files import write, write_json
 from common.results.run import COMMIT, source

@@ -27,10 +27,10 @@ SUFFIXES = (".csv", ".gz", ".md")  # pictures hold the date of their library
 def modules(tree: Path, paper: str) -> list[str]:
     """The commands that need no run, in their order."""
     if paper.startswith("yardstick"):
-        return [f"common.yardstick protocol={paper} draw=only"]
+        return [f"rlvr_papers yardstick protocol={paper} draw=only"]
     theory = tree / "papers" / paper / "theory" / "__main__.py"
     first = [f"papers.{paper}.theory"] if theory.exists() else []
-    return [*first, f"papers.{paper}.figures", f"papers.{paper}.compare"]
+    return [*first, *(f"rlvr_papers {verb} paper={paper}" for verb in ("figures", "compare"))]
 
 
 def fits(results: Path) -> list[str]:

@@ -8,7 +8,6 @@ import pytest
 import torch
 from tiny import ROOT
 
-import common
 import rlvr_papers
 from common import api
 from common.errors import UserError
@@ -29,14 +28,13 @@ def loss(**changes):
     return api.policy_loss(**(loss_tensors() | changes))
 
 
-def test_both_packages_have_the_names_and_load_torch_only_for_them():
-    assert common.__all__ == api.__all__
+def test_the_package_has_the_names_and_loads_torch_only_for_them():
     for name in api.__all__:
-        assert getattr(common, name) is getattr(rlvr_papers, name) is getattr(api, name)
+        assert getattr(rlvr_papers, name) is getattr(api, name)
     assert set(api.__all__) <= set(dir(rlvr_papers))
     with pytest.raises(ImportError, match="nothing"):
-        from common import nothing  # noqa: F401
-    program = "import sys, common; from common import cli; sys.exit('torch' in sys.modules)"
+        from rlvr_papers import nothing  # noqa: F401
+    program = "import sys, rlvr_papers.__main__; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 

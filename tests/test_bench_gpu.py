@@ -1,6 +1,4 @@
-"""`make bench-gpu`: without a GPU it says so before any work; its path runs on a CPU."""
-
-import sys
+"""`rlvr bench-gpu`: without a GPU it says so before any work; its path runs on a CPU."""
 
 import pandas as pd
 import pytest
@@ -11,12 +9,11 @@ from common.errors import UserError
 
 
 @pytest.fixture
-def call(monkeypatch, tmp_path):
+def call(tmp_path):
     """call(*words) runs the command, results below tmp_path."""
 
     def run(*words: str) -> None:
-        monkeypatch.setattr(sys, "argv", ["bench.gpu", f"results_dir={tmp_path}", *words])
-        gpu.main()
+        gpu.main([f"results_dir={tmp_path}", *words])
 
     return run
 
@@ -30,7 +27,7 @@ def test_without_a_gpu_it_ends_before_any_compute(call, monkeypatch, tmp_path):
 
 
 def test_a_word_that_is_neither_true_nor_false_is_refused(call):
-    with pytest.raises(UserError, match="smoke=yes: must be true or false"):
+    with pytest.raises(UserError, match="smoke=yes: use true or false"):
         call("smoke=yes")
 
 

@@ -55,15 +55,3 @@ def test_verls_command_names_the_environment_that_it_needs(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("error: no verl in this environment; `make setup-cluster`")
-
-
-def test_the_catalogues_help_is_a_page_and_not_the_catalogue():
-    command = [sys.executable, "-m", "common.methods.catalogue"]
-    shown = [
-        subprocess.run([*command, *w], cwd=ROOT, capture_output=True, text=True)
-        for w in (["--help"], [])
-    ]
-    assert [one.returncode for one in shown] == [0, 0]
-    assert "f_grpo" in shown[1].stdout
-    assert "f_grpo" not in shown[0].stdout
-    assert "common.methods.catalogue" in shown[0].stdout

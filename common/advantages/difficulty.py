@@ -13,10 +13,9 @@ from common.advantages.parts import centred, require, success, times, token_coun
 def power_alpha(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     alpha: float,
     normalise: bool,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """Power alpha: mean GRPO with hard prompts weighted more, the higher alpha the harder.
 
@@ -29,10 +28,10 @@ def power_alpha(
     The text has C, the algorithms have not; without it the update shrinks as alpha grows.
     alpha = 1 is mean GRPO, alpha = 0 binary contrastive; p is that of the prompt, where Algorithm 1
     writes a mean over the batch (the masses need the prompt's).
-    Raises UserError for alpha < 0, groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for alpha < 0, groups of one, or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
-    r = success(rewards, "power_alpha", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "power_alpha", correct=correct)
     weight = (1 - r.mean(1, keepdim=True)) ** (alpha - 1)
     return times(_peak(alpha, normalise) * weight, centred(r, "power_alpha"))
 
@@ -40,10 +39,9 @@ def power_alpha(
 def easy_power(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     alpha: float,
     normalise: bool,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """Power alpha's easy counterpart: easy prompts weigh more.
 
@@ -55,7 +53,7 @@ def easy_power(
     alpha = 1 is mean GRPO, alpha = 0 MaxRL. Raises as power_alpha does.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
-    r = success(rewards, "easy_power", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "easy_power", correct=correct)
     weight = r.mean(1, keepdim=True) ** (alpha - 1)
     return times(_peak(alpha, normalise) * weight, centred(r, "easy_power"))
 
@@ -68,10 +66,9 @@ def _peak(alpha: float, normalise: bool) -> float:
 def asym_power(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     alpha_s: float,
     alpha_f: float,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """Asymmetric Power alpha: successes teach on hard prompts, failures on easy ones.
 
@@ -81,11 +78,11 @@ def asym_power(
     m_S = p*q^alpha_s, m_F = p^alpha_f*q
     Peers: none
     alpha_s = alpha_f = 1 is mean GRPO. No C: FADE gives none for it.
-    Raises UserError for an exponent < 0, groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for an exponent < 0, groups of one, or graded rewards.
     """
     require(alpha_s >= 0, "alpha_s", alpha_s, "must be >= 0")
     require(alpha_f >= 0, "alpha_f", alpha_f, "must be >= 0")
-    r = success(rewards, "asym_power", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "asym_power", correct=correct)
     p = r.mean(1, keepdim=True)
     weight = torch.where(r == 1, (1 - p) ** (alpha_s - 1), p ** (alpha_f - 1))
     return times(weight, centred(r, "asym_power"))
@@ -94,10 +91,9 @@ def asym_power(
 def ha_dw(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     anchor: float,
     scale: float,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """HA-DW: successes weigh more on prompts harder than the running anchor C_t, failures less.
 
@@ -108,10 +104,10 @@ def ha_dw(
     Peers: none; two pull requests to TRL (4863, 4872) were closed
     The base is mean GRPO, as in FADE's masses; Yang et al. put the factor on GRPO and its variants.
     FADE prints m_F = p q, which is right at p = C_t only. `anchor` comes from the controller.
-    Raises UserError for scale <= 0, groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for scale <= 0, groups of one, or graded rewards.
     """
     require(scale > 0, "scale", scale, "must be > 0")
-    r = success(rewards, "ha_dw", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "ha_dw", correct=correct)
     difference = centred(r, "ha_dw")
     # sgn(x) |x| = x
     gap = r.mean(1, keepdim=True) - anchor
@@ -170,9 +166,8 @@ def overlong_iac(
 def filter_easiest(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     fraction: float,
-    reward_correct: float,
-    reward_wrong: float,
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
@@ -187,11 +182,10 @@ def filter_easiest(
     The paper does not say whether it filters the data set or each batch; this is each batch, as a
     data set's rates would need a pass before training. Sharing among ties makes the order of the
     prompts indifferent. fraction = 0 is GRPO exactly.
-    Raises UserError for a fraction outside [0, 1], groups of one, or a reward that is neither R_c
-    nor R_w.
+    Raises UserError for a fraction outside [0, 1], groups of one, or graded rewards.
     """
     require(0 <= fraction <= 1, "fraction", fraction, "must be in [0, 1]")
-    r = success(rewards, "filter_easiest", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "filter_easiest", correct=correct)
     solved = r.sum(1)
     easier = (solved > solved[:, None]).sum(1).to(rewards.dtype)
     tied = (solved == solved[:, None]).sum(1).to(rewards.dtype)
@@ -202,11 +196,10 @@ def filter_easiest(
 def t2t(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     lengths: torch.Tensor,
     alpha: float,
     max_tokens: int,
-    reward_correct: float,
-    reward_wrong: float,
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
@@ -221,11 +214,11 @@ def t2t(
     Peers: none
     FADE says "normalized lengths" and not by what: L_i = lengths_i / max_tokens, in (0, 1].
     A group all correct or all wrong still ranks its responses by length; it gets 0 only if they are
-    equally long. Raises UserError for alpha < 0, groups of one, lengths of another shape, or a
-    reward that is neither R_c nor R_w.
+    equally long. Raises UserError for alpha < 0, groups of one, lengths of another shape, or graded
+    rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
-    r = success(rewards, "t2t", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "t2t", correct=correct)
     p = r.mean(1, keepdim=True)
     share = token_counts(lengths, rewards) / max_tokens
     shaped = torch.where(r == 1, 1 - alpha * p * share, alpha * (1 - p) * share)

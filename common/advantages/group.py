@@ -36,10 +36,9 @@ def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tens
 def grpo_signed(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     unbiased: bool,
     epsilon: float,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """GRPO's advantage whose sign says right or wrong in every group, for losses that must know.
 
@@ -49,13 +48,10 @@ def grpo_signed(
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
     t is the smallest normal number of float32: added to anything it is lost, and no gradient of
-    that size reaches a weight. Raises UserError for groups of one, or a reward that is neither R_c
-    nor R_w.
+    that size reaches a weight. Raises UserError for groups of one, or graded rewards.
     """
-    correct = success(
-        rewards, "grpo_signed", reward_correct=reward_correct, reward_wrong=reward_wrong
-    )
-    sign = torch.finfo(torch.float32).tiny * (2 * correct - 1)
+    right = success(rewards, "grpo_signed", correct=correct)
+    sign = torch.finfo(torch.float32).tiny * (2 * right - 1)
     advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
     return torch.where(advantage == 0, sign, advantage)
 
@@ -63,9 +59,8 @@ def grpo_signed(
 def focal(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     gamma: float,
-    reward_correct: float,
-    reward_wrong: float,
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
@@ -79,24 +74,18 @@ def focal(
     m_S = m_F = q^gamma * sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
     gamma = 0 is GRPO exactly. F-DAPO and F-CISPO are this advantage with their own loss.
-    Raises UserError for gamma < 0, groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for gamma < 0, groups of one, or graded rewards.
     """
-    weight = focal_weight(
-        rewards, gamma=gamma, reward_correct=reward_correct, reward_wrong=reward_wrong
-    )
+    weight = focal_weight(rewards, correct=correct, gamma=gamma)
     return weight * grpo(rewards, unbiased=unbiased, epsilon=epsilon)
 
 
-def focal_weight(
-    rewards: torch.Tensor, *, gamma: float, reward_correct: float, reward_wrong: float
-) -> torch.Tensor:
+def focal_weight(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) -> torch.Tensor:
     """g of Eq. 15 for each prompt, (P, 1), in [0, 1]. Raises as `focal` does."""
     require(gamma >= 0, "gamma", gamma, "must be >= 0")
-    correct = success(
-        rewards, "the focal weight", reward_correct=reward_correct, reward_wrong=reward_wrong
-    )
+    right = success(rewards, "the focal weight", correct=correct)
     # Counted, not averaged: mu_hat = X / N without the rounding of a mean of floats.
-    mu_hat = correct.sum(1, keepdim=True) / rewards.shape[1]
+    mu_hat = right.sum(1, keepdim=True) / rewards.shape[1]
     return (1 - mu_hat) ** gamma
 
 
@@ -140,9 +129,7 @@ def reinforce_pp_baseline(
     return difference * (variance + epsilon).rsqrt()
 
 
-def power_norm(
-    rewards: torch.Tensor, *, gamma: float, reward_correct: float, reward_wrong: float
-) -> torch.Tensor:
+def power_norm(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) -> torch.Tensor:
     """Power Norm: between mean GRPO (gamma = 0) and GRPO (gamma = 1/2).
 
         A_i = (r_i - p) / (p (1 - p))^gamma
@@ -150,16 +137,16 @@ def power_norm(
     Source: FADE sec 8.8; Andrychowicz et al. 2021.
     m_S = m_F = (p*q)^(1 - gamma)
     Peers: none
-    A group of equal rewards gets 0. Raises UserError for gamma < 0, groups of one, or a reward
-    that is neither R_c nor R_w.
+    A group of equal rewards gets 0. Raises UserError for gamma < 0, groups of one, or graded
+    rewards.
     """
     require(gamma >= 0, "gamma", gamma, "must be >= 0")
-    r = success(rewards, "power_norm", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "power_norm", correct=correct)
     p = r.mean(1, keepdim=True)
     return times((p * (1 - p)) ** -gamma, centred(r, "power_norm"))
 
 
-def skew_r(rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float) -> torch.Tensor:
+def skew_r(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
     """Skew-R: the masses of GRPO and of mean GRPO multiplied; weighs medium difficulty most.
 
         A_i = sqrt(p (1 - p)) (r_i - p)
@@ -167,14 +154,14 @@ def skew_r(rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float)
     Source: FADE sec 8.1, which gives the masses only; Thrampoulidis et al. 2025.
     m_S = m_F = p*q * sqrt(p*q)
     Peers: none
-    Raises UserError for groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for groups of one, or graded rewards.
     """
-    r = success(rewards, "skew_r", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "skew_r", correct=correct)
     p = r.mean(1, keepdim=True)
     return (p * (1 - p)).sqrt() * centred(r, "skew_r")
 
 
-def max_rl(rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float) -> torch.Tensor:
+def max_rl(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
     """Maximum-likelihood RL: the gradient of log p rather than of p.
 
         A_i = (r_i - p) / p
@@ -183,15 +170,13 @@ def max_rl(rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float)
     m_S = m_F = q*(p > 0)
     Peers: none
     A group without a success gets 0 (0/0 in the formula).
-    Raises UserError for groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for groups of one, or graded rewards.
     """
-    r = success(rewards, "max_rl", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "max_rl", correct=correct)
     return times(1 / r.mean(1, keepdim=True), centred(r, "max_rl"))
 
 
-def binary_contrastive(
-    rewards: torch.Tensor, *, reward_correct: float, reward_wrong: float
-) -> torch.Tensor:
+def binary_contrastive(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
     """Binary contrastive: max_rl with success and failure exchanged; easy prompts weigh most.
 
         A_i = 1 if r_i = 1, -p / (1 - p) if r_i = 0; that is (r_i - p) / (1 - p)
@@ -201,8 +186,8 @@ def binary_contrastive(
     Peers: none
     A group without a failure gets 0, as there is nothing to contrast with; as printed it would be
     the one group whose weights (all 1) do not sum to 0.
-    Raises UserError for groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for groups of one, or graded rewards.
     """
     method = "binary_contrastive"
-    r = success(rewards, method, reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, method, correct=correct)
     return times(1 / (1 - r.mean(1, keepdim=True)), centred(r, method))

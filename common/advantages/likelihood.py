@@ -14,12 +14,11 @@ from common.errors import UserError
 def unlikeliness(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     log_probs: torch.Tensor,
     beta: float,
     unbiased: bool,
     epsilon: float,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """GRPO on the unlikeliness reward: a right answer is worth less, the likelier it was.
 
@@ -29,34 +28,30 @@ def unlikeliness(
     Source: He et al. 2025 (arXiv 2506.02355), the unlikeliness reward; beta = 0.25.
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, for equally likely responses
     Peers: none
-    r_i is 1 or 0; for other rewards R_w + (R_c - R_w) r_i' is taken. Equally likely responses share
-    the mean of their ranks (ours: a sort leaves it to chance). Groups of right answers alone have
-    an advantage: their rarer half rises. beta = 0 is `grpo`. Left out: the paper's second epoch on
-    each batch and its heavier KL penalty. Read in public code, not in the paper.
-    Raises UserError for beta outside [0, 1], groups of one, a reward that is neither R_c nor R_w,
-    or log_probs of another shape.
+    r_i is 1 or 0, whatever the rewards are. Equally likely responses share the mean of their ranks
+    (ours: a sort leaves it to chance). Groups of right answers alone have an advantage: their rarer
+    half rises. beta = 0 is `grpo`. Left out: the paper's second epoch on each batch and its heavier
+    KL penalty. Read in public code, not in the paper.
+    Raises UserError for beta outside [0, 1], groups of one, graded rewards, or log_probs of
+    another shape.
     """
     require(0 <= beta <= 1, "beta", beta, "must be in [0, 1]")
     needs_groups(rewards, "unlikeliness")
-    right = success(
-        rewards, "unlikeliness", reward_correct=reward_correct, reward_wrong=reward_wrong
-    )
+    right = success(rewards, "unlikeliness", correct=correct)
     size = rewards.shape[1]
     share = beta * (size - _ranks(_likelihoods(log_probs, rewards))) / size
-    shaped = reward_wrong + (reward_correct - reward_wrong) * right * (1 - share)
-    return grpo(shaped.to(rewards.dtype), unbiased=unbiased, epsilon=epsilon)
+    return grpo(right * (1 - share), unbiased=unbiased, epsilon=epsilon)
 
 
 def ucpo(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     log_probs: torch.Tensor,
     lengths: torch.Tensor,
     tau: float,
     unbiased: bool,
     epsilon: float,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """UCPO: the right answers of a group share what GRPO gives them, the rarer the more.
 
@@ -70,12 +65,12 @@ def ucpo(
     The w_i of a group have the mean 1, so the gradient mass is GRPO's whatever the likelihoods are.
     tau = 0 is `grpo`. Read in the authors' code, not in the paper; left out: its floor of 1e-6
     under q_i, and its optional sharpening of wrong answers, which is off there.
-    Raises UserError for tau outside [0, 1], groups of one, a reward that is neither R_c nor R_w, or
-    log_probs or lengths of another shape.
+    Raises UserError for tau outside [0, 1], groups of one, graded rewards, or log_probs or
+    lengths of another shape.
     """
     require(0 <= tau <= 1, "tau", tau, "must be in [0, 1]")
     advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
-    right = success(rewards, "ucpo", reward_correct=reward_correct, reward_wrong=reward_wrong) > 0
+    right = success(rewards, "ucpo", correct=correct) > 0
     counts = token_counts(lengths, rewards).clamp(min=1)
     surprise = (-_likelihoods(log_probs, rewards) / counts).masked_fill(~right, -torch.inf)
     # 1 / q_i over its sum is a softmax of -s_i; a group without a right answer has none

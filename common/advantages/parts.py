@@ -26,19 +26,25 @@ def needs_groups(rewards: torch.Tensor, method: str) -> None:
         )
 
 
-def success(
-    rewards: torch.Tensor, method: str, *, reward_correct: float, reward_wrong: float
-) -> torch.Tensor:
-    """(R - R_w) / (R_c - R_w) of each response (F-GRPO Eq. 14), exactly 0 or 1, (P, G).
+def success(rewards: torch.Tensor, method: str, *, correct: torch.Tensor) -> torch.Tensor:
+    """1 for each correct response and 0 for each wrong one, which is (R - R_w) / (R_c - R_w) of
+    F-GRPO Eq. 14, (P, G) in the dtype of the rewards.
 
-    Raises UserError for a reward that is neither R_c nor R_w.
+    Raises UserError for graded rewards, i.e. unless all correct responses have one reward and all
+    wrong ones have one, and where `correct` is no mask of the rewards.
     """
-    correct = rewards == reward_correct
-    if not (correct | (rewards == reward_wrong)).all():
+    if correct.shape != rewards.shape or correct.dtype != torch.bool:
         raise UserError(
-            f"reward={rewards.unique()[:5].tolist()}: {method} is defined for two rewards, "
-            f"R_c={reward_correct} and R_w={reward_wrong} (Eq. 14); set reward.correct and .wrong"
+            f"correct of shape {tuple(correct.shape)}, {correct.dtype}: give one truth value for "
+            f"each of the {tuple(rewards.shape)} rewards"
         )
+    for side in (rewards[correct], rewards[~correct]):
+        if (side != side[:1]).any():
+            raise UserError(
+                f"reward={rewards.unique()[:5].tolist()}: {method} is defined for two rewards, one "
+                "of correct and one of wrong responses; take a verifier that does not grade and "
+                "method.kl_in_reward=false, or a method that compares rewards, such as grpo"
+            )
     return correct.to(rewards.dtype)
 
 

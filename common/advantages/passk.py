@@ -12,9 +12,7 @@ import torch
 from common.advantages.parts import centred, require, success
 
 
-def pass_at_k_tang(
-    rewards: torch.Tensor, *, k: int, reward_correct: float, reward_wrong: float
-) -> torch.Tensor:
+def pass_at_k_tang(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> torch.Tensor:
     """Leave-one-out pass@k: a success counts if the k - 1 others of its set of k all fail.
 
         A_i = max_{j in K} r_j - max_{j in K, j != i} r_j, averaged over the sets K of k responses
@@ -27,18 +25,16 @@ def pass_at_k_tang(
     FADE's group has exactly k responses (k = G here: 1 for the only success); the average over sets
     is ours, so that k may be below G. Its mass k p q^(k-1) is the expectation of a sum over k
     responses; that of this per-response mean is p q^(k-1). k = 1 is REINFORCE; equal groups get 0
-    for k > 1. Raises UserError for k outside 1..G or a reward that is neither R_c nor R_w.
+    for k > 1. Raises UserError for k outside 1..G or graded rewards.
     """
-    r = success(rewards, "pass_at_k_tang", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "pass_at_k_tang", correct=correct)
     size = _group_size(rewards, k)
     return r * _by_count(
         r, [comb(size - x, k - 1) / comb(size - 1, k - 1) for x in range(size + 1)]
     )
 
 
-def pass_at_k_chen(
-    rewards: torch.Tensor, *, k: int, reward_correct: float, reward_wrong: float
-) -> torch.Tensor:
+def pass_at_k_chen(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> torch.Tensor:
     """Analytic pass@k advantage: the centred reward, weighted by how much pass@k is left to gain.
 
         R_k     = 1 - comb(F, k) / comb(G, k),  sigma_k = sqrt(R_k (1 - R_k))
@@ -50,9 +46,9 @@ def pass_at_k_chen(
     Peers: none
     Where R_k is 0 or 1 (no success, or fewer than k failures) sigma_k is 0 and so is the advantage:
     failures beside many successes teach nothing. k = 1 is GRPO with the population std.
-    Raises UserError for k outside 1..G, groups of one, or a reward that is neither R_c nor R_w.
+    Raises UserError for k outside 1..G, groups of one, or graded rewards.
     """
-    r = success(rewards, "pass_at_k_chen", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "pass_at_k_chen", correct=correct)
     size = _group_size(rewards, k)
     weights = [0.0] * (size + 1)
     for failures in range(k, size):
@@ -62,9 +58,7 @@ def pass_at_k_chen(
     return _by_count(r, weights) * centred(r, "pass_at_k_chen")
 
 
-def pass_at_k_mix(
-    rewards: torch.Tensor, *, k: int, reward_correct: float, reward_wrong: float
-) -> torch.Tensor:
+def pass_at_k_mix(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> torch.Tensor:
     """pass@1 and pass@k mixed by difficulty: pass@1 on hard prompts, pass@k on easy ones.
 
         A_i = p A_i^{pass@k} + (1 - p) A_i^{pass@1}, both by pass_at_k_chen
@@ -75,11 +69,9 @@ def pass_at_k_mix(
     FADE writes q^(k-1) for Q', its limit for large G; this is the exact one of sec 8.4.2.
     Raises as pass_at_k_chen does.
     """
-    values = dict(reward_correct=reward_correct, reward_wrong=reward_wrong)
-    p = success(rewards, "pass_at_k_mix", **values).mean(1, keepdim=True)
-    return p * pass_at_k_chen(rewards, k=k, **values) + (1 - p) * pass_at_k_chen(
-        rewards, k=1, **values
-    )
+    p = success(rewards, "pass_at_k_mix", correct=correct).mean(1, keepdim=True)
+    of_k, of_1 = (pass_at_k_chen(rewards, correct=correct, k=one) for one in (k, 1))
+    return p * of_k + (1 - p) * of_1
 
 
 def _group_size(rewards: torch.Tensor, k: int) -> int:

@@ -29,10 +29,9 @@ def asym_grpo(rewards: torch.Tensor, *, delta: float) -> torch.Tensor:
 def fade(
     rewards: torch.Tensor,
     *,
+    correct: torch.Tensor,
     alpha: float,
     delta: float,
-    reward_correct: float,
-    reward_wrong: float,
 ) -> torch.Tensor:
     """FADE: Power alpha and AsymGRPO at once, with alpha and delta set by a controller.
 
@@ -43,11 +42,10 @@ def fade(
     Peers: none
     p is the success rate of the prompt, where Algorithm 2 writes a mean over the batch (the masses
     of sec 10 need the prompt's). No C of Eq. 27, as printed.
-    Raises UserError for alpha < 0, delta <= 0, groups of one, or a reward that is neither R_c nor
-    R_w.
+    Raises UserError for alpha < 0, delta <= 0, groups of one, or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
-    r = success(rewards, "fade", reward_correct=reward_correct, reward_wrong=reward_wrong)
+    r = success(rewards, "fade", correct=correct)
     balance = asym_grpo(r, delta=delta)
     return times((1 - r.mean(1, keepdim=True)) ** (alpha - 1), balance)
 

@@ -33,26 +33,25 @@ def run_experiment(
     return backend(x.backend).train(x, progress, between)
 
 
-def command(paper: str, config_name: str = "config") -> None:
-    """`python -m papers.<paper> [experiment=NAME] [key=value ...] [explain[=NODESxGPUSxGB]]`.
+def command(paper: str, config_name: str = "config", words: list[str] | None = None) -> None:
+    """`python -m papers.<paper> [experiment=NAME] [key=value ...] [explain[=NODESxGPUSxGB]]`;
+    `words` None: those of the command line.
 
     With `explain` nothing runs: it prints what the experiment's backend would do on that many nodes
     and GPUs of so much memory (1x8x80), and where it differs from the paper.
     """
-    own, sys.argv[1:] = split(sys.argv[1:], {"explain": "no"})
+    own, others = split(sys.argv[1:] if words is None else words, {"explain": "no"})
 
     def run(x: Experiment) -> None:
         if own["explain"] != "no":
             print(_explained(x, own["explain"] or "1x8x80"))
             return
         path = run_experiment(x)
-        sampled = (
-            f"python -m common.evaluate model=huggingface model.path={path / 'model'} eval=..."
-        )
+        sampled = f"rlvr evaluate model=huggingface model.path={path / 'model'} eval=..."
         print(summary(path, sampled), file=sys.stderr)
         print(path)
 
-    main(run, Experiment, paper, config_name)
+    main(run, Experiment, paper, config_name, others)
 
 
 def _explained(x: Experiment, size: str) -> str:

@@ -4,7 +4,7 @@ import csv
 import re
 from typing import Any, NamedTuple
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.datasets.templates import INSTRUCTIONS
 from common.experiment import Experiment
 

@@ -20,6 +20,10 @@ import torch
 
 from common.config.contents import contents
 from common.errors import require
+from common.experiment import Experiment
+from common.methods.binding import Bound
+from common.models.policy import log_probs
+from common.models.store import identity
 from common.results.files import config_hash, read_jsonl, write_jsonl_gz
 from common.rollout.local import encode, ends_of, generate
 from common.seeds import generator
@@ -27,6 +31,61 @@ from common.types import Prompt, RolloutBatch, Verify
 from common.verifiers.rewards import verify_batch
 
 TOGETHER = 128  # prompts answered at once; part of the seed, so never a setting
+
+
+class Rehearsal:
+    """What DPH-RL adds to the loss of an optimiser step: eta D_f(pi || pi_ref), a divergence to the
+    base model on some of its own right answers.
+
+    `explored` are the prompts that are left for RL, `rehearsed` all answers that are rehearsed.
+    `base` is the base model. Raises UserError as `divided` does.
+    """
+
+    def __init__(
+        self, x: Experiment, method: Bound, base, tokenizer, prompts: list[Prompt], verify: Verify
+    ):
+        self.x, self.method, settings, root = x, method, x.method.rehearsal, Path(x.results_dir)
+        rows = presampled(
+            base,
+            tokenizer,
+            prompts,
+            verify,
+            samples=settings.samples,
+            temperature=x.sampling.temperature,
+            max_tokens=x.sampling.max_tokens,
+            verifier=x.data.verifier,
+            results_dir=root,
+            cache=root / "models" / "rehearsal" / identity(x.model),
+        )
+        pef, exp = divided(rows, settings.at_least)
+        self.explored = [prompts[i] for i in exp]
+        known, answers = [prompts[i] for i in pef], [rows[i] for i in pef]
+        self.rehearsed = as_batch(known, answers, tokenizer, base.device)
+
+    def turn(self, update: int) -> RolloutBatch:
+        """What is rehearsed in this optimiser step, counted from 0 over the run."""
+        x = self.x
+        responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
+        count = max(1, round(x.method.rehearsal.share * responses))
+        pool = len(self.rehearsed.prompt_ids)
+        return chosen(self.rehearsed, in_turn(pool, update * count, count, x.seed, "rehearsal"))
+
+    def backward(self, model, update: int) -> dict[str, torch.Tensor]:
+        """Add the gradient of eta D_f to the policy's; D_f is aggregated as the loss is."""
+        eta, batch = self.x.method.rehearsal.eta, self.turn(update)
+        weights, total = (
+            self.method.aggregate(batch.mask),
+            torch.zeros((), device=batch.mask.device),
+        )
+        for start in range(0, len(batch.prompt_ids), self.x.optim.micro_batch):
+            rows = slice(start, start + self.x.optim.micro_batch)
+            micro = batch.prompts(rows.start, rows.stop)
+            log_prob, _ = log_probs(model, micro, self.x.sampling.temperature)
+            divergence = self.method.divergence(log_prob, micro.log_probs)
+            part = torch.where(micro.mask > 0, divergence * weights[rows], 0.0).sum()
+            (eta * part).backward()
+            total += part.detach()
+        return {"loss": eta * total, "rehearsal": total}
 
 
 def presampled(

@@ -41,21 +41,18 @@ class MethodTrainer(GRPOTrainer):
     and KL penalty of `method`: a name of configs/method ("f_grpo"), the path of a .yaml file, a
     `common.config.schema.Method`, or the mapping that a method file composes to.
 
-    `reward_correct` and `reward_wrong` are what the reward function gives: a method that asks for
-    them is told, and the first counts as solved for a controller. Its state is saved with
-    every checkpoint and comes back with resume_from_checkpoint.
+    A response with the reward `reward_correct` is a correct one, for a method that counts them and
+    for a controller. A controller's state is saved with every checkpoint and comes back with
+    resume_from_checkpoint.
     Raises UserError where GRPOConfig contradicts the method, for several processes, and for rewards
     that are all None.
     """
 
-    def __init__(
-        self, *args, method, reward_correct: float = 1.0, reward_wrong: float = 0.0, **kwargs
-    ):
+    def __init__(self, *args, method, reward_correct: float = 1.0, **kwargs):
         super().__init__(*args, **kwargs)
         if isinstance(method, str):
             method = files.method(
                 method,
-                reward={"correct": reward_correct, "wrong": reward_wrong},
                 max_tokens=self.args.max_completion_length,
                 steps=self.args.max_steps if self.args.max_steps > 0 else None,
             )
@@ -116,7 +113,14 @@ class MethodTrainer(GRPOTrainer):
             drawn = self._drawn(output).view(-1, size)
         if self.bound.controller:
             arguments = self._control(rewards, -drawn / lengths.clamp(min=1))
-        advantages = methods.advantages(self.bound, rewards, lengths, arguments, drawn)
+        advantages = methods.advantages(
+            self.bound,
+            rewards,
+            correct=rewards == self.reward_correct,
+            lengths=lengths,
+            arguments=arguments,
+            log_probs=drawn,
+        )
         output["advantages"] = advantages.flatten()
         return output
 

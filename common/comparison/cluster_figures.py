@@ -16,7 +16,7 @@ from common.comparison.gather import CLUSTER, read
 from common.comparison.published import published
 from common.comparison.spec import Spec
 from common.comparison.training import logs
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.plotting import panels, save
 from common.results.files import write_csv
 

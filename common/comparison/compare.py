@@ -1,5 +1,11 @@
-"""From run folders to what is compared: gathered rows and counts, verdicts on claims, printed cells
-beside reruns, and where each number comes from.
+"""A paper, published against rerun: verdicts on claims, printed cells beside reruns, and where each
+number comes from.
+
+    rlvr compare paper=NAME [results_dir=results] [format=terminal|md|csv|json|latex]
+
+Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
+cells, detectable and comparison (.csv, .md) to <results_dir>/NAME/. With
+results_dir=results/reference it compares the committed results of the full grid.
 
 Nothing here reads more than result files: no model, no GPU, seconds. What cannot be read or cannot
 be a result is named by file and line in `left_out`; everything else is still compared.
@@ -13,20 +19,20 @@ import pandas as pd
 
 from common.claims import judge
 from common.claims.select import COUNTED
-from common.cli import options
 from common.comparison import cells
 from common.comparison.gather import CLUSTER, LAPTOP, RERUNS, gather, lost_runs, read, read_checked
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published, published_checked
-from common.comparison.spec import Columns, SameRun, Spec
-from common.config.compose import ROOT
+from common.comparison.spec import Columns, SameRun, Spec, spec_of
+from common.config.files import ROOT, known_paper
+from common.config.words import options
 from common.errors import UserError, require
 from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
 from common.results.provenance import GREY
 
-__all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "command", "compare"]
+__all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "compare"]
 FORMATS = ("terminal", "md", "csv", "json", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
@@ -47,11 +53,11 @@ class Comparison:
     left_out: list[str]
 
 
-def command(spec: Spec, doc: str) -> None:
-    """`python -m papers.<paper>.compare`."""
-    chosen = options(doc, {"results_dir": "results", "format": "terminal"})
-    require(chosen["format"] in FORMATS, "format", chosen["format"], f"use one of {FORMATS}")
-    compare(spec, Path(chosen["results_dir"]), chosen["format"])
+def main(words: list[str]) -> None:
+    given = options(words, {"paper": "", "results_dir": "results", "format": "terminal"})
+    require(given["format"] in FORMATS, "format", given["format"], f"use one of {FORMATS}")
+    spec = spec_of(known_paper(given["paper"]))
+    compare(spec, Path(given["results_dir"]), given["format"])
 
 
 def compare(spec: Spec, root: Path, form: str = "terminal") -> None:

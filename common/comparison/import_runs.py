@@ -1,8 +1,4 @@
-"""Results that were made elsewhere, as run folders that the comparison finds: docs/importing.md.
-
-    python -m common.import_runs paper=f_grpo files='theirs/*.csv' source='who, when, which code'
-        [table=table1] [model=Qwen2.5-7B] [method=GRPO] [benchmark=MATH500] [seed=1] [step=1530]
-        [scope=cluster] [results_dir=results]
+"""Results that were made elsewhere, as run folders that the comparison finds (docs/importing.md).
 
 A file is CSV or JSONL, plain or gzipped, with one row a problem (problem_id, n, c: samples and how
 many were correct) or one row a sample (problem_id, correct: 1, 0, true or false). table, model,
@@ -17,9 +13,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import options
 from common.comparison.published import own_names, published
-from common.config.compose import ROOT
+from common.config.files import ROOT
+from common.config.words import options
 from common.errors import UserError, require
 from common.metrics.passk import report
 from common.results.checks import EVALUATION, check_counts, check_names, require_none
@@ -31,9 +27,9 @@ KNOWN = (*EVALUATION, "problem_id", "n", "c", "sample", "correct", "response", "
 RIGHT = {"1": 1, "true": 1, "1.0": 1, "0": 0, "false": 0, "0.0": 0}
 
 
-def command() -> None:
-    given = {"paper": "", "files": "", "source": "", "scope": "cluster", "results_dir": "results"}
-    given = options(__doc__, given | dict.fromkeys(EVALUATION, ""))
+def main(words: list[str]) -> None:
+    known = {"paper": "", "files": "", "source": "", "scope": "cluster", "results_dir": "results"}
+    given = options(words, known | dict.fromkeys(EVALUATION, ""))
     for key in ("paper", "files", "source"):
         require(given[key] != "", key, "", f"is missing; give {key}=...")
     fixed = {name: given[name] for name in EVALUATION if given[name]}

@@ -1,7 +1,7 @@
-"""Adds the tables of finished runs to those that are stored: `make join`.
+"""Adds the tables of finished runs to those that are stored, and judges again.
 
-    python -m common.comparison.join [results_dir=results] [into=results/reference] [papers=all]
-                                     [scope=laptop] [stored=keep]
+    rlvr join [results_dir=results] [into=results/reference] [papers=all] [scope=laptop]
+              [stored=keep]
 
 For each paper the finished runs below `results_dir` are gathered, and of each table of
 <results_dir>/<paper>/<scope>/ the rows of runs that the stored table lacks are added to it. A run
@@ -9,18 +9,22 @@ is a table, a method and a seed. One that is stored already stays as it is: a re
 processor has other numbers. stored=replace takes the rerun in its place: in a copy of the stored
 results this shows whether verdicts depend on the processor. A table that is not stored yet begins
 with the runs that are added, one over seeds (means, fits) is passed over: it is made again from the
-others. Where a run's configuration is another one, nothing is joined. Then
-`python -m papers.<paper>.figures` and `.compare` make the stored figures and verdicts again.
+others. Where a run's configuration is another one, nothing is joined. Then the figures and verdicts
+of `into` are made again, as by `rlvr figures` and `rlvr compare`.
 """
 
 import gzip
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard, options
+from common.comparison import figures
+from common.comparison.compare import compare
 from common.comparison.gather import LAPTOP, gather
 from common.comparison.spec import spec_of
+from common.config.words import options
 from common.errors import UserError, require
 from common.results.files import write
 
@@ -34,15 +38,16 @@ WORDS = {
 RUN = ["table", "method", "seed"]  # what a row of any table may be known by, beside its run_id
 
 
-def command(words: dict[str, str]) -> None:
-    root, into, scope = Path(words["results_dir"]), Path(words["into"]), words["scope"]
+def main(words: list[str]) -> None:
+    given = options(words, WORDS)
+    root, into, scope = Path(given["results_dir"]), Path(given["into"]), given["scope"]
     require(root.resolve() != into.resolve(), "into", str(into), "name another folder")
     require(
-        words["stored"] in ("keep", "replace"), "stored", words["stored"], "use keep or replace"
+        given["stored"] in ("keep", "replace"), "stored", given["stored"], "use keep or replace"
     )
     known = sorted(path.parent.parent.name for path in into.glob(f"*/{scope}/metrics.csv"))
     require(bool(known), "into", str(into), f"has no {scope}/metrics.csv of a paper")
-    papers = known if words["papers"] == "all" else words["papers"].split(",")
+    papers = known if given["papers"] == "all" else given["papers"].split(",")
     for paper in papers:
         require(paper in known, "papers", paper, f"use all or some of {', '.join(known)}")
     for paper in papers:
@@ -51,9 +56,13 @@ def command(words: dict[str, str]) -> None:
             spec_of(paper).measure(root)
         if not (root / paper / scope / "metrics.csv").exists():
             continue
-        replace = words["stored"] == "replace"
+        replace = given["stored"] == "replace"
         joined = join(root / paper / scope, into / paper / scope, replace=replace)
         print(f"{paper}: {joined} runs {'added or replaced' if replace else 'added'}")
+    for paper in papers:
+        with redirect_stdout(StringIO()):
+            figures.draw(paper, into)
+            compare(spec_of(paper), into)
 
 
 def join(source: Path, target: Path, *, replace: bool = False) -> int:
@@ -111,7 +120,3 @@ def _of_runs(frame: pd.DataFrame, runs: pd.Series, path: Path) -> pd.DataFrame:
     if not {"method", "seed"} <= set(by):  # over seeds: made again from the others
         return frame[:0]
     return frame[pd.MultiIndex.from_frame(frame[by]).isin(pd.MultiIndex.from_frame(keys[by]))]
-
-
-if __name__ == "__main__":
-    guard(lambda: command(options(__doc__, WORDS)))

@@ -1,7 +1,7 @@
 """Do later seeds show what earlier ones showed? Every method's difference from its paper's
 baseline, by the first five seeds and by those after them.
 
-    python -m common.comparison.later_seeds [results_dir=results/reference] [after=5]
+    rlvr later-seeds [results_dir=results/reference] [after=5]
 
 Later seeds start from other base models and ran on another processor (docs/evidence.md), so this is
 a check on both at once. Read as claims are, as the mean of the last three checkpoints, paired by
@@ -18,10 +18,10 @@ from scipy.stats import ttest_ind
 
 from common.claims.file import LAPTOP
 from common.claims.judge import LAST
-from common.cli import guard, options
 from common.comparison.gather import read
 from common.comparison.matched import ACCURACY, DIVERSITY
 from common.comparison.spec import spec_of
+from common.config.words import options
 from common.errors import require
 from common.results.tables import markdown
 
@@ -53,8 +53,9 @@ def _end(values: pd.Series) -> float:
     return values.iloc[-LAST:].mean()
 
 
-def command(words: dict[str, str]) -> None:
-    root, after = Path(words["results_dir"]), words["after"]
+def main(words: list[str]) -> None:
+    given = options(words, {"results_dir": "results/reference", "after": "5"})
+    root, after = Path(given["results_dir"]), given["after"]
     require(after.isdecimal(), "after", after, "give a seed, as 5")
     frames = []
     for path in sorted(root.glob(f"*/{LAPTOP}/metrics.csv")):
@@ -73,7 +74,3 @@ def command(words: dict[str, str]) -> None:
         r = np.corrcoef(part["earlier"], part["later"])[0, 1]
         few = (part["p"] < 0.05).sum()
         print(f"{measure}: {few} of {len(part)} differ at p < 0.05, correlation {r:.2f}")
-
-
-if __name__ == "__main__":
-    guard(lambda: command(options(__doc__, {"results_dir": "results/reference", "after": "5"})))

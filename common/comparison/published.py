@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.config.compose import names, read
+from common.config.files import names
+from common.config.rows import rows
 from common.results.checks import check_rows
 
 
@@ -26,7 +27,5 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def own_names(home: Path) -> set[str]:
-    """Names that our own runs have: benchmarks of configs/eval, labels of the experiments."""
-    experiments = map(read, (home / "configs" / "experiment").rglob("*.yaml"))
-    labels = {str(one["label"]) for one in experiments if "label" in one}
-    return labels | set(names("eval"))
+    """Names that our own runs have: benchmarks of configs/eval, labels of the rows."""
+    return {row["label"] for row in rows(home.name).values()} | set(names("eval"))

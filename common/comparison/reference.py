@@ -1,6 +1,6 @@
-"""Do the committed results follow from the committed tables? `make reference-check`.
+"""Do the committed results follow from the committed tables?
 
-    python -m common.comparison.reference [results_dir=results/reference] [papers=all]
+    rlvr reference-check [results_dir=results/reference] [papers=all]
 
 For each paper the figures and the comparison are made again from a copy of its folder, for the
 yardstick its ranking, and every table and page that comes out is compared with the stored one:
@@ -23,21 +23,22 @@ from itertools import zip_longest
 from math import isclose
 from pathlib import Path
 
-from common.cli import guard, options
 from common.comparison import prose
+from common.config.words import options
 from common.errors import UserError, require
 
 TABLES = (".csv", ".md")
 FITTED = ("laptop_strong_fig10_solve_rates",)  # by likelihood
 YARDSTICKS = ("yardstick", "yardstick_countdown", "yardstick_maze")
-COMMANDS = {name: [f"common.yardstick protocol={name} draw=only"] for name in YARDSTICKS}
+COMMANDS = {name: [f"yardstick protocol={name} draw=only"] for name in YARDSTICKS}
 
 
-def command(words: dict[str, str]) -> None:
-    stored = Path(words["results_dir"])
+def main(words: list[str]) -> None:
+    given = options(words, {"results_dir": "results/reference", "papers": "all"})
+    stored = Path(given["results_dir"])
     known = sorted(path.name for path in stored.glob("*") if _commands(path.name))
     require(bool(known), "results_dir", str(stored), "holds no paper's results")
-    chosen = known if words["papers"] == "all" else words["papers"].split(",")
+    chosen = known if given["papers"] == "all" else given["papers"].split(",")
     for name in chosen:
         require(name in known, "papers", name, f"use all or some of {', '.join(known)}")
     found = intervals(stored, chosen)
@@ -54,7 +55,7 @@ def command(words: dict[str, str]) -> None:
 def intervals(stored: Path, names: list[str]) -> list[str]:
     """The intervals in the papers' READMEs, the main one and those pages of docs/ of which all
     papers or yardsticks are among `names`, that are no stored comparison's."""
-    from common.config.compose import ROOT
+    from common.config.files import ROOT
 
     papers = [name for name in names if name not in YARDSTICKS]
     every = sorted(path.parent.parent.name for path in ROOT.glob("papers/*/configs/compare.yaml"))
@@ -75,10 +76,12 @@ def remake(stored: Path, root: Path) -> None:
     the last lines of a command that fails."""
     shutil.copytree(stored, root / stored.name)
     for one in _commands(stored.name):
-        words = [sys.executable, "-m", *one.split(), f"results_dir={root}"]
+        words = [sys.executable, "-m", "rlvr_papers", *one.split(), f"results_dir={root}"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise UserError(f"{' '.join(words[1:])}: ends with {done.returncode}: {done.stderr}")
+            raise UserError(
+                f"rlvr {' '.join(words[3:])}: ends with {done.returncode}: {done.stderr}"
+            )
 
 
 def differences(stored: Path, fresh: Path) -> list[str]:
@@ -130,13 +133,9 @@ def _same_number(a: str, b: str, within: float) -> bool:
 
 
 def _commands(name: str) -> list[str]:
-    """The commands that make a folder's tables from what is stored beside them."""
-    from common.config.compose import ROOT
+    """The words of `rlvr` that make a folder's tables from what is stored beside them."""
+    from common.config.files import ROOT
 
     if (ROOT / "papers" / name / "configs" / "compare.yaml").exists():
-        return [f"papers.{name}.figures", f"papers.{name}.compare"]
+        return [f"figures paper={name}", f"compare paper={name}"]
     return COMMANDS.get(name, [])
-
-
-if __name__ == "__main__":
-    guard(lambda: command(options(__doc__, {"results_dir": "results/reference", "papers": "all"})))

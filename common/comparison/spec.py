@@ -7,7 +7,7 @@ from typing import Literal
 
 import pandas as pd
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.resolve import named
 from common.errors import require
 

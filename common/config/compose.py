@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from common.config.files import ROOT, names, read
+from common.config.rows import register
 from common.config.words import for_hydra
 from common.errors import UserError, require
 
-ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("method", "model", "data", "eval")  # method=mine.yaml takes a file of the user's own
 CONFIGS = ".."  # of `compose` and `common.cli`: configs/ itself, where a paper's name means its own
-
-
-def names(group: str) -> list[str]:
-    """The files of configs/<group>: what `group=` accepts, whatever the paper."""
-    return sorted(file.stem for file in (ROOT / "configs" / group).glob("[!_]*.yaml"))
-
-
-def read(path: Path) -> dict:
-    """One YAML file as it stands: without what its `defaults` name, every `${...}` as text. Numbers
-    are Hydra's: 1e-6 is one. Raises UserError naming the file where it cannot be read."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
-
-    try:
-        return OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
+HYDRA = ("hydra/job_logging=disabled", "hydra/hydra_logging=disabled")  # of every command
+SEARCHED = "hydra.searchpath=[pkg://configs]"  # configs/ stands behind the folder of a paper
 
 
 def merged(group: str, file: Path):
@@ -92,8 +77,9 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
     from yaml import YAMLError
 
     GlobalHydra.instance().clear()
+    register(paper)
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
-            return compose(config_name, overrides=prepared(overrides))
+            return compose(config_name, overrides=[SEARCHED, *prepared(overrides)])
         except (HydraException, YAMLError) as error:
             raise UserError(f"{overrides}: {error}") from error

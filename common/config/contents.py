@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.resolve import module
 from common.config.sources import sources
 from common.errors import UserError

@@ -119,7 +119,7 @@ class Sampling:
     max_tokens: PositiveInt  # T_max, response tokens
     dynamic_batches: PositiveInt  # rollout batches drawn at most to fill a step; 1: off
     # optimiser updates by which the weights that sample are older than those that are trained
-    # (rollout/lag.py); a default, since configurations stored before it lack the key
+    # (rollout/samplers.py); a default, since configurations stored before it lack the key
     lag: NonNegativeInt = 0
     # of the copy of the weights that samples; a default for the same reason
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.config.resolve import module
 
 

@@ -1,7 +1,7 @@
 """Prompts of the public sets, from the hub or from local files.
 
 The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them. As a command,
-`python -m common.datasets --help`, this lists, downloads and shows them.
+`rlvr data --help`, this lists, downloads and shows them.
 """
 
 import os
@@ -117,7 +117,7 @@ def snapshot(hub: str, revision: str, files: list[str] | None, offline: bool = F
     except (OSError, ValueError, HTTPError) as error:
         raise UserError(
             f"hub={hub} revision={revision}: not in the cache and cannot be downloaded here "
-            f"({type(error).__name__}); run `python -m common.datasets prefetch ...` where there "
+            f"({type(error).__name__}); run `rlvr data prefetch=true ...` where there "
             f"is a network, with the same HF_HOME, or set {LOCAL} to a folder of local files"
         ) from error
 

@@ -1,8 +1,9 @@
-"""Samples that other programs drew, under our verifier: `common.evaluate import=...`."""
+"""Samples that other programs drew, under our verifier: `rlvr import files='GLOB' eval=NAME`."""
 
 from __future__ import annotations
 
 import glob
+import math
 import sys
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from common.config.compose import CONFIGS, compose
 from common.config.strict import strict
 from common.config.words import split
 from common.errors import UserError, require
-from common.evaluation import dumps
 from common.evaluation.config import PAPER, Evaluate, run_name
+from common.evaluation.logs import log
+from common.evaluation.match import match
 from common.evaluation.rescore import SHOWN
 from common.evaluation.samples import COLUMNS
 from common.evaluation.store import each, fill, finish, keep_problems, problems, stored
@@ -24,22 +26,23 @@ ROWS = 4096  # imported samples that are verified and stored at a time
 
 
 def import_samples(words: list[str]) -> Path:
-    """`import=verl|lm_eval files=GLOB eval=NAME [label=MODEL]`: dumped samples under our verifier.
+    """`files=GLOB eval=NAME [label=MODEL] [score=NAME]`: the samples of a log under our verifier.
 
-    tokens, log_prob and stopped stay missing; `score` is the dump's own, where it has one. Raises
-    UserError where no sample belongs to the benchmark, or problems have different numbers of them.
+    tokens, log_prob and stopped stay missing; the column `score` is what the log's own grader said,
+    1 or 0, where it is known; `score=NAME` chooses one of several. Raises UserError where no sample
+    belongs to the benchmark, or problems have different numbers of them.
     """
-    given, overrides = split(words, {"import": "", "files": ""})
-    kind, pattern = given["import"], given["files"]
-    require(kind in dumps.READERS, "import", kind, f"one of {sorted(dumps.READERS)}")
+    given, overrides = split(words, {"files": "", "score": ""})
+    pattern = given["files"]
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
     require(bool(files), "files", pattern, "matches no file; give a path or a quoted glob")
-    x = strict(Evaluate, compose(CONFIGS, [f"label={kind}", *overrides], "evaluate"))
+    read = log(files, given["score"] or None, every=True)
+    x = strict(Evaluate, compose(CONFIGS, [f"label={read.kind}", *overrides], "evaluate"))
     prompts = problems(bare(x.eval.prompts))
-    groups, alone = dumps.match(dumps.READERS[kind](files), prompts)
+    groups, alone = match(list(read.problems), prompts)
     _say_what_matched(groups, alone, prompts)
     hashes = {file.name: sha256(file.read_bytes()) for file in files}
-    config = {"label": x.label, "import": kind, "files": hashes, "eval": x.benchmark()}
+    config = {"label": x.label, "import": read.kind, "files": hashes, "eval": x.benchmark()}
     name = run_name(f"{x.label}-{x.eval.name}", config)
     run = Run(Path(x.results_dir), PAPER, name, config)
     if not run.done:
@@ -51,7 +54,7 @@ def import_samples(words: list[str]) -> Path:
     known = rows[rows["score"].notna()]
     if len(known):
         differ = ((known["score"] > 0) != (known["outcome"] == "correct")).sum()
-        print(f"{differ} of {len(known)} samples: the dump's score (above 0: right) and our differ")
+        print(f"{differ} of {len(known)} samples: the log's score and ours differ")
     print(run.path)
     return run.path
 
@@ -65,14 +68,15 @@ def bare(node: dict) -> dict:
 def _say_what_matched(groups: dict, alone: list, prompts: list[Prompt]) -> None:
     matched = sum(map(len, groups.values()))
     print(f"{matched} samples of {len(groups)} of {len(prompts)} problems", file=sys.stderr)
+    left = sum(len(problem.samples) for problem in alone)
     if alone:
-        names = "; ".join(one.where for one in alone[:SHOWN])
-        print(f"{len(alone)} samples belong to none and are left out: {names}", file=sys.stderr)
+        names = "; ".join(problem.shown for problem in alone[:SHOWN])
+        print(f"{left} samples belong to none and are left out: {names}", file=sys.stderr)
     without = [prompt.id for prompt in prompts if prompt.id not in groups]
     if without and groups:
         names = ", ".join(without[:SHOWN])
         print(f"{len(without)} problems have no sample and no row: {names}", file=sys.stderr)
-    require(bool(groups), "files", f"{len(alone)} samples", "none is of this benchmark, see eval=")
+    require(bool(groups), "files", f"{left} samples", "none is of this benchmark, see eval=")
     few, many = min(groups, key=lambda i: len(groups[i])), max(groups, key=lambda i: len(groups[i]))
     if len(groups[few]) != len(groups[many]):
         raise UserError(
@@ -93,9 +97,13 @@ def _score_imported(run: Run, groups: dict, references: dict[str, str], x: Evalu
             part = flat[start : start + ROWS]
             verdicts = pool.map([(one.response, references[owner]) for owner, _, one in part])
             rows = [
-                (owner, i, one.response, v.outcome, v.parsed, None, None, None, one.score)
+                (owner, i, one.response, v.outcome, v.parsed, None, None, None, _known(one.right))
                 for (owner, i, one), v in zip(part, verdicts, strict=True)
             ]
             return pd.DataFrame(rows, columns=[*COLUMNS, "score"], dtype=object)
 
         fill(run, list(range(0, len(flat), ROWS)), each(chunk))
+
+
+def _known(score: float) -> float | None:
+    return None if math.isnan(score) else score

@@ -1,11 +1,16 @@
-"""Samples that are there already: scored again by another verifier, or imported and then scored."""
+"""Stored samples, scored again by another verifier or with other options of it.
+
+rlvr rescore run=RUN_FOLDER [eval.verifier.OPTION=VALUE ...] [eval.deadline=3] [workers=2]
+             [memory_gb=4] [results_dir=results]
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-from common.config.compose import read, value
+from common.config.compose import value
+from common.config.files import read
 from common.config.words import pairs, split
 from common.errors import require
 from common.evaluation.config import PAPER, options, run_name
@@ -20,8 +25,7 @@ SHOWN = 5  # examples that are printed, of all that are stored
 
 
 def rescore(words: list[str]) -> Path:
-    """`rescore=RUN_FOLDER [eval.verifier.OPTION=VALUE ...]`: the run's samples under another
-    verifier or other options of its own.
+    """The samples of `run` under another verifier or other options of its own.
 
     A run folder of its own, without the responses, and with changes.csv: every sample whose
     outcome changed. It belongs to the samples, the options and all that a verdict depends on, so
@@ -32,17 +36,17 @@ def rescore(words: list[str]) -> Path:
     Raises UserError where the run is unfinished or damaged.
     """
     settings, others = split(
-        words, {"rescore": "", "workers": "2", "memory_gb": "4", "results_dir": ""}
+        words, {"run": "", "workers": "2", "memory_gb": "4", "results_dir": ""}
     )
-    source = Path(settings["rescore"])
+    source = Path(settings["run"])
     root = Path(settings["results_dir"] or source.parent.parent)
-    require(source.is_dir(), "rescore", source, "no such folder; give one that an evaluation made")
+    require(source.is_dir(), "run", source, "no such folder; give one that an evaluation made")
     has_samples = (source / "problems.jsonl.gz").exists()
-    require(has_samples, "rescore", source, "is no sampled run: no evaluation made it")
+    require(has_samples, "run", source, "is no sampled run: no evaluation made it")
     wrong = verify(source)
-    require(not wrong, "rescore", source, wrong[0] if wrong else "")
+    require(not wrong, "run", source, wrong[0] if wrong else "")
     config = read(source / "config.yaml")
-    require("eval" in config and "rescored" not in config, "rescore", source, "is no sampled run")
+    require("eval" in config and "rescored" not in config, "run", source, "is no sampled run")
     benchmark = _changed(config["eval"], pairs(others))
     identity = {
         "label": config["label"],
@@ -63,6 +67,10 @@ def rescore(words: list[str]) -> Path:
     return run.path
 
 
+def main(words: list[str]) -> None:
+    rescore(words)
+
+
 def _changed(benchmark: dict, given: dict[str, str]) -> dict:
     """The stored benchmark with `eval.verifier.*` and `eval.deadline` from the command line."""
     benchmark = benchmark | {"verifier": dict(benchmark["verifier"])}
@@ -73,7 +81,7 @@ def _changed(benchmark: dict, given: dict[str, str]) -> dict:
         if key == "eval.deadline":
             benchmark["deadline"] = value(key, text)
         else:
-            known = "rescore= takes eval.verifier.OPTION, eval.deadline, workers, memory_gb and "
+            known = "rescore takes eval.verifier.OPTION, eval.deadline, workers, memory_gb and "
             require(key.startswith("eval.verifier."), key, text, f"{known}results_dir")
             benchmark["verifier"][key.removeprefix("eval.verifier.")] = value(key, text)
     return benchmark | {"verifier": options(benchmark["verifier"])}

@@ -15,7 +15,7 @@
     meta.json, DONE   versions and provenance; hashes of all files
 
 A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at (with
-vLLM one a GPU), and its samples do not depend on where it was stopped. `python -m common.evaluate
+vLLM one a GPU), and its samples do not depend on where it was stopped. `rlvr evaluate
 --help` lists options.
 
 With `row` a trained model is evaluated for a paper's table, and the folder is a run folder of that

@@ -1,6 +1,6 @@
 """Evaluation: a checkpoint's samples, their counts (n, c per problem), and rows from these.
 
-`python -m common.evaluate model=... eval=math500 n=256` is `common/evaluation/run.py`.
+`rlvr evaluate model=... eval=math500 n=256` is `common/evaluation/run.py`.
 """
 
 from __future__ import annotations

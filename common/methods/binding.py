@@ -11,7 +11,7 @@ from common.config.schema import Method, Reward
 from common.errors import UserError, require
 from common.losses import regularizers
 
-OF_RESPONSES = ("lengths", "log_probs")  # what an advantage may ask for besides rewards
+OF_RESPONSES = ("correct", "lengths", "log_probs")  # what an advantage may ask for besides rewards
 # What a loss may ask for besides the four tensors, of the current policy: entropy (B, T), without
 # gradient; of its K likeliest tokens at each place, K being an argument of the loss, top_log_prob
 # (B, T, K), with gradient, and drawn_top (B, T), whether the response's token is the likeliest.
@@ -82,17 +82,21 @@ def of_tokens(bound: Bound, **given: torch.Tensor) -> dict[str, torch.Tensor]:
 def advantages(
     bound: Bound,
     rewards: torch.Tensor,
+    *,
+    correct: torch.Tensor,
     lengths: torch.Tensor,
     arguments: dict,
     log_probs: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """(P, G) weights of (P, G) rewards and response lengths; `arguments` are the controller's.
+    """(P, G) weights of (P, G) rewards; `arguments` are the controller's.
 
+    correct (P, G): which responses are right, whatever reward that is.
+    lengths (P, G): their tokens.
     log_probs (P, G): of whole responses under the policy that drew them, in nats; None: all alike.
 
     Raises UserError where the function gives anything but a finite number for each reward.
     """
-    given = {"lengths": lengths, "log_probs": torch.zeros_like(rewards)}
+    given = {"correct": correct, "lengths": lengths, "log_probs": torch.zeros_like(rewards)}
     given |= {} if log_probs is None else {"log_probs": log_probs}
     arguments = {**arguments, **{name: given[name] for name in OF_RESPONSES if asks(bound, name)}}
     weights = bound.advantage(rewards, **arguments)
@@ -115,20 +119,31 @@ def observe(
     return bound.controller(state, solve_rate=solve_rate, entropy=entropy, step=step)
 
 
-def all_groups(group_size: int, reward: Reward) -> torch.Tensor:
-    """Rewards (G + 1, G), float64: a group of X successes, then failures, for X = 0..G."""
-    success = torch.ones(group_size + 1, group_size, dtype=torch.bool).tril(-1)
-    rewards = torch.full(success.shape, reward.wrong, dtype=torch.float64)
-    return rewards.masked_fill(success, reward.correct)
+def all_groups(group_size: int) -> torch.Tensor:
+    """Which responses are right, (G + 1, G): X successes, then failures, for X = 0..G."""
+    return torch.ones(group_size + 1, group_size, dtype=torch.bool).tril(-1)
 
 
 def group_weights(
-    bound: Bound, rewards: torch.Tensor, arguments: dict, log_probs: torch.Tensor | None = None
+    bound: Bound,
+    correct: torch.Tensor,
+    reward: Reward,
+    arguments: dict,
+    log_probs: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The weights of each group as a batch of its own, with responses of equal length, (P, G)."""
+    """The weights of groups of which these responses are `correct`, (P, G) in float64, each group
+    as a batch of its own, with responses of equal length."""
+    rewards = torch.full(correct.shape, reward.wrong, dtype=torch.float64)
+    rewards = rewards.masked_fill(correct, reward.correct)
     drawn = torch.zeros_like(rewards) if log_probs is None else log_probs
-    rows = zip(rewards.split(1), drawn.split(1), strict=True)
-    return torch.cat([advantages(bound, r, torch.ones_like(r), arguments, s) for r, s in rows])
+    return torch.cat(
+        [
+            advantages(
+                bound, r, correct=c, lengths=torch.ones_like(r), arguments=arguments, log_probs=s
+            )
+            for r, c, s in zip(rewards.split(1), correct.split(1), drawn.split(1), strict=True)
+        ]
+    )
 
 
 def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dict) -> float:
@@ -136,29 +151,32 @@ def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dic
 
     Raises UserError where it is 0: no group of this size has a gradient.
     """
-    largest = group_weights(bound, all_groups(group_size, reward), arguments).abs().max().item()
+    weights = group_weights(bound, all_groups(group_size), reward, arguments)
+    largest = weights.abs().max().item()
     if largest == 0:
         raise UserError(f"sampling.group_size={group_size}: every weight is 0; enlarge the group")
     return largest
 
 
-def check(method: Method, group_size: int, reward: Reward) -> None:
+def check(bound: Bound, group_size: int, reward: Reward) -> None:
     """Run the method on one made-up group, before any compute is spent.
 
     Raises UserError where method and experiment do not fit, e.g. groups of one.
     """
-    bound = bind(method)
-    rewards = torch.full((1, group_size), reward.wrong)
-    rewards[0, 0] = reward.correct
+    correct = torch.arange(group_size)[None] == 0
+    rewards = torch.where(correct, reward.correct, reward.wrong)
     log_prob = torch.linspace(-1.0, -0.5, 2 * group_size).view(group_size, 2).requires_grad_()
     mask = torch.ones_like(log_prob)
     _, arguments = observe(bound, {}, solve_rate=1 / group_size, entropy=0.5, step=1)
     try:
-        weights = advantages(bound, rewards, mask.sum(1).view(1, -1), arguments)
+        seen = {"correct": correct, "lengths": mask.sum(1).view(1, -1)}
+        weights = advantages(bound, rewards, arguments=arguments, **seen)
     except TypeError as error:
+        if bound.controller is None:
+            raise
         raise UserError(
-            f"method.controller={method.controller}: does not fit method.advantage ({error}); "
-            "give the advantage that takes what the controller sets"
+            f"method.controller={_name(bound.controller)}: does not fit method.advantage "
+            f"({error}); give the advantage that takes what the controller sets"
         ) from error
     inputs = (log_prob.detach() + 0.1, weights.view(-1, 1), mask)
     extra = {}
@@ -181,7 +199,8 @@ def check(method: Method, group_size: int, reward: Reward) -> None:
     loss, _ = returned
     if not torch.isfinite((loss * bound.aggregate(mask)).sum()):
         raise UserError(
-            f"method={method.name}: its loss is not finite on rewards {rewards[0].tolist()}"
+            f"method.loss={_name(bound.loss)}: not finite on the rewards {rewards[0].tolist()}; "
+            "give finite numbers"
         )
 
 

@@ -1,6 +1,6 @@
 """docs/methods.md, from the method files and the docstrings of the functions that they name.
 
-python -m common.methods.catalogue        prints the page; `make docs` writes it
+rlvr methods        prints the page; `rlvr docs` writes it
 """
 
 import inspect
@@ -10,8 +10,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable
 
-from common.cli import options
 from common.config.resolve import module
+from common.config.words import options
 from common.losses import regularizers
 from common.methods.files import as_written, introduction, names
 from common.results.tables import markdown as to_markdown
@@ -42,7 +42,7 @@ A method is a file of [configs/method](../configs/method) that names pure functi
 ```sh
 python -m papers.f_grpo method=NAME                        # train on the laptop testbed
 python -m papers.f_grpo method=power_alpha method.advantage.alpha=3
-python -m common.theory method=NAME                        # its gradient masses, exactly
+rlvr theory method=NAME                        # its gradient masses, exactly
 python -m common.backends.verl.main method=NAME ...        # in verl
 ```
 
@@ -174,8 +174,6 @@ def page() -> str:
     return "\n".join(out)
 
 
-if __name__ == "__main__":
-    options(
-        "python -m common.methods.catalogue: docs/methods.md as text (`make docs` writes it)", {}
-    )
+def main(words: list[str]) -> None:
+    options(words, {})
     print(page(), end="")

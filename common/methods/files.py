@@ -7,8 +7,9 @@ from pathlib import Path
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from common.config.compose import ROOT, merged
-from common.config.compose import names as files_of
+from common.config.compose import merged
+from common.config.files import ROOT
+from common.config.files import names as files_of
 from common.config.schema import Method
 from common.config.strict import strict
 from common.errors import UserError
@@ -35,13 +36,12 @@ def compose(name: str) -> DictConfig:
 
 
 def method(
-    name: str, *, reward: dict, max_tokens: int | None = None, steps: int | None = None, **arguments
+    name: str, *, max_tokens: int | None = None, steps: int | None = None, **arguments
 ) -> Method:
-    """The Method of a name or path, outside of an Experiment: `reward` has correct and wrong,
-    `arguments` are of its advantage. Raises UserError for an unknown name, and where the method
-    needs max_tokens or steps and they are None."""
-    outside = {"reward": reward}
-    outside |= {} if max_tokens is None else {"sampling": {"max_tokens": max_tokens}}
+    """The Method of a name or path, outside of an Experiment; `arguments` are of its advantage.
+    Raises UserError for an unknown name, and where the method needs max_tokens or steps and they
+    are None."""
+    outside = {} if max_tokens is None else {"sampling": {"max_tokens": max_tokens}}
     outside |= {} if steps is None else {"optim": {"steps": steps}}
     root = OmegaConf.create({**outside, "method": compose(name)})
     root.method.advantage = OmegaConf.merge(root.method.advantage, arguments)

@@ -43,6 +43,6 @@ def mean_magnitude(
     controller. AdamW undoes a factor on all advantages, but not one on the rate: the twin takes
     shorter steps than the method does.
     """
-    groups = all_groups(group_size, reward)
-    size = group_weights(bound, groups, arguments).abs().mean()
-    return (size / group_weights(other, groups, {}).abs().mean()).item()
+    groups = all_groups(group_size)
+    size = group_weights(bound, groups, reward, arguments).abs().mean()
+    return (size / group_weights(other, groups, reward, {}).abs().mean()).item()

@@ -1,13 +1,13 @@
 """The lab: what a method's weights do, computed exactly, for any method file.
 
-    python -m common.theory                                    every method: masses and figure
-    python -m common.theory method=power_alpha alpha=2         one method
-    python -m common.theory method=grpo p=0.3 G=16 json=true   one solve rate
-    python -m common.theory method=grpo rewards='[[1,0,0,1]]' json=true
-    python -m common.theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
-    python -m common.theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
-    python -m common.theory method=mine.yaml                   a method file of your own
-    python -m common.theory method=dph_f policy='[0.6,0.3,0.1]' correct='[0,2]' \\
+    rlvr theory                                    every method: masses and figure
+    rlvr theory method=power_alpha alpha=2         one method
+    rlvr theory method=grpo p=0.3 G=16 json=true   one solve rate
+    rlvr theory method=grpo rewards='[[1,0,0,1]]' json=true
+    rlvr theory method=grpo policy='[0.4,0.3,0.3]' correct='[0]' eta=0.1
+    rlvr theory method=f_grpo twin=grpo G=1024     the factor on optim.lr of a control
+    rlvr theory method=mine.yaml                   a method file of your own
+    rlvr theory method=dph_f policy='[0.6,0.3,0.1]' correct='[0,2]' \\
                             reference='[0.4,0.3,0.3]'          what rehearsal does
 
 A key without a dot that is none of the options is an argument of the advantage. Options:
@@ -39,8 +39,9 @@ import pandas as pd
 import torch
 from pydantic import Field, PositiveInt
 
-from common.config.compose import CONFIGS, names
+from common.config.compose import CONFIGS
 from common.config.compose import compose as compose_files
+from common.config.files import names
 from common.config.schema import Folder, Method, Reward
 from common.config.strict import strict
 from common.config.words import pairs
@@ -132,8 +133,7 @@ def enumerated_update(
     """
     drawn, chance = all_draws(policy, G)
     one_hot = torch.nn.functional.one_hot(drawn, len(policy)).to(policy.dtype)
-    rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
-    weights = group_weights(bound, rewards, arguments, policy.log()[drawn])
+    weights = group_weights(bound, correct[drawn], reward, arguments, policy.log()[drawn])
     pulls = (weights[:, :, None] * (one_hot - policy)).mean(1)
     return chance @ pulls
 
@@ -157,8 +157,8 @@ def loss_update(
     K = top_K(bound)
     require(len(policy) >= K, "policy", policy.tolist(), f"give at least method.loss.K={K} actions")
     drawn, chance = all_draws(policy, G)
-    rewards = torch.where(correct[drawn], reward.correct, reward.wrong).to(policy.dtype)
-    weights = group_weights(bound, rewards, arguments, policy.log()[drawn]).view(-1, 1)
+    weights = group_weights(bound, correct[drawn], reward, arguments, policy.log()[drawn])
+    weights = weights.view(-1, 1)
     logits, likeliest = policy.log().requires_grad_(), policy.argsort(descending=True)
     log_p, actions = torch.log_softmax(logits, 0), drawn.flatten()
 
@@ -294,7 +294,7 @@ class Theory:
                 self.reference,
                 f"method {self.method.name} rehearses nothing; leave it out",
             )
-        check(self.method, self.G, self.reward)
+        check(bind(self.method), self.G, self.reward)
 
 
 def compose(arguments: list[str]) -> Theory:
@@ -340,7 +340,7 @@ def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
     (w(p) / w(1/2)) / (p q / (1/4)),  w = (m_S + m_F) / 2
     """
     bound, arguments = start(theory)
-    weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
+    weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
     rows: list[dict] = [{"method": theory.method.name, "G": theory.G, "p": p} for p in solve_rates]
     for row in rows:
         row |= masses(weights, row["p"])
@@ -353,12 +353,9 @@ def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(arguments: list[str]) -> None:
-    if {"-h", "--help"} & set(arguments):
-        print(__doc__.strip())
-        return
-    everything = not any(argument.startswith("method=") for argument in arguments)
-    theory = compose(arguments)
+def main(words: list[str]) -> None:
+    everything = not any(word.startswith("method=") for word in words)
+    theory = compose(words)
     if theory.twin is not None:
         answer = {"lr_factor": _twin(theory, theory.twin)}
     elif theory.rewards is not None:
@@ -368,7 +365,7 @@ def main(arguments: list[str]) -> None:
     elif theory.p is not None:
         answer = table(theory, [theory.p]).drop(columns=["method", "G", "p"]).iloc[0].to_dict()
     elif everything:
-        _show(family(arguments), "all")
+        _show(family(words), "all")
         return
     else:
         _show([theory], theory.method.name)
@@ -392,7 +389,9 @@ def _twin(theory: Theory, name: str) -> float:
 def _weights(theory: Theory) -> list[list[float]]:
     bound, given = start(theory)
     rewards = torch.tensor(theory.rewards, dtype=torch.float64)
-    return advantages(bound, rewards, torch.ones_like(rewards), given).tolist()
+    lengths, correct = torch.ones_like(rewards), rewards == theory.reward.correct
+    found = advantages(bound, rewards, correct=correct, lengths=lengths, arguments=given)
+    return found.tolist()
 
 
 def _one_step(theory: Theory) -> dict:
@@ -406,7 +405,7 @@ def _one_step(theory: Theory) -> dict:
     elif asks(bound, "log_probs"):
         update = enumerated_update(bound, policy, correct, **given)
     else:
-        weights = group_weights(bound, all_groups(theory.G, theory.reward), arguments)
+        weights = group_weights(bound, all_groups(theory.G), theory.reward, arguments)
         update = expected_update(weights, policy, correct)
     new = after_step(policy, update, theory.eta)
     rehearsed = {}

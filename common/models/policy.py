@@ -31,6 +31,18 @@ def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Ten
     return _of_tokens(model, batch, partial(log_prob_and_entropy, temperature=temperature))
 
 
+@torch.no_grad()
+def log_probs_in_parts(
+    model, batch: RolloutBatch, temperature: float, micro_batch: int
+) -> torch.Tensor:
+    """The log-probabilities of `log_probs` alone, without gradient, in passes of at most
+    `micro_batch` responses; a group is never split."""
+    size = max(1, micro_batch // batch.group_size)
+    starts = range(0, len(batch.prompt_ids), size)
+    parts = [log_probs(model, batch.prompts(i, i + size), temperature)[0] for i in starts]
+    return torch.cat(parts)
+
+
 def with_top_tokens(
     model, batch: RolloutBatch, temperature: float, K: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

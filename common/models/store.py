@@ -25,28 +25,37 @@ def folder(model: Model, results_dir: Path) -> str:
         return str(results_dir / "models" / identity(model))
     if model.revision is None or Path(model.path).is_dir():
         return model.path
-    return _snapshot(model.path, model.revision)
+    return download(model.path, model.revision)
 
 
-def _snapshot(hub: str, revision: str) -> str:
+def download(hub: str, revision: str | None, offline: bool = False) -> str:
     """The folder of a hub model's files at a revision, downloaded where it is not cached."""
     import huggingface_hub
     from httpx import HTTPError
 
+    at = "" if revision is None else f" --revision {revision}"
     try:
         return huggingface_hub.snapshot_download(
             hub,
             revision=revision,
             allow_patterns=["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"],
             ignore_patterns=["*/*"],  # other formats, logs
-            local_files_only=huggingface_hub.constants.HF_HUB_OFFLINE,
+            local_files_only=offline or huggingface_hub.constants.HF_HUB_OFFLINE,
         )
     except (OSError, ValueError, HTTPError) as error:
         raise UserError(
             f"model.path={hub} model.revision={revision}: not in the cache and cannot be "
             f"downloaded here ({type(error).__name__}); where the hub can be reached run: "
-            f"hf download {hub} --revision {revision}, or set model.path=FOLDER"
+            f"hf download {hub}{at}, or set model.path=FOLDER"
         ) from error
+
+
+def cached(hub: str, revision: str | None) -> bool:
+    """Whether weights of the hub model are in the cache."""
+    try:
+        return any(Path(download(hub, revision, offline=True)).glob("*.safetensors"))
+    except UserError:
+        return False
 
 
 def save(model, tok, path: Path) -> None:

@@ -25,7 +25,7 @@ def scales() -> dict[str, Scale]:
     """Every scale by its name."""
     from omegaconf import OmegaConf
 
-    from common.config.compose import ROOT, read
+    from common.config.files import ROOT, read
     from common.config.strict import strict
 
     nodes = read(ROOT / "configs" / "pretrained_scales.yaml")

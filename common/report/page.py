@@ -17,7 +17,7 @@ from urllib.parse import quote
 import jinja2
 
 from common.claims.judge import SCOPES
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.palette import FAMILIES, LINES, of_family
 from common.report import plots, sources, views
 from common.report.figures import Picture, data_uri, fitting

@@ -1,6 +1,6 @@
 """The README's first screen: what the report's says, in two lines a paper between two marks.
 
-`python -m common.report readme` writes it; tests/report/test_answers.py fails where it is stale.
+`make docs` writes it; tests/report/test_answers.py fails where it is stale.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from common.report import answers
 from common.report.answers import PUBLISHED, Answer, Finding
 
 START, END = (
-    "<!-- answers: written by `python -m common.report readme` -->",
+    "<!-- answers: written by `make docs` -->",
     "<!-- end of answers -->",
 )
 

@@ -1,7 +1,7 @@
 """How to rerun each row, and what that costs: from the sweeps of papers/<p>/configs/reproduce.yaml.
 
-Rows are described from the experiment files themselves, in milliseconds; Hydra composes only the
-first row that trains each model, for its cost. Costs are predictions of common/sweeps/cost.py with
+Rows are described from the files themselves, in milliseconds; Hydra composes only the first row
+that trains each model, for its cost. Costs are predictions of common/sweeps/cost.py with
 the assumptions of configs/cost.yaml: ranges.
 """
 
@@ -14,7 +14,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from common.backends import backend as of
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
+from common.config.rows import Row, rows
 from common.errors import UserError, require
 from common.experiment import Experiment, load
 from common.sweeps import cost
@@ -55,13 +56,13 @@ class Rerun:
 def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
     """Every row that the paper's sweeps make. Raises UserError for a file that cannot be read."""
     folders = (ROOT / "papers" / paper / "configs", ROOT / "configs")
-    file = cache(partial(_read, folders))  # most experiments have the same parents
-    rows, costs, base = [], {}, describe(file, "config")
+    file = cache(partial(_read, folders))  # most rows have the same family
+    found, costs, base, stated = [], {}, describe(file, "config"), rows(paper)
     sweeps = file("reproduce").get("scales", {})
     for scale in scales:
         for sweep in sweeps.get(scale, {}).get("sweeps", ()):
-            for name in sweep["experiments"]:
-                x = base | describe(file, f"experiment/{name}")
+            for name in sweep["rows"]:
+                x = base | describe_row(file, stated[name])
                 words = [f"experiment={name}", f"table={sweep['table']}", *sweep["overrides"]]
                 key = (x["scope"], x["model"], name == BASE)  # which trains nothing
                 if key not in costs:
@@ -69,8 +70,8 @@ def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
                 text = command(paper, words, sweep["seeds"], x["backend"])
                 place = (x["scope"], sweep["table"], x["model"], x["label"], len(sweep["seeds"]))
                 made = (name, tuple(sweep["overrides"]), tuple(sweep["seeds"]))
-                rows.append(Rerun(*place, text, costs[key], *made))
-    return rows
+                found.append(Rerun(*place, text, costs[key], *made))
+    return found
 
 
 def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str:
@@ -81,15 +82,23 @@ def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str
     return shlex.join([python, "-m", f"papers.{paper}", *many, *words, seed])
 
 
+def describe_row(file: Callable[[str], dict], row: Row) -> dict[str, str]:
+    """What `describe` gives, of a row."""
+    described: dict[str, str] = {}
+    for family in row["like"]:
+        described |= describe(file, family.lstrip("/"))
+    if "model" in row:
+        described["model"] = file(f"model/{row['model']}")["name"]
+    return described | {"label": row["label"]}
+
+
 def describe(file: Callable[[str], dict], name: str) -> dict[str, str]:
     """label, scope, backend and the model's name of a configuration file, with its parents'; `file`
     reads one by its name."""
     node, described = file(name), {}
     for default in node.get("defaults", ()):
         if isinstance(default, str) and default != "_self_":
-            parent = default.lstrip("/")
-            inside = default[0] != "/" and name.startswith("experiment/")
-            described |= describe(file, f"experiment/{parent}" if inside else parent)
+            described |= describe(file, default.lstrip("/"))
         elif isinstance(default, dict):
             model = default.get("override /model", default.get("model"))
             described |= {"model": file(f"model/{model}")["name"]} if model else {}

@@ -17,7 +17,7 @@ from common.claims import file as claims
 from common.comparison import cluster_figures, maze
 from common.comparison.compare import Comparison, assess
 from common.comparison.spec import spec_of
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.errors import UserError
 from common.report import answers
 from common.report.answers import Answer

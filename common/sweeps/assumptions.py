@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.schema import Model
 from common.config.strict import strict
 from common.errors import UserError, require
@@ -74,7 +74,7 @@ class Assumptions:
 
 
 def assumptions(path: Path = FILE) -> Assumptions:
-    """What `path` says, with the efficiencies that `make gpu-smoke` measured, if it did."""
+    """What `path` says, with the efficiencies that `rlvr gpu-smoke` measured, if it did."""
     a = strict(Assumptions, read(path))
     return replace(a, accelerators=measured.with_measured(a.accelerators))
 

@@ -1,6 +1,6 @@
 """What each cluster row does unlike its paper, as a section of the paper's README.
 
-    python -m common.sweeps.deviations     writes the section of every README, as `make docs` does
+`rlvr docs` writes the section of every README.
 
 For each printed table: the configurations that fill it, the command, the deviations by number, and
 whether it was run. Then the deviations: every printed setting (published/hyperparameters.csv) that
@@ -19,11 +19,12 @@ import pandas as pd
 from common.backends.printed import Sampled, beside
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
-from common.config.compose import ROOT, compose
+from common.config.compose import compose
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.experiment import Experiment
-from common.results.files import write
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
+from common.sweeps.tables import same_rows
 
 START = "<!-- Written by `make docs`: the printed settings beside those of the cluster rows. -->"
 END = "<!-- End of what `make docs` writes. -->"
@@ -48,7 +49,7 @@ def planned(paper: str) -> list[Planned]:
     for scale in config.scales:
         if scale.startswith("cluster") or scale == "gpu":
             one = replace(config, scale=scale)
-            for sweep in config.scales[scale].sweeps:
+            for sweep in one.sweeps:
                 known = sweep.table in tables
                 for run, sampled in sampled_runs(one, sweep) if known else ():
                     rows = beside(run, None, sampled)
@@ -126,15 +127,9 @@ def order(table: str) -> tuple[list[int], str]:
 
 def filling(spec: Spec, table: str, model: str, method: str, rows: list[Planned]) -> list[Planned]:
     """The runs that stand for a printed row."""
-    names = {(table, method)} | {
-        (one.of_table, one.of_method)
-        for one in spec.same_runs
-        if (one.table, one.method) == (table, method)
-    }
+    own = same_rows(spec, table, method)
     return [
-        row
-        for row in rows
-        if row.run.model.name == model and (row.run.table, row.run.label) in names
+        row for row in rows if row.run.model.name == model and (row.run.table, row.run.label) in own
     ]
 
 
@@ -150,9 +145,3 @@ def readme(paper: str) -> tuple[Path, str]:
     before, _, rest = path.read_text().partition(START)
     _, _, after = rest.partition(END)
     return path, before + section(paper) + after
-
-
-if __name__ == "__main__":
-    for paper in PAPERS:
-        path, text = readme(paper)
-        write(path, text)

@@ -1,14 +1,14 @@
-"""More seeds of every row of the papers' laptop scales, unattended: `make evidence`.
+"""More seeds of every row of the papers' laptop scales, unattended.
 
-    python -m common.sweeps.evidence [papers=all] [scales=full,laptop_maze] [seeds=10] [rows=all]
-                                     [workers=2] [budget=8h] [results_dir=results]
+    rlvr evidence [papers=all] [scales=full,laptop_maze] [seeds=10] [rows=all] [workers=2]
+                  [budget=8h] [results_dir=results]
 
-The runs are those of `make reproduce-<paper> SCALE=...`, each row (or those experiments that `rows`
-names) with the seeds 1 to `seeds`, or from one to another (seeds=6-10): finished ones are found,
-and either command goes on with what the other began. Seed by seed, all papers and both testbeds in
-each: whenever it is stopped, the seeds that it reached are whole. It gives way to all else on the
-machine. `make reproduce-<paper> SCALE=...` then makes the tables, and `make join` adds them to
-those that are stored.
+The runs are those of `rlvr reproduce paper=NAME scale=...`, each row (or those experiments that
+`rows` names) with the seeds 1 to `seeds`, or from one to another (seeds=6-10): finished ones are
+found, and either command goes on with what the other began. Seed by seed, all papers and both
+testbeds in each: whenever it is stopped, the seeds that it reached are whole. It gives way to all
+else on the machine. `rlvr reproduce paper=NAME scale=...` then makes the tables, and `rlvr join`
+adds them to those that are stored.
 
 Seeds 1 to 5 start from the base model of those scales, later ones from two further bases,
 pretrained with seeds of their own, in turn: so the base is in the interval of what is read over all
@@ -22,9 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 from time import time
 
-from common.cli import guard, options
-from common.config.compose import ROOT, compose
+from common.config.compose import compose
+from common.config.files import papers as all_papers
 from common.config.strict import strict
+from common.config.words import options
 from common.errors import require
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, experiments, from_base, makers
@@ -68,17 +69,17 @@ def runs(
     return sorted(found.values(), key=lambda x: (x.seed, x.optim.steps > 0))
 
 
-def command(words: dict[str, str]) -> None:
-    known = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
-    papers = known if words["papers"] == "all" else words["papers"].split(",")
+def main(words: list[str]) -> None:
+    given = options(words, WORDS)
+    papers = all_papers() if given["papers"] == "all" else given["papers"].split(",")
     for paper in papers:
-        require(paper in known, "papers", paper, f"use all or some of {', '.join(known)}")
-    workers = words["workers"]
+        require(paper in all_papers(), "papers", paper, f"use all or some of {all_papers()}")
+    workers = given["workers"]
     require(workers.isdecimal() and int(workers) > 0, "workers", workers, "give a number above 0")
-    more = [f"{name}={words[name]}" for name in ("workers", "results_dir", "budget") if words[name]]
-    asked = runs(papers, words["scales"].split(","), _seeds(words["seeds"]), *more)
-    if words["rows"] != "all":
-        known, rows = {x.name for x in asked}, words["rows"].split(",")
+    more = [f"{name}={given[name]}" for name in ("workers", "results_dir", "budget") if given[name]]
+    asked = runs(papers, given["scales"].split(","), _seeds(given["seeds"]), *more)
+    if given["rows"] != "all":
+        known, rows = {x.name for x in asked}, given["rows"].split(",")
         unknown = ", ".join(sorted(set(rows) - known))
         require(not unknown, "rows", unknown, f"use all or some of {', '.join(sorted(known))}")
         asked = [x for x in asked if x.name in rows]
@@ -94,7 +95,7 @@ def command(words: dict[str, str]) -> None:
             run_all(tasks, int(workers))
     still = sum(not done(x) for x in asked)
     if still:
-        print(f"budget={words['budget']}: {still} of {len(asked)} runs are left; again to go on")
+        print(f"budget={given['budget']}: {still} of {len(asked)} runs are left; again to go on")
 
 
 def _seeds(text: str) -> range:
@@ -111,7 +112,3 @@ def give_way() -> None:
     group = Path("/proc/self/autogroup")  # where Linux groups by session, nice alone is within it
     if group.exists():
         group.write_text("19")
-
-
-if __name__ == "__main__":
-    guard(lambda: command(options(__doc__, WORDS)))

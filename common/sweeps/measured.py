@@ -1,7 +1,7 @@
 """Speeds that a run of backend=verl measured, from verl's own metrics, and the efficiencies that
 the dry run's roofline would need to give them.
 
-`python -m bench.gpu_smoke` writes FILE on a machine with GPUs; where it stands, `assumptions.py`
+`rlvr gpu-smoke` writes FILE on a machine with GPUs; where it stands, `assumptions.py`
 takes an accelerator's efficiencies from it. A small model or a short run reaches less than a large
 one, so the file names what was measured.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.strict import strict
 
 FILE = ROOT / "results" / "gpu_smoke" / "efficiency.yaml"

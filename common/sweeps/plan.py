@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from pydantic import PositiveInt
 
 from common.backends import backend
 from common.config.compose import CONFIGS, compose
+from common.config.rows import rows
 from common.config.schema import Folder
 from common.config.strict import strict
 from common.errors import require
@@ -25,13 +27,13 @@ BUDGET = r"\d+(\.\d+)?[hm]"
 
 @dataclass(frozen=True)
 class Sweep:
-    """Experiments x seeds under one table name, and, on a cluster, what is evaluated afterwards."""
+    """Rows x seeds under one table name, and, on a cluster, what is evaluated afterwards."""
 
     table: str
-    experiments: list[str]
+    rows: list[str]  # their names; gpu/* is all that begin so
     seeds: list[int]
     overrides: list[str]
-    # as the tables print it: words for `python -m common.evaluate` besides model and row
+    # as the tables print it: words for `rlvr evaluate` besides model and row
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
     n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
     checkpoint: checkpoints.Choice = "last"
@@ -54,6 +56,8 @@ class Reproduce:
     results_dir: Folder
     budget: str | float | None  # wall clock, as in 4h or 90m; then every run stops at its next step
     scales: dict[str, Scale]
+    rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
+    grids: list[dict] = field(default_factory=list)  # and these
 
     def __post_init__(self):
         known = sorted(self.scales)
@@ -75,6 +79,19 @@ class Reproduce:
         smoke = self.scale.endswith("smoke")
         return str(Path(self.results_dir) / "smoke") if smoke else self.results_dir
 
+    @property
+    def sweeps(self) -> list[Sweep]:
+        """Those of the scale, with every row by its name."""
+        return [replace(s, rows=self._names(s.rows)) for s in self.scales[self.scale].sweeps]
+
+    def _names(self, patterns: list[str]) -> list[str]:
+        known, found = list(rows(self.paper)), []
+        for pattern in patterns:
+            named = fnmatch.filter(known, pattern)
+            require(bool(named), "rows", pattern, f"{self.paper} has no such row")
+            found += named
+        return found
+
     def overrides(self, part: str) -> list[str]:
         """Of one of the paper's own parts, as on its command line."""
         return [*self.scales[self.scale].parts[part], f"results_dir={self.root}"]
@@ -87,7 +104,7 @@ def experiments(config: Reproduce) -> list[Experiment]:
     methods on the seeds that it reached. A run that stands in several sweeps is one run.
     """
     found: dict[str, Experiment] = {}
-    for sweep in config.scales[config.scale].sweeps:
+    for sweep in config.sweeps:
         for x in runs_of(config, sweep):
             found.setdefault(x.run_id, x)
     return list(found.values())
@@ -113,24 +130,24 @@ def without(config: Reproduce, names: list[str]) -> Reproduce:
     """Its scale less the rows of these names, in all sweeps. Raises UserError for an unknown one.
     A row whose baseline is left out is refused later (`evaluations_of`)."""
     scale = config.scales[config.scale]
-    known = [_row(name) for sweep in scale.sweeps for name in sweep.experiments]
+    known = [_row(name) for sweep in config.sweeps for name in sweep.rows]
     unknown = sorted(set(names) - set(known))
     require(not unknown, "without", ",".join(unknown), f"use some of {', '.join(known)}")
     left = [
-        replace(sweep, experiments=[name for name in sweep.experiments if _row(name) not in names])
-        for sweep in scale.sweeps
+        replace(sweep, rows=[name for name in sweep.rows if _row(name) not in names])
+        for sweep in config.sweeps
     ]
     return replace(config, scales={**config.scales, config.scale: replace(scale, sweeps=left)})
 
 
-def _row(experiment: str) -> str:
-    return experiment.removeprefix("cluster/")
+def _row(name: str) -> str:
+    return name.removeprefix("cluster/")
 
 
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
     found = []
     for seed in sweep.seeds:
-        for name in sweep.experiments:
+        for name in sweep.rows:
             where = [f"table={sweep.table}", f"seed={seed}", f"results_dir={config.root}"]
             trained = not name.endswith(BASE)
             changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
@@ -145,7 +162,7 @@ def _loaded(paper: str, words: tuple[str, ...]) -> Experiment:
 
 def evaluations(config: Reproduce) -> list[Evaluate]:
     """The evaluations of every trained model of the scale, checked."""
-    sweeps = [sweep for sweep in config.scales[config.scale].sweeps if sweep.benchmarks]
+    sweeps = [sweep for sweep in config.sweeps if sweep.benchmarks]
     return on_rare([e for sweep in sweeps for e in evaluations_of(runs_of(config, sweep), sweep)])
 
 

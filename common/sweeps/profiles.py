@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from common.backends.verl import tuning
 from common.backends.verl.tuning import tuned
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment

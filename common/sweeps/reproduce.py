@@ -1,4 +1,4 @@
-"""Everything of one paper that this machine can do: `make reproduce-<paper>`.
+"""Everything of one paper that this machine can do: `rlvr reproduce paper=<paper>`.
 
     base model -> RL runs, beside both its own parts (theory, simulation) -> figures -> comparison
 
@@ -38,12 +38,17 @@ def none(config: Reproduce) -> list[Task]:
 
 
 def command(
-    paper: str, finish: Callable, *, parts: Callable = none, later: Callable = none
+    paper: str,
+    words: list[str],
+    finish: Callable,
+    *,
+    parts: Callable = none,
+    later: Callable = none,
 ) -> None:
-    """`python -m papers.<paper>.reproduce`: the paper names its own parts, those that need the base
-    model (`later`), and what is measured, drawn and shown at the end (`finish`)."""
+    """`rlvr reproduce paper=<paper>`: the paper names its own parts, those that need the base model
+    (`later`), and what is measured, drawn and shown at the end (`finish`)."""
     run = partial(reproduce, finish=finish, parts=parts, later=later)
-    main(run, Reproduce, paper, "reproduce")
+    main(run, Reproduce, paper, "reproduce", words)
 
 
 def part(config: Reproduce, name: str, schema: type, *more: str):
@@ -77,7 +82,7 @@ def reproduce(
 ) -> None:
     if config.scale.startswith("cluster"):
         raise UserError(
-            f"scale={config.scale}: is for a cluster; submit it with python -m slurm submit "
+            f"scale={config.scale}: is for a cluster; submit it with rlvr submit "
             f"paper={config.paper} profile=NAME scale={config.scale}"
         )
     runs = experiments(config)  # all of them are checked before any compute is spent

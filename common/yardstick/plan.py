@@ -61,19 +61,18 @@ def _load(protocol: Protocol, method: str, overrides: list[str]) -> Experiment:
 def _rates(protocol: Protocol, x: Experiment, reference: Experiment) -> list[Experiment]:
     """The method at the same learning rate and at the other one; one run where the equalised rate
     is the same. Raises UserError where method and experiment do not fit."""
-    from common.methods import binding as method
+    from common.methods import rate
 
-    method.check(x.method, x.sampling.group_size, x.reward)
     if LOWER in protocol.rates:
         optim = replace(x.optim, lr=x.optim.lr * LOWER_RATE)
         twin = replace(x, table=LOWER, name=f"{x.name}_{LOWER}", optim=optim)
         return [replace(x, table=PLAIN), twin]
-    bound, size = method.bind(x.method), x.sampling.group_size
-    if bound.controller is None:  # which would change the weights from step to step
-        theirs = method.largest_weight(method.bind(reference.method), size, x.reward, {})
-        ours = method.largest_weight(bound, size, x.reward, {})
-        if math.isclose(ours, theirs, rel_tol=1e-4):  # epsilons of the normalisers apart
+    to = reference.method.advantage
+    if x.method.controller is None:  # which would change the weights from step to step
+        given = dict(to=to, group_size=x.sampling.group_size, reward=x.reward, arguments={})
+        factor = rate.equalised(1.0, x.bound, **given)
+        if math.isclose(factor, 1, rel_tol=1e-4):  # epsilons of the normalisers apart
             return [replace(x, table=BOTH)]
-    optim = replace(x.optim, equalise_to=reference.method.advantage)
+    optim = replace(x.optim, equalise_to=to)
     other = replace(x, table=EQUALISED, name=f"{x.name}_equalised", optim=optim)
     return [replace(x, table=PLAIN), other]

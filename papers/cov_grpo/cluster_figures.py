@@ -1,4 +1,4 @@
-"""Figs 1 and 3 from cluster rows: drawn by `python -m papers.cov_grpo.compare` and a cluster
+"""Figs 1 and 3 from cluster rows: drawn by `rlvr compare paper=cov_grpo` and a cluster
 sweep's last job. The paper does not say of which model its Fig. 1 is; each has one here."""
 
 from pathlib import Path

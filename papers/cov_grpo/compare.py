@@ -1,18 +1,10 @@
-"""CW-GRPO, published against rerun, from result files alone: `make compare-cov_grpo`.
-
-    python -m papers.cov_grpo.compare [results_dir=results] [format=terminal|md|csv|json|latex]
-
-Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
-cells, detectable and comparison (.csv, .md) to <results_dir>/cov_grpo/. With
-results_dir=results/reference it compares the committed results of the full grid.
-"""
+"""What the comparison of CW-GRPO consists of (`rlvr compare paper=cov_grpo`)."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard
-from common.comparison.compare import SameRun, Spec, command
+from common.comparison.compare import SameRun, Spec
 from common.comparison.spec import problems
 from common.results.files import read_csv
 from papers.cov_grpo import laptop
@@ -189,7 +181,3 @@ SPEC = Spec(
     not_reproducible=NOT_REPRODUCIBLE,
     problems=PROBLEMS,
 )
-
-
-if __name__ == "__main__":
-    guard(lambda: command(SPEC, __doc__))

@@ -1,13 +1,12 @@
 """Figures of the covariance statistics and of the laptop runs, from result files alone.
 
-python -m papers.cov_grpo.figures [results_dir=results]
+rlvr figures paper=cov_grpo [results_dir=results]
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import on_results
 from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
@@ -111,7 +110,3 @@ def stability(measured: pd.DataFrame, path: Path) -> None:
         axis.set(title=metric.replace("_", " ") + " (nats)", ylim=(0, None))
         axis.title.set_fontsize(8)
     save(figure, path, drawn)
-
-
-if __name__ == "__main__":
-    on_results(draw, __doc__)

@@ -1,7 +1,6 @@
-"""Everything of CW-GRPO that this machine can do, ending with the comparison: `make
-reproduce-cov_grpo`.
+"""Everything of CW-GRPO that this machine can run, ending with the comparison.
 
-    python -m papers.cov_grpo.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
+rlvr reproduce paper=cov_grpo [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
@@ -32,5 +31,5 @@ def finish(config: Reproduce) -> None:
     compared(SPEC, Path(config.root), figures.draw)
 
 
-if __name__ == "__main__":
-    command("cov_grpo", finish, later=later)
+def main(words: list[str]) -> None:
+    command("cov_grpo", words, finish, later=later)

@@ -1,5 +1,5 @@
 """Figs 1b and 1c, the ladders of the second version's Tables 12 to 14 and its Figs 6 and 7
-(maze_figures.py), from cluster rows: drawn by `python -m papers.f_grpo.compare` and a cluster
+(maze_figures.py), from cluster rows: drawn by `rlvr compare paper=f_grpo` and a cluster
 sweep's last job."""
 
 from pathlib import Path

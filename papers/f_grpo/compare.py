@@ -1,18 +1,10 @@
-"""F-GRPO, published against rerun, from result files alone: `make compare-f_grpo`.
-
-    python -m papers.f_grpo.compare [results_dir=results] [format=terminal|md|csv|json|latex]
-
-Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
-cells, detectable and comparison (.csv, .md) to <results_dir>/f_grpo/. With
-results_dir=results/reference it compares the committed results of the full grid.
-"""
+"""What the comparison of F-GRPO consists of (`rlvr compare paper=f_grpo`)."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard
-from common.comparison.compare import SameRun, Spec, command
+from common.comparison.compare import SameRun, Spec
 from common.comparison.spec import problems
 from papers.f_grpo import laptop
 from papers.f_grpo.second import second_version
@@ -177,7 +169,3 @@ SPEC = Spec(
     problems=problems(EVALUATED),
     figures=figures,
 )
-
-
-if __name__ == "__main__":
-    guard(lambda: command(SPEC, __doc__))

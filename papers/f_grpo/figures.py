@@ -1,6 +1,6 @@
 """Figures of the laptop runs and of the simulation, from result files alone.
 
-    python -m papers.f_grpo.figures [results_dir=results]
+    rlvr figures paper=f_grpo [results_dir=results]
 
 Theory's figures are drawn by `python -m papers.f_grpo.theory`. Fig. 1b,c's counterpart here is
 laptop_group_size.
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import on_results
 from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
@@ -108,7 +107,3 @@ def tail_miss(table: Path, path: Path) -> None:
     axis.set_title("lines: Lemma 3.1; points: measured groups", fontsize=9)
     axis.legend(fontsize=8)
     save(figure, path, drawn)
-
-
-if __name__ == "__main__":
-    on_results(draw, __doc__)

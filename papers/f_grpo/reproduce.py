@@ -1,8 +1,7 @@
-"""Everything of F-GRPO that this machine can do, ending with the comparison: `make
-reproduce-f_grpo`.
+"""Everything of F-GRPO that this machine can run, ending with the comparison.
 
-    python -m papers.f_grpo.reproduce [scale=smoke|laptop|laptop_maze|full|gpu|gpu_smoke]
-        [workers=2] [budget=4h] [results_dir=results]
+rlvr reproduce paper=f_grpo [scale=smoke|laptop|laptop_maze|full|gpu|gpu_smoke]
+    [workers=2] [budget=4h] [results_dir=results]
 """
 
 from pathlib import Path
@@ -45,5 +44,5 @@ def on_gpu(config: Reproduce) -> bool:
     return config.scale.startswith("gpu")
 
 
-if __name__ == "__main__":
-    command("f_grpo", finish, parts=parts)
+def main(words: list[str]) -> None:
+    command("f_grpo", words, finish, parts=parts)

@@ -1,5 +1,5 @@
 """Tables 3 to 5 as figures with their standard deviations, Fig. 6 right and Fig. 8 left, from
-cluster rows: drawn by `python -m papers.fade.compare` and a cluster sweep's last job."""
+cluster rows: drawn by `rlvr compare paper=fade` and a cluster sweep's last job."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from common.comparison.cluster_figures import (
 from common.comparison.gather import CLUSTER, read
 from common.comparison.published import published
 from common.comparison.spec import Spec
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.metrics.passk import pass_at_k_table
 from common.palette import colors
 from common.plotting import COLORS, panels, save

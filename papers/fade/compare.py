@@ -1,9 +1,6 @@
-"""FADE, published against rerun, from result files: `make compare-fade`.
+"""What the comparison of FADE consists of (`rlvr compare paper=fade`).
 
-    python -m papers.fade.compare [results_dir=results] [format=terminal|md|csv]
-
-Prints the verdict on every claim, writes claims.{csv,md} and comparison.{csv,md} to
-<results_dir>/fade/. Own rows, beside the laptop runs:
+Own rows, beside the laptop runs:
 
     masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed
     entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
@@ -16,9 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard
 from common.comparison.compare import LAPTOP as SCOPE
-from common.comparison.compare import SameRun, Spec, command
+from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import read
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
@@ -248,7 +244,3 @@ SPEC = Spec(
         "LiveCodeBench v6",
     ),  # Table 6, and what Table 3 prints of others
 )
-
-
-if __name__ == "__main__":
-    guard(lambda: command(SPEC, __doc__))

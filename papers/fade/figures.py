@@ -1,6 +1,6 @@
 """Figures of the laptop runs, their weight changes and hidden states, from result files alone.
 
-    python -m papers.fade.figures [results_dir=results]
+    rlvr figures paper=fade [results_dir=results]
 
 Those of the theory are drawn by `python -m papers.fade.theory`.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from common.cli import on_results
 from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
 from common.comparison.laptop_figures import Colors, over_seeds, present, style
@@ -179,7 +178,3 @@ def ablation(rows: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
     axes[0, 2].set(xlabel="step", title="entropy (nats, 20-step mean)", ylim=(0, None))
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(figure, path, pd.concat(drawn))
-
-
-if __name__ == "__main__":
-    on_results(draw, __doc__)

@@ -1,6 +1,6 @@
-"""Everything of FADE that this machine can do, ending with the comparison: `make reproduce-fade`.
+"""Everything of FADE that this machine can run, ending with the comparison.
 
-python -m papers.fade.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
+rlvr reproduce paper=fade [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
@@ -57,5 +57,5 @@ def finish(config: Reproduce) -> None:
     compared(SPEC, Path(config.root), measured, fits.gather, figures.draw)
 
 
-if __name__ == "__main__":
-    command("fade", finish, parts=parts)
+def main(words: list[str]) -> None:
+    command("fade", words, finish, parts=parts)

@@ -1,5 +1,5 @@
 """Fig. 6, Table 5's curve of alpha and the two readings of the peak, from cluster rows: drawn by
-`python -m papers.over_sharpening.compare` and a cluster sweep's last job."""
+`rlvr compare paper=over_sharpening` and a cluster sweep's last job."""
 
 from pathlib import Path
 

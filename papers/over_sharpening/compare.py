@@ -1,13 +1,9 @@
-"""Over-sharpening, published against rerun, from result files: `make compare-over_sharpening`.
+"""What the comparison of over-sharpening consists of (`rlvr compare paper=over_sharpening`).
 
-    python -m papers.over_sharpening.compare [results_dir=results]
-        [format=terminal|md|csv|json|latex]
-
-Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
-cells, detectable and comparison (.csv, .md) to <results_dir>/over_sharpening/. AVG@8 is read as
-pass@1, its expectation; PASS@8 as the unbiased pass@8. Own rows, beside the laptop runs: the toy
-(table "toy"), the theory's counts ("theory"), and two readings of the paper's protocol: "<table>,
-peak" (best checkpoint, for each benchmark and metric on its own) and the metric "bootstrap best@8".
+AVG@8 is read as pass@1, its expectation; PASS@8 as the unbiased pass@8. Own rows, beside the laptop
+runs: the toy (table "toy"), the theory's counts ("theory"), and two readings of the paper's
+protocol: "<table>, peak" (best checkpoint, for each benchmark and metric on its own) and the metric
+"bootstrap best@8".
 """
 
 from dataclasses import replace
@@ -17,15 +13,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import hypergeom
 
-from common.cli import guard
 from common.comparison.cells import as_printed, one_run_each
 from common.comparison.compare import LAPTOP as SCOPE
-from common.comparison.compare import SameRun, Spec, command
+from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import CLUSTER, read
 from common.comparison.published import published
 from common.comparison.spec import problems
 from common.comparison.training import logs
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from papers.over_sharpening import laptop
 from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED
@@ -300,7 +295,3 @@ SPEC = Spec(
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),
 )
-
-
-if __name__ == "__main__":
-    guard(lambda: command(SPEC, __doc__))

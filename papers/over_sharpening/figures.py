@@ -1,6 +1,6 @@
 """Figures of the laptop runs and of the toy, from result files alone.
 
-    python -m papers.over_sharpening.figures [results_dir=results]
+    rlvr figures paper=over_sharpening [results_dir=results]
 
 Theory's figures are drawn by `python -m papers.over_sharpening.theory`.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import on_results
 from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
@@ -103,7 +102,3 @@ def alphas(rows: pd.DataFrame, path: Path) -> None:
         axis.set(xlabel=r"$\alpha$", title=f"{benchmark} {metric} (%)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(figure, path, pd.concat(drawn))
-
-
-if __name__ == "__main__":
-    on_results(draw, __doc__)

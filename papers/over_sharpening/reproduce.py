@@ -1,7 +1,6 @@
-"""Everything of over-sharpening that this machine can do, ending with the comparison: `make
-reproduce-over_sharpening`.
+"""Everything of over-sharpening that this machine can run, ending with the comparison.
 
-    python -m papers.over_sharpening.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
+rlvr reproduce paper=over_sharpening [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
@@ -38,5 +37,5 @@ def finish(config: Reproduce) -> None:
     compared(SPEC, Path(config.root), figures.draw)
 
 
-if __name__ == "__main__":
-    command("over_sharpening", finish, parts=parts)
+def main(words: list[str]) -> None:
+    command("over_sharpening", words, finish, parts=parts)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard, options
+from common.cli import run
 from common.comparison.gather import LAPTOP, read
+from common.config.words import options
 from common.errors import UserError
 from common.metrics.samples import answer_entropy
 from common.results.files import read_jsonl, write
@@ -139,12 +140,12 @@ def quoted(text: str) -> str:
     return "`" + plain.replace("`", "'").replace("|", "¦") + "`"
 
 
-def main() -> None:
-    given = options(__doc__, {"results_dir": "results", "seed": "1"})
+def main(words: list[str]) -> None:
+    given = options(words, {"results_dir": "results", "seed": "1"})
     if not given["seed"].isdigit():
         raise UserError(f"seed={given['seed']}: give a whole number")
     write_page(Path(given["results_dir"]), int(given["seed"]))
 
 
 if __name__ == "__main__":
-    guard(main)
+    run(main, __doc__)

@@ -1,4 +1,4 @@
-"""Figs 2 and 4 from cluster rows: drawn by `python -m papers.two_stage.compare` and a cluster
+"""Figs 2 and 4 from cluster rows: drawn by `rlvr compare paper=two_stage` and a cluster
 sweep's last job."""
 
 from pathlib import Path

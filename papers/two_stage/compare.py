@@ -1,18 +1,10 @@
-"""The two-stage paper, published against rerun, from result files alone: `make compare-two_stage`.
-
-    python -m papers.two_stage.compare [results_dir=results] [format=terminal|md|csv|json|latex]
-
-Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
-cells, detectable and comparison (.csv, .md) to <results_dir>/two_stage/. With
-results_dir=results/reference it compares the committed results of the full grid.
-"""
+"""What the comparison of the two-stage paper consists of (`rlvr compare paper=two_stage`)."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.cli import guard
-from common.comparison.compare import SameRun, Spec, command
+from common.comparison.compare import SameRun, Spec
 from common.comparison.spec import problems
 from papers.two_stage import laptop
 
@@ -209,7 +201,3 @@ SPEC = Spec(
     problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2
     figures=figures,
 )
-
-
-if __name__ == "__main__":
-    guard(lambda: command(SPEC, __doc__))

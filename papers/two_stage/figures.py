@@ -1,6 +1,6 @@
 """Figures of the toy and of the laptop runs, from result files alone.
 
-    python -m papers.two_stage.figures [results_dir=results]
+    rlvr figures paper=two_stage [results_dir=results]
 
 Theory's figure is drawn by `python -m papers.two_stage.theory`.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.cli import on_results
 from common.comparison import laptop_figures, maze
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
@@ -197,7 +196,3 @@ def boundary(counts: pd.DataFrame, path: Path) -> None:
     axes[0, 0].set_ylabel("pass@64 - base (points)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     save(figure, path, pd.concat(drawn).rename(columns={"size": "n_seeds"}))
-
-
-if __name__ == "__main__":
-    on_results(draw, __doc__)

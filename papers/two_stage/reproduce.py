@@ -1,7 +1,6 @@
-"""Everything of the two-stage paper that this machine can do, ending with the comparison: `make
-reproduce-two_stage`.
+"""Everything of the two-stage paper that this machine can run, ending with the comparison.
 
-    python -m papers.two_stage.reproduce [scale=smoke|laptop|laptop_maze|full] [workers=2]
+rlvr reproduce paper=two_stage [scale=smoke|laptop|laptop_maze|full] [workers=2]
 """
 
 from pathlib import Path
@@ -38,5 +37,5 @@ def finish(config: Reproduce) -> None:
     compared(SPEC, Path(config.root), figures.draw, case_study.write_page)
 
 
-if __name__ == "__main__":
-    command("two_stage", finish, parts=parts)
+def main(words: list[str]) -> None:
+    command("two_stage", words, finish, parts=parts)

@@ -93,7 +93,7 @@ def _cells(file: Path, x: Experiment, benchmarks: set[str]) -> list[str]:
 
 def _claims(file: Path, paper: str) -> list[str]:
     from common.claims.judge import load
-    from common.config.compose import ROOT
+    from common.config.files import ROOT
 
     stated_ = {claim["id"] for claim in load(ROOT / "papers" / paper / "claims.yaml")}
     if not file.exists():

@@ -21,22 +21,22 @@ def chosen(config: Reproduce, row: str) -> Sweep:
     """The sweep of the scale that has this row, with it alone, and with the rows of the same sweep
     whose curve limits which of its checkpoints is evaluated. Raises UserError for another name."""
     sweeps = config.scales[config.scale].sweeps
-    names = {name.removeprefix("cluster/"): sweep for sweep in sweeps for name in sweep.experiments}
+    names = {name.removeprefix("cluster/"): sweep for sweep in sweeps for name in sweep.rows}
     require(row in names, "row", row, f"use one of {', '.join(names)}")
     sweep = names[row]
-    (own,) = runs_of(config, replace(sweep, experiments=[f"cluster/{row}"], seeds=sweep.seeds[:1]))
+    (own,) = runs_of(config, replace(sweep, rows=[f"cluster/{row}"], seeds=sweep.seeds[:1]))
     baseline = sweep.baselines.get(own.label)
     wanted = [f"cluster/{row}"]
     if baseline is not None:
         others = runs_of(config, replace(sweep, seeds=sweep.seeds[:1]))
-        pairs = zip(sweep.experiments, others, strict=True)
+        pairs = zip(sweep.rows, others, strict=True)
         same = [n for n, x in pairs if x.label == baseline and x.model.name == own.model.name]
         wanted = [*same, *wanted]
     baselines = {own.label: baseline} if baseline is not None else {}
-    return replace(sweep, experiments=wanted, seeds=sweep.seeds[:1], baselines=baselines)
+    return replace(sweep, rows=wanted, seeds=sweep.seeds[:1], baselines=baselines)
 
 
 def true_size(config: Reproduce, sweep: Sweep) -> tuple[list[Experiment], list[Evaluate]]:
-    """What `python -m slurm submit` would run of the sweep."""
+    """What `rlvr submit` would run of the sweep."""
     runs = runs_of(config, sweep)
     return runs, evaluations_of(runs, sweep) if sweep.benchmarks else []

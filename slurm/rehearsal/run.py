@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.datasets.prompts import stated
 from common.errors import UserError
 from common.evaluation.config import Evaluate

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from advantage_cases import EXACT, FUNCTIONS, PLUS_MINUS, assert_masses, bind
+from advantage_cases import EXACT, FUNCTIONS, assert_masses, bind
 from tensors import assert_close, rows
 
 from common.errors import UserError
@@ -202,9 +202,8 @@ def test_order_and_reward_convention_do_not_matter(name, params, slow):
     out, responses, prompts = advantage(rewards), torch.randperm(7), torch.randperm(9)
     assert_close(advantage(rewards[:, responses]), out[:, responses])
     assert_close(advantage(rewards[prompts]), out[prompts])
-    if "reward_correct" in inspect.signature(FUNCTIONS[name]).parameters:
-        other = bind(name, PLUS_MINUS, **params)
-        assert_close(other(2 * rewards - 1), out)
+    if "correct" in inspect.signature(FUNCTIONS[name]).parameters:
+        assert_close(advantage(2 * rewards - 1), out)
         for bad in (0.5, -1.0, float("nan")):
             with pytest.raises(UserError, match="two rewards"):
                 advantage(rows([0, bad, 1]))
@@ -222,6 +221,6 @@ def test_groups_of_one_and_equal_groups(name, params, slow):
         for size in range(2, 40):  # the float32 mean of many 0.1 is not 0.1
             for reward in (0.1, -1.0, 1.0):
                 same = torch.full((2, size), reward)
-                for correct, wrong in ((reward, reward - 1), (reward + 1, reward)):
-                    values = dict(reward_correct=correct, reward_wrong=wrong)
-                    assert torch.equal(bind(name, values, **params)(same), torch.zeros(2, size))
+                for right in (reward, reward + 1):  # all correct, all wrong
+                    advantage = bind(name, right=right, **params)
+                    assert torch.equal(advantage(same), torch.zeros(2, size))

@@ -11,6 +11,7 @@ from local_loop import made_up, make_loop, slow_log_probs
 
 from common.backends import local
 from common.errors import UserError
+from common.rollout import samplers
 from common.types import RolloutBatch, Verdict
 from common.verifiers import countdown
 
@@ -121,8 +122,8 @@ def test_one_step_equals_a_slow_re_implementation(tiny, tmp_path, monkeypatch, f
         made["slow"] = copy.deepcopy(loop.model)
         return made["batch"]
 
-    generate = local.generate
-    monkeypatch.setattr(local, "generate", rollout)
+    generate = samplers.generate
+    monkeypatch.setattr(samplers, "generate", rollout)
     row = loop.one_step(1)
     batch, slow = made["batch"], made["slow"]
 
@@ -164,9 +165,9 @@ def test_kl_in_the_reward_is_taken_off_every_response(tiny, tmp_path, monkeypatc
     monkeypatch.setattr(loop, "rollout", lambda step: (batch, reward, row, sampled))
     seen, advantages = [], local.binding.advantages
 
-    def kept(bound, rewards, *rest):
+    def kept(bound, rewards, **rest):
         seen.append(rewards)
-        return advantages(bound, rewards, *rest)
+        return advantages(bound, rewards, **rest)
 
     monkeypatch.setattr(local.binding, "advantages", kept)
     row = loop.one_step(1)
@@ -339,7 +340,7 @@ def test_the_loss_sees_the_likeliest_tokens(tiny, tmp_path, monkeypatch, float64
     expected = torch.autograd.grad(total, list(slow.parameters()))
     loop.optimizer.step = lambda: None
     advantages = torch.tensor([slow_advantages(group, 0.0) for group in reward.tolist()])
-    row = loop.update(batch, advantages)
+    row = loop.update(batch, advantages, 0)
     norm = math.sqrt(sum((one**2).sum().item() for one in expected))
     assert row["loss"] == pytest.approx(total.item(), rel=1e-6)
     assert row["grad_norm"] == pytest.approx(norm, rel=1e-6)
@@ -380,9 +381,9 @@ def test_the_clock_of_algorithm_2_is_the_optimiser_step(tiny, tmp_path, monkeypa
     monkeypatch.setattr(
         loop,
         "update",
-        lambda batch, advantages, *_: (
+        lambda batch, advantages, number: (
             rates.append((loop.optimizer.param_groups[0]["lr"], advantages))
-            or update(batch, advantages)
+            or update(batch, advantages, number)
         ),
     )
     row = loop.one_step(1)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from tiny import MODEL
 
-from common.backends import local, tracking
+from common.backends import evaluations, local, tracking
 from common.backends.local import train
 from common.config.compose import CONFIGS, compose
 from common.config.strict import strict
@@ -15,6 +15,7 @@ from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
 from common.models import load as load_module
+from common.rollout import samplers
 
 
 def test_found_and_resumed_are_said(tiny, monkeypatch, capsys):
@@ -40,14 +41,14 @@ def test_found_and_resumed_are_said(tiny, monkeypatch, capsys):
 
 def test_a_kill_in_the_last_evaluation_costs_neither_training_nor_samples(tiny, monkeypatch):
     x = tiny("eval.rare_nll_samples=0")
-    write = local.write_jsonl_gz
+    write = evaluations.write_jsonl_gz
 
     def killed(path, rows):
         if path.name.startswith("rare"):
             raise KeyboardInterrupt
         write(path, rows)
 
-    monkeypatch.setattr(local, "write_jsonl_gz", killed)
+    monkeypatch.setattr(evaluations, "write_jsonl_gz", killed)
     with pytest.raises(KeyboardInterrupt):
         train(x, progress=False)
     monkeypatch.undo()
@@ -63,7 +64,7 @@ def test_a_kill_in_the_last_evaluation_costs_neither_training_nor_samples(tiny, 
 
 
 def test_responses_longer_than_the_context_are_refused_before_any(tiny, monkeypatch):
-    monkeypatch.setattr(local, "generate", None)
+    monkeypatch.setattr(samplers, "generate", None)
     for key in ("sampling", "eval"):
         with pytest.raises(UserError, match=rf"{key}\.max_tokens=300: .* context is 256"):
             train(tiny(f"{key}.max_tokens=300"), progress=False)

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2
 from verl.utils.config import omega_conf_to_dataclass
 
 from common.backends.verl.config import tree
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.models import pretrain, store
 from papers.fade.sft import train
 from papers.fade.sft.prepare import write_part

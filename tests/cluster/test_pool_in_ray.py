@@ -5,7 +5,7 @@ import sys
 
 import ray
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 
 
 @ray.remote

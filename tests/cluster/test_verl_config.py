@@ -19,7 +19,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from common.backends import run_experiment
 from common.backends.prompts import prompts
 from common.backends.verl import backend, config, data, dlc, explain, layout, main, methods, tuning
-from common.config.compose import ROOT
+from common.config.rows import rows
 from common.errors import UserError
 from common.experiment import load
 from common.models import store
@@ -31,12 +31,8 @@ from common.types import Prompt
 LAYOUT = layout.Layout("cpu", 16_384, 2, 0.6, 1, 1, 1, 1, True)
 MODEL_LEN = "actor_rollout_ref.rollout.max_model_len"
 TINY = ["device=cpu", "optim.steps=6", "eval.every=3", "eval.n=8", "eval.k=[1]", "eval.curve_n=4"]
-FOLDERS = sorted(ROOT.glob("papers/*/configs/experiment"))
-EXPERIMENTS = [
-    (folder.parts[-3], str(file.relative_to(folder).with_suffix("")))
-    for folder in FOLDERS
-    for file in sorted(folder.rglob("*.yaml"))
-]
+PAPERS = ("cov_grpo", "f_grpo", "fade", "over_sharpening", "two_stage")
+EXPERIMENTS = [(paper, name) for paper in PAPERS for name in sorted(rows(paper))]
 
 
 def place(tmp_path, device="cuda", nodes=2, gpus=8) -> config.Place:
@@ -113,11 +109,11 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
 
 
 def test_methods_with_a_controller_pass_their_arguments(tmp_path):
-    x = load(["method=fade", "method.controller.beta=0.1", "reward.wrong=-1"], "f_grpo")
+    x = load(["method=fade", "method.controller.beta=0.1", "reward.correct=2"], "f_grpo")
     verls = composed(x, place(tmp_path))
     main.preflight(verls)
     assert verls.algorithm.controller.beta == 0.1
-    assert verls.algorithm.method.reward_wrong == -1
+    assert verls.algorithm.reward_correct == 2
 
 
 def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):

@@ -20,7 +20,7 @@ from runs import flags, of_this_run, pretrained
 from common import watch
 from common.backends.verl.process import LOOK_S
 from common.backends.verl.sockets import MARK
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.experiment import load
 
 pytestmark = pytest.mark.skipif(

@@ -129,10 +129,11 @@ def batch() -> DataProto:
 def reference(network, batch, name: str):
     """Loss and gradients as the local loop computes them, by autograd on the whole mini-batch."""
     flags = [f"method={name}", f"sampling.group_size={G}", f"sampling.max_tokens={T}"]
-    bound = loop.bind(strict(Experiment, compose("f_grpo", flags)).method)
+    bound = strict(Experiment, compose("f_grpo", flags)).bound
     mask = batch.batch["response_mask"].float()
     rewards = batch.batch["token_level_rewards"].sum(1).view(P, G)
-    weights = loop.advantages(bound, rewards, mask.sum(1).view(P, G), {}).view(-1, 1)
+    seen = {"correct": rewards == 1, "lengths": mask.sum(1).view(P, G)}
+    weights = loop.advantages(bound, rewards, arguments={}, **seen).view(-1, 1)
     ids = batch.batch["input_ids"]
     logits = network(
         input_ids=ids,

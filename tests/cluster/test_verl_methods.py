@@ -20,7 +20,8 @@ from verl.workers.config import FSDPActorConfig
 
 from common.backends.verl import config as verl_config
 from common.backends.verl import methods, plugin, trainer
-from common.config.compose import ROOT, compose
+from common.config.compose import compose
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment, load
@@ -98,7 +99,8 @@ def test_advantage_through_verl_is_the_pure_function(name, batch):
     mask, _, rows, rewards = batch
     _, arguments = loop.observe(bound, {}, **CONTROLLED)
     drawn = -9 * torch.rand(len(mask), dtype=torch.float64)  # as MethodTrainer sets them
-    expected = loop.advantages(bound, rewards, mask.sum(1)[rows], arguments, drawn[rows])
+    seen = {"correct": rewards == 1, "lengths": mask.sum(1)[rows], "log_probs": drawn[rows]}
+    expected = loop.advantages(bound, rewards, arguments=arguments, **seen)
     given = dict(arguments)
     if "max_tokens" in method.advantage:
         given["max_tokens"] = T
@@ -156,13 +158,15 @@ def test_rollout_correction_weights_multiply_the_loss_as_in_verls_own(batch):
 def test_rewards_of_minus_one_and_one_give_the_same_weights(batch):
     mask, uid, rows, rewards = batch
     plain = compute_advantage(data(batch), "f_grpo", config=OmegaConf.create({}))
-    signed = OmegaConf.create({"method": {"reward_wrong": -1.0}})
-    out = compute_advantage(data((mask, uid, rows, 2 * rewards - 1)), "f_grpo", config=signed)
+    none = OmegaConf.create({})
+    out = compute_advantage(data((mask, uid, rows, 2 * rewards - 1)), "f_grpo", config=none)
     close(out.batch["advantages"], plain.batch["advantages"], 2e-6)
-    with pytest.raises(UserError, match="R_w=0"):
-        compute_advantage(
-            data((mask, uid, rows, 2 * rewards - 1)), "f_grpo", config=OmegaConf.create({})
-        )
+    doubled = data((mask, uid, rows, 2 * rewards))
+    with pytest.raises(UserError, match="two rewards"):  # none is 1, and the others differ
+        compute_advantage(doubled, "f_grpo", config=none)
+    told = OmegaConf.create({"reward_correct": 2.0})
+    out = compute_advantage(doubled, "f_grpo", config=told)
+    close(out.batch["advantages"], plain.batch["advantages"], 2e-6)
 
 
 def test_arguments_of_flags_act(batch):
@@ -294,7 +298,7 @@ def test_weights_of_groups_are_the_local_ones_however_verl_orders_the_rows(batch
     x = load(["experiment=cluster/distill15b_cw_grpo", f"sampling.group_size={G}"], "cov_grpo")
     verls = verl_config.settings(x, PLACE, 64, 4096, {})
     node = verls["algorithm.token_weights"]
-    bound = loop.bind(x.method)
+    bound = x.bound
     mask, uid, rows, _ = batch
     torch.manual_seed(2)
     old, advantages = -2 * torch.rand(mask.shape), torch.randn(len(mask), 1) * mask

@@ -103,7 +103,7 @@ def test_reinforce_pp_baseline(batch):
 def test_pass_at_k_tang_is_verls_grpo_passk_at_k_of_the_group(batch):
     rewards = batch[3].clone()
     rewards[2] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # the only case in which either is not 0
-    ours = pass_at_k_tang(rewards, k=G, reward_correct=1.0, reward_wrong=0.0)
+    ours = pass_at_k_tang(rewards, correct=rewards == 1, k=G)
     plain = {"norm_adv_by_std_in_grpo": False}
     theirs = verl_advantage("grpo_passk", batch, rewards, config=plain)
     assert_close(theirs, ours)
@@ -113,7 +113,7 @@ def test_pass_at_k_tang_is_verls_grpo_passk_at_k_of_the_group(batch):
     assert_close(verl_advantage("grpo_passk", batch, rewards, config={"other": 0}), ours / std)
     # Intended: ours maps {-1, 1} to success first (F-GRPO Eq. 14), so that verl's is twice ours.
     signed = 2 * rewards - 1
-    ours = pass_at_k_tang(signed, k=G, reward_correct=1.0, reward_wrong=-1.0)
+    ours = pass_at_k_tang(signed, correct=signed == 1, k=G)
     assert_close(verl_advantage("grpo_passk", batch, signed, config=plain), 2 * ours)
 
 

@@ -22,9 +22,9 @@ from runs import DEVICE, flags, of_this_run, policy, pretrained
 from common.backends import snapshots
 from common.backends.prompts import prompts
 from common.backends.verl import backend
-from common.config.compose import ROOT
-from common.evaluation import dumps
+from common.config.files import ROOT
 from common.evaluation.import_samples import import_samples
+from common.evaluation.logs import log
 from common.experiment import load
 from common.losses import contributions
 from common.methods import binding as loop
@@ -219,7 +219,7 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
     x, run, steps, _ = resumed
     policies, _ = models_of(x, run)
     _, tokenizer = policy(Path(x.model.path))
-    bound, state, difference = loop.bind(x.method), {}, []
+    bound, state, difference = x.bound, {}, []
     references = {
         tuple(tokenizer(prompt.text, add_special_tokens=False)["input_ids"]): prompt.reference
         for prompt in prompts(x)[0]
@@ -251,7 +251,8 @@ def test_the_loss_has_the_policys_ratio_to_what_was_sampled_from(resumed):
         state, arguments = loop.observe(
             bound, state, solve_rate=row["solve_rate"], entropy=surprise, step=row["step"]
         )
-        weights = loop.advantages(bound, rewards, lengths.view(PROMPTS, GROUP), arguments)
+        seen = {"correct": rewards == 1, "lengths": lengths.view(PROMPTS, GROUP)}
+        weights = loop.advantages(bound, rewards, arguments=arguments, **seen)
         held = contributions.logged(batch.log_probs, weights.reshape(-1, 1), batch.mask)
         assert {key: row[key] for key in held} == pytest.approx(held, abs=1e-4)
         assert held
@@ -294,9 +295,10 @@ def test_a_validation_dump_of_verl_is_imported_with_the_runs_own_counts(resumed,
     assert {plain(row["problem_id"]) for row in rows} == {plain(row["input"]) for row in rows}
     dump = tmp_path / "3.jsonl.gz"
     write_jsonl_gz(dump, [row | {"input": row["problem_id"]} for row in rows])
-    assert {one.score for one in dumps.verl([dump])} <= {0.0, 1.0}
+    read = log([dump], None).problems
+    assert {one.right for problem in read for one in problem.samples} <= {0.0, 1.0}
     for name in ("natural", "rare"):
-        words = ["import=verl", f"files={dump}", f"eval=countdown_{name}", "eval.prompts.size=4"]
+        words = [f"files={dump}", f"eval=countdown_{name}", "eval.prompts.size=4"]
         imported = import_samples([*words, "workers=1", f"results_dir={tmp_path}"])
         assert "32 samples of 4 of 4 problems" in capsys.readouterr().err
         own = pd.read_csv(run / "counts.csv").query("benchmark == @name")

@@ -22,7 +22,7 @@ from verl.utils.config import validate_config
 from common import controllers
 from common.advantages import sign
 from common.backends.verl import main, methods, plugin, trainer
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.errors import UserError
 
 FADE = dict(alpha_max=3.0, ema="smoothing", beta=0.02, target_entropy=None, target_fraction=0.5)
@@ -241,7 +241,7 @@ def test_the_clock_of_algorithm_2_ticks_at_every_optimiser_step(made, monkeypatc
     found, _ = plugin.estimator("fade")(fields["rm_scores"], fields["response_mask"], uid, config)
     rewards = fields["rm_scores"].sum(1)[torch.tensor([[0, 2], [1, 3]])]
     both = [
-        sign.fade(rewards[i : i + 1], reward_correct=1.0, reward_wrong=0.0, **arguments)[0]
+        sign.fade(rewards[i : i + 1], correct=rewards[i : i + 1] == 1, **arguments)[0]
         for i, arguments in enumerate((first, last))
     ]
     assert found[[0, 2], 0].tolist() == pytest.approx(both[0].tolist())

@@ -1,4 +1,4 @@
-"""`make join`: rows of new runs are added to stored tables, and nothing that is stored changes."""
+"""`rlvr join`: rows of new runs are added to stored tables, and nothing that is stored changes."""
 
 import gzip
 
@@ -126,6 +126,6 @@ def test_a_table_of_other_columns_joins_nothing(tmp_path):
 )
 def test_what_cannot_be_meant_is_refused(tmp_path, word, message):
     write(tmp_path / "stored" / "f_grpo" / "laptop", [("t", "GRPO", 1, "grpo-s1-a")], 1.0)
-    words = join.WORDS | {"into": str(tmp_path / "stored"), "results_dir": str(tmp_path)}
+    words = [f"into={tmp_path / 'stored'}", f"results_dir={tmp_path}"]
     with pytest.raises(UserError, match=message):
-        join.command(words | dict([word.split("=")]))
+        join.main([*words, word])

@@ -8,7 +8,7 @@ from common.claims.judge import LAST
 from common.claims.select import select, tidy
 from common.comparison import gather, laptop_figures, maze
 from common.comparison.laptop_figures import late, over_seeds
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.palette import colors
 
 STORED = ROOT / "results" / "reference"

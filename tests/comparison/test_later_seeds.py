@@ -42,8 +42,8 @@ def test_differences_by_hand_on_paired_seeds():
 
 
 def test_what_cannot_be_meant_is_refused(tmp_path):
-    words = {"results_dir": str(tmp_path), "after": "5"}
+    words = [f"results_dir={tmp_path}"]
     with pytest.raises(UserError, match=r"has no laptop/metrics\.csv"):
-        later_seeds.command(words)
+        later_seeds.main(words)
     with pytest.raises(UserError, match="after=five"):
-        later_seeds.command(words | {"after": "five"})
+        later_seeds.main([*words, "after=five"])

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from common.comparison.prose import differences as differences_of_prose
-from common.comparison.reference import YARDSTICKS, command, differences, intervals
-from common.config.compose import ROOT
+from common.comparison.reference import YARDSTICKS, differences, intervals, main
+from common.config.files import ROOT
 from common.errors import UserError
 
 STORED = ROOT / "results" / "reference"
@@ -75,9 +75,8 @@ def test_one_changed_number_of_the_commit_is_seen_and_nothing_else_differs(tmp_p
     table = pd.read_csv(path)
     table.loc[(table["G"] == 2) & (table["method"] == "full"), "ratio"] = 0.9
     table.to_csv(path, index=False)
-    words = {"results_dir": str(tmp_path), "papers": "two_stage"}
     with pytest.raises(UserError, match="not what their tables give") as error:
-        command(words)
+        main([f"results_dir={tmp_path}", "papers=two_stage"])
     named = [line.split(":")[0] for line in str(error.value).splitlines()[1:]]
     assert named == [f"two_stage/{x}" for x in ("claims.csv", "comparison.md", "gaps.csv")]
     assert "3 tables differ" in capsys.readouterr().out
@@ -85,6 +84,6 @@ def test_one_changed_number_of_the_commit_is_seen_and_nothing_else_differs(tmp_p
 
 def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(UserError, match=r"results_dir=.*holds no paper's results"):
-        command({"results_dir": str(tmp_path), "papers": "all"})
+        main([f"results_dir={tmp_path}"])
     with pytest.raises(UserError, match=r"papers=nothing: use all or some of .*two_stage"):
-        command({"results_dir": str(STORED), "papers": "nothing"})
+        main([f"results_dir={STORED}", "papers=nothing"])

@@ -11,6 +11,7 @@ from refuses import refuses
 from tiny import ROOT, TINY
 from toy_batch import runs_on_a_toy_batch
 
+from common.config import rows
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import Experiment, load
@@ -41,12 +42,9 @@ def test_every_method_composes_and_runs(name):
 def test_the_papers_values_arrive():
     x = load(["experiment=f_grpo_gamma2"], "f_grpo")
     assert x.method.advantage["gamma"] == 2
-    assert x.method.advantage["reward_wrong"] == 0
     assert load(["reward.wrong=-1", "method=f_grpo"], "f_grpo").method.advantage == {
         "_target_": "common.advantages.group.focal",
         "gamma": 0.5,
-        "reward_correct": 1.0,
-        "reward_wrong": -1.0,
         "unbiased": True,
         "epsilon": 1e-6,
     }
@@ -163,42 +161,86 @@ def test_mistakes_on_the_command_line(overrides, parts):
 
 @pytest.fixture
 def own_configs(tmp_path, monkeypatch):
-    """A copy of the paper's configs to write into: own_configs("experiment/x.yaml", text)."""
+    """A copy of the paper's configs to write into: own_configs("method/x.yaml", text)."""
     folder = tmp_path / "papers" / "f_grpo" / "configs"
     shutil.copytree(ROOT / "papers" / "f_grpo" / "configs", folder)
-    monkeypatch.setattr("common.config.compose.ROOT", tmp_path)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    for module in ("compose", "files", "rows"):
+        monkeypatch.setattr(f"common.config.{module}.ROOT", tmp_path)
     monkeypatch.setattr("common.cli.ROOT", tmp_path)
 
     def write(name: str, text: str) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
+        forget()
 
-    return write
+    def forget() -> None:
+        for kept in (rows.rows, rows._choices, rows._is_group):
+            kept.cache_clear()
+
+    forget()
+    yield write
+    forget()
 
 
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("optim: {lrr: 1}", ["optim.lrr=1", "did you mean optim.lr?"]),
-        ("optm: {lr: 1}", ["optm=", "did you mean optim?"]),
-        ("eval: {n: 8, K: [1]}", ["eval.K=[1]", "known: batch, curve_n, every, k"]),
-        ("model: {pretrain: {layer: 1}}", ["model.pretrain.layer=1", "model.pretrain.layers?"]),
-        ("method: {advantage: {gama: 1}}", ["method.advantage.gama=1", "unknown argument"]),
-        ("optim: {lr: fast}", ["optim.lr='fast'", "valid number"]),
-        ("optim: {lr: 0}", ["optim.lr=0", "above 0"]),
-        ("sampling: {prompts: 7}", ["optim.mini_batches=2", "divide sampling.prompts=7"]),
-        ("eval: {n: 4, curve_n: 4}", ["eval.k=8", "raise eval.n=4"]),
-        ("model: {path: x}", ["model.path=x", "not both"]),
-        ("name: ${nam}", ["name", "nam"]),
-        ("defaults: [{override /method: gpro}]", ["method/gpro", "grpo"]),
-        ("optim: {lr: 1", ["mistake.yaml", "line"]),  # no YAML
+        ("optim.lrr: 1", ["optim.lrr=1", "did you mean optim.lr?"]),
+        ("optm.lr: 1", ["optm=", "did you mean optim?"]),
+        ("eval.n: 8, eval.K: [1]", ["eval.K=[1]", "known: batch, curve_n, every, k"]),
+        ("model.pretrain.layer: 1", ["model.pretrain.layer=1", "model.pretrain.layers?"]),
+        ("method.advantage.gama: 1", ["method.advantage.gama=1", "unknown argument"]),
+        ("optim.lr: fast", ["optim.lr='fast'", "valid number"]),
+        ("optim.lr: 0", ["optim.lr=0", "above 0"]),
+        ("optim.lr: 0, optim.lr.low: 1", ["optim.lr.low=1", "mistake"]),
+        ("sampling.prompts: 7", ["optim.mini_batches=2", "divide sampling.prompts=7"]),
+        ("eval.n: 4, eval.curve_n: 4", ["eval.k=8", "raise eval.n=4"]),
+        ("model.path: x", ["model.path=x", "not both"]),
+        ('table: "\\\\${tabel}"', ["table", "tabel"]),
+        ("method: gpro", ["method/gpro", "grpo"]),
+        ("like: bse", ["like=bse", "base"]),
+        ("like: mistake", ["like=mistake"]),
+        ("like: /famly", ["famly"]),
+        ("optim.lr: 1]", ["reproduce.yaml", "line"]),  # no YAML
     ],
 )
-def test_mistakes_in_an_experiment_file(own_configs, text, parts):
-    own_configs("experiment/mistake.yaml", "# @package _global_\n" + text + "\n")
+def test_mistakes_in_a_row(own_configs, text, parts):
+    stated = "rows:\n  base: {label: base}\n  mistake: {label: x, " + text + "}\n"
+    own_configs("reproduce.yaml", stated)
     message = refused("experiment=mistake")
     for part in parts:
         assert part in message
+
+
+def test_a_row_takes_what_it_is_like_and_a_grid_makes_rows_in_order(own_configs):
+    own_configs(
+        "reproduce.yaml",
+        """
+rows:
+  one: {label: One, like: /cluster, method: dapo, optim.lr: 1.0e-3, sampling.group_size: 4}
+  two: {label: Two, like: [one, /equalise_to/grpo], method: f_grpo, method.advantage.gamma: 2}
+grids:
+  - over: {N: [4, 8], lr: [1.0e-5, 2.0e-5]}
+    rows:
+      grid/n{N}_{lr}: {label: "N={N}", like: two, sampling.group_size: "{N}", optim.lr: "{lr}"}
+""",
+    )
+    assert list(rows.rows("f_grpo")) == [
+        *("one", "two"),
+        *(f"grid/n{N}_{lr}" for N in (4, 8) for lr in (1e-5, 2e-5)),
+    ]
+    x = load(["experiment=two"], "f_grpo")
+    assert (x.name, x.label, x.backend) == ("two", "Two", "verl")  # /cluster's backend
+    assert (x.method.name, x.method.advantage["gamma"]) == ("f_grpo", 2)
+    assert (x.optim.lr, x.sampling.group_size) == (1e-3, 4)
+    assert x.optim.equalise_to is not None
+    x = load(["experiment=grid/n8_1e-05"], "f_grpo")
+    assert (x.name, x.sampling.group_size, x.optim.lr) == ("n8_1e-05", 8, 1e-5)
+    own_configs(
+        "reproduce.yaml", "rows: {a: {label: a}}\ngrids: [{over: {x: [a]}, rows: {'{x}': {}}}]"
+    )
+    assert "stands twice" in refused("experiment=a")
 
 
 def test_an_unknown_argument_in_a_method_file(own_configs):
@@ -208,17 +250,10 @@ def test_an_unknown_argument_in_a_method_file(own_configs):
     assert "eps_low" in message
 
 
-def test_groups_of_one_are_refused_before_any_compute(tmp_path):
-    from common.backends import run_experiment
-
+def test_groups_of_one_are_refused_before_any_compute():
     for name in ("grpo", "f_grpo"):
-        x = load(
-            [*TINY, f"method={name}", "sampling.group_size=1", f"results_dir={tmp_path}/results"],
-            "f_grpo",
-        )
         with refuses("sampling.group_size", 1):
-            run_experiment(x)
-    assert not (tmp_path / "results").exists()  # neither a run nor a model was begun
+            load([*TINY, f"method={name}", "sampling.group_size=1"], "f_grpo")
 
 
 def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
@@ -245,15 +280,11 @@ def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
         (["+optim.lrr=1"], "did you mean optim.lr?"),
         (["optim.lr=fast"], "optim.lr='fast'"),
         (["experiment=nope"], "experiment/nope"),
-        (["hydra.searchpath=[pkg://configs,file://{tmp}]", "experiment=broken"], "broken.yaml"),
         (["sampling.group_size=1"], "use 2 or more"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_the_command_ends_with_one_message(tmp_path, arguments, part):
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "broken.yaml").write_text("optim: {lr: 1")
-    arguments = [argument.format(tmp=tmp_path) for argument in arguments]
     done = subprocess.run(
         [sys.executable, "-m", "papers.f_grpo", *arguments, f"results_dir={tmp_path}/results"],
         cwd=ROOT,

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from tiny import ROOT
 
-from common.config.compose import CONFIGS, compose, names
+from common.config.compose import CONFIGS, compose
+from common.config.files import names
 from common.config.strict import strict
 from common.evaluation.config import Evaluate
 from common.sweeps.evidence import FIRST as FIRST_SEEDS
@@ -27,7 +28,7 @@ def committed(path) -> set[str]:
 
 def made(paper: str) -> set[str]:
     """The run ids of all sweeps on a laptop, each composed for its first seed only: which seed is
-    a matter of the hash alone; and those of later seeds, by `make evidence`."""
+    a matter of the hash alone; and those of later seeds, by `rlvr evidence`."""
     config, ids = strict(Reproduce, compose(paper, [], "reproduce")), set()
     for scale in ("laptop", "full"):
         for sweep in config.scales[scale].sweeps:

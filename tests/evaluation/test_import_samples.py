@@ -8,11 +8,12 @@ import pytest
 from evaluations import SMALL, made
 
 from common.errors import UserError
-from common.evaluation import dumps
-from common.evaluation.dumps import Dumped, match
 from common.evaluation.import_samples import import_samples
+from common.evaluation.logs import log
+from common.evaluation.match import match
 from common.evaluation.rescore import rescore
-from common.evaluation.store import problems
+from common.evaluation.side import Problem, Sample
+from common.evaluation.store import problems, stored
 from common.results.collect import verify
 from common.results.files import read_csv
 from common.types import Prompt
@@ -49,13 +50,13 @@ def test_import_of_verl_dumps(tmp_path, capsys):
     rows += verl_rows([Prompt("else", "a riddle", "x")], [("y", 0.0)] * 2)
     write_lines(tmp_path / "20.jsonl", rows)
     words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.jsonl", "label=other/model"]
-    run = import_samples(["import=verl", *words])
+    run = import_samples(words)
     said = capsys.readouterr()
     assert "9 samples of 3 of 6 problems" in said.err
     assert "2 samples belong to none" in said.err
-    assert "20.jsonl, row 10" in said.err
+    assert "a riddle" in said.err
     assert f"3 problems have no sample and no row: {prompts[3].id}" in said.err
-    assert "1 of 9 samples: the dump's score" in said.out  # the second right one had 0
+    assert "1 of 9 samples: the log's score" in said.out  # the second right one had 0
     assert run.name.startswith("other-model-countdown_natural-")
     assert verify(run) == []
     counts = pd.read_csv(run / "counts.csv").set_index("problem_id")
@@ -64,18 +65,36 @@ def test_import_of_verl_dumps(tmp_path, capsys):
     assert metrics.loc["pass@1", "value"] == pytest.approx(100 * 2 / 9)
     assert {"maj@3", "answer_entropy"} <= set(metrics.index)
     assert not {"truncated", "token_entropy", "response_length"} & set(metrics.index)
-    assert import_samples(["import=verl", *words]) == run
-    assert "0 of 9 verdicts changed" in (rescore([f"rescore={run}"]), capsys.readouterr().out)[1]
+    assert import_samples(words) == run
+    assert "0 of 9 verdicts changed" in (rescore([f"run={run}"]), capsys.readouterr().out)[1]
+
+
+def test_import_of_another_log_and_of_one_score_of_several(tmp_path):
+    prompts = problems(made(tmp_path).eval.prompts)[:2]
+    rows = [
+        {"step": 3, "prompt": f"Q: {prompt.text}", "completion": text, "short": 1.0, "right": score}
+        for prompt in prompts
+        for text, score in ((countdown.example(prompt.reference), 0.0), ("no", 0.0))
+    ]
+    pd.DataFrame(rows).to_parquet(tmp_path / "completions_3.parquet")
+    words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.parquet"]
+    with pytest.raises(UserError, match=r"score=None: .*\['right', 'short'\]"):
+        import_samples(words)
+    run = import_samples([*words, "score=right"])
+    assert run.name.startswith("trl-countdown_natural-")
+    samples = stored(run)
+    assert samples["outcome"].tolist() == ["correct", "unparsed"] * 2
+    assert samples["score"].tolist() == [0.0] * 4
 
 
 def test_import_refuses(tmp_path):
     prompts = problems(made(tmp_path).eval.prompts)
     words = [*SMALL, f"results_dir={tmp_path}", f"files={tmp_path}/*.jsonl"]
 
-    def refused(rows, kind="verl"):
+    def refused(rows):
         write_lines(tmp_path / "20.jsonl", rows)
         with pytest.raises(UserError) as error:
-            import_samples([f"import={kind}", *words])
+            import_samples(words)
         assert not (tmp_path / "evaluations").exists()
         return str(error.value)
 
@@ -83,9 +102,8 @@ def test_import_refuses(tmp_path):
     assert "2 steps ([20, 30])" in refused(rows + verl_rows(prompts, [("x", 0.0)], step=30))
     assert f"has 1 samples, problem {prompts[0].id} 2" in refused(rows + rows[:1])
     assert "none is of this benchmark" in refused(verl_rows([Prompt("i", "t", "r")], [("x", 0.0)]))
-    assert "row 1: no field output" in refused([{"input": "x"}])
-    assert "no field doc_id" in refused(rows, "lm_eval")
-    assert "import=trl: one of" in refused(rows, "trl")
+    assert "20.jsonl, row 3: no field output" in refused([*rows[:2], {"input": "x"}])
+    assert "20.jsonl" in refused([{"input": "x"}])
     words[-1] = f"files={tmp_path}/*.nothing"
     assert "matches no file" in refused(rows)
 
@@ -114,22 +132,33 @@ def test_import_of_lm_eval_takes_every_response_once(tmp_path):
             lm_eval_row(0, {"problem": "What is 3 + 4?"}, ["6", "7", "8"], kind="flexible"),
         ],
     )
-    dumped = dumps.lm_eval([file])
-    assert [one.response for one in dumped] == ["6", "7", "8", "1", "2", "3"]
+    found = log([file], None, every=True).problems
+    assert [one.response for problem in found for one in problem.samples] == [
+        "6",
+        "7",
+        "8",
+        "1",
+        "2",
+        "3",
+    ]
     prompts = [Prompt("a", "What is  3 + 4?", "7"), Prompt("b", "Other", "2")]
-    groups, alone = match(dumped, prompts)
+    groups, alone = match(list(found), prompts)
     assert {owner: len(ones) for owner, ones in groups.items()} == {"a": 3, "b": 3}
     assert not alone
     choices = lm_eval_row(0, {"problem": "x"}, [["-1.5", "True"]])
     with pytest.raises(UserError, match="log-likelihoods"):
-        dumps.lm_eval([write_lines(tmp_path / "choices.jsonl", [choices])])
+        log([write_lines(tmp_path / "choices.jsonl", [choices])], None, every=True)
+
+
+def logged(texts, ids=()) -> Problem:
+    return Problem("w", texts, None, (Sample(1.0, "correct", response="r"),), ids)
 
 
 def test_a_sample_belongs_to_the_problem_that_stands_last():
     prompts = [Prompt("a", "1 + 1?", "2"), Prompt("b", "11 + 1?", "12"), Prompt("c", "5?", "5")]
 
     def owner(*texts, ids=()):
-        groups, alone = match([Dumped("w", ids, texts, "r", None)], prompts)
+        groups, alone = match([logged(texts, ids)], prompts)
         assert len(groups) + len(alone) == 1
         return next(iter(groups), None)
 
@@ -141,6 +170,6 @@ def test_a_sample_belongs_to_the_problem_that_stands_last():
     assert owner("5?", ids=("a",)) == "a"
     assert owner("unknown") is None
     twice = [*prompts, Prompt("d", "5?", "6")]
-    groups, alone = match([Dumped("w", (), ("5?",), "r", None)], twice)
+    groups, alone = match([logged(("5?",))], twice)
     assert len(alone) == 1
     assert not groups

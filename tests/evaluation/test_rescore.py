@@ -13,7 +13,7 @@ from common.results.collect import verify
 def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, monkeypatch, capsys):
     monkeypatch.setattr(load, "load_model", None)
     target = f"eval.verifier._target_={lenient}"
-    run = rescore([f"rescore={finished}", target, "workers=1"])
+    run = rescore([f"run={finished}", target, "workers=1"])
     assert run != finished
     assert verify(run) == verify(finished) == []
     before, after = stored(finished, with_response=True), stored(run)
@@ -33,16 +33,16 @@ def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, m
     assert (table["before"] != table["after"]).all()
     assert pd.read_csv(run / "counts.csv")["c"].sum() == right.sum()
     assert lenient in (run / "config.yaml").read_text()
-    assert rescore([f"rescore={finished}", target]) == run  # found
-    other = rescore([f"rescore={finished}", target, "eval.verifier.ending=x"])
+    assert rescore([f"run={finished}", target]) == run  # found
+    other = rescore([f"run={finished}", target, "eval.verifier.ending=x"])
     assert other != run
     assert pd.read_csv(other / "counts.csv")["c"].sum() == 0
     with pytest.raises(UserError, match="no sampled run"):
-        rescore([f"rescore={run}"])
+        rescore([f"run={run}"])
 
 
 def test_scoring_again_the_same_way_changes_nothing(finished, capsys):
-    run = rescore([f"rescore={finished}"])
+    run = rescore([f"run={finished}"])
     assert "0 of 48 verdicts changed" in capsys.readouterr().out
     assert (run / "counts.csv").read_bytes() == (finished / "counts.csv").read_bytes()
 
@@ -51,10 +51,11 @@ def test_scoring_again_the_same_way_changes_nothing(finished, capsys):
     ("words", "message"),
     [
         (["eval.verifier.convention=boxed"], "unknown argument"),
-        (["eval.prompts.size=3"], "rescore= takes"),
+        (["eval.prompts.size=3"], "rescore takes"),
         (["eval.verifier.ending=["], "not a YAML value"),
+        (["run=nowhere"], "run=nowhere: no such folder"),
     ],
 )
 def test_scoring_again_refuses(finished, words, message):
     with pytest.raises(UserError, match=message):
-        rescore([f"rescore={finished}", *words])
+        rescore([f"run={finished}", *words])

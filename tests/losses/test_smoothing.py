@@ -17,7 +17,10 @@ from common.methods.binding import Bound, advantages, bind
 from common.methods.theory import compose as theory
 
 CLIP = {"eps_low": 0.2, "eps_high": 0.2}
-SIGNED = {"unbiased": False, "epsilon": 0.0, "reward_correct": 1.0, "reward_wrong": 0.0}
+
+
+def signed_advantages(rewards):
+    return grpo_signed(rewards, correct=rewards == 1, unbiased=False, epsilon=0.0)
 
 
 def batch():
@@ -54,7 +57,7 @@ def by_hand(rewards, new, old, mask, gamma_p, gamma_n):
 @pytest.mark.parametrize(("gamma_p", "gamma_n"), [(0.1, 0.02), (0.0, 0.3), (0.5, 0.0)])
 def test_it_is_the_equation(gamma_p, gamma_n):
     rewards, new, old, mask = batch()
-    A = grpo_signed(rewards, **SIGNED).view(-1, 1)
+    A = signed_advantages(rewards).view(-1, 1)
     gammas = {"gamma_p": gamma_p, "gamma_n": gamma_n}
     loss, _ = smoothed_ppo_clip(new, old, A, mask, **CLIP, **gammas)
     assert_close(loss * mask, by_hand(rewards, new, old, mask, **gammas))
@@ -65,7 +68,7 @@ def test_it_is_the_equation(gamma_p, gamma_n):
 
 def test_without_smoothing_it_is_grpo():
     rewards, new, old, mask = batch()
-    signed, plain = grpo_signed(rewards, **SIGNED), grpo(rewards, unbiased=False, epsilon=0.0)
+    signed, plain = signed_advantages(rewards), grpo(rewards, unbiased=False, epsilon=0.0)
     loss, clipped = smoothed_ppo_clip(
         new, old, signed.view(-1, 1), mask, **CLIP, gamma_p=0.0, gamma_n=0.0
     )
@@ -76,7 +79,7 @@ def test_without_smoothing_it_is_grpo():
 
 def test_the_sign_says_right_or_wrong_and_weighs_nothing():
     rewards = torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
-    A = grpo_signed(rewards, **SIGNED)
+    A = signed_advantages(rewards)
     assert (A > 0).tolist() == (rewards == 1).tolist()
     assert torch.equal(A + 1e-30, torch.where(A.abs() < 1e-30, 1e-30, A + 1e-30))
     assert torch.equal(A[2], grpo(rewards, unbiased=False, epsilon=0.0)[2])
@@ -89,7 +92,7 @@ def expected_update(policy, correct, gamma_p, gamma_n, G=4):
         drawn = torch.tensor(actions)
         rewards = correct[drawn].double()[None]
         old = policy[drawn].log()[:, None]
-        A = grpo_signed(rewards, **SIGNED).view(-1, 1)
+        A = signed_advantages(rewards).view(-1, 1)
         A = smoothed(old, A, torch.ones_like(old), gamma_p=gamma_p, gamma_n=gamma_n)
         score = torch.nn.functional.one_hot(drawn, len(policy)).double() - policy
         total += policy[drawn].prod() * (A * score).mean(0)
@@ -117,7 +120,8 @@ def test_the_method_file_moves_groups_of_equal_rewards():
     node = theory(["method=ds_grpo", "G=2"]).method
     method = bind(node)
     rewards = torch.tensor([[1.0, 1.0], [0.0, 0.0]])
-    A = advantages(method, rewards, torch.ones_like(rewards), {}).view(-1, 1)
+    seen = {"correct": rewards == 1, "lengths": torch.ones_like(rewards)}
+    A = advantages(method, rewards, arguments={}, **seen).view(-1, 1)
     old = torch.tensor([[-1.0, -2.0], [-3.0, -4.0], [-1.0, -1.0], [-5.0, -5.0]])
     loss, _ = method.loss(old, old, A, torch.ones_like(old))
     g = node.loss["gamma_p"]
@@ -153,7 +157,7 @@ def test_the_rows_of_the_lower_rate_have_it():
     config = compose("f_grpo", ["experiment=cluster/qwen7b_grpo_low_lr"])
     assert config.optim.lr == pytest.approx(1e-6 * 0.679, rel=2e-3)
     sweeps = compose("f_grpo", [], "reproduce").scales.full.sweeps
-    rates = {s.experiments[0]: s.overrides[0] for s in sweeps if "low_lr" in s.experiments[0]}
+    rates = {s.rows[0]: s.overrides[0] for s in sweeps if "low_lr" in s.rows[0]}
     assert rates == {
         "grpo_low_lr_gamma1": "optim.lr=5e-5",
         "grpo_low_lr_gamma05": "optim.lr=6.79e-5",

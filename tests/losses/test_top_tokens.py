@@ -193,7 +193,8 @@ def test_the_labs_step_is_exact_and_grpos_at_its_limit():
     off = step("method.loss.alpha=0", "method.loss.lambda_top1=1")
     weights = group_weights(
         bind(theory.compose(["method=grpo", "G=5"]).method),
-        theory.all_groups(5, theory.compose(["G=5"]).reward),
+        theory.all_groups(5),
+        theory.compose(["G=5"]).reward,
         {},
     )
     assert_close(off, theory.expected_update(weights, POLICY, CORRECT))

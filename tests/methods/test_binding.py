@@ -34,8 +34,9 @@ def as_list(rewards, **_):
 def test_an_advantage_gives_a_finite_number_for_each_reward(advantage, said):
     bound = replace(binding.bind(ASKED.method), advantage=advantage)
     rewards = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    seen = {"correct": rewards == 1, "lengths": torch.ones(2, 3)}
     with pytest.raises(UserError, match=rf"method\.advantage=test_binding\.{said}"):
-        binding.advantages(bound, rewards, torch.ones(2, 3), {})
+        binding.advantages(bound, rewards, arguments={}, **seen)
 
 
 def one_number(log_prob, old_log_prob, advantages, mask):
@@ -58,8 +59,7 @@ def scalar(mask):
         ({"aggregate": scalar}, r"method\.aggregation=test_binding\.scalar: gave \(\) where"),
     ],
 )
-def test_a_loss_and_an_aggregation_give_a_number_for_each_token(monkeypatch, change, said):
+def test_a_loss_and_an_aggregation_give_a_number_for_each_token(change, said):
     bound = replace(binding.bind(ASKED.method), **change)
-    monkeypatch.setattr(binding, "bind", lambda _: bound)
     with pytest.raises(UserError, match=said):
-        binding.check(ASKED.method, ASKED.G, ASKED.reward)
+        binding.check(bound, ASKED.G, ASKED.reward)

@@ -10,7 +10,7 @@ import yaml
 
 import common.advantages
 import common.losses
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.methods import catalogue, files
 
 FILE = ROOT / "docs" / "methods.md"

@@ -36,6 +36,7 @@ def test_method_file_composes_and_its_advantage_runs(name):
         if word in inspect.signature(advantage.func).parameters:
             arguments[word] = torch.arange(1, 25).reshape(3, 8)
     rewards = torch.tensor([[1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0, 0, 0], [0.0] * 8])
+    arguments |= {"correct": rewards == 1} if "correct" in arguments else {}
     out = advantage(rewards, **arguments)
     assert out.shape == (3, 8)
     assert out.isfinite().all()

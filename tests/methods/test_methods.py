@@ -11,8 +11,10 @@ from tensors import assert_close, rows
 from common.advantages.group import focal, focal_weight, grpo
 from common.errors import UserError
 
-ZERO_ONE = dict(reward_correct=1.0, reward_wrong=0.0)
-PLUS_MINUS = dict(reward_correct=1.0, reward_wrong=-1.0)
+
+def focal_of(rewards, right=1.0, **given):
+    """`focal`, where the responses with the reward `right` are correct."""
+    return focal(rewards, correct=rewards == right, **given)
 
 
 def test_grpo_by_hand():
@@ -44,20 +46,21 @@ def test_focal_by_hand():
     # One right of four: mu = 1/4, 1 - mu = 3/4; GRPO gives 3/2 and -1/2.
     group, grpo_by_hand = rows([0, 1, 0, 0]), rows([-0.5, 1.5, -0.5, -0.5])
     for gamma, weight in {0.5: math.sqrt(3) / 2, 1.0: 0.75, 2.0: 0.5625}.items():
-        out = focal(group, gamma=gamma, unbiased=True, epsilon=0.0, **ZERO_ONE)
+        out = focal_of(group, gamma=gamma, unbiased=True, epsilon=0.0)
         assert_close(out, weight * grpo_by_hand)
     # Three right of four: mu = 3/4, 1 - mu = 1/4, GRPO 1/2 and -3/2.
-    out = focal(rows([1, 1, 0, 1]), gamma=0.5, unbiased=True, epsilon=0.0, **ZERO_ONE)
+    out = focal_of(rows([1, 1, 0, 1]), gamma=0.5, unbiased=True, epsilon=0.0)
     assert_close(out, [[0.25, 0.25, -0.75, 0.25]])
-    out = focal(rows([1, 1, 0, 1]), gamma=2.0, unbiased=True, epsilon=0.0, **ZERO_ONE)
+    out = focal_of(rows([1, 1, 0, 1]), gamma=2.0, unbiased=True, epsilon=0.0)
     assert_close(out, [[1 / 32, 1 / 32, -3 / 32, 1 / 32]])
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
 def test_focal_weight_does_not_depend_on_the_reward_convention(gamma):
     groups = torch.tensor(list(itertools.product([0.0, 1.0], repeat=5)))
-    zero_one = focal_weight(groups, gamma=gamma, **ZERO_ONE)
-    assert torch.equal(zero_one, focal_weight(2 * groups - 1, gamma=gamma, **PLUS_MINUS))
+    correct = groups == 1
+    zero_one = focal_weight(groups, correct=correct, gamma=gamma)
+    assert torch.equal(zero_one, focal_weight(2 * groups - 1, correct=correct, gamma=gamma))
     assert zero_one.shape == (32, 1)
     assert zero_one[0] == 1  # nothing right
     assert zero_one[-1] == 0  # all right
@@ -67,7 +70,7 @@ def test_focal_weight_does_not_depend_on_the_reward_convention(gamma):
 def test_gamma_zero_is_grpo_exactly(unbiased):
     groups = torch.tensor(list(itertools.product([0.0, 1.0], repeat=6)))
     plain = grpo(groups, unbiased=unbiased, epsilon=1e-6)
-    assert torch.equal(focal(groups, gamma=0.0, unbiased=unbiased, epsilon=1e-6, **ZERO_ONE), plain)
+    assert torch.equal(focal_of(groups, gamma=0.0, unbiased=unbiased, epsilon=1e-6), plain)
 
 
 @pytest.mark.parametrize("reward", [0.0, 1.0, -1.0, 0.1])
@@ -79,17 +82,14 @@ def test_equal_rewards_give_exactly_zero(reward, size):
             assert torch.equal(
                 grpo(group, unbiased=unbiased, epsilon=epsilon), torch.zeros(3, size)
             )
-            out = focal(
-                group, gamma=1.0, unbiased=unbiased, epsilon=epsilon,
-                reward_correct=reward, reward_wrong=reward - 1,
-            )  # fmt: skip
+            out = focal_of(group, reward, gamma=1.0, unbiased=unbiased, epsilon=epsilon)
             assert torch.equal(out, torch.zeros(3, size))
 
 
 def test_groups_of_one_are_refused():
     for call in (
         lambda: grpo(rows([1]), unbiased=True, epsilon=1e-6),
-        lambda: focal(rows([1]), gamma=1.0, unbiased=True, epsilon=1e-6, **ZERO_ONE),
+        lambda: focal_of(rows([1]), gamma=1.0, unbiased=True, epsilon=1e-6),
     ):
         with refuses("sampling.group_size", 1):
             call()
@@ -98,9 +98,9 @@ def test_groups_of_one_are_refused():
 def test_focal_refuses_other_rewards_and_negative_gamma():
     for bad in (0.5, 2.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="two rewards"):
-            focal(rows([0, bad, 1]), gamma=1.0, unbiased=True, epsilon=1e-6, **ZERO_ONE)
+            focal_of(rows([0, bad, 1]), gamma=1.0, unbiased=True, epsilon=1e-6)
     with refuses("method.advantage.gamma", "-0.5"):
-        focal(rows([0, 1]), gamma=-0.5, unbiased=True, epsilon=1e-6, **ZERO_ONE)
+        focal_of(rows([0, 1]), gamma=-0.5, unbiased=True, epsilon=1e-6)
 
 
 def slow_focal(group: list[int], gamma: float, unbiased: bool, epsilon: float) -> list[float]:
@@ -120,8 +120,17 @@ def test_all_groups_against_a_slow_reference(size, unbiased):
     rewards = rows(*groups)
     for gamma in (0.0, 0.5, 1.0, 2.0):
         expected = [slow_focal(group, gamma, unbiased, 1e-6) for group in groups]
-        out = focal(rewards, gamma=gamma, unbiased=unbiased, epsilon=1e-6, **ZERO_ONE)
+        out = focal_of(rewards, gamma=gamma, unbiased=unbiased, epsilon=1e-6)
         assert_close(out, expected)
         assert_close(out.sum(1), [0.0] * len(groups))
         if gamma == 0:
             assert_close(grpo(rewards, unbiased=unbiased, epsilon=1e-6), expected)
+
+
+def test_what_is_correct_is_given_and_not_read_off_the_rewards():
+    rewards, correct = rows([3, -2, -2, -2]), torch.tensor([[True, False, False, False]])
+    same = focal_of(rows([1, 0, 0, 0]), gamma=1.0, unbiased=True, epsilon=0.0)
+    assert_close(focal(rewards, correct=correct, gamma=1.0, unbiased=True, epsilon=0.0), same)
+    for mask in (~correct[:, :2], correct.double()):
+        with pytest.raises(UserError, match="correct of shape"):
+            focal(rewards, correct=mask, gamma=1.0, unbiased=True, epsilon=0.0)

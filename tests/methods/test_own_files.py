@@ -49,9 +49,8 @@ def test_a_file_is_a_method_for_training_theory_and_others():
     assert x.method.name == "shrunk"
     assert x.method.advantage == {"_target_": "mine.py:shrunk", "shrink": 0.5}
     assert x.method.loss["_target_"] == "common.losses.clip.ppo_clip"  # of _base
-    given = {"correct": 1.0, "wrong": 0.0}
-    assert method("shrunk.yaml", reward=given) == x.method
-    assert method("shrunk.yaml", reward=given, shrink=1).advantage["shrink"] == 1
+    assert method("shrunk.yaml") == x.method
+    assert method("shrunk.yaml", shrink=1).advantage["shrink"] == 1
 
 
 def test_its_masses_are_those_of_its_formula(capsys):

@@ -23,7 +23,7 @@ from common.methods.theory import (
 def weights_of(*arguments: str) -> torch.Tensor:
     asked = compose(list(arguments))
     bound, given = theory.start(asked)
-    return group_weights(bound, all_groups(asked.G, asked.reward), given)
+    return group_weights(bound, all_groups(asked.G), asked.reward, given)
 
 
 def answer(capsys, *arguments: str) -> dict:

@@ -12,7 +12,7 @@ import pytest
 from refuses import refuses
 
 from common.errors import UserError
-from common.metrics.__main__ import main
+from common.metrics.command import main, passk
 from common.metrics.paired import Interval, subsample_means, subsampling_test, two_way_interval
 from common.metrics.passk import avg_at_k, pass_at_k, pass_at_k_table, report
 
@@ -260,7 +260,7 @@ def files(tmp_path):
 
 
 def test_command_passk(files, capsys):
-    main(["passk", str(files[0]), "k=1,2"])
+    passk([f"counts={files[0]}", "k=1,2"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "benchmark,metric,k,value,unit,stderr,n_problems,n_samples"
     assert lines[1] == "AIME,pass@1,1,62.5,percent,37.5,2,8"
@@ -268,7 +268,7 @@ def test_command_passk(files, capsys):
 
 
 def test_command_compare(files, capsys):
-    main(["compare", str(files[0]), str(files[1]), "k=1", "m=2", "iterations=1000"])
+    main([f"a={files[0]}", f"b={files[1]}", "k=1", "m=2", "iterations=1000"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "benchmark,k,a,b,difference,low,high,p,n_problems,n,m"
     assert lines[1].startswith("AIME,1,62.5,87.5,-25,")
@@ -279,31 +279,44 @@ def test_command_compare(files, capsys):
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [
-        (None, "passk nowhere.csv k=1", ["nowhere.csv", "No such file"]),
-        ("a,b\n1,2\n", "passk a k=1", ["a.csv", "benchmark", "needs"]),
-        ("benchmark,problem_id,n,c\n", "passk a k=1", ["a.csv", "no rows"]),
-        ("benchmark,problem_id,n,c\nA,1,4,5\n", "passk a k=1", ["a.csv", "A/1", "c=5"]),
-        ("benchmark,problem_id,n,c\nA,1,4,\n", "passk a k=1", ["A/1", "c=nan"]),
-        ("benchmark,problem_id,n,c\nA,1,4,1\nA,1,4,1\n", "passk a k=1", ["problem_id=1", "once"]),
-        ("benchmark,problem_id,n,c\nA,1,4,1\nA,2,8,1\n", "passk a k=1", ["different n", "4 to 8"]),
-        (None, "passk a k=8", ["OOD/1", "k=8", "n=4"]),
-        (None, "passk a", ["k is missing"]),
-        (None, "passk a k=one", ["k=one"]),
-        (None, "passk a k=0", ["k=0"]),
-        (None, "passk a k=1 m=2", ["unknown key m=2", "known: k"]),
-        (None, "passk a b k=1", ["takes 1 file"]),
-        (None, "pass a k=1", ["unknown command pass"]),
-        (None, "compare a b k=1", ["m=256", "n=8", "m=2"]),
-        (None, "compare a b k=3 m=2", ["k=3", "m=2"]),
-        ("benchmark,problem_id,n,c\nAIME,1,8,1\n", "compare a b k=1 m=2", ["001", "one file only"]),
+        (None, "passk counts=nowhere.csv k=1", ["nowhere.csv", "No such file"]),
+        ("a,b\n1,2\n", "passk counts=A k=1", ["a.csv", "benchmark", "needs"]),
+        ("benchmark,problem_id,n,c\n", "passk counts=A k=1", ["a.csv", "no rows"]),
+        ("benchmark,problem_id,n,c\nA,1,4,5\n", "passk counts=A k=1", ["a.csv", "A/1", "c=5"]),
+        ("benchmark,problem_id,n,c\nA,1,4,\n", "passk counts=A k=1", ["A/1", "c=nan"]),
+        (
+            "benchmark,problem_id,n,c\nA,1,4,1\nA,1,4,1\n",
+            "passk counts=A k=1",
+            ["problem_id=1", "once"],
+        ),
+        (
+            "benchmark,problem_id,n,c\nA,1,4,1\nA,2,8,1\n",
+            "passk counts=A k=1",
+            ["different n", "4 to 8"],
+        ),
+        (None, "passk counts=A k=8", ["OOD/1", "k=8", "n=4"]),
+        (None, "passk counts=A", ["k=: is missing"]),
+        (None, "passk counts=A k=one", ["k=one"]),
+        (None, "passk counts=A k=0", ["k=0"]),
+        (None, "passk counts=A k=1 m=2", ["unknown key m=2"]),
+        (None, "passk k=1", ["counts="]),
+        (None, "metrics k=1", ["counts="]),
+        (None, "metrics a=A k=1", ["b=: is missing"]),
+        (None, "metrics a=A b=B k=1", ["m=256", "n=8", "m=2"]),
+        (None, "metrics a=A b=B k=3 m=2", ["k=3", "m=2"]),
+        (
+            "benchmark,problem_id,n,c\nAIME,1,8,1\n",
+            "metrics a=A b=B k=1 m=2",
+            ["001", "one file only"],
+        ),
         (
             "benchmark,problem_id,n,c\nAIME,001,9,1\nAIME,1,9,1\n",
-            "compare b a k=1 m=2",
+            "metrics a=B b=A k=1 m=2",
             ["no benchmark OOD"],
         ),
         (
             "benchmark,problem_id,n,c\nOOD,1,5,1\n",
-            "compare a b k=1 m=2",
+            "metrics a=A b=B k=1 m=2",
             ["OOD", "n=5", "n=4"],
         ),
     ],
@@ -311,23 +324,25 @@ def test_command_compare(files, capsys):
 def test_command_refuses(files, text, arguments, words):
     if text is not None:
         files[0].write_text(text)
-    names = {"a": str(files[0]), "b": str(files[1])}
+    names = {"A": str(files[0]), "B": str(files[1])}
+    verb, *given = (word.split("=") for word in arguments.split())
+    given = [f"{key}={names.get(value, value)}" for key, value in given]
     with pytest.raises(UserError) as error:
-        main([names.get(word, word) for word in arguments.split()])
+        {"passk": passk, "metrics": main}[verb[0]](given)
     assert all(word in str(error.value) for word in words), error.value
 
 
 @pytest.mark.process
 def test_command_help_is_quick_and_errors_exit_with_2(tmp_path):
-    command = [sys.executable, "-X", "importtime", "-m", "common.metrics"]
-    shown = subprocess.run([*command, "--help"], capture_output=True, text=True)
+    command = [sys.executable, "-X", "importtime", "-m", "rlvr_papers"]
+    shown = subprocess.run([*command, "metrics", "--help"], capture_output=True, text=True)
     imported = {line.rsplit("|", 1)[-1].strip() for line in shown.stderr.splitlines()}
-    assert "common.metrics" in imported
+    assert "common.config.words" in imported
     assert not imported & {"torch", "transformers", "scipy", "matplotlib"}
     assert shown.returncode == 0
-    assert "compare A.csv B.csv" in shown.stdout
+    assert "a=A.csv b=B.csv" in shown.stdout
     wrong = subprocess.run(
-        [*command, "passk", str(tmp_path / "no.csv"), "k=1"], capture_output=True
+        [*command, "passk", f"counts={tmp_path / 'no.csv'}", "k=1"], capture_output=True
     )
     assert wrong.returncode == 2
     assert b"Traceback" not in wrong.stderr

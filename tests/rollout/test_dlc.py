@@ -315,7 +315,7 @@ def test_what_dynamic_sampling_evicts_is_remembered_or_not(tiny, tmp_path):
         x = tiny(*words, f"method.sampler.remember={remember}")
         loop = Loop(x, tmp_path / remember, right)
         given = []
-        loop.memory.learn = lambda batch, _, given=given: given.append(batch) or 0.0
+        loop.sampler.memory.learn = lambda batch, _, given=given: given.append(batch) or 0.0
         row = loop.one_step(1)
         learned[remember] = len(given[0].prompt_ids)
     assert row["rollout_batches"] > 1
@@ -340,7 +340,11 @@ def test_a_killed_run_ends_as_one_that_was_not(tiny, tmp_path, start):
     second = Loop(x, tmp_path / "parts", in_process)
     parts += [second.one_step(step) for step in (3, 4)]
     assert parts == rows
-    pairs = zip(whole.memory.model.parameters(), second.memory.model.parameters(), strict=True)
+    pairs = zip(
+        whole.sampler.memory.model.parameters(),
+        second.sampler.memory.model.parameters(),
+        strict=True,
+    )
     assert all(torch.equal(a, b) for a, b in pairs)
 
 

@@ -23,7 +23,7 @@ from slurm.submit import submit
 PATIENCE = 900  # seconds: the machine may be busy
 STEPS = 80  # of a run: about six seconds on a core of its own
 
-# What an evaluation samples, as the words of `python -m common.evaluate`.
+# What an evaluation samples, as the words of `rlvr evaluate`.
 SETS = {"Natural": ["eval=countdown_natural"], "Rare": ["eval=countdown_rare"]}
 SWEEP = Sweep("t", [], [], [], benchmarks=SETS)
 MATH = {"MATH500": ["eval=math500"]}

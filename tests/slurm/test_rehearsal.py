@@ -1,4 +1,4 @@
-"""What a rehearsal makes of a row, without running it: make rehearse runs it."""
+"""What a rehearsal makes of a row, without running it: rlvr rehearse runs it."""
 
 from dataclasses import asdict
 
@@ -6,7 +6,7 @@ import pytest
 from compositions import PAPERS, asked
 from defects import FILE, ROOT, places, sources
 
-from common.config.compose import read
+from common.config.files import read
 from common.datasets.prompts import stated
 from common.errors import UserError
 from common.sweeps.plan import evaluations_of, runs_of
@@ -84,10 +84,10 @@ def test_every_row_of_every_paper_can_be_made_hollow(paper):
 def test_a_row_comes_with_the_one_that_limits_its_checkpoint():
     config = asked("f_grpo", "scale=cluster")
     sweep = rows.chosen(config, "qwen15b_math_f_grpo")
-    assert sweep.experiments == ["cluster/qwen15b_math_grpo", "cluster/qwen15b_math_f_grpo"]
+    assert sweep.rows == ["cluster/qwen15b_math_grpo", "cluster/qwen15b_math_f_grpo"]
     assert sweep.baselines == {"F-GRPO": "GRPO"}
     alone = rows.chosen(config, "qwen15b_math_grpo")
-    assert alone.experiments == ["cluster/qwen15b_math_grpo"]
+    assert alone.rows == ["cluster/qwen15b_math_grpo"]
     with pytest.raises(UserError, match=r"row=grpo: use one of qwen7b_grpo"):
         rows.chosen(config, "grpo")
 

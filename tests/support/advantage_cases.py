@@ -10,10 +10,6 @@ import torch
 
 from common.advantages import baseline, difficulty, functional, group, likelihood, passk, sign
 
-ZERO_ONE = dict(reward_correct=1.0, reward_wrong=0.0)
-
-PLUS_MINUS = dict(reward_correct=1.0, reward_wrong=-1.0)
-
 EXACT = dict(unbiased=False, epsilon=0.0)  # GRPO with the population std
 
 MODULES = (group, baseline, difficulty, sign, passk, functional, likelihood)
@@ -26,10 +22,13 @@ FUNCTIONS = {
 }
 
 
-def bind(name: str, binary=ZERO_ONE, **params):
-    """The advantage with `params`, and with the two rewards where it asks for them."""
-    asked = inspect.signature(FUNCTIONS[name]).parameters
-    return partial(FUNCTIONS[name], **params, **(binary if "reward_correct" in asked else {}))
+def bind(name: str, *, right: float = 1.0, **params):
+    """The advantage with `params`; where it asks which responses are correct, those with the reward
+    `right` are."""
+    function = partial(FUNCTIONS[name], **params)
+    if "correct" not in inspect.signature(FUNCTIONS[name]).parameters:
+        return function
+    return lambda rewards, **given: function(rewards, correct=rewards == right, **given)
 
 
 def documented(name: str) -> tuple[str, str]:

@@ -6,16 +6,13 @@ from functools import cache
 from tiny import ROOT
 
 from common.config.compose import compose
+from common.config.rows import rows
 from common.config.strict import strict
 from common.experiment import Experiment, load
 from common.sweeps.plan import Reproduce, experiments
 
-EXPERIMENTS = [
-    (folder.parts[-3], path.relative_to(folder).with_suffix("").as_posix())
-    for folder in sorted(ROOT.glob("papers/*/configs/experiment"))
-    for path in sorted(folder.rglob("*.yaml"))
-]
 PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
+EXPERIMENTS = [(paper, name) for paper in PAPERS for name in sorted(rows(paper))]
 
 
 @cache
@@ -28,8 +25,13 @@ def experiment(name: str, paper: str) -> Experiment:
 
 
 def laptop(paper: str) -> list[str]:
-    """The paper's experiments that run on a laptop: none of cluster/."""
+    """The paper's rows that run on a laptop: none of cluster/."""
     return [name for of, name in EXPERIMENTS if of == paper and "/" not in name]
+
+
+def cluster(paper: str) -> list[str]:
+    """The paper's rows that are of its own size."""
+    return [name for of, name in EXPERIMENTS if of == paper and name.startswith("cluster/")]
 
 
 @cache

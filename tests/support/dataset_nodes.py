@@ -5,9 +5,9 @@ import json
 import pytest
 
 from common.config.resolve import resolve
-from common.datasets import __main__
+from common.datasets import command
 
-SETS = __main__.sets()
+SETS = command.sets()
 
 NODES = {key: {k: v for k, v in node.items() if k != "verifier"} for key, node in SETS.items()}
 

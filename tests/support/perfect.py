@@ -23,7 +23,7 @@ from scipy.optimize import linprog
 
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.datasets.prompts import stated
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate

@@ -9,12 +9,13 @@ from common.methods import binding
 def runs_on_a_toy_batch(x: Experiment) -> None:
     """Advantage, loss and aggregation of `x` on two groups, one of them all wrong."""
     P, G, T = 2, x.sampling.group_size, 3
-    binding.check(x.method, G, x.reward)
-    bound = binding.bind(x.method)
-    reward = torch.full((P, G), x.reward.wrong)
-    reward[0, : G // 2] = x.reward.correct
+    bound = x.bound
+    correct = torch.zeros(P, G, dtype=torch.bool)
+    correct[0, : G // 2] = True
+    reward = torch.where(correct, x.reward.correct, x.reward.wrong)
     _, arguments = binding.observe(bound, {}, solve_rate=0.25, entropy=1.0, step=1)
-    weights = binding.advantages(bound, reward, torch.full((P, G), T), arguments)
+    seen = {"correct": correct, "lengths": torch.full((P, G), T)}
+    weights = binding.advantages(bound, reward, arguments=arguments, **seen)
     assert weights.shape == (P, G)
     assert (weights[0] != 0).any()
     log_prob = torch.full((P * G, T), -1.0, requires_grad=True)

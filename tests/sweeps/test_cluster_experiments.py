@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from compositions import EXPERIMENTS, composed
+from compositions import asked, composed
+from compositions import cluster as cluster_rows
 from omegaconf import OmegaConf
 from tiny import ROOT
 
@@ -14,11 +15,18 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.datasets.templates import render
 from common.experiment import Experiment, load
-from common.sweeps.plan import Reproduce, evaluations_of
+from common.sweeps.plan import Reproduce, evaluations_of, runs_of
 
 pytestmark = pytest.mark.sweep
 
-CLUSTER = [name for paper, name in EXPERIMENTS if paper == "f_grpo" and name.startswith("cluster/")]
+CLUSTER = cluster_rows("f_grpo")
+TABLES = {  # of each row the table that its own sweep names
+    name: sweep.table
+    for scale in asked("f_grpo").scales.values()
+    for sweep in reversed(scale.sweeps)
+    for name in sweep.rows
+    if sweep.benchmarks and sweep.table != "rare_correct"
+}
 CLUSTER.remove("cluster/qwen7b_base")  # whose samples Delta NLL is of: no row of a table
 PUBLISHED = ROOT / "papers" / "f_grpo" / "published"
 RARE = "rare-correct set (1263 trajectories)"
@@ -73,7 +81,7 @@ def test_every_row_of_both_versions_has_one_experiment():
 def test_a_row_is_in_the_table_it_names(name):
     x = row(name)
     # the gamma sweep is in its baseline's table, which takes its checkpoint
-    table = "table6_v2" if "gamma=" in x.label else x.table
+    table = "table6_v2" if "gamma=" in x.label else TABLES[name]
     with open(PUBLISHED / f"{table}.csv", newline="") as file:
         assert (x.model.name, x.label) in {(r["model"], r["method"]) for r in csv.DictReader(file)}
 
@@ -238,7 +246,7 @@ def test_evaluations_are_as_printed():
         "evaluation", "samples per problem n (significance test)"
     )
     sweep = config.scales["cluster"].sweeps[-1]
-    runs = [row(name) for name in sweep.experiments]
+    runs = runs_of(config, sweep)
     found = evaluations_of(runs, sweep)
     assert len(found) == len(runs) * 9
     with open(PUBLISHED / "table4.csv", newline="") as file:
@@ -256,7 +264,7 @@ def test_evaluations_are_as_printed():
     instructions = {e.row.benchmark: e.eval.prompts["instruction"] for e in found}
     assert instructions["GPQA"] == instructions["AMC"] == "boxed_system"
     assert instructions["IFEval"] == instructions["SynLogic"] == "helpful"
-    llama = next(s for s in config.scales["cluster"].sweeps if "llama" in s.experiments[0])
+    llama = next(s for s in config.scales["cluster"].sweeps if "llama" in s.rows[0])
     one = evaluations_of([row("cluster/llama3b_grpo")], replace(llama, baselines={}))
     assert {e.row.benchmark: e.eval.prompts["instruction"] for e in one}["IFEval"] == "bare"
 
@@ -279,10 +287,10 @@ def test_every_focal_row_has_its_baseline_in_its_sweep():
     for sweep in sweeps:
         assert sweep.checkpoint == "best"
         assert "keep_checkpoints=true" in sweep.overrides
-        labels = [(row(name).model.name, row(name).label) for name in sweep.experiments]
+        labels = [(row(name).model.name, row(name).label) for name in sweep.rows]
         focal = [(model, label) for model, label in labels if label.startswith("F-")]
         assert {(model, sweep.baselines[label]) for model, label in focal} <= set(labels)
-    assert sum(len(s.experiments) for s in sweeps) == 20  # two of them again, for Delta NLL
+    assert sum(len(s.rows) for s in sweeps) == 20  # two of them again, for Delta NLL
 
 
 def test_the_sampling_of_cw_grpo_is_its_repositorys():
@@ -291,7 +299,7 @@ def test_the_sampling_of_cw_grpo_is_its_repositorys():
     (said,) = [
         r["value"] for r in lines if r["scope"] == "repo: evaluation" and r["parameter"] == "7B"
     ]
-    by_row = {x: s for s in cluster("cov_grpo").scales["cluster"].sweeps for x in s.experiments}
+    by_row = {x: s for s in cluster("cov_grpo").scales["cluster"].sweeps for x in s.rows}
     one, seven = by_row["cluster/distill15b_grpo"], by_row["cluster/qwen7b_grpo"]
     for e in evaluations_of([row("cluster/qwen7b_grpo", "cov_grpo")], seven):
         assert (f"temperature {e.temperature}" in said, f"top_p {e.top_p}" in said) == (True, True)

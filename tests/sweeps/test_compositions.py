@@ -6,7 +6,6 @@ from compositions import EXPERIMENTS, PAPERS, SCALES, asked, composed, experimen
 from toy_batch import runs_on_a_toy_batch
 
 from common.config.compose import compose
-from common.methods import binding
 from common.sweeps.plan import BASE
 
 # of the rows that run on a laptop, where a paper says so
@@ -17,7 +16,6 @@ LAPTOP_GROUP = {"fade": 8, "over_sharpening": 8}
 def test_every_experiment_composes_and_fits(paper, name):
     x = experiment(name, paper)
     assert (x.paper, x.name) == (paper, name.rpartition("/")[2])  # the run folder is the file's
-    binding.check(x.method, x.sampling.group_size, x.reward)
     assert x.sampling.prompts % x.optim.mini_batches == 0
     assert max(x.eval.k) <= x.eval.n
     assert x.label != "???"

@@ -1,4 +1,4 @@
-"""`make evidence`: more seeds of the laptop scales' rows, in an order that a stop leaves whole."""
+"""`rlvr evidence`: more seeds of the laptop scales' rows, in an order that a stop leaves whole."""
 
 import subprocess
 import sys
@@ -38,16 +38,16 @@ def test_a_budget_stops_it_and_the_same_command_goes_on(tmp_path, monkeypatch, c
     once = composed((*where, "experiment=base"), "f_grpo"), composed(where, "f_grpo")
     monkeypatch.setattr(evidence, "runs", lambda *_: list(once))
     monkeypatch.setattr(evidence, "give_way", lambda: None)
-    words = evidence.WORDS | {"results_dir": str(tmp_path)}
-    evidence.command(words | {"budget": "0.0001m"})
+    words = [f"results_dir={tmp_path}"]
+    evidence.main([*words, "budget=0.0001m"])
     said = capsys.readouterr()
     assert "2 runs, 0 done\n" in said.out
     assert "budget=0.0001m: 2 of 2 runs are left; again to go on" in said.out
     assert said.err.count("out of time") == 2
-    evidence.command(words)
+    evidence.main(words)
     assert "left" not in capsys.readouterr().out
     assert all((tmp_path / "f_grpo" / x.run_id / "DONE").exists() for x in once)
-    evidence.command(words)
+    evidence.main(words)
     assert "2 runs, 2 done\n" in capsys.readouterr().out
 
 
@@ -58,7 +58,7 @@ WRONG = ["papers=nothing", "seeds=0", "seeds=6-5", "rows=no_such", "workers=two"
 def test_what_cannot_be_meant_is_refused(word):
     name, value = word.split("=")
     with pytest.raises(UserError, match=f"{name}={value}"):
-        evidence.command(evidence.WORDS | {"papers": "cov_grpo", name: value})
+        evidence.main(["papers=cov_grpo", f"{name}={value}"])
 
 
 def test_it_gives_way():

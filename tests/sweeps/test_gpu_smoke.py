@@ -1,4 +1,4 @@
-"""What `make gpu-smoke` concludes from what it saw."""
+"""What `rlvr gpu-smoke` concludes from what it saw."""
 
 from pathlib import Path
 

@@ -54,7 +54,7 @@ def test_a_tiny_testbed_runs_to_its_own_table(tmp_path, monkeypatch):
     ]
     words += ["eval.k=[1,8]", "data.train.size=16", "sampling.prompts=4"]
     words += [f"data.benchmarks.{name}.size=2" for name in ("natural", "rare")]
-    sweep = {"table": MAZE, "experiments": ["base", "grpo"], "seeds": [1], "overrides": words}
+    sweep = {"table": MAZE, "rows": ["base", "grpo"], "seeds": [1], "overrides": words}
     config = asked("cov_grpo", f"scale={MAZE}", "workers=1", f"results_dir={tmp_path}",
                    f"scales.{MAZE}.sweeps=[{_text(sweep)}]")  # fmt: skip
     from papers.cov_grpo.reproduce import covariance, finish

@@ -79,10 +79,10 @@ def test_bad_requests_are_refused(overrides, message):
 
 @pytest.mark.process
 def test_a_cluster_scale_is_sent_to_the_launcher():
-    command = [sys.executable, "-m", "papers.f_grpo.reproduce", "scale=cluster"]
+    command = [sys.executable, "-m", "rlvr_papers", "reproduce", "paper=f_grpo", "scale=cluster"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "python -m slurm submit paper=f_grpo profile=NAME scale=cluster" in done.stderr
+    assert "rlvr submit paper=f_grpo profile=NAME scale=cluster" in done.stderr
 
 
 @pytest.mark.process

@@ -295,12 +295,12 @@ def test_the_guard_lets_a_single_fault_pass_and_not_two():
         verify(2)(pairs)
 
 
-# ---- python -m common.verifiers
+# ---- rlvr verify
 
 
 def filtered(rows: list, *arguments: str) -> subprocess.CompletedProcess:
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    command = [sys.executable, "-m", "common.verifiers", "countdown", *arguments]
+    command = [sys.executable, "-m", "rlvr_papers", "verify", "verifier=countdown", *arguments]
     return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True)
 
 

@@ -11,7 +11,7 @@ from tiny import TINY
 
 from common.errors import UserError
 from common.results.columns import COLUMNS
-from common.yardstick import __main__, plan
+from common.yardstick import command, plan
 from common.yardstick.figures import front, gain
 from common.yardstick.protocol import COUNTDOWN, FIRST, MAZE, PRIMARY, Protocol
 from common.yardstick.ranking import ACCURACY, Curve, curves, first_reach, means
@@ -419,7 +419,7 @@ def test_plan_names_what_the_backend_refuses(tmp_path):
 )
 def test_mistakes_on_the_command_line(tmp_path, word, message):
     with pytest.raises(UserError, match=message):
-        __main__.command([*RUN, f"results_dir={tmp_path}", "methods=grpo", word])
+        command.main([*RUN, f"results_dir={tmp_path}", "methods=grpo", word])
 
 
 @pytest.mark.sweep
@@ -436,7 +436,7 @@ def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, 
     monkeypatch.setattr("common.sweeps.schedule.run_all", here)
     words = [*RUN, f"results_dir={results}", "seeds=1"]
     with pytest.raises(UserError, match="relu has failed"):
-        __main__.command([*words, "methods=grpo,mean_only,relu"])
+        command.main([*words, "methods=grpo,mean_only,relu"])
     folder = results / "yardstick"
     assert [title.split("-s1-")[0] for title in started] == [
         "base",
@@ -463,7 +463,7 @@ def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, 
     for name in ("metrics.csv", "counts.csv.gz"):
         shutil.copy(folder / name, copy / "yardstick" / name)
     again = [word.replace(str(results), str(copy)) for word in words]
-    __main__.command([*again, "methods=grpo,mean_only,relu", "draw=only"])
+    command.main([*again, "methods=grpo,mean_only,relu", "draw=only"])
     for name in ("ranking.csv", "curves.csv", "yardstick.md", "figures/frontier.csv"):
         assert (copy / "yardstick" / name).read_bytes() == (folder / name).read_bytes(), name
     assert len(started) == 4
@@ -471,4 +471,4 @@ def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, 
 
 def test_without_results_the_command_says_so(tmp_path):
     with pytest.raises(UserError, match=r"metrics.csv does not exist"):
-        __main__.command([*RUN, f"results_dir={tmp_path}", "methods=grpo", "draw=only"])
+        command.main([*RUN, f"results_dir={tmp_path}", "methods=grpo", "draw=only"])

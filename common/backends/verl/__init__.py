@@ -26,7 +26,8 @@ starts.
 
 Arguments come from the method file; flags change them, and an unknown one is refused:
 
-    +algorithm.method.gamma=1                           of the advantage, reward_correct included
+    +algorithm.method.gamma=1                           of the advantage
+    +algorithm.reward_correct=2                         the reward of a correct response, if not 1
     +algorithm.controller.beta=0.1                      of the controller
     actor_rollout_ref.actor.policy_loss._target_=common.backends.verl.plugin.MethodLossConfig
     +actor_rollout_ref.actor.policy_loss.method.eps_high=0.28         of the loss

@@ -39,7 +39,6 @@ from common.backends.verl import (
 from common.backends.verl.explain import explain
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.methods import binding
 from common.models import store
 from common.models.load import load_model
 from common.results.files import jsonl_appender, write
@@ -62,7 +61,6 @@ def train(
     chosen = tuning.chosen(x)
     check_environment(x)
     stall_s()
-    binding.check(x.method, x.sampling.group_size, x.reward)
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
     if run.done:
         run.close()

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from common.backends.verl import methods, tuning
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.methods import binding, rate
+from common.methods import rate
 
 SETUP = "make setup-cluster (GPUs) or make setup-cluster-cpu makes an environment that has it"
 WEIGHTED = (
@@ -26,6 +26,7 @@ LOSS = "actor_rollout_ref.actor.policy_loss"
 FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an error
     "algorithm.method",
+    "algorithm.reward_correct",
     "algorithm.controller",
     "algorithm.clock",
     "algorithm.token_weights",
@@ -99,6 +100,7 @@ def settings(
         # -- method (plugin.py computes it; verl's clip_ratio* are not used)
         "algorithm.adv_estimator": methods.PREFIX + x.method.name,
         "algorithm.method": _arguments(x, "advantage"),  # [method.advantage]
+        "algorithm.reward_correct": x.reward.correct,  # [reward.correct]
         "algorithm.controller": _arguments(x, "controller"),  # [method.controller]
         "algorithm.clock": x.method.clock,  # [method.clock]
         "algorithm.use_kl_in_reward": x.method.kl_in_reward,  # [method.kl_in_reward]
@@ -246,7 +248,7 @@ def learning_rate(x: Experiment) -> float:
     """optim.lr, equalised with `optim.equalise_to` (FADE Table 2): one rate for the whole run. A
     controller's method has that of its first step (`rate.at_start`), where the local backend
     follows the controller from step to step."""
-    bound = binding.bind(x.method)
+    bound = x.bound
     return rate.equalised(
         x.optim.lr,
         bound,

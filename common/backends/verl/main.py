@@ -32,7 +32,7 @@ from verl.utils.device import auto_set_device
 from common.backends.verl import methods, plugin, process
 from common.backends.verl.sockets import MARK, READABLE
 from common.cli import guard
-from common.config.compose import read
+from common.config.files import read
 from common.config.words import split
 from common.errors import UserError
 
@@ -82,15 +82,15 @@ def preflight(config) -> None:
     weights = mask / 2
     if (name := plugin.METHOD_OF.get(config.algorithm.adv_estimator)) is not None:
         given = _advantage_arguments(name, config)
-        values = methods.arguments(name, "advantage", given)
+        right = methods.reward_correct(config.algorithm)
         rewards = torch.zeros_like(mask)
-        rewards[:, -1] = values.get("reward_wrong", 0.0)
-        rewards[0, -1] = values.get("reward_correct", 1.0)
+        rewards[:, -1] = right - 1  # any other reward is a wrong response's
+        rewards[0, -1] = right
         weights, _ = get_adv_estimator_fn(config.algorithm.adv_estimator)(
             token_level_rewards=rewards,
             response_mask=mask,
             index=["one group"] * len(mask),
-            config={"method": given, "log_probs": [0.0] * len(mask)},
+            config={"method": given, "log_probs": [0.0] * len(mask), "reward_correct": right},
         )
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     mode = actor.policy_loss.loss_mode

@@ -4,7 +4,7 @@ import inspect
 
 from omegaconf import DictConfig, OmegaConf
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.config.resolve import named, resolve
 from common.errors import UserError
 from common.methods import files
@@ -22,6 +22,7 @@ __all__ = [
     "not_in_verl",
     "refuse_rehearsal",
     "require_in_verl",
+    "reward_correct",
     "takes",
     "verls_mode",
 ]
@@ -70,7 +71,7 @@ def refuse_rehearsal(chosen: str) -> None:
 
 def arguments(name: str, part: str, given: dict) -> dict:
     """`_target_` and arguments of one part of a method: the method file's, then those of verl's
-    flags (`given`). Rewards are those of configs/base.yaml where no flag says otherwise.
+    flags (`given`).
 
     Raises UserError where the method file leaves a value to the experiment and no flag gives it.
     """
@@ -78,10 +79,16 @@ def arguments(name: str, part: str, given: dict) -> dict:
         if str(raw) in VERL_VALUES and given.get(word) is None:
             key = f"{PART_KEYS[part]}.{word}"
             raise UserError(f"{key}=null: method {name} needs it; pass +{key}={VERL_VALUES[raw]}")
-    root = {"reward": read(ROOT / "configs" / "base.yaml")["reward"]}
-    root = OmegaConf.create(root | {"method": compose(name)})
+    root = OmegaConf.create({"method": compose(name)})
     root.method[part] = OmegaConf.merge(root.method[part], dict(given))
     return OmegaConf.to_container(root.method[part], resolve=True)
+
+
+def reward_correct(algorithm) -> float:
+    """The reward of a correct response: algorithm.reward_correct, or that of configs/base.yaml
+    where no flag gives one."""
+    given = (algorithm or {}).get("reward_correct", None)
+    return read(ROOT / "configs" / "base.yaml")["reward"]["correct"] if given is None else given
 
 
 def bind(name: str, part: str, given: dict, **supplied):

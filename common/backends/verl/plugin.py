@@ -40,8 +40,9 @@ def estimator(name: str):
     def advantage(token_level_rewards, response_mask, index=None, config=None, **_):
         """(B, T) token rewards and mask, (B,) uid -> advantages twice, (B, T), in verl's order.
 
-        The reward of a row is the sum of its token rewards; rows are grouped by uid. Rows without
-        a response token are verl's padding of a batch: they get 0 and belong to no group.
+        The reward of a row is the sum of its token rewards, and the row is correct where that is
+        config.reward_correct; rows are grouped by uid. Rows without a response token are verl's
+        padding of a batch: they get 0 and belong to no group.
         config.controlled: what a controller sets, for equal parts of the groups in their order.
         config.log_probs: (B,) of whole responses, for methods that look at them. Both are
         MethodTrainer's: verl gives its estimators neither.
@@ -52,11 +53,12 @@ def estimator(name: str):
             lengths = response_mask.sum(-1)
             rows = group_rows(index, lengths > 0)
             rewards = token_level_rewards.sum(-1)
+            correct = rewards == methods.reward_correct(config)
             weights = torch.zeros_like(token_level_rewards[:, 0])
             controlled = (config or {}).get("controlled", None) or [{}]
             parts = rows.tensor_split(len(controlled))
             for part, arguments in zip(parts, controlled, strict=True):
-                seen = {"lengths": lengths[part]}
+                seen = {"correct": correct[part], "lengths": lengths[part]}
                 if methods.takes(name, "advantage", "log_probs"):
                     seen["log_probs"] = _drawn(name, config, lengths)[part]
                 function = _advantage(name, {**given, **arguments}, seen)

@@ -27,7 +27,7 @@ import psutil
 from common.backends.verl.progress import BEAT, START_S, STOP, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK, READABLE
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.errors import UserError
 from common.results.files import write, write_json
 from common.watch import Watch, parts, stall_s

@@ -12,7 +12,6 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
-from common.advantages.parts import success
 from common.backends.verl import methods, plugin
 from common.backends.verl.rows import PREFIX
 from common.config.resolve import resolve
@@ -54,10 +53,10 @@ class MethodTrainer(PPOTrainerSync):
                 uid = np.array(data.pop("uid").tolist(), dtype=object)
                 groups = plugin.group_rows(uid, data["response_mask"].sum(1) > 0)
                 parts = [part.flatten() for part in groups.tensor_split(ticks)]
-            given = dict(self.config.algorithm.get("method", None) or {})
+            right = methods.reward_correct(self.config.algorithm)
             chosen = self.config.algorithm.get("controller", None) or {}
             for tick, part in enumerate(parts, (self.global_steps - 1) * ticks + 1):
-                measured = measure(name, given, **{field: data[field][part] for field in fields})
+                measured = measure(right, **{field: data[field][part] for field in fields})
                 self.state, arguments = control(name, chosen, self.state, measured, tick)
                 controlled.append(arguments)
                 seen = measured | arguments  # the last is logged
@@ -161,27 +160,18 @@ def drawn(*, response_mask: torch.Tensor, old_log_probs: torch.Tensor) -> torch.
 
 
 def measure(
-    name: str,
-    given: dict,
+    reward_correct: float,
     *,
     response_mask: torch.Tensor,
     rm_scores: torch.Tensor,
     old_log_probs: torch.Tensor,
 ) -> dict[str, float]:
-    """Of a step's responses, (B, T) each: the share that succeeds (F-GRPO Eq. 14), and the mean
-    over responses of the token mean of -old_log_prob. verl's padding rows, without response tokens,
-    do not count."""
+    """Of a step's responses, (B, T) each: the share that is correct, and the mean over responses of
+    the token mean of -old_log_prob. verl's padding rows, without response tokens, do not count."""
     mask = response_mask.double()
     lengths = mask.sum(1)
     real = lengths > 0
-    arguments = methods.arguments(name, "advantage", given)
-    rewards = rm_scores.sum(1)[real]
-    solved = success(
-        rewards,
-        name,
-        reward_correct=arguments["reward_correct"],
-        reward_wrong=arguments["reward_wrong"],
-    )
+    solved = rm_scores.sum(1)[real] == reward_correct
     log_probs = drawn(response_mask=response_mask, old_log_probs=old_log_probs)
     surprise = -log_probs[real] / lengths[real]
     return {"solve_rate": solved.double().mean().item(), "entropy": surprise.mean().item()}

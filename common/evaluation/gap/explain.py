@@ -13,17 +13,17 @@ from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.evaluation.gap.folders import counts, folder
 from common.evaluation.gap.judge import Judge, flips, judging, verdicts
-from common.evaluation.gap.logs import log
 from common.evaluation.gap.match import matched
-from common.evaluation.gap.side import Problem, Side, checked, same_model
 from common.evaluation.gap.split import Gap, Judged, split
 from common.evaluation.import_samples import bare
+from common.evaluation.logs import log
+from common.evaluation.side import Problem, Side, checked, same_model
 from common.evaluation.store import problems
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `python -m common.explain_gap` takes beside the two evaluations."""
+    """What `rlvr explain-gap` takes beside the two evaluations."""
 
     judge: str = ""  # a or b: whose verifier judges both; "": b's, else a's
     eval: str = ""  # a benchmark of configs/eval whose verifier judges both

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common.config.compose import read
+from common.config.files import read
 from common.errors import UserError, require
-from common.evaluation.dumps import READERS
-from common.evaluation.gap.side import Problem, Sample, Side
+from common.evaluation.logs import KINDS
+from common.evaluation.side import Problem, Sample, Side
 from common.evaluation.store import stored
 from common.results.collect import verify
 from common.results.files import read_jsonl
@@ -39,7 +39,7 @@ def folder(path: Path, benchmark: str | None) -> Side:
             _problem(name, samples, asked.get(name, {}), imported is None)
             for name, samples in _samples(path, source).items()
         ),
-        model=None if config["label"] in READERS else config["label"],
+        model=None if config["label"] in KINDS else config["label"],
         weights=_weights(config),
         verifier=config["eval"]["verifier"],
         deadline=config["eval"]["deadline"],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from common.evaluation.gap.side import Problem, Sample
+from common.evaluation.side import Problem, Sample
 from common.types import Verdict, Verify
 from common.verifiers.choice import PREFIX
 from common.verifiers.math.extract import balanced

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import takewhile
 
-from common.evaluation.dumps import plain
-from common.evaluation.gap.side import Problem, Side
+from common.evaluation.match import plain
+from common.evaluation.side import Problem, Side
 
 SHORTEST = 12  # characters of a text that may be searched for in another
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.evaluation.dumps import plain
 from common.evaluation.gap.judge import EITHER, GRADING, READING, Flip, right
-from common.evaluation.gap.side import Problem, Side, same_settings
+from common.evaluation.match import plain
+from common.evaluation.side import Problem, Side, same_settings
 from common.metrics.paired import over_problems
 from common.types import Verdict
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.config.compose import ROOT
+from common.config.files import ROOT
 from common.plotting import COLORS, panels, save
 from common.results.files import read_csv
 from papers.cov_grpo.covariance.formulas import agreement

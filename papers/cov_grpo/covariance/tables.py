@@ -116,8 +116,11 @@ def rollout(loop, step: int):
     from common.methods import binding
 
     batch, reward, row, _ = loop.rollout(step)
-    lengths = batch.mask.sum(1).view(reward.shape).to(reward.device)
-    advantages = binding.advantages(loop.method, reward, lengths, {}).to(loop.device)
+    seen = {
+        "correct": reward == loop.x.reward.correct,
+        "lengths": batch.mask.sum(1).view(reward.shape).to(reward.device),
+    }
+    advantages = binding.advantages(loop.method, reward, arguments={}, **seen).to(loop.device)
     kept = {key: row[key] for key in ("reward", "active_groups")}
     return batch, advantages, kept | {"lr": loop.set_lr(step, {})}
 
@@ -150,11 +153,11 @@ def drifts(loop, batch, advantages, eta: float) -> dict:
     before = entropy(loop, batch)
     start = {name: value.clone() for name, value in loop.model.state_dict().items()}
     optimizer, loop.optimizer = loop.optimizer, torch.optim.SGD(loop.model.parameters(), lr=eta)
-    norm = loop.update(batch, advantages)["grad_norm"]
+    norm = loop.update(batch, advantages, 0)["grad_norm"]
     plain = entropy(loop, batch) - before
     loop.model.load_state_dict(start)
     loop.optimizer = optimizer
-    loop.update(batch, advantages)
+    loop.update(batch, advantages, 0)
     after = entropy(loop, batch)
     return {
         "entropy": before,

@@ -11,41 +11,34 @@ python -m papers.fade.sft node gpus=8 [trainer.KEY=VALUE ...]
     what the job runs on each node; by hand on a machine of so many GPUs, without SLURM
 """
 
-import sys
-
-from common.cli import guard, main
-from common.config import words
+from common.cli import main, run
+from common.config.words import options, split
 from common.errors import require
 
 
-def _main() -> None:
-    given = sys.argv[1:]
-    if not given or {"-h", "--help"} & set(given):
-        print(__doc__.strip())
-        return
-    verb, rest = given[0], given[1:]
+def _main(given: list[str]) -> None:
+    verb, *rest = given or [""]
     require(verb in ("prepare", "submit", "node"), "command", verb, "see --help")
     if verb == "prepare":
         from papers.fade.sft.prepare import Prepare, prepare
 
-        del sys.argv[1]
-        main(prepare, Prepare, "fade", "sft_data")
+        main(prepare, Prepare, "fade", "sft_data", rest)
         return
     from papers.fade.sft import train
 
     if verb == "submit":
         from common.sweeps.profiles import load_profile
 
-        asked = words.options(rest, {"profile": "", "dry_run": "false"})
+        asked = options(rest, {"profile": "", "dry_run": "false"})
         require(asked["profile"] != "", "profile", "", "submit needs profile=NAME")
         require(asked["dry_run"] in ("true", "false"), "dry_run", asked["dry_run"], "true or false")
         train.submit(load_profile(asked["profile"]), asked["dry_run"] == "true")
         return
-    asked, others = words.split(rest, {"gpus": ""})
+    asked, others = split(rest, {"gpus": ""})
     require(asked["gpus"].isdecimal(), "gpus", asked["gpus"], "a whole number above 0")
     train.refuse_unprepared()
     train.node(int(asked["gpus"]), others)
 
 
 if __name__ == "__main__":
-    guard(_main)
+    run(_main, __doc__)

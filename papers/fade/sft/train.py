@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from common.config.compose import ROOT, read
+from common.config.files import ROOT, read
 from common.errors import UserError, require
 from common.sweeps.assumptions import assumptions
 from common.sweeps.cost import Range

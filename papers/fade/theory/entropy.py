@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 
 from common.advantages.sign import asym_grpo
-from common.config.schema import Reward
 from common.methods.theory import after_step, all_groups, entropy, expected_update, masses
 
 DELTAS = (0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -25,7 +24,7 @@ def checks(instances: int = 300, seed: int = 0) -> pd.DataFrame:
     minus_cov = -Cov(A, log pi), cosine of the plain update with that of delta = 1.
     """
     rng, rows = np.random.default_rng(seed), []
-    rewards = all_groups(G, Reward(correct=1.0, wrong=0.0))
+    rewards = all_groups(G).double()
     by_delta = {delta: asym_grpo(rewards, delta=delta) for delta in DELTAS}
     for instance in range(instances):
         policy, correct = a_policy(rng)

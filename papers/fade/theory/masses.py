@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from common.config.schema import Method
+from common.config.schema import Method, Reward
 from common.methods.binding import Bound, bind, group_weights, observe
 from common.methods.theory import all_groups, binomial, family, masses
 from papers.fade.theory.closed_forms import closed_form, peak
 
+REWARD = Reward(correct=1.0, wrong=0.0)
 SOLVE_RATES = [0.02, *(round(0.05 * i, 2) for i in range(1, 20)), 0.98]
 SIZES = (8, 16)  # G of sec 14.1; Fig. 7 has 16
 LIMIT = 1000  # the population limit is one group of so many, p of them right: off by O(1 / LIMIT)
@@ -32,7 +33,7 @@ GRIDS = {  # the paper's values, where a method file has one of them
     "easy_power": [{"alpha": 2.0, "normalise": normalise} for normalise in (False, True)],
     "pass_at_k_tang": [{"k": 4}, {"k": 8}],
 }
-HIDDEN = {"_target_", "reward_correct", "reward_wrong", "max_tokens"}
+HIDDEN = {"_target_", "max_tokens"}
 
 
 def variants() -> list[tuple[str, Method]]:
@@ -53,15 +54,13 @@ def mass_table() -> pd.DataFrame:
     which the paper prints no form. A controller's arguments are those of its first step at a solve
     rate of 1/2 and an entropy of 1 nat.
     """
-    from common.config.schema import Reward
-
-    reward, rows = Reward(correct=1.0, wrong=0.0), []
+    rows = []
     for name, method in variants():
         bound = bind(method)
         given = observe(bound, {}, solve_rate=0.5, entropy=1.0, step=1)[1]
         arguments = {k: v for k, v in {**method.advantage, **given}.items() if k not in HIDDEN}
         params = ", ".join(f"{key}={value:g}" for key, value in arguments.items())
-        exact = {G: group_weights(bound, all_groups(G, reward), given) for G in SIZES}
+        exact = {G: group_weights(bound, all_groups(G), REWARD, given) for G in SIZES}
         for p in SOLVE_RATES:
             printed = closed_form(name, p, arguments) or (None, None)
             by_size = {G: masses(weights, p) for G, weights in exact.items()}
@@ -84,8 +83,8 @@ def mass_table() -> pd.DataFrame:
 def in_the_limit(bound: Bound, p: float, arguments: dict) -> dict:
     """m_S, m_F and rho where the group's solve rate is p for certain."""
     success = round(p * LIMIT)
-    rewards = (torch.arange(LIMIT) < success).double()[None]
-    weights = group_weights(bound, rewards, arguments)[0]
+    correct = (torch.arange(LIMIT) < success)[None]
+    weights = group_weights(bound, correct, REWARD, arguments)[0]
     m_S, m_F = weights[:success].sum().item() / LIMIT, -weights[success:].sum().item() / LIMIT
     rho = m_S * p / (m_F * (1 - p)) if m_F != 0 else None
     return {"m_S": m_S, "m_F": m_F, "rho": rho}

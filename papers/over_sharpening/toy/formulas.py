@@ -18,7 +18,7 @@ def weight_table(config: Toy, cell: Cell, G: int) -> np.ndarray:
     from common.methods.binding import all_groups, bind, group_weights
 
     bound = bind(config.methods[cell.estimator])
-    weights = group_weights(bound, all_groups(G, config.reward), {}).to(torch.float64).numpy()
+    weights = group_weights(bound, all_groups(G), config.reward, {}).to(torch.float64).numpy()
     table = np.stack([weights[:, 0], weights[:, -1]], axis=1)
     table[0, 0] = table[G, 1] = 0.0
     factor = (G - np.arange(G + 1.0))[:, None] ** cell.alpha

@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import compositions
 import pandas as pd
 import pytest
 from compositions import asked, composed, runs
@@ -24,9 +25,8 @@ from papers.cov_grpo.compare import SPEC, covariance_rows
 from papers.cov_grpo.covariance.config import Covariance
 
 HOME = ROOT / "papers" / "cov_grpo"
-FOLDER = HOME / "configs" / "experiment"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-CLUSTER = sorted(f"cluster/{path.stem}" for path in (FOLDER / "cluster").glob("*.yaml"))
+NAMES = compositions.laptop("cov_grpo")
+CLUSTER = compositions.cluster("cov_grpo")
 
 
 def table(name: str) -> list[dict]:
@@ -124,7 +124,7 @@ def test_every_scale_composes_and_starts_from_the_base():
         planned = runs("cov_grpo", scale)
         assert {x.seed for x in planned if x.name == "cw_grpo"} == seeds
     cluster = asked("cov_grpo", "scale=cluster").scales["cluster"].sweeps
-    names = {name for sweep in cluster for name in sweep.experiments}
+    names = {name for sweep in cluster for name in sweep.rows}
     assert names == {name for name in CLUSTER if not name.endswith("repository")}
 
 

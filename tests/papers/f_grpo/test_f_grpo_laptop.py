@@ -332,7 +332,7 @@ def test_tables_that_came_without_runs_are_kept(made_up):
 )
 def test_the_command_refuses_what_it_does_not_know(tmp_path, argument, message):
     done = subprocess.run(
-        [sys.executable, "-m", "papers.f_grpo.compare", argument],
+        [sys.executable, "-m", "rlvr_papers", "compare", "paper=f_grpo", argument],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -111,9 +111,7 @@ def few(root, *words):
     """The scale's first three rows, N = 4."""
     config = asked("f_grpo", "scale=gpu_smoke", f"results_dir={root}", *words)
     (sweep,) = config.scales["gpu_smoke"].sweeps
-    scale = replace(
-        config.scales["gpu_smoke"], sweeps=[replace(sweep, experiments=sweep.experiments[:4])]
-    )
+    scale = replace(config.scales["gpu_smoke"], sweeps=[replace(sweep, rows=sweep.rows[:4])])
     return replace(config, scales={"gpu_smoke": scale})
 
 

@@ -72,7 +72,7 @@ def test_the_seeds_of_the_scales():
     planned = [
         (s.table, name, seed, tuple(s.overrides))
         for s in full.sweeps
-        for name in s.experiments
+        for name in s.rows
         for seed in s.seeds
     ]
     assert len(set(planned)) == len(planned)

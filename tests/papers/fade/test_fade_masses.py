@@ -48,7 +48,7 @@ def enumerated(weights: torch.Tensor, p: float) -> tuple[float, float]:
 )
 def test_masses_equal_enumeration_of_all_groups(by_advantage, name, arguments):
     bound = first(by_advantage, name, **arguments)
-    weights = group_weights(bound, all_groups(5, Reward(correct=1.0, wrong=0.0)), {})
+    weights = group_weights(bound, all_groups(5), Reward(correct=1.0, wrong=0.0), {})
     for p in (0.1, 0.45):
         mass = lab.masses(weights, p)
         assert (mass["m_S"], mass["m_F"]) == pytest.approx(enumerated(weights, p), abs=1e-12)

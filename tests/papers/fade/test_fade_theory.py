@@ -9,7 +9,6 @@ import torch
 from scipy.stats import betabinom
 from tiny import ROOT
 
-from common.config.schema import Reward
 from common.methods.binding import all_groups
 from papers.fade.theory import entropy, masses, multi_turn, scaling
 
@@ -19,9 +18,7 @@ from papers.fade.theory import entropy, masses, multi_turn, scaling
 def test_one_step_against_finite_differences_by_hand():
     # two actions, the first right: natural step of A = (1, -1) / 2 on logits moves them by eta A
     policy, correct = torch.tensor([0.8, 0.2], dtype=torch.float64), torch.tensor([True, False])
-    weights = (
-        all_groups(8, Reward(correct=1.0, wrong=0.0)) * 2 - 1
-    )  # A = +1 or -1: m_S = p, m_F = q
+    weights = all_groups(8).double() * 2 - 1  # A = +1 or -1: m_S = p, m_F = q
     changes = entropy.one_step(weights, policy, correct)
     assert changes["m_S"] == pytest.approx(0.8)
     assert changes["m_F"] == pytest.approx(0.2)

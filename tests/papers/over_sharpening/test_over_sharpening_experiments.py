@@ -27,9 +27,7 @@ from papers.over_sharpening.toy.config import Toy
 pytestmark = pytest.mark.sweep
 
 HOME = ROOT / "papers" / "over_sharpening"
-CLUSTER = sorted(
-    f"cluster/{path.stem}" for path in (HOME / "configs" / "experiment" / "cluster").glob("*.yaml")
-)
+CLUSTER = compositions.cluster("over_sharpening")
 EXPERIMENTS = compositions.laptop("over_sharpening")
 
 # ---- experiments
@@ -83,8 +81,7 @@ def test_alpha_zero_is_grpo_exactly():
     from common.methods.binding import all_groups
 
     zero, grpo = (experiment(name) for name in ("iac_alpha0", "grpo"))
-    rewards = all_groups(8, grpo.reward)
-    both = [group_weights(bind(x.method), rewards, {}) for x in (zero, grpo)]
+    both = [group_weights(x.bound, all_groups(8), grpo.reward, {}) for x in (zero, grpo)]
     np.testing.assert_array_equal(*both)
 
 
@@ -108,7 +105,7 @@ def test_the_full_scale_runs_every_experiment_and_the_laptops_seeds():
         scale: [
             (sweep.table, name, seed, tuple(sweep.overrides))
             for sweep in config.scales[scale].sweeps
-            for name in sweep.experiments
+            for name in sweep.rows
             for seed in sweep.seeds
         ]
         for scale in ("laptop", "full")
@@ -154,9 +151,7 @@ def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
     }
     scales = strict(Reproduce, compose("over_sharpening", [], "reproduce")).scales
     sweeps = [sweep for name in scales if "cluster" in name for sweep in scales[name].sweeps]
-    assert sorted(name for sweep in sweeps for name in sweep.experiments) == CLUSTER
-    for sweep in sweeps:
-        assert {experiment(name).table for name in sweep.experiments} == {sweep.table}
+    assert sorted(name for sweep in sweeps for name in sweep.rows) == CLUSTER
 
 
 def test_the_recipes_rows_have_the_examples_values():

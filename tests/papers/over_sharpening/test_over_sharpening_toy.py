@@ -54,7 +54,8 @@ def reference(c: Toy, optimizer: str, G: int, cell: Cell, u: np.ndarray, uncorre
             labels.append(label)
         rewards = [[1.0 if LABELS[k] in ("cat", "persian") else 0.0 for k in labels]]
         rewards = torch.tensor(rewards, dtype=torch.float64)
-        A = advantages(bound, rewards, torch.ones_like(rewards), {})[0]
+        seen = {"correct": rewards == 1, "lengths": torch.ones_like(rewards)}
+        A = advantages(bound, rewards, arguments={}, **seen)[0]
         factor = (G - rewards.sum()) ** cell.alpha
         A = torch.where(A > 0, factor * A, A)
         loss = torch.zeros((), dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 import json
 
+import compositions
 import pandas as pd
 import pytest
 from tiny import ROOT
@@ -14,7 +15,7 @@ from papers.two_stage.compare import SPEC, named, toy_rows
 from papers.two_stage.toy.tables import ENDS, PATHS
 
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
-NAMES = sorted(file.stem for file in (CLAIMS.parent / "configs" / "experiment").glob("*.yaml"))
+NAMES = compositions.laptop("two_stage")
 
 
 # ---- claims

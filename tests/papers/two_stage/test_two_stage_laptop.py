@@ -130,15 +130,18 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("module", "argument", "message"),
+    ("words", "message"),
     [
-        ("compare", "format=html", "error: format=html: use one of"),
-        ("case_study", "seed=one", "error: seed=one: give a whole number"),
+        (
+            ["rlvr_papers", "compare", "paper=two_stage", "format=html"],
+            "error: format=html: use one of",
+        ),
+        (["papers.two_stage.case_study", "seed=one"], "error: seed=one: give a whole number"),
     ],
 )
-def test_commands_refuse_what_they_do_not_know(module, argument, message):
+def test_commands_refuse_what_they_do_not_know(words, message):
     done = subprocess.run(
-        [sys.executable, "-m", f"papers.two_stage.{module}", argument],
+        [sys.executable, "-m", *words],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -1,0 +1,91 @@
+"""Speed beside other libraries.
+
+    rlvr bench [names=step,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,weights,
+                losses,advantages,validation]
+
+Runs them (all without names=), prints one table and keeps the rows. The last three are measured
+beside verl, so `make bench` runs them in .venv-cluster.
+
+Writes results/bench/<name>.csv, one row a measurement, and <name>.json: versions, processor, load.
+"""
+
+import importlib
+import os
+import platform
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import pandas as pd
+
+from bench import COLUMNS
+from common.config.files import ROOT
+from common.config.words import options
+from common.errors import require
+from common.results.files import write_csv, write_json
+
+NAMES = (
+    *("step", "rollout", "dlc", "simulation", "metrics", "verifiers", "code_verifier", "startup"),
+    *("weights", "losses", "advantages", "validation"),
+)
+PACKAGES = ("torch", "transformers", "trl", "verl", "vllm", "numpy", "scipy")
+
+ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
+
+
+def main(words: list[str]) -> None:
+    names = options(words, {"names": ",".join(NAMES)})["names"].split(",")
+    for name in names:
+        require(name in NAMES, "names", name, f"use some of {','.join(NAMES)}")
+    import torch
+    from transformers.utils import logging
+
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()  # it would remark on the end token that no model can say
+    logging.disable_progress_bar()
+    frames = []
+    for name in names:
+        print(f"bench {name} ...", file=sys.stderr, flush=True)
+        about = circumstances()
+        frames.append(pd.DataFrame(importlib.import_module(f"bench.{name}").run(), columns=COLUMNS))
+        write_csv(ROOT / "results" / "bench" / f"{name}.csv", frames[-1])
+        write_json(ROOT / "results" / "bench" / f"{name}.json", about)
+    show(pd.concat(frames))
+
+
+def circumstances() -> dict:
+    """Versions, processor, time, and how busy the machine was just before."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    installed = {distribution.name for distribution in metadata.distributions()}
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "machine": platform.machine(),
+        "threads": 1,
+        "load": round(os.getloadavg()[0], 2),  # processes that wanted to run, last minute
+        "cores": os.cpu_count(),
+        "start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        "packages": {name: metadata.version(name) for name in PACKAGES if name in installed},
+    }
+
+
+def show(rows: pd.DataFrame, title: str = ONE_THREAD) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title)
+    for column in COLUMNS:
+        side = "right" if column in ("ours", "peer", "ratio") else "left"
+        table.add_column(column, justify=side, overflow="fold")
+    for r in rows.itertuples():
+        peer, ratio = ("", "") if pd.isna(r.peer) else (number(r.peer), f"{r.ratio:.2f}")
+        table.add_row(r.name, number(r.ours), peer, r.unit, ratio, r.note)
+    width = None if Console().is_terminal else 150
+    Console(width=width, markup=False).print(table)
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,130 @@
+"""What a run measures of its model: samples, counts and result rows, along the way and at the end.
+
+<run>/eval/step-00050.csv, -counts.csv     of each evaluation step
+<run>/model, samples/, counts.csv, metrics.csv   of the last
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.backends import snapshots
+from common.evaluation import rare_nll, samples
+from common.evaluation.samples import Sampled, metric_rows, sample
+from common.experiment import Experiment
+from common.models.load import load_model
+from common.models.store import identity, save
+from common.progress import tracked
+from common.results.columns import COLUMNS
+from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
+from common.types import Prompt, Verify
+
+
+class CutOff:
+    """Says once a key that many responses were cut off there, and never of the testbed, whose limit
+    is part of its task."""
+
+    def __init__(self, x: Experiment):
+        self.x, self.warned = x, set()
+
+    def warn(self, group: str, share: float) -> None:
+        key, limit = f"{group}.max_tokens", getattr(self.x, group).max_tokens
+        if self.x.model.path is not None and key not in self.warned and share > samples.CUT_OFF:
+            self.warned.add(key)
+            samples.warn_cut_off(share, key, limit)
+
+
+class Evaluations:
+    """Of one run's model as it is when they are called; `prompts` are those it is trained on."""
+
+    def __init__(
+        self,
+        x: Experiment,
+        folder: Path,
+        model,
+        tokenizer,
+        *,
+        prompts: list[Prompt],
+        benchmarks: dict[str, list[Prompt]],
+        verify: Verify,
+    ):
+        self.x, self.folder, self.model, self.tokenizer = x, folder, model, tokenizer
+        self.prompts, self.benchmarks, self.verify = prompts, benchmarks, verify
+
+    def on_the_curve(self, step: int) -> None:
+        """The evaluation of a step before the last."""
+        self.write(step, [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks])
+        if self.x.keep_checkpoints:
+            save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
+
+    def last(self, step: int, cut_off: CutOff, told: bool) -> None:
+        """The model as a Hugging Face checkpoint, the last evaluation's samples, and all result
+        rows. What a process that was killed here has left of these is not made again."""
+        save(self.model, self.tokenizer, self.folder / "model")
+        names, sampled = list(self.benchmarks), []
+        bar = {"total": len(names)}
+        for name in tracked(names, "last evaluation", **bar) if told else names:
+            path = self.folder / "samples" / f"{name}.jsonl.gz"
+            if not path.exists():
+                drawn = self.sample(name, step, self.x.eval.n)
+                write_jsonl_gz(path, drawn.rows.to_dict("records"))
+            sampled.append(Sampled(name, pd.DataFrame(read_jsonl(path))))
+            cut_off.warn("eval", 1 - sampled[-1].rows["stopped"].mean())
+        self.write(step, sampled)
+        last = self.folder / "eval" / f"step-{step:05d}-counts.csv"
+        write(self.folder / "counts.csv", last.read_bytes())
+        steps = sorted((self.folder / "eval").glob("step-?????.csv"))
+        frames = [read_csv(path) for path in steps]
+        if step > 0:
+            frames.append(self.active_groups(step))
+        write_csv(self.folder / "metrics.csv", pd.concat(frames, ignore_index=True))
+
+    def sample(self, benchmark: str, step: int, n: int) -> Sampled:
+        """Verified responses to a benchmark's prompts."""
+        return sample(
+            self.model,
+            self.tokenizer,
+            self.benchmarks[benchmark],
+            self.verify,
+            benchmark=benchmark,
+            n=n,
+            settings=self.x.eval,
+            seed=(self.x.seed, "eval", step),
+        )
+
+    def write(self, step: int, sampled: list[Sampled]) -> None:
+        """Keep the rows and counts of every benchmark's samples as `eval/step-<step>*.csv`."""
+        x = self.x
+        frames = [metric_rows(one, x.eval.k) for one in sampled]
+        if step == x.optim.steps and x.eval.rare_nll_samples > 0:
+            frames.append(self.rare_nll())
+        rows = pd.concat(frames, ignore_index=True).assign(
+            table=x.table,
+            model=x.model.name,
+            method=x.label,
+            seed=x.seed,
+            step=step,
+            run_id=x.run_id,
+        )
+        folder = self.folder / "eval"
+        write_csv(folder / f"step-{step:05d}-counts.csv", samples.concatenate(sampled))
+        write_csv(folder / f"step-{step:05d}.csv", rows[COLUMNS])
+
+    def rare_nll(self) -> pd.DataFrame:
+        """Delta NLL on the base model's rare right answers to the first 256 training prompts."""
+        x = self.x
+        cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model)
+        base, _ = load_model(x.model, Path(x.results_dir), str(self.model.device))
+        prompts = self.prompts[:256]
+        rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verify, x.eval, cache)
+        return rare_nll.delta_nll(self.model, self.tokenizer, rare, x.eval)
+
+    def active_groups(self, step: int) -> pd.DataFrame:
+        """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all
+        steps."""
+        x, curve = self.x, pd.read_json(self.folder / "metrics.jsonl", lines=True)
+        row: dict = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
+        row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")
+        row |= dict(n_problems=x.sampling.prompts * len(curve), n_samples=x.sampling.group_size)
+        row |= dict(seed=x.seed, step=step, run_id=x.run_id)
+        return pd.DataFrame([row], columns=COLUMNS)

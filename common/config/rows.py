@@ -1,0 +1,128 @@
+"""A paper's rows: a line each in `papers/<paper>/configs/reproduce.yaml`.
+
+    rows:
+      qwen7b_grpo: {label: GRPO, like: /cluster, model: qwen25_7b}
+      qwen7b_f_grpo: {label: F-GRPO, like: qwen7b_grpo, method: f_grpo, method.advantage.gamma: 0.5}
+
+`like` names the row, or with a slash the family file of configs/, that the row changes, or a list
+of them. A key that is a configuration group (method, model, ...) chooses a file of it; every other
+key is a dotted key of the Experiment. Rows that differ in a value are a grid:
+
+    grids:
+      - over: {N: [4, 8]}
+        rows:
+          maze_grpo_n{N}: {label: "GRPO (N={N})", like: /maze, sampling.group_size: "{N}"}
+
+`python -m papers.<paper> experiment=NAME` starts a row by its name, and `--multirun` sweeps names.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+from common.config.files import ROOT, read
+from common.errors import UserError, require
+
+Row = dict[str, Any]  # key: value, as in the line
+
+
+@cache
+def rows(paper: str) -> dict[str, Row]:
+    """Every row of a paper by its name, in the file's order, with what it takes from the rows that
+    it is like. `like` is left with the family files alone. Raises UserError for an unknown one."""
+    file = ROOT / "papers" / paper / "configs" / "reproduce.yaml"
+    node = read(file)
+    stated = dict(node.get("rows", {}))
+    for grid in node.get("grids", ()):
+        for row, value in _grid(grid):
+            require(row not in stated, f"{file}: grids", row, "this row stands twice")
+            stated[row] = value
+    return {name: _resolved(name, stated, file=str(file)) for name in stated}
+
+
+def _grid(grid: dict):
+    """(name, row) of each of a grid's rows, for each value of the first axis, then of the next."""
+    axes = grid["over"]
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        for name, row in grid["rows"].items():
+            yield _filled(name, chosen), {key: _filled(x, chosen) for key, x in row.items()}
+
+
+def _filled(text: Any, chosen: dict[str, Any]) -> Any:
+    """`text` with the axes' values in their places; a value alone keeps its type."""
+    for axis, value in chosen.items():
+        if text == f"{{{axis}}}":
+            return value
+        if isinstance(text, str):
+            text = text.replace(f"{{{axis}}}", str(value))
+    return text
+
+
+def _unescaped(value: Any) -> Any:
+    """The file writes `\\${key}` for a value that is resolved in the Experiment, not in itself."""
+    return value.replace("\\${", "${") if isinstance(value, str) else value
+
+
+def _resolved(name: str, stated: dict[str, Row], *, file: str, inside: tuple[str, ...] = ()) -> Row:
+    require(name in stated, f"{file}: like", name, f"use one of {', '.join(stated)}, or /FAMILY")
+    require(name not in inside, f"{file}: like", name, "a row is not like itself")
+    own, families, row = dict(stated[name]), [], {}
+    like = own.pop("like", [])
+    for parent in [like] if isinstance(like, str) else like:
+        if parent.startswith("/"):
+            families.append(parent)
+            continue
+        taken = _resolved(parent, stated, file=file, inside=(*inside, name))
+        families += taken.pop("like")
+        row |= taken
+    return {"like": families} | row | own
+
+
+def register(paper: str) -> None:
+    """Make the paper's rows the choices of Hydra's group `experiment`, in place of those of a paper
+    that was composed before in this process."""
+    from hydra.core.config_store import ConfigStore
+
+    ConfigStore.instance().repo["experiment"] = _choices(paper)
+
+
+@cache
+def _choices(paper: str) -> dict:
+    """The group as Hydra's store keeps it."""
+    from hydra.core.config_store import ConfigStore
+
+    store = ConfigStore()
+    if (ROOT / "papers" / paper / "configs" / "reproduce.yaml").is_file():
+        for name, row in rows(paper).items():
+            folder, _, short = f"experiment/{name}".rpartition("/")
+            store.store(group=folder, name=short, node=_node(paper, name, row), package="_global_")
+    return store.repo.get("experiment", {})
+
+
+def _node(paper: str, name: str, row: Row) -> dict:
+    """A row as the file that Hydra would read."""
+    node: dict[str, Any] = {"name": name.rpartition("/")[2]}
+    chosen = []
+    for key, value in row.items():
+        if key == "like":
+            continue
+        if isinstance(value, str) and _is_group(paper, key):
+            chosen.append({f"override /{key}": value})
+            continue
+        *path, last = key.split(".")
+        place = node
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise UserError(f"{paper}, row {name}: {key}={value}: {part} has a value already")
+        place[last] = _unescaped(value)
+    return {"defaults": [*row["like"], *chosen, "_self_"], **node}
+
+
+@cache
+def _is_group(paper: str, key: str) -> bool:
+    homes = (ROOT / "papers" / paper / "configs", ROOT / "configs")
+    return any((home / key).is_dir() for home in homes)

@@ -1,0 +1,112 @@
+"""List, download and show the public sets.
+
+    rlvr data
+        every set: hub id, split, rows, verifier, and whether it can be loaded without a network
+    rlvr data prefetch=true eval=math500,aime24 data=deepscaler
+    rlvr data prefetch=all
+        download for machines without a network (run it on the login node), read every row once, and
+        print the commit that a revision stands for, so that it can be pinned
+    rlvr data eval=math500 [index=0] [chat=plain]
+        one prompt as the model reads it, and its reference
+
+The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them.
+"""
+
+import sys
+from functools import cache
+
+from common.config.files import ROOT, names, read
+from common.config.resolve import resolve
+from common.config.strict import strict
+from common.config.words import options
+from common.datasets.benchmark import Benchmark
+from common.datasets.hub import local_file, snapshot
+from common.errors import UserError, require
+from common.types import Prompt
+
+
+@cache
+def sets() -> dict[str, dict]:
+    """Every configured set that `load` makes: "eval=math500" -> its prompts node."""
+    from omegaconf import OmegaConf
+
+    configured = {}
+    for group, key in (("eval", "prompts"), ("data", "train")):
+        for name in names(group):
+            config = read(ROOT / "configs" / group / f"{name}.yaml")
+            if config[key]["_target_"] == "common.datasets.load":
+                node = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
+                if group == "eval":
+                    strict(Benchmark, node)
+                configured[f"{group}={name}"] = {
+                    **node[key],
+                    "verifier": node["verifier"]["_target_"].split(".")[-2],
+                }
+    return configured
+
+
+def _prompts(node: dict, **changes) -> list[Prompt]:
+    node = {key: value for key, value in node.items() if key != "verifier"}
+    return resolve({**node, **changes}, node["name"])()
+
+
+def _list() -> None:
+    print(f"{'set':24} {'hub':44} {'split':11} {'rows':>6} {'verifier':9} here")
+    for key, node in sets().items():
+        here = "local file" if local_file(node["name"], node.get("local")) else "no"
+        if here == "no":
+            try:
+                snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+                here = "cached"
+            except UserError:
+                pass
+        hub = f"{node['hub']} {node['config'] or ''}"
+        rows = "?" if node["rows"] is None else node["rows"]
+        print(f"{key:24} {hub:44} {node['split']:11} {rows:>6} {node['verifier']:9} {here}")
+
+
+def _prefetch(chosen: list[str]) -> None:
+    known, failed = sets(), []
+    for key in chosen:
+        node = known[key]
+        try:
+            folder = snapshot(node["hub"], node["revision"], node.get("files"))
+            prompts = _prompts(node, chat=node["chat"] or "plain")
+        except UserError as error:
+            print(f"{key}: {error}", file=sys.stderr)
+            failed.append(key)
+            continue
+        pin = f"; pin it: revision: {folder.name}" if node["revision"] != folder.name else ""
+        print(f"{key}: {len(prompts)} prompts, {node['hub']} at {folder.name}{pin}", flush=True)
+    if failed:
+        raise UserError(f"not prefetched: {', '.join(failed)}")
+
+
+def _show(key: str, index: int, chat: str) -> None:
+    prompts = _prompts(sets()[key], chat=chat)
+    require(0 <= index < len(prompts), "index", index, f"0 to {len(prompts) - 1}")
+    prompt = prompts[index]
+    print(f"id: {prompt.id}\nreference: {prompt.reference[:2000]}\n\n{prompt.text}")
+
+
+def main(words: list[str]) -> None:
+    defaults = {"prefetch": "false", "eval": "", "data": "", "index": "0", "chat": "plain"}
+    given = options(words, defaults)
+    chosen = [f"{group}={name}" for group in ("eval", "data") for name in
+              filter(None, given[group].split(","))]  # fmt: skip
+    unknown = [key for key in chosen if key not in sets()]
+    require(not unknown, "set", unknown, f"one of {', '.join(sets())}")
+    prefetch, index = given["prefetch"], given["index"]
+    require(prefetch in ("true", "false", "all"), "prefetch", prefetch, "use true, false or all")
+    require(index.isdecimal(), "index", index, "needs a whole number")
+    shown = [word for word in words if word.startswith(("index=", "chat="))]
+    require((len(chosen) == 1 and prefetch == "false") or not shown, "show", shown, "needs one set")
+    if prefetch == "false" and not chosen:
+        _list()
+    elif prefetch == "false":
+        require(len(chosen) == 1, "set", chosen, "name one, as in eval=math500; or prefetch=true")
+        _show(chosen[0], int(index), given["chat"])
+    else:
+        named = bool(chosen)
+        require(named != (prefetch == "all"), "prefetch", prefetch, "name sets, or give all")
+        _prefetch(chosen or list(sets()))

@@ -1,0 +1,24 @@
+"""Write what is generated in the documentation.
+
+    rlvr docs
+
+docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
+the papers' READMEs from their configurations, and README.md's first screen from results/reference.
+"""
+
+from common.config.files import ROOT
+from common.config.words import options
+
+
+def main(words: list[str]) -> None:
+    options(words, {})
+    from common.methods import catalogue
+    from common.report.readme import written
+    from common.results.files import write
+    from common.sweeps import deviations
+
+    write(ROOT / "docs" / "methods.md", catalogue.page())
+    for paper in deviations.PAPERS:
+        write(*deviations.readme(paper))
+    readme = ROOT / "README.md"
+    write(readme, written(readme.read_text(), ROOT / "papers", ROOT / "results" / "reference"))

@@ -1,0 +1,111 @@
+"""An evaluation as problems with samples, whatever program made it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from common.errors import UserError
+
+SETTINGS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "stop")
+NEEDED = SETTINGS[:2]  # of the others, one that is not given is not set
+
+
+class Sample(NamedTuple):
+    """One response as its own grader scored it; None: not stored."""
+
+    right: float  # 1 or 0; between them where only the mean of several is stored; nan: not known
+    outcome: str
+    parsed: str | None = None  # the answer that the grader read
+    response: str | None = None
+    tokens: int | None = None
+    stopped: bool | None = None  # False: cut off by the limit
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem with its samples. `texts`: the problem itself, or the prompts that hold it."""
+
+    name: str
+    texts: tuple[str, ...]
+    prompt: str | None  # as the model read it
+    samples: tuple[Sample, ...]
+    ids: tuple[str, ...] = ()
+    reference: str | None = None  # as the side's verifier takes it
+
+    @property
+    def shown(self) -> str:
+        """The name in messages; that of a problem without an id is its text."""
+        return " ".join(self.name.split())[-40:]
+
+    @property
+    def score(self) -> float:
+        return sum(sample.right for sample in self.samples) / len(self.samples)
+
+
+@dataclass(frozen=True)
+class Side:
+    """An evaluation. A setting that is absent is not known; None is "not set"."""
+
+    path: str
+    kind: str
+    problems: tuple[Problem, ...]
+    model: str | None = None  # a name
+    weights: Any = None  # what the model is, exactly
+    verifier: dict | None = None  # None: of another program
+    deadline: float = 3.0
+    settings: dict[str, Any] = field(default_factory=dict)
+    max_tokens: int | None = None
+    exact: bool = True  # are prompts stored with their special tokens?
+
+    @property
+    def responses(self) -> bool:
+        """Are all responses stored?"""
+        return all(s.response is not None for p in self.problems for s in p.samples)
+
+
+def checked(side: Side) -> Side:
+    """`side`. Raises UserError where it has no sample, or problems have different numbers of
+    them."""
+    if not side.problems:
+        raise UserError(f"{side.path}: holds no sample")
+    many = max(side.problems, key=lambda problem: len(problem.samples))
+    few = min(side.problems, key=lambda problem: len(problem.samples))
+    if len(many.samples) != len(few.samples):
+        raise UserError(
+            f"{side.path}: problem {few.shown} has {len(few.samples)} samples, problem "
+            f"{many.shown} {len(many.samples)}: some are missing; finish the evaluation first"
+        )
+    return side
+
+
+def same_model(a: Side, b: Side) -> bool | None:
+    """Are both of one model? None where that is not stored."""
+    if a.weights is not None and b.weights is not None:
+        common = a.weights.keys() & b.weights.keys()  # older runs lack newer keys
+        return bool(common) and all(a.weights[key] == b.weights[key] for key in common)
+    if a.model is None or b.model is None:
+        return None
+    return _short(a.model) == _short(b.model)
+
+
+def _short(name: str) -> str:
+    """The last part of a path, hub id or a hub id as a file name."""
+    return re.split(r"__|/", Path(name).name)[-1].casefold()
+
+
+def same_settings(a: Side, b: Side) -> tuple[list[str], list[str]]:
+    """(the settings that differ, as text; what is not known of which side)."""
+    differ, unknown = [], []
+    if (a.settings.get("temperature"), b.settings.get("temperature")) == (0, 0):
+        return differ, unknown  # greedy: nothing else is looked at
+    for name in SETTINGS:
+        missing = [f"{side.path}: {name}" for side in (a, b) if name not in side.settings]
+        values = [side.settings.get(name) for side in (a, b)]
+        if missing and name in NEEDED:
+            unknown += missing
+        elif values[0] != values[1]:
+            differ.append(f"{name} {values[0]} and {values[1]}")
+    return differ, unknown

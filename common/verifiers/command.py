@@ -1,0 +1,112 @@
+"""Verdicts on a file of responses, one JSON object a line on standard input.
+
+    rlvr verify verifier=NAME [option=value ...] < cases.jsonl > verdicts.jsonl
+
+NAME: math, choice, ifeval, synlogic, code, format, countdown, maze.
+
+Each row has an `id`, a `response` (or `code`), and what the verifier compares with: `gold` or
+`answer` and the fields of its data set (olympiadbench: is_multiple_answer, unit, error; choice:
+options; ifeval: instruction_id_list, kwargs; synlogic: data_source, metadata; code: tests,
+test_type, fn_name). Rows of `kind` answer_pair or unit_test may hold a bare answer as the response.
+
+One row comes out for each that goes in, in order: id, outcome, reward, parsed, reason. The outcome
+is correct, wrong, unparsed (no answer in it), timeout or error; a row that cannot be scored, such
+as one with an empty gold, is an error that says why.
+
+  problems=FILE    JSONL with the fields that the rows lack, found by problem_id or id
+  workers=2        processes
+  deadline=S       seconds a row, then its outcome is timeout (math 3, code 120, others 10)
+  memory_gb=4      address space of a worker
+
+Any other option is the verifier's own, such as convention=boxed for math: see docs/verifiers.md.
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+from common.config.compose import value
+from common.config.resolve import module, resolve
+from common.config.words import pairs, split
+from common.errors import UserError, require
+from common.results.files import read_jsonl
+from common.types import Verdict
+from common.verifiers.pool import Pool
+
+NAMES = ("math", "choice", "ifeval", "synlogic", "code", "format", "countdown", "maze")
+DEADLINES = {"math": 3.0, "code": 120.0}  # seconds; others 10
+
+
+def main(words: list[str]) -> None:
+    asked, rest = split(words, {"verifier": ""})
+    name = asked["verifier"]
+    require(name in NAMES, "verifier", name, f"use one of {', '.join(NAMES)} (see --help)")
+    options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
+    given = pairs(rest)
+    options |= {k: text if k == "problems" else value(k, text) for k, text in given.items()}
+    problems = options.pop("problems", None)
+    settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
+    node = {"_target_": f"common.verifiers.{name}.verify", **options}
+    resolve(node, "verifier")
+    cases = completed(_rows(sys.stdin), problems)
+    with Pool(node, **settings) as pool:
+        verdicts = verdicts_of(cases, module(node), pool)
+    for case, verdict in zip(cases, verdicts, strict=True):
+        print(json.dumps({"id": case.get("id"), **vars(verdict)}))
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    print(", ".join(f"{key} {count}" for key, count in counts.most_common()), file=sys.stderr)
+
+
+def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Verdict]:
+    """The verdict of every case row, in order; "error" for rows that the module of the verifier
+    cannot score."""
+    pairs, refused = {}, {}
+    for number, case in enumerate(cases):
+        if "gold" in case:
+            case = case | {"answer": case["gold"]}
+        try:
+            pairs[number] = (_text(verifier.response(case), case), verifier.reference(case))
+        except (UserError, KeyError) as error:
+            missing = isinstance(error, KeyError)
+            reason = f"the row has no field {error}" if missing else str(error)
+            refused[number] = Verdict("error", 0.0, reason=reason[:300])
+    judged = pool.map(list(pairs.values()), progress="verdicts")
+    scored = refused | dict(zip(pairs, judged, strict=True))
+    return [scored[number] for number in range(len(cases))]
+
+
+def _text(response: object, case: dict) -> str:
+    if not isinstance(response, str):
+        kind = type(response).__name__
+        raise UserError(f"row id={case.get('id')!r}: its response is {kind}; it must be a string")
+    return response
+
+
+def _rows(lines) -> list[dict]:
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"standard input, line {number}: not JSON ({error})") from error
+        if not isinstance(row, dict):
+            raise UserError(f"standard input, line {number}: not a JSON object")
+        rows.append(row)
+    return rows
+
+
+def completed(cases: list[dict], problems: str | None) -> list[dict]:
+    """The cases with what they lack, or have as null, from the problem of the same id."""
+    if problems is None:
+        return cases
+    known = {row["id"]: row for row in read_jsonl(Path(problems))}
+    whole = []
+    for case in cases:
+        key = case.get("problem_id", case.get("id"))
+        if key not in known:
+            raise UserError(f"{problems}: has no problem id={key!r}, which a case refers to")
+        given = {field: value for field, value in case.items() if value is not None}
+        whole.append(known[key] | given)
+    return whole

@@ -1,0 +1,120 @@
+"""Every method of configs/method/ under one protocol.
+
+    rlvr yardstick [protocol=yardstick] [results_dir=results] [workers=2] [seeds=1,2,3,4,5]
+                   [methods=all] [draw=yes] [key=value ...]
+
+Trains each method on a laptop testbed (a model of 0.4 M parameters) with the settings of
+configs/PROTOCOL.yaml, at two learning rates, and compares them where it is fair: at matched pass@1.
+
+    yardstick             Subset-Countdown, at the same learning rate and at equalised effective
+                          learning rate (times GRPO's largest weight over the method's)
+    yardstick_countdown   the second edition: at the same learning rate and at a third of it; more
+    yardstick_maze        optimiser steps a rollout, points every 5 steps, three base models; on
+                          either testbed
+
+`methods` takes names and .yaml files of your own. Further key=value words change
+every run. Finished runs are found by their hash and not repeated; a stopped command resumes where
+it was. draw=only trains nothing.
+
+    results/PROTOCOL/<run_id>/              the runs
+    results/PROTOCOL/metrics.csv            their result rows, and
+    results/PROTOCOL/counts.csv.gz          their counts a problem
+    results/PROTOCOL/{ranking,curves}.csv   what is compared, from these two files alone
+    results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.config.files import names
+from common.config.words import split
+from common.errors import UserError, require
+from common.results.files import write, write_csv
+from common.yardstick.gather import gather, read
+from common.yardstick.plan import plan
+from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
+
+if TYPE_CHECKING:
+    from common.experiment import Experiment
+
+OWN = {
+    "protocol": "yardstick",
+    "results_dir": "results",
+    "workers": "2",
+    "seeds": "1,2,3,4,5",
+    "methods": "all",
+    "draw": "yes",
+}
+
+
+def show(
+    protocol: Protocol, folder: Path, runs: list[Experiment], refused: dict[str, str]
+) -> list[str]:
+    """Rank and draw what is gathered; the names of what was made."""
+    from common.yardstick import figures, table
+    from common.yardstick import ranking as yardstick_ranking
+
+    rows, counts = read(folder)
+    finished = set(zip(rows["method"], rows["table"], strict=True))
+    absent = {x.name: "no finished run" for x in runs if (x.label, x.table) not in finished}
+    curves = yardstick_ranking.curves(rows, counts, protocol)
+    ranking = yardstick_ranking.rank(curves, protocol)
+    means = yardstick_ranking.means(curves)
+    write_csv(folder / "ranking.csv", ranking)
+    write_csv(folder / "curves.csv", means)
+    write(folder / "yardstick.md", table.markdown(protocol, ranking, refused | absent))
+    figures.frontier(protocol, means, folder / "figures" / "frontier")
+    made = ["yardstick.md", "ranking.csv", "curves.csv", "figures/frontier.png"]
+    if AGAINST_LOWER in protocol.rankings:
+        figures.gain(protocol, ranking, folder / "figures" / "gain")
+        made.append("figures/gain.png")
+    return made
+
+
+def main(words: list[str]) -> None:
+    given, overrides = split(words, OWN)
+    root = Path(given["results_dir"])
+    workers = int(_number("workers", given["workers"]))
+    seeds = [_number("seeds", seed) for seed in given["seeds"].split(",")]
+    names_of = ", ".join(PROTOCOLS)
+    require(given["protocol"] in PROTOCOLS, "protocol", given["protocol"], f"use {names_of}")
+    protocol = PROTOCOLS[given["protocol"]]
+    folder = root / protocol.name
+    require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
+    known = names("method")
+    methods = known if given["methods"] == "all" else given["methods"].split(",")
+    for name in methods:
+        ours = name in known or name.endswith(".yaml")
+        require(ours, "methods", name, f"use all, a .yaml file or some of {', '.join(known)}")
+    runs, refused = plan(protocol, methods, seeds, [*overrides, f"results_dir={root}"])
+    for name, reason in refused.items():
+        print(f"not run: {name}: {reason}", file=sys.stderr)
+    failure = None if given["draw"] == "only" else _train(runs, workers)
+    for reason in gather(root, protocol.name, {x.run_id for x in runs}):
+        print(f"left out: {reason}", file=sys.stderr)
+    print(f"{folder}: {', '.join(show(protocol, folder, runs, refused))}")
+    if failure is not None:
+        raise failure
+
+
+def _train(runs: list[Experiment], workers: int) -> UserError | None:
+    """All runs; the error that names those that failed, for after the rest has been ranked."""
+    from common.sweeps.plan import makers
+    from common.sweeps.reproduce import train
+    from common.sweeps.schedule import run_all
+
+    try:
+        first = makers(runs)
+        for part in (first, [x for x in runs if x not in first]):
+            run_all([(x.run_id, train, (x,)) for x in part], workers)
+    except UserError as error:
+        return error
+    return None
+
+
+def _number(key: str, text: str) -> int:
+    require(text.isdigit() and int(text) > 0, key, text, "give a whole number above 0")
+    return int(text)

@@ -1,0 +1,38 @@
+"""F-GRPO's tables on a cluster.
+
+    python -m papers.f_grpo.launch    # tables, their rows and seeds
+    python -m papers.f_grpo.launch table=table2 prefetch=true    # on the login node
+    python -m papers.f_grpo.launch table=table2 profile=h100-2x8 dry_run=true
+    python -m papers.f_grpo.launch table=table2 profile=h100-2x8    # again: what is missing
+    rlvr status paper=f_grpo
+
+All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
+samples under `scales`; profiles in configs/slurm/.
+"""
+
+from slurm.launch import Table, command
+
+FIRST, BOTH, SECOND = ("cluster",), ("cluster", "cluster_v2"), ("cluster_v2",)
+
+TABLES = {
+    # the first version
+    "table1": Table("three models, six methods; nine benchmarks"),
+    "table2": Table("Qwen2.5-7B: group size N = 2, 8, 32, and Delta NLL of rare right answers"),
+    "table3": Table("out of domain: N = 2, 8, 32 and F-GRPO, the runs of Tables 1 and 2"),
+    "table4": Table("F-GRPO beside the entropy bonus and the KL penalty"),
+    "sweeps": Table("App. H: the values that were chosen from", ("cluster_sweeps",), rows="all"),
+    # the second version: what it prints again are the runs of the first
+    "table1_v2": Table("Qwen3-4B in place of Qwen2.5-1.5B-Math", BOTH),
+    "table2_v2": Table("N = 4 and 16 too", BOTH),
+    "table3_v2": Table("controls: a lower learning rate, DS-GRPO", BOTH),
+    "table4_v2": Table("mazes, 3.9 M parameters: one GPU", ("gpu",), profile="local-1x24"),
+    "table6_v2": Table("every exponent gamma, three models", BOTH),
+    "table10_v2": Table("every benchmark by group size N", BOTH),
+    "table11_v2": Table("every benchmark of the controls", BOTH),
+    "table12_v2": Table("Qwen2.5-7B, pass@1 to pass@256", FIRST),
+    "table13_v2": Table("Qwen3-4B, pass@1 to pass@256", SECOND),
+    "table14_v2": Table("Llama 3.2 3B, pass@1 to pass@256", FIRST),
+}
+
+if __name__ == "__main__":
+    command("f_grpo", TABLES)

@@ -1,0 +1,39 @@
+"""FADE's tables on a cluster.
+
+    python -m papers.fade.launch    # tables, their rows and seeds
+    python -m papers.fade.launch table=table4 prefetch=true    # on the login node
+    python -m papers.fade.launch table=table4 profile=h100-2x8 dry_run=true
+    python -m papers.fade.launch table=table4 profile=h100-2x8    # again: what is missing
+    rlvr status paper=fade
+
+All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
+samples under `scales`; profiles in configs/slurm/.
+
+The 7B rows start from a supervised fine-tuning: `python -m papers.fade.sft prepare`, then `submit`.
+"""
+
+from slurm.launch import Table, command
+
+LARGE = "h100-12x8"  # twelve nodes: a GPU for each of a step's 96 responses
+
+TABLES = {
+    # 32B alone: scale=cluster_32b, on h100-12x8
+    "table3": Table("LiveCodeBench v6 at 7B and 32B", ("cluster_base", "cluster", "cluster_32b")),
+    "table4": Table("AIME at 7B", ("cluster_base", "cluster")),
+    "table5": Table("AIME at 32B", ("cluster_32b",), profile=LARGE),
+    "7b": Table("every run at 7B: Tables 3, 4 and 6, Figs 3 to 5, 8, 9", rows="all"),
+    "fig3": Table("Figs 3 and 4: the sweep of delta", rows="table_fig3"),
+    "fig8": Table("the lower entropy target", rows="table_fig8"),
+    "fig9": Table("the ablations", rows="table_fig9"),
+    "fig14": Table("at GRPO's learning rate", ("cluster_fig14",), rows="all"),
+    "curves": Table(
+        "Figs 1, 5, 6, 9 to 13: pass@k each 100 rollouts", ("cluster_curves",), rows="all"
+    ),
+    "curves_32b": Table("Fig. 1 at 32B", ("cluster_curves_32b",), rows="all", profile=LARGE),
+    "solve_rates": Table(
+        "before 32B: solve rates of the training set", ("cluster_32b_rates",), rows="all"
+    ),
+}
+
+if __name__ == "__main__":
+    command("fade", TABLES)

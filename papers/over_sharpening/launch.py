@@ -1,0 +1,27 @@
+"""The over-sharpening paper's tables on a cluster.
+
+    python -m papers.over_sharpening.launch    # tables, their rows and seeds
+    python -m papers.over_sharpening.launch table=table4 prefetch=true    # on the login node
+    python -m papers.over_sharpening.launch table=table4 profile=h200-4 dry_run=true
+    python -m papers.over_sharpening.launch table=table4 profile=h200-4    # again: what is missing
+    rlvr status paper=over_sharpening
+
+All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
+samples under `scales`; profiles in configs/slurm/.
+"""
+
+from slurm.launch import Table, command
+
+PROFILE = "h200-4"
+
+TABLES = {
+    "table2": Table("AVG@8 of five methods on three models", profile=PROFILE),
+    "table3": Table("PASS@8 of the same responses", profile=PROFILE),
+    "table4": Table("DAPO with IAC and DLC", profile=PROFILE),
+    # the filter needs a pass over the training set first: its row's file has the command
+    "table5": Table("alpha, and filtering", ("cluster", "cluster_filter"), profile=PROFILE),
+    "recipes": Table("verl's own values", ("cluster_recipes",), rows="all", profile=PROFILE),
+}
+
+if __name__ == "__main__":
+    command("over_sharpening", TABLES)

@@ -1,0 +1,119 @@
+"""Send a paper's rows to a cluster: `rlvr submit paper=NAME`, which is
+`python -m papers.NAME.launch`.
+
+    (no other word)                              what there is: tables, rows, seeds
+    table=table2 prefetch=true             download their models and sets, say what is there already
+    table=table2 profile=h100-2x8 dry_run=true   jobs, a script of each kind, GPU-hours; no SLURM
+    table=table2 profile=h100-2x8          submit what is neither done nor queued; again: the rest
+
+table=NAME,NAME takes the rows of these printed tables, row=NAME,NAME these rows, with what their
+evaluations wait for; without=NAME,NAME leaves rows out, such as those that do not fit.
+scale=NAME takes another scale of the paper's configs/reproduce.yaml than `cluster` or the table's.
+profile names a file of configs/slurm/. dry_run=full prints all scripts and configurations.
+budget=200 takes the rows that decide the most claims within so many GPU-hours (slurm/budget.py).
+results_dir=FOLDER is where all results are (results). verl.KEY=VALUE sets, for all trainings, a key
+of verl's own that changes memory and speed alone. Other key=value pairs go to reproduce.yaml.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from common.cli import guard
+from common.config.compose import value
+from common.config.files import ROOT, known_paper
+from common.config.resolve import named
+from common.config.words import pairs, split
+from common.errors import require
+from common.sweeps.profiles import Profile, load_profile, on
+from slurm.tables import Chosen, Table, chosen, listing
+
+OPTIONS = {
+    "table": "",
+    "row": "",
+    "scale": "",
+    "without": "",
+    "profile": "",
+    "prefetch": "false",
+    "dry_run": "false",
+    "budget": "all",
+}
+ANSWERS = {"true": True, "1": True, "full": True, "false": False, "0": False}
+
+
+def main(words: list[str]) -> None:
+    """`rlvr submit paper=NAME ...`."""
+    given, others = split(words, {"paper": ""})
+    paper = known_paper(given["paper"])
+    launch(paper, tables_of(paper), others)
+
+
+def command(paper: str, tables: Mapping[str, Table]) -> None:
+    """`python -m papers.<paper>.launch`."""
+    guard(lambda: launch(paper, tables, sys.argv[1:]))
+
+
+def tables_of(paper: str) -> dict[str, Table]:
+    """What the paper's launch.py names; nothing where it has none."""
+    if not (ROOT / "papers" / paper / "launch.py").exists():
+        return {}
+    return named({"_target_": f"papers.{paper}.launch.TABLES"}, paper)
+
+
+def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> None:
+    """Show, download, estimate or submit what the words name."""
+    if {"-h", "--help"} & {*words}:
+        print(__doc__.strip())
+        words = []
+    given, others = split(words, OPTIONS)
+    for key in ("prefetch", "dry_run"):
+        answer = given[key].lower()
+        fits = answer in ANSWERS and (answer != "full" or key == "dry_run")
+        require(fits, key, given[key], f"use true{', full' * (key == 'dry_run')} or false")
+    tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
+    others = [word for word in others if not word.startswith("verl.")]
+    which = {key: given[key] for key in ("table", "row", "scale", "without")}
+    if ANSWERS[given["prefetch"].lower()]:
+        from slurm.prefetch import prefetch
+
+        found = chosen(paper, tables, **which, others=others)
+        prefetch(found.runs, found.evaluations)
+    elif not given["profile"]:
+        print("\n".join(listing(paper, tables, given["table"])))
+        print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
+    else:
+        profile = load_profile(given["profile"])
+        found = chosen(paper, tables, **which, others=others)
+        keys = {key: value(key, text) for key, text in pairs(tuning).items()}
+        found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
+        _send(paper, found, profile, budget=given["budget"], dry_run=given["dry_run"].lower())
+
+
+def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: str) -> None:
+    from slurm import dry_run as paper_run
+    from slurm import plan, submit
+
+    runs, wanted = found.runs, found.evaluations
+    where: dict = {"paper": paper, "profile": profile, "root": found.root}
+    if budget != "all":
+        runs, wanted = _within(budget, runs, wanted, **where)
+    if ANSWERS[dry_run]:
+        paper_run.show(plan.plan(runs, wanted), **where, full=dry_run == "full")
+    else:
+        submit.submit(runs, wanted, **where)
+
+
+def _within(
+    word: str, runs: list, wanted: list, *, paper: str, profile: Profile, root: Path
+) -> tuple:
+    """The runs and evaluations that BUDGET leaves; says which, and what they decide."""
+    from common.comparison.spec import spec_of
+    from slurm import budget, cost, plan, status
+
+    hours = budget.given(word)
+    jobs = plan.plan(runs, wanted)
+    outlook = cost.outlook(jobs, profile)
+    done = {job.key for job in jobs if status.is_done(root, paper, job)}
+    choice = budget.choose(budget.claims_of(spec_of(paper), jobs), jobs, outlook, done, hours)
+    print("\n".join(budget.text(choice, hours, outlook, jobs)))
+    return plan.narrowed(runs, wanted, {*choice.rows})

@@ -1,0 +1,123 @@
+"""The models and public sets that rows need: which they are, and their download."""
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from common.config.files import ROOT
+from common.config.resolve import resolve
+from common.datasets.hub import local_file, snapshot
+from common.errors import UserError, require
+from common.evaluation.config import Evaluate
+from common.experiment import Experiment
+from common.models.store import cached, download
+
+
+class Weights(NamedTuple):
+    key: str  # as an error names it
+    path: str  # a folder or a hub id
+    revision: str | None
+
+
+def models(experiments: Iterable[Experiment]) -> list[Weights]:
+    """What the runs load: each model once, and memory networks of their own."""
+    runs = list(experiments)
+    found = [Weights("model.path", x.model.path, x.model.revision) for x in runs if x.model.path]
+    samplers = [x.method.sampler.path for x in runs if x.method.sampler is not None]
+    found += [Weights("method.sampler.path", path, None) for path in samplers if path]
+    return list(dict.fromkeys(found))
+
+
+def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> list[dict]:
+    """The public sets that are trained and evaluated on, each way of reading one once."""
+    nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
+    nodes += [e.eval.prompts for e in evaluations]
+    found = [
+        {key: entry for key, entry in node.items() if key != "solve_rate"}
+        for node in nodes
+        if node["_target_"] == "common.datasets.load"
+    ]
+    return [node for i, node in enumerate(found) if node not in found[:i]]
+
+
+def model_is_here(one: Weights, offline: bool) -> None:
+    """Refuse a folder that does not exist, and, `offline`, a hub model that is not cached."""
+    key, path, revision = one
+    if Path(path).exists():
+        return
+    require(
+        not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
+        key,
+        path,
+        f"no such folder here; {_maker(path)}give one that all nodes see, or a hub id",
+    )
+    if offline:
+        from huggingface_hub import try_to_load_from_cache
+
+        require(
+            isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str),
+            key,
+            path,
+            f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
+            f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}",
+        )
+
+
+def _maker(path: str) -> str:
+    """What makes results/PAPER/PART/..., where the paper has a command of that name."""
+    words = Path(path).parts
+    if (
+        len(words) > 3
+        and words[0] == "results"
+        and (ROOT / "papers" / words[1] / words[2]).is_dir()
+    ):
+        return f"make it (python -m papers.{words[1]}.{words[2]} --help), or "
+    return ""
+
+
+def set_is_here(node: dict) -> None:
+    """Refuse a set that is neither a local file nor cached."""
+    if not (node.get("path") or local_file(node["name"], node.get("local"))):
+        snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+
+
+def prefetch(
+    experiments: list[Experiment], evaluations: list[Evaluate], say: Callable = print
+) -> None:
+    """Download what is not there yet, for machines without a network, and read every set once.
+    HF_HOME is respected. Raises UserError at the end, naming what could not be had."""
+    failed = []
+    for one in models(experiments):
+        try:
+            say(f"model {one.path}: {_model(one)}")
+        except UserError as error:
+            print(f"model {one.path}: {error}", file=sys.stderr)
+            failed.append(one.path)
+    for node in sets(experiments, evaluations):
+        try:
+            say(f"set {node['name']}: {_set(node)}")
+        except UserError as error:
+            print(f"set {node['name']}: {error}", file=sys.stderr)
+            failed.append(node["name"])
+    if failed:
+        raise UserError(f"not prefetched: {', '.join(dict.fromkeys(failed))}")
+    say("all of it is here")
+
+
+def _model(one: Weights) -> str:
+    if Path(one.path).exists():
+        return "a folder that is here"
+    model_is_here(one, offline=False)
+    there = cached(one.path, one.revision)
+    folder = download(one.path, one.revision)
+    return f"{'was here already' if there else 'downloaded'}, {folder}"
+
+
+def _set(node: dict) -> str:
+    """Its rows are counted as a job would count them."""
+    source = node.get("path") or local_file(node["name"], node.get("local"))
+    if source is None:
+        source = snapshot(node["hub"], node["revision"], node.get("files"))
+    prompts = resolve(node, node["name"])()
+    return f"{len(prompts)} prompts, {source}"

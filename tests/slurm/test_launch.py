@@ -1,0 +1,123 @@
+"""The launchers of the papers: papers/<paper>/launch.py."""
+
+import pytest
+from compositions import PAPERS, asked, runs
+from tiny import ROOT, TINY
+
+from common.comparison.published import published
+from common.errors import UserError
+from common.sweeps.tables import stand_for
+from slurm import prefetch, status
+from slurm.launch import launch, tables_of
+from slurm.tables import PRINTED, chosen
+
+WORDS = {"table": "", "row": "", "scale": "", "without": ""}
+GRPO = {"f_grpo": "grpo_n8"}  # the laptop row of each paper; elsewhere: grpo
+
+
+def names(found) -> tuple[set[str], set[str]]:
+    """(what is trained or evaluated as it is, what is evaluated), by the rows' names."""
+    known = {x.run_id: x.name for x in found.runs}
+    return set(known.values()), {known[e.row.trained] for e in found.evaluations}
+
+
+def keys(paper: str, scale: str) -> set[tuple[str, str, str]]:
+    return {(x.model.name, x.table, x.label) for x in runs(paper, scale)}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_launcher_names_every_printed_table_that_rows_stand_for(paper):
+    tables = tables_of(paper)
+    scales = [s for s in asked(paper).scales if s.startswith("cluster") or s == "gpu"]
+    there = set().union(*(keys(paper, scale) for scale in scales))
+    for table in sorted({*published(ROOT / "papers" / paper / "published")["table"]}):
+        wanted = stand_for(paper, table) & there
+        assert (table in tables) == bool(wanted), table
+        if wanted:
+            assert tables[table].rows == PRINTED
+            own = set().union(*(keys(paper, scale) for scale in tables[table].scales))
+            assert wanted <= own, table
+    assert {scale for one in tables.values() for scale in one.scales} == {*scales}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_launcher_shows_its_tables_and_dry_runs_one(paper, tmp_path, capsys):
+    tables = tables_of(paper)
+    launch(paper, tables, [])
+    shown = capsys.readouterr().out
+    for name, table in tables.items():
+        assert f"table={name}  profile={table.profile}" in shown
+    some = min(tables, key=lambda name: len(tables[name].scales))
+    words = [f"table={some}", f"profile={tables[some].profile}", f"results_dir={tmp_path}"]
+    launch(paper, tables, [*words, "dry_run=true"])
+    out = capsys.readouterr().out
+    assert "nothing was submitted" in out
+    assert "REFUSED" not in out
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_table_has_its_rows_and_what_their_evaluations_wait_for():
+    tables = tables_of("f_grpo")
+    trained, evaluated = names(chosen("f_grpo", tables, **WORDS | {"table": "table2"}))
+    rows = {"qwen7b_grpo", "qwen7b_grpo_n2", "qwen7b_grpo_n32", "qwen7b_f_grpo"}
+    assert trained == evaluated == rows | {"qwen7b_base"}  # which draws what the rows score
+    trained, evaluated = names(chosen("f_grpo", tables, **WORDS | {"row": "qwen15b_math_f_grpo"}))
+    assert trained == {"qwen15b_math_f_grpo", "qwen15b_math_grpo"}  # its baseline is trained too
+    assert evaluated == {"qwen15b_math_f_grpo"}
+    both = WORDS | {"table": "table1_v2", "row": "llama3b_grpo,qwen3_4b_grpo"}
+    assert names(chosen("f_grpo", tables, **both))[0] == {"llama3b_grpo", "qwen3_4b_grpo"}
+    less = WORDS | {"table": "table4", "without": "qwen7b_grpo_kl"}
+    assert names(chosen("f_grpo", tables, **less))[1] == {
+        "qwen7b_f_grpo",
+        "qwen7b_grpo_entropy",
+        "qwen7b_base",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"table": "table9"}, "table=table9: use one or several of table1, table2"),
+        ({"table": "table4", "row": "qwen7b_dapo"}, "row=qwen7b_dapo: use one or several of"),
+        ({"without": "nobody"}, "without=nobody: use one or several of"),
+        ({"table": "table4", "scale": "cluster_sweeps"}, "table=table4: no row"),
+    ],
+)
+def test_a_table_or_a_row_that_there_is_not_is_refused(given, said):
+    with pytest.raises(UserError, match=said):
+        chosen("f_grpo", tables_of("f_grpo"), **WORDS | given)
+
+
+def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monkeypatch, capsys):
+    words = ["table=table2", "row=llama3b_grpo", "prefetch=true"]
+    with pytest.raises(UserError, match=r"not prefetched: meta-llama/.*, .*, amc23"):
+        launch("two_stage", tables_of("two_stage"), words)  # HF_HUB_OFFLINE=1
+    assert "not in the cache" in capsys.readouterr().err
+    asked_for = []
+    monkeypatch.setattr(prefetch, "download", lambda *model: asked_for.append(model) or "there")
+    monkeypatch.setattr(prefetch, "snapshot", lambda hub, *_: asked_for.append(hub) or "there")
+    monkeypatch.setattr(prefetch, "resolve", lambda node, key: lambda: [key])
+    launch("two_stage", tables_of("two_stage"), words)
+    (x,) = chosen("two_stage", {}, **WORDS | {"row": "llama3b_grpo"}).runs
+    assert asked_for[0] == (x.model.path, x.model.revision)
+    assert len(asked_for) == 1 + 5
+    out = capsys.readouterr().out
+    assert "downloaded, there" in out
+    for name in ("math_train", "math500", "amc23", "aime24", "aime25"):
+        assert f"set {name}: 1 prompts, there" in out
+
+
+def test_the_launchers_of_all_papers_submit(lab):
+    """A tiny row of each, at once, to its end and its comparison."""
+    for paper in PAPERS:
+        overrides = ", ".join(f"'{word}'" for word in (*TINY, "optim.steps=2", "eval.every=2"))
+        row = f"table: t, rows: [{GRPO.get(paper, 'grpo')}], seeds: [1]"
+        sweep = f"{{{row}, overrides: [{overrides}]}}"
+        words = ["scale=laptop", f"results_dir={lab.root}", f"scales.laptop.sweeps=[{sweep}]"]
+        launch(paper, tables_of(paper), [*words, "profile=test"])
+    lab.settled()
+    cells = [cell for paper in PAPERS for cell in status.cells(lab.root, paper)]
+    assert {(cell.kind, cell.state) for cell in cells} == {("train", "done"), ("compare", "done")}
+    assert len(cells) == 2 * len(PAPERS)
