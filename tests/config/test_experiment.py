@@ -354,3 +354,10 @@ def test_the_stored_config_makes_the_same_experiment():
     again = strict(Experiment, asdict(x))
     assert again == x
     assert again.run_id == x.run_id
+
+
+def test_a_row_stays_its_papers_after_another_paper_was_composed():
+    """Papers have rows of the same name."""
+    before = load(["experiment=grpo"], "fade")
+    load(["experiment=grpo"], "cov_grpo")
+    assert load(["experiment=grpo"], "fade") == before
