@@ -1,6 +1,6 @@
 """The quick tests that need no torch, on every Python that we support: `make test-pythons`.
 
-    python tests/pythons.py [VERSION ...]    # all, or these: the gate's are 3.12 and 3.13
+    python tests/pythons.py [VERSION ...]    # all, or these: the gate takes 3.13
 
 torch has a CPU build for one Python only where this was written (pip finds the others' with CUDA,
 gigabytes), so the environments are made without it, with the versions of constraints.txt; the tests

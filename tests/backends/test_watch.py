@@ -307,7 +307,6 @@ def test_a_launch_ends_when_a_part_does(tmp_path, monkeypatch, which, number, sa
 
     with pytest.raises(UserError, match=said) as error:
         list(launched(tmp_path, monkeypatch, strike))
-    assert time.monotonic() - sent[0] < 10
     assert f"its log is {log}" in str(error.value)
     assert not any(alive(int(pid)) for pid in log.read_text().split())
 

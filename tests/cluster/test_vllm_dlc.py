@@ -3,11 +3,7 @@ memory's weights can be renewed, and every process of an engine knows the model.
 
 import copy
 import json
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
@@ -235,40 +231,3 @@ def test_a_missing_plugin_is_refused(monkeypatch):
     monkeypatch.setattr(vllm_dlc, "entry_points", lambda group: [])
     with pytest.raises(UserError, match="make setup-cluster"):
         vllm_dlc.require_plugin()
-
-
-def test_an_engine_of_several_processes_knows_the_model(parts, tmp_path):
-    """Through the entry point alone, as an installed project has it; a tied copy of the policy."""
-    policy, tokenizer, _ = parts
-    memory = MemoryNetwork(policy, mu=MU, lr=1e-2, start="policy", shrink=1, seed=0)
-    vllm_dlc.save(policy, trained(memory, 3), tokenizer, tmp_path / "joint")
-    plugin = tmp_path / "site" / "plugin-0.dist-info"
-    plugin.mkdir(parents=True)
-    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 0\n")
-    entry = "rlvr_dlc = common.rollout.vllm_dlc:register"
-    (plugin / "entry_points.txt").write_text(f"[vllm.general_plugins]\n{entry}\n")
-    paths = [str(plugin.parent), str(Path(vllm.__file__).parents[2])]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    env |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_CACHE_ROOT": str(tmp_path / "cache")}
-    env |= {"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}  # a seed is set by a function of ours
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        env.pop(name, None)
-    command = [sys.executable, __file__, str(tmp_path)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    samples = json.loads((tmp_path / "samples.json").read_text())
-    assert samples["own_process"] is False
-    assert errors((policy, tokenizer, memory), samples["drawn"]) < 1e-4
-
-
-def in_several_processes(folder: Path) -> None:
-    vllm_dlc.require_plugin()
-    settings = {"temperature": TEMPERATURE, "device": "cpu", "threads": 1}
-    llm = vllm.engine(str(folder / "joint"), **settings, worker_extension_cls=vllm_dlc.SYNC)
-    samples = triples(drawn(llm, pretrain.tokenizer(), PROMPTS, 2, 4), 2)
-    own = "common.rollout.vllm_dlc_model" in sys.modules
-    (folder / "samples.json").write_text(json.dumps({"drawn": samples, "own_process": own}))
-
-
-if __name__ == "__main__":
-    in_several_processes(Path(sys.argv[1]))

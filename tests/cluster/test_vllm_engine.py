@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import time
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -242,30 +241,20 @@ def interrupted():
 
 
 @needs_vllm
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (signal.SIGSTOP, r"the engine \(pid \d+\) is stopped \(SIGSTOP\), .* resumes"),
-        (signal.SIGKILL, r"the engine died \(exit code -9; .* resumes"),
-    ],
-)
-def test_a_real_engine_that_is_struck_while_it_draws_ends_the_evaluation(
-    evaluation, monkeypatch, number, said
-):
+def test_a_real_engine_that_is_stopped_while_it_draws_ends_the_evaluation(evaluation, monkeypatch):
     """As it begins with the second of three chunks; what is whole stays."""
     monkeypatch.setattr(watch, "GRACE_S", 5.0)
-    x, struck = replace(evaluation, seed=2, n=4096, batch=4096), []
+    x, struck = replace(evaluation, seed=2, n=4096, batch=4096), False
 
     def strike():
+        nonlocal struck
         if list((x.path / "samples").glob("*.gz")) and not struck:
-            struck.append(time.monotonic())
+            struck = True
             for child in multiprocessing.active_children():
-                os.kill(child.pid, number)
+                os.kill(child.pid, signal.SIGSTOP)
 
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=r"is stopped \(SIGSTOP\), .* resumes"):
         evaluate(x, strike)
-    print(f"{number.name}: ended after {time.monotonic() - struck[0]:.0f} s")
-    assert time.monotonic() - struck[0] < 30
     assert 1 <= len(list((x.path / "samples").glob("*.gz"))) < 3  # one may have been underway
     assert multiprocessing.active_children() == []
 

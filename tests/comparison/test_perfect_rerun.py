@@ -287,7 +287,6 @@ def curves(tmp_path_factory):
     [
         ({"benchmark": "AIME2024"}, "benchmark=AIME2024 is not in table2; did you mean AIME24?"),
         ({"model": "Qwen3-8b"}, "model=Qwen3-8b is not in table2; did you mean Qwen3-8B?"),
-        ({"method": "iac"}, "method=iac is not in table2; it has GRPO"),
     ],
 )
 def test_a_wrong_name_on_a_curve_fills_no_cell(curves, tmp_path, changes, said):

@@ -344,3 +344,11 @@ def test_the_stored_config_makes_the_same_experiment():
     again = strict(Experiment, asdict(x))
     assert again == x
     assert again.run_id == x.run_id
+
+
+def test_papers_may_have_rows_of_one_name():
+    """In one process, one after the other and back: qwen7b_grpo is a row of two papers."""
+    words = ["experiment=cluster/qwen7b_grpo"]
+    first = load(words, "cov_grpo")
+    assert load(words, "f_grpo").run_id != first.run_id
+    assert load(words, "cov_grpo").run_id == first.run_id

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from itertools import count
+from pathlib import Path
 
 from common.errors import UserError
 from common.types import Verdict
@@ -52,8 +53,11 @@ def hangs(response: str, reference: str) -> Verdict:
         pass
 
 
-def sleeps(response: str, reference: str) -> Verdict:
-    time.sleep(1000)
+def meets(response: str, reference: str) -> Verdict:
+    Path(response).touch()
+    while not Path(reference).exists():
+        time.sleep(0.01)
+    return Verdict("correct", 1.0)
 
 
 def naps(response: str, reference: str) -> Verdict:
