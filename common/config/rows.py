@@ -94,7 +94,8 @@ def _choices(paper: str) -> dict:
     """The group as Hydra's store keeps it."""
     from hydra.core.config_store import ConfigStore
 
-    store = ConfigStore()
+    store = ConfigStore.instance()  # there is one a process: without what another paper left in it
+    store.repo.pop("experiment", None)
     if (ROOT / "papers" / paper / "configs" / "reproduce.yaml").is_file():
         for name, row in rows(paper).items():
             folder, _, short = f"experiment/{name}".rpartition("/")
