@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import PositiveInt
 
@@ -225,35 +226,33 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
                 checkpoint=checkpoint,
                 baseline=None if untrained else baseline,
             )
-            one = replace(
-                _composed((*_settings(x, sweep.n), *words)),
-                label=x.model.name,
-                model=model,
-                results_dir=x.results_dir,
-                row=row,
-            )
-            found.append(one)
+            stated = {word.partition("=")[0] for word in words}
+            taken = {key: value for key, value in _taken(x).items() if key not in stated}
+            known = _known(x.model.chat, sweep.n, tuple(words))
+            found.append(replace(known, **taken, label=x.model.name, model=model, row=row))
     return found
 
 
-def _settings(x: Experiment, n: int | None) -> list[str]:
-    """What an evaluation of `x` takes over, as words of its command."""
-    return [
-        "model=huggingface",
-        "model.path=trained",
-        f"model.chat={x.model.chat or 'null'}",
-        f"engine={backend(x.backend).engine}",
-        f"temperature={x.eval.temperature}",
-        f"max_tokens={x.eval.max_tokens}",
-        f"seed={x.seed}",
-        f"device={x.device}",
-        f"threads={x.threads}",
-        f"workers={x.verification.workers}",
-        f"memory_gb={x.verification.memory_gb}",
-        *([f"n={n}"] if n else []),
-    ]
+def _taken(x: Experiment) -> dict[str, Any]:
+    """What an evaluation of `x` takes over, where its words do not say otherwise."""
+    return {
+        "engine": backend(x.backend).engine,
+        "temperature": x.eval.temperature,
+        "max_tokens": x.eval.max_tokens,
+        "batch": None,
+        "seed": x.seed,
+        "device": x.device,
+        "threads": x.threads,
+        "workers": x.verification.workers,
+        "memory_gb": x.verification.memory_gb,
+        "results_dir": x.results_dir,
+    }
 
 
 @cache
-def _composed(words: tuple[str, ...]) -> Evaluate:
-    return strict(Evaluate, compose(CONFIGS, list(words), "evaluate"))
+def _known(chat: str | None, n: int | None, words: tuple[str, ...]) -> Evaluate:
+    """A benchmark of configs/eval as `words` change it, for prompts in this markup; the model and
+    what else is the experiment's are still to be set."""
+    model = ["model=huggingface", "model.path=trained", f"model.chat={chat or 'null'}"]
+    sampled = [f"n={n}"] if n else []
+    return strict(Evaluate, compose(CONFIGS, [*model, *sampled, *words], "evaluate"))
