@@ -52,7 +52,11 @@ def main(
         given = sys.argv[1:] if words is None else words
         _refuse_several_nodes(given)
         register(paper)
-        sys.argv[1:] = [*HYDRA, SEARCHED, *prepared(given)]  # Hydra reads them there
+        # beside the user's own: Hydra wants overrides in one piece, before or after its options
+        given = prepared(given)
+        overrides = (i for i, word in enumerate(given) if re.match(r"[^-].*=|~", word))
+        first = next(overrides, 0)
+        sys.argv[1:] = [*given[:first], *HYDRA, SEARCHED, *given[first:]]
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:

@@ -94,13 +94,13 @@ def _choices(paper: str) -> dict:
     """The group as Hydra's store keeps it."""
     from hydra.core.config_store import ConfigStore
 
-    store = object.__new__(ConfigStore)  # for the class gives the process's one store to everyone
-    store.repo = {}
+    store = ConfigStore.instance()  # the only one: ConfigStore() is the same
+    store.repo["experiment"] = {}
     if (ROOT / "papers" / paper / "configs" / "reproduce.yaml").is_file():
         for name, row in rows(paper).items():
             folder, _, short = f"experiment/{name}".rpartition("/")
             store.store(group=folder, name=short, node=_node(paper, name, row), package="_global_")
-    return store.repo.get("experiment", {})
+    return store.repo["experiment"]
 
 
 def _node(paper: str, name: str, row: Row) -> dict:

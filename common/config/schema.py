@@ -7,7 +7,14 @@ A type says its range (PositiveInt), and `strict` holds it where a configuration
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 
 from common.errors import require
 
@@ -92,11 +99,23 @@ def hashed_set(node: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key not in later}
 
 
+def prompts_alone(benchmarks: Any) -> Any:
+    """Of benchmarks that a configuration takes from configs/eval/ (`/eval@data.benchmarks.NAME:
+    FILE`) the prompts: a run samples and verifies them with its own settings."""
+    if not isinstance(benchmarks, dict):
+        return benchmarks
+    return {
+        name: node["prompts"] if isinstance(node, dict) and "prompts" in node else node
+        for name, node in benchmarks.items()
+    }
+
+
 @dataclass(frozen=True)
 class Data:
     name: str
     train: dict[str, Any]  # dotted path to a function that returns list[Prompt], and its arguments
-    benchmarks: dict[str, Any]  # benchmark name -> the same
+    # benchmark name -> the same, or a file of configs/eval/
+    benchmarks: Annotated[dict[str, Any], BeforeValidator(prompts_alone)]
     verifier: dict[str, Any]  # dotted path to (response, reference) -> Verdict
 
 

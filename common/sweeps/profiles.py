@@ -8,7 +8,8 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from common.backends.verl import tuning
 from common.backends.verl.tuning import tuned
-from common.config.files import ROOT, read
+from common.config.compose import merged
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -85,12 +86,12 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
     """The profile of that name. Raises UserError for an unknown one, naming those there are, and
     for a bad key or value, naming the file."""
     path = folder / f"{name}.yaml"
-    known = sorted(file.stem for file in folder.glob("*.yaml"))
+    known = sorted(file.stem for file in folder.glob("[!_]*.yaml"))
     require(
         name in known, "profile", name, f"use one of {', '.join(known)}, or write {path.name} there"
     )
     try:
-        return strict(Profile, {"name": name, **read(path)})
+        return strict(Profile, {"name": name, **merged("slurm", path)})
     except (UserError, TypeError) as error:
         raise UserError(f"{path}: {error}") from error
 

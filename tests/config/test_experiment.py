@@ -356,8 +356,9 @@ def test_the_stored_config_makes_the_same_experiment():
     assert again.run_id == x.run_id
 
 
-def test_a_row_stays_its_papers_after_another_paper_was_composed():
-    """Papers have rows of the same name; this one chooses its method only in FADE's file."""
-    for paper in ("fade", "cov_grpo", "fade"):
-        x = load(["experiment=grpo"], paper)
-    assert x.method.name == "grpo"
+def test_papers_may_have_rows_of_one_name():
+    """In one process, one after the other and back: qwen7b_grpo is a row of two papers."""
+    words = ["experiment=cluster/qwen7b_grpo"]
+    first = load(words, "cov_grpo")
+    assert load(words, "f_grpo").run_id != first.run_id
+    assert load(words, "cov_grpo").run_id == first.run_id

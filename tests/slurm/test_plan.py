@@ -19,7 +19,7 @@ from slurm.script import Offline, dependency, slurm_executor
 from slurm.submit import local_executor
 from slurm.submitit_inside import sbatch_text
 
-PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("*.yaml"))
+PROFILES = sorted(path.stem for path in (ROOT / "configs" / "slurm").glob("[!_]*.yaml"))
 
 
 # ---- plan
