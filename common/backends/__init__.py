@@ -25,12 +25,12 @@ def backend(name: str) -> Backend:
 
 
 def run_experiment(
-    x: Experiment, progress: bool = True, between: Callable[..., None] = lambda *_: None
+    x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
-    """Run `x` on the backend it names and return its run folder; `between` as in Backend. Raises
+    """Run `x` on the backend it names and return its run folder; `on_step` as in Backend. Raises
     UserError for an unknown one, and where backend=verl is asked for in an environment without
     verl."""
-    return backend(x.backend).train(x, progress, between)
+    return backend(x.backend).train(x, progress, on_step)
 
 
 def command(paper: str, config_name: str = "config", words: list[str] | None = None) -> None:

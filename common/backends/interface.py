@@ -10,8 +10,8 @@ from typing import Literal
 class Backend:
     """One way to run a whole Experiment."""
 
-    # (x, progress=True, between=nothing) -> run folder. A finished run is found, not repeated.
-    # `between` is called where all that was made so far is stored, or is stored before what it
+    # (x, progress=True, on_step=nothing) -> run folder. A finished run is found, not repeated.
+    # `on_step` is called where all that was made so far is stored, or is stored before what it
     # raises resumes: before every step, or, while a step runs, with the seconds of the longest.
     train: Callable[..., Path]
     # (x, nodes=, gpus=, gpu_gb=) -> what `train` would do on so many nodes and GPUs of so many GB

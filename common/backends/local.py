@@ -51,12 +51,12 @@ UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose sh
 
 
 def train(
-    x: Experiment, progress: bool = True, between: Callable[..., None] = lambda *_: None
+    x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
     """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
 
     Killed at any moment and called again it resumes from its last checkpoint; on CPU it ends with
-    the same bytes as an uninterrupted run. `between` is called before each step; where it raises, a
+    the same bytes as an uninterrupted run. `on_step` is called before each step; where it raises, a
     checkpoint of the steps so far is written first.
     """
     device(x.device)
@@ -82,7 +82,7 @@ def train(
             bar = {"total": x.optim.steps, "done": loop.step}
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
-                    between()
+                    on_step()
                 except BaseException:
                     loop.save_checkpoint()
                     raise

@@ -58,7 +58,7 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
         metric = f"{DIVERSITY[1]} at {ACCURACY[0]} {ACCURACY[1]} {rise:.1f} points above base"
         refused = _refusal(rise, runs, places)
         for (method, seed, run_id), curve in both:
-            value = between(curve["diversity"].to_numpy(), places[method, seed, run_id])
+            value = interpolated(curve["diversity"].to_numpy(), places[method, seed, run_id])
             matched.append(
                 {
                     "table": f"{table}, {pair[0]} vs {pair[1]} at matched pass@1",
@@ -100,7 +100,7 @@ def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:
     return i, (level - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1])
 
 
-def between(values: np.ndarray, place: tuple[int, float]) -> np.ndarray:
+def interpolated(values: np.ndarray, place: tuple[int, float]) -> np.ndarray:
     """What (T, ...) values are at a `first_reach`."""
     i, share = place
     return values[0] if i == 0 else values[i - 1] + share * (values[i] - values[i - 1])

@@ -12,13 +12,13 @@ Rows = list[tuple]  # (text, tokens, log_prob, stopped), a problem's together
 
 
 def drawn_here(
-    x: Evaluate, prompts: list[Prompt], starts: list[int], between: Callable[[], None]
+    x: Evaluate, prompts: list[Prompt], starts: list[int], on_chunk: Callable[[], None]
 ) -> Generator[tuple[int, Rows]]:
     """The chunks that begin at the problems `starts`, one after another, by engine=local.
-    `between` is called before each."""
+    `on_chunk` is called before each."""
     engine = None
     for start in starts:
-        between()
+        on_chunk()
         if engine is None:
             engine = local_engine(x, prompts)
         yield start, chunk(engine, x, prompts, start)

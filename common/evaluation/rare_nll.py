@@ -73,7 +73,7 @@ def rarest(drawn: pd.DataFrame, texts: dict[str, str], share: float) -> list[dic
     ]
 
 
-def score(x: Evaluate, run: Run, step: int, between: Callable[[], None] = lambda: None) -> Path:
+def score(x: Evaluate, run: Run, step: int, on_chunk: Callable[[], None] = lambda: None) -> Path:
     """The NLL of a trained model on the rare right answers among the samples `x.row.base` of its
     base model, less the base model's own, both in float32 by transformers: one result row of the
     benchmark, at `step`; returns the run folder. The texts are tokenised again, an end token after
@@ -95,7 +95,7 @@ def score(x: Evaluate, run: Run, step: int, between: Callable[[], None] = lambda
     cuda = x.device == "cuda" or (x.device == "auto" and torch.cuda.is_available())
     pairs = [(row["prompt"], row["response"]) for row in rare]
     for key, of in (("nll", strict(Model, config["model"])), ("trained_nll", x.model)):
-        between()
+        on_chunk()
         model, tokenizer = load_model(of, root, "cuda" if cuda else "cpu")
         values = response_log_probs(model, tokenizer, pairs, 1)  # one whole response fits anywhere
         rare = [row | {key: -float(value)} for row, value in zip(rare, values, strict=True)]

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
+def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
     """Sample, verify and measure; returns the run folder. A finished run is found, not repeated.
 
-    `between` is called where all that was made so far is stored: before each chunk, with vLLM also
+    `on_chunk` is called where all that was made so far is stored: before each chunk, with vLLM also
     while chunks are drawn. Raises UserError where a trained model is not finished, or is another
     than when the run began.
     """
@@ -82,7 +82,7 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
     if scores:
         from common.evaluation import rare_nll  # pandas: only where it is needed
 
-        return rare_nll.score(x, run, taken.step, between)
+        return rare_nll.score(x, run, taken.step, on_chunk)
     keep_problems(run, prompts)
     settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
     settings |= {"memory_gb": x.memory_gb}
@@ -93,7 +93,7 @@ def evaluate(x: Evaluate, between: Callable[[], None] = lambda: None) -> Path:
         def made(starts: list[int]) -> Iterator[tuple[int, pd.DataFrame]]:
             from common.evaluation.samples import scored
 
-            with closing(draws(x, prompts, starts, between)) as drawn:
+            with closing(draws(x, prompts, starts, on_chunk)) as drawn:
                 for start, rows in drawn:
                     chosen = prompts[start : start + x.per_chunk]
                     found = scored(chosen, x.n, rows, verify)

@@ -61,11 +61,11 @@ class Worker:
 
 
 def drawn_by_vllm(
-    x: Evaluate, prompts: list[Prompt], starts: list[int], between: Callable[[], None]
+    x: Evaluate, prompts: list[Prompt], starts: list[int], on_chunk: Callable[[], None]
 ) -> Generator[tuple[int, Rows]]:
     """The chunks that begin at the problems `starts`, each as soon as it is there, in any order.
 
-    `between` is called every second and may raise: the chunks that are being drawn are then lost,
+    `on_chunk` is called every second and may raise: the chunks that are being drawn are then lost,
     as they are with Ctrl-C. Raises what an engine raises, and UserError where one of them dies or
     stands still.
     """
@@ -76,7 +76,7 @@ def drawn_by_vllm(
             busy[worker.pipe] = worker
             worker.pipe.send(todo.popleft())
         while busy:
-            between()
+            on_chunk()
             for pipe in wait(list(busy), LOOK):
                 worker = busy[pipe]
                 answer = _answer(worker)

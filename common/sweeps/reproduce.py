@@ -79,14 +79,14 @@ def train(x: Experiment, end: float | None = None) -> str | None:
     what became of it is told."""
     from common.backends import run_experiment
 
-    def between(*_) -> None:
+    def on_step(*_) -> None:
         if end is not None and time() > end:
             raise OutOfTime
 
     try:
         if not done(x):
-            between()
-        run_experiment(x, progress=False, between=between)
+            on_step()
+        run_experiment(x, progress=False, on_step=on_step)
     except OutOfTime:
         return "out of time"
     return None

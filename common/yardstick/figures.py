@@ -10,7 +10,7 @@ import pandas as pd
 from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.yardstick.protocol import AGAINST_LOWER, EQUALISED, LOWER, PLAIN, REFERENCE, Protocol
-from common.yardstick.ranking import ACCURACY, between, first_reach
+from common.yardstick.ranking import ACCURACY, first_reach, interpolated
 from common.yardstick.table import spread
 
 TITLES = {
@@ -154,7 +154,7 @@ def front(points: pd.DataFrame, shown: int = SHOWN) -> list[str]:
         for method, curve in points.groupby("method"):
             place = first_reach(curve["accuracy"].to_numpy(), level)
             if place is not None:
-                reached[method] = between(curve["diversity"].to_numpy(), place)
+                reached[method] = interpolated(curve["diversity"].to_numpy(), place)
         if reached:
             winner = max(reached, key=reached.get)
             best[winner] = best.get(winner, 0) + 1

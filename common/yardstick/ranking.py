@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from common.comparison.matched import ACCURACY, between, first_reach
+from common.comparison.matched import ACCURACY, first_reach, interpolated
 from common.errors import UserError
 from common.metrics.bootstrap import holm
 from common.metrics.paired import Interval, two_way_interval
@@ -64,7 +64,7 @@ class Curve:
         place = first_reach(accuracy, level + accuracy[0] if above else level)
         if place is None:
             return None
-        return {name: between(value, place) for name, value in self.values.items()}
+        return {name: interpolated(value, place) for name, value in self.values.items()}
 
 
 def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list[Curve]:

@@ -77,11 +77,11 @@ def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_bytes(tiny):
     def stopping(after: int):
         asked = iter(range(after))
 
-        def between():
+        def on_step():
             if next(asked, None) is None:
                 raise KeyboardInterrupt
 
-        return between
+        return on_step
 
     whole = run_experiment(x, False)
     kept = {name: (whole / name).read_bytes() for name in FILES}

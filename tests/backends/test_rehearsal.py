@@ -278,7 +278,7 @@ def test_a_resumed_command_leaves_the_same_bytes(tiny):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(x, progress=False, between=stop_at_the_fourth)
+        train(x, progress=False, on_step=stop_at_the_fourth)
     assert not (run / "DONE").exists()
     assert train(x, progress=False) == run
     assert content(run) == expected

@@ -265,7 +265,7 @@ sys.exit(3)
 """
 
 
-def launched(tmp_path, monkeypatch, between=lambda *_: None, grace=1.0):
+def launched(tmp_path, monkeypatch, on_step=lambda *_: None, grace=1.0):
     """process.launch with PARTS in verl's place and limits of a second, as a generator."""
     real = subprocess.Popen
     monkeypatch.setattr(
@@ -280,7 +280,7 @@ def launched(tmp_path, monkeypatch, between=lambda *_: None, grace=1.0):
             device="cpu",
             threads=1,
             keep_open=lock.fileno(),
-            between=between,
+            on_step=on_step,
         )
 
 
@@ -361,13 +361,13 @@ open(os.environ["VERL_FILE_LOGGER_PATH"], "w").write('{"step": 2, "data": {"timi
     monkeypatch.setattr(sys.modules[__name__], "PARTS", program)
     asked, steps = [], deque()  # which keeps what came before the generator raised
 
-    def between(longest):
+    def on_step(longest):
         asked.append(longest)
         if len(asked) == 2:
             raise Stopped("the time limit")
 
     with pytest.raises(Stopped, match="the time limit"):
-        steps.extend(line["step"] for line in launched(tmp_path, monkeypatch, between))
+        steps.extend(line["step"] for line in launched(tmp_path, monkeypatch, on_step))
     assert list(steps) == [2]
     assert asked == [0.0, 0.0]
     assert Path(tmp_path / "saved").exists()

@@ -7,7 +7,7 @@ import pytest
 from common.claims.gaps import combine
 from common.claims.judge import _partial
 from common.claims.select import Found, on_shared_seeds
-from common.comparison.matched import between, first_reach
+from common.comparison.matched import first_reach, interpolated
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
 PROBLEMS = 200  # of a laptop benchmark
@@ -87,7 +87,7 @@ def matched_gain(rng, *, slower: float, steps: np.ndarray, frontier: str) -> flo
         runs.append((25 + 12 * rise + 0.7 * noise[0], FRONTIERS[frontier](rise) + 1.5 * noise[1]))
     level = min(accuracy.max(axis=1).min() for accuracy, _ in runs)
     read = [
-        np.mean([between(d, first_reach(a, level)) for a, d in zip(*run, strict=True)])
+        np.mean([interpolated(d, first_reach(a, level)) for a, d in zip(*run, strict=True)])
         for run in runs
     ]
     return float(read[0] - read[1])

@@ -41,11 +41,11 @@ def engine(pipe, x, prompts, gpu):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """drawn(starts, between) -> start -> rows, of two engines."""
+    """drawn(starts, on_chunk) -> start -> rows, of two engines."""
     monkeypatch.setattr(workers, "_work", engine)
     monkeypatch.setattr(workers, "gpus", lambda device: ["3", "5"])
     x = made(Path("results"), "engine=vllm")
-    yield lambda starts, between=lambda: None: dict(workers.drawn_by_vllm(x, [], starts, between))
+    yield lambda starts, on_chunk=lambda: None: dict(workers.drawn_by_vllm(x, [], starts, on_chunk))
     assert multiprocessing.active_children() == []
 
 

@@ -49,11 +49,11 @@ CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.31's c
 
 
 def train(
-    x: Experiment, progress: bool = True, between: Callable[..., None] = lambda *_: None
+    x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
     """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
 
-    `between` is called before each start of verl and all the time while it runs; where it raises,
+    `on_step` is called before each start of verl and all the time while it runs; where it raises,
     verl saves after the step that it is at, and ends. Raises UserError where verl is missing, where
     the experiment asks for what it cannot do, and, with the last lines of its log, where it ends
     before its time or a part of it has died or stalls.
@@ -78,11 +78,11 @@ def train(
             bar.update(task, completed=row["step"])
 
         while (todo := launch_settings(x, place.work)) is not None:
-            between()
+            on_step()
             settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model) | keys
             settings |= transfer.settings(place, dlc.checkpoint(x, place.work)) | chosen
-            one_launch(x, run, place, settings, note, between)
+            one_launch(x, run, place, settings, note, on_step)
             if launch_settings(x, place.work) == todo:
                 raise UserError(
                     f"backend=verl: ended without an error and without progress, see "
@@ -93,7 +93,7 @@ def train(
 
 
 def one_launch(
-    x: Experiment, run: Run, place: config.Place, settings: dict, note, between: Callable
+    x: Experiment, run: Run, place: config.Place, settings: dict, note, on_step: Callable
 ) -> None:
     """Start verl once and keep its metrics until it ends; where it fails, how to resume is said."""
     composed = config.compose(settings)
@@ -112,7 +112,7 @@ def one_launch(
             device=place.device,
             threads=x.threads,
             keep_open=run.lock.fileno(),
-            between=between,
+            on_step=on_step,
         )
         try:
             for line in lines:

@@ -111,7 +111,7 @@ def launch(
     device: str,
     threads: int,
     keep_open: int,
-    between: Callable[..., None] = lambda *_: None,
+    on_step: Callable[..., None] = lambda *_: None,
 ) -> Iterator[dict]:
     """Run verl on the configuration `settings`; yields the lines of its metrics as they come.
 
@@ -119,14 +119,14 @@ def launch(
     locked as long as anything writes to it. Its output goes to `work`/log, and where it fails Ray's
     own logs beside it. Where Ray did not come up it is tried again.
 
-    `between`, called a few times a second with the seconds of the longest step so far, may raise:
+    `on_step`, called a few times a second with the seconds of the longest step so far, may raise:
     the trainer is then asked to save after the step that it is at (experiment_trainer.py) and to
     end, and then it is raised here; only Ctrl-C ends all at once. Raises UserError with the last
     lines of the log where the child fails, where one of its parts dies or is stopped, and where it
     makes no progress (common/watch.py).
     """
     for left in reversed(range(STARTS)):
-        failure = yield from _attempt(settings, work, device, threads, keep_open, between)
+        failure = yield from _attempt(settings, work, device, threads, keep_open, on_step)
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
@@ -140,7 +140,7 @@ def _no_agent(work: Path) -> bool:
 
 
 def _attempt(
-    settings: Path, work: Path, device: str, threads: int, keep_open: int, between: Callable
+    settings: Path, work: Path, device: str, threads: int, keep_open: int, on_step: Callable
 ) -> Generator[dict, None, str | None]:
     """One child; returns what it left, where it failed."""
     number = len(list((work / "log").glob("*.txt"))) + 1
@@ -166,7 +166,7 @@ def _attempt(
         shared: set[str] = set()
         failure = None
         try:
-            yield from follow(metrics, child, scratch, shared, log, between)
+            yield from follow(metrics, child, scratch, shared, log, on_step)
         except Dead as dead:
             failure = str(dead)
         finally:
@@ -191,13 +191,13 @@ def _die_with_parent() -> None:
 
 
 def follow(
-    path: Path, child: subprocess.Popen, scratch: Path, shared: set[str], log: Path, between
+    path: Path, child: subprocess.Popen, scratch: Path, shared: set[str], log: Path, on_step
 ) -> Iterator[dict]:
     """The JSON lines that `child` appends to `path`, each as soon as it is whole, until it ends.
 
     Notes in `shared` what its processes hold in shared memory, since those that Ray kills leave
     it, and in the work folder's file `left.json` all that must go should we be killed ourselves.
-    Raises Dead, also where the child fails, and where it has saved and ended what `between` raised.
+    Raises Dead, also where the child fails, and where it has saved and ended what `on_step` raised.
     """
     work, began, asked = log.parents[1], time.monotonic(), None
     position, over, looked, watched = 0, False, 0.0, Watch(stall_s())
@@ -211,7 +211,7 @@ def follow(
         if over:
             break
         if asked is None:
-            asked = _asked(between, watched.longest)
+            asked = _asked(on_step, watched.longest)
             if asked is not None:
                 write(work / STOP, str(asked))
         if time.monotonic() > looked + LOOK_S:
@@ -246,10 +246,10 @@ def _whole_lines(path: Path, position: int) -> tuple[list[dict], int]:
     return rows, position
 
 
-def _asked(between: Callable[[float], None], longest: float) -> BaseException | None:
-    """What `between` raises: the run is to be saved and to stop."""
+def _asked(on_step: Callable[[float], None], longest: float) -> BaseException | None:
+    """What `on_step` raises: the run is to be saved and to stop."""
     try:
-        between(longest)
+        on_step(longest)
     except KeyboardInterrupt:  # whoever waits at a terminal would wait for a whole step
         raise
     except BaseException as asked:
