@@ -60,7 +60,7 @@ def main(
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
-            raise _said(schema, str(error)) from error
+            raise friendly_error(schema, str(error)) from error
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
@@ -74,7 +74,7 @@ def _refuse_several_nodes(given: list[str]) -> None:
         require(key != "hydra.launcher.nodes" or nodes == "1", key, nodes, remedy)
 
 
-def _said(schema: type, message: str) -> UserError:
+def friendly_error(schema: type, message: str) -> UserError:
     """Hydra's message; where it asks to append an unknown key, the nearest known one instead."""
     from common.config.strict import unknown_key
 

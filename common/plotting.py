@@ -32,7 +32,7 @@ STYLE: dict[str, Any] = {
 
 
 def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7, **options):
-    """A figure of `rows` x `columns` panels in the house style; sizes in inches a panel."""
+    """A figure of `rows` x `columns` panels in the project's style; sizes in inches a panel."""
     plt.rcParams.update(STYLE)
     return plt.subplots(
         rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options

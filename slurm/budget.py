@@ -168,7 +168,7 @@ def _rows(
     rows = set()
     for frame, selector in zip(cells, selectors, strict=True):
         if frame.empty:
-            return set(), f"no printed cell is {_said(selector)}"
+            return set(), f"no printed cell is {_described(selector)}"
         for table, model, method in frame[["table", "model", "method"]].drop_duplicates().values:
             of_table, of_method = same.get((table, method), (table, method))
             key = trained.get((of_table, model, of_method))
@@ -178,7 +178,7 @@ def _rows(
     return rows, ""
 
 
-def _said(selector: dict) -> str:
+def _described(selector: dict) -> str:
     return ", ".join(f"{key} {value}" for key, value in selector.items())
 
 

@@ -295,13 +295,15 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
         found = [Found("torch", "does not start", str(error))]
     print("\n".join(["preflight:", *map(str, found)]), flush=True)
     port = f"{node_address()}:{free_port()}" if rank == 0 else ""
-    every = _gather(folder, "node", rank, need.nodes, {"found": _said(found), "address": port})
+    every = _gather(
+        folder, "node", rank, need.nodes, {"found": _found_lines(found), "address": port}
+    )
     if not _well(every, rank):
         return False
     if need.reduce:
         got, fault = _reduce(need, rank, every[0]["address"])
         last = reduction(need, got, fault)
-        every = _gather(folder, "reduced", rank, need.nodes, {"found": _said([last])})
+        every = _gather(folder, "reduced", rank, need.nodes, {"found": _found_lines([last])})
     elif need.verl:
         last = Found("all-reduce", f"not looked at: {'one GPU' if need.cuda else 'device=cpu'}")
     if rank == 0 and need.verl:
@@ -309,7 +311,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     return _well(every, rank)
 
 
-def _said(found: list[Found]) -> list[str]:
+def _found_lines(found: list[Found]) -> list[str]:
     return [one.problem for one in found if one.problem]
 
 

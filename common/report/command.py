@@ -18,7 +18,7 @@ from common.config.words import options
 
 def main(words: list[str]) -> None:
     chosen = options(words, {"results_dir": "results"})
-    from common.report import kept
+    from common.report import cache
 
     root = Path(chosen["results_dir"])
     target = root / "report" / "index.html"
@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
 
         return page.build(root, reference=reference, folder=target.parent, say=_progress)
 
-    left_out, made = kept.page(target, root, reference, build)
+    left_out, made = cache.page(target, root, reference, build)
     for reason in left_out:
         print(f"left out: {reason}", file=sys.stderr)
     state = "" if made else ", unchanged: so is all that it is made of"

@@ -24,7 +24,7 @@ from common.report import answers
 from common.report.answers import Answer
 from common.report.figures import Picture, pictures
 from common.report.reruns import Rerun, reruns
-from common.report.settle import Step, settle
+from common.report.next_steps import Step, next_step
 from common.yardstick.protocol import PRIMARY
 
 # pandas' parser errors and UnicodeDecodeError are ValueErrors
@@ -119,7 +119,7 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         )
     if said:
         step = attempt(
-            left_out, f"{paper}: next step", lambda: settle(said, stated, comparison.gaps, rows)
+            left_out, f"{paper}: next step", lambda: next_step(said, stated, comparison.gaps, rows)
         )
     made = attempt(left_out, f"{paper}/cluster", lambda: cluster_figures.drawn(chosen, paper)) or []
     captions = {one.name: one.caption for one in made}

@@ -8,7 +8,7 @@ import pytest
 from report_sources import cell, comparison, source
 from tiny import ROOT
 
-from common.report import answers, page, readme, settle
+from common.report import answers, next_steps, page, readme
 from common.report.answers import answer, counted, effect
 from common.report.reruns import Cost, Rerun
 from common.sweeps.cost import Range
@@ -85,14 +85,14 @@ def test_what_is_missing_is_said_and_never_a_number():
 
 def test_seeds_that_would_show_a_difference_come_from_what_was_detectable():
     row = gap("a", difference=3.0, mdd=4.0, n_seeds=5, prompt_low=0.0, prompt_high=0.0)
-    assert settle.seeds_needed(row) == 9  # 5 (4 / 3)^2
-    assert settle.seeds_needed(row | {"difference": -1.0}, null=-4.0) == 9  # from the margin
-    assert settle.seeds_needed(row | {"difference": 0.5}) is None  # more than MOST
+    assert next_steps.seeds_needed(row) == 9  # 5 (4 / 3)^2
+    assert next_steps.seeds_needed(row | {"difference": -1.0}, null=-4.0) == 9  # from the margin
+    assert next_steps.seeds_needed(row | {"difference": 0.5}) is None  # more than MOST
     half = gap("a", difference=3.0, mdd=4.0)  # half of the variance is the problems'
-    assert settle.seeds_needed(half) == 40
-    assert settle.seeds_needed(half | {"difference": 2.8}) is None  # no number of seeds
-    assert settle.seeds_needed(half | {"mdd": np.nan}) is None
-    assert settle.null({"laptop": {"order": [], "relation": "<", "margin": 1}}) == -1
+    assert next_steps.seeds_needed(half) == 40
+    assert next_steps.seeds_needed(half | {"difference": 2.8}) is None  # no number of seeds
+    assert next_steps.seeds_needed(half | {"mdd": np.nan}) is None
+    assert next_steps.null({"laptop": {"order": [], "relation": "<", "margin": 1}}) == -1
 
 
 def test_the_next_command_settles_what_seeds_can_and_else_is_the_papers_own():
@@ -104,14 +104,14 @@ def test_the_next_command_settles_what_seeds_can_and_else_is_the_papers_own():
     rows.append(Rerun("cluster", "t", "7B", "F", 1, "", Cost("F", Range(10, 20), 8, "x")))
     unsure = gap("a", difference=3.0, mdd=4.0, prompt_low=0.0, prompt_high=0.0)
     one = made([verdict("a", "inconclusive")], [unsure])
-    step = settle.settle(one, {}, pd.DataFrame([unsure]), rows)
+    step = next_steps.next_step(one, {}, pd.DataFrame([unsure]), rows)
     assert step.command == (
         ".venv/bin/python -m papers.p --multirun experiment=f,g table=laptop_strong lr=1 "
         "seed=1,2,3,4,5,6,7,8,9"
     )
     assert step.cost.startswith("at most 1.8 to 3.6 hours of one core, predicted, not measured")
     small = gap("a", difference=0.1, mdd=4.0)
-    step = settle.settle(one, {}, pd.DataFrame([small]), rows)
+    step = next_steps.next_step(one, {}, pd.DataFrame([small]), rows)
     assert (step.command, step.cost) == (
         "make reproduce-p SCALE=cluster",
         "80 to 160 GPU-hours, predicted, not measured",
@@ -120,7 +120,7 @@ def test_the_next_command_settles_what_seeds_can_and_else_is_the_papers_own():
 
 def test_the_page_begins_with_the_answers(tmp_path):
     one = made([verdict("focal", "holds")], [gap("focal")], focal={"headline": "Head <b>"})
-    step = settle.Step("would settle it", "run --it", "an hour, predicted, not measured")
+    step = next_steps.Step("would settle it", "run --it", "an hour, predicted, not measured")
     shown = source(comparison([cell("F", "AIME", "not run", "")]), answer=one, step=step)
     text, _ = page.render([shown], None, [], tmp_path)
     first = text[: text.index('id="filters"')]

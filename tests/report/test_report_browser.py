@@ -8,7 +8,7 @@ from test_answers import gap, made, verdict
 
 from common.report import page
 from common.report.figures import pictures
-from common.report.settle import Step
+from common.report.next_steps import Step
 from common.report.sources import Second
 
 pytestmark = pytest.mark.browser

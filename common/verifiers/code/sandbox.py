@@ -158,7 +158,7 @@ class _Sandbox:
             try:
                 reply = self._ask(request | self._limits, files)
             except (OSError, ValueError) as error:
-                return Result("sandbox", errors=f"{type(error).__name__}; {self._said()}")
+                return Result("sandbox", errors=f"{type(error).__name__}; {self._stderr_text()}")
             return _result(reply, files)
         finally:
             for file in files:
@@ -169,7 +169,7 @@ class _Sandbox:
         socket.send_fds(self._socket, [json.dumps(request).encode()], files)
         return json.loads(self._socket.recv(65_536))
 
-    def _said(self) -> str:
+    def _stderr_text(self) -> str:
         self._errors.seek(0)
         said = self._errors.read(EXCERPT).decode("utf-8", "replace").strip()
         if said.startswith("bwrap:"):

@@ -59,7 +59,7 @@ def prepare(config: Prepare) -> dict[str, Counter]:
     counts = {}
     for name, chains in config.sets.items():
         counts[name] = made(name, chains, Path(config.folder), config.seed, question)
-        print(f"{name}: {_said(counts[name])}", file=sys.stderr)
+        print(f"{name}: {_counts_text(counts[name])}", file=sys.stderr)
     return counts
 
 
@@ -193,7 +193,7 @@ def rows(shard: Path, columns: list[str] | None = None):
     return load_dataset("parquet", data_files=str(shard), split="train", streaming=True, **chosen)
 
 
-def _said(counts: Counter) -> str:
+def _counts_text(counts: Counter) -> str:
     left = {reason: n for reason, n in counts.items() if reason not in ("rows", "kept")}
     left.pop("characters", None)
     reasons = "".join(f", {number:,} {reason}" for reason, number in left.items())

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from common.report import kept
+from common.report import cache
 
 
 @pytest.fixture
@@ -17,12 +17,14 @@ def small(tmp_path, monkeypatch):
     for name in ("p/claims.csv", "yardstick/ranking.csv", "reference/p/claims.csv"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
-    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    monkeypatch.setattr(cache, "ROOT", tmp_path)
     target = root / "report" / "index.html"
     times = iter(range(100))
 
     def make():
-        return kept.page(target, root, root / "reference", lambda: (f"page {next(times)}", ["why"]))
+        return cache.page(
+            target, root, root / "reference", lambda: (f"page {next(times)}", ["why"])
+        )
 
     return tmp_path, target, make
 
@@ -66,6 +68,6 @@ def test_a_new_file_another_library_or_a_damaged_note_make_it_again(small, monke
     assert make()[1]
     target.with_name("made_of.json").write_text("[")
     assert make()[1]
-    monkeypatch.setattr(kept, "version", lambda name: "0")
+    monkeypatch.setattr(cache, "version", lambda name: "0")
     assert make()[1]
     assert not make()[1]

@@ -31,7 +31,7 @@ class Step:
     cost: str
 
 
-def settle(
+def next_step(
     answer: Answer, claims: dict[str, dict], gaps: pd.DataFrame, reruns: list[Rerun]
 ) -> Step | None:
     """For the most of the open headline claims at once; None where nothing is open."""
