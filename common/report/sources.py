@@ -23,8 +23,8 @@ from common.errors import UserError
 from common.report import answers
 from common.report.answers import Answer
 from common.report.figures import Picture, pictures
-from common.report.reruns import Rerun, reruns
 from common.report.next_steps import Step, next_step
+from common.report.reruns import Rerun, reruns
 from common.yardstick.protocol import PRIMARY
 
 # pandas' parser errors and UnicodeDecodeError are ValueErrors
