@@ -16,7 +16,7 @@ from common.errors import UserError
 from common.models.store import folder
 from common.sweeps import reproduce
 from papers.f_grpo.reproduce import finish, parts
-from papers.f_grpo.second import maze
+from papers.f_grpo.version2 import maze
 
 pytestmark = pytest.mark.sweep
 
