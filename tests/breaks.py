@@ -4,10 +4,10 @@
 
 `breaks.yaml` lists the breaks. Each is a piece of source text (`old`) that stands exactly once
 below common/, papers/ and slurm/, and what takes its place (`new`); it is found by its text, so
-it survives a file that moves. `room` is the folder below tests/ whose tests should catch it.
+it survives a file that moves. `package` is the folder below tests/ whose tests should catch it.
 
 Everything happens in a copy of the tree in a temporary folder; the tree itself is never touched.
-The tests of a room without a marker run first, the slow ones only where those catch nothing. Each
+The tests of a package without a marker run first, the slow ones only where those catch nothing. Each
 selection of tests runs once on the unbroken copy, for tests that fail anyway catch nothing.
 Entries with `env: cluster` need the environment that `make setup-cluster-cpu` makes.
 
@@ -42,7 +42,7 @@ SLOW = "trains or process or sandbox or sweep or browser"  # markers, see pyproj
 @dataclass(frozen=True)
 class Break:
     id: str
-    room: str  # below tests/
+    package: str  # below tests/
     what: str
     old: str
     new: str
@@ -51,7 +51,7 @@ class Break:
     def selections(self) -> list[tuple[str, ...]]:
         """Pytest's words of what is run, one selection after another until one catches it."""
         words = (f"not ({SLOW} or slurm)", f"({SLOW}) and not slurm", "slurm")
-        return [(f"tests/{self.room}", "-m", one) for one in words]
+        return [(f"tests/{self.package}", "-m", one) for one in words]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def attempt(one: Break, tree: Path, texts: dict, python: str, fine: dict) -> Out
 
 
 def line(one: Break, outcome: Outcome) -> str:
-    said = f"{one.id:28} {one.room:24} {outcome.caught:8} {outcome.seconds:6.1f} s  "
+    said = f"{one.id:28} {one.package:24} {outcome.caught:8} {outcome.seconds:6.1f} s  "
     return said + (outcome.test or one.what)
 
 
