@@ -198,6 +198,12 @@ def started(program: str, *words: str, **environment: str) -> tuple[subprocess.P
     return child, [int(word) for word in child.stdout.readline().split()]
 
 
+def test_a_part_is_the_same_after_the_clock_was_corrected(monkeypatch):
+    before = watch.parts([psutil.Process()])
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: 1.0)
+    assert watch.parts([psutil.Process()]) == before
+
+
 @pytest.mark.process
 def test_what_was_forked_with_its_parents_title_is_no_part():
     child, (forked,) = started(
@@ -226,11 +232,18 @@ while True: [child.poll() for child in children], time.sleep(0.05)
 """
 
 
+def sleeps(pid: int) -> bool:
+    """Whether it has become `sleep`, with its words and environment: Linux names a new program a
+    moment before it has either."""
+    process = psutil.Process(pid)
+    return process.name() == "sleep" and bool(process.environ())
+
+
 @pytest.mark.process
 def test_a_node_of_several_launches_misses_what_died_alone():
     child, pids = started(NODE, MARK)
     try:
-        while {psutil.Process(pid).name() for pid in pids} != {"sleep"}:
+        while not all(map(sleeps, pids)):
             time.sleep(0.05)
         watches: dict[str, Watch] = {}
         assert ray_cluster.wrong_here(child.pid, watches, 0.0) is None
