@@ -37,7 +37,7 @@ class Part:
     """One process, as it was seen."""
 
     pid: int
-    born: float  # a number is given again after its process has ended
+    ident: float  # a number is given again after its process has ended
     name: str
     stopped: bool = False
     copy: bool = False  # forked with its parent's title: a compiler's start, a loader of data
@@ -56,13 +56,14 @@ def parts(processes: Iterable[psutil.Process]) -> list[Part]:
     for process in processes:
         try:
             name, stopped = name_of(process.cmdline()), process.status() == psutil.STATUS_STOPPED
-            seen[process.pid] = process.ppid(), process.create_time(), name, stopped
+            # the time of birth as psutil gives it moves with a clock that is set right
+            seen[process.pid] = process.ppid(), hash(process), name, stopped
         except psutil.Error:
             continue
     titles = {pid: name.split(".")[0] for pid, (_, _, name, _) in seen.items()}
     return [
-        Part(pid, born, name, stopped, copy=titles[pid] == titles.get(parent))
-        for pid, (parent, born, name, stopped) in seen.items()
+        Part(pid, ident, name, stopped, copy=titles[pid] == titles.get(parent))
+        for pid, (parent, ident, name, stopped) in seen.items()
     ]
 
 
@@ -129,13 +130,13 @@ class Watch:
         return f"{', '.join(names[:5])} had died {self._counted(now) - first:.0f} s before"
 
     def _lost(self, alive: list[Part], now: float) -> str | None:
-        here = {(part.pid, part.born): part for part in alive}
+        here = {(part.pid, part.ident): part for part in alive}
         dead = [part for key, part in self._known.items() if key not in here and part.needed]
         # the last name counts: a worker of Ray that has become idle may end
-        self._known = {**{(part.pid, part.born): part for part in dead}, **here}
+        self._known = {**{(part.pid, part.ident): part for part in dead}, **here}
         wrong = [(DIED, part) for part in dead]
         wrong += [("is stopped (SIGSTOP)", part) for part in alive if part.stopped]
-        keys = {(what, part.pid, part.born): (what, part) for what, part in wrong}
+        keys = {(what, part.pid, part.ident): (what, part) for what, part in wrong}
         self._since = {key: self._since.get(key, now) for key in keys}
         late = [key for key, since in self._since.items() if now - since >= GRACE_S]
         if not late:

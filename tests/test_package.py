@@ -54,6 +54,7 @@ def test_all_verbs_fit_a_screen():
         (["compare"], "paper=: .*cov_grpo"),
         (["train", "paper=grpo"], "paper=grpo: .*cov_grpo"),
         (["report", "result_dir=x"], "result_dir=x.*results_dir"),
+        (["submit", "paper=fade", "profile=nope"], "profile=nope"),
     ],
     ids=str,
 )

@@ -171,7 +171,10 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch):
             ["python", "-m", "papers.fade", "seed=2"],
             "same command again: python -m papers.fade seed=2",
         ),
-        (["python", "-m", "slurm.box", "{}"], "submit again (make reproduce-fade SCALE=cluster"),
+        (
+            ["python", "-m", "slurm.local_gpus", "{}"],
+            "submit again (make reproduce-fade SCALE=cluster",
+        ),
     ],
 )
 def test_it_is_said_how_a_run_goes_on(monkeypatch, words, how):
@@ -193,6 +196,12 @@ def started(program: str, *words: str, **environment: str) -> tuple[subprocess.P
         env=os.environ | environment,
     )
     return child, [int(word) for word in child.stdout.readline().split()]
+
+
+def test_a_part_is_the_same_after_the_clock_was_corrected(monkeypatch):
+    before = watch.parts([psutil.Process()])
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: 1.0)
+    assert watch.parts([psutil.Process()]) == before
 
 
 @pytest.mark.process
@@ -223,11 +232,18 @@ while True: [child.poll() for child in children], time.sleep(0.05)
 """
 
 
+def sleeps(pid: int) -> bool:
+    """Whether it has become `sleep`, with its words and environment: Linux names a new program a
+    moment before it has either."""
+    process = psutil.Process(pid)
+    return process.name() == "sleep" and bool(process.environ())
+
+
 @pytest.mark.process
 def test_a_node_of_several_launches_misses_what_died_alone():
     child, pids = started(NODE, MARK)
     try:
-        while {psutil.Process(pid).name() for pid in pids} != {"sleep"}:
+        while not all(map(sleeps, pids)):
             time.sleep(0.05)
         watches: dict[str, Watch] = {}
         assert ray_cluster.wrong_here(child.pid, watches, 0.0) is None
