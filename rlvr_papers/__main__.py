@@ -13,13 +13,12 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 from common.cli import guard
-from common.config.files import ROOT, known_paper, papers
-from common.config.words import split
+from common.config.files import ROOT, papers
 from common.errors import require
 
 
 class Verb(NamedTuple):
-    module: str  # {paper} is the paper that the words name
+    module: str
     about: str
     function: str = "main"  # of the module: takes the words
 
@@ -28,7 +27,7 @@ SLURM = "slurm.__main__"  # whose main takes the verb as its first word
 GROUPS = {
     "run": {
         "train": Verb("common.train", "one experiment: paper=NAME experiment=ROW, or your model"),
-        "reproduce": Verb("papers.{paper}.reproduce", "all of a paper that this machine can run"),
+        "reproduce": Verb("common.reproduce", "all of a paper that this machine can run"),
         "yardstick": Verb("common.yardstick.command", "all methods under one protocol, ranked"),
         "pretrained": Verb("common.pretrained.command", "methods on small pretrained models"),
         "evidence": Verb("common.sweeps.evidence", "more seeds of all papers' rows, unattended"),
@@ -95,14 +94,10 @@ def call(words: list[str]) -> None:
     name, *rest = words
     require(name in VERBS, "verb", name, f"use one of {', '.join(VERBS)} (rlvr --help)")
     verb = VERBS[name]
-    module = verb.module
-    if "{paper}" in module:
-        given, rest = split(rest, {"paper": ""})
-        module = module.format(paper=known_paper(given["paper"]))
-    inside = not module.startswith("bench.") or (ROOT / "bench").is_dir()
+    inside = not verb.module.startswith("bench.") or (ROOT / "bench").is_dir()
     require(inside, "verb", name, "needs a checkout of the repository, not an installed package")
-    found = import_module(module)
-    rest = [name, *rest] if module == SLURM else rest
+    found = import_module(verb.module)
+    rest = [name, *rest] if verb.module == SLURM else rest
     sys.argv[0] = f"rlvr {name}"  # a run's meta.json keeps the command
     if name not in HYDRA and {"-h", "--help"} & set(rest):
         print((found.__doc__ or "").strip())

@@ -9,7 +9,7 @@ status and cancel take scale=NAME and results_dir=FOLDER. preflight
 looks at the node that it runs on as a job does before it computes: driver, GPUs and their free
 memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
 
-rehearse runs one row with its own numbers on a hollow model, without a GPU
+rehearse runs one row with its own numbers on a stub model, without a GPU
 (tests/slurm/one_machine.py starts a SLURM for it); a step and an evaluation draw `samples` at most,
 a curve point a quarter of them, and what that cuts is said. With nodes=2 the training is on a Ray
 cluster of two.
@@ -78,8 +78,8 @@ def _preflight(device: str, backend: str, folder: str) -> None:
 
 def _rehearse(given: dict[str, str], asked: Reproduce) -> None:
     from common.sweeps.profiles import load_profile
-    from slurm.rehearsal.hollow import Most
     from slurm.rehearsal.run import rehearse
+    from slurm.rehearsal.stub import Most
 
     for key in ("samples", "nodes"):
         fits = given[key].isdecimal() and int(given[key]) > 0

@@ -19,8 +19,8 @@ from common.experiment import Experiment
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
-from slurm.box import Box
 from slurm.job import Task
+from slurm.local_gpus import LocalGpus
 from slurm.preflight import check, preflight, refused
 from slurm.script import dependency, environment, outside_jobs, slurm_executor
 from slurm.submitit_inside import REFUSED
@@ -140,10 +140,10 @@ def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
     keys = set(tasks)
     needs = {job.key: [key for key in job.needs if key in keys] for job in jobs}
     follows = {job.key: [key for key in job.follows if key in keys] for job in jobs}
-    box = Box([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
+    scheduler = LocalGpus([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: it outlives the terminal
     try:
-        made = executor.submit(box)
+        made = executor.submit(scheduler)
     finally:
         signal.signal(signal.SIGHUP, old)
     rows = [_row(job, f"pid-{made.job_id}", estimates, profile, path) for job in jobs]

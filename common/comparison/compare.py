@@ -161,7 +161,8 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
         ]
     lost = lost_runs(root / spec.paper, found.damaged, missing)
     table = cells.compare_cells(spec, printed, as_printed, spec.exact(root), runs, lost)
-    notes = pd.read_csv(home / "published" / "inconsistencies.csv", keep_default_na=False)
+    listed = home / "published" / "inconsistencies.csv"  # a paper may have none
+    notes = pd.read_csv(listed, keep_default_na=False) if listed.exists() else pd.DataFrame()
     return Comparison(
         spec=spec,
         verdicts=verdicts,

@@ -21,14 +21,14 @@ from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
 from common.comparison.standing import same_rows
 from common.config.compose import compose
-from common.config.files import ROOT
+from common.config.files import ROOT, papers
 from common.config.strict import strict
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
 START = "<!-- Written by `make docs`: the printed settings beside those of the cluster rows. -->"
 END = "<!-- End of what `make docs` writes. -->"
-PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
+PAPERS = papers()
 SHOWN = 4  # rows that a deviation names
 
 

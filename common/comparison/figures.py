@@ -7,7 +7,7 @@ Writes <results_dir>/NAME/figures/. `python -m papers.NAME.theory` draws the fig
 
 from pathlib import Path
 
-from common.config.files import known_paper
+from common.config.files import ROOT, known_paper
 from common.config.resolve import named
 from common.config.words import options
 
@@ -19,4 +19,5 @@ def main(words: list[str]) -> None:
 
 def draw(paper: str, root: Path) -> None:
     """Every figure that the results below `root` allow, into <root>/<paper>/figures/."""
-    named({"_target_": f"papers.{paper}.figures.draw"}, "figures")(root)
+    if (ROOT / "papers" / paper / "figures.py").exists():  # a paper may have none
+        named({"_target_": f"papers.{paper}.figures.draw"}, "figures")(root)

@@ -56,9 +56,9 @@ def intervals(stored: Path, names: list[str]) -> list[str]:
     """The intervals in the papers' READMEs, the main one and those pages of docs/ of which all
     papers or yardsticks are among `names`, that are no stored comparison's."""
     from common.config.files import ROOT
+    from common.config.files import papers as all_papers
 
-    papers = [name for name in names if name not in YARDSTICKS]
-    every = sorted(path.parent.parent.name for path in ROOT.glob("papers/*/configs/compare.yaml"))
+    papers, every = [name for name in names if name not in YARDSTICKS], all_papers()
     problems = prose.differences(ROOT / "README.md", stored, papers, linked=True)
     for page, whose in (("evidence", every), ("yardstick", list(YARDSTICKS))):
         if set(whose) <= set(names):
@@ -134,8 +134,8 @@ def _same_number(a: str, b: str, within: float) -> bool:
 
 def _commands(name: str) -> list[str]:
     """The words of `rlvr` that make a folder's tables from what is stored beside them."""
-    from common.config.files import ROOT
+    from common.config.files import papers
 
-    if (ROOT / "papers" / name / "configs" / "compare.yaml").exists():
+    if name in papers():
         return [f"figures paper={name}", f"compare paper={name}"]
     return COMMANDS.get(name, [])

@@ -10,7 +10,6 @@ import pandas as pd
 from common.comparison.gather import Gathered
 from common.config.files import ROOT, read
 from common.config.resolve import named
-from common.errors import require
 
 Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
 Where = dict[str, object]  # column of a printed table -> value, or a list of values: any of them
@@ -65,12 +64,8 @@ class Spec:
 
 
 def spec_of(paper: str) -> Spec:
-    """The SPEC that papers/<paper>/configs/compare.yaml names: for commands that are of no paper.
-
-    Raises UserError where there is no such file, or what it names cannot be imported."""
-    file = ROOT / "papers" / paper / "configs" / "compare.yaml"
-    require(file.is_file(), "paper", paper, f"has no {file.name} that names its comparison")
-    return named(read(file), f"papers/{paper}/configs/compare.yaml")
+    """The SPEC of papers/<paper>/compare.py. Raises UserError where it cannot be imported."""
+    return named({"_target_": f"papers.{paper}.compare.SPEC"}, "comparison")
 
 
 def problems(files: dict[str, str]) -> dict[str, int]:

@@ -16,7 +16,8 @@ def names(group: str) -> list[str]:
 
 def papers() -> list[str]:
     """The papers, by name."""
-    return sorted(file.parent.name for file in ROOT.glob("papers/*/reproduce.py"))
+    files = ROOT.glob("papers/*/configs/reproduce.yaml")
+    return sorted(file.parents[1].name for file in files)
 
 
 def known_paper(name: str) -> str:

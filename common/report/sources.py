@@ -138,8 +138,8 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         fallback=fallback,
         comparison=comparison,
         claims=stated,
-        hyperparameters=_table(left_out, published / "hyperparameters.csv"),
-        missing=_table(left_out, published / "missing.csv"),
+        hyperparameters=_optional(left_out, published / "hyperparameters.csv"),
+        missing=_optional(left_out, published / "missing.csv"),
         figures=[one for one in drawn if one not in mazes],
         reruns=rows,
         left_out=[*left_out, *(comparison.left_out if comparison else ()), *problems],
@@ -193,6 +193,11 @@ def attempt(left_out: list[str], what: str, function: Callable):
 
 def _assess(paper: str, root: Path) -> Comparison:
     return assess(spec_of(paper), root)
+
+
+def _optional(left_out: list[str], path: Path) -> pd.DataFrame | None:
+    """As `_table`; None, and nothing is left out, where a paper has no such table."""
+    return _table(left_out, path) if path.exists() else None
 
 
 def _table(left_out: list[str], path: Path) -> pd.DataFrame | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import PositiveInt
 
@@ -44,8 +44,21 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of the paper's own computations: theory, toy, measurement.
+
+    `run` is the dotted path of a function. Where configs/<part>.yaml is there, the function takes
+    that configuration, checked by the class of its first parameter; else it takes the results
+    folder, and the words of the scale as keyword arguments."""
+
+    run: str
+    # base: it needs the model that all runs start from; runs: it measures the finished runs
+    after: Literal["nothing", "base", "runs"] = "nothing"
+
+
+@dataclass(frozen=True)
 class Scale:
-    parts: dict[str, list[str]]  # the paper's own parts by their config file, and its overrides
+    parts: dict[str, list[str]]  # which of the paper's own parts, each with its words
     sweeps: list[Sweep]
 
 
@@ -57,12 +70,16 @@ class Reproduce:
     results_dir: Folder
     budget: str | float | None  # wall clock, as in 4h or 90m; then every run stops at its next step
     scales: dict[str, Scale]
+    parts: dict[str, Part] = field(default_factory=dict)
     rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
     grids: list[dict] = field(default_factory=list)  # and these
 
     def __post_init__(self):
         known = sorted(self.scales)
         require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")
+        for part in self.scales[self.scale].parts:
+            remedy = f"use some of {', '.join(self.parts)}"
+            require(part in self.parts, f"scales.{self.scale}.parts", part, remedy)
         clusters = self.scale.startswith("cluster")
         fits = self.budget is None or (re.fullmatch(BUDGET, str(self.budget)) and not clusters)
         require(bool(fits), "budget", self.budget, "give hours or minutes, as in 4h or 90m")
@@ -93,9 +110,9 @@ class Reproduce:
             found += named
         return found
 
-    def overrides(self, part: str) -> list[str]:
-        """Of one of the paper's own parts, as on its command line."""
-        return [*self.scales[self.scale].parts[part], f"results_dir={self.root}"]
+    def words(self, part: str) -> list[str]:
+        """Of one of the paper's own parts, at this scale."""
+        return self.scales[self.scale].parts[part]
 
 
 def experiments(config: Reproduce) -> list[Experiment]:

@@ -1,6 +1,6 @@
-"""Everything of one paper that this machine can do: `rlvr reproduce paper=<paper>`.
+"""What `rlvr reproduce` and its like run, in this order:
 
-    base model -> RL runs, beside both its own parts (theory, simulation) -> figures -> comparison
+    base model -> RL runs, beside both the paper's own parts (theory, simulation) -> `finish`
 
 What a SCALE runs is in `papers/<paper>/configs/reproduce.yaml`. Finished parts are found by their
 configuration and not repeated; a stopped command resumes where it was.
@@ -9,52 +9,28 @@ configuration and not repeated; a stopped command resumes where it was.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from time import time
+from typing import get_type_hints
 
-from common.cli import main
-from common.config.compose import compose
+from common.config.compose import compose, value
+from common.config.files import ROOT
+from common.config.resolve import named
 from common.config.strict import strict
+from common.config.words import pairs
 from common.errors import UserError
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, experiments
 from common.sweeps.schedule import Task, run_all
-
-LAPTOP = "laptop"  # the scope that a paper's own parts belong to
 
 
 class OutOfTime(Exception):
     """The budget is spent."""
 
 
-def none(config: Reproduce) -> list[Task]:
-    return []
-
-
-def command(
-    paper: str,
-    words: list[str],
-    finish: Callable,
-    *,
-    parts: Callable = none,
-    later: Callable = none,
-) -> None:
-    """`rlvr reproduce paper=<paper>`: the paper names its own parts, those that need the base model
-    (`later`), and what is measured, drawn and shown at the end (`finish`)."""
-    run = partial(reproduce, finish=finish, parts=parts, later=later)
-    main(run, Reproduce, paper, "reproduce", words)
-
-
-def part(config: Reproduce, name: str, schema: type, *more: str):
-    """The settings of one of the paper's own parts at this scale, checked; `more`: words as on its
-    command line."""
-    return strict(schema, compose(config.paper, [*config.overrides(name), *more], name))
-
-
-def reproduce(
-    config: Reproduce, *, finish: Callable, parts: Callable = none, later: Callable = none
-) -> None:
+def reproduce(config: Reproduce, finish: Callable[[Reproduce], None]) -> None:
+    """Run the scale: its base model and the parts that need nothing, then the other runs and the
+    parts that need the base model, then `finish`."""
     if config.scale.startswith("cluster"):
         raise UserError(
             f"scale={config.scale}: is for a cluster; submit it with rlvr submit "
@@ -65,13 +41,30 @@ def reproduce(
     # the first that trains nothing makes the model that all others start from
     start = next(x for x in runs if x.optim.steps == 0)
     rest = [(x.run_id, train, (x, end)) for x in runs if x is not start]
-    own = start.scope == LAPTOP  # else the paper's parts are computed with other scales
-    first = [(start.run_id, train, (start, end)), *(parts(config) if own else ())]
-    run_all(first, config.workers, then=[*(later(config) if own else ()), *rest])
+    first = [(start.run_id, train, (start, end)), *parts(config, "nothing")]
+    run_all(first, config.workers, then=[*parts(config, "base"), *rest])
     finish(config)
     left = sum(not done(x) for x in runs)
     if left:
         print(f"budget={config.budget}: {left} of {len(runs)} runs are left; again to go on")
+
+
+def parts(config: Reproduce, after: str) -> list[Task]:
+    """The paper's own parts at this scale that wait for `after`."""
+    asked = [name for name in config.parts if name in config.scales[config.scale].parts]
+    return [(n, compute, (config, n)) for n in asked if config.parts[n].after == after]
+
+
+def compute(config: Reproduce, name: str) -> None:
+    """Run one of the paper's own parts."""
+    function = named({"_target_": config.parts[name].run}, f"parts.{name}")
+    words = config.words(name)
+    if not (ROOT / "papers" / config.paper / "configs" / f"{name}.yaml").exists():
+        function(Path(config.root), **{key: value(key, x) for key, x in pairs(words).items()})
+        return
+    schema = next(iter(get_type_hints(function).values()))
+    composed = compose(config.paper, [*words, f"results_dir={config.root}"], name)
+    function(strict(schema, composed))
 
 
 def train(x: Experiment, end: float | None = None) -> str | None:

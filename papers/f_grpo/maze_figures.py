@@ -11,7 +11,7 @@ from common.comparison.cluster_figures import PREFIX, Figure
 from common.comparison.training import blocks, logs
 from common.palette import GREY, look
 from common.plotting import panels, save
-from papers.f_grpo.second import GROUP_SIZES, MAZE
+from papers.f_grpo.version2 import GROUP_SIZES, MAZE
 
 LIKE = ("GRPO (N=8)", "F-GRPO (N=8, gamma=0.5)", "F-GRPO (N=8, gamma=1)")  # whose looks they have
 METHODS = {method: look(like) for method, like in zip(MAZE, LIKE, strict=True)}

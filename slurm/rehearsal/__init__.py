@@ -1,1 +1,1 @@
-"""The dress rehearsal: a row of the cluster with its own numbers, on a hollow model."""
+"""The dress rehearsal: a row of the cluster with its own numbers, on a stub model."""

@@ -11,7 +11,7 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.results.collect import verify
 from common.results.files import read_jsonl
-from slurm.rehearsal.hollow import problems
+from slurm.rehearsal.stub import problems
 
 
 def storage(x: Experiment) -> list[str]:

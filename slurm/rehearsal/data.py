@@ -47,7 +47,7 @@ def prepare(nodes: list[dict], folder: Path, copies: Path) -> dict[str, str]:
             rows = made(node, read_jsonl(copies / LIKE[name]), answers=answers)
             write(here, "".join(json.dumps(row) + "\n" for row in rows))
             own = ", with answers that the stand-in gives" if answers else ""
-            found[name] = f"hollow: {len(rows)} rows made of {LIKE[name]}{own}"
+            found[name] = f"stub: {len(rows)} rows made of {LIKE[name]}{own}"
         else:
             raise UserError(f"{name}: neither in the hub's cache nor in {copies}; prefetch it")
     return found

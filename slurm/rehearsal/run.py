@@ -1,4 +1,4 @@
-"""The rehearsal of a row: compose, hollow, submit, wait, check, say."""
+"""The rehearsal of a row: compose, stub, submit, wait, check, say."""
 
 import os
 import shutil
@@ -19,13 +19,13 @@ from common.sweeps.profiles import Profile, on
 from slurm import status, submit
 from slurm.attempts import attempts
 from slurm.rehearsal import check, data, model, rows
-from slurm.rehearsal.hollow import (
+from slurm.rehearsal.stub import (
     EVALUATE,
     Most,
     differences,
-    hollow,
     hollow_evaluation,
     reason,
+    stubbed,
 )
 
 PATIENCE = 3600  # seconds for all jobs
@@ -36,7 +36,7 @@ def rehearse(
     asked: Reproduce, row: str, *, profile: Profile, most: Most, say: Callable = print
 ) -> None:
     """Run one row of the scale as its jobs would, on a stand-in for its model, and print what was
-    of true size, what was hollow and what each job took. Raises UserError, after that, where a job
+    of true size, what was stubbed and what each job took. Raises UserError, after that, where a job
     failed or something that the row should give is not there."""
     start, root = time.monotonic(), Path(asked.root) / "rehearsal"
     home, cache = root / asked.paper, root / "cache"
@@ -54,12 +54,12 @@ def rehearse(
     sources = data.prepare(nodes, cache / "data", SHARED)
     os.environ["RLVR_DATA"] = str(cache / "data")
     if "ifeval" in sources and data.sentences(cache / "nltk"):
-        sources["NLTK's punkt_tab"] = "hollow: an empty one"
+        sources["NLTK's punkt_tab"] = "stub: an empty one"
         profile = replace(profile, setup=[*profile.setup, f"export NLTK_DATA={cache / 'nltk'}"])
         os.environ["NLTK_DATA"] = str(cache / "nltk")
     threads = max(1, (os.cpu_count() or 1) // profile.nodes)
     runs = [
-        hollow(x, model=folder, memory=memory, results_dir=str(root), most=most, threads=threads)
+        stubbed(x, model=folder, memory=memory, results_dir=str(root), most=most, threads=threads)
         for x in true_runs
     ]
     made = evaluations_of(runs, sweep) if sweep.benchmarks else []
@@ -108,10 +108,10 @@ def sizes(
     evaluations: list[Evaluate],
     sources: dict[str, str],
 ) -> list[str]:
-    """What is hollow with its true value, then the sizes that are the row's own."""
+    """What is stubbed with its true value, then the sizes that are the row's own."""
     lines = []
     for true, x in zip(true_runs, runs, strict=True):
-        lines.append(f"\n== {x.name}: hollow")
+        lines.append(f"\n== {x.name}: stubbed")
         changed = differences(asdict(true), asdict(x))
         for key in sorted(changed):
             was, now = (str(value)[-50:] for value in changed[key])
@@ -123,7 +123,7 @@ def sizes(
     lines.append("== evaluations")
     for true, e in zip(true_evaluations, evaluations, strict=True):
         said = f"{stated(e.eval.prompts) or '?'} problems, at most {e.max_tokens} tokens"
-        cut = "" if e.n == true.n else f"  HOLLOW: {EVALUATE['n']}, {true.n} is the row's"
+        cut = "" if e.n == true.n else f"  STUBBED: {EVALUATE['n']}, {true.n} is the row's"
         lines.append(f"  {e.row.benchmark:24} {said}, n={e.n}{cut}")
     lines.append("== data")
     return [*lines, *(f"  {name:24} {source}" for name, source in sources.items())]

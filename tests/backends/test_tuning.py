@@ -45,7 +45,7 @@ def test_the_jobs_own_ray_cluster_has_its_store_already():
 
 
 def test_a_sweep_may_give_keys_of_its_own():
-    sweep = f"{{table: t, experiments: [base], seeds: [1], overrides: ['verl.{SHARE}=0.5']}}"
+    sweep = f"{{table: t, rows: [base], seeds: [1], overrides: ['verl.{SHARE}=0.5']}}"
     asked = asked_for("f_grpo", "smoke", [f"scales.smoke.sweeps=[{sweep}]"])
     assert asked.scales["smoke"].sweeps[0].overrides == [f"verl.{SHARE}=0.5"]
 

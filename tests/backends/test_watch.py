@@ -171,7 +171,10 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch):
             ["python", "-m", "papers.fade", "seed=2"],
             "same command again: python -m papers.fade seed=2",
         ),
-        (["python", "-m", "slurm.box", "{}"], "submit again (make reproduce-fade SCALE=cluster"),
+        (
+            ["python", "-m", "slurm.local_gpus", "{}"],
+            "submit again (make reproduce-fade SCALE=cluster",
+        ),
     ],
 )
 def test_it_is_said_how_a_run_goes_on(monkeypatch, words, how):

@@ -31,7 +31,7 @@ def cluster(*tables: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def decided(claim: dict, frame, table=None, averages=None):
     given = {"published": rows({"A": 70.0, "B": 60.0}), "cluster": frame}
-    verdicts, gaps = judge([claim], given, {"cluster": table}, averages)
+    verdicts, gaps, _ = judge([claim], given, {"cluster": table}, averages)
     gaps = gaps[gaps["scope"] == "cluster"]
     return verdicts.iloc[0], None if gaps.empty else gaps.iloc[0]
 

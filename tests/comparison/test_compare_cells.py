@@ -139,15 +139,9 @@ def test_closed_forms_are_compared_digit_by_digit():
     assert set(table["state"]) == {"computed"}
 
 
-def test_a_papers_comparison_is_what_its_configuration_names(tmp_path, monkeypatch):
-    monkeypatch.setattr("common.comparison.spec.ROOT", tmp_path)
-    with pytest.raises(UserError, match=r"paper=sixth: has no compare\.yaml"):
-        spec_of("sixth")
-    file = tmp_path / "papers" / "sixth" / "configs" / "compare.yaml"
-    write(file, "_target_: papers.f_grpo.compare.SPEC")
-    assert spec_of("sixth") is SPEC
-    write(file, "_target_: papers.f_grpo.compare.ABSENT")
-    with pytest.raises(UserError, match=r"sixth/configs/compare\.yaml\._target_=.*ABSENT"):
+def test_a_papers_comparison_is_the_spec_of_its_compare_module():
+    assert spec_of("f_grpo") is SPEC
+    with pytest.raises(UserError, match=r"papers\.sixth\.compare\.SPEC"):
         spec_of("sixth")
 
 

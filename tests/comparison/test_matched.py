@@ -39,4 +39,4 @@ def test_the_level_is_one_that_every_run_reached():
 def test_where_a_curve_first_reaches_a_level_and_what_it_is_there():
     place = matched.first_reach(np.array([20.0, 40.0, 10.0, 50.0]), 35.0)
     assert place == (1, pytest.approx(0.75))  # three quarters of the way to the second point
-    assert matched.between(np.array([8.0, 4.0, 0.0, 0.0]), place) == pytest.approx(5.0)
+    assert matched.interpolated(np.array([8.0, 4.0, 0.0, 0.0]), place) == pytest.approx(5.0)

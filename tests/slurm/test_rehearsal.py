@@ -11,22 +11,22 @@ from common.datasets.prompts import stated
 from common.errors import UserError
 from common.sweeps.plan import evaluations_of, runs_of
 from slurm.rehearsal import data, rows
-from slurm.rehearsal.hollow import (
+from slurm.rehearsal.model import ANSWERS, FAMILIES, HEAD, family, transitions, width
+from slurm.rehearsal.stub import (
     CUT,
     EVALUATE,
     Most,
     differences,
-    hollow,
     hollow_evaluation,
     reason,
+    stubbed,
 )
-from slurm.rehearsal.model import ANSWERS, FAMILIES, HEAD, family, transitions, width
 
 LITTLE, MUCH = Most(1000, 1000, 1000), Most(10**9, 10**9, 10**9)
 
 
 def made(x, most: Most):
-    return hollow(x, model="stand-in", memory="other", results_dir="rehearsed", most=most)
+    return stubbed(x, model="stand-in", memory="other", results_dir="rehearsed", most=most)
 
 
 def changed(x, most: Most) -> set[str]:
@@ -36,7 +36,7 @@ def changed(x, most: Most) -> set[str]:
 def check(x) -> None:
     for key in changed(x, MUCH):
         assert key not in CUT
-        reason(key)  # KeyError for one that must not be hollow
+        reason(key)  # KeyError for one that must not be stubbed
     assert {"model.path", "results_dir", "device"} <= changed(x, MUCH)
     for key in changed(x, LITTLE):
         reason(key)

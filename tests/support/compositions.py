@@ -3,15 +3,14 @@ same ones. What holds for all of them is asserted in tests/sweeps/test_compositi
 
 from functools import cache
 
-from tiny import ROOT
-
 from common.config.compose import compose
+from common.config.files import papers
 from common.config.rows import rows
 from common.config.strict import strict
 from common.experiment import Experiment, load
 from common.sweeps.plan import Reproduce, experiments
 
-PAPERS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/reproduce.py"))
+PAPERS = papers()
 EXPERIMENTS = [(paper, name) for paper in PAPERS for name in sorted(rows(paper))]
 
 

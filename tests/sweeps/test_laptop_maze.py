@@ -10,8 +10,8 @@ from tiny import ROOT
 
 from common.comparison import maze
 from common.comparison.gather import MAZES as MAZE
+from common.reproduce import run
 from common.sweeps.plan import Scale, experiments
-from common.sweeps.reproduce import reproduce
 
 
 def first_seeds(paper: str) -> list:
@@ -57,9 +57,7 @@ def test_a_tiny_testbed_runs_to_its_own_table(tmp_path, monkeypatch):
     sweep = {"table": MAZE, "rows": ["base", "grpo"], "seeds": [1], "overrides": words}
     config = asked("cov_grpo", f"scale={MAZE}", "workers=1", f"results_dir={tmp_path}",
                    f"scales.{MAZE}.sweeps=[{_text(sweep)}]")  # fmt: skip
-    from papers.cov_grpo.reproduce import covariance, finish
-
-    reproduce(config, finish=finish, parts=lambda c: [("part", covariance, (c,))])
+    run(config)
     home = tmp_path / "cov_grpo"
     table = pd.read_csv(home / MAZE / "table.csv")
     assert set(table["method"]) == {"base", "GRPO"}

@@ -2,15 +2,18 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from compositions import PAPERS, asked
 from compositions import runs as runs_of
 from tiny import ROOT
 
+from common.config.resolve import named
 from common.errors import UserError
 from common.sweeps.plan import experiments
-from common.sweeps.reproduce import reproduce
+from common.sweeps.reproduce import compute, reproduce
+from papers.f_grpo.simulation.config import Simulation
 
 
 @pytest.mark.sweep
@@ -40,27 +43,46 @@ def test_the_rest_waits_for_the_base_model_and_the_end_for_all(monkeypatch, tmp_
 
     monkeypatch.setattr("common.sweeps.reproduce.run_all", noted)
     config = asked("f_grpo", "scale=smoke", "workers=3", f"results_dir={tmp_path}")
-    part = ("theory", print, ())
-    needs = ("needs the base model", print, ())
-    reproduce(
-        config,
-        finish=lambda c: calls.append(c),
-        parts=lambda c: [part] if c is config else [],
-        later=lambda c: [needs] if c is config else [],
-    )
+    waiting = replace(config.parts["theory"], after="base")
+    config = replace(config, parts=config.parts | {"theory": waiting})
+    reproduce(config, calls.append)
     (first, workers, rest), end = calls
     assert workers == 3
-    assert [title.split("-s")[0] for title, _, _ in first] == ["base", "theory"]
-    assert rest[0] == needs
+    assert [title.split("-s")[0] for title, _, _ in first] == ["base", "simulation"]
+    assert rest[0][0] == "theory"
     assert len(rest) == len(experiments(config))
     assert first[0][0] not in [title for title, _, _ in rest]
     assert end is config
 
 
-def test_a_part_gets_its_scales_overrides():
-    config = asked("f_grpo", "scale=smoke")
-    assert config.overrides("simulation")[-1] == "results_dir=results/smoke"
-    assert "steps=100" in config.overrides("simulation")
+def test_a_part_with_a_configuration_gets_it_checked(monkeypatch, tmp_path):
+    given = []
+
+    def noted(config: Simulation) -> None:
+        given.append(config)
+
+    monkeypatch.setattr("papers.f_grpo.simulation.tables.run", noted)
+    compute(asked("f_grpo", "scale=smoke", f"results_dir={tmp_path}"), "simulation")
+    (config,) = given
+    assert (config.steps, config.workers) == (100, 1)
+    assert config.results_dir == str(tmp_path / "smoke")
+
+
+def test_a_part_without_one_gets_the_folder_and_its_words(monkeypatch, tmp_path):
+    given = []
+    where = "papers.over_sharpening.theory.__main__.run"
+    monkeypatch.setattr(where, lambda root, thin=1: given.append((root, thin)))
+    for scale in ("smoke", "laptop"):
+        compute(asked("over_sharpening", f"scale={scale}", f"results_dir={tmp_path}"), "theory")
+    assert given == [(tmp_path / "smoke", 20), (tmp_path, 1)]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_part_is_a_function_that_some_scale_runs(paper):
+    config = asked(paper)
+    for name, part in config.parts.items():
+        assert callable(named({"_target_": part.run}, name))
+        assert any(name in scale.parts for scale in config.scales.values()), name
 
 
 @pytest.mark.parametrize(
@@ -70,6 +92,8 @@ def test_a_part_gets_its_scales_overrides():
         (["workers=0"], "workers=0: must be at least 1"),
         (["+speed=2"], "unknown key speed"),
         (["+scales.smoke.sweep=[]"], "sweep"),
+        (["scale=smoke", "+scales.smoke.parts.teory=[]"], r"scales.smoke.parts=teory: .*theory"),
+        (["parts.theory.after=lunch"], "parts.theory.after"),
     ],
 )
 def test_bad_requests_are_refused(overrides, message):

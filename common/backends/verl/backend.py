@@ -127,7 +127,7 @@ def one_launch(
 
 def again(x: Experiment, step: int) -> str:
     """How a run that has ended before its time goes on."""
-    if {"submitit.core._submit", "slurm.box"} & {*sys.orig_argv}:  # a job's process
+    if {"submitit.core._submit", "slurm.local_gpus"} & {*sys.orig_argv}:  # a job's process
         how = f"submit again (make reproduce-{x.paper} SCALE=cluster CLUSTER=... as before)"
     else:
         how = f"the same command again: {shlex.join(sys.orig_argv)}"

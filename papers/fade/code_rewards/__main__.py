@@ -8,7 +8,7 @@ from papers.fade.code_rewards.runs import CodeRewards, run
 
 
 def command(config: CodeRewards) -> None:
-    for folder in run(config):
+    for folder in run(config, progress=True):
         print(folder)
 
 

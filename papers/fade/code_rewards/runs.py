@@ -22,7 +22,7 @@ class CodeRewards:
     results_dir: Folder
 
 
-def run(config: CodeRewards, progress: bool = True) -> list[Path]:
+def run(config: CodeRewards, progress: bool = False) -> list[Path]:
     """The run folders; none, and a line on stderr, where the sandbox is missing."""
     from common.backends import run_experiment
     from common.verifiers.code import verifier

@@ -9,4 +9,4 @@ from papers.fade.hidden_states.config import States
 from papers.fade.hidden_states.tables import run
 
 if __name__ == "__main__":
-    main(lambda config: print(run(config)), States, "fade", "hidden_states")
+    main(lambda config: print(run(config, progress=True)), States, "fade", "hidden_states")

@@ -197,7 +197,7 @@ def proposition(config: States):
     return pd.DataFrame(rows)
 
 
-def run(config: States, progress: bool = True) -> Path:
+def run(config: States, progress: bool = False) -> Path:
     """Write both tables and return their folder; `residuals` only where there are runs."""
     write_csv(config.folder / "proposition.csv", proposition(config))
     rows, pairs = residual_rows(config, progress)

@@ -12,7 +12,7 @@ from papers.fade.weights.tables import HEAD, run
 def command(config: Geometry) -> None:
     import pandas as pd
 
-    for folder in run(config):
+    for folder in run(config, progress=True):
         table = pd.read_csv(folder / "tensors.csv")
         shown = [
             "checkpoint",

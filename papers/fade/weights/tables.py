@@ -226,7 +226,7 @@ def similarity(names: list[str], products):
     return pd.DataFrame(rows, columns=["a", "b", "cosine"])
 
 
-def run(config: Geometry, progress: bool = True) -> list[Path]:
+def run(config: Geometry, progress: bool = False) -> list[Path]:
     """Measure and write the tables; returns their folders, one a base model."""
     if config.before is not None:
         pairs = [(Checkpoint(locate(config.before), "before", "base"), named(config.after))]

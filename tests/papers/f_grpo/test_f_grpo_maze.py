@@ -14,9 +14,9 @@ from tiny import ROOT
 from common.comparison import published
 from common.errors import UserError
 from common.models.store import folder
+from common.reproduce import finish
 from common.sweeps import reproduce
-from papers.f_grpo.reproduce import finish, parts
-from papers.f_grpo.second import maze
+from papers.f_grpo.version2 import maze
 
 pytestmark = pytest.mark.sweep
 
@@ -116,7 +116,7 @@ def few(root, *words):
 
 
 def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch):
-    reproduce.reproduce(few(tmp_path, "budget=0h"), finish=lambda _: None, parts=parts)
+    reproduce.reproduce(few(tmp_path, "budget=0h"), finish=lambda _: None)
     told = capfd.readouterr()
     assert told.err.count("out of time  maze_") == 4
     assert "budget=0h: 4 of 4 runs are left; again to go on" in told.out
@@ -132,7 +132,7 @@ def test_small_on_a_cpu_to_the_printed_cells(tmp_path, capfd, monkeypatch):
     assert len((home / x.run_id / "metrics.jsonl").read_text().splitlines()) == 1
     assert (home / x.run_id / "checkpoint.pt").exists()
 
-    reproduce.reproduce(few(tmp_path), finish=finish, parts=parts)
+    reproduce.reproduce(few(tmp_path), finish=finish)
     told = capfd.readouterr()
     assert "out of time" not in told.err
     assert "are left" not in told.out

@@ -36,5 +36,3 @@ def test_the_cluster_rows_read_the_sets_as_their_own_files_do(name):
     plain = lambda node: OmegaConf.to_container(node, resolve=False)  # noqa: E731
     extra = {"tokenizer": "${model.path}", "max_prompt_tokens": 2048}
     assert plain(part) == plain(file) | extra
-    curve = OmegaConf.load(ROOT / "configs/eval/livecodebench_v6.yaml").prompts
-    assert plain(mix.benchmarks.livecodebench_v6) == plain(curve)

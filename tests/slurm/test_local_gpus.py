@@ -49,24 +49,24 @@ module.Task = Task
 """
 RUN = """
 import json, sys
-from slurm.box import Box
+from slurm.local_gpus import LocalGpus
 from slurm.job import Task
 told = json.load(open(sys.argv[1]))
 tasks = [Task(**task) for task in told.pop("tasks")]
-print(json.dumps(Box(tasks, **told)()))
+print(json.dumps(LocalGpus(tasks, **told)()))
 """
 
 
 def started(tmp_path, tasks: dict[str, int], gpus: list[str], needs=None, follows=None):
-    """A box in a process of its own, with tasks {key: number of GPUs}."""
+    """A scheduler in a process of its own, with tasks {key: number of GPUs}."""
     (tmp_path / "made_up").mkdir()
     (tmp_path / "made_up" / "sitecustomize.py").write_text(MADE_UP)
     empty = {key: [] for key in tasks}
     told = {"tasks": [{"key": k, "gpus": g, "folder": str(tmp_path / k)} for k, g in tasks.items()]}
     told |= {"needs": empty | (needs or {}), "follows": empty | (follows or {}), "gpus": gpus}
-    (tmp_path / "box.json").write_text(json.dumps(told))
+    (tmp_path / "tasks.json").write_text(json.dumps(told))
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(tmp_path / "box.json")],
+        [sys.executable, "-c", RUN, str(tmp_path / "tasks.json")],
         env=os.environ | {"PYTHONPATH": f"{tmp_path / 'made_up'}:{ROOT}", "SLURM_JOB_ID": "1"},
         stdout=subprocess.PIPE,
         text=True,
@@ -88,8 +88,8 @@ def until(condition, seconds=60):
 def test_a_training_has_all_gpus_and_evaluations_one_each_at_the_same_time(tmp_path):
     tasks = {"train": 3, "a": 1, "b": 1, "c": 1, "compare": 0}
     needs = {key: ["train"] for key in "abc"}
-    box = started(tmp_path, tasks, ["0", "1", "2"], needs, {"compare": ["train", *"abc"]})
-    assert box.communicate(timeout=120)[0] == "[]\n"
+    scheduler = started(tmp_path, tasks, ["0", "1", "2"], needs, {"compare": ["train", *"abc"]})
+    assert scheduler.communicate(timeout=120)[0] == "[]\n"
     found = {key: seen(tmp_path, key) for key in tasks}
     assert found["train"]["gpus"] == "0,1,2"
     assert sorted(found[key]["gpus"] for key in "abc") == ["0", "1", "2"]
@@ -103,8 +103,8 @@ def test_a_training_has_all_gpus_and_evaluations_one_each_at_the_same_time(tmp_p
 
 @pytest.mark.process
 def test_without_a_gpu_one_task_at_a_time(tmp_path):
-    box = started(tmp_path, {"a": 0, "b": 0}, [])
-    assert box.communicate(timeout=120)[0] == "[]\n"
+    scheduler = started(tmp_path, {"a": 0, "b": 0}, [])
+    assert scheduler.communicate(timeout=120)[0] == "[]\n"
     assert seen(tmp_path, "b")["start"] > seen(tmp_path, "a")["end"]
 
 
@@ -112,8 +112,8 @@ def test_without_a_gpu_one_task_at_a_time(tmp_path):
 def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path):
     tasks = {"bad": 2, "good": 2, "of_bad": 1, "of_that": 1, "of_good": 1, "compare": 0}
     needs = {"of_bad": ["bad"], "of_that": ["of_bad"], "of_good": ["good"]}
-    box = started(tmp_path, tasks, ["4", "7"], needs, {"compare": [*tasks][:-1]})
-    assert json.loads(box.communicate(timeout=120)[0]) == ["bad", "of_bad", "of_that"]
+    scheduler = started(tmp_path, tasks, ["4", "7"], needs, {"compare": [*tasks][:-1]})
+    assert json.loads(scheduler.communicate(timeout=120)[0]) == ["bad", "of_bad", "of_that"]
     assert seen(tmp_path, "of_good")["gpus"] in ("4", "7")
     assert "end" in seen(tmp_path, "compare")
     assert not (tmp_path / "of_bad" / "seen.json").exists()
@@ -126,13 +126,13 @@ def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path):
 @pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2, signal.SIGKILL])
 def test_what_ends_the_box_ends_its_tasks(tmp_path, number):
-    box = started(tmp_path, {"long": 1, "other": 1}, ["0", "1"])
+    scheduler = started(tmp_path, {"long": 1, "other": 1}, ["0", "1"])
     until(lambda: (tmp_path / "long" / "seen.json").exists())
     until(lambda: (tmp_path / "long" / "seen.json").read_text())
     child = psutil.Process(seen(tmp_path, "long")["pid"])
-    box.send_signal(number)
-    assert box.wait(timeout=60) == (1 if number != signal.SIGKILL else -signal.SIGKILL)
-    box.stdout.close()
+    scheduler.send_signal(number)
+    assert scheduler.wait(timeout=60) == (1 if number != signal.SIGKILL else -signal.SIGKILL)
+    scheduler.stdout.close()
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
     assert (tmp_path / "long" / "saved").exists() == (number != signal.SIGKILL)
 

@@ -1,7 +1,7 @@
 """All tasks of a plan on one machine (executor=local), each a process with GPUs of its own: a
 training has all of them, evaluations run beside each other, one a GPU.
 
-`python -m slurm.box TASK` runs one task; TASK is its fields as JSON.
+`python -m slurm.local_gpus TASK` runs one task; TASK is its fields as JSON.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ CPU = "cpu"  # where there is no GPU: one place, so one task at a time
 
 
 @dataclass(frozen=True)
-class Box:
+class LocalGpus:
     """The tasks in their order. A failure stops what `needs` it, no other; `follows` names what
     must have ended before, however."""
 
@@ -97,7 +97,7 @@ def _start(task: Task, places: list[str]) -> subprocess.Popen:
     env["CUDA_VISIBLE_DEVICES"] = ",".join(places) if task.gpus else ""
     with open(folder / "log.out", "a") as out, open(folder / "log.err", "a") as err:
         return subprocess.Popen(
-            [sys.executable, "-m", "slurm.box", json.dumps(asdict(task))],
+            [sys.executable, "-m", "slurm.local_gpus", json.dumps(asdict(task))],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

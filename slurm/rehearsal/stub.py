@@ -45,7 +45,7 @@ class Most:
     job: int
 
 
-def hollow(
+def stubbed(
     x: Experiment,
     *,
     model: str,
@@ -108,16 +108,16 @@ def _prompts(x: Experiment, most: int) -> int:
 
 
 def hollow_evaluation(e: Evaluate, *, most: Most) -> Evaluate:
-    """An evaluation of a hollow run (`evaluations_of` has made its folders and device hollow), with
+    """An evaluation of a stubbed run (`evaluations_of` has replaced its folders and device), with
     a smaller n where all problems have more samples than `most.job`."""
     return replace(e, n=min(e.n, max(1, most.job // (stated(e.eval.prompts) or UNKNOWN))))
 
 
-def differences(true: dict, hollow: dict, prefix: str = "") -> dict[str, tuple]:
-    """Dotted key -> (true, hollow), of all that differs in two configurations."""
+def differences(true: dict, stubbed: dict, prefix: str = "") -> dict[str, tuple]:
+    """Dotted key -> (true, stubbed), of all that differs in two configurations."""
     found = {}
-    for key in true.keys() | hollow.keys():
-        a, b = (_indexed(one.get(key)) for one in (true, hollow))
+    for key in true.keys() | stubbed.keys():
+        a, b = (_indexed(one.get(key)) for one in (true, stubbed))
         if isinstance(a, dict) and isinstance(b, dict):
             found |= differences(a, b, f"{prefix}{key}.")
         elif a != b:
@@ -132,7 +132,7 @@ def _indexed(value):
 
 
 def reason(key: str) -> str:
-    """Why a key is hollow. Raises KeyError for one that must not be."""
+    """Why a key is stubbed. Raises KeyError for one that must not be."""
     parts = key.split(".")
     of_train = key.startswith("data.train.") and parts[-1] == "tokenizer"
     return (EXPERIMENT | CUT)["data.train.tokenizer" if of_train else key]

@@ -1,0 +1,41 @@
+"""Everything of one paper that this machine can run, ending with the comparison.
+
+    rlvr reproduce paper=NAME [scale=smoke|laptop|laptop_maze|full] [workers=2] [budget=4h]
+                   [results_dir=results]
+
+papers/NAME/configs/reproduce.yaml says what a scale runs: rows, seeds, the paper's own parts.
+"""
+
+from pathlib import Path
+
+from common.cli import main as hydra
+from common.config.files import known_paper
+from common.config.words import split
+from common.sweeps.plan import Reproduce
+from common.sweeps.reproduce import parts, reproduce
+from common.sweeps.schedule import run_all
+
+
+def main(words: list[str]) -> None:
+    given, others = split(words, {"paper": ""})
+    hydra(run, Reproduce, known_paper(given["paper"]), "reproduce", others)
+
+
+def run(config: Reproduce) -> None:
+    reproduce(config, finish)
+
+
+def finish(config: Reproduce) -> None:
+    """Measure, draw and compare."""
+    from common.comparison.compare import compared
+    from common.comparison.figures import draw
+    from common.comparison.spec import spec_of
+
+    def measured(_root: Path) -> None:
+        if tasks := parts(config, "runs"):
+            run_all(tasks, config.workers)
+
+    def drawn(root: Path) -> None:
+        draw(config.paper, root)
+
+    compared(spec_of(config.paper), Path(config.root), measured, drawn)
