@@ -70,16 +70,17 @@ def test_so_are_those_of_other_pages(page, names, right, wrong, tmp_path):
 @pytest.mark.process
 def test_one_changed_number_of_the_commit_is_seen_and_nothing_else_differs(tmp_path, capsys):
     """Without the change the committed results are as stored: no other table is named."""
-    shutil.copytree(STORED / "two_stage", tmp_path / "two_stage")
-    path = tmp_path / "two_stage" / "theory" / "theorem1.csv"
+    shutil.copytree(STORED / "cov_grpo", tmp_path / "cov_grpo")
+    path = tmp_path / "cov_grpo" / "covariance" / "weights.csv"
     table = pd.read_csv(path)
-    table.loc[(table["G"] == 2) & (table["method"] == "full"), "ratio"] = 0.9
+    table.loc[0, "padded"] *= 2
     table.to_csv(path, index=False)
     with pytest.raises(UserError, match="not what their tables give") as error:
-        main([f"results_dir={tmp_path}", "papers=two_stage"])
+        main([f"results_dir={tmp_path}", "papers=cov_grpo"])
     named = [line.split(":")[0] for line in str(error.value).splitlines()[1:]]
-    assert named == [f"two_stage/{x}" for x in ("claims.csv", "comparison.md", "gaps.csv")]
-    assert "3 tables differ" in capsys.readouterr().out
+    made = ("claims.csv", "comparison.md", "detectable.csv", "figures/weights.csv", "gaps.csv")
+    assert named == [f"cov_grpo/{x}" for x in made]
+    assert "5 tables differ" in capsys.readouterr().out
 
 
 def test_what_is_not_there_is_said(tmp_path):
