@@ -114,7 +114,7 @@ def test_every_scale_composes_and_starts_from_the_base():
         planned = runs("cov_grpo", scale)
         assert len({x.run_id for x in planned}) == len(planned) == number
         assert "base" in {x.name for x in planned}
-        words = asked("cov_grpo", f"scale={scale}").overrides("covariance")
+        words = asked("cov_grpo", f"scale={scale}").words("covariance")
         part = compose("cov_grpo", words, "covariance")
         part = strict(Covariance, part)
         x = composed((f"experiment={part.experiment}", *part.overrides), "cov_grpo")

@@ -89,7 +89,7 @@ def test_alpha_zero_is_grpo_exactly():
 def test_a_scale_plays_the_toy_and_has_its_seeds(scale):
     config = asked("over_sharpening", f"scale={scale}")
     (play,) = [task for task in command.parts(config) if task[0] == "toy"]
-    assert strict(Toy, compose("over_sharpening", config.overrides("toy"), "toy"))
+    assert strict(Toy, compose("over_sharpening", config.words("toy"), "toy"))
     assert play[2] == (config,)
     if scale == "laptop":  # three seeds for what a claim rests on
         seeds = {}
