@@ -19,9 +19,10 @@ from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
 from common.experiment import load
+from common.reproduce import finish
 from common.results.files import write_csv
+from common.sweeps.reproduce import compute
 from papers.cov_grpo import figures, laptop
-from papers.cov_grpo import reproduce as command
 from papers.cov_grpo.compare import SPEC, covariance_rows
 from papers.cov_grpo.covariance.config import Covariance
 
@@ -310,8 +311,8 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     config = asked("cov_grpo", f"results_dir={results}")
     part = ["steps=2", "seeds=[1,2]", f"overrides={json.dumps(tiny)}".replace('"', "'")]
     config.scales["laptop"].parts["covariance"] = part
-    command.covariance(config)
-    command.finish(config)
+    compute(config, "covariance")
+    finish(config)
     folder = results / "cov_grpo"
     names = {path.stem for path in (folder / "figures").glob("*.png")}
     expected = {f"laptop_strong_{name}" for name in ("fig1", "table3", "stability")}

@@ -17,8 +17,8 @@ from common.config.strict import strict
 from common.experiment import load
 from common.methods.binding import bind, group_weights, largest_weight
 from common.sweeps.plan import Reproduce
+from common.sweeps.reproduce import parts
 from papers.over_sharpening import figures
-from papers.over_sharpening import reproduce as command
 from papers.over_sharpening.compare import (
     SPEC,
 )
@@ -88,9 +88,9 @@ def test_alpha_zero_is_grpo_exactly():
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
 def test_a_scale_plays_the_toy_and_has_its_seeds(scale):
     config = asked("over_sharpening", f"scale={scale}")
-    (play,) = [task for task in command.parts(config) if task[0] == "toy"]
+    (play,) = [task for task in parts(config, "nothing") if task[0] == "toy"]
     assert strict(Toy, compose("over_sharpening", config.words("toy"), "toy"))
-    assert play[2] == (config,)
+    assert play[2] == (config, "toy")
     if scale == "laptop":  # three seeds for what a claim rests on
         seeds = {}
         for x in runs_of("over_sharpening", scale):
