@@ -75,6 +75,11 @@ class Reproduce:
     grids: list[dict] = field(default_factory=list)  # and these
 
     def __post_init__(self):
+        named = {
+            name: replace(one, sweeps=[replace(s, rows=self._names(s.rows)) for s in one.sweeps])
+            for name, one in self.scales.items()
+        }
+        object.__setattr__(self, "scales", named)  # every row by its name, once and for all
         known = sorted(self.scales)
         require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")
         for part in self.scales[self.scale].parts:
@@ -99,8 +104,8 @@ class Reproduce:
 
     @property
     def sweeps(self) -> list[Sweep]:
-        """Those of the scale, with every row by its name."""
-        return [replace(s, rows=self._names(s.rows)) for s in self.scales[self.scale].sweeps]
+        """Those of the scale."""
+        return self.scales[self.scale].sweeps
 
     def _names(self, patterns: list[str]) -> list[str]:
         known, found = list(rows(self.paper)), []

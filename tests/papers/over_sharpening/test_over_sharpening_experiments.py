@@ -88,8 +88,9 @@ def test_alpha_zero_is_grpo_exactly():
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
 def test_a_scale_plays_the_toy_and_has_its_seeds(scale):
     config = asked("over_sharpening", f"scale={scale}")
-    assert "toy" in [name for name, *_ in parts(config, "nothing")]
+    (play,) = [task for task in parts(config, "nothing") if task[0] == "toy"]
     assert strict(Toy, compose("over_sharpening", config.words("toy"), "toy"))
+    assert play[2] == (config, "toy")
     if scale == "laptop":  # three seeds for what a claim rests on
         seeds = {}
         for x in runs_of("over_sharpening", scale):
