@@ -24,6 +24,7 @@ DOCUMENT = ROOT / "CONTRIBUTING.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 PATH = re.compile(r"(?<![\w/>.])((?:common|papers|slurm|configs|tests|bench)/[\w./-]+\.\w+)")
 TO_BE_MADE = {"configs/slurm/mine.yaml"}  # by the reader
+RLVR = ".venv/bin/rlvr"
 NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
 
 
@@ -69,7 +70,7 @@ def checkout(tmp_path_factory) -> Path:
         if named := NAMED.match(text):
             file = folder / named[1]
             assert not file.exists(), f"{named[1]}: is in the repository already"
-            assert file.suffix[1:] in (language, "py", "yaml"), named[1]
+            assert file.suffix[1:] in (language, "py", "yaml", "md"), named[1]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text[named.end() :])
     return folder
@@ -109,7 +110,9 @@ def test_a_model_a_verifier_and_a_data_set_train_together(checkout):
 @pytest.mark.process
 @pytest.mark.sweep
 def test_a_paper_shows_in_the_report(checkout):
-    executed(checkout, "A paper")
+    said = executed(checkout, "A paper")
+    assert "table=table1  profile=local-1x24  scale=cluster" in said
+    assert "seed 1: base, shrunk" in said
     claim = "With a shrunk baseline the policy still moves where GRPO has stopped"
     results = checkout / "results" / "smoke"
     (row,) = csv.DictReader((results / "sixth" / "claims.csv").open())
@@ -121,8 +124,23 @@ def test_a_paper_shows_in_the_report(checkout):
     assert len(re.findall(r'class="word">.*?holds', told)) == 2  # published and laptop
 
 
+def test_a_paper_has_seven_files(checkout):
+    folder = checkout / "papers" / "sixth"
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert len([name for name in files if "__pycache__" not in name]) == 7
+
+
 def test_a_paper_is_a_target_of_make(checkout):
     assert "sixth" in run(checkout, "make help").splitlines()[-1]
+    listed = run(checkout, f"{RLVR} submit paper=sixth")
+    assert run(checkout, ".venv/bin/python -m papers.sixth.launch") == listed
+
+
+@pytest.mark.process
+def test_a_paper_trains_without_a_main_module_of_its_own(checkout):
+    shown = run(checkout, f"{RLVR} train paper=sixth experiment=shrunk --cfg job")
+    assert "paper: sixth" in shown
+    assert "common.advantages.shrunk.shrunk" in shown
 
 
 def documents() -> list[Path]:
@@ -138,7 +156,7 @@ def documents() -> list[Path]:
 def test_links_and_modules_of_the_documents_are_there(file):
     text = file.read_text()
     made = {named[1] for _, block in BLOCK.findall(text) if (named := NAMED.match(block))}
-    for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
+    for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", BLOCK.sub("", text)):
         assert (file.parent / link).exists(), link
     for path in set(PATH.findall(text)) - TO_BE_MADE:
         assert path in made or any((top / path).exists() for top in (ROOT, file.parent)), path
@@ -181,11 +199,11 @@ def test_make_has_few_targets_for_people():
     assert len(described) <= 15
 
 
-def test_the_rooms_are_those_of_the_contract():
+def test_the_layers_are_those_of_the_contract():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (rooms,) = [c for c in project["tool"]["importlinter"]["contracts"] if c.get("exhaustive")]
-    table = DOCUMENT.read_text().split("| floor | room")[1].split("\n\n")[0]
-    floors = [set() for _ in rooms["layers"]]
-    for floor, names in re.findall(r"^\| (\d+) \| (.*?) \|", table, re.M):
-        floors[int(floor)] |= set(re.findall(r"\w+", names))
-    assert floors == [set(re.findall(r"\w+", layer)) for layer in reversed(rooms["layers"])]
+    (contract,) = [c for c in project["tool"]["importlinter"]["contracts"] if c.get("exhaustive")]
+    table = DOCUMENT.read_text().split("| layer | package")[1].split("\n\n")[0]
+    layers = [set() for _ in contract["layers"]]
+    for layer, names in re.findall(r"^\| (\d+) \| (.*?) \|", table, re.M):
+        layers[int(layer)] |= set(re.findall(r"\w+", names))
+    assert layers == [set(re.findall(r"\w+", names)) for names in reversed(contract["layers"])]
