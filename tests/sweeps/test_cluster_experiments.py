@@ -270,8 +270,10 @@ def test_evaluations_are_as_printed():
 
 
 def test_the_second_versions_model_is_asked_as_printed():
-    sweep = cluster("f_grpo").scales["cluster_v2"].sweeps[0]
-    found = evaluations_of([row("cluster/qwen3_4b_grpo", "f_grpo")], replace(sweep, baselines={}))
+    config = cluster("f_grpo")
+    whole = config.scales["cluster_v2"].sweeps[0]
+    sweep = replace(whole, rows=["cluster/qwen3_4b_grpo"], baselines={})
+    found = evaluations_of(runs_of(config, sweep), sweep)
     asked = {e.row.benchmark: e.eval.prompts for e in found}
     assert len(asked) == 9
     for benchmark, name in (("AMC", "math and GPQA"), ("IFEval", "IFEval"), ("SynLogic",) * 2):

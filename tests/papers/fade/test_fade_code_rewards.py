@@ -75,12 +75,10 @@ def test_mistakes_are_found_before_anything_runs(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_task_is_in_the_models_name_and_older_models_keep_theirs():
+def test_the_task_is_in_the_models_name():
     plain, other = load([], "fade"), load(["+model.pretrain.task=expressions"], "fade")
     assert plain.model.pretrain.task == "countdown"
-    assert store.identity(plain.model) == "tiny-qwen2-003e8fa9"  # as before there was a task
     assert store.identity(other.model) != store.identity(plain.model)
-    assert "task" not in plain.identity["model"]["pretrain"]
     assert plain.run_id != other.run_id
     with pytest.raises(UserError, match="task"):
         load(["+model.pretrain.task=other"], "fade")
