@@ -18,7 +18,7 @@ RUN_ID = re.compile(r"(?P<name>.+)-s(?P<seed>\d+)-[0-9a-f]{8}")
 
 def planned(paper: str, run_ids: Iterable[str]) -> dict[str, Experiment]:
     """Those of the runs that a sweep of the paper has a row for, with its table, label and scope,
-    whatever the seed; seeds that no sweep lists start from the base model of `make evidence`.
+    whatever the seed; seeds that no sweep lists start from the base model of `rlvr evidence`.
 
     Only rows of these names are composed, and each once a process.
     """

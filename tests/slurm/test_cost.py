@@ -249,7 +249,7 @@ def test_sets_must_be_in_the_cache_where_jobs_have_no_network(one, tmp_path, mon
     evaluated = evaluations_of([one], Sweep("t", [], [], [], MATH, n=1))
     profile = load_profile("test")
     check([one], evaluated, replace(profile, setup=[]))
-    with pytest.raises(UserError, match=r"hub=HuggingFaceH4/MATH-500 .*datasets prefetch"):
+    with pytest.raises(UserError, match=r"hub=HuggingFaceH4/MATH-500 .*data prefetch"):
         check([one], evaluated, replace(profile, setup=["export HF_HUB_OFFLINE=1"]))
     (tmp_path / "math500.jsonl").write_text("")
     monkeypatch.setenv("RLVR_DATA", str(tmp_path))
