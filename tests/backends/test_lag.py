@@ -93,9 +93,8 @@ def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_bytes(tiny):
     assert {name: (whole / name).read_bytes() for name in FILES} == kept
 
 
-def test_no_lag_keeps_the_run_ids(tiny):
+def test_lag_is_in_the_name(tiny):
     plain = tiny()
-    assert "lag" not in plain.identity["sampling"]
     assert tiny("sampling.lag=0").run_id == plain.run_id != tiny("sampling.lag=1").run_id
 
 

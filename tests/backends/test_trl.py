@@ -334,9 +334,9 @@ def test_a_controller_reaches_the_advantage(trainer):
     seen = watch(one)
     advantage = one.bound.advantage
 
-    def note(rewards, **arguments):
+    def note(rewards, *, correct, **arguments):  # by its name: the trainer gives what is asked for
         seen.update(rewards=rewards, given=arguments)
-        return advantage(rewards, **arguments)
+        return advantage(rewards, correct=correct, **arguments)
 
     one.bound = replace(one.bound, advantage=note)
     one.train()
