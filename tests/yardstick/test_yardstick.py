@@ -163,11 +163,13 @@ def simulated():
     return make
 
 
+@pytest.mark.sweep
 def test_no_method_differs_where_none_does(simulated):
     """Of 100 tables at most 8 call any method different (5 do; by `two_way_interval` 12)."""
     assert sum((simulated(trial, 0) < 0.05).any() for trial in range(100)) <= 8
 
 
+@pytest.mark.sweep
 def test_a_large_difference_is_found_with_three_seeds(simulated):
     significant = sum(simulated(trial, 15)["good"] < 0.05 for trial in range(30))
     assert significant >= 15
@@ -269,6 +271,7 @@ def test_the_page_says_what_is_missing_and_what_differs():
     assert "- `odd`: needs groups" in text
 
 
+@pytest.mark.sweep
 def test_a_method_is_told_from_a_smaller_step(tmp_path):
     """10 points above the base model a third of the rate is worth 6 points to GRPO; "same" is worth
     2, "good" 14, and its twin 3 more than GRPO's."""
