@@ -61,7 +61,7 @@ pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, ag
 reference-check: $(VENV)/.ready ## results/reference/: do claims, cells, figures' tables and the intervals in READMEs and docs follow from the committed tables? a few minutes
 	$(RLVR) reference-check
 
-check: $(READY) ## the loop of every change, under two minutes: lint, types and the tests that need nothing
+check: $(READY) ## the loop of every change, two to three minutes: lint, types and the tests that need nothing
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint
 
 test-quick: $(READY)

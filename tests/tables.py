@@ -3,10 +3,10 @@ results/reference/, by two versions of the code on this machine, byte by byte.
 
     python tests/tables.py --before COMMIT [--papers NAME,NAME]
 
-Each version starts from a copy of the reference tables as they are now, so no run is needed. Named
-are the tables that differ between the versions, and those that are not the stored ones with either
-version: last digits that depend on the processor, and what needs runs that are not stored. Ends
-with 1 if the versions differ.
+COMMIT must have `rlvr figures` and `rlvr compare`. Each version starts from a copy of the reference
+tables as they are now, so no run is needed. Named are the tables that differ between the versions,
+and those that are not the stored ones with either version: last digits that depend on the
+processor, and what needs runs that are not stored. Ends with 1 if the versions differ.
 """
 
 import argparse
