@@ -17,6 +17,7 @@ from urllib.parse import quote
 import jinja2
 
 from common.claims.judge import SCOPES
+from common.comparison import layout
 from common.config.files import ROOT
 from common.palette import FAMILIES, LINES, of_family
 from common.report import plots, sources, views
@@ -125,11 +126,11 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
     comparison = source.comparison
     claims = views.claims(source, known) if comparison else []
     tables = views.published(source) if comparison else []
-    shown = [c for t in tables for _, rows in t.bodies for r in rows for td in r.cells for c in td]
+    shown = [c for t in tables for _, rows in t.bodies for r in rows for c in r.cells if c]
     verdicts = [verdict for claim in claims for verdict in claim.verdicts]
     counts = {s: Counter(v.mark for v in verdicts if v.scope == s) for s in SCOPES}
     frames = ("runs", "notes", "detectable", "missing")
-    rows = {key: views.objects(getattr(comparison, key)) if comparison else [] for key in frames}
+    rows = {key: layout.objects(getattr(comparison, key)) if comparison else [] for key in frames}
     extras = {"hyperparameters": source.hyperparameters, "unread": source.missing}
     return {
         "source": source,

@@ -169,6 +169,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    stacked=("table1",),
     measure=laptop.measure,
     same_runs=[
         SameRun("table3", "GRPO", "table2", "GRPO", STEPS),

@@ -290,6 +290,7 @@ SPEC = Spec(
     # its row's cells, as one checkpoint gives it; the best of each cell is drawn beside (INC044)
     steps=dict.fromkeys(TABLES, "peak of average"),
     exact=kernel_cells,
+    stacked=("appendix_g",),
     figures=figures,
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),
