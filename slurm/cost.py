@@ -61,9 +61,8 @@ def leaves_out(jobs: list[Job], seen: Outlook) -> str:
 
 
 def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
-    """Of each evaluation among the jobs, by key."""
-    known = [job.key for job in jobs if job.kind == "evaluate" and job.key in estimates]
-    return {key: estimates[key].gpus for key in known}
+    """Of each training and evaluation among the jobs, by key."""
+    return {job.key: estimates[job.key].gpus for job in jobs if job.key in estimates}
 
 
 def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:

@@ -38,8 +38,10 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # says what is missing
     if profile.executor == "slurm":
-        for one in {job.kind: job for job in jobs}.values():  # each kind asks for something else
-            executor = slurm_executor([one], root, profile, None)
+        gpus = {job.key: estimates[job.key].gpus if job.key in estimates else 1 for job in jobs}
+        # each kind and number of GPUs asks for something else
+        for one in {(job.kind, gpus[job.key]): job for job in jobs}.values():
+            executor = slurm_executor([one], root, profile, None, gpus=gpus[one.key])
             _test_only(sbatch_text(executor, 1), profile)
 
 
