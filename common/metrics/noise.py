@@ -25,6 +25,7 @@ average over benchmarks has no less of it.
 """
 
 import re
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,15 +65,20 @@ def sampling_variance(c: ArrayLike, n: int, k: int) -> np.ndarray:
     all problems get what one problem of their mean rate has, which is too large.
     """
     c = np.asarray(c, dtype=int)
-    if n >= 2 * k:
-        once, twice = 1 - pass_at_k_table(n, [k, 2 * k]).T
-        return once[c] ** 2 - twice[c]
     if n == 1:
         return np.full(c.shape, c.mean() * (1 - c.mean()))
+    return _variances(n, k)[c]
+
+
+@cache
+def _variances(n: int, k: int) -> np.ndarray:
+    """That of every count 0..n."""
+    if n >= 2 * k:
+        once, twice = 1 - pass_at_k_table(n, [k, 2 * k]).T
+        return once**2 - twice
     values, right = pass_at_k_table(n, [k])[:, 0], np.arange(n + 1)
-    found, back = np.unique(c, return_inverse=True)
-    chance = binom.pmf(right, n, found[:, None] / n)
-    return (chance @ values**2 - (chance @ values) ** 2)[back]
+    chance = binom.pmf(right, n, right[:, None] / n)
+    return chance @ values**2 - (chance @ values) ** 2
 
 
 def sampling_sd(c: ArrayLike, n: int, k: int) -> float:
