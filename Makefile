@@ -10,7 +10,7 @@ FLASH_ATTN ?= flash-attn==2.8.3
 VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_VENV := .venv-cluster
-PAPERS := $(patsubst papers/%/configs/reproduce.yaml,%,$(wildcard papers/*/configs/reproduce.yaml))
+PAPERS := $(patsubst papers/%/claims.yaml,%,$(wildcard papers/*/claims.yaml))
 FORMAT ?= terminal
 # As `.venv/bin/rlvr`, of this folder's own packages.
 RLVR := $(BIN)/python -m rlvr_papers
