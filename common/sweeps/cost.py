@@ -102,7 +102,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     held = max(1, profile.gpus)  # an allocation is paid whole, used or not
     seconds = [end.steps_s + end.curve_s for end in ends]
     tokens = [end.rollout + end.evaluated for end in ends]
-    one = _estimate(seconds, held, stored, memory, tokens, profile, a)
+    one = priced(seconds, held, stored, memory, tokens, profile, a)
     if network is None:
         return one
     width = _width(x, size, profile, a)
@@ -209,7 +209,7 @@ def estimate_evaluation(
     )
     tokens = [asked * e.n * mean for mean in ends]
     stored = tokens[1] * a.samples_bytes_per_token
-    one = _estimate(seconds, gpus, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
     return replace(one, tensor_parallel=width)
 
 
@@ -309,7 +309,7 @@ def decode_rate(
     return efficiency * batch / max(read, compute)
 
 
-def _estimate(
+def priced(
     seconds: list[float],
     held: int,
     stored: float,
