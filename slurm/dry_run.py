@@ -18,6 +18,8 @@ from slurm.submitit_inside import sbatch_text
 
 TITLES = {
     "model": "models made here",
+    "command": "models that commands of the paper make, before their rows",
+    "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
     "train": "training",
     "evaluate": "evaluation, each after its training",
     "compare": "comparison, after the end of all",
@@ -124,6 +126,7 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     """How many jobs run at once on what, and how long all take if they start at once."""
     known = [(job.kind, estimates[job.key]) for job in jobs if job.key in estimates]
     evaluated = [e for kind, e in known if kind == "evaluate"]
+    before = [[e.hours for one, e in known if one == kind] for kind in ("command", "rates")]
     trained = [e for kind, e in known if kind == "train"]
     each = max((e.gpus for e in trained), default=1)
     wide = ask(profile, "train", each).parallel
@@ -132,6 +135,7 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     for end in ("low", "high"):
         waves = sorted((getattr(e.hours, end) for e in trained), reverse=True)
         hours = sum(waves[::wide])  # each wave lasts as long as its longest
+        hours += sum(max((getattr(h, end) for h in some), default=0) for some in before)
         if evaluated:
             longest = max(getattr(e.hours, end) for e in evaluated)
             hours += max(longest, sum(getattr(e.gpu_hours, end) for e in evaluated) / gpus)

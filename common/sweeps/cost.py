@@ -101,7 +101,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
         stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
     seconds = [end.steps_s + end.curve_s for end in ends]
     tokens = [end.rollout + end.evaluated for end in ends]
-    one = _estimate(seconds, gpus, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
     if network is None:
         return one
     width = _width(x, size, profile, a)
@@ -208,7 +208,7 @@ def estimate_evaluation(
     )
     tokens = [asked * e.n * mean for mean in ends]
     stored = tokens[1] * a.samples_bytes_per_token
-    one = _estimate(seconds, gpus, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
     return replace(one, tensor_parallel=width)
 
 
@@ -308,7 +308,7 @@ def decode_rate(
     return efficiency * batch / max(read, compute)
 
 
-def _estimate(
+def priced(
     seconds: list[float],
     gpus: int,
     stored: float,

@@ -58,6 +58,22 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Command:
+    """A job of the paper's own on a cluster: it makes the model that rows start from, which wait
+    for it. It takes all nodes and GPUs of the profile, one task a node."""
+
+    # run(gpus=, nodes=, rank=, address=, folder=, model=), with what else stands here, as the task
+    # `rank` of `nodes` with so many `gpus` each; `address` is a host of task 0, `folder` its own,
+    # where FILE says how far it is. It resumes by itself, and `model` is there once it is whole
+    run: dict[str, Any]
+    takes: str  # (profile) -> what it will take (cost.Estimate)
+    makes: Folder  # the model's folder, `model.path` of the rows that wait
+    loads: str  # the hub id of the model that it starts from
+    inputs: list[str]  # globs, each of which a file must match before it is submitted
+    prepare: str  # the command that makes the inputs
+
+
+@dataclass(frozen=True)
 class Scale:
     parts: dict[str, list[str]]  # which of the paper's own parts, each with its words
     sweeps: list[Sweep]
@@ -72,6 +88,7 @@ class Reproduce:
     budget: str | float | None  # wall clock, as in 4h or 90m; then every run stops at its next step
     scales: dict[str, Scale]
     parts: dict[str, Part] = field(default_factory=dict)
+    commands: dict[str, Command] = field(default_factory=dict)  # each by its name, of all scales
     rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
     grids: list[dict] = field(default_factory=list)  # and these
 
