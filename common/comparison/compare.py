@@ -13,7 +13,7 @@ be a result is named by file and line in `left_out`; everything else is still co
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -34,6 +34,7 @@ from common.comparison.gather import (
 )
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published_checked
+from common.comparison.replication import replication
 from common.comparison.single import with_sampling
 from common.comparison.spec import Columns, SameRun, Spec, spec_of
 from common.config.files import ROOT, known_paper
@@ -45,6 +46,7 @@ from common.results.files import write, write_csv
 from common.results.provenance import GREY
 
 __all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
+REFERENCE = ROOT / "results" / "reference"
 FORMATS = ("terminal", "md", "csv", "json", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
@@ -65,6 +67,8 @@ class Comparison:
     left_out: list[str]
     scopes: dict[str, pd.DataFrame]  # the rows that claims speak of
     cluster: Gathered  # the cluster's runs, without those of which two speak for one cell
+    # own laptop rows against the committed ones, replication.COLUMNS; empty of the latter
+    replicated: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def main(words: list[str]) -> None:
@@ -95,8 +99,9 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
-    detectable.csv, comparison.{csv,md}; and, where there are cluster rows, the paper's figures of
-    them (cluster_figures.py). `found`: what was gathered before."""
+    detectable.csv, comparison.{csv,md}; where there are own laptop rows, replication.csv; and,
+    where there are cluster rows, the paper's figures of them (cluster_figures.py). `found`: what
+    was gathered before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -107,6 +112,8 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     for name in ("gaps", "cells", "detectable"):
         write_csv(folder / f"{name}.csv", getattr(result, name))
     write_csv(folder / "claims.csv", result.verdicts)
+    if len(result.replicated):
+        write_csv(folder / "replication.csv", result.replicated)
     write_csv(folder / "comparison.csv", result.summary)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
     for one in made:
@@ -120,9 +127,11 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
         print(compare_text.RENDERERS[form](result), end="")
 
 
-def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison:
+def assess(
+    spec: Spec, root: Path, found: Gathering | None = None, reference: Path = REFERENCE
+) -> Comparison:
     """Compare the finished runs below `root`, which are gathered and written unless they were
-    `found` before, with the paper."""
+    `found` before, with the paper, and those of a laptop with the committed ones."""
     if found is None:
         found = gather(root, spec.paper)
         found.write(root, spec.paper)
@@ -178,6 +187,7 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
         left_out=list(dict.fromkeys(problems)),
         scopes=scopes,
         cluster=reruns[CLUSTER],
+        replicated=replication(spec, root, rows[LAPTOP], reference),
     )
 
 

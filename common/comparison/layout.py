@@ -114,6 +114,11 @@ def shown(x, width: int = WIDTH) -> list[tuple[Table, list[Block]]]:
     return [pair for pair in made if pair[1]]
 
 
+def counted(table: Table) -> str:
+    """ "23 replicates, 1 differs" """
+    return ", ".join(f"{n} {word}" for word, n in table.counts.items())
+
+
 def _place(table: str) -> tuple[bool, int, int, str]:
     """Of Table 2, of Table 10, of the second version's: in this order; then what has no number."""
     found = re.fullmatch(r"table(\d+)(?:_v(\d+))?", table)

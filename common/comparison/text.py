@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from common.claims import text as claim_text
-from common.comparison import layout, layout_text
+from common.comparison import layout, layout_text, replication
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
 from common.results.tables import escaped, latex_escaped
@@ -33,6 +33,9 @@ def markdown(x) -> str:
         parts += ["\n" + layout_text.markdown(block) for _, blocks in shown for block in blocks]
         legend = layout_text.legend(shown)
         parts.append(f"\n{legend}\n" * bool(legend))
+    for table in replication.tables(x.replicated, x.spec) if len(x.replicated) else ():
+        parts += ["\n" + layout_text.markdown(block) for block in layout.blocks(table)]
+        parts.append(f"\n{layout.counted(table)}. {replication.LEGEND}\n")
     for name, part in apart(x.cells).groupby("table", sort=False):
         parts += [f"\n### {name}, cells that are not within noise\n", cell_table(part)]
     ran = {table.name for table, _ in shown}
@@ -155,12 +158,13 @@ def terminal(x) -> None:
     width = min(console.width, layout.WIDTH) if console.is_terminal else layout.WIDTH
     shown = layout.shown(x, width)
     for _, blocks in shown:
-        for block in blocks:
-            lines = [Text(line) for line in layout_text.plain(block)]
-            lines[0].stylize("bold")
-            console.print(*lines, "", sep="\n", soft_wrap=True)
+        print_blocks(console, blocks)
     if legend := layout_text.legend(shown):
         console.print(legend, "", sep="\n", markup=False)
+    for table in replication.tables(x.replicated, x.spec) if len(x.replicated) else ():
+        print_blocks(console, layout.blocks(table, width=width))
+        said = f"{layout.counted(table)}. {replication.LEGEND}"
+        console.print(said, "", sep="\n", markup=False)
     console.print(claim_text.to_terminal(x.verdicts))
     for row in apart(x.cells).to_dict("records"):
         words = _cell_words(row)
@@ -177,9 +181,19 @@ def terminal(x) -> None:
         console.print(f"without a result: {row.key} {row.state} {row.detail}", markup=False)
 
 
+def print_blocks(console, blocks: list[layout.Block]) -> None:
+    from rich.text import Text
+
+    for block in blocks:
+        lines = [Text(line) for line in layout_text.plain(block)]
+        lines[0].stylize("bold")
+        console.print(*lines, "", sep="\n", soft_wrap=True)
+
+
 def to_json(x) -> str:
     """All tables as lists of objects; missing numbers are null."""
     names = ("verdicts", "gaps", "cells", "summary", "detectable", "notes", "runs", "missing")
+    names = (*names, "replicated")
     tables = {
         name: json.loads(getattr(x, name).to_json(orient="records", double_precision=10))
         for name in names
