@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from textwrap import wrap
@@ -112,6 +112,13 @@ def shown(x, width: int = WIDTH) -> list[tuple[Table, list[Block]]]:
     found = tables(x.cells, getattr(x, "gains", pd.DataFrame()), x.spec.stacked)
     made = [(one, blocks(one, x.spec.averages, width)) for one in found]
     return [pair for pair in made if pair[1]]
+
+
+def flat(table: Table) -> Iterator[tuple[str, str, Column, Entry]]:
+    for model, rows in table.bodies:
+        for method, cells in rows:
+            for column, cell in cells.items():
+                yield model, method, column, cell
 
 
 def counted(table: Table) -> str:

@@ -15,9 +15,10 @@ from itertools import groupby
 import pandas as pd
 
 from common.claims.file import SCOPES, predicate
-from common.comparison import layout
+from common.comparison import layout, replication
 from common.comparison.compare import GREY
 from common.comparison.gather import LAPTOP
+from common.report.beside import OWN, SHOWN
 from common.report.sources import Source
 
 MARKS = {
@@ -25,6 +26,8 @@ MARKS = {
     "within noise": "good",
     "fails": "bad",
     "differs": "bad",
+    "replicates": "good",
+    "too few seeds": "open",
     "inconclusive": "open",
     "partial": "open",
     "mechanism not engaged": "idle",
@@ -124,7 +127,7 @@ def claims(source: Source, facets: Facets) -> list[Claim]:
         gaps.setdefault(row["claim"], []).append(_gap(row))
     shown = []
     for row in _text(comparison.verdicts).to_dict("records"):
-        verdicts = tuple(_verdict(row, scope) for scope in SCOPES)
+        verdicts = tuple(_verdict(row, scope) for scope in SHOWN if scope in row)
         predicates = [predicate(source.claims.get(row["id"], {}), scope) for scope in SCOPES]
         named = {kind: indices(facets, kind, mentioned(predicates, kind)) for kind in FACETS}
         behind = tuple(gaps.get(row["id"], ()))
@@ -174,12 +177,7 @@ def published(source: Source) -> list[Table]:
     tables = []
     for one in layout.tables(comparison.cells, getattr(comparison, "gains", pd.DataFrame())):
         title = captions.get(one.name) or one.title
-        cells = [
-            (model, method, column, _printed(entry))
-            for model, rows in one.bodies
-            for method, line in rows
-            for column, entry in line.items()
-        ]
+        cells = [(*where, _printed(entry)) for *where, entry in layout.flat(one)]
         tables.append(_table(one.name, PUBLISHED, title, cells, one.counts))
     return tables
 
@@ -188,17 +186,21 @@ def rerun(source: Source) -> list[Table]:
     """The tables that were made here, one a scope and table."""
     summary = source.comparison.summary
     chosen = set(source.comparison.spec.laptop.values())
-    tables = []
+    found = source.comparison.replicated
+    tables = [
+        _table(one.name, "replication", one.title, _replicated(one), one.counts)
+        for one in (replication.tables(found, source.comparison.spec) if len(found) else ())
+    ]
     summary = summary[summary["scope"] != PUBLISHED]
     for (scope, name), frame in summary.groupby(["scope", "table"], sort=False):
         rows = [
             (row["model"], row["method"], (row["benchmark"], row["metric"]), _rerun(row))
             for row in layout.objects(frame)
-            if scope != LAPTOP or (row["benchmark"], row["metric"]) in chosen
+            if scope not in (LAPTOP, OWN) or (row["benchmark"], row["metric"]) in chosen
         ]
         columns = source.comparison.spec.laptop.values()
         if rows:
-            title = str(name).replace("_", " ")
+            title = str(name).replace("_", " ") + ", your own rerun" * (scope == OWN)
             tables.append(_table(name, scope, title, rows, Counter(), columns))
     return tables
 
@@ -286,6 +288,24 @@ def _gain_lines(entry: layout.Entry) -> list[tuple[str, str]]:
     if gain.get("p_samples", "") != "":
         lines.append(("p, samples drawn again (App. I)", f"{gain['p_samples']:.2g}"))
     return [*lines, ("the gain", gain["verdict"])]
+
+
+def _replicated(table: layout.Table) -> list[tuple[str, str, layout.Column, Cell]]:
+    """What is stored, the user's own below it, and the difference."""
+    found = []
+    for model, method, column, entry in layout.flat(table):
+        row, (stored, own, gap) = entry.row, entry.lines.values()
+        unit, seeds = row["unit"], ("n_stored", "n_own")
+        between = [tidy(row[key], unit) for key in ("low", "high")]
+        lines = (
+            ("stored, your own", f"{stored}, {own.rstrip('≠?')}"),
+            ("seeds", ", ".join(f"{row[key]:g}" for key in seeds)),
+            ("difference", gap + (f" [{between[0]}, {between[1]}]" if all(between) else "")),
+        )
+        word = row["verdict"]
+        cell = Cell(stored, own, gap, MARKS[word], word, "", lines, (), ())
+        found.append((model, method, column, cell))
+    return found
 
 
 def _rerun(row: dict) -> Cell:
