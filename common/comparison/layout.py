@@ -109,7 +109,7 @@ def entry(row: dict, gain: dict, digits: int) -> Entry:
 
 def shown(x, width: int = WIDTH) -> list[tuple[Table, list[Block]]]:
     """The tables of a comparison with a rerun, each in blocks that are no wider."""
-    found = tables(x.cells, getattr(x, "gains", pd.DataFrame()), x.spec.stacked)
+    found = tables(x.cells, x.gains, x.spec.stacked)
     made = [(one, blocks(one, x.spec.averages, width)) for one in found]
     return [pair for pair in made if pair[1]]
 

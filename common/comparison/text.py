@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from common.claims import text as claim_text
-from common.comparison import layout, layout_text, replication
+from common.comparison import gains_text, layout, layout_text, replication
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
 from common.results.tables import escaped, latex_escaped
@@ -24,8 +24,9 @@ COLORS = {"within noise": "green", "differs": "red", "partial": "yellow"}  # the
 
 
 def markdown(x) -> str:
-    """Claims, then printed cells beside reruns, then the tables as they are."""
-    parts = [f"# {x.spec.title}: published and rerun\n", "## Claims\n"]
+    """Gains, claims, then printed cells beside reruns, then the tables as they are."""
+    parts = [f"# {x.spec.title}: published and rerun\n", gains_text.markdown(x.gains)]
+    parts.append("## Claims\n")
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
     shown = layout.shown(x)
     if shown:
@@ -155,6 +156,7 @@ def terminal(x) -> None:
     from rich.text import Text
 
     console = Console()
+    console.print(gains_text.terminal(x.gains))
     width = min(console.width, layout.WIDTH) if console.is_terminal else layout.WIDTH
     shown = layout.shown(x, width)
     for _, blocks in shown:
@@ -192,8 +194,18 @@ def print_blocks(console, blocks: list[layout.Block]) -> None:
 
 def to_json(x) -> str:
     """All tables as lists of objects; missing numbers are null."""
-    names = ("verdicts", "gaps", "cells", "summary", "detectable", "notes", "runs", "missing")
-    names = (*names, "replicated")
+    names = (
+        "gains",
+        "verdicts",
+        "gaps",
+        "cells",
+        "summary",
+        "detectable",
+        "notes",
+        "runs",
+        "missing",
+        "replicated",
+    )
     tables = {
         name: json.loads(getattr(x, name).to_json(orient="records", double_precision=10))
         for name in names
