@@ -273,8 +273,8 @@ SPEC = Spec(
     paper="over_sharpening",
     title="Over-sharpening",
     published=[
-        ("table2", "Table 2 (its Qwen3-4B rows; AVG@8, percent)", columns("AVG@8")),
-        ("table3", "Table 3 (its Qwen3-4B rows; PASS@8, percent)", columns("PASS@8")),
+        ("table2", "Table 2 (AVG@8, percent)", columns("AVG@8")),
+        ("table3", "Table 3 (PASS@8, percent)", columns("PASS@8")),
         ("table4", "Table 4 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR)),
         ("table5", "Table 5 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR[::3])),
     ],
