@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from common.results.files import read_jsonl
+from common.results.files import whole_rows
 
 
 class Attempt:
@@ -33,8 +33,7 @@ def _append(path: Path, row: dict) -> None:
 
 def attempts(folder: Path) -> list[dict]:
     """The lines of a job's attempts.jsonl; none if it never started."""
-    path = folder / "attempts.jsonl"
-    return read_jsonl(path) if path.exists() else []
+    return whole_rows(folder / "attempts.jsonl")
 
 
 def progress(run: Path, kind: str) -> int:
@@ -46,14 +45,8 @@ def progress(run: Path, kind: str) -> int:
 
 
 def curve(run: Path) -> list[dict]:
-    """The training curve of a run that may be running: its whole lines."""
-    path, rows = run / "metrics.jsonl", []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break  # it is being written
-    return rows
+    """The training curve of a run that may be running."""
+    return whole_rows(run / "metrics.jsonl")
 
 
 def job_id() -> str:
