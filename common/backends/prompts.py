@@ -1,8 +1,7 @@
 """The prompts of an experiment."""
 
 from common.config.resolve import resolve
-from common.datasets.prompts import check
-from common.datasets.solve_rate import training
+from common.datasets.prompts import check, training
 from common.datasets.templates import of_model
 from common.experiment import Experiment
 from common.types import Prompt

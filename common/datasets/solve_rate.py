@@ -12,25 +12,10 @@ import sys
 from pathlib import Path
 from random import Random
 
-from common.config.resolve import resolve
 from common.errors import UserError, require
 from common.types import Prompt
 
 BENCHMARK = "train"  # the name under which the offline pass evaluates the training set
-
-
-def training(node: dict, key: str) -> list[Prompt]:
-    """The prompts of a `data.train` node, filtered where it has a `solve_rate`. UserError as
-    `filtered` and the set's own function have it."""
-    asked = node.get("solve_rate")
-    source = {name: value for name, value in node.items() if name != "solve_rate"}
-    load = resolve(source, key)
-    if asked is None:
-        return load()
-    chosen = {"_target_": f"{__name__}.filtered"} | asked
-    keep = resolve(chosen, f"{key}.solve_rate", ("prompts",))
-    counts_file(asked["counts"])  # before the set is read, which takes minutes
-    return keep(prompts=load())
 
 
 def filtered(

@@ -25,7 +25,7 @@ import numpy as np
 
 from common.config.schema import Model, Verification
 from common.config.strict import strict
-from common.datasets.solve_rate import training
+from common.datasets.prompts import training
 from common.errors import require
 from common.results.files import write_csv, write_json
 from papers.fade.hidden_states.batch import errors, tokens
