@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-from common.config.resolve import resolve
 from common.datasets.templates import render
 from common.errors import UserError, require
 from common.types import Prompt
@@ -91,19 +90,3 @@ def check(prompts: list[Prompt], key: str) -> list[Prompt]:
                 f"{'text' if not prompt.text else 'reference answer'}; drop the row or fix it"
             )
     return prompts
-
-
-def training(node: dict, key: str) -> list[Prompt]:
-    """The prompts of a `data.train` node, filtered where it has a `solve_rate`. UserError as
-    `solve_rate.filtered` and the set's own function have it."""
-    asked = node.get("solve_rate")
-    source = {name: value for name, value in node.items() if name != "solve_rate"}
-    load = resolve(source, key)
-    if asked is None:
-        return load()
-    from common.datasets import solve_rate
-
-    chosen = {"_target_": f"{solve_rate.__name__}.filtered"} | asked
-    keep = resolve(chosen, f"{key}.solve_rate", ("prompts",))
-    solve_rate.counts_file(asked["counts"])  # before the set is read, which takes minutes
-    return keep(prompts=load())

@@ -7,8 +7,7 @@ from refuses import refuses
 from tiny import TINY
 
 from common.backends.prompts import prompts as of_experiment
-from common.datasets.prompts import training
-from common.datasets.solve_rate import filtered
+from common.datasets.solve_rate import filtered, training
 from common.errors import UserError
 from common.experiment import load
 from common.types import Prompt
