@@ -13,7 +13,7 @@ be a result is named by file and line in `left_out`; everything else is still co
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -21,7 +21,7 @@ import pandas as pd
 from common.claims import judge
 from common.claims.select import COUNTED
 from common.comparison import cells
-from common.comparison.gains import gains
+from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
@@ -57,7 +57,6 @@ class Comparison:
     spec: Spec
     verdicts: pd.DataFrame  # claims.judge's, and <scope>_state
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
-    gains: pd.DataFrame  # every printed pair, gains.COLUMNS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
     summary: pd.DataFrame  # printed rows, and reruns as mean over seeds, of both scopes
     detectable: pd.DataFrame  # minimum detectable difference of every benchmark
@@ -67,6 +66,8 @@ class Comparison:
     left_out: list[str]
     scopes: dict[str, pd.DataFrame]  # the rows that claims speak of
     cluster: Gathered  # the cluster's runs, without those of which two speak for one cell
+    # every printed pair
+    gains: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
 
 
 def main(words: list[str]) -> None:
