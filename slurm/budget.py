@@ -1,10 +1,10 @@
 """Which rows to run for so many GPU-hours: those that decide the most of a paper's claims.
 
 A row is a training with its evaluations. A claim's rows are those that what judges it on a cluster
-(claims.file.predicate) names by table, model and method: the
-printed cells that its selectors match, each cell the row of that label, or the one that the
-paper's SameRun says it shares. A claim about the laptop or theory alone has no rows. Rows that are
-done cost nothing.
+(claims.file.predicate) names by table, model and method: the printed cells that its selectors
+match, each cell the row of that label, or the one that the paper's SameRun says it shares; of what
+is logged or not printed the row of that label. A claim about the laptop or theory alone has no
+rows. Rows that are done cost nothing.
 
 Chosen greedily: again and again the claim whose missing rows, within what is left, decide the most
 claims a GPU-hour. Hours are the middle of the predicted range, sqrt(low x high): as likely too low
@@ -64,14 +64,15 @@ def given(word: str) -> float:
 
 def row_of(job: Job) -> str:
     """The run id of the row that an evaluation is of."""
-    return job.needs[0] if job.needs else job.of.run_id
+    return job.of.run_id if job.of else job.needs[0]
 
 
 def rows_of(jobs: list[Job]) -> dict[str, Experiment]:
     """The rows of a plan by run id: what is trained, and the models that are evaluated as they
     are."""
-    as_they_are = {j.of.run_id: j.of for j in jobs if j.kind == "evaluate" and not j.needs and j.of}
-    return {job.key: job.config for job in jobs if job.kind == "train"} | as_they_are
+    trained = {job.key: job.config for job in jobs if job.kind == "train"}
+    evaluated = {job.of.run_id: job.of for job in jobs if job.kind == "evaluate" and job.of}
+    return evaluated | trained
 
 
 def choose(
@@ -103,13 +104,18 @@ def choose(
 
 
 def _middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) -> float | None:
-    """GPU-hours of a training and its evaluations; None where one of them cannot run."""
+    """GPU-hours of a training, its evaluations and what it waits for, which rows may share; None
+    where one of them cannot run."""
     own = [
-        job.key for job in jobs if job.key == key or (job.kind == "evaluate" and row_of(job) == key)
+        name
+        for job in jobs
+        if job.key == key or (job.kind == "evaluate" and row_of(job) == key)
+        for name in (job.key, *(job.needs if job.key == key else ()))
     ]
     if any(name in outlook.refused for name in own):
         return None
-    ranges = [outlook.estimates[name].gpu_hours for name in own if name not in done]
+    known = {name: outlook.estimates[name].gpu_hours for name in own if name in outlook.estimates}
+    ranges = [hours for name, hours in known.items() if name not in done]
     return math.fsum(math.sqrt(r.low * r.high) for r in ranges)
 
 
@@ -168,7 +174,10 @@ def _rows(
     rows = set()
     for frame, selector in zip(cells, selectors, strict=True):
         if frame.empty:
-            return set(), f"no printed cell is {_described(selector)}"
+            own = _unprinted(selector, trained)
+            if not own:
+                return set(), f"no printed cell and no row is {_described(selector)}"
+            rows |= own
         for table, model, method in frame[["table", "model", "method"]].drop_duplicates().values:
             of_table, of_method = same.get((table, method), (table, method))
             key = trained.get((of_table, model, of_method))
@@ -176,6 +185,20 @@ def _rows(
                 return set(), f"this scale does not train {method} ({model}) of {table}"
             rows.add(key)
     return rows, ""
+
+
+def _unprinted(selector: dict, trained: dict) -> set[str]:
+    """The trainings that a selector of no printed cell names: what they logged, or a set that the
+    paper does not print."""
+    asked = {**selector, "table": str(selector.get("table")).removesuffix(", logged")}
+    return {
+        key
+        for one, key in trained.items()
+        if all(
+            value == asked.get(name, value)
+            for name, value in zip(("table", "model", "method"), one, strict=True)
+        )
+    }
 
 
 def _described(selector: dict) -> str:
