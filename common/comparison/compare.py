@@ -21,7 +21,7 @@ import pandas as pd
 from common.claims import judge
 from common.claims.select import COUNTED
 from common.comparison import cells
-from common.comparison.gains import gains
+from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
@@ -59,7 +59,6 @@ class Comparison:
     spec: Spec
     verdicts: pd.DataFrame  # claims.judge's, and <scope>_state
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
-    gains: pd.DataFrame  # every printed pair, gains.COLUMNS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
     summary: pd.DataFrame  # printed rows, and reruns as mean over seeds, of both scopes
     detectable: pd.DataFrame  # minimum detectable difference of every benchmark
@@ -69,6 +68,8 @@ class Comparison:
     left_out: list[str]
     scopes: dict[str, pd.DataFrame]  # the rows that claims speak of
     cluster: Gathered  # the cluster's runs, without those of which two speak for one cell
+    # every printed pair
+    gains: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
     # own laptop rows against the committed ones, replication.COLUMNS; empty of the latter
     replicated: pd.DataFrame = field(default_factory=pd.DataFrame)
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import jinja2
 
-from common.comparison import layout
+from common.comparison import gains_text, layout
 from common.config.files import ROOT
 from common.palette import FAMILIES, LINES, of_family
 from common.report import plots, sources, views
@@ -127,6 +127,7 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
     claims = views.claims(source, known) if comparison else []
     tables = views.published(source) if comparison else []
     shown = [c for t in tables for _, rows in t.bodies for r in rows for c in r.cells if c]
+    gains = gains_text.shown(comparison.gains) if comparison else []
     verdicts = [verdict for claim in claims for verdict in claim.verdicts]
     counts = {s: Counter(v.mark for v in verdicts if v.scope == s) for s in SHOWN}
     frames = ("runs", "notes", "detectable", "missing")
@@ -139,6 +140,8 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
         "answer": source.answer,
         "step": source.step,
         "front": _front(source.figures),
+        "gains": gains,
+        "gain_columns": [(name, name) for name in gains[0]] if gains else [],
         "claims": claims,
         "claimed": _claimed(counts),
         "counts": counts,
