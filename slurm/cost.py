@@ -65,9 +65,8 @@ def leaves_out(jobs: list[Job], seen: Outlook) -> str:
 
 
 def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
-    """Of each job that samples, by key."""
-    known = [job.key for job in jobs if job.kind in SAMPLED and job.key in estimates]
-    return {key: estimates[key].gpus for key in known}
+    """Of each job that computes, by key."""
+    return {job.key: estimates[job.key].gpus for job in jobs if job.key in estimates}
 
 
 def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:

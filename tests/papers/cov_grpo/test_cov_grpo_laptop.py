@@ -103,10 +103,19 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     verify = resolve(x.data.verifier, "data.verifier")
     opened = "<think>\n" if name.endswith("qwen7b_grpo") else ""
     thought, right, wrong = f"{opened}so\n</think>\n", "\\boxed{4}", "\\boxed{5}"
-    responses = [thought + right, thought + wrong, right, wrong]
+    loose = "so</think>"  # no tags as the repository, or the paper, asks for them
+    responses = [
+        thought + right,
+        thought + wrong,
+        loose + right,
+        loose + wrong,
+        thought + "4",
+        right,
+    ]
     verdicts = [verify(response, "4") for response in responses]
-    given = rewards(verdicts, 4, x.reward.correct, x.reward.wrong)
-    assert torch.equal(given, torch.tensor([[2.0, 1.0, 1.0, 0.0]]))
+    given = rewards(verdicts, 6, x.reward.correct, x.reward.wrong)
+    never_ended = 1.0 if opened else 0.0  # at 1.5B the prompt has opened a thought
+    assert torch.equal(given, torch.tensor([[2.0, 1.0, 1.0, 0.0, 1.0, never_ended]]))
 
 
 @pytest.mark.sweep
@@ -164,9 +173,7 @@ def test_published_verdicts_agree_with_what_is_known_to_contradict_the_text(tmp_
         "cw_grpo_gain_7b",  # INC024
         "over_base_cw_grpo_7b",  # INC023
         "all_benchmarks",  # INC025
-        "cell_15b_aime24",
-        "cell_7b_minerva",
-        "gain_7b_olympiadbench_aime24",  # INC026
+        "gain_7b",  # INC026
     }
     assert set(verdicts["laptop"]) <= {"not run", "not claimed here"}
 
@@ -322,7 +329,7 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     verdicts = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]
     assert verdicts["cw_grpo_avg_15b"] == "inconclusive"  # one seed
     assert verdicts["stable_range"] == "inconclusive"
-    assert verdicts["stable_range_long"] == "not run"
+    assert verdicts["stable_long"] == "not run"
     covered = [i for i in verdicts.index if i.startswith(("dominate", "drift", "intact"))]
     assert set(verdicts[covered]) == {"inconclusive"}  # two seeds
     rows = pd.concat(covariance_rows(results))
