@@ -143,8 +143,8 @@ def compare_cells(
     problems than the benchmark has is "partial".
     """
     table = []
-    measured, closed = _by_cell(rerun), _by_cell(exact)
-    noted, refused = footnotes(spec, printed), _not_reproducible(spec, printed)
+    measured, closed = by_cell(rerun), by_cell(exact)
+    noted, refused = footnotes(spec, printed), not_reproducible(spec, printed)
     others: dict[tuple, list[tuple]] = {}
     for one in spec.same_runs:
         others.setdefault((one.table, one.method), []).append((one.of_table, one.of_method))
@@ -164,7 +164,8 @@ def compare_cells(
     return pd.DataFrame(table, columns=COLUMNS)
 
 
-def _by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
+def by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
+    """The rows of each CELL, one a seed."""
     if rows.empty:
         return {}
     keys = [rows[name].astype(object).fillna("") for name in CELL]
@@ -224,7 +225,7 @@ def _exact(cell: pd.Series, computed: pd.DataFrame) -> dict:
     }
 
 
-def _not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
+def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
     """Why each printed cell cannot be rerun, by the first rule that it matches; None: it can."""
     reasons = np.full(len(printed), None, dtype=object)
     for where, reason in reversed(spec.not_reproducible):

@@ -14,6 +14,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from common.backends.verl import methods, tuning
+from common.backends.verl.layout import STORAGE_UNITS
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.methods import rate
@@ -185,6 +186,8 @@ def settings(
         "trainer.validation_data_dir": str(work / "validation"),
         # samples; verl's own cap of 100,000 ends a run whose evaluation has more, at its last step
         "transfer_queue.backend.SimpleStorage.total_storage_size": None,
+        # processes over all nodes
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": STORAGE_UNITS * place.nodes,
         "trainer.test_freq": x.eval.every,  # steps; the last is always evaluated
         # -- trainer
         "trainer.total_training_steps": x.optim.steps,  # rollouts
