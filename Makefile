@@ -10,7 +10,7 @@ FLASH_ATTN ?= flash-attn==2.8.3
 VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_VENV := .venv-cluster
-PAPERS := $(patsubst papers/%/configs/reproduce.yaml,%,$(wildcard papers/*/configs/reproduce.yaml))
+PAPERS := $(patsubst papers/%/claims.yaml,%,$(wildcard papers/*/claims.yaml))
 FORMAT ?= terminal
 # As `.venv/bin/rlvr`, of this folder's own packages.
 RLVR := $(BIN)/python -m rlvr_papers
@@ -39,8 +39,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
 	touch $@
 
-reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h]; SCALE=cluster CLUSTER=profile [DRY_RUN=1|full] [BUDGET=GPU-hours] [WITHOUT=ROW,ROW] [VERL="KEY=VALUE ..."]: through SLURM
-ifneq ($(filter cluster%,$(SCALE)),)
+# A scale goes through SLURM where it is a cluster's, or where a profile is given: SCALE=gpu CLUSTER=debug.
+SUBMITTED := $(filter cluster%,$(SCALE))$(filter-out file,$(origin CLUSTER))
+
+reproduce-%: $(if $(SUBMITTED),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h]; SCALE=cluster|gpu CLUSTER=profile [DRY_RUN=1|full] [BUDGET=GPU-hours] [WITHOUT=ROW,ROW] [VERL="KEY=VALUE ..."]: through SLURM
+ifneq ($(SUBMITTED),)
 	$(SUBMITTER)/bin/python -m papers.$*.launch profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
 else
 	$(RLVR) reproduce paper=$* scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET))
@@ -65,13 +68,13 @@ check: $(READY) ## the loop of every change, two to three minutes: lint, types a
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest -n 2 -m '$(QUICK)' tests tests/slurm
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m '$(QUICK)' tests tests/slurm
 
 types: $(READY)
 	$(BIN)/python -m mypy
 
 test: $(READY) ## the tests: no GPU, no network
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # A quick subset without torch on Python 3.11 to 3.13, where they are.
 test-pythons:
@@ -104,14 +107,17 @@ test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a
 test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
 
+# A start of verl takes 7 GB, so those are apart.
 test-verl: $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster --ignore=tests/cluster/test_verl_in_slurm.py
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
 
-# After test-slurm, for a machine has one SLURM, and after test-verl: verl and vLLM of both at once, and other work beside
-# them, have filled 24 GB, and Ray then kills a training.
+STARTS := $(addprefix tests/cluster/test_verl_,run.py drills.py in_slurm.py)
+
+# One start of verl at a time; after test-slurm, for a machine has one SLURM, and after test-verl, whose engines take 6 GB:
+# verl and vLLM of both at once, and other work beside them, have filled 24 GB, and Ray then kills a training.
 test-verl-slurm: test-slurm test-verl $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(STARTS)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, test, test-cluster and a quick subset on other Pythons

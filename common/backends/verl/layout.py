@@ -26,10 +26,17 @@ PACKED = 16_384  # tokens a GPU and pass at least, where there is room (verl's o
 SHARE = 0.6  # of a GPU's memory, vLLM's: weights and cache
 USABLE = 0.92  # of a GPU's memory; the rest is the driver's and lost between tensors
 PARALLEL = (1, 2, 4)  # 8 does not divide the 28 heads of Qwen2.5-7B
+STORAGE_UNITS = 2  # of TransferQueue, a node; verl's own eight would reserve eight CPUs
 OFFLOAD = f"{ACTOR}.fsdp_config"
 SPLIT, PART = f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.gpu_memory_utilization"
 
 States = Literal["gpu", "between", "cpu"]
+
+
+def reserved_cpus(gpus: int) -> int:
+    """CPUs of a node that verl reserves in Ray: one for TransferQueue's controller, one a storage
+    unit, three a GPU. With fewer Ray waits for ever (verl 0.9.1, single_controller/ray/base.py)."""
+    return 1 + STORAGE_UNITS + 3 * gpus
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -
     P, reference = load.parameters, 4 * load.reference * load.size.parameters
     here = {"gpu": (STATE_BYTES, HELD_BYTES), "between": (STATE_BYTES, 0), "cpu": (0, 0)}[states]
     # policy and memory network are trained one after the other
-    training = (here[0] * P / gpus + max(_pass_bytes(one, tokens) for one in load.models)) / 1e9
+    training = (here[0] * P / gpus + max(pass_bytes(one, tokens) for one in load.models)) / 1e9
     sampling = here[1] * P / gpus / 1e9 + share * gpu_gb
     weights = 2 * P / parallel / 1e9
     a_token = sum(token_bytes(one) for one in load.models)
@@ -154,7 +161,7 @@ def token_bytes(size: Size) -> int:
     return 4 * size.layers * size.kv_width
 
 
-def _pass_bytes(size: Size, tokens: int) -> float:
+def pass_bytes(size: Size, tokens: int) -> float:
     # FSDP gathers one layer, and the output layer with its gradient for all of a pass
     gathered = 2 * size.parameters / size.layers + 6 * size.vocab * size.hidden
     activations = 2 * tokens * size.hidden * (size.layers + 16)  # checkpointing, bfloat16
