@@ -1,0 +1,229 @@
+"""The model that simulated reruns are drawn from.
+
+**Problems.** A benchmark has as many problems as its configuration says, the same ones for every
+method. Their solve rates are the quantiles of a Beta, then moved as little as possible in log odds
+until the benchmark's pass@k at every printed k are the printed numbers (rates.py). Where one k is
+printed, the Beta's a + b is 0.66, the median of what F-GRPO's Table 1 gives, which prints pass@1
+and pass@256. The i-th hardest problem is the i-th hardest for every method.
+
+**A run.** Its seed moves pass@1 (and k up to 8) and pass@k of a larger k by independent normal
+numbers whose standard deviations are `noise.SEED_SD`, the same on all benchmarks of the run; near 0
+and 100 percent it is at most half the way there. A model that is not trained has no seed. Entropies
+and other numbers, those that a training logs too, are the printed or assumed ones times one plus
+`noise.SEED_SHARE` times a normal number. Right answers are binomial, n samples a problem.
+
+**Sets.** Where the paper drew problems of its own (`Spec.own_problems`), every draw takes the
+benchmark's problems with replacement, the same for all methods.
+
+**Curves.** The best step of a training has the printed numbers, and the evaluations beside it are
+one point lower, if the printed cells are of the curve. An evaluation of its own has the printed
+numbers whatever step the choice of checkpoint takes; curves that only choose are not drawn.
+
+**Worlds.** As printed: the truth is the printed number. No effect: every method has the numbers of
+its baseline (`gains.pairs`), and this one those of its own, to the last. Half the effect: half the
+way between both. A world says nothing of the printed numbers' own noise: the comparison's intervals
+count it, so that agreement comes out more often than 95 % of the time.
+"""
+
+import zlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from common.calibration.made import LOGGED, Of, logged, targets
+from common.calibration.rates import logits, of_seed
+from common.comparison.spec import Spec
+from common.experiment import Experiment
+from common.metrics.noise import LARGE, SEED_SHARE, seed_sd
+
+AS_PRINTED, NO_EFFECT, HALF = WORLDS = ("as_printed", "no_effect", "half_effect")
+SHARE_OF = {AS_PRINTED: 0.0, NO_EFFECT: 1.0, HALF: 0.5}  # of the way to the baseline
+BESIDE = 1.0  # points
+
+
+@dataclass(frozen=True)
+class Block:
+    """One benchmark of one model, evaluated at one step."""
+
+    of: Of
+    passk: dict[int, float]
+    problems: int
+    n: int
+
+
+@dataclass
+class Plan:
+    """What the rows of a paper's rerun ask for, noted while one is stored (made.Numbers)."""
+
+    spec: Spec
+    beside: float | None = BESIDE
+    blocks: list[Block] = field(default_factory=list)
+    values: list[tuple[Of, str, float]] = field(default_factory=list)
+    trainings: list[Experiment] = field(default_factory=list)
+
+    def counts(self, of: Of, passk: dict[int, float], problems: int, n: int) -> np.ndarray:
+        self.blocks.append(Block(of, passk, problems, n))
+        return np.zeros(problems, int)
+
+    def value(self, of: Of, metric: str, printed: float) -> float:
+        self.values.append((of, metric, printed))
+        return printed
+
+    def logged(self, x: Experiment) -> dict[str, float]:
+        self.trainings.append(x)
+        return logged(x.paper, x.label)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The numbers of one simulated rerun, in the order of its plan (and made.Numbers of it)."""
+
+    plan: Plan
+    right: list[np.ndarray]  # by block
+    others: list[float]
+    logs: list[dict[str, float]]
+    beside: float | None = BESIDE
+
+    def counts(self, of: Of, passk: dict[int, float], problems: int, n: int) -> np.ndarray:
+        return self.right[self._place["blocks"][of]]
+
+    def value(self, of: Of, metric: str, printed: float) -> float:
+        return self.others[self._place["values"][of, metric]]
+
+    def logged(self, x: Experiment) -> dict[str, float]:
+        return self.logs[self._place["trainings"][x.run_id]]
+
+    @cached_property
+    def _place(self) -> dict[str, dict]:
+        return {
+            "blocks": {block.of: i for i, block in enumerate(self.plan.blocks)},
+            "values": {(of, metric): i for i, (of, metric, _) in enumerate(self.plan.values)},
+            "trainings": {x.run_id: i for i, x in enumerate(self.plan.trainings)},
+        }
+
+
+class World:
+    """What a plan's rows come out with in one of WORLDS."""
+
+    def __init__(self, plan: Plan, name: str, pairs: pd.DataFrame):
+        self.plan, self.name = plan, name
+        share, root = SHARE_OF[name], Roots(plan.spec, pairs)
+        self.passk = [_between(one, root.passk(one), share) for one in plan.blocks]
+        self.values = [
+            value + share * (root.value(of, metric, value) - value)
+            for of, metric, value in plan.values
+        ]
+        self.logs = [
+            {key: value + share * (of_root.get(key, value) - value) for key, value in own.items()}
+            for x in plan.trainings
+            for own, of_root in [(logged(x.paper, x.label), root.logged(x))]
+        ]
+        runs = {one.of.trained for one in plan.blocks} | {of.trained for of, _, _ in plan.values}
+        self.runs = sorted(runs | {x.run_id for x in plan.trainings})
+        sizes = [one.problems for one in plan.blocks]
+        self.ends = np.cumsum(sizes)
+        self.n = np.repeat([one.n for one in plan.blocks], sizes)
+        self.logits = np.concatenate([logits(*key) for key in self._keys()])
+        moves = [
+            of_seed(*key, _sds(dict(key[0]))) * (not one.of.untrained)
+            for key, one in zip(self._keys(), plan.blocks, strict=True)
+        ]
+        self.moves = np.concatenate(moves).T  # (2, N)
+        place = {run: i for i, run in enumerate(self.runs)}
+        self.run = np.repeat([place[one.of.trained] for one in plan.blocks], sizes)
+
+    def _keys(self) -> list[tuple]:
+        both = zip(self.passk, self.plan.blocks, strict=True)
+        return [(tuple(sorted(passk.items())), one.problems) for passk, one in both]
+
+    def draw(self, number: int) -> Draw:
+        """The rerun of this number, the same however many are drawn."""
+        rng = np.random.default_rng([zlib.crc32(self.name.encode()), number])
+        seeds = rng.standard_normal((4, len(self.runs)))  # small k, large k, other numbers, logs
+        x = self.logits + (self.moves * seeds[:2, self.run]).sum(0)
+        right = rng.binomial(self.n, expit(self._sets(rng, x)))
+        place = {run: i for i, run in enumerate(self.runs)}
+        others = [
+            value * (1 + SEED_SHARE * seeds[2, place[of.trained]] * (not of.untrained))
+            for value, (of, _, _) in zip(self.values, self.plan.values, strict=True)
+        ]
+        logs = [
+            {key: value * (1 + SEED_SHARE * seeds[3, place[one.run_id]]) for key, value in own.items()}
+            for one, own in zip(self.plan.trainings, self.logs, strict=True)
+        ]
+        return Draw(self.plan, np.split(right, self.ends[:-1]), others, logs)
+
+    def _sets(self, rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+        """The log odds with other problems in the sets that are not the paper's."""
+        spec = self.plan.spec
+        parts = {part for name in spec.own_problems for part in spec.averages.get(name, [name])}
+        drawn = {name: rng.random(100_000) for name in sorted(parts)}
+        blocks = np.split(x, self.ends[:-1]) if parts else []
+        for i, one in enumerate(self.plan.blocks if parts else ()):
+            if one.of.benchmark in drawn:
+                chosen = drawn[one.of.benchmark][: one.problems] * one.problems
+                blocks[i] = blocks[i][chosen.astype(int)]
+        return np.concatenate(blocks) if parts else x
+
+
+def _sds(passk: dict[int, float]) -> tuple[tuple[int, float], ...]:
+    """Points that a seed moves the smallest k and, if it is a large one, the largest, by k."""
+    ks = dict.fromkeys([min(passk), *([max(passk)] if max(passk) > LARGE else [])])
+    return tuple((k, seed_sd(f"pass@{k}", passk[k], k)) for k in ks)
+
+
+def _between(block: Block, root: dict[int, float], share: float) -> dict[int, float]:
+    passk = {k: v + share * (root.get(k, v) - v) for k, v in block.passk.items()}
+    return {k: max(v - block.of.below, 0.5) if block.of.below else v for k, v in passk.items()}
+
+
+class Roots:
+    """The printed numbers of a row's baseline, of the baseline's own, and so on to the last.
+
+    pairs: table, model, method, baseline of printed rows; an empty model is any."""
+
+    def __init__(self, spec: Spec, pairs: pd.DataFrame):
+        self.spec = spec
+        self.baselines = {
+            (row.table, row.model, row.method): row.baseline for row in pairs.itertuples()
+        }
+
+    def row(self, table: str, model: str, method: str) -> tuple[str, str]:
+        """The run (table, method) that this run has the numbers of without an effect."""
+        seen = set()
+        while (table, method) not in seen:
+            seen.add((table, method))
+            step = self._baseline(table, model, method)
+            if step is None:
+                break
+            table, method = step
+        return table, method
+
+    def _baseline(self, table: str, model: str, method: str) -> tuple[str, str] | None:
+        same = self.spec.same_runs
+        shown = [(table, method)]
+        shown += [(x.table, x.method) for x in same if (x.of_table, x.of_method) == shown[0]]
+        for of_table, label in shown:
+            base = self.baselines.get((of_table, model, label))
+            if base is not None:
+                runs = [x for x in same if (x.table, x.method) == (of_table, base)]
+                return (runs[0].of_table, runs[0].of_method) if runs else (of_table, base)
+        return None
+
+    def printed(self, of: Of) -> dict[str, float]:
+        table, method = self.row(of.table, of.model, of.method)
+        return targets(self.spec, table, method, of.model, of.benchmark, of.step)
+
+    def passk(self, block: Block) -> dict[int, float]:
+        printed = self.printed(block.of)
+        names = {k: self.spec.metrics.get(f"pass@{k}", f"pass@{k}") for k in block.passk}
+        return {k: printed[name] for k, name in names.items() if name in printed}
+
+    def value(self, of: Of, metric: str, own: float) -> float:
+        return self.printed(of).get(metric, own)
+
+    def logged(self, x: Experiment) -> dict[str, float]:
+        return logged(x.paper, self.row(x.table, x.model.name, x.label)[1])
