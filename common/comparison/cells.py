@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pandas as pd
 
+from common.comparison.single import other_problems, run_variance
 from common.comparison.spec import Spec, matches
 from common.metrics.paired import Interval, detectable_share
 from common.results.provenance import of_runs, worst
@@ -105,17 +106,19 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
     for name, benchmarks in spec.averages.items():
         members = rows[rows["benchmark"].isin(benchmarks)]
         key = ["table", "model", "method", "metric", "k", "unit", "seed"]
-        groups = members.assign(variance=members["stderr"] ** 2).groupby(key, dropna=False)
+        squares = {name: members[name] ** 2 for name in ("stderr", "sampling") if name in members}
+        groups = members.assign(**squares).groupby(key, dropna=False)
         means = groups.agg(
             value=("value", "mean"),
             benchmarks=("benchmark", "nunique"),
-            variance=("variance", lambda x: x.sum(skipna=False)),
+            step=("step", "max"),
+            **{name: (name, lambda x: x.sum(skipna=False) ** 0.5) for name in squares},
             n_problems=("n_problems", "sum"),
             run_id=("run_id", lambda x: ";".join(dict.fromkeys(x.astype(str)))),
         ).reset_index()
         means = means[means["benchmarks"] == len(benchmarks)]
-        stderr = np.sqrt(means["variance"]) / len(benchmarks)
-        parts.append(means.assign(benchmark=name, stderr=stderr).drop(columns="benchmarks"))
+        means = means.assign(**{of: means[of] / len(benchmarks) for of in squares})
+        parts.append(means.assign(benchmark=name).drop(columns="benchmarks"))
     return parts
 
 
@@ -131,11 +134,13 @@ def compare_cells(
 
     printed: rows of published/table*.csv; rerun: `as_printed` cluster rows; exact: rows of closed
     forms, one number each; runs: provenance of the rerun's runs; lost: table, model, method, state,
-    reason of runs without a usable result. The interval is where one further run, as the printed
-    one is, would lie with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds, which takes the
-    problems as fixed. With one seed it is ± 1.96 sqrt(2) standard errors over problems, as if both
-    had drawn their own. Half a unit of the printed last digit is added to both. A printed number in
-    the interval is within noise; a rerun of fewer problems than the benchmark has is "partial".
+    reason of runs without a usable result. The interval is where one further run on the same
+    problems, as the printed one is, would lie with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S
+    seeds. With one seed it is ± 1.96 sqrt(2 v), v a run's variance over seeds, by what is known of
+    it, and over samples (common/metrics/noise.py). Where the paper drew problems of its own
+    (`Spec.own_problems`), the variance of both over problems is added, and half a unit of the
+    printed last digit always. A printed number in the interval is within noise; a rerun of fewer
+    problems than the benchmark has is "partial".
     """
     table = []
     measured, closed = _by_cell(rerun), _by_cell(exact)
@@ -167,15 +172,16 @@ def _by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
 
 
 def _rerun(spec: Spec, cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFrame) -> dict:
-    seeds, value = len(measured), measured["value"].mean()
+    seeds, value, first = len(measured), measured["value"].mean(), measured.iloc[0]
+    apart = other_problems(first, spec.own_problems.get(cell["benchmark"]))
     if seeds > 1:
-        spread = measured["value"].std(ddof=1) * np.sqrt(1 + 1 / seeds)
+        spread = np.sqrt(measured["value"].var(ddof=1) * (1 + 1 / seeds) + apart)
         half, reason = Interval(value, spread, seeds - 1).half(), f"{seeds} seeds"
     else:
-        half = 1.96 * np.sqrt(2) * measured["stderr"].iloc[0]
-        reason = "one seed: the interval is over problems, the spread over seeds is unknown"
-        if np.isnan(half):
-            half, reason = 0.0, "one seed without a known spread: compared as a number"
+        half = 1.96 * np.sqrt(2 * run_variance(first) + apart)
+        reason = "one seed: what is known of the spread over seeds, and that over samples"
+    if apart:
+        reason += "; the paper's problems are others"
     half += rounding(cell)
     verdict = "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs"
     held, whole = measured["n_problems"].min(), problems_of(spec, cell["benchmark"])

@@ -34,6 +34,7 @@ from common.comparison.gather import (
 )
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published_checked
+from common.comparison.single import with_sampling
 from common.comparison.spec import Columns, SameRun, Spec, spec_of
 from common.config.files import ROOT, known_paper
 from common.config.words import options
@@ -143,6 +144,7 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
     missing, more = provenance.jobs(root, spec.paper)
     problems += more
     alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows)
+    alone = with_sampling(alone, reruns[CLUSTER].counts)
     problems += more
     reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
     rows = {scope: one.rows for scope, one in reruns.items()}

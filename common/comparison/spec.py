@@ -61,6 +61,8 @@ class Spec:
     # benchmarks of rows whose printed cells are not in our text of the paper (missing.csv)
     unprinted: tuple[str, ...] = ()
     problems: dict[str, int] = field(default_factory=dict)  # printed benchmark -> its problems
+    # printed benchmark -> how many problems the paper drew for it without naming them: not ours
+    own_problems: dict[str, int] = field(default_factory=dict)
 
 
 def spec_of(paper: str) -> Spec:

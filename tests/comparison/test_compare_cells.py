@@ -11,8 +11,10 @@ from made_up_runs import MATH, cell, cluster_run
 from common.claims.gaps import GAPS
 from common.comparison import cells, cluster_figures, compare, published
 from common.comparison import text as compare_text
+from common.comparison.single import with_sampling
 from common.comparison.spec import SameRun, Spec, spec_of
 from common.errors import UserError
+from common.metrics.noise import SEED_SD
 from common.results.files import write
 from papers.cov_grpo.compare import SPEC as COV
 from papers.f_grpo.compare import SPEC
@@ -54,11 +56,33 @@ def test_the_interval_is_where_one_further_run_would_lie():
     assert judged(47.0, "47.0", 51.0, 52.0, 53.0)["verdict"] == "within noise"  # by its rounding
 
 
-def test_one_seed_has_an_interval_over_problems_and_says_so():
-    one = judged(50.0, "50.0", 53.0, stderr=1.0)
-    assert one["high"] == pytest.approx(53 + 1.96 * np.sqrt(2) + 0.05)
-    assert (one["verdict"], one["state"]) == ("differs", "computed")
-    assert "spread over seeds is unknown" in one["reason"]
+def test_one_seed_has_an_interval_over_seeds_and_samples():
+    one = judged(50.0, "50.0", 53.0, stderr=1.0)  # without counts: all of the standard error
+    half = 1.96 * np.sqrt(2 * (SEED_SD["small k"] ** 2 + 1))
+    assert one["high"] == pytest.approx(53 + half + 0.05)
+    assert (one["verdict"], one["state"]) == ("within noise", "computed")
+    assert judged(50.0, "50.0", 54.0, stderr=1.0)["verdict"] == "differs"
+    base = rerun(54.0, stderr=1.0).assign(step=0)  # not trained: it has no seed
+    one = cells.compare_cells(PLAIN, printed(50.0, "50"), base, pd.DataFrame(), NO_RUNS, LOST)
+    assert one["high"][0] == pytest.approx(54 + 1.96 * np.sqrt(2))
+
+
+def test_problems_of_the_papers_own_widen_the_interval():
+    ours = rerun(50.0, stderr=3.0).assign(sampling=1.0)
+    spec = replace(PLAIN, own_problems={"b": 10})  # ours are 30
+    for one, apart in ((PLAIN, 0.0), (spec, 8.0 * (1 + 30 / 10))):
+        given = (one, printed(50.0, "50"), ours, pd.DataFrame(), NO_RUNS, LOST)
+        half = 1.96 * np.sqrt(2 * (SEED_SD["small k"] ** 2 + 1) + apart)
+        assert cells.compare_cells(*given)["high"][0] == pytest.approx(50 + half)
+
+
+def test_the_counts_give_the_spread_over_samples():
+    name = {"table": "t", "model": "m", "method": "A", "benchmark": "b", "seed": 0, "step": 1}
+    counts = pd.DataFrame({"problem_id": ["x", "y"], "n": 4, "c": [1, 4]}).assign(**name)
+    rows = rerun(62.5, stderr=9.0).assign(k=1)
+    rows = pd.concat([rows, rows.assign(metric="token_entropy", k=np.nan)], ignore_index=True)
+    # (3/4)^2 - C(3, 2) / C(4, 2) = 1/16 of x, 0 of y
+    assert with_sampling(rows, counts)["sampling"].tolist() == pytest.approx([12.5, 9.0])
 
 
 def test_a_rerun_of_a_part_of_the_problems_is_partial_whatever_it_says():

@@ -1,0 +1,44 @@
+"""The noise of single cluster runs as columns of their rows: what a further run of the same
+settings, on the same problems, would differ by (common/metrics/noise.py)."""
+
+import numpy as np
+import pandas as pd
+
+from common.claims.select import COUNTED, indexed
+from common.metrics.noise import SHARE, problem_variance, sampling_sd, seed_sd
+
+
+def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a column `sampling`, in the number's unit: its standard deviation over further
+    draws of the samples, from the evaluation's counts. Without counts it is `stderr`, which is no
+    smaller, for the spread over problems has that over samples in it."""
+    behind = indexed(counts)
+    found = rows["stderr"].to_numpy(float).copy() if len(rows) else np.empty(0)
+    keys = rows[COUNTED].itertuples(index=False, name=None)
+    for i, (key, metric, k) in enumerate(zip(keys, rows["metric"], rows["k"], strict=True)):
+        at = behind.rows.get(key)
+        named = SHARE.match(str(metric))
+        if at is None or named is None:
+            continue
+        n = int(behind.n[at].max())
+        k = 1 if str(metric).lower().startswith("avg") else int(named[1] if pd.isna(k) else k)
+        if k <= n == behind.n[at].min():
+            found[i] = sampling_sd(behind.c[at], n, k)
+    return rows.assign(sampling=found)
+
+
+def run_variance(row: pd.Series) -> float:
+    """The variance of one further run's number around `row`'s: of its seed, unless it was not
+    trained, and of its samples."""
+    seed = 0.0 if row["step"] == 0 else seed_sd(row["metric"], row["value"], row.get("k", np.nan))
+    sampling = row.get("sampling", row["stderr"])
+    return seed**2 + (0.0 if np.isnan(sampling) else sampling**2)
+
+
+def other_problems(row: pd.Series, printed: int | None) -> float:
+    """What the difference between `row` and the printed number has of variance because the paper
+    drew `printed` problems of its own; 0 for shared problems (None)."""
+    if printed is None or pd.isna(row["stderr"]):
+        return 0.0
+    ours = problem_variance(row["stderr"], row.get("sampling", 0.0))
+    return ours * (1 + row["n_problems"] / printed)

@@ -1,0 +1,116 @@
+"""The noise of a single run: what SEED_SD rests on, and the variance over samples."""
+
+from math import comb
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.config.files import ROOT
+from common.metrics.noise import (
+    LARGE,
+    SEED_SD,
+    SEED_SHARE,
+    problem_variance,
+    sampling_sd,
+    sampling_variance,
+    seed_sd,
+)
+
+PAPERS = ("f_grpo", "two_stage", "over_sharpening", "fade", "cov_grpo")
+
+
+def pooled(frame: pd.DataFrame, by: list[str]) -> tuple[float, int]:
+    """The variance within groups, and its degrees of freedom."""
+    groups = frame.groupby(by)["value"]
+    df = groups.size() - 1
+    return float((groups.var(ddof=1).fillna(0) * df).sum() / df.sum()), int(df.sum())
+
+
+def together(*parts: tuple[float, int]) -> float:
+    return (sum(v * df for v, df in parts) / sum(df for _, df in parts)) ** 0.5
+
+
+def printed(paper: str, table: str) -> pd.DataFrame:
+    return pd.read_csv(ROOT / "papers" / paper / "published" / f"{table}.csv")
+
+
+def test_the_seeds_spread_is_what_print_and_our_own_seeds_bound():
+    gammas = printed("f_grpo", "table6_v2")
+    gammas = gammas[gammas["method"].str.startswith("F-")]
+    gammas = gammas.assign(base=gammas["method"].str.extract("(GRPO|DAPO|CISPO)")[0])
+    parts = {
+        key: pooled(part, ["model", "base"])
+        for key, part in gammas.groupby(["benchmark", "metric"])
+    }
+    for table in ("table2", "table3"):
+        rest = printed("over_sharpening", table)
+        rest = rest[(rest["method"] != "IAC") & (rest["benchmark"] == "Avg")]
+        parts[table] = pooled(rest, ["model"])
+    print({key: (round(v**0.5, 2), df) for key, (v, df) in parts.items()})
+    math, ood = (parts[name, "pass@1"] for name in ("Avg_Math", "Avg_OOD"))
+    small = together(math, ood, parts["table2"])
+    large = together(parts["Avg_Math", "pass@256"], parts["Avg_OOD", "pass@256"])
+    assert (round(small, 2), round(large, 2)) == (1.03, 2.09)
+    assert parts["table3"][0] ** 0.5 == pytest.approx(0.47, abs=0.005)  # PASS@8, AVG@8: 0.48
+    assert small == pytest.approx(SEED_SD["small k"], abs=0.1)
+    assert large == pytest.approx(SEED_SD["large k"], abs=0.1)
+
+
+def last(paper: str, scope: str) -> pd.DataFrame:
+    """Our own runs at their last step, by base model (docs/evidence.md, item 10)."""
+    d = pd.read_csv(ROOT / "results" / "reference" / paper / scope / "metrics.csv")
+    d = d[d["metric"].isin(["pass@1", "pass@64", "pass@256", "token_entropy"]) & (d["step"] > 0)]
+    end = d.groupby(["table", "method", "seed", "benchmark", "metric"])["step"].transform("max")
+    d = d[d["step"] == end]
+    return d.assign(base=np.where(d["seed"] <= 5, 0, 1 + d["seed"] % 2))
+
+
+@pytest.mark.sweep
+def test_our_own_seeds_scatter_by_as_much():
+    key, small, large, shares = ["table", "method", "base"], [], [], []
+    for paper in PAPERS:
+        for scope in ("laptop", "laptop_maze"):
+            d = last(paper, scope)
+            natural = d["benchmark"] == "natural"
+            entropy = d[natural & (d["metric"] == "token_entropy")]
+            entropy = entropy.assign(value=np.log(entropy["value"]))
+            shares.append(pooled(entropy, key)[0] ** 0.5)
+            if scope == "laptop":
+                small.append(pooled(d[natural & (d["metric"] == "pass@1")], key))
+                many = d[d["metric"].isin(["pass@64", "pass@256"])]
+                many = many[many["benchmark"].isin(["natural", "rare"])]
+                large.append(pooled(many, [*key, "benchmark", "metric"]))
+    found = together(*small), together(*large), float(np.median(shares))
+    print([round(x, 2) for x in found])
+    assert pytest.approx(found[2], abs=0.02) == SEED_SHARE
+    assert 1 <= found[0] / SEED_SD["small k"] < 2
+    assert 0.8 <= found[1] / SEED_SD["large k"] < 1.5
+
+
+def test_a_metric_has_the_spread_of_its_k():
+    assert seed_sd("pass@1", 40.0) == seed_sd("AVG@8", 40.0, 8) == SEED_SD["small k"]
+    assert seed_sd("pass@256", 70.0, 256) == seed_sd("pass@256", 70.0) == SEED_SD["large k"]
+    assert seed_sd("PASS@8", 70.0, LARGE) == SEED_SD["small k"]
+    assert seed_sd("token_entropy", -0.5) == pytest.approx(SEED_SHARE * 0.5)
+
+
+@pytest.mark.parametrize(("n", "k"), [(8, 1), (8, 4), (12, 3)])
+def test_the_variance_over_samples_has_no_bias(n, k):
+    p = 0.3
+    chance = np.array([comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)])
+    passk = np.array([1 - comb(n - c, k) / comb(n, k) for c in range(n + 1)])
+    true = chance @ passk**2 - (chance @ passk) ** 2
+    assert chance @ sampling_variance(np.arange(n + 1), n, k) == pytest.approx(true)
+
+
+def test_with_fewer_samples_than_twice_k_it_is_that_of_the_rate_found():
+    # 1 - (1/2)^2 of two samples: pass@2 is 3/4
+    assert sampling_variance([0, 1, 2], 2, 2) == pytest.approx([0, 3 / 16, 0])
+    assert sampling_variance([0, 1, 1, 1], 1, 1) == pytest.approx([3 / 16] * 4)
+    assert sampling_sd([0, 1, 1, 1], 1, 1) == pytest.approx(100 * (3 / 16 / 4) ** 0.5)
+
+
+def test_the_problems_variance_is_what_the_samples_do_not_explain():
+    assert problem_variance(5.0, 3.0) == pytest.approx(16.0)
+    assert problem_variance(3.0, 5.0) == 0
