@@ -26,14 +26,14 @@ count it, so that agreement comes out more often than 95 % of the time.
 """
 
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from common.calibration.made import LOGGED, Of, logged, targets
+from common.calibration.made import Of, logged, targets
 from common.calibration.rates import logits, of_seed
 from common.comparison.spec import Spec
 from common.experiment import Experiment
@@ -65,7 +65,8 @@ class Plan:
     trainings: list[Experiment] = field(default_factory=list)
 
     def counts(self, of: Of, passk: dict[int, float], problems: int, n: int) -> np.ndarray:
-        self.blocks.append(Block(of, passk, problems, n))
+        if passk:
+            self.blocks.append(Block(of, passk, problems, n))
         return np.zeros(problems, int)
 
     def value(self, of: Of, metric: str, printed: float) -> float:
@@ -88,7 +89,7 @@ class Draw:
     beside: float | None = BESIDE
 
     def counts(self, of: Of, passk: dict[int, float], problems: int, n: int) -> np.ndarray:
-        return self.right[self._place["blocks"][of]]
+        return self.right[self._place["blocks"][of]] if passk else np.zeros(problems, int)
 
     def value(self, of: Of, metric: str, printed: float) -> float:
         return self.others[self._place["values"][of, metric]]
@@ -151,8 +152,8 @@ class World:
             for value, (of, _, _) in zip(self.values, self.plan.values, strict=True)
         ]
         logs = [
-            {key: value * (1 + SEED_SHARE * seeds[3, place[one.run_id]]) for key, value in own.items()}
-            for one, own in zip(self.plan.trainings, self.logs, strict=True)
+            {key: value * (1 + SEED_SHARE * seeds[3, place[x.run_id]]) for key, value in own.items()}
+            for x, own in zip(self.plan.trainings, self.logs, strict=True)
         ]
         return Draw(self.plan, np.split(right, self.ends[:-1]), others, logs)
 
