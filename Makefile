@@ -10,7 +10,7 @@ FLASH_ATTN ?= flash-attn==2.8.3
 VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_VENV := .venv-cluster
-PAPERS := $(patsubst papers/%/configs/reproduce.yaml,%,$(wildcard papers/*/configs/reproduce.yaml))
+PAPERS := $(patsubst papers/%/claims.yaml,%,$(wildcard papers/*/claims.yaml))
 FORMAT ?= terminal
 # As `.venv/bin/rlvr`, of this folder's own packages.
 RLVR := $(BIN)/python -m rlvr_papers
@@ -39,8 +39,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
 	touch $@
 
-reproduce-%: $(if $(filter cluster%,$(SCALE)),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h]; SCALE=cluster CLUSTER=profile [DRY_RUN=1|full] [BUDGET=GPU-hours] [WITHOUT=ROW,ROW] [VERL="KEY=VALUE ..."]: through SLURM
-ifneq ($(filter cluster%,$(SCALE)),)
+# A scale goes through SLURM where it is a cluster's, or where a profile is given: SCALE=gpu CLUSTER=debug.
+SUBMITTED := $(filter cluster%,$(SCALE))$(filter-out file,$(origin CLUSTER))
+
+reproduce-%: $(if $(SUBMITTED),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h]; SCALE=cluster|gpu CLUSTER=profile [DRY_RUN=1|full] [BUDGET=GPU-hours] [WITHOUT=ROW,ROW] [VERL="KEY=VALUE ..."]: through SLURM
+ifneq ($(SUBMITTED),)
 	$(SUBMITTER)/bin/python -m papers.$*.launch profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
 else
 	$(RLVR) reproduce paper=$* scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET))

@@ -19,15 +19,19 @@ class Ask:
     parallel: int  # of its array, at once
 
 
-def ask(profile: Profile, kind: plan.Kind, gpus: int = 1) -> Ask:
-    """An evaluation takes `gpus` of a node (its Estimate's) and their share of CPUs and memory;
-    what runs at once is limited to as many GPUs as the training jobs may have."""
+def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Ask:
+    """What a job of this kind asks for; `gpus` are its Estimate's.
+
+    Fine-tuning, and a training on all GPUs of the profile, have its nodes whole. A training on one
+    GPU (the local backend), and what samples, take `gpus` of a node and their share of its CPUs and
+    memory. As many of them run at once as there are GPUs for the profile's training jobs.
+    """
     if kind in plan.LIGHT:
         cpus, memory = profile.light_cpus, profile.light_memory_gb
         # of a short limit at most a half: a signal in its first minute would requeue it for ever
         lead = min(profile.signal_lead_s, 30 * profile.light_time_min)
         return Ask(1, 0, cpus, memory, profile.light_time_min, lead, profile.array_parallelism)
-    if kind == "train":
+    if kind in plan.WHOLE and gpus >= profile.gpus:
         size = (profile.nodes, profile.gpus_per_node, profile.cpus_per_node, profile.memory_gb)
         return Ask(*size, profile.time_min, profile.signal_lead_s, profile.array_parallelism)
     share = max(1, profile.gpus_per_node)

@@ -5,7 +5,10 @@ import os
 import time
 from pathlib import Path
 
+from common.evaluation.config import PAPER
 from common.results.files import read_jsonl
+
+FILE = "latest_checkpointed_iteration.txt"  # of a command's folder: verl's name for its last step
 
 
 class Attempt:
@@ -37,10 +40,18 @@ def attempts(folder: Path) -> list[dict]:
     return read_jsonl(path) if path.exists() else []
 
 
+def run_folder(root: Path, paper: str, kind: str, key: str) -> Path:
+    """Of a job's results. Solve rates are no paper's: runs that start alike share them."""
+    return root / (PAPER if kind == "rates" else paper) / key
+
+
 def progress(run: Path, kind: str) -> int:
-    """How far a run is: the last step on its training curve, or the chunks that are sampled."""
-    if kind == "evaluate":
+    """How far a run is: the last step on its training curve, or that a command has saved, or the
+    chunks that are sampled."""
+    if kind in ("evaluate", "rates"):
         return len([*(run / "samples").glob("*.jsonl.gz")])
+    if kind == "command":
+        return int((run / FILE).read_text()) if (run / FILE).exists() else 0
     rows = curve(run)
     return rows[-1]["step"] if rows else 0
 

@@ -64,14 +64,15 @@ def given(word: str) -> float:
 
 def row_of(job: Job) -> str:
     """The run id of the row that an evaluation is of."""
-    return job.needs[0] if job.needs else job.of.run_id
+    return job.of.run_id if job.of else job.needs[0]
 
 
 def rows_of(jobs: list[Job]) -> dict[str, Experiment]:
     """The rows of a plan by run id: what is trained, and the models that are evaluated as they
     are."""
-    as_they_are = {j.of.run_id: j.of for j in jobs if j.kind == "evaluate" and not j.needs and j.of}
-    return {job.key: job.config for job in jobs if job.kind == "train"} | as_they_are
+    trained = {job.key: job.config for job in jobs if job.kind == "train"}
+    evaluated = {job.of.run_id: job.of for job in jobs if job.kind == "evaluate" and job.of}
+    return evaluated | trained
 
 
 def choose(
@@ -103,13 +104,18 @@ def choose(
 
 
 def _middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) -> float | None:
-    """GPU-hours of a training and its evaluations; None where one of them cannot run."""
+    """GPU-hours of a training, its evaluations and what it waits for, which rows may share; None
+    where one of them cannot run."""
     own = [
-        job.key for job in jobs if job.key == key or (job.kind == "evaluate" and row_of(job) == key)
+        name
+        for job in jobs
+        if job.key == key or (job.kind == "evaluate" and row_of(job) == key)
+        for name in (job.key, *(job.needs if job.key == key else ()))
     ]
     if any(name in outlook.refused for name in own):
         return None
-    ranges = [outlook.estimates[name].gpu_hours for name in own if name not in done]
+    known = {name: outlook.estimates[name].gpu_hours for name in own if name in outlook.estimates}
+    ranges = [hours for name, hours in known.items() if name not in done]
     return math.fsum(math.sqrt(r.low * r.high) for r in ranges)
 
 

@@ -3,35 +3,39 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from common.config.resolve import named
 from common.errors import UserError
 from common.sweeps.assumptions import assumptions
 from common.sweeps.cost import Estimate, Range, estimate, estimate_evaluation
 from common.sweeps.profiles import Profile
-from slurm.plan import Job
+from slurm.plan import SAMPLED, Job
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """Every train and evaluate job of a plan, by key: it is in one of the two."""
+    """Every job of a plan that may take a GPU, by key: it is in one of the two."""
 
     estimates: dict[str, Estimate]
     refused: dict[str, str]  # why it cannot run on the profile, with the key to change
 
 
 def outlook(jobs: list[Job], profile: Profile) -> Outlook:
-    """What each job will take, or why it cannot run; an evaluation cannot without its training."""
+    """What each job will take, or why it cannot run, as it cannot without those that it needs."""
     a = assumptions()
     trained = {job.key: job.config for job in jobs if job.kind == "train"}
     found: dict[str, Estimate] = {}
     refused: dict[str, str] = {}
     for job in jobs:
         try:
+            lost = next((key for key in job.needs if key in refused), None)
+            if lost is not None:
+                raise UserError(f"{lost} cannot run, which it waits for")
             if job.kind == "train":
                 found[job.key] = estimate(job.config, profile, a)
-            elif job.kind == "evaluate":
-                lost = next((key for key in job.needs if key in refused), None)
-                if lost is not None:
-                    raise UserError(f"the training {lost} cannot run")
+            elif job.kind == "command":
+                takes = named({"_target_": job.config.takes}, f"commands.{job.key}.takes")
+                found[job.key] = takes(profile)
+            elif job.kind in SAMPLED:
                 model = job.of or trained[job.config.row.trained]
                 found[job.key] = estimate_evaluation(job.config, model, profile, a)
         except UserError as error:
@@ -40,7 +44,7 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
 
 
 def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
-    """The estimate of every train and evaluate job, by key. Raises UserError where one cannot run
+    """The estimate of every job that may take a GPU, by key. Raises UserError where one cannot run
     on the profile, naming the first, and the words that leave out its row and all others."""
     seen = outlook(jobs, profile)
     for key, reason in seen.refused.items():
@@ -61,14 +65,13 @@ def leaves_out(jobs: list[Job], seen: Outlook) -> str:
 
 
 def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
-    """Of each evaluation among the jobs, by key."""
-    known = [job.key for job in jobs if job.kind == "evaluate" and job.key in estimates]
-    return {key: estimates[key].gpus for key in known}
+    """Of each job that computes, by key."""
+    return {job.key: estimates[job.key].gpus for job in jobs if job.key in estimates}
 
 
 def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:
-    """The job's configuration; an evaluation's with the GPUs that share one of its engines."""
-    if job.kind != "evaluate":
+    """The job's configuration; of one that samples with the GPUs that share one of its engines."""
+    if job.kind not in SAMPLED:
         return job.config
     return replace(job.config, tensor_parallel=estimates[job.key].tensor_parallel)
 

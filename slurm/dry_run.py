@@ -18,6 +18,8 @@ from slurm.submitit_inside import sbatch_text
 
 TITLES = {
     "model": "models made here",
+    "command": "models that commands of the paper make, before their rows",
+    "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
     "train": "training",
     "evaluate": "evaluation, each after its training",
     "compare": "comparison, after the end of all",
@@ -57,7 +59,7 @@ def show(
         groups = [group for group in arrays if group[0].kind == kind]
         for group in groups[: None if full else 1]:
             if profile.executor == "slurm":
-                needs, wanted = _symbolic(group[0]), gpus.get(group[0].key, 1)
+                needs, wanted = _symbolic(group[0]), gpus.get(group[0].key, max(1, profile.gpus))
                 executor = slurm_executor(group, path, profile, needs, Offline, wanted)
                 say(sbatch_text(executor, len(group)).rstrip())
         if len(groups) > 1 and not full:
@@ -124,21 +126,24 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     """How many jobs run at once on what, and how long all take if they start at once."""
     known = [(job.kind, estimates[job.key]) for job in jobs if job.key in estimates]
     evaluated = [e for kind, e in known if kind == "evaluate"]
+    before = [[e.hours for one, e in known if one == kind] for kind in ("command", "rates")]
     trained = [e for kind, e in known if kind == "train"]
-    wide, gpus = ask(profile, "train").parallel, ask(profile, "evaluate").parallel
-    gpus = min(gpus, sum(e.gpus for e in evaluated))
+    each = max((e.gpus for e in trained), default=1)
+    wide = ask(profile, "train", each).parallel
+    gpus = min(ask(profile, "evaluate", 1).parallel, sum(e.gpus for e in evaluated))
     ends = []
     for end in ("low", "high"):
         waves = sorted((getattr(e.hours, end) for e in trained), reverse=True)
         hours = sum(waves[::wide])  # each wave lasts as long as its longest
+        hours += sum(max((getattr(h, end) for h in some), default=0) for some in before)
         if evaluated:
             longest = max(getattr(e.hours, end) for e in evaluated)
             hours += max(longest, sum(getattr(e.gpu_hours, end) for e in evaluated) / gpus)
         ends.append(hours)
     then = f", then {len(evaluated)} evaluations on {gpus} GPUs" if evaluated else ""
     return (
-        f"queue: at most {min(wide, len(trained))} training jobs at once, each {profile.nodes} "
-        f"node(s) x {profile.gpus_per_node} GPU(s){then}; {Range(*ends)} hours from the first start"
+        f"queue: at most {min(wide, len(trained))} training jobs at once, on at "
+        f"most {each} GPU(s) each{then}; {Range(*ends)} hours from the first start"
     )
 
 

@@ -15,16 +15,19 @@ from typing import Any
 from submitit.helpers import DelayedSubmission
 
 from common.config.files import read
+from common.config.resolve import resolve
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.plan import Command
 from slurm import node, ray_cluster, status
-from slurm.attempts import Attempt, attempts, job_id, progress, restart
+from slurm.attempts import Attempt, attempts, job_id, progress, restart, run_folder
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
+SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command}  # else an Experiment
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 
@@ -32,11 +35,11 @@ STUCK = 3  # attempts that start at the same step before a run is given up
 class Task:
     """One job: plain strings and numbers only, so that the pickle needs nothing but this class."""
 
-    kind: str  # model, train, evaluate, compare
+    kind: str  # as slurm/plan.py has them
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # frozen Experiment or Evaluate, YAML
+    config: str | None  # frozen Experiment, Evaluate or Command, YAML
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
@@ -51,22 +54,30 @@ class Task:
         ray = folder / f"ray-{this}-{restart()}"
         x: Any = None
         if self.config:
-            schema = Evaluate if self.kind == "evaluate" else Experiment
-            x = strict(schema, read(Path(self.config)))
+            x = strict(SCHEMAS.get(self.kind, Experiment), read(Path(self.config)))
         need = node.need_of(self.kind, x, self.nodes, self.gpus)
         looks = folder / f"preflight-{this}-{restart()}"
         if rank > 0:
             withhold()  # the head's task decides, and Ray must live until the trainer has saved
-            well = need is None or node.ready(need, looks, rank)
-            return ray_cluster.work(ray, self.gpus) if well else "worker: see the first task"
+            if need is not None and not node.ready(need, looks, rank):
+                return "worker: see the first task"
+            if self.kind == "command":
+                try:
+                    return self._command(x, looks, rank)
+                except UserError as error:  # to fail would end the first task before it has spoken
+                    return f"worker: {error}; see the first task"
+            return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self.kind in ("train", "evaluate"))
+        stop.listen(polled=self.kind in ("train", "evaluate", "rates"))
         attempt = Attempt(folder / "attempts.jsonl", self._progress())
         try:
             if need:
                 node.ready(need, looks)
-            with ray_cluster.head(ray, self.nodes, self.gpus):
-                done = self._run(x, stop)
+            if self.kind == "command":
+                done = self._command(x, looks)
+            else:
+                with ray_cluster.head(ray, self.nodes, self.gpus):
+                    done = self._run(x, stop)
         except Stopped as stopped:
             stop.settle()
             attempt.end(f"stopped: {stopped}")
@@ -112,8 +123,8 @@ class Task:
             finally:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)
-        _wait_for_lock(root / self.paper / self.key / ".lock")
-        if self.kind == "evaluate":
+        _wait_for_lock(self._results / ".lock")
+        if self.kind in ("evaluate", "rates"):
             from common.evaluation.run import evaluate
 
             return str(evaluate(x, stop.between_steps))
@@ -121,8 +132,24 @@ class Task:
 
         return str(run_experiment(x, False, stop.between_steps))
 
+    def _command(self, x: Command, meeting: Path, rank: int = 0) -> str:
+        """This node's part of a command of the paper's own; all meet in a folder of this attempt.
+        Raises UserError where the first one leaves no model."""
+        every = node.gather(meeting, "address", rank, self.nodes, {"host": node.node_address()})
+        self._results.mkdir(parents=True, exist_ok=True)
+        supplied = {"gpus": self.gpus, "nodes": self.nodes, "rank": rank, "model": Path(x.makes)}
+        supplied |= {"folder": self._results, "address": every[0]["host"]}
+        resolve(x.run, f"commands.{self.key}.run", tuple(supplied))(**supplied)
+        if rank == 0 and not Path(x.makes).exists():
+            raise UserError(f"commands.{self.key}.makes={x.makes}: its run ended without it")
+        return x.makes
+
+    @property
+    def _results(self) -> Path:
+        return run_folder(Path(self.root), self.paper, self.kind, self.key)
+
     def _progress(self) -> int:
-        return progress(Path(self.root) / self.paper / self.key, self.kind)
+        return progress(self._results, self.kind)
 
     @staticmethod
     def _may_return(stop: Stop, this: str) -> bool:

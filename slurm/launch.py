@@ -77,7 +77,7 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         from slurm.prefetch import prefetch
 
         found = chosen(paper, tables, **which, others=others)
-        prefetch(found.runs, found.evaluations)
+        prefetch(found.runs, found.evaluations, found.commands.values())
     elif not given["profile"]:
         print("\n".join(listing(paper, tables, given["table"])))
         print(f"rlvr submit paper={paper} profile=NAME submits them; see --help")
@@ -96,24 +96,23 @@ def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: 
     runs, wanted = found.runs, found.evaluations
     where: dict = {"paper": paper, "profile": profile, "root": found.root}
     if budget != "all":
-        runs, wanted = _within(budget, runs, wanted, **where)
+        runs, wanted = _within(budget, found, **where)
     if ANSWERS[dry_run]:
-        paper_run.show(plan.plan(runs, wanted), **where, full=dry_run == "full")
+        jobs = plan.plan(runs, wanted, found.commands)
+        paper_run.show(jobs, **where, full=dry_run == "full")
     else:
-        submit.submit(runs, wanted, **where)
+        submit.submit(runs, wanted, found.commands, **where)
 
 
-def _within(
-    word: str, runs: list, wanted: list, *, paper: str, profile: Profile, root: Path
-) -> tuple:
+def _within(word: str, found: Chosen, *, paper: str, profile: Profile, root: Path) -> tuple:
     """The runs and evaluations that BUDGET leaves; says which, and what they decide."""
     from common.comparison.spec import spec_of
     from slurm import budget, cost, plan, status
 
     hours = budget.given(word)
-    jobs = plan.plan(runs, wanted)
+    jobs = plan.plan(found.runs, found.evaluations, found.commands)
     outlook = cost.outlook(jobs, profile)
     done = {job.key for job in jobs if status.is_done(root, paper, job)}
     choice = budget.choose(budget.claims_of(spec_of(paper), jobs), jobs, outlook, done, hours)
     print("\n".join(budget.text(choice, hours, outlook, jobs)))
-    return plan.narrowed(runs, wanted, {*choice.rows})
+    return plan.narrowed(found.runs, found.evaluations, {*choice.rows})

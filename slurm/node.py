@@ -263,10 +263,13 @@ def _run(command: list[str], seconds: float) -> tuple[str, str]:
 def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
     """What a job of this kind needs of each of its nodes; None where there is nothing to look at:
     no GPU and no Ray."""
-    if kind not in ("train", "evaluate") or x is None:
+    if kind == "command":
+        cuda, verl = gpus > 0, gpus > 0
+    elif kind in ("train", "evaluate", "rates"):
+        cuda = gpus > 0 and x.device != "cpu"
+        verl = kind == "train" and backend(x.backend).needs_gpu
+    else:
         return None
-    verl = kind == "train" and backend(x.backend).needs_gpu
-    cuda = gpus > 0 and x.device != "cpu"
     reduce = "nccl" if verl and cuda and gpus * nodes > 1 else ""
     return Need(cuda, gpus, nodes, verl, reduce) if cuda or verl else None
 
@@ -295,7 +298,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
         found = [Found("torch", "does not start", str(error))]
     print("\n".join(["preflight:", *map(str, found)]), flush=True)
     port = f"{node_address()}:{free_port()}" if rank == 0 else ""
-    every = _gather(
+    every = gather(
         folder, "node", rank, need.nodes, {"found": _found_lines(found), "address": port}
     )
     if not _well(every, rank):
@@ -303,7 +306,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     if need.reduce:
         got, fault = _reduce(need, rank, every[0]["address"])
         last = reduction(need, got, fault)
-        every = _gather(folder, "reduced", rank, need.nodes, {"found": _found_lines([last])})
+        every = gather(folder, "reduced", rank, need.nodes, {"found": _found_lines([last])})
     elif need.verl:
         last = Found("all-reduce", f"not looked at: {'one GPU' if need.cuda else 'device=cpu'}")
     if rank == 0 and need.verl:
@@ -322,7 +325,7 @@ def _well(every: list[dict], rank: int) -> bool:
     return not problems
 
 
-def _gather(folder: Path, name: str, rank: int, nodes: int, said: dict) -> list[dict]:
+def gather(folder: Path, name: str, rank: int, nodes: int, said: dict) -> list[dict]:
     """What the tasks of all nodes say, in their order. Raises UserError where one does not."""
     if nodes == 1:
         return [said]

@@ -1,14 +1,22 @@
-"""From experiments to jobs: model -> train -> evaluate (trained model x benchmark) -> compare."""
+"""From experiments to jobs:
 
+model, command -> rates -> train -> evaluate (trained model x benchmark) -> compare
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from common.backends.solve_rates import measurement
 from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.plan import Command
 
-Kind = Literal["model", "train", "evaluate", "compare"]
+Kind = Literal["model", "command", "rates", "train", "evaluate", "compare"]
 LIGHT = ("model", "compare")  # kinds that need no GPU
+WHOLE = ("command", "train")  # kinds that take all nodes and GPUs of the profile
+SAMPLED = ("rates", "evaluate")  # kinds that run an Evaluate
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised (submitit trap 11)
 
 
@@ -17,42 +25,61 @@ class Job:
     """One job. `needs` must have succeeded; `follows` must have ended, however."""
 
     kind: Kind
-    key: str  # the run id of a train or evaluate job; unique
-    config: Any  # Experiment of a training or a model, Evaluate of an evaluation, or None
+    key: str  # the run id of a training, an evaluation or a pass for solve rates; unique
+    config: Any  # Experiment of a training or a model, Evaluate of what samples, Command, or None
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
-    of: Any = None  # of an evaluation the Experiment whose model it is
+    of: Any = None  # of what samples the Experiment whose model it is
 
 
-def plan(experiments: list[Experiment], evaluations: list[Evaluate]) -> list[Job]:
+def plan(
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    commands: Mapping[str, Command] | None = None,
+) -> list[Job]:
     """The jobs of these experiments, each after those that it waits for.
 
-    A model that is pretrained here is made once, before all that start from it. An evaluation waits
-    for the training of its model, for its baseline's, whose curve limits what is chosen, and for
-    the base model's samples where it scores these; that of a model which is not trained waits for
-    nothing. The
-    comparison waits for all to end, not to succeed: what failed must be seen in it.
+    A model that is pretrained here, or that one of the paper's `commands` makes, is made once,
+    before all that start from it; and so are the solve rates that choose training prompts. An
+    evaluation waits for the training of its model, for its baseline's, whose curve limits what is
+    chosen, and for the base model's samples where it scores these; that of a model which is not
+    trained waits for the command that makes it, if one does. The comparison waits for all to end,
+    not to succeed: what failed must be seen in it.
     """
-    models: dict[str, Job] = {}
+    first: dict[str, Job] = {}
     jobs: list[Job] = []
+    makers = {one.makes: name for name, one in (commands or {}).items()}
     untrained = {e.row.trained for e in evaluations if e.row.checkpoint == UNTRAINED}
     known = {x.run_id: x for x in experiments}
+
+    def made_by(path: str | None) -> tuple[str, ...]:
+        if path not in makers or commands is None:
+            return ()
+        key = makers[path]
+        first.setdefault(key, Job("command", key, commands[key]))
+        return (key,)
+
     for x in experiments:
         if x.run_id in untrained:
             continue
-        needs = ()
+        needs = made_by(x.model.path)
         if x.model.pretrain is not None:
             key = f"model-{_model_id(x)}"
-            models.setdefault(key, Job("model", key, x))
+            first.setdefault(key, Job("model", key, x))
             needs = (key,)
+        if (rates := measurement(x)) is not None:
+            key = rates.path.name
+            first.setdefault(key, Job("rates", key, rates, needs, of=x))
+            needs = (*needs, key)
         jobs.append(Job("train", x.run_id, x, needs))
     for e in evaluations:
         needed = (e.row.trained, e.row.baseline, e.row.base)
-        needed = () if e.row.trained in untrained else needed
         needs = tuple(key for key in needed if key is not None)
+        if e.row.trained in untrained:
+            needs = made_by(known[e.row.trained].model.path)
         jobs.append(Job("evaluate", e.path.name, e, needs, of=known.get(e.row.trained)))
     ends = tuple(job.key for job in jobs)
-    return [*models.values(), *jobs, Job("compare", "compare", None, follows=ends)]
+    return [*first.values(), *jobs, Job("compare", "compare", None, follows=ends)]
 
 
 def narrowed(
@@ -70,8 +97,10 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     """The jobs that neither are done nor wait or run. The comparison is wanted whenever another
     job is, or when it does not stand yet."""
     lacking = [job for job in jobs if job.key not in done | queued]
-    wanted = {key for job in lacking for key in job.needs}
-    runs = [j for j in lacking if j.kind in ("train", "evaluate") or j.key in wanted]
+    wanted = {j.key for j in lacking if j.kind in ("train", "evaluate")}
+    while more := {key for j in lacking if j.key in wanted for key in j.needs} - wanted:
+        wanted |= more
+    runs = [j for j in lacking if j.key in wanted]
     compare = [j for j in jobs if j.kind == "compare" and (runs or j in lacking)]
     return runs + compare
 

@@ -12,6 +12,7 @@ from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.store import cached, download
+from common.sweeps.plan import Command
 
 
 class Weights(NamedTuple):
@@ -20,10 +21,17 @@ class Weights(NamedTuple):
     revision: str | None
 
 
-def models(experiments: Iterable[Experiment]) -> list[Weights]:
-    """What the runs load: each model once, and memory networks of their own."""
-    runs = list(experiments)
-    found = [Weights("model.path", x.model.path, x.model.revision) for x in runs if x.model.path]
+def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) -> list[Weights]:
+    """What the runs load: each model once, and memory networks of their own. In the place of a
+    model that a command makes stands the one that the command starts from."""
+    runs, starts = list(experiments), {one.makes: one.loads for one in commands}
+    found = [
+        Weights("loads", starts[x.model.path], None)
+        if x.model.path in starts and not Path(x.model.path).exists()
+        else Weights("model.path", x.model.path, x.model.revision)
+        for x in runs
+        if x.model.path
+    ]
     samplers = [x.method.sampler.path for x in runs if x.method.sampler is not None]
     found += [Weights("method.sampler.path", path, None) for path in samplers if path]
     return list(dict.fromkeys(found))
@@ -83,7 +91,10 @@ def set_is_here(node: dict) -> None:
 
 
 def prefetch(
-    experiments: list[Experiment], evaluations: list[Evaluate], say: Callable = print
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    commands: Iterable[Command] = (),
+    say: Callable = print,
 ) -> None:
     """Download what is not there yet, for machines without a network, and read every set once.
     HF_HOME is respected. Raises UserError at the end, naming what could not be had."""

@@ -5,15 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 from common.backends import backend
 from common.config.files import ROOT
-from common.datasets.solve_rate import counts_file
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import plan, queue
 from slurm.cost import total
@@ -38,8 +39,10 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # says what is missing
     if profile.executor == "slurm":
-        for one in {job.kind: job for job in jobs}.values():  # each kind asks for something else
-            executor = slurm_executor([one], root, profile, None)
+        gpus = {job.key: estimates[job.key].gpus if job.key in estimates else 1 for job in jobs}
+        # each kind and number of GPUs asks for something else
+        for one in {(job.kind, gpus[job.key]): job for job in jobs}.values():
+            executor = slurm_executor([one], root, profile, None, gpus=gpus[one.key])
             _test_only(sbatch_text(executor, 1), profile)
 
 
@@ -49,9 +52,15 @@ def free_gb(root: Path) -> float:
     return shutil.disk_usage(place).free / 1e9
 
 
-def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: Profile) -> None:
-    """Refuse a model folder or solve rates that do not exist, where the hub is offline a model or
-    a set that is not in this machine's cache, and a missing or other verl, vLLM or lm-eval."""
+def check(
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    profile: Profile,
+    commands: Sequence[Command] = (),
+) -> None:
+    """Refuse a model folder that does not exist and that no command makes, a command without its
+    inputs, where the hub is offline a model or a set that is not in this machine's cache, and a
+    missing or other verl, vLLM or lm-eval."""
     engines = [e.engine for e in evaluations]
     if not (profile.container or profile.python):
         for name in sorted({x.backend for x in experiments}):
@@ -63,11 +72,12 @@ def check(experiments: list[Experiment], evaluations: list[Evaluate], profile: P
             _installed("verifier=ifeval", "lm_eval")
     said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
     offline = any(word not in ("", "0") for word in said)
-    for one in models(experiments):
+    for command in commands:
+        for pattern in command.inputs if not Path(command.makes).exists() else ():
+            remedy = f"no such file; first: {command.prepare}"
+            require(any(Path().glob(pattern)), "inputs", pattern, remedy)
+    for one in models(experiments, commands):
         model_is_here(one, offline)
-    rated = [x.data.train["solve_rate"] for x in experiments if x.data.train.get("solve_rate")]
-    for counts in dict.fromkeys(node["counts"] for node in rated):
-        counts_file(counts)
     for node in sets(experiments, evaluations) if offline else []:
         set_is_here(node)
 

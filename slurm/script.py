@@ -31,7 +31,7 @@ def slurm_executor(
     kind: type[SlurmExecutor] = SlurmExecutor,
     gpus: int = 1,
 ) -> SlurmExecutor:
-    """submitit's executor for jobs of one kind; `gpus` are an evaluation's."""
+    """submitit's executor for jobs of one kind, which take `gpus` each (slurm/ask.py)."""
     light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
     python = profile.python or shlex.quote(sys.executable)
     python = f"{profile.container} {python}" if profile.container else python

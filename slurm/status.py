@@ -13,7 +13,7 @@ from common.errors import UserError
 from common.results.files import write
 from common.sweeps.cost import Range
 from slurm import plan, queue, records
-from slurm.attempts import attempts, curve, progress
+from slurm.attempts import FILE, attempts, curve, progress, run_folder
 
 TAIL = 5  # lines of a failed job's log
 MISSING = "missing.csv"  # key, kind, state, detail of the jobs that have no result
@@ -63,7 +63,9 @@ def is_done(root: Path, paper: str, job: plan.Job) -> bool:
         return _compared(root, paper) == _finished(root, paper) != []
     if job.kind == "model":
         return (root / "models" / job.key.removeprefix("model-") / "DONE").exists()
-    return (root / paper / job.key / "DONE").exists()
+    if job.kind == "command":
+        return Path(job.config.makes).exists()
+    return (run_folder(root, paper, job.kind, job.key) / "DONE").exists()
 
 
 def record_comparison(root: Path, paper: str) -> list[Cell]:
@@ -143,10 +145,12 @@ def show(root: Path, paper: str) -> str:
 
 def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     job = plan.Job(row["kind"], row["key"], None)
-    run, own = root / paper / row["key"], Path(row["submission"]) / "runs" / row["key"]
-    tries, done = attempts(own), is_done(root, paper, job)
-    if row["kind"] == "compare":  # it ran; whether others have ended since is asked at submission
+    run = run_folder(root, paper, row["kind"], row["key"])
+    tries = attempts(Path(row["submission"]) / "runs" / row["key"])
+    if row["kind"] in ("compare", "command"):  # it ran; what has become of it, submission asks
         done = bool(tries) and tries[-1].get("how") == "done"
+    else:
+        done = is_done(root, paper, job)
     taken = run / "checkpoint.json"  # of an evaluation
     note = json.loads(taken.read_text())["note"] if done and taken.exists() else ""
     state, detail = _state(row, known, tries, done, note)
@@ -225,8 +229,11 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
 
 
 def _written(run: Path, kind: str) -> float | None:
-    """When a run last made progress: its curve's time, or its last chunk's; None before that."""
-    files = (run / "samples").glob("*.jsonl.gz") if kind == "evaluate" else [run / "metrics.jsonl"]
+    """When a run last made progress: its curve's time, or that of what it saved last; None before
+    that."""
+    files = [run / (FILE if kind == "command" else "metrics.jsonl")]
+    if kind in plan.SAMPLED:
+        files = [*(run / "samples").glob("*.jsonl.gz")]
     return max((file.stat().st_mtime for file in files if file.exists()), default=None)
 
 
@@ -284,7 +291,7 @@ def _plain(text: str) -> str:
 def _line(cell: Cell) -> str:
     parts = [f"{cell.state:9} {cell.kind:8} {cell.key}"]
     if cell.steps:
-        what = "chunk" if cell.kind == "evaluate" else "step"
+        what = "chunk" if cell.kind in plan.SAMPLED else "step"
         parts.append(f"{what} {cell.step}/{cell.steps}")
     if cell.reward is not None:
         parts.append(f"reward {cell.reward:.3f}")

@@ -12,7 +12,7 @@ from common.config.strict import strict
 from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from common.sweeps.plan import Reproduce, evaluations, experiments
+from common.sweeps.plan import Command, Reproduce, evaluations, experiments
 from common.sweeps.plan import without as without_rows
 from slurm.plan import narrowed
 
@@ -36,6 +36,7 @@ class Table:
 class Chosen(NamedTuple):
     runs: list[Experiment]
     evaluations: list[Evaluate]
+    commands: dict[str, Command]  # of the paper
     root: Path  # the results folder, absolute: a job may start in another folder
 
 
@@ -67,7 +68,8 @@ def chosen(
     require(bool(mine), "table", table or "all", f"no row of it in scale={','.join(scales)}")
     rows = known(row, [x.name for x in mine], "row")
     picked = {x.run_id for x in mine if not rows or x.name in rows}
-    return Chosen(*narrowed([*runs.values()], [*sampled.values()], picked), Path(configs[0].root))
+    kept = narrowed([*runs.values()], [*sampled.values()], picked)
+    return Chosen(*kept, configs[0].commands, Path(configs[0].root))
 
 
 def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterator[str]:

@@ -29,7 +29,10 @@ def run_experiment(
 ) -> Path:
     """Run `x` on the backend it names and return its run folder; `on_step` as in Backend. Raises
     UserError for an unknown one, and where backend=verl is asked for in an environment without
-    verl."""
+    verl. Solve rates that choose its training prompts are measured first."""
+    from common.backends.solve_rates import measure
+
+    measure(x, on_step)
     return backend(x.backend).train(x, progress, on_step)
 
 

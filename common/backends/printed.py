@@ -1,187 +1,226 @@
-"""The settings of an experiment beside those that its paper prints: numbers and words."""
+"""The settings of an experiment beside those that its paper prints.
+
+`papers/<paper>/published/compared.yaml` has every row of hyperparameters.csv by its scope and
+parameter:
+
+    training:
+      learning rate: {optim.lr: 1.0e-6}           settings of ours, and the printed values
+      learning rate 32B: {optim.lr: 1.8e-7, where: {model.name: CWM 32B}}   rows that it is about
+      hardware: the profile says it               why it is not compared
+      reference: {note: two readings}             a deviation that no value shows
+    toy: no training                              why no row of this scope is
+
+A setting is a dotted key of the Experiment, or one of `derived`. `unless` is the opposite of
+`where`. A row is about no experiment that lacks one of its settings.
+"""
 
 import csv
-import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
 from typing import Any, NamedTuple
 
-from common.config.files import ROOT
-from common.datasets.templates import INSTRUCTIONS
+from common.config.files import ROOT, read
+from common.datasets.prompts import stated
+from common.datasets.templates import INSTRUCTIONS, render
+from common.errors import UserError, require
 from common.experiment import Experiment
 
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
-SIZED = ("max response length", "max length", "max generation length", "ppo clip")  # once a model
-SCOPES = ("training", "evaluation", "data", "models", "prompt")
-SCOPES += ("repo: training", "repo: evaluation")  # of the authors' repository
-AGGREGATIONS = {  # in the papers' words
-    "token_mean": "token-mean",
-    "sequence_mean_token_mean": "per-sequence token mean",
-    "token_sum": "sum of token losses",
-}
+APART = ("where", "unless", "note")  # keys of a row that are no settings
+MISSING = object()
 
 
 class Sampled(NamedTuple):
-    """What a model of a row is evaluated with: of the jobs of its sweep, or of the curve."""
+    """What a trained model is evaluated with by the jobs of its sweep."""
 
     n: int
     temperature: float
     top_p: float
     max_tokens: int
     draws: tuple[int, int] | None  # questions and draws of a subsampled set
+    checkpoints: tuple = ()
+    sets: Mapping[str, dict] = {}  # printed benchmark -> problems, max_tokens, system prompt, chat
 
 
 class Compared(NamedTuple):
-    """A printed row beside ours; `same` is None where it was not compared."""
+    """A printed row beside ours; `same` is None where it was not compared: because of the reason,
+    or, without one, because it is about other experiments."""
 
     row: dict
     ours: Any
     same: bool | None
+    reason: str = ""
+    note: bool = False
 
     @property
     def difference(self) -> str:
         row = self.row
-        ours = self.ours
-        if isinstance(ours, tuple):
-            ours = ", ".join(f"{value:g}" for value in ours)
         said, source = (short(row[column]) for column in ("value", "source"))
-        return f"{row['scope']}: {row['parameter']}: {ours}, printed {said} ({source})"
+        printed = "" if self.note else f", printed {said}"
+        return f"{row['scope']}: {row['parameter']}: {self.ours}{printed} ({source})"
 
 
 def compared(x: Experiment, pool: int | None) -> list[str]:
     """Lines that say which printed settings are other than ours, how many could be compared, and
-    which could not.
+    which could not, with the reason.
 
     `pool` is the number of training prompts, None where it is not known.
     """
-    table = f"papers/{x.paper}/published/hyperparameters.csv"
-    if not (ROOT / table).is_file():
-        return [f"No setting was compared with the paper: {table} is missing"]
+    folder = f"papers/{x.paper}/published"
+    for name in ("hyperparameters.csv", "compared.yaml"):
+        if not (ROOT / folder / name).is_file():
+            return [f"No setting was compared with the paper: {folder}/{name} is missing"]
     rows = beside(x, pool)
     known = [one for one in rows if one.same is not None]
-    if not known:
-        return [
-            f"No setting was compared with the paper: {table} has no value of a name known here"
-        ]
+    said = f"Of the {len(rows)} rows of {folder}/hyperparameters.csv, {len(known)} were compared"
     differ = [f"  {one.difference}" for one in known if not one.same]
-    said = f"Of the {len(rows)} rows of {table}, {len(known)} were compared"
     lines = [f"{said}; other than printed:", *differ] if differ else [f"{said}; all are as printed"]
-    left = [
-        one.row["parameter"]
-        for one in rows
-        if one.same is None and one.row["scope"] in SCOPES and concerns(x, one.row)
-    ]
-    return [*lines, f"Not compared: {'; '.join(left)}"] if left else lines
+    left: dict[str, list[str]] = {}
+    for one in rows:
+        if one.reason:
+            left.setdefault(one.reason, []).append(f"{one.row['scope']}: {one.row['parameter']}")
+    others = len(rows) - len(known) - sum(map(len, left.values()))
+    lines += [f"{others} are about other models, methods or jobs"] if others else []
+    for reason, names in left.items():
+        more = f" and {len(names) - 2} more" if len(names) > 3 else ""
+        lines.append(f"Not compared: {'; '.join(names[: 2 if more else 3])}{more} ({reason})")
+    return lines
 
 
 def beside(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> list[Compared]:
-    """Every printed row beside ours. Rows of a method or a model are compared only where they are
-    this experiment's; numbers by value, words where ours stand in the printed ones."""
-    with open(ROOT / "papers" / x.paper / "published" / "hyperparameters.csv", newline="") as file:
+    """Every printed row beside ours."""
+    folder = ROOT / "papers" / x.paper / "published"
+    with open(folder / "hyperparameters.csv", newline="") as file:
         printed = list(csv.DictReader(file))
-    numbers, texts = values(x, pool, sampled), words(x)
-    return [_compare(x, row, numbers, texts) for row in printed]
+    said, ours = _comparisons(x.paper), settings(x, pool, sampled)
+    return [_compare(x, row, said, ours) for row in printed]
 
 
-def _compare(x: Experiment, row: dict, numbers: dict, texts: dict) -> Compared:
-    name = name_of(row["parameter"])
-    unknown = Compared(row, None, None)
-    if not concerns(x, row):
-        return unknown
-    if row["scope"].endswith("evaluation") and name in ("temperature", "top-p", "max tokens"):
-        name = f"{name} (all models)"
-    if row["scope"] == "models" and name in ("7b", "1.5b", "14b", "32b"):
-        name = "backbones"
-    text = texts.get(name)
-    if text is not None:
-        there = plain(row["value"])
-        return Compared(row, text, all(plain(line) in there for line in text.split("\n")))
-    value = numbers.get(name)
-    if value is None:
-        return unknown
-    mine = [float(number) for number in (value if isinstance(value, tuple) else [value])]
-    theirs = [float(number) for number in NUMBER.findall(row["value"])][: len(mine)]
-    return Compared(row, value, theirs == mine) if theirs else unknown
+@cache
+def _comparisons(paper: str) -> dict:
+    return read(ROOT / "papers" / paper / "published" / "compared.yaml")
 
 
-def values(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
-    """Our numbers by the names under which the papers' tables print them."""
-    s, o, e = x.sampling, x.optim, x.eval
-    loss, controller = x.method.loss, x.method.controller or {}
-    drawn = sampled or Sampled(e.n, e.temperature, 1.0, e.max_tokens, None)
-    ours = {
-        ("learning rate", "baseline learning rate 7b", "reference learning rate 32b"): o.lr,
-        ("adam betas",): o.betas,
-        ("weight decay",): o.weight_decay,
-        ("gradient norm clipping",): o.grad_clip,
-        ("warmup steps",): o.warmup_steps,
-        ("warmup ratio",): round(o.warmup_steps / o.steps, 4) if o.steps else None,
-        ("global batch size", "prompt batch size", "batch size"): s.prompts,
-        ("mini-batch size",): s.prompts // o.mini_batches,
-        ("epochs",): None if pool is None else round(o.steps * s.prompts / pool, 2),
-        ("ppo epochs",): 1,
-        ("steps", "training steps"): o.steps,
-        ("sampling temperature", "temperature"): s.temperature,
-        ("top-p",): 1.0,
-        ("top-k", "top-k (all models)"): -1,
-        ("group size n", "group size g", "rollouts per prompt g"): s.group_size,
-        ("number of generations",): s.group_size,
-        ("max prompt length", "filter"): x.data.train.get("max_prompt_tokens"),
-        ("kl coefficient beta",): x.method.kl_coef,
-        ("kl penalty coefficient (all algorithms)",): x.method.kl_coef,
-        ("kl penalty coefficient chosen",): x.method.kl_coef,
-        ("entropy bonus coefficient (all algorithms)",): x.method.entropy_coef,
-        ("entropy bonus coefficient chosen",): x.method.entropy_coef,
-        ("low learning rate",): o.lr,
-        (f"{x.model.name} {x.label}".lower(),): x.method.advantage.get("gamma"),
-        ("max completion length", "max response length", "max generation length"): s.max_tokens,
-        ("reward correct / wrong",): (x.reward.correct, x.reward.wrong),
-        ("seed",): x.seed,
-        ("alpha_max",): controller.get("alpha_max"),
-        ("ema coefficient beta",): controller.get("beta"),
-        ("temperature (all models)",): drawn.temperature,
-        ("top-p (all models)",): drawn.top_p,
-        ("temperature / top-p",): (drawn.temperature, drawn.top_p),
-        ("max length",): drawn.max_tokens,
-        ("samples per problem n (protocol)", "samples per prompt n"): drawn.n,
-        ("samples per problem n, second version",): drawn.n,
-        ("ood subsample",): drawn.draws,
-        ("7b", "1.5b"): (drawn.max_tokens, drawn.temperature, drawn.top_p),
-        ("interval",): e.every,
-        ("clip epsilon low", "clip ratio", "ppo clip"): loss.get("eps_low"),
-        ("importance-weight clip epsilon low",): loss.get("eps_low"),
-        ("clip epsilon high", "importance-weight clip epsilon high"): loss.get("eps_high"),
-    }
-    return {name: value for names, value in ours.items() for name in names}
+def entry(row: dict, comparisons: dict) -> str | dict:
+    """What compared.yaml says of a printed row. Raises UserError where it does not."""
+    scope = comparisons.get(row["scope"], {})
+    found = scope if isinstance(scope, str) else scope.get(row["parameter"])
+    require(
+        found is not None,
+        "compared.yaml",
+        f"{row['scope']}: {row['parameter']}",
+        "is missing there; add the settings that it is compared with, or why it is not",
+    )
+    return found
 
 
-def words(x: Experiment) -> dict[str, str]:
-    """Ours in words, by the names under which the papers' tables print them: as much of the printed
-    words as decides."""
+def _compare(x: Experiment, row: dict, comparisons: dict, ours: dict) -> Compared:
+    said = entry(row, comparisons)
+    if isinstance(said, str):
+        return Compared(row, None, None, said)
+    apart = x.data.name.startswith("maze") != (row["scope"] == "maze")  # settings of their own
+    untrained = x.optim.steps == 0 and row["scope"].endswith(("training", "figures"))
+    about = all(_has(ours, key, value) for key, value in said.get("where", {}).items())
+    but = said.get("unless", {})
+    if apart or untrained or not about or (but and all(_has(ours, *one) for one in but.items())):
+        return Compared(row, None, None)
+    if "note" in said:
+        return Compared(row, said["note"], False, note=True)
+    pairs = [(at(ours, key), value) for key, value in said.items() if key not in APART]
+    if any(mine is MISSING for mine, _ in pairs):
+        return Compared(row, None, None)
+    mine = ", ".join(spelled(value) for value, _ in pairs)
+    return Compared(row, mine, all(agree(*pair) for pair in pairs))
+
+
+def _has(ours: dict, key: str, value: Any) -> bool:
+    mine = at(ours, key)
+    return mine is not MISSING and agree(mine, value)
+
+
+def at(tree: dict, key: str) -> Any:
+    """The value at a dotted key, MISSING where there is none."""
+    node: Any = tree
+    for part in key.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return MISSING
+        node = node[part]
+    return node
+
+
+def agree(ours: Any, printed: Any) -> bool:
+    """Whether ours is the printed value: one of a list; all of a list, where ours are several, and
+    in this order, where they have one. Texts are compared without spaces and punctuation."""
+    if isinstance(ours, frozenset):
+        return set(printed) <= ours
+    if isinstance(ours, list | tuple):
+        return list(ours) == printed
+    if isinstance(printed, list):
+        return any(agree(ours, one) for one in printed)
+    if isinstance(ours, str) and isinstance(printed, str):
+        return plain(ours) == plain(printed)
+    return ours == printed
+
+
+def spelled(value: Any) -> str:
+    if isinstance(value, list | tuple | frozenset):
+        some = sorted(value) if isinstance(value, frozenset) else value
+        return " and ".join(map(spelled, some))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return short(" ".join(str(value).split())) or "none"
+
+
+def settings(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
+    """All of ours: the Experiment's, and `derived`."""
+    return asdict(x) | derived(x, pool, sampled)
+
+
+def derived(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
+    """What no key of the Experiment says alone, by the name that compared.yaml uses."""
+    s, o, e, train = x.sampling, x.optim, x.eval, x.data.train
     verl = x.backend == "verl"
-    reads = str(x.data.verifier)
-    grader = "math-verify" if "'math_verify'" in reads else "our own comparison"
-    aggregation = x.method.aggregation["_target_"].rsplit(".", 1)[1]
-    parts = len(x.data.verifier.get("parts", [])) or 1
-    asked = INSTRUCTIONS.get(x.data.train.get("instruction"), lambda row: ("", ""))
-    prompt = "\n".join(filter(None, asked({"problem": ""}))).replace("\n\n", "\n").strip()
-    ours = {
-        ("framework",): x.backend,
-        ("rollout engine",): "vLLM" if verl else "this loop",
-        ("optimizer",): "AdamW",
-        ("lr scheduler",): "constant",
-        ("loss aggregation",): AGGREGATIONS.get(aggregation, aggregation),
-        ("verifier",): grader,
-        ("reward accuracy",): "LaTeX verification" if grader == "math-verify" else grader,
-        ("training system prompt", "training prompt", "template"): prompt,
-        ("training set", "dataset"): {"openrs": "Open-RS", "math_train": "MATH"}.get(
-            x.data.name, x.data.name
-        ),
-        ("trained models", "trained models, second version", "base models"): x.model.name,
-        ("backbones",): x.model.name,
-        ("reward format",): "<think> tags" if parts > 1 else "none",
-        ("reward functions 7b",): "accuracy only" if parts == 1 else "accuracy and format",
-        ("system",): "synchronous",
+    first, *more = x.data.verifier.get("parts", [x.data.verifier])
+    grader = first["_target_"].split(".")[2]
+    named = {"instruction": train.get("instruction"), "chat": train.get("chat")}
+    asked = INSTRUCTIONS.get(named["instruction"])
+    problems = [stated(node) or 0 for node in x.data.benchmarks.values()]
+    an_epoch = pool and max(1, pool // s.prompts)  # verl drops the rest of an epoch
+    known: dict[str, Any] = {
+        "optimizer": "AdamW",
+        "scheduler": "constant",
+        "ppo_epochs": 1,
+        "top_p": 1.0,
+        "top_k": -1,
+        "engine": "vLLM" if verl else "this loop",
+        "system": "asynchronous" if s.lag else "synchronous",
+        "mini_batch": s.prompts // o.mini_batches,
+        "completions": s.prompts * s.group_size // o.mini_batches,
+        "warmup_ratio": o.warmup_steps / o.steps if o.steps else MISSING,
+        "pool": pool or MISSING,
+        "epochs": o.steps / an_epoch if an_epoch else MISSING,
+        "passes_per_checkpoint": e.every / an_epoch if an_epoch else MISSING,
+        "filtered": train.get("solve_rate") is not None,
+        "grader": first.get("convention", grader),
+        "format": more[0].get("convention", "matched") if more else "none",
+        "curve": {
+            "problems": sum(problems),
+            "first": e.every,
+            "benchmarks": frozenset(x.data.benchmarks),
+        },
     }
-    return {name: text for names, text in ours.items() for name in names}
+    if sampled is not None:
+        drawn = sampled._asdict() | {"benchmarks": frozenset(sampled.sets)}
+        known["evaluation"] = {key: value for key, value in drawn.items() if value}
+        known["sets"] = sampled.sets
+    if asked is not None:
+        known["prompt"] = {"system": asked({"problem": ""})[0]}
+    known["reward"] = asdict(x.reward)
+    known["reward"]["functions"] = "accuracy and format" if more else "accuracy"
+    with suppress(UserError):  # a data set made here has no words of its own
+        known["template"] = render({"problem": "{input}"}, **named)
+    return {key: value for key, value in known.items() if value is not MISSING}
 
 
 def short(text: str) -> str:
@@ -189,48 +228,4 @@ def short(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
-
-
-def name_of(parameter: str) -> str:
-    """The name of a printed parameter, without the model that it is printed for."""
-    lower = parameter.lower()
-    return next((name for name in SIZED if lower.startswith(name)), lower)
-
-
-def concerns(x: Experiment, row: dict) -> bool:
-    """Whether a printed row is about this experiment's method and model."""
-    scope, parameter = row["scope"], row["parameter"].lower()
-    if x.data.name.startswith("maze"):  # settings of their own
-        return scope == "maze"
-    if x.optim.steps == 0 and scope.endswith("training"):
-        return False  # a base model
-    if scope == "gamma":
-        return parameter == f"{x.model.name} {x.label}".lower()
-    if scope == "regularizer baselines":
-        chosen = {
-            "grpo_entropy": "entropy bonus coefficient chosen",
-            "grpo_kl": "kl penalty coefficient chosen",
-        }
-        low = parameter == "low learning rate" and "low LR" in x.label
-        return low or parameter == chosen.get(x.method.name)
-    if scope not in SCOPES:
-        method = x.method.name.removeprefix("f_").replace("_", "-")
-        return scope.lower() == method
-    second = x.model.name == "Qwen3-4B-Base" or "_v2" in x.table
-    if "second version" in parameter or parameter in ("trained models",):
-        return ("second version" in parameter) == second
-    if parameter == "learning rate" and "low LR" in x.label:
-        return False  # its own row says so
-    if parameter.startswith("group size n") and "(N=" in x.label:
-        return False  # the same
-    if parameter == "kl coefficient beta" and x.method.name == "grpo_kl":
-        return False  # the same
-    size = re.search(r"(\d+(?:\.\d+)?b)$", parameter)
-    name = name_of(row["parameter"])
-    if name not in SIZED:
-        return size is None or size[1] in x.model.name.lower()
-    which = plain(parameter.removeprefix(name))
-    model = plain(x.model.name)
-    own = "15bmath" in model or "qwen34bbase" in model  # those that have a length of their own
-    return which in model if which != "othermodels" else not own
+    return "".join(letter for letter in text.lower() if letter.isalnum())

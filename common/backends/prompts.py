@@ -1,24 +1,27 @@
 """The prompts of an experiment."""
 
+from common.backends.solve_rates import measurement
 from common.config.resolve import resolve
 from common.datasets.prompts import check
-from common.datasets.solve_rate import training
+from common.datasets.solve_rate import chooser, rates, unfiltered
 from common.datasets.templates import of_model
 from common.experiment import Experiment
 from common.types import Prompt
 
 
 def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
-    """Training prompts, and those of each benchmark. Raises UserError as `check` does."""
+    """Training prompts, and those of each benchmark. Raises UserError as `check` does, and where
+    the training prompts are chosen by solve rates that were not measured yet."""
 
-    def templated(node: dict) -> dict:
-        return of_model(node, x.model.path, x.model.revision)
+    def loaded(node: dict, key: str) -> list[Prompt]:
+        return check(resolve(of_model(node, x.model.path, x.model.revision), key)(), key)
 
-    train = check(training(templated(x.data.train), "data.train"), "data.train")
+    needed = measurement(x)
+    known = rates(needed.path / "counts.csv") if needed else {}  # before a set is read: minutes
+    train = loaded(unfiltered(x.data.train), "data.train")
+    if needed:
+        train = chooser(x.data.train, "data.train")(prompts=train, rates=known)
     benchmarks = {
-        name: check(
-            resolve(templated(node), f"data.benchmarks.{name}")(), f"data.benchmarks.{name}"
-        )
-        for name, node in x.data.benchmarks.items()
+        name: loaded(node, f"data.benchmarks.{name}") for name, node in x.data.benchmarks.items()
     }
     return train, benchmarks

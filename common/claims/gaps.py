@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from common.claims.select import Found
+from common.claims.single import RunNoise, run_noise, single_interval
 from common.metrics.bootstrap import clustered_bounds
 from common.metrics.paired import (
     Interval,
-    over_problems,
     subsampling_test,
     two_way_interval,
 )
@@ -23,10 +23,10 @@ GAPS = [  # columns of the table of comparisons
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
     *["prompt_low", "prompt_high", "seed_low", "seed_high", "subsampling_p", "verdict", "test"],
 ]
-# What decides a comparison, and what is said beside a verdict on numbers.
+# What decides a comparison.
 NUMBERS = "numbers"
 SEEDS, BOTH = "seeds", "seeds and problems"
-SINGLE, ALONE = "single run, over problems", "single run, as a number"
+SINGLE, ALONE = "single run, over problems and seeds", "single run, over samples and seeds"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,13 @@ class Gap:
     parts: tuple[np.ndarray, ...] = ()  # what the interval was made of, by seed and problem
     strata: tuple | None = None
     fixed: float = 0.0  # of the value, what numbers without a seed add
-    single: bool = False  # decided as the paper decides, by the numbers of one run
+    single: bool = False  # fewer than MIN_SEEDS seeds: their spread is taken from elsewhere
+    noise: RunNoise | None = None  # of one further run of it, on a cluster
+
+    @property
+    def seeds(self) -> int:
+        """Runs of the side that has the fewest; 0 where nothing is random."""
+        return min((len(x.seeds) for _, x in self.terms if x.seeds is not None), default=0)
 
     @property
     def idle(self) -> bool:
@@ -72,30 +78,36 @@ class Gap:
         return " and ".join(sorted(names))
 
 
-def combine(terms: Sequence[tuple[float, Found]], *, single: bool = False) -> Gap:
+def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> Gap:
     """The weighted sum of what was found, with its interval: over seeds, and over problems where
-    there are counts. `single`: with fewer than MIN_SEEDS seeds it is over problems alone."""
+    there are counts. `cluster`: with fewer than MIN_SEEDS seeds their spread is taken from
+    elsewhere (`single_interval`)."""
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)
     random = [(weight, x) for weight, x in terms if x.seeds is not None]
     if not random:
         return Gap(terms, Interval(value, 0.0, 1.0))
-    few = min(len(x.seeds) for _, x in random) < MIN_SEEDS
-    if few and not single:
+    seeds = min(len(x.seeds) for _, x in random)
+    few = seeds < MIN_SEEDS
+    if few and not cluster:
         return Gap(terms, Interval(value, np.nan, np.nan))
     problems = random[0][1].problems
     shared = problems is not None and all(x.problems == problems for _, x in random)
-    if few and not shared:
-        return Gap(terms, Interval(value, np.nan, np.nan), single=True)
-    parts = {}
-    for weight, x in random:
+    summed = {}
+    for weight, x in random if shared or not few else ():
         part = weight * (x.by_problem if shared else x.values[:, None])
-        parts[x.seeds] = parts.get(x.seeds, 0) + part
+        summed[x.seeds] = summed.get(x.seeds, 0) + part
+    parts = tuple(summed.values())
     strata = tuple(benchmark for benchmark, _ in problems) if shared else None
-    interval = (over_problems if few else two_way_interval)(*parts.values(), strata=strata)
-    fixed = value - interval.value
+    noise = run_noise(terms) if cluster else None
+    if few:
+        interval = single_interval(value, terms, parts, strata, noise, seeds)
+        fixed = value - sum(weight * x.values.mean() for weight, x in random)
+    else:
+        interval = two_way_interval(*parts, strata=strata)
+        fixed = value - interval.value
     whole = replace(interval, value=value)
-    return Gap(terms, whole, tuple(parts.values()), strata, fixed, single=few)
+    return Gap(terms, whole, parts, strata, fixed, few, noise)
 
 
 def row(gap: Gap, null: float | None) -> dict:
@@ -116,12 +128,14 @@ def row(gap: Gap, null: float | None) -> dict:
     shown["n_problems"] = max(problems) if gap.strata else np.nan
     shown["test"] = gap.test
     shown["subsampling_p"] = _subsampling_p(gap)
-    if not gap.parts:
+    if not gap.parts and not gap.single:
         return shown
     shown["low"], shown["high"] = gap.interval.bounds()
     shown["p"] = np.nan if null is None else gap.interval.p(null)
     if np.isclose(sum(weight for weight, _ in gap.terms if weight > 0), 1):  # a slope is none
         shown["mdd"] = gap.interval.detectable()
+    if not gap.parts:
+        return shown
     prompts, runs = clustered_bounds(gap.parts, strata=gap.strata, draws=DRAWS, seed=0)
     names = ("prompt_low", "prompt_high", "seed_low", "seed_high")
     bounds = (*prompts, *((np.nan, np.nan) if gap.single else runs))
@@ -149,15 +163,15 @@ def _subsampling_p(gap: Gap) -> float:
 
 
 def order_text(selected: list[Found], gaps: list[Gap]) -> str:
-    single = any(gap.single for gap in gaps)
-    singles = [combine([(1, x)], single=single).interval for x in selected]
+    cluster = any(gap.single for gap in gaps)
+    singles = [combine([(1, x)], cluster=cluster).interval for x in selected]
     if all(x.seeds is None for x in selected):
         values = [g.interval.value for g in gaps]
         signs = ["=" if abs(v) < 1e-9 else ">" if v > 0 else "<" for v in values]
         rest = [f" {sign} {x.value:.4g}" for sign, x in zip(signs, singles[1:], strict=True)]
         return f"{singles[0].value:.4g}" + "".join(rest)
     values = [f"{x.value:.4g}" + (f" ± {x.stderr:.2g}" if x.stderr > 0 else "") for x in singles]
-    differences = ", ".join(f"diff {interval_text(gap.interval, gap.single)}" for gap in gaps)
+    differences = ", ".join(f"diff {interval_text(gap.interval)}" for gap in gaps)
     seeds = dict.fromkeys(str(len(x.seeds)) for x in selected if x.seeds is not None)
     problems = {x.problems and len(x.problems) for x in selected} - {None}
     size = f"{' and '.join(seeds)} seeds" + (f" x {max(problems)} problems" if problems else "")
@@ -166,28 +180,28 @@ def order_text(selected: list[Found], gaps: list[Gap]) -> str:
 
 def power_text(gaps: list[Gap]) -> str:
     """The differences that such data would show in 80 % of repetitions."""
-    power = [gap.interval.detectable() for gap in gaps if gap.parts and gap.interval.stderr > 0]
+    known = [gap for gap in gaps if gap.parts or gap.single]
+    power = [gap.interval.detectable() for gap in known if gap.interval.stderr > 0]
+    if len(power) > 4:  # of a count
+        return f", detectable {min(power):.2g} to {max(power):.2g}"
     return f", detectable {', '.join(f'{x:.2g}' for x in power)}" if power else ""
 
 
 def single_text(gaps: list[Gap], rows: list[dict]) -> str:
-    """Of single runs: that the numbers decide, as in the paper, and what the tests say of each
-    comparison: over problems, and, with the problems fixed, over samples (F-GRPO App. I)."""
+    """Of single runs: where their spread over seeds is from, and what F-GRPO's App. I, which holds
+    runs and problems fixed, says of each comparison."""
     if not any(gap.single for gap in gaps):
         return ""
-    said = "; single runs, decided as numbers"
-    for name, test in (("p", "over problems"), ("subsampling_p", "App. I, over samples")):
-        known = [row[name] for row in rows if not np.isnan(row.get(name, np.nan))]
-        if len(known) == 1:
-            said += f"; p {known[0]:.2g} {test}"
-        elif known:
-            below = sum(p < 0.05 for p in known)
-            said += f"; {below} of {len(known)} with p < 0.05 {test}"
-    return said if any(gap.parts for gap in gaps) else said + "; no counts to test on"
+    said = "; single runs, the spread over seeds from elsewhere"
+    known = [p for p in (row["subsampling_p"] for row in rows) if not np.isnan(p)]
+    if len(known) == 1:
+        return said + f"; App. I, over samples: p {known[0]:.2g}"
+    below = sum(p < 0.05 for p in known)
+    return said + f"; App. I, over samples: {below} of {len(known)} with p < 0.05" * bool(known)
 
 
-def interval_text(interval: Interval, single: bool = False) -> str:
-    if interval.stderr == 0 or (single and np.isnan(interval.stderr)):
+def interval_text(interval: Interval) -> str:
+    if interval.stderr == 0:
         return f"{interval.value:.4g}"
     if np.isnan(interval.stderr):
         return f"{interval.value:.4g} (fewer than {MIN_SEEDS} seeds)"

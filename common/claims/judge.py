@@ -80,6 +80,8 @@ from common.claims.select import (
     tidy,
     words,
 )
+from common.claims.single import ONE_RUN
+from common.claims.sizes import level, side
 from common.errors import UserError
 from common.metrics.bootstrap import benjamini_hochberg, holm
 
@@ -138,7 +140,7 @@ def judge(
         stated = {claim["id"]: predicate(claim, scope) for claim in claims}
         behind = (counts or {}).get(scope)
         given = (frame, None if behind is None else indexed(behind))
-        how: dict = {"averages": averages or {}, "single": True} if scope == CLUSTER else {}
+        how: dict = {"averages": averages or {}, "cluster": True} if scope == CLUSTER else {}
         if scope == LAPTOP:
             how["last"] = LAST
         measured[scope] = {}
@@ -179,7 +181,7 @@ def _measure(
     counts,
     *,
     averages: dict | None = None,
-    single: bool = False,
+    cluster: bool = False,
     last: int = 1,
 ) -> Measured | tuple[str, str]:
     """The predicate's comparisons; or the verdict and what is missing for them."""
@@ -209,20 +211,20 @@ def _measure(
     relation = body.get("relation")
     null = body.get("value") if relation in (">", "<") else None
     if form in ("order", "count"):
-        gaps = [combine([(1, a), (-1, b)], single=single) for a, b in pairs]
+        gaps = [combine([(1, a), (-1, b)], cluster=cluster) for a, b in pairs]
         null = body.get("margin", 0) * (1 if relation == ">" else -1)
     elif form == "mean_gain":
         share = 1 / len(pairs)
         terms = [term for a, b in pairs for term in ((share, a), (-share, b))]
-        gaps = [combine(terms, single=single)]
+        gaps = [combine(terms, cluster=cluster)]
     elif form == "difference":
-        gaps = [combine([(1, values[0]), (-1, values[1])], single=single)]
+        gaps = [combine([(1, values[0]), (-1, values[1])], cluster=cluster)]
     elif form == "trend":
         x = np.array(body["at"], float) - np.mean(body["at"])
         terms = list(zip(x / (x**2).sum(), values, strict=True))
-        gaps, null = [combine(terms, single=single)], 0
+        gaps, null = [combine(terms, cluster=cluster)], 0
     else:
-        gaps = [combine([(1, values[0])], single=single)]
+        gaps = [level(combine([(1, values[0])], cluster=cluster))]
     return Measured(form, body, values, gaps, null)
 
 
@@ -246,10 +248,12 @@ def _decide(
         said = _numbers(x, sides)
         if not np.isnan(adjusted):
             said += f", {'Holm' if families[name] == PRIMARY else 'BH'} p {adjusted:.2g}"
-        verdict = _verdict(x, sides, tests[name], adjusted)
+        verdict = _of_one_run(x, _verdict(x, sides, tests[name], adjusted))
+        sides = [_of_one_run(x, one) for one in sides]
         if any(MATCHED in str(table) for value in x.values for table in value.tables):
             said += BIAS
-        more = power_text(x.gaps) if x.form != "count" else ""
+        of_one = x.form == "count" and not any(gap.single for gap in x.gaps)
+        more = "" if of_one else power_text(x.gaps)
         decided[name] = (verdict, said + more + single_text(x.gaps, shown), ";".join(runs))
         rows += [
             {"claim": name, "scope": scope, "family": families[name], **one, **ps, "verdict": side}
@@ -282,20 +286,18 @@ def _partial(ps: list[float], n: int) -> float:
 
 
 def _p(gap: Gap, null: float) -> float:
-    """p-value of gap = null. Numbers decide where nothing is random, and for single runs on a
-    cluster; with too few seeds nothing does."""
-    if gap.single or not (gap.parts or np.isnan(gap.interval.stderr)):
-        return float(abs(gap.interval.value - null) < 1e-9)
-    return gap.interval.p(null) if gap.parts else 1.0
+    """p-value of gap = null. Numbers decide where nothing is random; with too few seeds on a laptop
+    nothing does."""
+    return 1.0 if np.isnan(gap.interval.stderr) else gap.interval.p(null)
 
 
 def _corrected(
     ps: dict[str, float], known: dict[str, Measured], families: dict[str, str]
 ) -> dict[str, dict[str, float]]:
     """p of each claim with both corrections, over the claims of its family that are tests; NaN for
-    those that are none: numbers, single runs, too few seeds, intervals that have to lie inside."""
+    those that are none: numbers, too few seeds, intervals that have to lie inside."""
     tested = {
-        name: p if any(gap.parts and not gap.single for gap in known[name].gaps) else np.nan
+        name: p if any(gap.parts or gap.single for gap in known[name].gaps) else np.nan
         for name, p in ps.items()
     }
     table = pd.DataFrame({"p_claim": tested, "family": {name: families[name] for name in tested}})
@@ -309,7 +311,7 @@ def _corrected(
 def _sides(x: Measured) -> list[str]:
     """Each comparison on its own, without a correction."""
     if x.null is None:
-        return [_inside(x.gaps[0], *_bounds(x.body))]
+        return [side(x.gaps[0], x.form, x.body)]
     sides = []
     for gap in x.gaps:
         distance = gap.interval.value - x.null
@@ -320,18 +322,24 @@ def _sides(x: Measured) -> list[str]:
     return sides
 
 
+def _of_one_run(x: Measured, word: str) -> str:
+    """What is open because a side has one run says so."""
+    one = any(gap.single and gap.seeds == 1 for gap in x.gaps)
+    return ONE_RUN if one and word == "inconclusive" else word
+
+
 def _numbers(x: Measured, sides: list[str]) -> str:
     n = {side: sides.count(side) for side in ("holds", "fails", "inconclusive")}
     if x.form == "count":
         return f"{n['holds']} hold, {n['fails']} fail, {n['inconclusive']} open of {len(sides)}"
     gap = x.gaps[0]
     if x.form == "mean_gain":
-        gain = interval_text(gap.interval, gap.single)
+        gain = interval_text(gap.interval)
         return f"mean gain {gain} over {len(x.values) // 2} pairs"
     if x.form == "range":
-        return interval_text(gap.interval, gap.single)
+        return interval_text(gap.interval)
     if x.form == "trend":
-        return f"slope {interval_text(gap.interval, gap.single)} over {len(x.values)} settings"
+        return f"slope {interval_text(gap.interval)} over {len(x.values)} settings"
     return order_text(x.values, x.gaps)
 
 
@@ -345,17 +353,3 @@ def _verdict(x: Measured, sides: list[str], test: tuple[float, float], adjusted:
     if p >= 0.05 or towards == against:
         return "inconclusive"
     return "holds" if towards < against else "fails"
-
-
-def _bounds(body: dict) -> tuple[float, float]:
-    within = body.get("within", 0)
-    low = body.get("low", body.get("value", -np.inf) - within)
-    return low, body.get("high", body.get("value", np.inf) + within)
-
-
-def _inside(gap: Gap, low: float, high: float) -> str:
-    value = gap.interval.value
-    below, above = (value, value) if gap.single else gap.interval.bounds()
-    if below >= low - 1e-9 and above <= high + 1e-9:
-        return "holds"
-    return "fails" if below > high + 1e-9 or above < low - 1e-9 else "inconclusive"

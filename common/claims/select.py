@@ -53,6 +53,7 @@ class Found:
     counts: np.ndarray | None = None
     n: int | None = None
     k: int | None = None
+    rows: pd.DataFrame | None = None  # what was averaged
 
     def at(self, seeds: list) -> "Found":
         """The same on some of its seeds."""
@@ -86,7 +87,8 @@ def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with all result columns, the trailing ones empty where a published table lacks them;
     words as categories, for hundreds of selectors compare them with their own."""
-    rows = rows.reindex(columns=list(COLUMNS))
+    more = ["sampling"] if "sampling" in rows else []  # of a cluster's (comparison/single.py)
+    rows = rows.reindex(columns=[*COLUMNS, *more])
     for column in ("k", "value", "seed", "step"):
         rows[column] = pd.to_numeric(rows[column])
     return rows.astype({column: "category" for column in WORDS})
@@ -129,6 +131,7 @@ def select(
         words(selector) or "all",
         seeds,
         values.to_numpy(),
+        rows=chosen,
         **{  # type: ignore[arg-type]
             f"{column}s": tuple(chosen[column].dropna().unique())
             for column in ("table", "benchmark", "metric", "run_id")

@@ -2,10 +2,10 @@
 
 `rlvr docs` writes the section of every README.
 
-For each printed table: the configurations that fill it, the command, the deviations by number, and
-whether it was run. Then the deviations: every printed setting (published/hyperparameters.csv) that
-is other than ours, and in which rows. What no printed name says, a choice where the paper is
-silent, stands in the README's own table of choices.
+For each printed table, and each sweep of a figure: the configurations that fill it, the command,
+the deviations by number, and whether it was run. Then the deviations: every printed setting
+(published/hyperparameters.csv) that is other than ours, and in which rows. What no printed name
+says, a choice where the paper is silent, stands in the README's own table of choices.
 """
 
 import re
@@ -23,6 +23,9 @@ from common.comparison.standing import same_rows
 from common.config.compose import compose
 from common.config.files import ROOT, papers
 from common.config.strict import strict
+from common.datasets.prompts import stated
+from common.datasets.templates import INSTRUCTIONS
+from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
@@ -30,6 +33,7 @@ START = "<!-- Written by `make docs`: the printed settings beside those of the c
 END = "<!-- End of what `make docs` writes. -->"
 PAPERS = papers()
 SHOWN = 4  # rows that a deviation names
+DRAW = ", draw "  # of a benchmark that is drawn several times
 
 
 class Planned(NamedTuple):
@@ -40,8 +44,8 @@ class Planned(NamedTuple):
 
 
 def planned(paper: str) -> list[Planned]:
-    """Every run of the cluster scales, and of the one for a GPU, that has a printed table, with
-    what it does unlike the paper; a run of several scales once."""
+    """Every run of the cluster scales, and of the one for a GPU, that has a printed table or
+    figure, with what it does unlike the paper; a run of several scales once."""
     config = strict(Reproduce, compose(paper, [], "reproduce"))
     tables = set(published(ROOT / "papers" / paper / "published")["table"])
     tables |= {one.of_table for one in spec_of(paper).same_runs}
@@ -50,7 +54,7 @@ def planned(paper: str) -> list[Planned]:
         if scale.startswith("cluster") or scale == "gpu":
             one = replace(config, scale=scale)
             for sweep in one.sweeps:
-                known = sweep.table in tables
+                known = sweep.table in tables or sweep.table.startswith("table_fig")
                 for run, sampled in sampled_runs(one, sweep) if known else ():
                     rows = beside(run, None, sampled)
                     differs = [row.difference for row in rows if row.same is False]
@@ -61,15 +65,31 @@ def planned(paper: str) -> list[Planned]:
 def sampled_runs(config: Reproduce, sweep: Sweep) -> Iterator[tuple[Experiment, Sampled | None]]:
     """The runs of a sweep's first seed, and what its jobs evaluate them with."""
     runs = runs_of(config, replace(sweep, seeds=sweep.seeds[:1]))
-    jobs = {}
+    jobs: dict[tuple, list[Evaluate]] = {}
     for e in evaluations_of(runs, sweep) if sweep.benchmarks else ():
-        jobs.setdefault((e.label, e.row.method), e)
-    draws = [name for name in sweep.benchmarks if ", draw " in name]
-    count = len(draws) // max(1, len({name.split(", draw")[0] for name in draws}))
-    drawn = (128, count) if draws else None  # questions: configs/eval/arc_challenge.yaml
+        jobs.setdefault((e.label, e.row.method), []).append(e)
     for run in runs:
-        e = jobs.get((run.model.name, run.label))
-        yield run, e and Sampled(e.n, e.temperature, e.top_p, e.max_tokens, drawn)
+        mine = jobs.get((run.model.name, run.label))
+        yield run, sampled_of(mine) if mine else None
+
+
+def sampled_of(jobs: list[Evaluate]) -> Sampled:
+    """What one model's jobs evaluate it with."""
+    e = jobs[0]
+    draws = {one.row.benchmark for one in jobs if DRAW in one.row.benchmark}
+    count = len(draws) // max(1, len({name.split(DRAW)[0] for name in draws}))
+    sets = {}
+    for one in jobs:
+        asked = INSTRUCTIONS[one.eval.prompts["instruction"]]
+        sets[one.row.benchmark.split(DRAW)[0]] = {
+            "problems": stated(one.eval.prompts),
+            "max_tokens": one.max_tokens,
+            "system": asked({"problem": "", "options": []})[0],
+            "chat": one.eval.prompts["chat"],
+        }
+    drawn = (128, count) if draws else None  # questions: configs/eval/arc_challenge.yaml
+    at = sorted({one.row.checkpoint for one in jobs if isinstance(one.row.checkpoint, int)})
+    return Sampled(e.n, e.temperature, e.top_p, e.max_tokens, drawn, tuple(at), sets)
 
 
 def section(paper: str) -> str:
@@ -101,8 +121,14 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
     yield "| --- | --- | --- | --- | --- |"
     spec, printed = spec_of(paper), published(ROOT / "papers" / paper / "published")
     done = measured(paper)
-    for table, cells in sorted(printed.groupby("table"), key=lambda group: order(group[0])):
+    tables = {table: cells for table, cells in printed.groupby("table")}
+    figures = {row.run.table for row in rows} - {*tables, *(s.of_table for s in spec.same_runs)}
+    for table in sorted([*tables, *figures], key=order):
+        cells = tables.get(table, printed[:0])
         wanted = list(cells.groupby(["model", "method"], sort=False, dropna=False).groups)
+        if table in figures:
+            mine = dict.fromkeys((row.run.model.name, row.run.label) for row in of(rows, table))
+            wanted = list(mine)
         filled = {
             (model, method): some
             for model, method in wanted
@@ -118,6 +144,10 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
         about = f"{len(filled)} of {len(wanted)}" + (f": {names}" if names else "")
         cited = ", ".join(map(str, differs)) or ("none" if fills else "")
         yield f"| {table} | {about} | {command} | {cited} | {state} |"
+
+
+def of(rows: list[Planned], table: str) -> list[Planned]:
+    return [row for row in rows if row.run.table == table]
 
 
 def order(table: str) -> tuple[list[int], str]:

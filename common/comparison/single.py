@@ -5,7 +5,8 @@ import numpy as np
 import pandas as pd
 
 from common.claims.select import COUNTED, indexed
-from common.metrics.noise import SHARE, problem_variance, sampling_sd, seed_sd
+from common.claims.single import seed_of
+from common.metrics.noise import SHARE, problem_variance, sampling_sd
 
 
 def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
@@ -30,9 +31,8 @@ def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
 def run_variance(row: pd.Series) -> float:
     """The variance of one further run's number around `row`'s: of its seed, unless it was not
     trained, and of its samples."""
-    seed = 0.0 if row["step"] == 0 else seed_sd(row["metric"], row["value"], row.get("k", np.nan))
     sampling = row.get("sampling", row["stderr"])
-    return seed**2 + (0.0 if np.isnan(sampling) else sampling**2)
+    return seed_of(row) ** 2 + (0.0 if np.isnan(sampling) else sampling**2)
 
 
 def other_problems(row: pd.Series, printed: int | None) -> float:

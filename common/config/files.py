@@ -15,9 +15,9 @@ def names(group: str) -> list[str]:
 
 
 def papers() -> list[str]:
-    """The papers, by name."""
-    files = ROOT.glob("papers/*/configs/reproduce.yaml")
-    return sorted(file.parents[1].name for file in files)
+    """The papers, by name: the folders that have claims. The others, `pretrained`, only have rows
+    of the same form."""
+    return sorted(file.parent.name for file in ROOT.glob("papers/*/claims.yaml"))
 
 
 def known_paper(name: str) -> str:

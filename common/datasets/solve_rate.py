@@ -1,10 +1,9 @@
-"""A training set without its easy prompts, by solve rates that one offline pass has measured.
+"""A training set without its easy prompts, by the start model's solve rates on the set itself.
 
-The pass is an evaluation of the start model on the training set itself: an experiment of no steps
-whose benchmark `train` is the set (docs/data.md has the command). Its counts choose the prompts:
+    data.train.solve_rate: {n: 8, drop_easiest: 0.25}   # so large a share goes
+    data.train.solve_rate: {n: 8, mean: 0.5}            # until the rest's mean is that low
 
-    data.train.solve_rate: {counts: GLOB, drop_easiest: 0.25}   # so large a share goes
-    data.train.solve_rate: {counts: GLOB, mean: 0.5}            # until the rest's mean is that low
+The rates come from an evaluation of n samples a prompt (common/backends/solve_rates.py).
 """
 
 import csv
@@ -16,87 +15,80 @@ from common.config.resolve import resolve
 from common.errors import UserError, require
 from common.types import Prompt
 
-BENCHMARK = "train"  # the name under which the offline pass evaluates the training set
+KEY = "solve_rate"  # of a `data.train` node
 
 
-def training(node: dict, key: str) -> list[Prompt]:
-    """The prompts of a `data.train` node, filtered where it has a `solve_rate`. UserError as
-    `filtered` and the set's own function have it."""
-    asked = node.get("solve_rate")
-    source = {name: value for name, value in node.items() if name != "solve_rate"}
-    load = resolve(source, key)
+def unfiltered(node: dict) -> dict:
+    """The node of the whole set."""
+    return {name: value for name, value in node.items() if name != KEY}
+
+
+def chooser(node: dict, key: str):
+    """(prompts, rates) -> prompts, `filtered` as the node asks for; None where it does not. Raises
+    UserError for an unknown or a missing key."""
+    asked = node.get(KEY)
     if asked is None:
-        return load()
+        return None
     chosen = {"_target_": f"{__name__}.filtered"} | asked
-    keep = resolve(chosen, f"{key}.solve_rate", ("prompts",))
-    counts_file(asked["counts"])  # before the set is read, which takes minutes
-    return keep(prompts=load())
+    return resolve(chosen, f"{key}.{KEY}", ("prompts", "rates"))
 
 
 def filtered(
     *,
     prompts: list[Prompt],
-    counts: str,
+    rates: dict[str, float],
+    n: int,
     drop_easiest: float | None = None,
     mean: float | None = None,
 ) -> list[Prompt]:
     """The prompts without the easiest, in their order; how many went is told on stderr.
 
-    counts        the offline pass's counts (problem_id, n, c), as a glob that one file matches
+    rates         prompt id -> share of right samples
+    n             samples a prompt that the rates rest on
     drop_easiest  the share that goes, rounded down (over_sharpening Table 5: 0.25)
     mean          the easiest go until the mean solve rate is at most this (FADE Sec. 3: about 0.5)
 
     Solve rates are multiples of 1/n, so many are equal: which of those goes is drawn by a fixed
-    seed. UserError where no or two files match, a prompt has no count, or nothing would be left.
+    seed. UserError where a prompt has no rate, or nothing would be left.
     """
     require(
         (drop_easiest is None) != (mean is None),
-        "solve_rate",
+        KEY,
         {"drop_easiest": drop_easiest, "mean": mean},
         "give one of the two",
     )
     share = mean if drop_easiest is None else drop_easiest
-    require(0 < share < 1, "solve_rate", share, "must lie between 0 and 1")
-    rates = _rates(counts_file(counts), prompts)
-    order = sorted(Random("solve_rate").sample(prompts, len(prompts)), key=lambda p: rates[p.id])
+    require(0 < share < 1, KEY, share, "must lie between 0 and 1")
+    missing = [prompt.id for prompt in prompts if prompt.id not in rates]
+    remedy = f"{len(missing)} of {len(prompts)} prompts were not sampled; measure this training set"
+    require(not missing, KEY, missing[:1], remedy)
+    known = {prompt.id: rates[prompt.id] for prompt in prompts}
+    order = sorted(Random(KEY).sample(prompts, len(prompts)), key=lambda p: known[p.id])
     if drop_easiest is not None:
         kept = order[: len(order) - int(drop_easiest * len(order))]
     else:
-        kept, total = order[:], sum(rates.values())
+        kept, total = order[:], sum(known.values())
         while kept and total > mean * len(kept):
-            total -= rates[kept.pop().id]
-    require(bool(kept), "solve_rate", share, f"leaves none of {len(prompts)} prompts")
-    left = sum(rates[prompt.id] for prompt in kept) / len(kept)
+            total -= known[kept.pop().id]
+    require(bool(kept), KEY, share, f"leaves none of {len(prompts)} prompts")
+    left = sum(known[prompt.id] for prompt in kept) / len(kept)
     print(
         f"solve_rate: {len(kept)} of {len(prompts)} prompts, mean {left:.3f} of "
-        f"{sum(rates.values()) / len(rates):.3f}, none above {rates[kept[-1].id]:.3f}",
+        f"{sum(known.values()) / len(known):.3f} by {n} samples, none above "
+        f"{known[kept[-1].id]:.3f}",
         file=sys.stderr,
     )
     ids = {prompt.id for prompt in kept}
     return [prompt for prompt in prompts if prompt.id in ids]
 
 
-def counts_file(counts: str) -> Path:
-    """The one file that the glob `counts` matches, from the working folder. Raises UserError saying
-    what to run."""
-    root, pattern = (Path("/"), counts[1:]) if counts.startswith("/") else (Path(), counts)
-    files = sorted(root.glob(pattern))
-    remedy = "measure the start model on the training set first: docs/data.md, Solve rates"
-    if files:
-        remedy = f"{len(files)} files match; name one"
-    require(len(files) == 1, "data.train.solve_rate.counts", counts, remedy)
-    return files[0]
-
-
-def _rates(path: Path, prompts: list[Prompt]) -> dict[str, float]:
-    """Prompt id -> share of right samples."""
-    with path.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["benchmark"] == BENCHMARK]
-    known = {row["problem_id"]: int(row["c"]) / int(row["n"]) for row in rows}
-    missing = [prompt.id for prompt in prompts if prompt.id not in known]
-    if missing:
+def rates(counts: Path) -> dict[str, float]:
+    """Prompt id -> share of right samples, of an evaluation's counts.csv. Raises UserError where it
+    is not there."""
+    if not counts.exists():
         raise UserError(
-            f"data.train.solve_rate.counts={path}: {len(missing)} of {len(prompts)} prompts have "
-            f"no count of benchmark={BENCHMARK} (first: {missing[0]}); measure this training set"
+            f"data.train.{KEY}={counts}: the start model was not measured on the training set yet; "
+            "a run does it first, and so does rlvr submit (docs/data.md, Solve rates)"
         )
-    return {prompt.id: known[prompt.id] for prompt in prompts}
+    with counts.open(newline="") as file:
+        return {row["problem_id"]: int(row["c"]) / int(row["n"]) for row in csv.DictReader(file)}

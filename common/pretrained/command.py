@@ -1,13 +1,13 @@
 """The papers' methods on small pretrained models.
 
-    rlvr pretrained [scale=smoke|overnight|gpu] [workers=1] [threads=1] [results_dir=results]
+    rlvr pretrained [scale=smoke|overnight|gpu] [workers=1] [budget=4h] [results_dir=results]
                     [draw=yes] [key=value ...]
     rlvr pretrained fetch=true
 
-Trains every method of the scale (configs/pretrained_scales.yaml) with the settings of
-configs/pretrained.yaml, and draws their pass@k against the base model's. Further key=value words
-change every run (model=qwen25_05b data=gsm8k). Finished runs are found by their hash and not
-repeated; a stopped command resumes where it was. draw=only trains nothing. smoke goes to
+Trains every method of the scale (papers/pretrained/configs/reproduce.yaml) with the settings of
+config.yaml beside it, and draws their pass@k against the base model's. Further key=value words
+change every run (model=qwen25_05b data=gsm8k threads=2). Finished runs are found by their hash and
+not repeated; a stopped command resumes where it was. draw=only trains nothing. smoke goes to
 <results_dir>/smoke.
 
     results/pretrained/<run_id>/             the runs
@@ -25,23 +25,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.config.words import split
-from common.errors import UserError, require
-from common.pretrained.plan import PAPER, plan
+from common.errors import require
 from common.pretrained.smollm2 import FOLDER, make
 
 if TYPE_CHECKING:
     from common.experiment import Experiment
+    from common.sweeps.plan import Reproduce
 
+PAPER = "pretrained"
 COUNTS = ["table", "model", "method", "seed", "step", "run_id"]
 COUNTS += ["benchmark", "problem_id", "n", "c", "distinct"]
-OWN = {
-    "scale": "overnight",
-    "workers": "1",
-    "threads": "1",
-    "results_dir": "results",
-    "draw": "yes",
-    "fetch": "false",
-}
+OWN = {"draw": "yes", "fetch": "false"}
 
 
 def show(root: Path, scale: str, runs: list[Experiment]) -> None:
@@ -79,37 +73,26 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
 
 
 def main(words: list[str]) -> None:
-    given, overrides = split(words, OWN)
+    from common.pretrained.resources import measured
+    from common.sweeps.plan import asked, changed, experiments
+    from common.sweeps.reproduce import reproduce
+
+    given, others = split(words, OWN)
     require(given["fetch"] in ("true", "false"), "fetch", given["fetch"], "use true or false")
     if given["fetch"] == "true":
         print(make(Path(FOLDER)))
         return
-    for key in ("workers", "threads"):
-        require(given[key].isdigit() and int(given[key]) > 0, key, given[key], "a number above 0")
     require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
-    scale, root = given["scale"], Path(given["results_dir"])
-    root = root / "smoke" if scale == "smoke" else root
-    own = [f"threads={given['threads']}", f"results_dir={root}"]
-    runs = plan(scale, [*overrides, *own])
-    for path in {x.model.path for x in runs} if given["draw"] == "yes" else ():
+    config, changes = asked(PAPER, others)
+    runs = experiments(changed(config, changes))
+
+    def finish(config: Reproduce) -> None:
+        show(Path(config.root), config.scale, runs)
+
+    if given["draw"] == "only":
+        finish(config)
+        return
+    for path in {x.model.path for x in runs}:
         remedy = "is not there; rlvr pretrained fetch=true makes it"
         require(path != FOLDER or Path(FOLDER).exists(), "model.path", path, remedy)
-    failure = None if given["draw"] == "only" else _train(runs, int(given["workers"]))
-    if failure is not None:
-        print(f"error: {failure}", file=sys.stderr)
-    show(root, scale, runs)
-    if failure is not None:
-        raise failure
-
-
-def _train(runs: list[Experiment], workers: int) -> UserError | None:
-    """All runs; the error that names those that failed, for after the rest has been compared."""
-    from common.pretrained.resources import measured
-    from common.sweeps.schedule import run_all
-
-    try:
-        base, *rest = [(x.run_id, measured, (x,)) for x in runs]
-        run_all([base], workers, then=rest)
-    except UserError as error:
-        return error
-    return None
+    reproduce(config, finish, runs, task=measured)

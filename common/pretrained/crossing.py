@@ -12,7 +12,7 @@ from common.metrics.paired import over_problems, two_way_interval
 from common.metrics.passk import pass_at_k
 from common.palette import look
 from common.plotting import COLORS, panels, save
-from common.pretrained.plan import BASE
+from common.sweeps.plan import BASE
 
 COLUMNS = ["table", "model", "method", "benchmark", "k", "value", "base", "difference"]
 COLUMNS += ["low", "high", "n_seeds", "n_problems"]

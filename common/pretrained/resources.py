@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 PEAK = "VmHWM:"  # of /proc/self/status: the most resident memory, in KiB
 
 
-def measured(x: Experiment) -> None:
-    """Run `x`, and keep beside its folder what it took. A run that was finished before, or that
-    resumes, is not measured: the rest of a run is not what a run takes."""
-    from common.backends import run_experiment
+def measured(x: Experiment, end: float | None = None) -> str | None:
+    """Run `x` as `train` does, and keep beside its folder what it took. A run that was finished
+    before, or that resumes, is not measured: the rest of a run is not what a run takes."""
+    from common.sweeps.reproduce import train
 
     path = Path(x.results_dir) / x.paper / x.run_id
     whole, began = not path.exists(), time.monotonic()
     _forget_peak()
-    run_experiment(x, progress=False)
-    if whole:
+    became = train(x, end)
+    if whole and became is None:
         took = {"minutes": (time.monotonic() - began) / 60, "gb": _peak_gb(), "device": _device()}
         write_json(_file(path), took | {"threads": x.threads})
+    return became
 
 
 def table(home: Path, runs: list[Experiment]) -> pd.DataFrame:

@@ -41,7 +41,6 @@ class Prompts:
 class Assumptions:
     accelerators: dict[str, Accelerator]
     models: dict[str, Size]
-    pretrain_context: int
     pretrain_vocab: int
     prompt_tokens: dict[str, Prompts]
     response_tokens: dict[str, dict[str, Span]]
@@ -88,9 +87,7 @@ def model_size(x: Experiment, a: Assumptions) -> Size:
             2 * p.hidden_size * (p.hidden_size + width) + 3 * p.hidden_size * p.intermediate_size
         )
         parameters = p.layers * layer + a.pretrain_vocab * p.hidden_size
-        return Size(
-            parameters, p.layers, p.hidden_size, width, a.pretrain_vocab, a.pretrain_context
-        )
+        return Size(parameters, p.layers, p.hidden_size, width, a.pretrain_vocab, p.positions)
     return size_at(x.model.path, "model.path", a)
 
 

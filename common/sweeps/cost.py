@@ -99,10 +99,9 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     stored = ends[1].evaluated * a.samples_bytes_per_token + (STATE_BYTES + 2) * size.parameters
     if x.keep_checkpoints:
         stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
-    held = max(1, profile.gpus)  # an allocation is paid whole, used or not
     seconds = [end.steps_s + end.curve_s for end in ends]
     tokens = [end.rollout + end.evaluated for end in ends]
-    one = _estimate(seconds, held, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
     if network is None:
         return one
     width = _width(x, size, profile, a)
@@ -112,7 +111,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
         training_gb=STATE_BYTES * network.parameters / gpus / 1e9,
         sampler_gb=2 * network.parameters / width / 1e9,
         cache_share=caches[0] / sum(caches),
-        gpu_hours=Range(*(held * end.memory_s / 3600 for end in ends)),
+        gpu_hours=Range(*(gpus * end.memory_s / 3600 for end in ends)),
         sampling=Range(*sorted(end.memory_share for end in ends)),
     )
     return replace(one, network=beside)
@@ -209,7 +208,7 @@ def estimate_evaluation(
     )
     tokens = [asked * e.n * mean for mean in ends]
     stored = tokens[1] * a.samples_bytes_per_token
-    one = _estimate(seconds, gpus, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
     return replace(one, tensor_parallel=width)
 
 
@@ -309,16 +308,16 @@ def decode_rate(
     return efficiency * batch / max(read, compute)
 
 
-def _estimate(
+def priced(
     seconds: list[float],
-    held: int,
+    gpus: int,
     stored: float,
     memory: float,
     tokens: list[float],
     profile: Profile,
     a: Assumptions,
 ) -> Estimate:
-    """Of a job that computes for `seconds` (low, high) on `held` GPUs, with the starts of all its
+    """Of a job that computes for `seconds` (low, high) on `gpus` GPUs, with the starts of all its
     attempts."""
     start = a.start_s[_kind(profile)]
     limit = 60 * profile.time_min - profile.signal_lead_s - start
@@ -327,9 +326,9 @@ def _estimate(
     price = accelerator(profile, a).usd_per_hour
     return Estimate(
         hours=Range(*hours),
-        gpus=held,
-        gpu_hours=Range(*(one * held for one in hours)),
-        usd=Range(*(one * held * price for one in hours)),
+        gpus=gpus,
+        gpu_hours=Range(*(one * gpus for one in hours)),
+        usd=Range(*(one * gpus * price for one in hours)),
         disk_gb=stored / 1e9,
         memory_gb=memory,
         tokens=Range(*tokens),

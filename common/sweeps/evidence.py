@@ -18,19 +18,15 @@ seeds.
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from time import time
 
-from common.config.compose import compose
 from common.config.files import papers as all_papers
-from common.config.strict import strict
 from common.config.words import options
 from common.errors import require
 from common.experiment import Experiment
-from common.sweeps.plan import Reproduce, experiments, from_base, makers
-from common.sweeps.reproduce import done, train
-from common.sweeps.schedule import run_all
+from common.sweeps.plan import changed, experiments, from_base, scales_of
+from common.sweeps.reproduce import done, train_all
 
 WORDS = {
     "papers": "all",
@@ -58,14 +54,9 @@ def runs(
     found: dict[str, Experiment] = {}
     for paper in papers:
         for scale in scales:
-            words = [f"scale={scale}", *more]
-            config = strict(Reproduce, compose(paper, words, "reproduce"))
-            asked = config.scales[scale]
-            once = replace(asked, sweeps=[replace(one, seeds=[1]) for one in asked.sweeps])
-            for row in experiments(replace(config, scales={scale: once})):
-                for seed in seeds:
-                    x = base_of(replace(row, seed=seed))
-                    found.setdefault(f"{paper}/{x.run_id}", x)
+            config = changed(scales_of(paper, f"scale={scale}", *more), seeds=seeds)
+            for x in map(base_of, experiments(config)):
+                found.setdefault(f"{paper}/{x.run_id}", x)
     return sorted(found.values(), key=lambda x: (x.seed, x.optim.steps > 0))
 
 
@@ -86,13 +77,9 @@ def main(words: list[str]) -> None:
     left = [x for x in asked if not done(x)]
     print(f"{len(asked)} runs, {len(asked) - len(left)} done", flush=True)
     give_way()
-    seconds = strict(Reproduce, compose(papers[0], more, "reproduce")).seconds
+    seconds = scales_of(papers[0], *more).seconds
     end = None if seconds is None else time() + seconds
-    first = [x for x in makers(asked) if x in left]
-    for part in (first, [x for x in left if x not in first]):
-        tasks = [(f"{x.paper} {x.run_id}", train, (x, end)) for x in part]
-        if tasks:
-            run_all(tasks, int(workers))
+    train_all(asked, int(workers), end=end)
     still = sum(not done(x) for x in asked)
     if still:
         print(f"budget={given['budget']}: {still} of {len(asked)} runs are left; again to go on")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from common.backends import backend
 from common.config.compose import CONFIGS, compose
@@ -23,6 +23,7 @@ from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
 
 BASE = "base"  # the model that all others start from, as it is
+ASKED = ("scale", "workers", "budget", "results_dir")  # of a command, about all its runs
 BUDGET = r"\d+(\.\d+)?[hm]"
 
 
@@ -32,7 +33,7 @@ class Sweep:
 
     table: str
     rows: list[str]  # their names; gpu/* is all that begin so
-    seeds: list[int]
+    seeds: Annotated[list[int], Field(min_length=1)]
     overrides: list[str]
     # as the tables print it: words for `rlvr evaluate` besides model and row
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
@@ -57,6 +58,22 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Command:
+    """A job of the paper's own on a cluster: it makes the model that rows start from, which wait
+    for it. It takes all nodes and GPUs of the profile, one task a node."""
+
+    # run(gpus=, nodes=, rank=, address=, folder=, model=), with what else stands here, as the task
+    # `rank` of `nodes` with so many `gpus` each; `address` is a host of task 0, `folder` its own,
+    # where FILE says how far it is. It resumes by itself, and `model` is there once it is whole
+    run: dict[str, Any]
+    takes: str  # (profile) -> what it will take (cost.Estimate)
+    makes: Folder  # the model's folder, `model.path` of the rows that wait
+    loads: str  # the hub id of the model that it starts from
+    inputs: list[str]  # globs, each of which a file must match before it is submitted
+    prepare: str  # the command that makes the inputs
+
+
+@dataclass(frozen=True)
 class Scale:
     parts: dict[str, list[str]]  # which of the paper's own parts, each with its words
     sweeps: list[Sweep]
@@ -71,6 +88,7 @@ class Reproduce:
     budget: str | float | None  # wall clock, as in 4h or 90m; then every run stops at its next step
     scales: dict[str, Scale]
     parts: dict[str, Part] = field(default_factory=dict)
+    commands: dict[str, Command] = field(default_factory=dict)  # each by its name, of all scales
     rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
     grids: list[dict] = field(default_factory=list)  # and these
 
@@ -120,6 +138,18 @@ class Reproduce:
         return self.scales[self.scale].parts[part]
 
 
+def scales_of(paper: str, *words: str) -> Reproduce:
+    """The checked reproduce.yaml of a paper."""
+    return strict(Reproduce, compose(paper, [*words], "reproduce"))
+
+
+def asked(paper: str, words: Sequence[str]) -> tuple[Reproduce, list[str]]:
+    """(the reproduce.yaml of a paper with those of the words that are its own; the others, which
+    are for every run)."""
+    own = [word for word in words if word.partition("=")[0] in ASKED]
+    return scales_of(paper, *own), [word for word in words if word not in own]
+
+
 def experiments(config: Reproduce) -> list[Experiment]:
     """Every run of the scale, checked.
 
@@ -141,12 +171,25 @@ def from_base(x: Experiment, seed: int) -> Experiment:
 
 
 def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """For each base model the first run that needs it, and makes it where it is not there yet."""
+    """For each base model the first run that needs it, and makes it where it is not there yet: one
+    that trains nothing, if there is one."""
     first: list[Experiment] = []
-    for x in experiments:
+    for x in sorted(experiments, key=lambda x: x.optim.steps > 0):
         if all(x.model != other.model for other in first):
             first.append(x)
     return first
+
+
+def changed(
+    config: Reproduce, words: Sequence[str] = (), seeds: Sequence[int] | None = None
+) -> Reproduce:
+    """Its scale with these words for every run, after those of the sweep, and with these seeds."""
+    scale = config.scales[config.scale]
+    sweeps = [
+        replace(one, overrides=[*one.overrides, *words], seeds=list(seeds or one.seeds))
+        for one in scale.sweeps
+    ]
+    return replace(config, scales={**config.scales, config.scale: replace(scale, sweeps=sweeps)})
 
 
 def without(config: Reproduce, names: list[str]) -> Reproduce:
@@ -168,14 +211,14 @@ def _row(name: str) -> str:
 
 
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
-    found = []
-    for seed in sweep.seeds:
-        for name in sweep.rows:
-            where = [f"table={sweep.table}", f"seed={seed}", f"results_dir={config.root}"]
-            trained = not name.endswith(BASE)
-            changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
-            found.append(_loaded(config.paper, (f"experiment={name}", *where, *changed)))
-    return found
+    """The sweep's runs, seed by seed. A row is composed once: its seeds differ in nothing else."""
+    first, rows = sweep.seeds[0], []
+    for name in sweep.rows:
+        where = [f"table={sweep.table}", f"seed={first}", f"results_dir={config.root}"]
+        trained = not name.endswith(BASE)
+        changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
+        rows.append(_loaded(config.paper, (f"experiment={name}", *where, *changed)))
+    return [x if x.seed == seed else replace(x, seed=seed) for seed in sweep.seeds for x in rows]
 
 
 @cache

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from common.config.compose import compose
 from common.config.files import ROOT
-from common.config.strict import strict
 from common.experiment import Experiment
 from common.sweeps.evidence import base_of
-from common.sweeps.plan import Reproduce, Sweep, runs_of
+from common.sweeps.plan import Reproduce, Sweep, runs_of, scales_of
 
 RUN_ID = re.compile(r"(?P<name>.+)-s(?P<seed>\d+)-[0-9a-f]{8}")
 
@@ -29,7 +27,7 @@ def planned(paper: str, run_ids: Iterable[str]) -> dict[str, Experiment]:
     if not seeds or not (ROOT / "papers" / paper / "configs" / "reproduce.yaml").exists():
         return {}
     found: dict[str, Experiment] = {}
-    for row in rows(strict(Reproduce, compose(paper, [], "reproduce")), set(seeds)):
+    for row in rows(scales_of(paper), set(seeds)):
         for seed in seeds[row.name]:
             x = base_of(replace(row, seed=seed))
             found.setdefault(x.run_id, x)

@@ -8,7 +8,8 @@ configuration and not repeated; a stopped command resumes where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import time
 from typing import get_type_hints
@@ -20,7 +21,7 @@ from common.config.strict import strict
 from common.config.words import pairs
 from common.errors import UserError
 from common.experiment import Experiment
-from common.sweeps.plan import Reproduce, experiments
+from common.sweeps.plan import Reproduce, experiments, makers
 from common.sweeps.schedule import Task, run_all
 
 
@@ -28,43 +29,8 @@ class OutOfTime(Exception):
     """The budget is spent."""
 
 
-def reproduce(config: Reproduce, finish: Callable[[Reproduce], None]) -> None:
-    """Run the scale: its base model and the parts that need nothing, then the other runs and the
-    parts that need the base model, then `finish`."""
-    if config.scale.startswith("cluster"):
-        raise UserError(
-            f"scale={config.scale}: is for a cluster; submit it with rlvr submit "
-            f"paper={config.paper} profile=NAME scale={config.scale}"
-        )
-    runs = experiments(config)  # all of them are checked before any compute is spent
-    end = None if config.seconds is None else time() + config.seconds
-    # the first that trains nothing makes the model that all others start from
-    start = next(x for x in runs if x.optim.steps == 0)
-    rest = [(x.run_id, train, (x, end)) for x in runs if x is not start]
-    first = [(start.run_id, train, (start, end)), *parts(config, "nothing")]
-    run_all(first, config.workers, then=[*parts(config, "base"), *rest])
-    finish(config)
-    left = sum(not done(x) for x in runs)
-    if left:
-        print(f"budget={config.budget}: {left} of {len(runs)} runs are left; again to go on")
-
-
-def parts(config: Reproduce, after: str) -> list[Task]:
-    """The paper's own parts at this scale that wait for `after`."""
-    asked = [name for name in config.parts if name in config.scales[config.scale].parts]
-    return [(n, compute, (config, n)) for n in asked if config.parts[n].after == after]
-
-
-def compute(config: Reproduce, name: str) -> None:
-    """Run one of the paper's own parts."""
-    function = named({"_target_": config.parts[name].run}, f"parts.{name}")
-    words = config.words(name)
-    if not (ROOT / "papers" / config.paper / "configs" / f"{name}.yaml").exists():
-        function(Path(config.root), **{key: value(key, x) for key, x in pairs(words).items()})
-        return
-    schema = next(iter(get_type_hints(function).values()))
-    composed = compose(config.paper, [*words, f"results_dir={config.root}"], name)
-    function(strict(schema, composed))
+def done(x: Experiment) -> bool:
+    return (Path(x.results_dir) / x.paper / x.run_id / "DONE").exists()
 
 
 def train(x: Experiment, end: float | None = None) -> str | None:
@@ -85,5 +51,74 @@ def train(x: Experiment, end: float | None = None) -> str | None:
     return None
 
 
-def done(x: Experiment) -> bool:
-    return (Path(x.results_dir) / x.paper / x.run_id / "DONE").exists()
+def reproduce(
+    config: Reproduce,
+    finish: Callable[[Reproduce], None],
+    runs: list[Experiment] | None = None,
+    task: Callable = train,
+) -> None:
+    """Run the scale, or instead of its rows these `runs`, each by `task`; then `finish`. Where runs
+    failed, `finish` has the others, and then the UserError is raised that names those that did."""
+    if config.scale.startswith("cluster"):
+        raise UserError(
+            f"scale={config.scale}: is for a cluster; submit it with rlvr submit "
+            f"paper={config.paper} profile=NAME scale={config.scale}"
+        )
+    # all of them are checked before any compute is spent
+    runs = experiments(config) if runs is None else runs
+    end = None if config.seconds is None else time() + config.seconds
+    beside, after = parts(config, "nothing"), parts(config, "base")
+    failure = None
+    try:
+        train_all(runs, config.workers, end=end, task=task, beside=beside, after=after)
+    except UserError as error:
+        failure = error
+        print(f"error: {error}", file=sys.stderr)
+    finish(config)
+    if failure is not None:
+        raise failure
+    left = sum(not done(x) for x in runs)
+    if left:
+        print(f"budget={config.budget}: {left} of {len(runs)} runs are left; again to go on")
+
+
+def train_all(
+    runs: Sequence[Experiment],
+    workers: int,
+    *,
+    end: float | None = None,
+    task: Callable = train,
+    beside: Sequence[Task] = (),
+    after: Sequence[Task] = (),
+) -> None:
+    """Every run that is not done. Of each base model the run that makes it comes first, with the
+    tasks that go `beside` it; the others and the tasks `after` it wait for it. Raises UserError
+    naming those that failed."""
+    left = [x for x in runs if not done(x)]
+    first = [x for x in makers(runs) if x in left]
+    tasks = [(x.run_id, task, (x, end)) for x in first]
+    rest = [*after, *((x.run_id, task, (x, end)) for x in left if x not in first)]
+    if len(tasks) > 1:  # `then` waits for one of them
+        run_all(tasks[:-1], workers)
+    if tasks:
+        run_all([tasks[-1], *beside], workers, then=rest)
+    elif others := [*beside, *rest]:
+        run_all(others, workers)
+
+
+def parts(config: Reproduce, after: str) -> list[Task]:
+    """The paper's own parts at this scale that wait for `after`."""
+    asked = [name for name in config.parts if name in config.scales[config.scale].parts]
+    return [(n, compute, (config, n)) for n in asked if config.parts[n].after == after]
+
+
+def compute(config: Reproduce, name: str) -> None:
+    """Run one of the paper's own parts."""
+    function = named({"_target_": config.parts[name].run}, f"parts.{name}")
+    words = config.words(name)
+    if not (ROOT / "papers" / config.paper / "configs" / f"{name}.yaml").exists():
+        function(Path(config.root), **{key: value(key, x) for key, x in pairs(words).items()})
+        return
+    schema = next(iter(get_type_hints(function).values()))
+    composed = compose(config.paper, [*words, f"results_dir={config.root}"], name)
+    function(strict(schema, composed))

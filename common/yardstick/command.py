@@ -1,10 +1,11 @@
 """Every method of configs/method/ under one protocol.
 
-    rlvr yardstick [protocol=yardstick] [results_dir=results] [workers=2] [seeds=1,2,3,4,5]
-                   [methods=all] [draw=yes] [key=value ...]
+    rlvr yardstick [protocol=yardstick] [results_dir=results] [workers=2] [budget=4h]
+                   [seeds=1,2,3,4,5] [methods=all] [draw=yes] [key=value ...]
 
 Trains each method on a laptop testbed (a model of 0.4 M parameters) with the settings of
-configs/PROTOCOL.yaml, at two learning rates, and compares them where it is fair: at matched pass@1.
+configs/PROTOCOL.yaml, at two learning rates (papers/yardstick/configs/reproduce.yaml), and compares
+them where it is fair: at matched pass@1.
 
     yardstick             Subset-Countdown, at the same learning rate and at equalised effective
                           learning rate (times GRPO's largest weight over the method's)
@@ -31,23 +32,16 @@ from typing import TYPE_CHECKING
 
 from common.config.files import names
 from common.config.words import split
-from common.errors import UserError, require
+from common.errors import require
 from common.results.files import write, write_csv
 from common.yardstick import store
-from common.yardstick.plan import plan
 from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
 
 if TYPE_CHECKING:
     from common.experiment import Experiment
+    from common.sweeps.plan import Reproduce
 
-OWN = {
-    "protocol": "yardstick",
-    "results_dir": "results",
-    "workers": "2",
-    "seeds": "1,2,3,4,5",
-    "methods": "all",
-    "draw": "yes",
-}
+OWN = {"protocol": "yardstick", "seeds": "", "methods": "all", "draw": "yes"}
 
 
 def show(
@@ -75,46 +69,40 @@ def show(
 
 
 def main(words: list[str]) -> None:
-    given, overrides = split(words, OWN)
-    root = Path(given["results_dir"])
-    workers = int(_number("workers", given["workers"]))
-    seeds = [_number("seeds", seed) for seed in given["seeds"].split(",")]
-    names_of = ", ".join(PROTOCOLS)
-    require(given["protocol"] in PROTOCOLS, "protocol", given["protocol"], f"use {names_of}")
-    protocol = PROTOCOLS[given["protocol"]]
-    folder = root / protocol.name
+    from common.sweeps.plan import asked, changed
+    from common.sweeps.reproduce import reproduce
+    from common.yardstick.plan import plan
+
+    given, others = split(words, OWN)
     require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
+    known = given["protocol"] in PROTOCOLS
+    require(known, "protocol", given["protocol"], f"use {', '.join(PROTOCOLS)}")
+    config, changes = asked("yardstick", [f"scale={given['protocol']}", *others])
+    protocol = PROTOCOLS[config.scale]
+    if given["seeds"]:
+        config = changed(config, seeds=[_seed(text) for text in given["seeds"].split(",")])
+    runs, refused = plan(protocol, config, _methods(given["methods"]), changes)
+    for name, reason in refused.items():
+        print(f"not run: {name}: {reason}", file=sys.stderr)
+
+    def finish(config: Reproduce) -> None:
+        root, folder = Path(config.root), Path(config.root) / protocol.name
+        for reason in store.write(root, protocol.name, runs):
+            print(f"left out: {reason}", file=sys.stderr)
+        print(f"{folder}: {', '.join(show(protocol, folder, runs, refused))}")
+
+    finish(config) if given["draw"] == "only" else reproduce(config, finish, runs)
+
+
+def _methods(text: str) -> list[str]:
     known = names("method")
-    methods = known if given["methods"] == "all" else given["methods"].split(",")
+    methods = known if text == "all" else text.split(",")
     for name in methods:
         ours = name in known or name.endswith(".yaml")
         require(ours, "methods", name, f"use all, a .yaml file or some of {', '.join(known)}")
-    runs, refused = plan(protocol, methods, seeds, [*overrides, f"results_dir={root}"])
-    for name, reason in refused.items():
-        print(f"not run: {name}: {reason}", file=sys.stderr)
-    failure = None if given["draw"] == "only" else _train(runs, workers)
-    for reason in store.write(root, protocol.name, runs):
-        print(f"left out: {reason}", file=sys.stderr)
-    print(f"{folder}: {', '.join(show(protocol, folder, runs, refused))}")
-    if failure is not None:
-        raise failure
+    return methods
 
 
-def _train(runs: list[Experiment], workers: int) -> UserError | None:
-    """All runs; the error that names those that failed, for after the rest has been ranked."""
-    from common.sweeps.plan import makers
-    from common.sweeps.reproduce import train
-    from common.sweeps.schedule import run_all
-
-    try:
-        first = makers(runs)
-        for part in (first, [x for x in runs if x not in first]):
-            run_all([(x.run_id, train, (x,)) for x in part], workers)
-    except UserError as error:
-        return error
-    return None
-
-
-def _number(key: str, text: str) -> int:
-    require(text.isdigit() and int(text) > 0, key, text, "give a whole number above 0")
+def _seed(text: str) -> int:
+    require(text.isdigit() and int(text) > 0, "seeds", text, "give a whole number above 0")
     return int(text)

@@ -3,59 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from common.errors import UserError, require
-from common.sweeps.plan import from_base
-from common.yardstick.protocol import (
-    BASE,
-    BOTH,
-    EQUALISED,
-    LOWER,
-    LOWER_RATE,
-    PLAIN,
-    REFERENCE,
-    Protocol,
-)
+from common.sweeps.plan import Reproduce, Sweep, changed, from_base, runs_of
+from common.yardstick.protocol import BOTH, EQUALISED, LOWER, LOWER_RATE, REFERENCE, Protocol
 
 if TYPE_CHECKING:
     from common.experiment import Experiment
 
 
 def plan(
-    protocol: Protocol, methods: Iterable[str], seeds: Iterable[int], overrides: list[str]
+    protocol: Protocol, config: Reproduce, methods: Iterable[str], words: Sequence[str]
 ) -> tuple[list[Experiment], dict[str, str]]:
     """Every run, and the methods that this backend refuses with the reason.
 
+    config: of two sweeps, the base model and, with a method, the plain rate; words: for every run.
     Seed by seed, so that a command that is stopped has compared all methods on the seeds that it
     reached; the base model and the reference come first.
     """
-    reference, refused = _load(protocol, REFERENCE, overrides), {}
+    start, rates = changed(config, words).sweeps
+    base, reference = (_run(config, sweep, REFERENCE) for sweep in (start, rates))
     fewest, k = reference.eval.curve_n, protocol.most_samples
     require(fewest >= k, "eval.curve_n", fewest, f"pass@{k} is compared at every evaluation")
-    untrained = replace(reference.optim, steps=0)
-    once = [replace(reference, name=BASE, label=BASE, table=BOTH, optim=untrained)]
-    once += _rates(protocol, reference, reference)
+    once, refused = [base, *_rates(protocol, reference, reference)], {}
     for method in methods:
         if method == REFERENCE:
             continue
         try:
-            once += _rates(protocol, _load(protocol, method, overrides), reference)
+            once += _rates(protocol, _run(config, rates, method), reference)
         except UserError as error:
             refused[method] = str(error)
     return [
-        from_base(replace(x, seed=seed), protocol.base(seed)) for seed in seeds for x in once
+        from_base(replace(x, seed=seed), protocol.base(seed)) for seed in rates.seeds for x in once
     ], refused
 
 
-def _load(protocol: Protocol, method: str, overrides: list[str]) -> Experiment:
-    from common.config.compose import CONFIGS, compose
-    from common.config.strict import strict
-    from common.experiment import Experiment
-
-    return strict(Experiment, compose(CONFIGS, [f"method={method}", *overrides], protocol.name))
+def _run(config: Reproduce, sweep: Sweep, method: str) -> Experiment:
+    """The sweep's first run, with this method."""
+    words = [f"method={method}", *sweep.overrides]
+    return runs_of(config, replace(sweep, seeds=sweep.seeds[:1], overrides=words))[0]
 
 
 def _rates(protocol: Protocol, x: Experiment, reference: Experiment) -> list[Experiment]:
@@ -65,8 +54,7 @@ def _rates(protocol: Protocol, x: Experiment, reference: Experiment) -> list[Exp
 
     if LOWER in protocol.rates:
         optim = replace(x.optim, lr=x.optim.lr * LOWER_RATE)
-        twin = replace(x, table=LOWER, name=f"{x.name}_{LOWER}", optim=optim)
-        return [replace(x, table=PLAIN), twin]
+        return [x, replace(x, table=LOWER, name=f"{x.name}_{LOWER}", optim=optim)]
     to = reference.method.advantage
     if x.method.controller is None:  # which would change the weights from step to step
         given = dict(to=to, group_size=x.sampling.group_size, reward=x.reward, arguments={})
@@ -74,5 +62,4 @@ def _rates(protocol: Protocol, x: Experiment, reference: Experiment) -> list[Exp
         if math.isclose(factor, 1, rel_tol=1e-4):  # epsilons of the normalisers apart
             return [replace(x, table=BOTH)]
     optim = replace(x.optim, equalise_to=to)
-    other = replace(x, table=EQUALISED, name=f"{x.name}_equalised", optim=optim)
-    return [replace(x, table=PLAIN), other]
+    return [x, replace(x, table=EQUALISED, name=f"{x.name}_{EQUALISED}", optim=optim)]

@@ -9,7 +9,9 @@
 All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
 samples under `scales`; profiles in configs/slurm/.
 
-The 7B rows start from a supervised fine-tuning: `python -m papers.fade.sft prepare`, then `submit`.
+The 7B rows start from a supervised fine-tuning, and the 32B rows choose their prompts by solve
+rates. Both are jobs that the rows wait for; `python -m papers.fade.sft prepare` first makes the
+fine-tuning's files.
 """
 
 from slurm.launch import Table, command
@@ -30,9 +32,6 @@ TABLES = {
         "Figs 1, 5, 6, 9 to 13: pass@k each 100 rollouts", ("cluster_curves",), rows="all"
     ),
     "curves_32b": Table("Fig. 1 at 32B", ("cluster_curves_32b",), rows="all", profile=LARGE),
-    "solve_rates": Table(
-        "before 32B: solve rates of the training set", ("cluster_32b_rates",), rows="all"
-    ),
 }
 
 if __name__ == "__main__":

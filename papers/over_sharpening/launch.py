@@ -18,7 +18,6 @@ TABLES = {
     "table2": Table("AVG@8 of five methods on three models", profile=PROFILE),
     "table3": Table("PASS@8 of the same responses", profile=PROFILE),
     "table4": Table("DAPO with IAC and DLC", profile=PROFILE),
-    # the filter needs a pass over the training set first: its row's file has the command
     "table5": Table("alpha, and filtering", ("cluster", "cluster_filter"), profile=PROFILE),
     "recipes": Table("verl's own values", ("cluster_recipes",), rows="all", profile=PROFILE),
 }

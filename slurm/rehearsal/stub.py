@@ -14,6 +14,7 @@ EXPERIMENT = {
     "model.path": "a stand-in: class, vocabulary, context and tokenizer its own, two narrow layers",
     "method.sampler.path": "a stand-in: vocabulary and tokenizer its own, logits of zero",
     "data.train.tokenizer": "the stand-in's: the same tokens",
+    "data.train.solve_rate.n": "one sample a prompt",
     "optim.steps": "two at the start and the last",
     "optim.micro_batch": "memory only",
     "eval.every": "the second step and the last",
@@ -90,8 +91,11 @@ def problems(x: Experiment) -> int:
 
 
 def _counted_by(node: dict, tokenizer: str) -> dict:
-    """A set, or the parts that it is mixed of, with this tokenizer where prompts are counted."""
+    """A set, or the parts that it is mixed of, with this tokenizer where prompts are counted, and
+    solve rates of one sample."""
     changed: dict = {"tokenizer": tokenizer} if node.get("tokenizer") else {}
+    if node.get("solve_rate"):
+        changed["solve_rate"] = node["solve_rate"] | {"n": 1}
     if "parts" in node:
         changed["parts"] = [_counted_by(part, tokenizer) for part in node["parts"]]
     return node | changed

@@ -7,8 +7,10 @@ from claim_rows import order, rows
 
 from common.claims.file import load, predicate
 from common.claims.judge import judge
+from common.claims.single import ONE_RUN
 from common.errors import UserError
-from common.metrics.paired import over_problems, subsampling_test
+from common.metrics.noise import SEED_SD
+from common.metrics.paired import Interval, over_problems, subsampling_test
 from common.metrics.passk import report
 
 CLAIM = {"id": "x", "claim": "A above B", "source": "Table 1", "published": order("A", "B")}
@@ -37,7 +39,7 @@ def decided(claim: dict, frame, table=None, averages=None):
 
 
 def test_the_printed_predicate_judges_cluster_rows_unless_the_file_says_otherwise(tmp_path):
-    frame, table = cluster(counts("A", [8, 6, 4]), counts("B", [8, 4, 4]))
+    frame, table = cluster(counts("A", [8, 7, 7]), counts("B", [3, 3, 2]))
     assert decided(CLAIM, frame, table)[0]["cluster"] == "holds"
     own = CLAIM | {"cluster": order("B", "A")}
     assert decided(own, frame, table)[0]["cluster"] == "fails"
@@ -53,31 +55,102 @@ def test_the_printed_predicate_judges_cluster_rows_unless_the_file_says_otherwis
         load(path)
 
 
-def test_a_single_run_is_decided_as_a_number_and_says_so_with_its_tests():
-    # 75 against 66.67 percent; differences of the problems 0, 25, 0
+def test_a_sign_alone_decides_nothing():
+    """0.2 points ahead on 500 problems of 64 samples, and how far ahead it would have to be."""
+    rng = np.random.default_rng(0)
+    a = rng.binomial(64, rng.beta(1, 1, 500))
+    a[a == 64] -= 1
+    few = np.arange(500) % 78 == 0  # 7 of 32,000 more: 0.2 points are 64
+    b = a.copy()
+    b[few] -= np.minimum(a[few], 9)
+    verdict, gap = decided(CLAIM, *cluster(counts("A", a, n=64), counts("B", b, n=64)))
+    assert 0.1 < gap["difference"] < 0.3
+    assert (verdict["cluster"], gap["verdict"]) == (ONE_RUN, ONE_RUN)
+    # two runs' seeds, and little over problems, for nearly all are the same
+    least = (1.96 + 0.8416) * np.sqrt(2) * SEED_SD["small k"]
+    assert gap["mdd"] == pytest.approx(least, rel=0.02)
+    assert f"detectable {gap['mdd']:.2g}" in verdict["cluster_numbers"]
+    for ahead, word in ((2.5, ONE_RUN), (6.0, "holds"), (-6.0, "fails")):
+        far = cluster(counts("A", a, n=64), counts("B", a, n=64))[0]
+        far["value"] += (far["method"] == "A") * ahead
+        assert decided(CLAIM, far.assign(stderr=0.0))[0]["cluster"] == word
+
+
+def test_a_single_runs_interval_is_over_problems_and_seeds():
+    # 75 against 66.67 percent; differences of the problems 0, 25, 0: sd 14.43, stderr 8.333
     frame, table = cluster(counts("A", [8, 6, 4]), counts("B", [8, 4, 4]))
     verdict, gap = decided(CLAIM, frame, table)
-    assert verdict["cluster"] == "holds"
-    assert "single runs, decided as numbers; p 0.42 over problems" in verdict["cluster_numbers"]
-    assert gap["test"] == "single run, over problems"
-    # sd 14.43, stderr 8.333, t_2 = 1: p = 0.4226
-    assert gap["p"] == pytest.approx(0.42265, abs=1e-4)
+    assert verdict["cluster"] == ONE_RUN
+    assert gap["test"] == "single run, over problems and seeds"
+    variance = 8.3333**2 + 2 * SEED_SD["small k"] ** 2
+    df = variance**2 * 2 / 8.3333**4
+    assert gap["p"] == pytest.approx(Interval(gap["difference"], variance**0.5, df).p(), rel=1e-3)
     assert np.isnan(gap["seed_low"])
     assert gap["prompt_low"] <= gap["difference"] <= gap["prompt_high"]
-    alone, gap = decided(CLAIM, frame)
-    assert "no counts to test on" in alone["cluster_numbers"]
-    assert (alone["cluster"], gap["test"]) == ("holds", "single run, as a number")
+    alone, gap = decided(CLAIM, frame)  # without counts: their standard errors, unpaired
+    errors = (frame["stderr"] ** 2).sum() + 2 * SEED_SD["small k"] ** 2
+    assert gap["p"] == pytest.approx(Interval(gap["difference"], errors**0.5, 1e6).p(), rel=1e-4)
+    assert (alone["cluster"], gap["test"]) == (ONE_RUN, "single run, over samples and seeds")
     tie, _ = decided(CLAIM, *cluster(counts("A", [4]), counts("B", [4])))
-    assert tie["cluster"] == "inconclusive"
+    assert tie["cluster"] == ONE_RUN
 
 
-def test_a_range_on_a_single_run_reads_the_number():
+def test_models_that_were_not_trained_have_no_seed():
+    frame, _ = cluster(counts("A", [8, 6, 4]), counts("B", [8, 4, 4]))
+    frame = frame.assign(stderr=0.5, value=[52.0, 50.0])
+    assert decided(CLAIM, frame)[0]["cluster"] == ONE_RUN  # 2 points, of 1.96 sqrt(2.5)
+    assert decided(CLAIM, frame.assign(step=0))[0]["cluster"] == "holds"
+
+
+def test_an_average_over_benchmarks_has_its_runs_seed_once():
+    """It has no less of it: a run that was lucky was lucky on all."""
+    sets = [f"b{i}" for i in range(9)]
+    one = pd.concat([rows({"A": [52.5], "B": [50.0]}, benchmark=name, step=1) for name in sets])
+    one = one.assign(stderr=0.0, n_problems=30, run_id="r")
+    claim = CLAIM | {"cluster": order("A", "B", where={"benchmark": sets})}
+    verdict, gap = decided(claim, one)
+    assert verdict["cluster"] == ONE_RUN
+    assert gap["mdd"] == pytest.approx((1.96 + 0.8416) * np.sqrt(2), rel=1e-3)
+    # two models are two runs a side
+    several = pd.concat([one, one.assign(model="m2")])
+    claim = CLAIM | {"cluster": order("A", "B", where={"benchmark": sets, "model": ["m", "m2"]})}
+    assert decided(claim, several)[1]["mdd"] == pytest.approx(gap["mdd"] / 2**0.5)
+
+
+@pytest.mark.parametrize(
+    ("gain", "word"),
+    [
+        (2.5, ONE_RUN),  # as printed, and one run cannot tell it from nothing
+        (8.0, "holds"),
+        (8.6, "holds"),  # better than printed, within noise
+        (-0.1, "fails"),
+        (13.0, "fails"),
+    ],
+)
+def test_a_size_has_the_noise_of_both_runs_not_the_rounding(gain, word):
+    frame, _ = cluster(counts("A", [8, 6, 4]), counts("B", [8, 4, 4]))
+    frame = frame.assign(stderr=0.2, value=[50.0 + gain, 50.0])
+    printed = 8.0 if gain != 2.5 else 2.5
+    pair = {"a": {"method": "A"}, "b": {"method": "B"}}
+    size = {"difference": pair | {"relation": "~", "value": printed, "within": 0.05}}
+    assert decided(CLAIM | {"cluster": size}, frame)[0]["cluster"] == word
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    # 75 ± 1.96 of the rerun; the bounds are 1.96 wider on each side
+    [
+        *((75, 76, "holds"), (74.9, 90, "holds")),
+        *((76, 90, ONE_RUN), (78.8, 90, ONE_RUN)),
+        *((79, 90, "fails"), (60, 71, "fails")),
+    ],
+)
+def test_a_level_is_as_uncertain_as_one_run(low, high, word):
     frame, table = cluster(counts("A", [8, 6, 4]))
-    claim = {key: CLAIM[key] for key in ("id", "claim", "source")}
-    inside = claim | {"cluster": {"range": {"of": {"method": "A"}, "low": 74, "high": 76}}}
-    assert decided(inside, frame, table)[0]["cluster"] == "holds"
-    outside = claim | {"cluster": {"range": {"of": {"method": "A"}, "low": 76}}}
-    assert decided(outside, frame, table)[0]["cluster"] == "fails"
+    level = {"range": {"of": {"method": "A"}, "low": low, "high": high}}
+    verdict, gap = decided(CLAIM | {"cluster": level}, frame.assign(sampling=0.0), table)
+    assert verdict["cluster"] == word
+    assert gap["low"] == pytest.approx(75 - 1.96, abs=1e-3)
 
 
 def test_with_three_seeds_the_interval_decides():
@@ -94,14 +167,16 @@ def test_a_printed_average_is_tested_over_the_problems_of_its_benchmarks():
     frame, table = cluster(*a, *b)
     claim = CLAIM | {"cluster": order("A", "B", where={"benchmark": "Avg"})}
     verdict, gap = decided(claim, frame, table, {"Avg": ["b1", "b2"]})
-    assert verdict["cluster"] == "holds"
+    assert verdict["cluster"] == ONE_RUN
     assert gap["benchmark"] == "Avg"
     assert gap["difference"] == pytest.approx((12.5 + 50 / 3) / 2)
     # b1: differences 0, 25, variance 312.5 / 2; b2: 0, 0, 50, variance 833.3 / 3; over 2^2
     variance = (312.5 / 2 + 2500 / 3 / 3) / 4
     low = over_problems(np.array([[0, 25, 0, 0, 50.0]]), strata=list("aabbb"))
     assert low.stderr == pytest.approx(variance**0.5)
-    assert gap["p"] == pytest.approx(low.p())
+    total = variance + 2 * SEED_SD["small k"] ** 2
+    whole = Interval(low.value, total**0.5, total**2 * low.df / variance**2)
+    assert gap["p"] == pytest.approx(whole.p())
     assert not np.isnan(gap["subsampling_p"])
 
 

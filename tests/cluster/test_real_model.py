@@ -21,9 +21,9 @@ from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
 from common.experiment import load
 from common.pretrained import smollm2
-from common.pretrained.plan import plan
 from common.results.collect import verify
 from common.results.files import read_jsonl
+from common.sweeps.plan import changed, experiments, scales_of
 
 FOLDER = "RLVR_SMOLLM2"
 MODEL = os.environ.get(FOLDER, "")
@@ -65,7 +65,7 @@ def test_it_trains_two_steps_and_is_evaluated(tmp_path, model):
     """`make pretrained SCALE=smoke`, F-GRPO; then its weights on two problems of a file, through
     the tokenizer's own template."""
     words = [f"model.path={model}", f"results_dir={tmp_path}", "device=cpu", "threads=1"]
-    x = plan("smoke", words)[2]
+    x = experiments(changed(scales_of("pretrained", "scale=smoke"), words))[2]
     assert x.label == "F-GRPO"
     began = time.monotonic()
     run = run_experiment(x, False)

@@ -4,30 +4,83 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tiny import TINY
+from refuses import refuses
+from tiny import ROOT, TINY
 
 from common.backends import printed
 from common.comparison import deviations
+from common.config.files import read
 from common.experiment import load
 
 HELD = {  # paper -> the printed settings that some row does not have
-    "f_grpo": {"rollout engine", "samples per problem n (protocol)"},
-    "two_stage": set(),
+    "f_grpo": {
+        "rollout engine",
+        "engine",
+        "samples per problem n (protocol)",
+        "AIME25 on the curve",
+    },
+    "two_stage": {
+        "Figs 2 and 4, accuracy",
+        "Figs 2 and 4, problems",
+        "Figs 2 and 4, first step",
+        "Figs 2 and 4, entropies",
+        "token-level",
+    },
     "cov_grpo": {
         "training steps",  # 200, for Table 3; Table 2's checkpoint is another matter
+        "max_steps 1.5B",
+        "max_steps 7B",
         "warmup ratio",  # 10 steps, of 100
         "lr scheduler",  # the repository's; the paper does not say
+        "advantage",  # its epsilon
         "seed",
         "reward functions 7B",  # the repository's; the paper adds the format
+        "metric",  # 16 samples of the base models
     },
-    "over_sharpening": {"learning rate"},  # of the row with verl's example for Reinforce++
-    "fade": set(),
+    "over_sharpening": {
+        "learning rate",  # of the row with verl's example for Reinforce++
+        "memory network",  # learns what is kept, not all
+    },
+    "fade": {
+        "learning rate per method",
+        "system",
+        "LiveCodeBench v5",
+        "H*",
+        "EMA update as printed",
+        "PPO clip in Algorithms 1-2",  # of 32B, as Sec. 11.1 prints it
+    },
 }
 
 
 @cache
 def planned(paper: str):
     return deviations.planned(paper)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("paper", deviations.PAPERS)
+def test_every_printed_row_is_compared_in_some_run_or_has_a_reason(paper):
+    pool = 39202 if paper == "f_grpo" else None  # what its own training set counts when it is read
+    compared, reasons, rows = set(), set(), set()
+    for one in planned(paper):
+        for beside in printed.beside(one.run, pool, one.sampled):
+            name = (beside.row["scope"], beside.row["parameter"])
+            rows.add(name)
+            if beside.same is not None:
+                compared.add(name)
+            if beside.reason:
+                reasons.add(name)
+    assert not compared & reasons
+    assert rows == compared | reasons
+    said = read(ROOT / "papers" / paper / "published" / "compared.yaml")
+    stated = {
+        (scope, name)
+        for scope, node in said.items()
+        for name in (node if isinstance(node, dict) else ())
+    }
+    assert stated <= rows
+    assert set(said) <= {scope for scope, _ in rows}
+    assert len(compared) >= 16
 
 
 @pytest.mark.sweep
@@ -50,13 +103,50 @@ def test_words_are_compared_too():
     assert rows["verifier"].same is False
     assert rows["rollout engine"].same is False
     assert rows["hardware"].same is None
-    assert "training: verifier: our own comparison, printed math-verify" in "\n".join(
+    assert rows["hardware"].reason
+    assert "training: verifier: countdown, printed math-verify" in "\n".join(
         printed.compared(x, None)
     )
     grader = {"_target_": "common.verifiers.math.verify", "convention": "math_verify"}
     graded = replace(x, data=replace(x.data, verifier=grader))
     rows = {one.row["parameter"]: one for one in printed.beside(graded, None)}
     assert rows["verifier"].same
+
+
+@pytest.mark.parametrize(
+    ("ours", "said", "same"),
+    [
+        ("synchronous", "asynchronous", False),
+        ("math-verify", "math_verify", True),
+        (0.2, 0.2, True),
+        (1, [8, 1], True),
+        (3, [8, 1], False),
+        ((0.9, 0.999), [0.9, 0.999], True),
+        ((0.999, 0.9), [0.9, 0.999], False),
+        (frozenset({"a", "b"}), ["a"], True),
+        (frozenset({"b"}), ["a"], False),
+        (None, None, True),
+        (None, 0.5, False),
+    ],
+)
+def test_values_are_compared_not_parts_of_words(ours, said, same):
+    assert printed.agree(ours, said) is same
+
+
+def test_both_clips_are_compared_at_32b():
+    x = load(["experiment=cluster/cwm32b_grpo"], "fade")
+    for loss, same in (({}, True), ({"eps_high": 0.2}, False), ({"eps_low": 0.1}, False)):
+        other = replace(x, method=replace(x.method, loss=x.method.loss | loss))
+        rows = {one.row["parameter"]: one for one in printed.beside(other, None)}
+        assert rows["PPO clip 32B"].same is same
+        assert rows["PPO clip 7B"].same is None
+        assert rows["system"].same is False
+
+
+def test_a_row_that_nothing_is_said_of_is_refused():
+    row = {"scope": "training", "parameter": "colour"}
+    with refuses("compared.yaml", "training: colour"):
+        printed.entry(row, {"training": {"lr": "a reason"}})
 
 
 def test_what_a_row_is_evaluated_with_is_its_jobs():
@@ -68,7 +158,9 @@ def test_what_a_row_is_evaluated_with_is_its_jobs():
     fewer = printed.beside(x, None, jobs._replace(draws=(128, 1)))
     (one,) = [one for one in fewer if one.row["parameter"] == "OOD subsample"]
     assert one.same is False
-    assert one.difference.startswith("evaluation: OOD subsample: 128, 1, printed 128 random")
+    assert one.difference.startswith("evaluation: OOD subsample: 128 and 1, printed 128 random")
+    without = {one.row["parameter"]: one for one in printed.beside(x, None)}
+    assert without["samples per prompt n"].same is None
 
 
 def test_tables_come_by_number_and_the_second_version_after_the_first():

@@ -10,7 +10,7 @@ from tiny import ROOT
 from common.config.files import names
 from common.experiment import load
 from common.sweeps.evidence import base_of
-from common.sweeps.plan import Reproduce, Sweep, runs_of
+from common.sweeps.plan import Reproduce, Sweep, changed, runs_of, scales_of
 from common.sweeps.planned import planned
 from common.yardstick.plan import plan
 from common.yardstick.protocol import PROTOCOLS
@@ -89,7 +89,8 @@ def test_the_sweeps_still_have_the_committed_rows(paper):
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_the_yardstick_still_has_its_committed_rows(protocol):
     rows = committed(REFERENCE / protocol.name / "metrics.csv")
-    runs, _ = plan(protocol, names("method"), [1], [])
+    config = changed(scales_of("yardstick", f"scale={protocol.name}"), seeds=[1])
+    runs, _ = plan(protocol, config, names("method"), [])
     assert len({x.run_id for x in runs}) == len(runs)  # two rates are two runs
     assert len(rows) > 90
     ours = {(x.table, x.label, f"{x.name}-s{n}") for x in runs for n in range(1, 6)}

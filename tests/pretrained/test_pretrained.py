@@ -4,12 +4,14 @@ whole command on the tiny model."""
 import numpy as np
 import pandas as pd
 import pytest
+from refuses import refuses
 from tiny import MODEL
 
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
-from common.pretrained import command, plan, resources, smollm2
+from common.pretrained import command, resources, smollm2
 from common.pretrained.crossing import crosses_at, crossing, draw, markdown
+from common.sweeps.plan import asked, changed, experiments, scales_of
 
 
 def counts(method: str, right: list[int], *, n=8, seed=1) -> pd.DataFrame:
@@ -53,7 +55,8 @@ def test_where_it_crosses(difference, k):
 
 @pytest.mark.sweep
 def test_every_scale_composes_and_gpu_has_the_issues_methods():
-    runs = {scale: plan.plan(scale, []) for scale in plan.scales()}
+    scales = scales_of("pretrained").scales
+    runs = {scale: experiments(scales_of("pretrained", f"scale={scale}")) for scale in scales}
     assert {scale: len(x) for scale, x in runs.items()}["gpu"] == 1 + 7 * 3
     labels = [x.label for x in runs["gpu"]][:8]
     assert labels[:4] == ["base", "GRPO", "F-GRPO", "GRPO (low LR)"]
@@ -66,13 +69,25 @@ def test_every_scale_composes_and_gpu_has_the_issues_methods():
     gpu = {x.label: x for x in runs["gpu"] if x.seed == 1}
     assert gpu["GRPO (low LR)"].optim.lr == pytest.approx(0.679 * gpu["GRPO"].optim.lr)
     assert gpu["GRPO"].eval.n == 256
-    with pytest.raises(UserError, match=r"scale=laptop: use one of smoke, "):
-        plan.plan("laptop", [])
+
+
+@pytest.mark.sweep
+def test_words_change_every_run_and_not_the_steps_of_the_base_model():
+    words = ["scale=gpu", "optim.steps=3", "model=qwen3_06b", "results_dir=elsewhere"]
+    config, changes = asked("pretrained", words)
+    base, *others = experiments(changed(config, changes, seeds=[5]))
+    assert base.optim.steps == 0
+    assert {x.optim.steps for x in others} == {3}
+    for x in (base, *others):
+        assert (x.model.name, x.seed, x.results_dir) == (base.model.name, 5, "elsewhere")
+    assert "Qwen3" in base.model.name
+    with refuses("scale", "laptop"):
+        scales_of("pretrained", "scale=laptop")
 
 
 @pytest.mark.sweep
 def test_a_resumed_run_is_unmeasured(tmp_path):
-    one = plan.plan("smoke", [])[1]
+    one = experiments(scales_of("pretrained", "scale=smoke"))[1]
     table = resources.table(tmp_path, [one])
     assert table["minutes"].isna().all()
     compared = crossing(pd.concat([BASE, SHARP]), [1, 8])

@@ -86,3 +86,16 @@ def test_the_nodes_of_the_paper_hold_its_32_billion_weights():
     without_sharing = cost.outlook(plan.plan(rows, []), profile).refused
     assert all("96 responses a mini-batch do not divide" in why for why in without_sharing.values())
     assert len(without_sharing) == len(rows) == 5
+
+
+@pytest.mark.sweep
+def test_maze_rows_are_jobs_of_one_gpu(tmp_path):
+    jobs, profile, lines = jobs_of("f_grpo", "gpu"), load_profile("h100-1x8"), []
+    seen = cost.outlook(jobs, profile)
+    trained = [job.key for job in jobs if job.kind == "train"]
+    assert (len(trained), seen.refused) == (19, {})
+    assert {seen.estimates[key].gpus for key in trained} == {1}
+    dry_run.show(jobs, paper="f_grpo", profile=profile, root=tmp_path, say=lines.append)
+    asked_for = "\n".join(lines).split("== training")[1]
+    for line in ("--array=0-18%19", "--gpus-per-node=1", "--cpus-per-task=12", "--mem=125GB"):
+        assert f"#SBATCH {line}" in asked_for

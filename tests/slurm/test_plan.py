@@ -81,7 +81,8 @@ def test_every_profile_loads_and_makes_a_script(name, one, tmp_path):
     profile = load_profile(name)
     assert profile.accelerator in assumptions().accelerators
     job = plan.Job("train", "key", one)
-    text = sbatch_text(slurm_executor([job], tmp_path, profile, "afterok:1", Offline), 3)
+    gpus = max(1, profile.gpus)
+    text = sbatch_text(slurm_executor([job], tmp_path, profile, "afterok:1", Offline, gpus), 3)
     done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
     wanted = [f"--nodes={profile.nodes}", f"--time={profile.time_min}", "--requeue",
@@ -132,10 +133,15 @@ def test_typed_gpus_and_further_words_reach_sbatch_and_srun(one, tmp_path):
         sbatch={"reservation": "ours", "exclusive": True},
         srun=["--container-image=image.sqsh"],
     )
-    for kind, gpus in (("train", "h100:8"), ("evaluate", "h100:1")):
+    for kind, gpus in (("train", 8), ("evaluate", 1)):
         job = plan.Job(kind, "key", one)
-        text = sbatch_text(slurm_executor([job], tmp_path, profile, None, Offline), 1)
-        for flag in (f"--gpus-per-node={gpus}", "--reservation=ours", "--exclusive", "--requeue"):
+        text = sbatch_text(slurm_executor([job], tmp_path, profile, None, Offline, gpus), 1)
+        for flag in (
+            f"--gpus-per-node=h100:{gpus}",
+            "--reservation=ours",
+            "--exclusive",
+            "--requeue",
+        ):
             assert f"#SBATCH {flag}\n" in text
         assert "--kill-on-bad-exit=1 --container-image=image.sqsh" in text
 

@@ -13,7 +13,8 @@ from tiny import ROOT
 
 from common.config.compose import compose
 from common.config.strict import strict
-from common.datasets.templates import render
+from common.datasets.prompts import stated
+from common.datasets.templates import CHATS, render
 from common.experiment import Experiment, load
 from common.sweeps.plan import Reproduce, evaluations_of, runs_of
 
@@ -309,5 +310,42 @@ def test_the_sampling_of_cw_grpo_is_its_repositorys():
         assert (e.n, e.eval.prompts["instruction"]) == (1, "simple_evals_boxed")
         assert e.eval.verifier == GRADED
     found = evaluations_of([row("cluster/distill15b_grpo", "cov_grpo")], one)
+    assert all(e.eval.verifier == GRADED | {"opened": True} for e in found)
     assert {e.eval.prompts["instruction"] for e in found} == {"simple_evals"}
     assert {e.max_tokens for e in found} == {32768}
+
+
+def unready(verifier: dict, chat: str | None) -> bool:
+    """Whether a verifier that could know that `chat` opens a thought does not."""
+    parts = verifier.get("parts", [verifier])
+    able = [part for part in parts if part["_target_"].split(".")[2] in ("math", "code")]
+    opens = chat in CHATS and CHATS[chat](None, "x").rstrip().endswith("<think>")
+    return any(part.get("opened", False) != opens for part in able)
+
+
+@pytest.mark.parametrize("paper", ["cov_grpo", "fade"])
+def test_an_opened_thought_is_known_wherever_it_is_graded(paper):
+    opened = 0
+    config = cluster(paper)
+    for scale, one in config.scales.items():
+        for sweep in one.sweeps if scale.startswith("cluster") else ():
+            runs = runs_of(config, sweep)
+            graded = [(x.data.verifier, x.model.chat) for x in runs]
+            for e in evaluations_of(runs, sweep) if sweep.benchmarks else ():
+                graded.append((e.eval.verifier, e.eval.prompts["chat"]))
+            assert not [pair for pair in graded if unready(*pair)], (scale, sweep.table)
+            opened += sum("opened" in str(verifier) for verifier, _ in graded)
+    assert opened > 10
+
+
+def test_fades_code_reward_is_as_strict_as_its_comment():
+    for name in ("qwen7b_grpo", "cwm32b_grpo"):
+        assert row(f"cluster/{name}", "fade").data.verifier["strict"] is True
+
+
+def test_cw_grpos_prompts_have_the_printed_limit():
+    for name in ("distill15b_grpo", "qwen7b_grpo"):
+        x = row(f"cluster/{name}", "cov_grpo")
+        assert x.data.train["max_prompt_tokens"] == 512
+        assert x.data.train["tokenizer"] == x.model.path
+        assert stated(x.data.train) is None or stated(x.data.train) <= 7000

@@ -10,6 +10,7 @@ from tiny import TINY
 
 from common.errors import UserError
 from common.sweeps import evidence
+from common.sweeps.plan import makers
 
 
 @pytest.mark.sweep
@@ -28,7 +29,7 @@ def test_the_runs_are_the_scales_own_with_more_seeds():
         assert trained == sorted(trained)  # the base models first
     bases = {x.seed: x.model.pretrain.seed for x in found}
     assert bases == dict.fromkeys(range(1, 6), 0) | {6: 1, 7: 2}
-    made = [(x.model.name, x.seed) for x in evidence.makers(found)]
+    made = [(x.model.name, x.seed) for x in makers(found)]
     assert made == [(name, seed) for seed in (1, 6, 7) for name in ("tiny-qwen2", "maze-qwen2")]
 
 

@@ -11,8 +11,8 @@ from tiny import ROOT
 
 from common.config.resolve import named
 from common.errors import UserError
-from common.sweeps.plan import experiments
-from common.sweeps.reproduce import compute, reproduce
+from common.sweeps.plan import experiments, from_base
+from common.sweeps.reproduce import compute, reproduce, train_all
 from papers.f_grpo.simulation.config import Simulation
 
 
@@ -122,3 +122,39 @@ def test_explain_prints_sizes_and_differences_and_runs_nothing(tmp_path):
     done = subprocess.run([*command, "explain=2x"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "explain=2x: give NODESxGPUSxGB" in done.stderr
+
+
+def test_where_a_run_failed_the_others_are_compared_before_the_error(monkeypatch, tmp_path):
+    def failing(tasks, workers, then):
+        raise UserError("relu has failed")
+
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", failing)
+    compared = []
+    with pytest.raises(UserError, match="relu has failed"):
+        reproduce(asked("f_grpo", "scale=smoke", f"results_dir={tmp_path}"), compared.append)
+    assert len(compared) == 1
+
+
+def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", lambda *a, **k: calls.append((*a, k)))
+    rows = runs_of("f_grpo", "smoke")[:2]
+    found = [replace(from_base(x, n), results_dir=str(tmp_path)) for n in range(3) for x in rows]
+    base, trained = found[::2], found[1::2]
+
+    def titles(tasks):
+        return [title for title, *_ in tasks]
+
+    beside = [("theory", print, ())]
+    train_all([*trained, *base], 2, beside=beside)
+    (before, _, none), (last, _, others) = calls
+    assert (titles(before), none) == ([x.run_id for x in base[:2]], {})
+    assert titles(last) == [base[2].run_id, "theory"]
+    assert titles(others["then"]) == [x.run_id for x in trained]
+
+    calls.clear()
+    for x in base:
+        (tmp_path / x.paper / x.run_id).mkdir(parents=True)
+        (tmp_path / x.paper / x.run_id / "DONE").touch()
+    train_all([*base, *trained], 2, beside=beside)
+    assert [titles(tasks) for tasks, *_ in calls] == [["theory", *(x.run_id for x in trained)]]

@@ -228,6 +228,27 @@ def test_a_thought_that_the_prompt_opened_must_be_closed():
     assert verifier.extract(closed, opened=True) == "print(2)\n"
 
 
+@pytest.mark.parametrize(
+    ("response", "strict", "opened"),
+    [
+        # a program under: strict; strict, the prompt ending in <think>
+        ("<think>\nso\n</think>\n```python\nprint(1)\n```", True, True),
+        ("so\n</think>\n```python\nprint(1)\n```", False, True),
+        ("```python\nprint(1)\n```", False, False),
+        ("<think>so</think>\nprint(1)", False, False),
+        ("so</think>\nimport os\nprint(1)", False, False),
+        ("print(1)", False, False),
+        ("<think>so</think>\n```python\nprint(1)", False, False),
+        ("<think>so\n```python\nprint(1)\n```", False, False),
+    ],
+)
+def test_a_strict_format_wants_a_closed_thought_and_a_fence(response, strict, opened):
+    """FADE's reward: format and answer, both or nothing."""
+    assert (verifier.extract(response, strict=True) is not None) == strict
+    assert (verifier.extract(response, opened=True, strict=True) is not None) == opened
+    assert verifier.verify("print(1)", reference(), strict=True).outcome == "unparsed"
+
+
 def test_no_program_is_unparsed():
     assert verifier.verify("I cannot.", reference()).outcome == "unparsed"
     assert verifier.verify("\ud800\0", reference()).outcome == "unparsed"

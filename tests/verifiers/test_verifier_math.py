@@ -271,6 +271,30 @@ def test_no_answer_is_unparsed():
     assert outcome("It is \\boxed{12}. So the answer is $12 = \\boxed{1", "12") == "unparsed"
 
 
+@pytest.mark.parametrize(
+    ("text", "ours", "open_rs"),
+    [
+        # the verdict on a response; of Open-RS's accuracy reward, LaTeX alone
+        ("so 4\n</think>\n\\boxed{4}", "correct", "correct"),
+        ("so\n</think>\nThe final answer is $4$.", "correct", "correct"),
+        ("so\n</think>\n4", "correct", "unparsed"),
+        ("so\n</think>\nThe answer is 4", "correct", "unparsed"),
+        ("so\n</think>\nIt comes to $4$ then", "correct", "unparsed"),
+        ("so\n</think>\n\\boxed{5}", "wrong", "wrong"),
+        ("it could be 4", "unparsed", "unparsed"),
+        ("it could be \\boxed{4}", "unparsed", "unparsed"),
+        ("<think>\nit could be \\boxed{4}", "unparsed", "unparsed"),
+        ("", "unparsed", "unparsed"),
+    ],
+)
+def test_a_thought_that_the_prompt_opened_must_be_closed(text, ours, open_rs):
+    assert outcome(text, "4", opened=True) == ours
+    assert outcome(text, "4", convention="open_rs", opened=True) == open_rs
+    for convention in verifier.CONVENTIONS:
+        if "</think>" not in text:
+            assert outcome(text, "4", convention=convention, opened=True) == "unparsed"
+
+
 def test_conventions():
     text = "We get $\\boxed{\\frac{1}{2}}$, about 0.5 of 7."
     got = {name: outcome(text, "0.5", convention=name) for name in verifier.CONVENTIONS}

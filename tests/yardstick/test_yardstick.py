@@ -11,6 +11,7 @@ from tiny import TINY
 
 from common.errors import UserError
 from common.results.columns import COLUMNS
+from common.sweeps.plan import asked, changed
 from common.yardstick import command, plan
 from common.yardstick.figures import front, gain
 from common.yardstick.protocol import COUNTDOWN, FIRST, MAZE, PRIMARY, Protocol
@@ -30,6 +31,12 @@ def at(*levels: float, protocol: Protocol = FIRST) -> Protocol:
 def rank(drawn: list[Curve], levels: tuple[float, ...]) -> pd.DataFrame:
     """In the first edition."""
     return ranked(drawn, at(*levels))
+
+
+def planned(protocol: Protocol, methods: list[str], seeds: list[int], words: list[str]):
+    """What the command plans."""
+    config, changes = asked("yardstick", [f"scale={protocol.name}", *words])
+    return plan.plan(protocol, changed(config, seeds=seeds), methods, changes)
 
 
 def curve(method, seed, accuracy, diversity, rate="plain", noise=None) -> Curve:
@@ -343,16 +350,16 @@ def test_front_holds_what_is_highest_somewhere():
 
 def test_plan_seed_by_seed_at_both_rates(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}"]
-    planned, refused = plan.plan(FIRST, ["gspo", "grpo", "iac", "fade"], [1, 2], where)
+    found, refused = planned(FIRST, ["gspo", "grpo", "iac", "fade"], [1, 2], where)
     assert refused == {}
     first = [("base", "both"), ("grpo", "both"), ("gspo", "both"), ("iac", "plain")]
     first += [("iac_equalised", "equalised"), ("fade", "plain"), ("fade_equalised", "equalised")]
-    assert [(x.name, x.table) for x in planned] == first * 2
-    assert [x.seed for x in planned] == [1] * 7 + [2] * 7
-    assert len({x.run_id for x in planned}) == 14
-    assert {x.model.pretrain.seed for x in planned} == {0}
+    assert [(x.name, x.table) for x in found] == first * 2
+    assert [x.seed for x in found] == [1] * 7 + [2] * 7
+    assert len({x.run_id for x in found}) == 14
+    assert {x.model.pretrain.seed for x in found} == {0}
 
-    by_name = {x.name: x for x in planned}
+    by_name = {x.name: x for x in found}
     assert by_name["iac_equalised"].label == "iac"
     assert by_name["iac_equalised"].optim.equalise_to == by_name["grpo"].method.advantage
     assert by_name["iac"].optim.equalise_to is None
@@ -362,48 +369,48 @@ def test_plan_seed_by_seed_at_both_rates(tmp_path):
 def test_the_second_edition_takes_three_base_models_in_turn(tmp_path):
     where = [word for word in TINY if not word.startswith("model.pretrain.seed")]
     where += ["optim.mini_batches=2", "eval.n=64", "eval.curve_n=64", f"results_dir={tmp_path}"]
-    planned, refused = plan.plan(COUNTDOWN, ["iac"], [1, 2, 3, 4], where)
+    found, refused = planned(COUNTDOWN, ["iac"], [1, 2, 3, 4], where)
     assert refused == {}
-    assert [(x.seed, x.model.pretrain.seed) for x in planned[::5]] == [
+    assert [(x.seed, x.model.pretrain.seed) for x in found[::5]] == [
         (1, 0),
         (2, 1),
         (3, 2),
         (4, 0),
     ]
-    assert [x.name for x in planned[:5]] == ["base", "grpo", "grpo_lower", "iac", "iac_lower"]
+    assert [x.name for x in found[:5]] == ["base", "grpo", "grpo_lower", "iac", "iac_lower"]
 
 
 @pytest.mark.parametrize("protocol", [COUNTDOWN, MAZE])
 def test_the_second_edition_has_a_lower_rate_twin_of_every_run(protocol, tmp_path):
     where = [f"results_dir={tmp_path}"]
-    planned, refused = plan.plan(protocol, ["grpo", "ucpo"], [3], where)
+    found, refused = planned(protocol, ["grpo", "ucpo"], [3], where)
     assert refused == {}
-    assert [(x.name, x.table, x.label) for x in planned] == [
+    assert [(x.name, x.table, x.label) for x in found] == [
         ("base", "both", "base"),
         ("grpo", "plain", "grpo"),
         ("grpo_lower", "lower", "grpo"),
         ("ucpo", "plain", "ucpo"),
         ("ucpo_lower", "lower", "ucpo"),
     ]
-    _, plain, lower, *_ = planned
+    _, plain, lower, *_ = found
     assert lower.optim.lr == pytest.approx(plain.optim.lr / 3)
     assert plain.optim.mini_batches >= 4
     assert plain.eval.every == 5
-    assert {x.paper for x in planned} == {protocol.name}
+    assert {x.paper for x in found} == {protocol.name}
 
 
 def test_rates_that_differ_by_an_epsilon_alone_are_one_run(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}"]
-    _, x = plan.plan(FIRST, ["grpo"], [1], [*where, "method.advantage.epsilon=1e-5"])[0]
-    _, reference = plan.plan(FIRST, ["grpo"], [1], where)[0]
+    _, x = planned(FIRST, ["grpo"], [1], [*where, "method.advantage.epsilon=1e-5"])[0]
+    _, reference = planned(FIRST, ["grpo"], [1], where)[0]
     assert x.method.advantage != reference.method.advantage
     assert [one.table for one in plan._rates(FIRST, x, reference)] == ["both"]
 
 
 def test_plan_names_what_the_backend_refuses(tmp_path):
     where = [*RUN, f"results_dir={tmp_path}", "sampling.group_size=2"]
-    planned, refused = plan.plan(FIRST, ["pass_at_k_chen", "gspo"], [1], where)
-    assert {x.label for x in planned} == {"base", "grpo", "gspo"}
+    found, refused = planned(FIRST, ["pass_at_k_chen", "gspo"], [1], where)
+    assert {x.label for x in found} == {"base", "grpo", "gspo"}
     assert list(refused) == ["pass_at_k_chen"]
     assert "k=4" in refused["pass_at_k_chen"]
 
@@ -429,14 +436,14 @@ def test_mistakes_on_the_command_line(tmp_path, word, message):
 def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, monkeypatch):
     started = []
 
-    def here(tasks, workers):
-        for title, function, arguments in tasks:
+    def here(tasks, workers, then=()):
+        for title, function, arguments in [*tasks, *then]:
             if title.startswith("relu-"):
                 raise UserError("relu has failed")
             started.append(title)
             function(*arguments)
 
-    monkeypatch.setattr("common.sweeps.schedule.run_all", here)
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", here)
     words = [*RUN, f"results_dir={results}", "seeds=1"]
     with pytest.raises(UserError, match="relu has failed"):
         command.main([*words, "methods=grpo,mean_only,relu"])

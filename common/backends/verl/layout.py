@@ -138,7 +138,7 @@ def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -
     P, reference = load.parameters, 4 * load.reference * load.size.parameters
     here = {"gpu": (STATE_BYTES, HELD_BYTES), "between": (STATE_BYTES, 0), "cpu": (0, 0)}[states]
     # policy and memory network are trained one after the other
-    training = (here[0] * P / gpus + max(_pass_bytes(one, tokens) for one in load.models)) / 1e9
+    training = (here[0] * P / gpus + max(pass_bytes(one, tokens) for one in load.models)) / 1e9
     sampling = here[1] * P / gpus / 1e9 + share * gpu_gb
     weights = 2 * P / parallel / 1e9
     a_token = sum(token_bytes(one) for one in load.models)
@@ -154,7 +154,7 @@ def token_bytes(size: Size) -> int:
     return 4 * size.layers * size.kv_width
 
 
-def _pass_bytes(size: Size, tokens: int) -> float:
+def pass_bytes(size: Size, tokens: int) -> float:
     # FSDP gathers one layer, and the output layer with its gradient for all of a pass
     gathered = 2 * size.parameters / size.layers + 6 * size.vocab * size.hidden
     activations = 2 * tokens * size.hidden * (size.layers + 16)  # checkpointing, bfloat16

@@ -38,6 +38,7 @@ def verify(
     memory_gb: float = 1.0,
     total_time: float = 90.0,
     opened: bool = False,
+    strict: bool = False,
 ) -> Verdict:
     """Verdict on the program in `response`: the last closed python fence after any thinking.
 
@@ -49,15 +50,17 @@ def verify(
     error     the sandbox failed
 
     memory_gb bounds a process's address space, and what a test's processes hold together. `opened`:
-    the prompt ends in <think>, and a response that never closes it has no program. `parsed` is a
-    hash of the program. UserError for a bad reference, or where there is no bubblewrap.
+    the prompt ends in <think>, and a response that never closes it has no program. `strict`: the
+    program has to stand in a fence behind a closed thought. `parsed` is a hash of the program.
+    UserError for a bad reference, or where there is no bubblewrap.
     """
     require(memory_gb >= 0.25, "memory_gb", memory_gb, "must be at least 0.25 GiB")
     require(total_time > 0, "total_time", total_time, "must be above 0 seconds")
     tests, function, limit = _load(reference)
-    program = extract(response, opened)
+    program = extract(response, opened, strict)
     if program is None:
-        return Verdict("unparsed", 0.0, reason="no closed python code fence")
+        where = " behind a closed thought" if strict else ""
+        return Verdict("unparsed", 0.0, reason=f"no closed python code fence{where}")
     parsed = hashlib.sha256(program.strip().encode("utf-8", "replace")).hexdigest()[:16]
     left = total_time
     for number, (text, expected) in enumerate(tests, 1):
@@ -132,12 +135,15 @@ def _different_value(value: str, expected: str) -> str | None:
     return f"{value[:80]!r}, not {expected.strip()[:80]!r}"
 
 
-def extract(response: str, opened: bool = False) -> str | None:
+def extract(response: str, opened: bool = False, strict: bool = False) -> str | None:
     """The program: the last closed python fence behind </think>, or the whole text where it has no
     fence and looks like code. A fence without a language counts, one of another language not. None
-    without one, and where the thinking never ends."""
-    _, ended, text = response.rpartition("</think>")
-    if not ended and (opened or "<think>" in text):
+    without one, and where the thinking never ends; where `strict`, also without a thought or a
+    fence."""
+    thought, ended, text = response.rpartition("</think>")
+    if not ended and (opened or strict or "<think>" in text):
+        return None
+    if strict and not (opened or "<think>" in thought):
         return None
     program, fence, seen, language, lines = None, 0, False, "", []
     for line in text.splitlines(keepends=True):
@@ -153,7 +159,7 @@ def extract(response: str, opened: bool = False) -> str | None:
         elif ticks >= 3 and "`" not in tag:
             fence, seen, lines = ticks, True, []
             language = tag.split()[0].lower() if tag.strip() else ""
-    if program is None and not seen and STATEMENT.search(text):
+    if program is None and not seen and not strict and STATEMENT.search(text):
         return text
     return program
 

@@ -19,8 +19,8 @@ from common.verifiers.math.shape import canonical, shape
 from common.verifiers.math.text import clean, squash
 
 PRELOAD = ("math_verify",)  # a second, in the workers' mother
-Convention = Literal["ours", "boxed", "last_number", "exact", "math_verify"]
-CONVENTIONS = ("ours", "boxed", "last_number", "exact", "math_verify")
+Convention = Literal["ours", "boxed", "last_number", "exact", "math_verify", "open_rs"]
+CONVENTIONS = ("ours", "boxed", "last_number", "exact", "math_verify", "open_rs")
 
 
 class Gold(NamedTuple):
@@ -32,7 +32,9 @@ class Gold(NamedTuple):
     unit: str
 
 
-def verify(response: str, reference: str, *, convention: Convention = "ours") -> Verdict:
+def verify(
+    response: str, reference: str, *, convention: Convention = "ours", opened: bool = False
+) -> Verdict:
     """Verdict on the final answer of `response` against `reference` (see `reference`).
 
     convention  ours         the last box, else "####", "answer is", ... (math_extract), compared
@@ -41,6 +43,10 @@ def verify(response: str, reference: str, *, convention: Convention = "ours") ->
                 last_number  the last number only, compared as mathematics
                 exact        our final answer, compared as text without outer spaces
                 math_verify  math_verify.parse on the whole response, the gold as \\boxed{gold}
+                open_rs      the same, of LaTeX alone, as the accuracy reward of Open-RS and of
+                             CW-GRPO's author reads it: a box, or a formula that is said to be the
+                             answer; a bare number is none
+    opened      the prompt ends in <think>: a response that never closes it has no answer
 
     unparsed: no final answer, or one that is refused (too long, nested, large) or that the parser
     rejects. `parsed` is the canonical text of the answer; that of the gold where it is correct.
@@ -48,8 +54,10 @@ def verify(response: str, reference: str, *, convention: Convention = "ours") ->
     """
     gold = _gold(reference)
     require(convention in CONVENTIONS, "convention", convention, f"use one of {CONVENTIONS}")
-    if convention == "math_verify":
-        return _as_is(response, gold)
+    if opened and "</think>" not in response:
+        return Verdict("unparsed", 0.0, reason="the thought never ends")
+    if convention in ("math_verify", "open_rs"):
+        return _as_is(response, gold, latex_alone=convention == "open_rs")
     if convention == "last_number":
         number = extract.last_number(extract.after_thought(response))
         answers = [number] if number else []
@@ -159,13 +167,27 @@ def _judged(reference: str, answers: tuple[str, ...]) -> Verdict:
     return Verdict("wrong", 0.0, canonical(answer))
 
 
-def _as_is(response: str, gold: Gold) -> Verdict:
+def _as_is(response: str, gold: Gold, *, latex_alone: bool) -> Verdict:
     import math_verify
 
     golds = math_verify.parse(f"\\boxed{{{gold.text}}}", parsing_timeout=None)
-    answers = math_verify.parse(response, parsing_timeout=None)
+    options = _latex_alone() if latex_alone else {}
+    answers = math_verify.parse(response, parsing_timeout=None, **options)
     if not answers:
         return Verdict("unparsed", 0.0, reason="math_verify.parse found nothing")
     right = math_verify.verify(golds, answers, timeout_seconds=None)
     text = next((answer for answer in answers if isinstance(answer, str)), "")
     return Verdict("correct" if right else "wrong", float(right), text[:200])
+
+
+@lru_cache(maxsize=1)
+def _latex_alone() -> dict:
+    """math_verify.parse's options for `open_rs`: boxes come first, malformed operators stay."""
+    from latex2sympy2_extended import NormalizationConfig
+    from math_verify import LatexExtractionConfig
+
+    spelling = NormalizationConfig(units=True, boxed="all", malformed_operators=False)
+    reads = LatexExtractionConfig(
+        normalization_config=spelling, boxed_match_priority=0, try_extract_without_anchor=False
+    )
+    return {"extraction_config": [reads], "extraction_mode": "first_match"}

@@ -23,9 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
+from common.config.resolve import resolve
 from common.config.schema import Model, Verification
 from common.config.strict import strict
-from common.datasets.solve_rate import training
+from common.datasets.solve_rate import unfiltered
 from common.errors import require
 from common.results.files import write_csv, write_json
 from papers.fade.hidden_states.batch import errors, tokens
@@ -35,8 +36,8 @@ from papers.fade.weights.checkpoints import Checkpoint, laptop_runs, named, tens
 
 @cache
 def training_prompts(node: str) -> list:
-    """Of a run's `data.train`, as JSON: most runs have the same."""
-    return training(json.loads(node), "data.train")
+    """Of a run's `data.train`, as JSON: most runs have the same. Easy prompts stay in it."""
+    return resolve(unfiltered(json.loads(node)), "data.train")()
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,19 @@ def test_the_cluster_reward_is_accuracy_plus_format(name):
     verify = resolve(x.data.verifier, "data.verifier")
     opened = "<think>\n" if name.endswith("qwen7b_grpo") else ""
     thought, right, wrong = f"{opened}so\n</think>\n", "\\boxed{4}", "\\boxed{5}"
-    responses = [thought + right, thought + wrong, right, wrong]
+    loose = "so</think>"  # no tags as the repository, or the paper, asks for them
+    responses = [
+        thought + right,
+        thought + wrong,
+        loose + right,
+        loose + wrong,
+        thought + "4",
+        right,
+    ]
     verdicts = [verify(response, "4") for response in responses]
-    given = rewards(verdicts, 4, x.reward.correct, x.reward.wrong)
-    assert torch.equal(given, torch.tensor([[2.0, 1.0, 1.0, 0.0]]))
+    given = rewards(verdicts, 6, x.reward.correct, x.reward.wrong)
+    never_ended = 1.0 if opened else 0.0  # at 1.5B the prompt has opened a thought
+    assert torch.equal(given, torch.tensor([[2.0, 1.0, 1.0, 0.0, 1.0, never_ended]]))
 
 
 @pytest.mark.sweep

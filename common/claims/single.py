@@ -1,0 +1,88 @@
+"""The noise of single runs on a cluster.
+
+A training costs hundreds of GPU-hours, so a row has one run, as in the papers. Its spread over
+seeds is taken from elsewhere (common/metrics/noise.py); a sign alone decides nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from common.claims.select import Found
+from common.metrics.noise import seed_sd
+from common.metrics.paired import Interval, over_problems
+
+ONE_RUN = "inconclusive (one run)"
+KNOWN = 1e6  # degrees of freedom of a spread that is not estimated
+
+
+@dataclass(frozen=True)
+class RunNoise:
+    """The variance of a weighted sum over one further run of each of its parts, with the problems
+    held fixed."""
+
+    seeds: float
+    samples: float
+
+    @property
+    def variance(self) -> float:
+        return self.seeds + self.samples
+
+
+def seed_of(row: pd.Series | dict) -> float:
+    """The standard deviation over seeds of a row's number; 0 of a model that was not trained."""
+    if row["step"] == 0:
+        return 0.0
+    return seed_sd(row["metric"], row["value"], row.get("k", np.nan))
+
+
+def sampling_of(rows: pd.DataFrame) -> pd.Series:
+    """The standard deviation of each row's number over its samples: the column `sampling` where
+    the counts gave it, else the standard error over problems, which is no smaller."""
+    known = rows["sampling"] if "sampling" in rows else rows["stderr"]
+    return known.fillna(rows["stderr"]).fillna(0.0)
+
+
+def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
+    """Of a weighted sum of what was found. The benchmarks of a run share its seed's effect; models,
+    methods, metrics and steps do not."""
+    samples, seeds = 0.0, {}
+    for weight, x in terms:
+        if x.seeds is None:
+            continue
+        rows = x.rows[x.rows["seed"] == x.seeds[0]]
+        share = weight / len(rows)
+        samples += share**2 * (sampling_of(rows) ** 2).sum()
+        for row in rows.to_dict("records"):
+            run = tuple(row[name] for name in ("model", "method", "metric", "step"))
+            seeds[run] = seeds.get(run, 0.0) + share * seed_of(row)
+    return RunNoise(sum(total**2 for total in seeds.values()), float(samples))
+
+
+def single_interval(
+    value: float,
+    terms: Sequence[tuple[float, Found]],
+    parts: Sequence[np.ndarray],
+    strata: Sequence | None,
+    noise: RunNoise,
+    seeds: int,
+) -> Interval:
+    """Over problems, which have the samples in them, and over the known spread of `seeds` runs.
+    Without `parts` the two sides' standard errors are added as if their problems were others."""
+    if parts:
+        one = over_problems(*parts, strata=strata)
+        variance, df = one.stderr**2, one.df
+    else:
+        errors = [
+            weight * np.sqrt((x.rows["stderr"].fillna(0) ** 2).sum()) / len(x.rows)
+            for weight, x in terms
+            if x.seeds is not None
+        ]
+        variance, df = float(np.square(errors).sum()), KNOWN
+    total = variance + noise.seeds / seeds
+    if total < 1e-24:  # rounding alone
+        return Interval(value, 0.0, 1.0)
+    df = min(total**2 * df / variance**2, KNOWN) if variance > 0 else KNOWN
+    return Interval(value, float(np.sqrt(total)), float(df))
