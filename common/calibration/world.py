@@ -19,8 +19,8 @@ benchmark's problems with replacement, the same for all methods.
 one point lower, if the printed cells are of the curve. An evaluation of its own has the printed
 numbers whatever step the choice of checkpoint takes; curves that only choose are not drawn.
 
-**Worlds.** As printed: the truth is the printed number. No effect: every method has the numbers of
-its baseline (`gains.pairs`), and this one those of its own, to the last. Half the effect: half the
+**Worlds.** As printed: the truth is the printed number. No effect: all methods
+that pairs of `Spec.gains` join have the numbers of their first baseline. Half the effect: half the
 way between both. A world says nothing of the printed numbers' own noise: the comparison's intervals
 count it, so that agreement comes out more often than 95 % of the time.
 """
@@ -30,10 +30,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 from scipy.special import expit
 
-from common.calibration.made import Of, logged, targets
+from common.calibration.made import Of, cells, logged, targets
 from common.calibration.rates import logits, of_seed
 from common.comparison.spec import Spec
 from common.experiment import Experiment
@@ -109,9 +108,9 @@ class Draw:
 class World:
     """What a plan's rows come out with in one of WORLDS."""
 
-    def __init__(self, plan: Plan, name: str, pairs: pd.DataFrame):
+    def __init__(self, plan: Plan, name: str):
         self.plan, self.name = plan, name
-        share, root = SHARE_OF[name], Roots(plan.spec, pairs)
+        share, root = SHARE_OF[name], Roots(plan.spec)
         self.passk = [_between(one, root.passk(one), share) for one in plan.blocks]
         self.values = [
             value + share * (root.value(of, metric, value) - value)
@@ -182,37 +181,44 @@ def _between(block: Block, root: dict[int, float], share: float) -> dict[int, fl
 
 
 class Roots:
-    """The printed numbers of a row's baseline, of the baseline's own, and so on to the last.
+    """The numbers that all methods of a group have where there is no effect. A group is what the
+    pairs of `Spec.gains` join in the printed tables of a model; its numbers are those of the first
+    baseline that is no method of another pair."""
 
-    pairs: table, model, method, baseline of printed rows; an empty model is any."""
-
-    def __init__(self, spec: Spec, pairs: pd.DataFrame):
+    def __init__(self, spec: Spec):
         self.spec = spec
-        self.baselines = {
-            (row.table, row.model, row.method): row.baseline for row in pairs.itertuples()
-        }
+        self.rows = {key[:3] for key in cells(spec.paper)}  # table, model, method
+        self.of_model = {model: self._groups(model) for _, model, _ in self.rows}
 
-    def row(self, table: str, model: str, method: str) -> tuple[str, str]:
-        """The run (table, method) that this run has the numbers of without an effect."""
-        seen = set()
-        while (table, method) not in seen:
-            seen.add((table, method))
-            step = self._baseline(table, model, method)
-            if step is None:
-                break
-            table, method = step
+    def _groups(self, model: str) -> dict[tuple[str, str], tuple[str, str]]:
+        """Run (table, method) -> the run whose numbers it has."""
+        tables = {table for table, of, _ in self.rows if of == model}
+        pairs = [
+            (self._run(table, method), self._run(table, baseline))
+            for method, baseline in self.spec.gains
+            for table in sorted(tables)
+            if {(table, model, method), (table, model, baseline)} <= self.rows
+        ]
+        group = {run: run for pair in pairs for run in pair}
+        for a, b in pairs:
+            joined, into = group[a], group[b]
+            group = {run: into if of == joined else of for run, of in group.items()}
+        methods = {a for a, b in pairs if a != b}
+        roots: dict[tuple[str, str], tuple[str, str]] = {}
+        for _, b in sorted(pairs, key=lambda pair: pair[1] in methods):  # stable
+            roots.setdefault(group[b], b)
+        return {run: roots[of] for run, of in group.items()}
+
+    def _run(self, table: str, method: str) -> tuple[str, str]:
+        """The run that stands for a printed row."""
+        for one in self.spec.same_runs:
+            if (one.table, one.method) == (table, method):
+                return one.of_table, one.of_method
         return table, method
 
-    def _baseline(self, table: str, model: str, method: str) -> tuple[str, str] | None:
-        same = self.spec.same_runs
-        shown = [(table, method)]
-        shown += [(x.table, x.method) for x in same if (x.of_table, x.of_method) == shown[0]]
-        for of_table, label in shown:
-            base = self.baselines.get((of_table, model, label))
-            if base is not None:
-                runs = [x for x in same if (x.table, x.method) == (of_table, base)]
-                return (runs[0].of_table, runs[0].of_method) if runs else (of_table, base)
-        return None
+    def row(self, table: str, model: str, method: str) -> tuple[str, str]:
+        own = self._run(table, method)
+        return self.of_model.get(model, {}).get(own, own)
 
     def printed(self, of: Of) -> dict[str, float]:
         table, method = self.row(of.table, of.model, of.method)

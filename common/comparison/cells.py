@@ -143,8 +143,8 @@ def compare_cells(
     problems than the benchmark has is "partial".
     """
     table = []
-    measured, closed = _by_cell(rerun), _by_cell(exact)
-    noted, refused = footnotes(spec, printed), _not_reproducible(spec, printed)
+    measured, closed = by_cell(rerun), by_cell(exact)
+    noted, refused = footnotes(spec, printed), not_reproducible(spec, printed)
     others: dict[tuple, list[tuple]] = {}
     for one in spec.same_runs:
         others.setdefault((one.table, one.method), []).append((one.of_table, one.of_method))
@@ -165,7 +165,8 @@ def compare_cells(
     return pd.DataFrame(table, columns=COLUMNS)
 
 
-def _by_cell(rows: pd.DataFrame) -> dict[tuple, list[dict]]:
+def by_cell(rows: pd.DataFrame) -> dict[tuple, list[dict]]:
+    """The rows of each CELL, one a seed."""
     found: dict[tuple, list[dict]] = {}
     for row in rows.to_dict("records"):
         key = tuple("" if pd.isna(row[name]) else row[name] for name in CELL)
@@ -228,7 +229,7 @@ def _exact(cell: dict, computed: list[dict]) -> dict:
     }
 
 
-def _not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
+def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
     """Why each printed cell cannot be rerun, by the first rule that it matches; None: it can."""
     reasons = np.full(len(printed), None, dtype=object)
     for where, reason in reversed(spec.not_reproducible):

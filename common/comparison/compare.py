@@ -21,6 +21,7 @@ import pandas as pd
 from common.claims import judge
 from common.claims.select import COUNTED
 from common.comparison import cells
+from common.comparison.gains import gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
@@ -56,6 +57,7 @@ class Comparison:
     spec: Spec
     verdicts: pd.DataFrame  # claims.judge's, and <scope>_state
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
+    gains: pd.DataFrame  # every printed pair, gains.COLUMNS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
     summary: pd.DataFrame  # printed rows, and reruns as mean over seeds, of both scopes
     detectable: pd.DataFrame  # minimum detectable difference of every benchmark
@@ -95,8 +97,8 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
-    detectable.csv, comparison.{csv,md}; and, where there are cluster rows, the paper's figures of
-    them (cluster_figures.py). `found`: what was gathered before."""
+    detectable.csv, comparison.{csv,md}; and, where there are cluster rows, gains.csv and the
+    paper's figures of them (cluster_figures.py). `found`: what was gathered before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -106,6 +108,8 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     folder = root / spec.paper
     for name in ("gaps", "cells", "detectable"):
         write_csv(folder / f"{name}.csv", getattr(result, name))
+    if result.gains["rerun"].notna().any():
+        write_csv(folder / "gains.csv", result.gains)
     write_csv(folder / "claims.csv", result.verdicts)
     write_csv(folder / "comparison.csv", result.summary)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
@@ -170,6 +174,7 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
         spec=spec,
         verdicts=verdicts,
         gaps=gaps,
+        gains=gains(spec, printed, as_printed, counts[CLUSTER]),
         cells=table,
         summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
         detectable=cells.detectable(spec, printed, gaps),

@@ -45,6 +45,9 @@ class Spec:
     measure: Callable[[Path, Gathered], None] = lambda root, laptop: None
     # of the logs of cluster runs, which these rows name
     logged_rows: Callable[[Path, pd.DataFrame], list[pd.DataFrame]] = lambda root, rows: []
+    # method and baseline, as printed, whose gain is compared wherever a table prints both for a
+    # model; a method that the paper sets against several has as many
+    gains: list[tuple[str, str]] = field(default_factory=list)
     # how a cluster run's rows become printed cells
     same_runs: list[SameRun] = field(default_factory=list)
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks

@@ -5,6 +5,7 @@ import json
 import pandas as pd
 
 from common.claims import text as claim_text
+from common.comparison import gains_text
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
 from common.results.tables import escaped
@@ -23,8 +24,9 @@ COLORS = {"within noise": "green", "differs": "red", "partial": "yellow"}  # the
 
 
 def markdown(x) -> str:
-    """Claims, then printed cells beside reruns, then the tables as they are."""
-    parts = [f"# {x.spec.title}: published and rerun\n", "## Claims\n"]
+    """Gains, claims, then printed cells beside reruns, then the tables as they are."""
+    parts = [f"# {x.spec.title}: published and rerun\n", gains_text.markdown(x.gains)]
+    parts.append("## Claims\n")
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
     for name, part in beside(x.cells).groupby("table", sort=False):
         parts += [f"\n### {name}, cell by cell\n", cell_table(part)]
@@ -134,6 +136,7 @@ def terminal(x) -> None:
     from rich.text import Text
 
     console = Console()
+    console.print(gains_text.terminal(x.gains))
     console.print(claim_text.to_terminal(x.verdicts))
     shown = beside(x.cells)
     for row in shown[shown["verdict"] != "within noise"].to_dict("records"):
@@ -153,7 +156,17 @@ def terminal(x) -> None:
 
 def to_json(x) -> str:
     """All tables as lists of objects; missing numbers are null."""
-    names = ("verdicts", "gaps", "cells", "summary", "detectable", "notes", "runs", "missing")
+    names = (
+        "gains",
+        "verdicts",
+        "gaps",
+        "cells",
+        "summary",
+        "detectable",
+        "notes",
+        "runs",
+        "missing",
+    )
     tables = {
         name: json.loads(getattr(x, name).to_json(orient="records", double_precision=10))
         for name in names

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from common.claims.file import SCOPES
+from common.claims.single import ONE_RUN
 
 PUBLISHED, LAPTOP, CLUSTER = SCOPES
-WORDS = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
+WORDS = ("holds", "fails", "inconclusive", ONE_RUN, "mechanism not engaged", "not run")
 UNCLAIMED = "not claimed here"
 TOYS = {"toy": "Toy", "simulation": "Simulation"}  # families of claims.yaml, and tables
 EXACT = "Theory and single measurements"
@@ -172,10 +173,10 @@ def counted(counts: Counter) -> str:
     """ "3 hold, 1 fails, 2 are inconclusive" """
     verbs = {"holds": "hold", "fails": "fail", "inconclusive": "are inconclusive"}
     verbs |= {"mechanism not engaged": "have a mechanism that did not engage"}
-    verbs |= {"not run": "were not run"}
+    verbs |= {"not run": "were not run", ONE_RUN: "are inconclusive with one run"}
     one = {"holds": "holds", "fails": "fails", "inconclusive": "is inconclusive"}
     one |= {"mechanism not engaged": "has a mechanism that did not engage"}
-    one |= {"not run": "was not run"}
+    one |= {"not run": "was not run", ONE_RUN: "is inconclusive with one run"}
     known = [word for word in WORDS if counts[word]]
     return ", ".join(f"{counts[w]} {(one if counts[w] == 1 else verbs)[w]}" for w in known)
 

@@ -1,8 +1,8 @@
 """What is shown of a comparison: claims and tables as the templates want them, words included.
 
-A mark is what the eye gets: good, bad, open, idle (the mechanism did not engage), none (not run),
-never (cannot be reproduced), grey (the files behind the number are gone or changed, whatever the
-verdict), absent (not claimed at this scale).
+A mark is what the eye gets: good, bad, open, one (open, for there is one run), idle (the mechanism
+did not engage), none (not run), never (cannot be reproduced), grey (the files behind the number are
+gone or changed, whatever the verdict), absent (not claimed at this scale).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import groupby
 import pandas as pd
 
 from common.claims.file import SCOPES, predicate
+from common.claims.single import ONE_RUN
 from common.comparison.compare import GREY
 from common.comparison.gather import LAPTOP
 from common.report.sources import Source
@@ -25,6 +26,7 @@ MARKS = {
     "fails": "bad",
     "differs": "bad",
     "inconclusive": "open",
+    ONE_RUN: "one",
     "partial": "open",
     "mechanism not engaged": "idle",
     "not run": "none",

@@ -175,6 +175,11 @@ SPEC = Spec(
         SameRun("table3", "CW-GRPO", "table2", OURS, STEPS),
     ],
     averages={"Avg": list(PROBLEMS)},
+    gains=[  # Table 2 sets it against both and the base; Table 3 against GRPO
+        *((OURS, baseline) for baseline in ("GRPO", "Clip-Cov", "Base Model")),
+        *((method, "Base Model") for method in ("GRPO", "Clip-Cov")),
+        ("CW-GRPO", "GRPO"),
+    ],
     steps={"table2": 100},  # Table 5; Table 3's rows of step 100 are Table 2's
     exact=data_set_sizes,
     footnotes=FOOTNOTES,

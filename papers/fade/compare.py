@@ -235,6 +235,13 @@ SPEC = Spec(
     own_rows=own_rows,
     measure=laptop.measure,
     same_runs=SAME_RUNS,
+    gains=[  # GRPO is what all are set against; FADE also against the best static weights
+        *((f"FADE H*={entropy}", "GRPO") for entropy in ("1.0", "1.3")),
+        (f"Asym {FADE}", "GRPO"),
+        *((FADE, static) for static in ("Power alpha=2", POWER_ASYM, "AsymGRPO delta=0.5")),
+        (f"Asym {FADE}", POWER_ASYM),
+        *((static, "GRPO") for static in ("Power alpha=2", POWER_ASYM, "AsymGRPO delta=0.5")),
+    ],
     figures=figures,
     unprinted=(
         "LiveCodeBench v5",

@@ -284,6 +284,12 @@ SPEC = Spec(
     measure=laptop.measure,
     logged_rows=logged_rows,
     same_runs=SAME_RUNS,
+    gains=[  # Tables 2 and 3 set IAC against four baselines, Table 5 its alpha against none
+        *(("IAC", baseline) for baseline in BASELINES[:-1]),
+        *(("DAPO+IAC", "DAPO"), ("DAPO+IAC+DLC", "DAPO+IAC")),
+        *((f"IAC alpha={alpha}", "IAC alpha=0 (=GRPO)") for alpha in ("0.5", "1", "1.5", "2")),
+        ("IAC alpha=1", "Filtering-based"),
+    ],
     averages={"Avg": list(BENCHMARKS[:-1])},
     metrics={"pass@1": "AVG@8", "pass@8": "PASS@8"},
     # Sec. 4.1: "the peak performance for each method". By average: every printed Avg is the mean of

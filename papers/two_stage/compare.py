@@ -196,6 +196,11 @@ SPEC = Spec(
     own_rows=own_rows,
     measure=laptop.measure,
     same_runs=SAME_RUNS,
+    # -N against what it changes, and each standard method against its base (the shrinkage)
+    gains=[
+        *((f"{method}-N", method) for method in ("GRPO", "GSPO")),
+        *((method, "Base Model") for method in ("GRPO", "GSPO")),
+    ],
     metrics=ENTROPIES,
     footnotes=FOOTNOTES,
     averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
