@@ -4,9 +4,8 @@ that was stored and gathered, with other numbers in their places."""
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
-from common.calibration.world import Draw, Plan
+from common.calibration.world import Draw, Plan, World
 from common.comparison.gather import Gathered
 from common.metrics.noise import sampling_variances
 from common.metrics.passk import pass_at_k_table
@@ -35,6 +34,14 @@ class Gatherer:
             for i, (run, metric) in enumerate(zip(rows["run_id"], rows["metric"], strict=True))
         }
         self.others = [named[of.folder, metric] for of, metric, _ in plan.values]
+
+    def truth(self, world: World) -> Gathered:
+        """The rerun whose numbers are the truth, to four digits, for equal ones must be equal."""
+        value, rates = self.stored.rows["value"].to_numpy(float).copy(), world.rates
+        for row, of, k in zip(self.rows, self.of, self.k, strict=True):
+            value[row] = 100 * (1 - np.mean((1 - rates[of]) ** k))
+        value[self.others] = world.values
+        return replace(self.stored, rows=self.stored.rows.assign(value=np.round(value, 4)))
 
     def gathered(self, draw: Draw) -> Gathered:
         """The rerun of a draw; its rows with the column `sampling` (comparison/single.py)."""

@@ -28,11 +28,12 @@ count it, so that agreement comes out more often than 95 % of the time.
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
 
-from common.calibration.made import Of, cells, logged, targets
+from common.calibration.made import Of, cells, log, logged, targets
 from common.calibration.rates import logits, of_seed
 from common.comparison.spec import Spec
 from common.experiment import Experiment
@@ -96,6 +97,11 @@ class Draw:
     def logged(self, x: Experiment) -> dict[str, float]:
         return self.logs[self._place["trainings"][x.run_id]]
 
+    def write_logs(self, home: Path) -> None:
+        """What the trainings logged, into the folders of the stored rerun."""
+        for x, values in zip(self.plan.trainings, self.logs, strict=True):
+            (home / x.run_id / "metrics.jsonl").write_text(log(x, values))
+
     @cached_property
     def _place(self) -> dict[str, dict]:
         return {
@@ -139,6 +145,11 @@ class World:
         both = zip(self.passk, self.plan.blocks, strict=True)
         return [(tuple(sorted(passk.items())), one.problems) for passk, one in both]
 
+    @property
+    def rates(self) -> list[np.ndarray]:
+        """Solve rates of each block, without a seed."""
+        return np.split(expit(self.logits), self.ends[:-1])
+
     def draw(self, number: int) -> Draw:
         """The rerun of this number, the same however many are drawn."""
         rng = np.random.default_rng([zlib.crc32(self.name.encode()), number])
@@ -151,8 +162,10 @@ class World:
             for value, (of, _, _) in zip(self.values, self.plan.values, strict=True)
         ]
         logs = [
-            {key: value * (1 + SEED_SHARE * seeds[3, place[x.run_id]]) for key, value in own.items()}
-            for x, own in zip(self.plan.trainings, self.logs, strict=True)
+            {key: value * (1 + SEED_SHARE * seeds[3, i]) for key, value in own.items()}
+            for own, i in zip(
+                self.logs, [place[x.run_id] for x in self.plan.trainings], strict=True
+            )
         ]
         return Draw(self.plan, np.split(right, self.ends[:-1]), others, logs)
 

@@ -65,7 +65,7 @@ class Found:
         rows = self.rows[self.rows["seed"] == self.seeds[0]]
         known = rows["sampling"] if "sampling" in rows else rows["stderr"]
         noise = known.fillna(rows["stderr"]).fillna(0.0)
-        names = [name for name in ("model", "method", "metric", "step", "k", "value") if name in rows]
+        names = ["model", "method", "metric", "step", "k", "value"]
         columns = zip(*(rows[name].tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in columns], float((noise**2).sum())
 

@@ -153,7 +153,7 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
     reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
     rows = {scope: one.rows for scope, one in reruns.items()}
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
-    own = _with_own_rows(spec, root, reruns, as_printed, printed)
+    own = with_own_rows(spec, root, reruns, as_printed, printed)
     scopes = {"published": printed, **own}
     stated = judge.load(home / "claims.yaml")
     counts = _counts(spec, reruns, as_printed, printed)
@@ -201,7 +201,7 @@ def _counts(
     return counts
 
 
-def _with_own_rows(
+def with_own_rows(
     spec: Spec,
     root: Path,
     reruns: dict[str, Gathered],
