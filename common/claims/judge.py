@@ -28,11 +28,15 @@ predicate. The predicates:
                                                                     mean of first - second against x
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
 
+`each: {column: [value, ...], ...}` in count and mean_gain takes every pair once with each
+combination of these values.
+
 "~" reads |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
 (metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All of a claim
-is read on the seeds that all of its selectors have, so that they are paired. With fewer than three
+is read on the seeds that all of its selectors have (of a count each pair for itself), so that they
+are paired. With fewer than three
 seeds nothing is decided on a laptop. On a cluster, where the papers have one run a cell, such rows
 are compared as numbers, as the printed ones are, and every text and GAPS's `test` says so, with the
 p-values of two tests of single runs: over problems (`paired.over_problems`) and, with the problems
@@ -212,7 +216,12 @@ def _measure(
         return NOT_RUN, "missing: " + "; ".join(dict.fromkeys(missing))
     if refused:
         return "inconclusive", "; ".join(dict.fromkeys(refused))
-    values = on_shared_seeds(values, MIN_SEEDS)
+    together = 2 if form == "count" else len(values)
+    values = [
+        value
+        for at in range(0, len(values), together)
+        for value in on_shared_seeds(values[at : at + together], MIN_SEEDS)
+    ]
     pairs = list(
         pairwise(values) if form == "order" else zip(values[::2], values[1::2], strict=False)
     )

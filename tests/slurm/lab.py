@@ -11,6 +11,7 @@ from pathlib import Path
 
 import one_machine
 import pytest
+from tiny import ROOT
 
 from common.evaluation.config import Evaluate
 from common.results.collect import verify
@@ -41,6 +42,7 @@ def running():
     try:
         conf = one_machine.start(folder)
         os.environ |= {"SLURM_CONF": str(conf), "PATH": one_machine.PATH}
+        os.environ["PYTHONPATH"] = str(ROOT / "tests" / "support")  # of jobs: hold.py
         yield folder
     finally:
         one_machine.stop(folder)
@@ -59,9 +61,10 @@ class Lab:
         self.profile = load_profile("test")
 
     def runs(self, *seeds: int, overrides: tuple[str, ...] = ()) -> list:
-        """Runs whose every step moves the model."""
+        """Runs whose every step moves the model, and that a test may hold (hold.py)."""
         longer = [f"optim.steps={STEPS}", "eval.every=40", "method.entropy_coef=0.01"]
-        longer += ["checkpoint_every=10", "eval.rare_nll_samples=0", *overrides]
+        longer += ["checkpoint_every=10", "eval.rare_nll_samples=0"]
+        longer += ["method.controller={_target_:hold.wait,seed:${seed}}", *overrides]
         return [self.tiny(*longer, f"seed={seed}") for seed in seeds]
 
     def evaluations(self, runs: list, **changes) -> list[Evaluate]:
