@@ -19,7 +19,6 @@ from common.comparison.spec import Spec
 from common.config.files import ROOT
 
 LOST = ["table", "model", "method", "state", "reason"]
-NOT_CLAIMED = judge.NOT_CLAIMED
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Judge:
         stated = judge.load(home / "claims.yaml")
         self.stated = [one for one in stated if predicate(one, CLUSTER) is not None]
         self.exact = spec.exact(root)
+        asked = {value for one in self.stated for value in _metrics(predicate(one, CLUSTER))}
+        self.metrics = asked.union(self.printed["metric"], spec.metrics)
         named = set(self.printed["benchmark"]).union(*spec.averages.values())
         placed = stored.counts.assign(c=np.arange(len(stored.counts)))
         placed = cells.same_runs(spec, placed, self.printed)
@@ -50,7 +51,8 @@ class Judge:
         spec, printed = self.spec, self.printed
         right = rerun.counts["c"].to_numpy()
         counts = replace(self.counts, c=right[self.counts.c])
-        rows, _ = cells.one_run_each(spec, rerun.rows)
+        rows = rerun.rows[rerun.rows["metric"].isin(self.metrics)]  # the others are not looked at
+        rows, _ = cells.one_run_each(spec, rows)
         as_printed = cells.as_printed(spec, rows, printed)
         empty = Gathered(rows[:0], rerun.counts[:0], rerun.runs[:0])
         reruns = {LAPTOP: empty, CLUSTER: replace(rerun, rows=rows)}
@@ -59,12 +61,14 @@ class Judge:
             self.stated, {CLUSTER: scopes[CLUSTER]}, {CLUSTER: counts}, spec.averages, brief=True
         )
         mdd = gaps.groupby("claim")["mdd"].median()
+        kept = as_printed[as_printed["metric"].isin(printed["metric"])]
+        kept = kept[kept["table"].isin(printed["table"])]
         table = cells.compare_cells(
-            spec, printed, as_printed, self.exact, rerun.runs, pd.DataFrame(columns=LOST)
+            spec, printed, kept, self.exact, rerun.runs, pd.DataFrame(columns=LOST)
         )
         return Verdicts(
             cells=table[table["rerun"].notna()],
-            gains=gains(spec, printed, as_printed, None),
+            gains=gains(spec, printed, kept, None),
             claims=claims[["id", CLUSTER]].assign(mdd=claims["id"].map(mdd)),
         )
 
@@ -85,3 +89,11 @@ class Judge:
         averages = {}
         verdicts, _, _ = judge.judge(stated, {"published": numbers}, None, averages, brief=True)
         return verdicts.set_index("id")["published"]
+
+
+def _metrics(node) -> list[str]:
+    """What a predicate's selectors say of `metric`."""
+    if isinstance(node, dict):
+        own = node.get("metric", [])
+        return [*([own] if isinstance(own, str) else own), *_metrics([*node.values()])]
+    return [name for one in node for name in _metrics(one)] if isinstance(node, list) else []

@@ -168,8 +168,10 @@ def compare_cells(
 def by_cell(rows: pd.DataFrame) -> dict[tuple, list[dict]]:
     """The rows of each CELL, one a seed."""
     found: dict[tuple, list[dict]] = {}
-    for row in rows.to_dict("records"):
-        key = tuple("" if pd.isna(row[name]) else row[name] for name in CELL)
+    if rows.empty:
+        return found
+    keys = zip(*(rows[name].astype(object).fillna("") for name in CELL), strict=True)
+    for key, row in zip(keys, rows.to_dict("records"), strict=True):
         found.setdefault(key, []).append(row)
     return found
 
