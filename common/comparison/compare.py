@@ -163,16 +163,17 @@ def assess(
     reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
     rows = {scope: one.rows for scope, one in reruns.items()}
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
-    own = _with_own_rows(spec, root, reruns, as_printed, printed)
+    own = with_own_rows(spec, root, reruns, as_printed, printed)
     scopes = {"published": printed, **own}
     stated = judge.load(home / "claims.yaml")
     counts = _counts(spec, reruns, as_printed, printed)
     verdicts, gaps, more = judge.judge(stated, scopes, counts, spec.averages)
     problems += more
+    states = provenance.states_of(runs)
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # what no run stands for
         verdicts[f"{scope}_state"] = [
-            provenance.of_runs(ids, runs) or ("" if verdict in judge.WITHOUT else numbers)
+            provenance.of_runs(ids, states) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
     lost = lost_runs(root / spec.paper, found.damaged, missing)
@@ -211,7 +212,7 @@ def _counts(
     return counts
 
 
-def _with_own_rows(
+def with_own_rows(
     spec: Spec,
     root: Path,
     reruns: dict[str, Gathered],
@@ -244,7 +245,7 @@ def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
     scope, table, model, method, benchmark, metric, k, value, unit, stderr (over seeds), n_seeds,
     run_ids, state.
     """
-    frames = []
+    frames, states = [], provenance.states_of(runs)
     for scope, frame in rows.items():
         if frame.empty:
             continue
@@ -259,7 +260,7 @@ def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
                 n_seeds=("value", "size"),
                 run_ids=("run_id", lambda x: ";".join(dict.fromkeys(x.astype(str)))),
             ).reset_index()
-            frame["state"] = [provenance.of_runs(ids, runs) for ids in frame["run_ids"]]
+            frame["state"] = [provenance.of_runs(ids, states) for ids in frame["run_ids"]]
         frames.append(frame.assign(scope=scope))
     columns = ["scope", *KEY[:-1], "value", "unit", "stderr", "n_seeds", "run_ids", "state"]
     table = pd.concat(frames, ignore_index=True).reindex(columns=columns)
