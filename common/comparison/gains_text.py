@@ -61,6 +61,12 @@ def terminal(gains: pd.DataFrame):
     return Group(*lines)
 
 
+def shown(gains: pd.DataFrame) -> list[dict[str, str]]:
+    """The gains that have a rerun, in words, each with its table."""
+    run = gains[gains["verdict"] != NOT_RUN]
+    return [{"table": row["table"], **row_words(row)} for row in run.to_dict("records")]
+
+
 def _lists(words: list[dict[str, str]]) -> list[list[str]]:
     return [list(one.values()) for one in words]
 

@@ -55,6 +55,7 @@ class Spec:
     # printed table -> the training step of its cells, each cell's "peak" over the steps, or the
     # "peak of average", its run's best step by the mean of `averages`; left out: the last one
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
+    stacked: tuple[str, ...] = ()  # printed tables with a row for each benchmark of a method
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
     # root, cells and cluster runs -> the paper's figures (cluster_figures.Figure)
     figures: Callable[[Path, pd.DataFrame, Gathered], list] | None = None

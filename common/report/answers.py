@@ -13,13 +13,18 @@ import pandas as pd
 
 from common.claims.file import SCOPES
 from common.claims.single import ONE_RUN
+from common.report.beside import OWN, SHOWN
 
 PUBLISHED, LAPTOP, CLUSTER = SCOPES
 WORDS = ("holds", "fails", "inconclusive", ONE_RUN, "mechanism not engaged", "not run")
 UNCLAIMED = "not claimed here"
 TOYS = {"toy": "Toy", "simulation": "Simulation"}  # families of claims.yaml, and tables
 EXACT = "Theory and single measurements"
-NAMES = {PUBLISHED: "Printed numbers", CLUSTER: "GPU or cluster, the paper's size"}
+NAMES = {
+    PUBLISHED: "Printed numbers",
+    OWN: "Your own laptop rerun",
+    CLUSTER: "GPU or cluster, the paper's size",
+}
 POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")
 
 
@@ -87,8 +92,10 @@ def answer(
     rows = {row["id"]: row for row in verdicts.to_dict("records")}
     scales: dict[tuple[str, str], dict[str, Finding]] = {}
     for name, row in rows.items():
-        for scope in SCOPES:
+        for scope in (scope for scope in SHOWN if scope in row):
             word, numbers = row[scope], str(row[f"{scope}_numbers"])
+            if scope == OWN and word == "not run":
+                continue
             if word == UNCLAIMED or not word or (scope == PUBLISHED and not numbers):
                 continue
             group = behind.get((name, scope))
@@ -97,7 +104,7 @@ def answer(
             state = str(row[f"{scope}_state"])
             one = Finding(where, scope, word, state, effect(group, numbers))
             scales.setdefault((scope, where), {})[name] = one
-    order = sorted(scales, key=lambda key: (SCOPES.index(key[0]), _rank(key[1], models)))
+    order = sorted(scales, key=lambda key: (SHOWN.index(key[0]), _rank(key[1], models)))
     headlines = tuple(
         Headline(
             name,

@@ -175,6 +175,7 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    stacked=("table1",),
     measure=laptop.measure,
     logged_rows=logged_rows,
     same_runs=[

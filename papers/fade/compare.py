@@ -241,7 +241,7 @@ SPEC = Spec(
     paper="fade",
     title="FADE",
     published=[
-        ("table3", "Table 3, LiveCodeBench v6 (its Qwen 2.5 7B rows; secondary source)", LCB),
+        ("table3", "Table 3, LiveCodeBench v6 (secondary source)", LCB),
         ("table4", "Table 4, AIME, Qwen 2.5 7B (secondary source)", AIME),
         ("table5", "Table 5, AIME, CWM 32B (secondary source)", AIME),
     ],

@@ -266,8 +266,8 @@ SPEC = Spec(
     paper="over_sharpening",
     title="Over-sharpening",
     published=[
-        ("table2", "Table 2 (its Qwen3-4B rows; AVG@8, percent)", columns("AVG@8")),
-        ("table3", "Table 3 (its Qwen3-4B rows; PASS@8, percent)", columns("PASS@8")),
+        ("table2", "Table 2 (AVG@8, percent)", columns("AVG@8")),
+        ("table3", "Table 3 (PASS@8, percent)", columns("PASS@8")),
         ("table4", "Table 4 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR)),
         ("table5", "Table 5 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR[::3])),
     ],
@@ -289,6 +289,7 @@ SPEC = Spec(
     # its row's cells, as one checkpoint gives it; the best of each cell is drawn beside (INC044)
     steps=dict.fromkeys(TABLES, "peak of average"),
     exact=kernel_cells,
+    stacked=("appendix_g",),
     figures=figures,
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),

@@ -96,9 +96,8 @@ class Lab:
         return met
 
     def settled(self, seconds: float = PATIENCE) -> dict:
-        """Wait until nothing is queued; returns the cells. A busy machine's squeue may fail for a
-        moment: it is asked again."""
-        self.wait(lambda: queued() == "", seconds)
+        """Wait until nothing is queued; returns the cells."""
+        self.wait(lambda: sh("squeue", "-h") == "", seconds)
         return self.cells()
 
     def step(self, run) -> int:
@@ -124,13 +123,13 @@ class Lab:
         return {name: file.read_bytes() for name, file in files.items() if name not in where}
 
 
-def queued() -> str | None:
-    """The queue's lines; None where squeue gave none."""
-    done = subprocess.run(["squeue", "-h"], capture_output=True, text=True, timeout=60)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
 def sh(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    """What a command prints. A question is asked again where a busy controller does not answer."""
+    tries = 20 if command[0] in ("squeue", "sinfo") else 1
+    for left in reversed(range(tries)):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        if done.returncode == 0 or not left:
+            break
+        time.sleep(1)
     assert done.returncode == 0, f"{command}: {done.returncode}, {done.stdout} {done.stderr}"
     return done.stdout.strip()
