@@ -68,13 +68,13 @@ check: $(READY) ## the loop of every change, two to three minutes: lint, types a
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest -n 2 -m '$(QUICK)' tests tests/slurm
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m '$(QUICK)' tests tests/slurm
 
 types: $(READY)
 	$(BIN)/python -m mypy
 
 test: $(READY) ## the tests: no GPU, no network
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # A quick subset without torch on Python 3.11 to 3.13, where they are.
 test-pythons:
@@ -107,14 +107,17 @@ test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a
 test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
 
+# A start of verl takes 7 GB, so those are apart.
 test-verl: $(CLUSTER_VENV)/.ready
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster --ignore=tests/cluster/test_verl_in_slurm.py
+	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
 
-# After test-slurm, for a machine has one SLURM, and after test-verl: verl and vLLM of both at once, and other work beside
-# them, have filled 24 GB, and Ray then kills a training.
+STARTS := $(addprefix tests/cluster/test_verl_,run.py drills.py in_slurm.py)
+
+# One start of verl at a time; after test-slurm, for a machine has one SLURM, and after test-verl, whose engines take 6 GB:
+# verl and vLLM of both at once, and other work beside them, have filled 24 GB, and Ray then kills a training.
 test-verl-slurm: test-slurm test-verl $(CLUSTER_VENV)/.ready
+	$(CLUSTER_VENV)/bin/python -m pytest -rs $(STARTS)
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
-	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster/test_verl_in_slurm.py
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
 gate: ## what .ci/run runs: lint, types, test, test-cluster and a quick subset on other Pythons

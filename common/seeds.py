@@ -13,3 +13,16 @@ def generator(*name: object) -> torch.Generator:
     """A CPU generator seeded by the hash of its name, e.g. generator(seed, "rollout", step)."""
     digest = hashlib.sha256("/".join(map(str, name)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+def in_turn(pool: int, start: int, count: int, *name: object) -> list[int]:
+    """The draws `start` to `start + count` from `pool` things: epochs without replacement, each in
+    an order of its own, which `name` and the epoch seed."""
+    drawn: list[int] = []
+    order: list[int] = []
+    for index in range(start, start + count):
+        epoch, position = divmod(index, pool)
+        if not drawn or position == 0:
+            order = torch.randperm(pool, generator=generator(*name, epoch)).tolist()
+        drawn.append(order[position])
+    return drawn

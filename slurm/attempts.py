@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from common.evaluation.config import PAPER
-from common.results.files import read_jsonl
+from common.results.files import whole_rows
 
 FILE = "latest_checkpointed_iteration.txt"  # of a command's folder: verl's name for its last step
 
@@ -36,8 +36,7 @@ def _append(path: Path, row: dict) -> None:
 
 def attempts(folder: Path) -> list[dict]:
     """The lines of a job's attempts.jsonl; none if it never started."""
-    path = folder / "attempts.jsonl"
-    return read_jsonl(path) if path.exists() else []
+    return whole_rows(folder / "attempts.jsonl")
 
 
 def run_folder(root: Path, paper: str, kind: str, key: str) -> Path:
@@ -57,14 +56,8 @@ def progress(run: Path, kind: str) -> int:
 
 
 def curve(run: Path) -> list[dict]:
-    """The training curve of a run that may be running: its whole lines."""
-    path, rows = run / "metrics.jsonl", []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break  # it is being written
-    return rows
+    """The training curve of a run that may be running."""
+    return whole_rows(run / "metrics.jsonl")
 
 
 def job_id() -> str:

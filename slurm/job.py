@@ -21,7 +21,7 @@ from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.plan import Command
-from slurm import node, ray_cluster, status
+from slurm import node, on_node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart, run_folder
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
@@ -48,6 +48,10 @@ class Task:
 
     def __call__(self) -> str:
         """Run it. Raises what the run raises, which makes SLURM call the job failed."""
+        with on_node.prepared():
+            return self._attempt()
+
+    def _attempt(self) -> str:
         rank, this = int(os.environ.get("SLURM_PROCID", "0")), job_id()
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -181,5 +185,5 @@ def _wait_for_lock(path: Path, seconds: float = 900) -> None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
-            except OSError:
+            except BlockingIOError:  # any other error says that nothing can be locked there
                 time.sleep(0.5)

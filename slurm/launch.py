@@ -91,9 +91,10 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
 
 def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: str) -> None:
     from slurm import dry_run as paper_run
-    from slurm import plan, submit
+    from slurm import plan, preflight, submit
 
     runs, wanted = found.runs, found.evaluations
+    profile = preflight.offline(runs, wanted, profile, [*found.commands.values()])
     where: dict = {"paper": paper, "profile": profile, "root": found.root}
     if budget != "all":
         runs, wanted = _within(budget, found, **where)

@@ -1,9 +1,10 @@
 """What a node must have before a job computes on it; `rlvr preflight` asks by hand.
 
-Each check is a function of facts, so that all are tested without a GPU. A job of several nodes asks
-on each of them: the first task reports what any has found.
+slurm/checks.py has the checks; here are the facts. A job of several nodes asks on each of them: the
+first task reports what any has found.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -15,161 +16,50 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common.backends import backend
 from common.errors import UserError
 from common.results.files import write_json
+from slurm.checks import (
+    Found,
+    Need,
+    cpus,
+    driver,
+    flash_attention,
+    gpus,
+    kernel,
+    locks,
+    loopback,
+    memory,
+    processes,
+    reduction,
+    shared_memory,
+    sockets,
+)
 from slurm.ray_cluster import free_port, node_address
 
-# The oldest driver of each CUDA: CUDA Compatibility, docs.nvidia.com/deploy/cuda-compatibility
-DRIVERS = {12: 525, 13: 580}
-SOCKET = 107  # bytes in the path of a Unix socket
-RAY_OWN = len("/ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")  # 68
-VERL_OWN = len("/rlvr-00000000")  # what common/backends/verl/process.py makes in it
-SHARED_GIB = 1.0  # a GPU: NVIDIA's PyTorch containers ask for it; NCCL and vLLM's queues lie there
-TAKEN_GIB = 2.0  # of a GPU, before a job begins; our choice. An idle H100 with our probe: about 1
 PROBE_S, GATHER_S, REDUCE_S = 300, 600, 240  # limits: slow file systems, late nodes, NCCL
 PATIENCE_S = 60  # for GPU memory that a process that has just ended still holds
-
-
-@dataclass(frozen=True)
-class Need:
-    """What a job is about to do on this node."""
-
-    cuda: bool
-    gpus: int  # that SLURM or the profile gave it here
-    nodes: int = 1
-    verl: bool = False  # trains through Ray: its sockets, flash-attn
-    reduce: str = ""  # nccl, gloo: what sums over all GPUs of the job at once; "" is not looked at
-
-
-@dataclass(frozen=True)
-class Found:
-    """One check: what was seen, and `key=value: remedy` where that will not do."""
-
-    what: str
-    seen: str
-    problem: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.what:16} {self.seen}"
-
-
-# ---- the checks
-
-
-def driver(version: str | None, torch: str, cuda: str | None, fault: str) -> Found:
-    """The driver against torch's CUDA. An older one passes where torch works all the same: NVIDIA's
-    cuda-compat package makes it so on data centre GPUs."""
-    said = f"driver {version or 'unknown'}, torch {torch} for CUDA {cuda or 'none'}"
-    needed = DRIVERS.get(int((cuda or "0").split(".")[0]))
-    problem = ""
-    if cuda is None:
-        problem = (
-            f"torch={torch}: built without CUDA; make setup-cluster, submit from .venv-cluster"
-        )
-    elif fault and version and needed and int(version.split(".")[0]) < needed:
-        problem = (
-            f"driver={version}: torch {torch} for CUDA {cuda} needs {needed} or newer; ask for "
-            "nodes that have it (constraint in the profile), or load NVIDIA's cuda-compat in setup"
-        )
-    return Found("driver", said, problem)
-
-
-def gpus(free: list, wanted: int, fault: str, node: str) -> Found:
-    """As many as the job was given."""
-    problem = ""
-    if fault or len(free) < wanted:
-        problem = (
-            f"gpus_per_node={wanted}: torch sees {len(free)} on {node}"
-            f"{f' ({fault})' if fault else ''}; look at CUDA_VISIBLE_DEVICES and setup in the "
-            f"profile, or leave the node out (sbatch: {{exclude: {node}}})"
-        )
-    return Found("GPUs", f"{len(free)} of {wanted}", problem)
-
-
-def memory(sizes: list, others: list[str], node: str) -> Found:
-    """Nobody else's process on the GPUs; `sizes` are (free, all) in GiB."""
-    taken = [(i, full - free, full) for i, (free, full) in enumerate(sizes)]
-    most = max((used for _, used, _ in taken), default=0.0)
-    bad = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in taken if used > TAKEN_GIB]
-    problem = ""
-    if bad:
-        problem = (
-            f"{', '.join(bad)}: in use on {node} before this job has begun ("
-            f"{'; '.join(others) or 'by whom nvidia-smi does not say'}); end that process, or "
-            f"leave the node out (sbatch: {{exclude: {node}}} in the profile)"
-        )
-    return Found("GPU memory", f"at most {most:.1f} GiB in use before we begin", problem)
-
-
-def flash_attention(fault: str, torch: str) -> Found:
-    """verl's packed batches call it; it is compiled against one version of torch."""
-    problem = ""
-    if fault:
-        problem = (
-            f"flash-attn={fault}: backend=verl needs it on GPUs, compiled for torch {torch}; "
-            "make setup-cluster FLASH_ATTN=WHEEL (docs/cluster.md)"
-        )
-    return Found("flash-attn", "cannot be imported" if fault else "imported", problem)
-
-
-def sockets(folder: str) -> Found:
-    """Room for the path of Ray's sockets in the temporary folder."""
-    long, room = len(folder.encode()), SOCKET - RAY_OWN - VERL_OWN
-    problem = ""
-    if long > room:
-        problem = (
-            f"TMPDIR={folder}: {long} bytes, and Ray's sockets leave room for {room}; add "
-            '"export TMPDIR=/tmp" to setup in the profile'
-        )
-    return Found("TMPDIR", f"{long} of at most {room} bytes", problem)
-
-
-def shared_memory(free: float | None, count: int) -> Found:
-    """`free` GiB in /dev/shm, None where there is none, for `count` GPUs."""
-    wanted = SHARED_GIB * max(1, count)
-    problem = ""
-    if free is None or free < wanted:
-        problem = (
-            f"/dev/shm={'missing' if free is None else f'{free:.2f} GiB'}: {wanted:.0f} GiB needed "
-            f"for weights and NCCL; delete what killed jobs left there, or give a container more "
-            f"(--shm-size={wanted:.0f}g; apptainer takes the node's)"
-        )
-    return Found("shared memory", "none" if free is None else f"{free:.1f} GiB free", problem)
-
-
-def reduction(need: Need, got: dict | None, fault: str) -> Found:
-    """The all-reduce: `got` is what its first process printed."""
-    name, count = need.reduce, _processes(need) * need.nodes
-    seen = f"{name}, {got['count']} processes, {got['gb_per_s']:.3g} GB/s" if got else "failed"
-    problem = ""
-    if fault:
-        problem = (
-            f"{name}={fault}: a sum over {count} processes on {need.nodes} node(s) failed; name "
-            "the network in setup (export NCCL_SOCKET_IFNAME=ib0); NCCL_DEBUG=INFO there says more"
-        )
-    return Found("all-reduce", seen, problem)
-
-
-def _processes(need: Need) -> int:
-    """Of the sum, on one node: one a GPU, or two to try it on a CPU."""
-    return need.gpus if need.cuda else 2
 
 
 # ---- the facts
 
 
-def local(need: Need) -> list[Found]:
-    """What this node alone can tell."""
-    found, node = [], socket.gethostname().split(".")[0]
+def local(need: Need, folder: Path) -> list[Found]:
+    """What this node alone can tell; `folder` is one of the results folder."""
+    found, node = [locks(_lock_fault(folder), folder)], socket.gethostname().split(".")[0]
     if need.verl:
         found += [sockets(tempfile.gettempdir()), shared_memory(_shared_gib(), need.gpus)]
+    if need.verl and need.nodes > 1:
+        host, interface = socket.gethostname(), os.environ.get("GLOO_SOCKET_IFNAME")
+        found.append(loopback(socket.gethostbyname(host), interface, node))
+    if need.verl and need.cuda:
+        found.append(cpus(_cpus(), need.gpus))
     if not need.cuda:
-        skipped = ["driver", "GPUs", "GPU memory", *(["flash-attn"] if need.verl else [])]
+        skipped = ["driver", "GPUs", "GPU memory", "Triton"]
+        skipped += ["CPUs", "flash-attn"] if need.verl else []
         return found + [Found(what, "not looked at: device=cpu") for what in skipped]
     asked = _probe()
     end = time.monotonic() + PATIENCE_S
@@ -179,8 +69,25 @@ def local(need: Need) -> list[Found]:
     torch, cuda, fault = asked["torch"], asked["cuda"], asked["fault"]
     first = driver(_driver(), torch, cuda, fault)
     found += [first, *([] if first.problem else [gpus(asked["memory"], need.gpus, fault, node)])]
-    found += [memory(asked["memory"], _others(), node)]
+    found += [memory(asked["memory"], _others(), node), kernel(asked["kernel"])]
     return found + ([flash_attention(asked["flash"], torch)] if need.verl else [])
+
+
+def _cpus() -> int:
+    """CPUs that SLURM gave this job here; without SLURM those that this process may use."""
+    given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
+    return int(given or len(os.sched_getaffinity(0)))
+
+
+def _lock_fault(folder: Path) -> str:
+    """Why a file in `folder` cannot be locked; "" where it can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
 
 
 def _shared_gib() -> float | None:
@@ -222,7 +129,7 @@ def _reduce(need: Need, rank: int, address: str) -> tuple[dict | None, str]:
     """(what the first process of all printed, why it failed)."""
     host, port = address.rsplit(":", 1)
     command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={need.nodes}"]
-    command += [f"--nproc-per-node={_processes(need)}", f"--node-rank={rank}"]
+    command += [f"--nproc-per-node={processes(need)}", f"--node-rank={rank}"]
     command += [f"--master-addr={host}", f"--master-port={port}"]
     command += ["-m", "slurm.allreduce", need.reduce]
     out, fault = _run(command, REDUCE_S)
@@ -293,7 +200,7 @@ def ready(need: Need, folder: Path, rank: int = 0) -> bool:
     for its end would end the first before it has spoken.
     """
     try:
-        found = local(need)
+        found = local(need, folder)
     except UserError as error:
         found = [Found("torch", "does not start", str(error))]
     print("\n".join(["preflight:", *map(str, found)]), flush=True)

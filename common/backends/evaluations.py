@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.backends import snapshots
-from common.evaluation import rare_nll, samples
+from common.evaluation import samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
 from common.models.load import load_model
@@ -112,6 +112,8 @@ class Evaluations:
 
     def rare_nll(self) -> pd.DataFrame:
         """Delta NLL on the base model's rare right answers to the first 256 training prompts."""
+        from common.evaluation import rare_nll  # the papers' other runs do not measure it
+
         x = self.x
         cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model)
         base, _ = load_model(x.model, Path(x.results_dir), str(self.model.device))

@@ -24,15 +24,13 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from common.backends import checkpoint, dynamic, explain, snapshots, tracking
+from common.backends import checkpoint, dynamic, snapshots, tracking
 from common.backends.dynamic import Rollout
 from common.backends.evaluations import CutOff, Evaluations
 from common.backends.interface import Backend
 from common.backends.prompts import prompts
-from common.backends.rehearsal import Rehearsal, in_turn
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.losses import contributions
 from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
@@ -42,7 +40,7 @@ from common.results.files import jsonl_appender, require_steps
 from common.results.run import Run
 from common.rollout import context
 from common.rollout.samplers import sampler
-from common.seeds import generator
+from common.seeds import generator, in_turn
 from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
 from common.verifiers.rewards import rewards, verify_batch
@@ -138,6 +136,8 @@ class Loop:
         fits(measured, x.eval.max_tokens, "eval.max_tokens")
         self.explored, self.extra_loss = self.prompts, None
         if x.method.rehearsal is not None:
+            from common.backends.rehearsal import Rehearsal
+
             of_base = (self.model, self.tokenizer, self.prompts, verify)
             self.extra_loss = Rehearsal(x, self.method, *of_base)
             self.explored = self.extra_loss.explored
@@ -165,6 +165,8 @@ class Loop:
         correct = reward == x.reward.correct
         advantages, controlled = self.advantages(step, batch, shaped, correct, row["solve_rate"])
         if x.covariances:
+            from common.losses import contributions
+
             row |= contributions.logged(batch.log_probs, advantages.reshape(-1, 1), batch.mask)
         watched = {name: value for name, value in self.state.items() if isinstance(value, float)}
         row |= {"lr": self.set_lr(step, controlled[-1]), **controlled[-1], **watched}
@@ -388,9 +390,15 @@ class Loop:
         self.sampler.load_state_dict(state["sampler"])
 
 
+def explain(x: Experiment, **machine: int) -> str:
+    from common.backends.explain import local  # a training does not need it
+
+    return local(x, **machine)
+
+
 BACKEND = Backend(
     train=train,
-    explain=explain.local,
+    explain=explain,
     engine="local",
     needs_gpu=False,
     packages=(),

@@ -1,9 +1,7 @@
 """The prompts of an experiment."""
 
-from common.backends.solve_rates import measurement
 from common.config.resolve import resolve
 from common.datasets.prompts import check
-from common.datasets.solve_rate import chooser, rates, unfiltered
 from common.datasets.templates import of_model
 from common.experiment import Experiment
 from common.types import Prompt
@@ -16,9 +14,14 @@ def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
     def loaded(node: dict, key: str) -> list[Prompt]:
         return check(resolve(of_model(node, x.model.path, x.model.revision), key)(), key)
 
-    needed = measurement(x)
+    needed, node = None, x.data.train
+    if "solve_rate" in node:
+        from common.backends.solve_rates import measurement
+        from common.datasets.solve_rate import chooser, rates, unfiltered
+
+        needed, node = measurement(x), unfiltered(node)
     known = rates(needed.path / "counts.csv") if needed else {}  # before a set is read: minutes
-    train = loaded(unfiltered(x.data.train), "data.train")
+    train = loaded(node, "data.train")
     if needed:
         train = chooser(x.data.train, "data.train")(prompts=train, rates=known)
     benchmarks = {

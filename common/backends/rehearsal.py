@@ -26,7 +26,7 @@ from common.models.policy import log_probs
 from common.models.store import identity
 from common.results.files import config_hash, read_jsonl, write_jsonl_gz
 from common.rollout.local import encode, ends_of, generate
-from common.seeds import generator
+from common.seeds import generator, in_turn
 from common.types import Prompt, RolloutBatch, Verify
 from common.verifiers.rewards import verify_batch
 
@@ -194,16 +194,3 @@ def chosen(batch: RolloutBatch, rows: list[int]) -> RolloutBatch:
         log_probs=batch.log_probs[rows, :width],
         stopped=batch.stopped[rows],
     )
-
-
-def in_turn(pool: int, start: int, count: int, *name: object) -> list[int]:
-    """The draws `start` to `start + count` from `pool` things: epochs without replacement, each in
-    an order of its own, which `name` and the epoch seed."""
-    drawn: list[int] = []
-    order: list[int] = []
-    for index in range(start, start + count):
-        epoch, position = divmod(index, pool)
-        if not drawn or position == 0:
-            order = torch.randperm(pool, generator=generator(*name, epoch)).tolist()
-        drawn.append(order[position])
-    return drawn

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from common.config.files import ROOT
 from common.config.resolve import module
-from common.config.sources import sources
 from common.errors import UserError
 
 PATHS = ("path", "hub", "tokenizer")  # keys whose value may be a local file or folder
@@ -68,6 +67,8 @@ def _code(target: str) -> str | None:
         return None
     if "site-packages" in file.parts or not file.is_file():
         return None
+    from common.config.sources import sources  # of own functions alone
+
     own = sorted(path for path in sources(node) if not path.is_relative_to(ROOT / "common"))
     return _joined((path.name, _file(path)) for path in own)
 

@@ -81,6 +81,14 @@ def _resolved(name: str, stated: dict[str, Row], *, file: str, inside: tuple[str
     return {"like": families} | row | own
 
 
+class Choices(dict):
+    """What Hydra's store has of a group. Hydra copies the whole store for every configuration that
+    it composes; the rows, which it copies again when it reads one, are left out of that."""
+
+    def __deepcopy__(self, _) -> Choices:
+        return self
+
+
 def register(paper: str) -> None:
     """Make the paper's rows the choices of Hydra's group `experiment`, in place of those of a paper
     that was composed before in this process."""
@@ -100,7 +108,7 @@ def _choices(paper: str) -> dict:
         for name, row in rows(paper).items():
             folder, _, short = f"experiment/{name}".rpartition("/")
             store.store(group=folder, name=short, node=_node(paper, name, row), package="_global_")
-    return store.repo["experiment"]
+    return Choices(store.repo["experiment"])
 
 
 def _node(paper: str, name: str, row: Row) -> dict:
@@ -110,7 +118,7 @@ def _node(paper: str, name: str, row: Row) -> dict:
     for key, value in row.items():
         if key == "like":
             continue
-        if isinstance(value, str) and _is_group(paper, key):
+        if isinstance(value, str) and is_group(paper, key):
             chosen.append({f"override /{key}": value})
             continue
         *path, last = key.split(".")
@@ -124,6 +132,6 @@ def _node(paper: str, name: str, row: Row) -> dict:
 
 
 @cache
-def _is_group(paper: str, key: str) -> bool:
+def is_group(paper: str, key: str) -> bool:
     homes = (ROOT / "papers" / paper / "configs", ROOT / "configs")
     return any((home / key).is_dir() for home in homes)

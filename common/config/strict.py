@@ -1,6 +1,7 @@
 """A configuration as a frozen dataclass, or one `UserError` naming key, value and remedy."""
 
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -28,7 +29,7 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
     what several keys must satisfy together is in its `__post_init__`. Raises UserError for an
     unknown key (with the nearest known one), a missing value, a wrong type or one out of range.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
         config = config if isinstance(config, DictConfig) else OmegaConf.create(config)
@@ -37,12 +38,18 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
         reason = str(error).split("\n")[0]
         raise UserError(f"{error.full_key or 'config'}: {reason}; give it a value") from error
     try:
-        # a list of one: pydantic takes no setting for a dataclass from outside, for a list it does,
-        # and for all dataclasses inside
-        one = TypeAdapter(list[schema], config={"extra": "forbid"})  # type: ignore[valid-type]
-        return one.validate_python([values])[0]
+        return _adapter(schema).validate_python([values])[0]  # type: ignore[arg-type]
     except ValidationError as error:
         raise _in_our_words(schema, error.errors()) from error
+
+
+@cache
+def _adapter(schema: type):
+    """Pydantic's check of a list of one: it takes no setting for a dataclass from outside, for a
+    list it does, and for all dataclasses inside."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(list[schema], config={"extra": "forbid"})  # type: ignore[valid-type]
 
 
 def unknown_key(schema: Any, key: str, value: object) -> UserError | None:

@@ -68,17 +68,24 @@ def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndar
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """p-values adjusted for testing all of them (Holm 1979), by statsmodels, in the order given.
+    """p-values adjusted for testing all of them (Holm 1979), in the order given.
 
         p_(1) <= ... <= p_(m):  adjusted_(i) = max_{j <= i} min(1, (m - j + 1) p_(j))
 
     Rejecting what is below 0.05 keeps the chance of any false rejection below 0.05, however the
     tests depend on each other. Missing values count as no test and stay missing. UserError for a
     p outside 0..1.
-    """
-    from statsmodels.stats.multitest import multipletests
 
-    return _adjusted(p, lambda given: multipletests(given, method="holm")[1])
+    Not by statsmodels, which collects garbage in every call: a third of a second in a process that
+    holds much.
+    """
+
+    def stepped(given: np.ndarray) -> np.ndarray:
+        order = np.argsort(given)
+        adjusted = np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1)).clip(max=1)
+        return adjusted[np.argsort(order)]
+
+    return _adjusted(p, stepped)
 
 
 def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:

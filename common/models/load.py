@@ -7,7 +7,6 @@ import torch
 
 from common.config.schema import Model
 from common.errors import UserError, require
-from common.models.pretrain import pretrain
 from common.models.store import folder
 
 
@@ -27,6 +26,8 @@ def load_model(model: Model, results_dir: Path, device: str):
     """
     path = folder(model, results_dir)
     if model.pretrain is not None and not (Path(path) / "DONE").exists():
+        from common.models.pretrain import pretrain  # once for each base model
+
         pretrain(model.pretrain, Path(path), device)
     return load_checkpoint(path, device, key="model.path")
 

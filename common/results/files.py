@@ -108,7 +108,7 @@ def config_hash(config: dict) -> str:
 def require_steps(path: Path, last: int) -> None:
     """Raise UserError unless `metrics.jsonl` has every step to the checkpoint's, `last`: what is
     counted over all steps would be wrong, and nothing would say so."""
-    steps = {row["step"] for row, _ in _whole_rows(path)}
+    steps = {row["step"] for row in whole_rows(path)}
     lost = [step for step in range(1, last + 1) if step not in steps]
     if lost:
         raise UserError(
@@ -117,12 +117,13 @@ def require_steps(path: Path, last: int) -> None:
         )
 
 
-def _whole_rows(path: Path) -> list[tuple[dict, str]]:
-    """The rows of a JSONL file and their lines, up to one that a kill cut off."""
-    rows: list[tuple[dict, str]] = []
+def whole_rows(path: Path) -> list[dict]:
+    """The rows of a JSONL file that is being written, or was until a kill: up to one that is cut
+    off. None where there is no file."""
+    rows: list[dict] = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
-            rows.append((json.loads(line), line))
+            rows.append(json.loads(line))
         except ValueError:
             break
     return rows
@@ -132,8 +133,8 @@ def _whole_rows(path: Path) -> list[tuple[dict, str]]:
 def jsonl_appender(path: Path, keep_until_step: int):
     """Append rows to `metrics.jsonl`, first dropping what lies past the checkpoint that we resume
     from."""
-    rows = _whole_rows(path)
-    write(path, "".join(line + "\n" for row, line in rows if row["step"] <= keep_until_step))
+    kept = [row for row in whole_rows(path) if row["step"] <= keep_until_step]
+    write(path, "".join(json.dumps(row) + "\n" for row in kept))
     with open(path, "ab", buffering=0) as file:
 
         def append(row: dict) -> None:

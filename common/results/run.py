@@ -49,9 +49,14 @@ class Run:
             ) from error
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise UserError(
                 f"{self.path} is being written by another process; wait for it"
+            ) from error
+        except OSError as error:
+            raise UserError(
+                f"results_dir={root}: files cannot be locked there ({error.strerror}); mount "
+                "Lustre with -o flock, or choose another folder"
             ) from error
         if not self.done:
             self._remove_leftovers()

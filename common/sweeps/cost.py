@@ -383,6 +383,14 @@ def _check(x: Experiment, profile: Profile, size: Size, prompt: int, gpus: int) 
             f"choose a profile with one node, not {profile.name}",
         )
         return
+    needed = layout.reserved_cpus(profile.gpus_per_node)
+    require(
+        profile.gpus_per_node == 0 or profile.cpus_per_node >= needed,
+        "cpus_per_node",
+        profile.cpus_per_node,
+        f"verl reserves {needed} CPUs of a node with {profile.gpus_per_node} GPU(s), and Ray would "
+        f"wait for ever for what is missing; set at least {needed} in profile {profile.name}",
+    )
     each = x.sampling.prompts * x.sampling.group_size // x.optim.mini_batches
     shared = tuning.sequence_parallel(tuning.chosen(x))
     ranks = gpus // shared

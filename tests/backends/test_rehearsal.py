@@ -14,6 +14,7 @@ from common.backends.verl import methods as in_verl
 from common.errors import UserError
 from common.experiment import load
 from common.results.files import read_jsonl
+from common.seeds import in_turn
 from common.types import Prompt, Verdict
 from common.verifiers import countdown
 
@@ -54,14 +55,12 @@ def test_a_set_without_one_of_the_two_is_refused(rows, message):
 
 
 def test_turns_are_epochs_that_any_step_can_begin():
-    drawn = rehearsal.in_turn(5, 0, 20, 1, "rehearsal")
+    drawn = in_turn(5, 0, 20, 1, "rehearsal")
     epochs = [drawn[start : start + 5] for start in range(0, 20, 5)]
     assert all(sorted(epoch) == list(range(5)) for epoch in epochs)
     assert len({tuple(epoch) for epoch in epochs}) > 1
-    assert [
-        i for at in range(0, 20, 4) for i in rehearsal.in_turn(5, at, 4, 1, "rehearsal")
-    ] == drawn
-    assert rehearsal.in_turn(5, 0, 20, 2, "rehearsal") != drawn
+    assert [i for at in range(0, 20, 4) for i in in_turn(5, at, 4, 1, "rehearsal")] == drawn
+    assert in_turn(5, 0, 20, 2, "rehearsal") != drawn
 
 
 def test_a_batch_is_padded_and_rows_of_it_only_as_far_as_they_need(tiny, tmp_path, mixed):

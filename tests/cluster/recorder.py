@@ -1,6 +1,8 @@
 """Our agent loop as verl's workers run it in a test: it also notes what vLLM answered, token by
-token, in the file that RECORDED names."""
+token, in the file that RECORDED names, and lets a test hold the training: where HELD_AFTER names a
+file, nothing is drawn once it is there."""
 
+import asyncio
 import json
 import os
 
@@ -9,6 +11,9 @@ from common.backends.verl.agent import RawPrompt
 
 class Recorder(RawPrompt):
     async def run(self, sampling_params: dict, priority: int = 0, **row):
+        after = os.environ.get("HELD_AFTER")
+        while after and os.path.exists(after):
+            await asyncio.sleep(0.1)
         answer = await super().run(sampling_params, priority, **row)
         line = {
             "source": row["data_source"],

@@ -4,14 +4,18 @@ child process. Nothing is trained here."""
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from processes import alive
+from tiny import ROOT
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
@@ -209,6 +213,30 @@ print("sleeper", sleeper.pid, os.environ["TMPDIR"], os.environ.get("RANK"))
     assert rank == "None"  # this process's would confuse verl's workers
     assert not Path(scratch).exists()
     assert not alive(int(pid))
+
+
+def test_a_driver_dies_with_its_launcher(tmp_path):
+    program = """
+import subprocess, sys
+from pathlib import Path
+from common.backends.verl import process
+real, work = subprocess.Popen, Path(sys.argv[1])
+subprocess.Popen = lambda _, **k: real(["sleep", "600"], **k)
+list(process.launch(work / "verl.yaml", work, device="cpu", threads=1, keep_open=0))
+"""
+    launcher = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)
+    left = tmp_path / process.LEFT
+    while not left.exists():  # it has looked at what it started
+        assert launcher.poll() is None
+        time.sleep(0.1)
+    scratch = Path(json.loads(left.read_text())["scratch"])
+    driver = process.marked(scratch)
+    assert driver
+    launcher.kill()
+    launcher.wait()
+    psutil.wait_procs(driver, timeout=60)
+    assert process.marked(scratch) == []
+    shutil.rmtree(scratch)
 
 
 def test_a_failing_child_is_reported_with_its_last_lines_bounded(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from drills import drill
 from runs import DEVICE, flags, of_this_run, policy, pretrained
 
 from common.backends import snapshots
@@ -48,14 +50,17 @@ METHOD = ["method=fade", "method.controller.beta=0.3", "method.clock=rollout"]
 SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}"
 
 
-def command(arguments: list[str], log: Path, recorded: Path) -> subprocess.Popen:
-    """`python -m papers.f_grpo <arguments>` in a session of its own, its responses recorded."""
+def command(arguments: list[str], log: Path, recorded: Path, **more: str) -> subprocess.Popen:
+    """`python -m papers.f_grpo <arguments>` in a session of its own, its responses recorded; `more`
+    is environment."""
     paths = [str(ROOT), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     with open(log, "ab") as output:
         return subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("runs.py")), *arguments],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "RECORDED": str(recorded)},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(paths), "RECORDED": str(recorded)}
+            | more,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -78,20 +83,21 @@ def resumed(tmp_path_factory):
     arguments = flags(pretrained(folder, *BETTER), folder, *more)
     x = load(arguments, "f_grpo")
     run, log = folder / "f_grpo" / x.run_id, folder / "log.txt"
-    first = command(arguments, log, folder / "first.jsonl")
     latest = run / "work" / "checkpoints" / "latest_checkpointed_iteration.txt"
-    until = time.monotonic() + PATIENCE
-    while not latest.exists() and first.poll() is None and time.monotonic() < until:
-        time.sleep(0.1)
-    assert latest.exists(), log.read_text()[-5000:]
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    until = time.monotonic() + 300  # Ray's agents look for their dead server for a minute
-    while of_this_run(run) and time.monotonic() < until:
-        time.sleep(0.5)
-    assert of_this_run(run) == []
+    first = command(arguments, log, folder / "first.jsonl", HELD_AFTER=str(latest))
+    try:
+        until = time.monotonic() + PATIENCE
+        while not latest.exists() and first.poll() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        assert latest.exists(), log.read_text()[-5000:]
+        drill(first, log, run, "VLLM::EngineCore", signal.SIGSTOP)  # what nobody but us notices
+    finally:
+        for left in of_this_run(run):  # of one that has failed the drill
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
+        first.wait()
     reached = backend.checkpointed(run / "work")
-    assert 1 <= reached < STEPS, "the kill came too late to show anything"
+    assert 1 <= reached < STEPS
     second = command(arguments, log, folder / "second.jsonl")
     assert second.wait(PATIENCE) == 0, log.read_text()[-5000:]
     before, after = (read_jsonl(folder / f"{name}.jsonl") for name in ("first", "second"))

@@ -11,6 +11,7 @@ from refuses import refuses
 from tiny import ROOT, TINY
 from toy_batch import runs_on_a_toy_batch
 
+from common.config import compose as compose_module
 from common.config import rows
 from common.config.strict import strict
 from common.errors import UserError
@@ -171,7 +172,7 @@ def own_configs(tmp_path, monkeypatch):
         forget()
 
     def forget() -> None:
-        for kept in (rows.rows, rows._choices, rows._is_group):
+        for kept in (rows.rows, rows._choices, rows.is_group, compose_module._read):
             kept.cache_clear()
 
     forget()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import one_machine
 import pytest
+from tiny import ROOT
 
 from common.evaluation.config import Evaluate
 from common.results.collect import verify
@@ -41,6 +42,7 @@ def running():
     try:
         conf = one_machine.start(folder)
         os.environ |= {"SLURM_CONF": str(conf), "PATH": one_machine.PATH}
+        os.environ["PYTHONPATH"] = str(ROOT / "tests" / "support")  # of jobs: hold.py
         yield folder
     finally:
         one_machine.stop(folder)
@@ -59,9 +61,10 @@ class Lab:
         self.profile = load_profile("test")
 
     def runs(self, *seeds: int, overrides: tuple[str, ...] = ()) -> list:
-        """Runs whose every step moves the model."""
+        """Runs whose every step moves the model, and that a test may hold (hold.py)."""
         longer = [f"optim.steps={STEPS}", "eval.every=40", "method.entropy_coef=0.01"]
-        longer += ["checkpoint_every=10", "eval.rare_nll_samples=0", *overrides]
+        longer += ["checkpoint_every=10", "eval.rare_nll_samples=0"]
+        longer += ["method.controller={_target_:hold.wait,seed:${seed}}", *overrides]
         return [self.tiny(*longer, f"seed={seed}") for seed in seeds]
 
     def evaluations(self, runs: list, **changes) -> list[Evaluate]:
@@ -93,9 +96,8 @@ class Lab:
         return met
 
     def settled(self, seconds: float = PATIENCE) -> dict:
-        """Wait until nothing is queued; returns the cells. A busy machine's squeue may fail for a
-        moment: it is asked again."""
-        self.wait(lambda: queued() == "", seconds)
+        """Wait until nothing is queued; returns the cells."""
+        self.wait(lambda: sh("squeue", "-h") == "", seconds)
         return self.cells()
 
     def step(self, run) -> int:
@@ -121,13 +123,13 @@ class Lab:
         return {name: file.read_bytes() for name, file in files.items() if name not in where}
 
 
-def queued() -> str | None:
-    """The queue's lines; None where squeue gave none."""
-    done = subprocess.run(["squeue", "-h"], capture_output=True, text=True, timeout=60)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
 def sh(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    """What a command prints. A question is asked again where a busy controller does not answer."""
+    tries = 20 if command[0] in ("squeue", "sinfo") else 1
+    for left in reversed(range(tries)):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        if done.returncode == 0 or not left:
+            break
+        time.sleep(1)
     assert done.returncode == 0, f"{command}: {done.returncode}, {done.stdout} {done.stderr}"
     return done.stdout.strip()

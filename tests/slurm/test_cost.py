@@ -84,6 +84,8 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     full = replace(one, optim=replace(one.optim, micro_batch=2_000_000))
     assert "optim.micro_batch=2000000: about" in refused(full, load_profile("local"))
     assert "backend=local is one process" in refused(one, profile)
+    assert "cpus_per_node=26: verl reserves 27" in refused(big, replace(profile, cpus_per_node=26))
+    cost.estimate(big, replace(profile, cpus_per_node=27), assumptions())
     assert "accelerator=b9000" in refused(big, replace(profile, accelerator="b9000"))
     unknown = replace(big, model=replace(big.model, path="nobody/nothing"))
     assert "model.path=nobody/nothing: its size is not known here" in refused(unknown, profile)
@@ -256,25 +258,24 @@ def test_sets_must_be_in_the_cache_where_jobs_have_no_network(one, tmp_path, mon
     check([one], evaluated, replace(profile, setup=["export HF_HUB_OFFLINE=1"]))
 
 
-def test_a_model_that_a_command_of_ours_makes_is_named_with_it(one):
-    """FADE's 7B rows start from its supervised fine-tuning."""
-    from slurm.preflight import check
+def test_jobs_are_offline_where_all_that_they_need_is_in_the_cache(one, tmp_path, monkeypatch):
+    from slurm.preflight import offline
 
-    made = replace(one.model, path="results/fade/sft/nowhere", pretrain=None)
-    missing = replace(one, model=made)
-    with pytest.raises(
-        UserError, match=r"no such folder here; make it \(python -m papers\.fade\.sft"
-    ):
-        check([one, missing], [], load_profile("test"))
-
-
-def test_solve_rates_that_nobody_measured_are_refused(one):
-    from slurm.preflight import check
-
-    asked = {"counts": "nowhere/*.csv", "drop_easiest": 0.25}
-    rated = replace(one, data=replace(one.data, train=one.data.train | {"solve_rate": asked}))
-    with pytest.raises(UserError, match=r"solve_rate\.counts=nowhere.*Solve rates"):
-        check([one, rated], [], load_profile("test"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.delenv("RLVR_DATA", raising=False)
+    evaluated = evaluations_of([one], Sweep("t", [], [], [], MATH, n=1))
+    profile = replace(load_profile("test"), setup=["module load gcc"])
+    assert offline([one], evaluated, profile) == profile  # the set is missing
+    (tmp_path / "math500.jsonl").write_text("")
+    monkeypatch.setenv("RLVR_DATA", str(tmp_path))
+    offline_setup = ["module load gcc", "export HF_HUB_OFFLINE=1"]
+    assert offline([one], evaluated, profile).setup == offline_setup
+    for stated in (replace(profile, setup=["export HF_HUB_OFFLINE=0"]),
+                   replace(profile, container="apptainer exec my.sif")):  # fmt: skip
+        assert offline([one], evaluated, stated) == stated
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert offline([one], evaluated, profile) == profile
 
 
 def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):

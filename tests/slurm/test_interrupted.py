@@ -1,6 +1,6 @@
 """Every way to lose a job: nothing is lost, and the results are those of a run left alone.
 
-A run is held in the middle while a test gets at it: on a fast machine it would have ended by then.
+A run is held in the middle while a test gets at it: it would have ended by then.
 """
 
 import os
@@ -9,16 +9,17 @@ import time
 from contextlib import contextmanager, suppress
 
 import one_machine
-import psutil
+import pytest
+from hold import HOLD
 from lab import sh
 
 
-def test_preempted(lab, whole):
+def test_preempted(lab, whole, hold):
     """Two elements of an array make way for another partition, save first, and come back."""
     runs = lab.runs(1, 2)
     lab.submit(runs)
     high = ["-p", "high", "-N3", "--gres=gpu:8", "-t1", "-o", "/dev/null", "--wrap", "sleep 1"]
-    with held(lab, *runs):  # SLURM itself lets a job run on that it signals
+    with held(lab, hold, *runs):  # SLURM itself lets a job run on that it signals
         sh("sbatch", *high)
         lab.wait(lambda: all(len(lab.attempts(run)) == 2 for run in runs))  # began, stopped
     for run in runs:
@@ -40,13 +41,14 @@ def test_preempted(lab, whole):
         assert lab.content(run) == whole[2][run.seed]
 
 
-def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole):
+def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole, hold):
     """scontrol requeue of one, kill -9 of one, scancel of a running and of a waiting one."""
     back, killed = lab.runs(1, 2)
-    cancelled, never = lab.runs(3, 4, overrides=("optim.steps=20000", "eval.every=20000"))
+    longer = ("optim.steps=20000", "eval.every=20000", "method.controller=null")
+    cancelled, never = lab.runs(3, 4, overrides=longer)
     runs = [back, killed, cancelled, never]
     lab.submit(runs, array_parallelism=3)
-    with held(lab, back, killed) as (_, pid):
+    with held(lab, hold, back, killed) as (_, pid):
         lab.training(cancelled)
         sh("scontrol", "requeue", lab.job(back))
         os.kill(pid, signal.SIGKILL)
@@ -75,12 +77,12 @@ def test_each_element_of_an_array_has_a_fate_of_its_own(lab, whole):
     assert (lab.root / "f_grpo" / "cluster" / "missing.csv").read_text().count("\n") == 3
 
 
-def test_time_limit(lab, whole):
+def test_time_limit(lab, whole, hold):
     """The run stops before SLURM kills it, by the clock or by SLURM's signal, which may come half a
     minute early, and it resumes in another attempt."""
     (run,) = lab.runs(1)
     lab.submit([run], time_min=2, signal_lead_s=45)
-    with held(lab, run):
+    with held(lab, hold, run):
         began = lab.attempts(run)
         clock = began[-1]["start"] + 75
         lab.wait(lambda: time.time() > clock or len(lab.attempts(run)) > len(began))
@@ -96,12 +98,12 @@ def test_time_limit(lab, whole):
     assert lab.content(run) == whole[2][1]
 
 
-def test_a_lost_node(lab, whole):
+def test_a_lost_node(lab, whole, hold):
     """slurmd dies while its job hangs: SLURM starts the job elsewhere, where it waits until the old
     process, which comes to life again, has given up the run folder."""
     (run,) = lab.runs(1)
     lab.submit([run])
-    with held(lab, run):
+    with held(lab, hold, run):
         node = lab.attempts(run)[0]["node"]
         one_machine.stop_node(lab.folder, node)
         try:
@@ -124,44 +126,27 @@ def requeued() -> int:
     return sh("squeue", "-h", "--array", "-o", "%r").count("BeginTime")
 
 
+@pytest.fixture
+def hold(monkeypatch, tmp_path):
+    """The folder where the runs of this test wait (tests/support/hold.py)."""
+    folder = tmp_path / "hold"
+    folder.mkdir()
+    monkeypatch.setenv(HOLD, str(folder))
+    return folder
+
+
 @contextmanager
-def held(lab, *runs):
-    """The process ids of runs that have passed a checkpoint and do nothing until this ends. Each is
-    found as it begins and stopped as soon as it is there: one that began before the others, or is
-    looked at late on a busy machine, would have ended."""
-    pids, stopped = {}, set()
-
-    def all_held() -> bool:
-        for run in runs:
-            if run.run_id not in pids and lab.attempts(run):
-                pids[run.run_id] = worker(lab, lab.attempts(run)[0]["job"])
-            if run.run_id not in stopped and lab.step(run) >= 15:
-                os.kill(pids[run.run_id], signal.SIGSTOP)
-                stopped.add(run.run_id)
-        return len(stopped) == len(runs)
-
+def held(lab, hold, *runs):
+    """The process ids of runs that have passed a checkpoint and do nothing until this ends: each
+    waits in its sixteenth step, is stopped there, and told to go on once it may."""
+    lab.wait(lambda: all((hold / f"{run.seed}.pid").exists() for run in runs))
+    pids = [int((hold / f"{run.seed}.pid").read_text()) for run in runs]
     try:
-        lab.wait(all_held, every=0.05)
-        yield [pids[run.run_id] for run in runs]
+        for run, pid in zip(runs, pids, strict=True):
+            os.kill(pid, signal.SIGSTOP)
+            (hold / f"{run.seed}.go").touch()
+        yield pids
     finally:
-        for pid in pids.values():
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-
-
-def worker(lab, job: str) -> int:
-    """The process id of a running job's Python; job as in attempts.jsonl."""
-    array, _, element = job.partition("_")
-    wanted = {"SLURM_JOB_ID": array}
-    if element:
-        wanted = {"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": element}
-    for pid in one_machine.processes(lab.folder):
-        try:
-            process = psutil.Process(pid)
-            words, command = process.environ(), " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        ours = wanted.items() <= words.items()
-        if ours and "submitit.core._submit" in command and "srun" not in command:
-            return pid
-    raise AssertionError(f"no process of job {job}")

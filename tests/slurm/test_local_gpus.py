@@ -39,7 +39,11 @@ class Task:
         seen = {"gpus": os.environ["CUDA_VISIBLE_DEVICES"], "pid": os.getpid()}
         seen |= {"slurm": "SLURM_JOB_ID" in os.environ, "start": time.time()}
         note.write_text(json.dumps(seen))
-        time.sleep({"long": 600}.get(self.key, 0.8))
+        if self.key == "long":
+            time.sleep(600)
+        if self.key in "xyz":  # each waits for the others
+            while not all((note.parents[1] / key / note.name).exists() for key in "xyz"):
+                time.sleep(0.05)
         note.write_text(json.dumps(seen | {"end": time.time()}))
         if self.key == "bad":
             raise ValueError("it fails")
@@ -86,18 +90,18 @@ def until(condition, seconds=60):
 
 @pytest.mark.process
 def test_a_training_has_all_gpus_and_evaluations_one_each_at_the_same_time(tmp_path):
-    tasks = {"train": 3, "a": 1, "b": 1, "c": 1, "compare": 0}
-    needs = {key: ["train"] for key in "abc"}
-    scheduler = started(tmp_path, tasks, ["0", "1", "2"], needs, {"compare": ["train", *"abc"]})
+    tasks = {"train": 3, "x": 1, "y": 1, "z": 1, "compare": 0}
+    needs = {key: ["train"] for key in "xyz"}
+    scheduler = started(tmp_path, tasks, ["0", "1", "2"], needs, {"compare": ["train", *"xyz"]})
     assert scheduler.communicate(timeout=120)[0] == "[]\n"
     found = {key: seen(tmp_path, key) for key in tasks}
     assert found["train"]["gpus"] == "0,1,2"
-    assert sorted(found[key]["gpus"] for key in "abc") == ["0", "1", "2"]
+    assert sorted(found[key]["gpus"] for key in "xyz") == ["0", "1", "2"]
     assert found["compare"]["gpus"] == ""
     assert not any(one["slurm"] for one in found.values())
-    ends = [found[key]["end"] for key in "abc"]
-    assert max(found[key]["start"] for key in "abc") < min(ends)
-    assert min(found[key]["start"] for key in "abc") > found["train"]["end"]
+    ends = [found[key]["end"] for key in "xyz"]
+    assert max(found[key]["start"] for key in "xyz") < min(ends)
+    assert min(found[key]["start"] for key in "xyz") > found["train"]["end"]
     assert found["compare"]["start"] > max(ends)
 
 

@@ -13,11 +13,12 @@ from tiny import ROOT, TINY
 
 from common.errors import UserError
 from common.experiment import load
-from slurm import node
+from slurm import checks, node
 from slurm.attempts import attempts
 
 OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 12040)"
 GOOD = {"torch": "2.11.0", "cuda": "13.0", "memory": [[78.2, 79.2]] * 2, "fault": "", "flash": ""}
+GOOD |= {"kernel": ""}
 H100 = node.Need(cuda=True, gpus=2, verl=True)
 
 
@@ -69,7 +70,7 @@ def test_flash_attention_must_fit_torch():
 
 
 def test_rays_sockets_need_a_short_temporary_folder():
-    assert node.RAY_OWN == 68
+    assert checks.RAY_OWN == 68
     assert node.sockets("/" + 24 * "x").problem == ""
     said = node.sockets("/" + 25 * "x").problem
     assert said.startswith("TMPDIR=/xxx")
@@ -114,6 +115,8 @@ def machine(monkeypatch):
     monkeypatch.setattr(node, "_driver", lambda: "580.65.06")
     monkeypatch.setattr(node, "_others", list)
     monkeypatch.setattr(node, "_shared_gib", lambda: 500.0)
+    monkeypatch.setattr(node, "_cpus", lambda: 16)
+    monkeypatch.setattr(node, "_lock_fault", lambda folder: "")
     monkeypatch.setattr(node.tempfile, "gettempdir", lambda: "/tmp")
     monkeypatch.setattr(node, "PATIENCE_S", 0)
     monkeypatch.setattr(node, "_reduce", lambda *_: ({"count": 2, "gb_per_s": 300.0}, ""))
@@ -124,11 +127,14 @@ def test_a_job_on_a_sound_node_prints_what_it_saw(machine, tmp_path, capsys):
     assert node.ready(replace(H100, reduce="nccl"), tmp_path)
     assert capsys.readouterr().out.splitlines() == [
         "preflight:",
+        "flock            works",
         "TMPDIR           4 of at most 25 bytes",
         "shared memory    500.0 GiB free",
+        "CPUs             16 of at least 9",
         "driver           driver 580.65.06, torch 2.11.0 for CUDA 13.0",
         "GPUs             2 of 2",
         "GPU memory       at most 1.0 GiB in use before we begin",
+        "Triton           compiles",
         "flash-attn       imported",
         "all-reduce       nccl, 2 processes, 300 GB/s",
     ]
@@ -136,12 +142,35 @@ def test_a_job_on_a_sound_node_prints_what_it_saw(machine, tmp_path, capsys):
 
 
 def test_every_problem_is_said_at_once(machine, tmp_path, monkeypatch):
-    machine.update(flash="ImportError: no", memory=[[1.0, 79.2]])
+    machine.update(flash="ImportError: no", memory=[[1.0, 79.2]], kernel="no C compiler")
     monkeypatch.setattr(node, "_shared_gib", lambda: 0.06)
+    monkeypatch.setattr(node, "_cpus", lambda: 8)
+    monkeypatch.setattr(node, "_lock_fault", lambda folder: "Function not implemented")
     with pytest.raises(UserError) as caught:
         node.ready(H100, tmp_path)
     keys = [line.split("=")[0] for line in str(caught.value).splitlines()]
-    assert keys == ["/dev/shm", "gpus_per_node", "GPU 0", "flash-attn"]
+    assert keys == ["flock", "/dev/shm", "cpus", "gpus_per_node", "GPU 0", "triton", "flash-attn"]
+
+
+def test_verl_reserves_cpus_and_a_job_with_fewer_is_refused():
+    assert [node.cpus(9, 2).problem, node.cpus(27, 8).problem] == ["", ""]
+    assert node.cpus(26, 8).problem.startswith("cpus=26: verl reserves 27 for 8 GPU(s)")
+
+
+def test_a_name_that_means_the_node_itself_is_refused_between_nodes():
+    assert node.loopback("127.0.1.1", None, "n1").problem.startswith("GLOO_SOCKET_IFNAME=")
+    assert node.loopback("127.0.1.1", "ib0", "n1").problem == ""
+    assert node.loopback("10.0.0.7", None, "n1").problem == ""
+
+
+def test_files_that_cannot_be_locked_are_found(tmp_path, monkeypatch):
+    assert node._lock_fault(tmp_path / "new") == ""
+
+    def no_locks(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(node.fcntl, "flock", no_locks)
+    assert node._lock_fault(tmp_path) == "Function not implemented"
 
 
 def test_the_first_task_says_what_another_node_has_found(machine, tmp_path, monkeypatch):
@@ -149,12 +178,12 @@ def test_the_first_task_says_what_another_node_has_found(machine, tmp_path, monk
     need, answers = replace(H100, nodes=2, reduce="nccl"), {}
     monkeypatch.setattr(node, "GATHER_S", 30)
     seen = node.Found("flash-attn", "", "flash-attn=gone: on the second node")
-    monkeypatch.setattr(node, "local", lambda need: [node.Found("driver", "580")])
+    monkeypatch.setattr(node, "local", lambda *_: [node.Found("driver", "580")])
     first = Thread(target=lambda: answers.update(first=outcome(need, tmp_path, 0)))
     first.start()
     while not (tmp_path / "node-0.json").exists():
         pass
-    monkeypatch.setattr(node, "local", lambda need: [seen])
+    monkeypatch.setattr(node, "local", lambda *_: [seen])
     answers["second"] = outcome(need, tmp_path, 1)
     first.join(30)
     assert answers == {"first": "flash-attn=gone: on the second node", "second": False}

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def no_ray(tmp_path, monkeypatch):
     """A `ray` that ends at once when started, and whose status never answers."""
     script = tmp_path / "ray"
     script.write_text(
-        f'#!/bin/sh\necho "$1$SPT_NOENV" >> {tmp_path}/calls\n[ "$1" = start ] || exec sleep 60\n'
+        f'#!/bin/sh\necho "$1$SPT_NOENV" >> {tmp_path}/calls\n[ "$1" = start ] || exec sleep 3600\n'
     )
     script.chmod(0o755)
     monkeypatch.setattr(ray_cluster, "_ray", lambda: script)
@@ -93,11 +92,9 @@ def no_ray(tmp_path, monkeypatch):
 
 def test_a_head_that_dies_is_started_again_and_then_given_up(no_ray):
     """`ray status` alone would wait for it for ever."""
-    began = time.monotonic()
     cluster = ray_cluster.head(no_ray / "shared", 2, 4)
     with pytest.raises(UserError, match="ray ended with 0 while waiting for the head"), cluster:
         raise AssertionError("there is no cluster")
-    assert time.monotonic() - began < 50
     assert (no_ray / "calls").read_text().split().count("start1") == ray_cluster.TRIES
     assert (no_ray / "shared" / "done").exists()  # or the workers would wait
     assert "RAY_ADDRESS" not in os.environ

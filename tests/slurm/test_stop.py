@@ -137,7 +137,7 @@ def test_while_a_step_runs_the_longest_counts_and_the_alarm_stays(monkeypatch):
 
 
 SIGNALLED = """
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, threading, time
 from slurm.stop import Stop, Stopped
 stop = Stop(None, 10)
 stop.listen(polled=sys.argv[2] == "polled")
@@ -145,12 +145,16 @@ child = subprocess.Popen(["sleep", "60"])
 before = stop.poll()
 if sys.argv[3:]:
     pid = os.getpid()
-    subprocess.run(["sh", "-c", f"(sleep 1.5; kill -CONT {pid}) & kill -STOP {pid}"])
+    again = f"(while sleep 1.5; do kill -CONT {pid} || exit; done) &"
+    subprocess.run(["sh", "-c", f"{again} kill -STOP {pid}"])
 os.killpg(0, int(sys.argv[1]))  # as SLURM does: every process of the step
 try:
     while not stop.reason:
         time.sleep(0.05)
-    time.sleep(0.3)
+    stop.closed = True
+    # until what listens has done all that the signal asks for, or, where nothing does, ends this
+    while threading.active_count() > 1 or sys.argv[2] != "polled":
+        time.sleep(0.05)
     timer = signal.getitimer(signal.ITIMER_REAL)[0] > 5
     print(before, stop.poll(), stop.requeue, child.poll(), timer)
 except Stopped as stopped:

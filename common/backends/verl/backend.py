@@ -156,6 +156,10 @@ def here(x: Experiment, folder: Path) -> config.Place:
     require(gpus > 0, "device", x.device, "no GPU is visible here; device=cpu for a tiny model")
     joins, nodes = "RAY_ADDRESS" in os.environ, int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
     cpus = os.environ.get("SLURM_CPUS_ON_NODE")  # Ray would count the whole node's
+    if not cpu and not joins:
+        there, needed = int(cpus or len(os.sched_getaffinity(0))), layout.reserved_cpus(gpus)
+        more = f"verl reserves {needed} CPUs for {gpus} GPU(s); ask for them (--cpus-per-task)"
+        require(there >= needed, "cpus", there, f"{more}, or show fewer GPUs: CUDA_VISIBLE_DEVICES")
     return config.Place(
         device="cpu" if cpu else "cuda",
         nodes=1 if cpu and not joins else nodes,

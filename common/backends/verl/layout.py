@@ -26,10 +26,17 @@ PACKED = 16_384  # tokens a GPU and pass at least, where there is room (verl's o
 SHARE = 0.6  # of a GPU's memory, vLLM's: weights and cache
 USABLE = 0.92  # of a GPU's memory; the rest is the driver's and lost between tensors
 PARALLEL = (1, 2, 4)  # 8 does not divide the 28 heads of Qwen2.5-7B
+STORAGE_UNITS = 2  # of TransferQueue, a node; verl's own eight would reserve eight CPUs
 OFFLOAD = f"{ACTOR}.fsdp_config"
 SPLIT, PART = f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.gpu_memory_utilization"
 
 States = Literal["gpu", "between", "cpu"]
+
+
+def reserved_cpus(gpus: int) -> int:
+    """CPUs of a node that verl reserves in Ray: one for TransferQueue's controller, one a storage
+    unit, three a GPU. With fewer Ray waits for ever (verl 0.9.1, single_controller/ray/base.py)."""
+    return 1 + STORAGE_UNITS + 3 * gpus
 
 
 @dataclass(frozen=True)

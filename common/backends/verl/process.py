@@ -49,13 +49,17 @@ CPU = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "TORCHDYNAMO_DISABLE": "1",  # g++ on three kernels of vLLM's sampler takes longer than a step
-    "RAY_prestart_worker_first_driver": "0",  # else a process for every CPU that is counted
-    # a small machine that others use too: Ray would give up after half a minute
+    # a small machine that others use too
     "RAY_memory_usage_threshold": "0.99",
+    "RAY_health_check_failure_threshold": "100",
+}
+# To import Python packages from a slow, shared file system takes minutes, and Ray would give up
+# after half a minute.
+RAY = {
+    "RAY_prestart_worker_first_driver": "0",  # else a process for every CPU that is counted
     "RAY_gcs_server_port_wait_time_s": "600",
     "RAY_agent_register_timeout_ms": "180000",
     "RAY_worker_register_timeout_seconds": "600",
-    "RAY_health_check_failure_threshold": "100",
 }
 
 
@@ -69,6 +73,7 @@ def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict
     ours = {key: value for key, value in os.environ.items() if key not in dropped}
     return {
         **ours,
+        **RAY,
         **(CPU if device == "cpu" else {}),
         MARK: str(scratch),
         **READABLE,

@@ -1,0 +1,183 @@
+"""What a node must have before a job computes on it. Each check is a function of facts, so that all
+are tested without a GPU. slurm/node.py gathers the facts.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.backends.verl.layout import reserved_cpus
+
+# The oldest driver of each CUDA: CUDA Compatibility, docs.nvidia.com/deploy/cuda-compatibility
+DRIVERS = {12: 525, 13: 580}
+SOCKET = 107  # bytes in the path of a Unix socket
+RAY_OWN = len("/ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")  # 68
+VERL_OWN = len("/rlvr-00000000")  # what common/backends/verl/process.py makes in it
+SHARED_GIB = 1.0  # a GPU: NVIDIA's PyTorch containers ask for it; NCCL and vLLM's queues lie there
+TAKEN_GIB = 2.0  # of a GPU, before a job begins; our choice. An idle H100 with our probe: about 1
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a job is about to do on this node."""
+
+    cuda: bool
+    gpus: int  # that SLURM or the profile gave it here
+    nodes: int = 1
+    verl: bool = False  # trains through Ray: its sockets, flash-attn
+    reduce: str = ""  # nccl, gloo: what sums over all GPUs of the job at once; "" is not looked at
+
+
+@dataclass(frozen=True)
+class Found:
+    """One check: what was seen, and `key=value: remedy` where that will not do."""
+
+    what: str
+    seen: str
+    problem: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what:16} {self.seen}"
+
+
+def driver(version: str | None, torch: str, cuda: str | None, fault: str) -> Found:
+    """The driver against torch's CUDA. An older one passes where torch works all the same: NVIDIA's
+    cuda-compat package makes it so on data centre GPUs."""
+    said = f"driver {version or 'unknown'}, torch {torch} for CUDA {cuda or 'none'}"
+    needed = DRIVERS.get(int((cuda or "0").split(".")[0]))
+    problem = ""
+    if cuda is None:
+        problem = (
+            f"torch={torch}: built without CUDA; make setup-cluster, submit from .venv-cluster"
+        )
+    elif fault and version and needed and int(version.split(".")[0]) < needed:
+        problem = (
+            f"driver={version}: torch {torch} for CUDA {cuda} needs {needed} or newer; ask for "
+            "nodes that have it (constraint in the profile), or load NVIDIA's cuda-compat in setup"
+        )
+    return Found("driver", said, problem)
+
+
+def gpus(free: list, wanted: int, fault: str, node: str) -> Found:
+    """As many as the job was given."""
+    problem = ""
+    if fault or len(free) < wanted:
+        problem = (
+            f"gpus_per_node={wanted}: torch sees {len(free)} on {node}"
+            f"{f' ({fault})' if fault else ''}; look at CUDA_VISIBLE_DEVICES and setup in the "
+            f"profile, or leave the node out (sbatch: {{exclude: {node}}})"
+        )
+    return Found("GPUs", f"{len(free)} of {wanted}", problem)
+
+
+def memory(sizes: list, others: list[str], node: str) -> Found:
+    """Nobody else's process on the GPUs; `sizes` are (free, all) in GiB."""
+    taken = [(i, full - free, full) for i, (free, full) in enumerate(sizes)]
+    most = max((used for _, used, _ in taken), default=0.0)
+    bad = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in taken if used > TAKEN_GIB]
+    problem = ""
+    if bad:
+        problem = (
+            f"{', '.join(bad)}: in use on {node} before this job has begun ("
+            f"{'; '.join(others) or 'by whom nvidia-smi does not say'}); end that process, or "
+            f"leave the node out (sbatch: {{exclude: {node}}} in the profile)"
+        )
+    return Found("GPU memory", f"at most {most:.1f} GiB in use before we begin", problem)
+
+
+def flash_attention(fault: str, torch: str) -> Found:
+    """verl's packed batches call it; it is compiled against one version of torch."""
+    problem = ""
+    if fault:
+        problem = (
+            f"flash-attn={fault}: backend=verl needs it on GPUs, compiled for torch {torch}; "
+            "make setup-cluster FLASH_ATTN=WHEEL (docs/cluster.md)"
+        )
+    return Found("flash-attn", "cannot be imported" if fault else "imported", problem)
+
+
+def cpus(there: int, count: int) -> Found:
+    """CPUs of this job on this node, against what verl reserves for `count` GPUs."""
+    needed, problem = reserved_cpus(count), ""
+    if there < needed:
+        problem = (
+            f"cpus={there}: verl reserves {needed} for {count} GPU(s), and Ray would wait for ever "
+            f"for what is missing; set cpus_per_node={needed} or more in the profile"
+        )
+    return Found("CPUs", f"{there} of at least {needed}", problem)
+
+
+def locks(fault: str, folder: Path) -> Found:
+    """Whether files of the results folder can be locked: a run is written by one process."""
+    problem = ""
+    if fault:
+        problem = (
+            f"flock={fault}: files in {folder} cannot be locked; mount Lustre with -o flock, or "
+            "take another results_dir"
+        )
+    return Found("flock", "works" if not fault else "fails", problem)
+
+
+def kernel(fault: str) -> Found:
+    """Whether Triton compiles a kernel: verl's losses and vLLM call such kernels. Its launcher is
+    built with a C compiler and Python.h."""
+    problem = ""
+    if fault:
+        problem = (
+            f"triton={fault}: no kernel compiles on this node; load a C compiler in setup of the "
+            "profile (module load gcc) and take a Python that has Python.h, or a container"
+        )
+    return Found("Triton", "compiles" if not fault else "fails", problem)
+
+
+def loopback(address: str, interface: str | None, node: str) -> Found:
+    """Whether other nodes reach this one under its own name: gloo binds to that address."""
+    problem = ""
+    if address.startswith("127.") and not interface:
+        problem = (
+            f"GLOO_SOCKET_IFNAME=: the name {node} means {address} on {node} itself, where no "
+            "other node can reach it; name the network in setup: export GLOO_SOCKET_IFNAME=ib0"
+        )
+    return Found("own address", f"{address}{f' ({interface})' if interface else ''}", problem)
+
+
+def sockets(folder: str) -> Found:
+    """Room for the path of Ray's sockets in the temporary folder."""
+    long, room = len(folder.encode()), SOCKET - RAY_OWN - VERL_OWN
+    problem = ""
+    if long > room:
+        problem = (
+            f"TMPDIR={folder}: {long} bytes, and Ray's sockets leave room for {room}; add "
+            '"export TMPDIR=/tmp" to setup in the profile'
+        )
+    return Found("TMPDIR", f"{long} of at most {room} bytes", problem)
+
+
+def shared_memory(free: float | None, count: int) -> Found:
+    """`free` GiB in /dev/shm, None where there is none, for `count` GPUs."""
+    wanted = SHARED_GIB * max(1, count)
+    problem = ""
+    if free is None or free < wanted:
+        problem = (
+            f"/dev/shm={'missing' if free is None else f'{free:.2f} GiB'}: {wanted:.0f} GiB needed "
+            f"for weights and NCCL; delete what killed jobs left there, or give a container more "
+            f"(--shm-size={wanted:.0f}g; apptainer takes the node's)"
+        )
+    return Found("shared memory", "none" if free is None else f"{free:.1f} GiB free", problem)
+
+
+def reduction(need: Need, got: dict | None, fault: str) -> Found:
+    """The all-reduce: `got` is what its first process printed."""
+    name, count = need.reduce, processes(need) * need.nodes
+    seen = f"{name}, {got['count']} processes, {got['gb_per_s']:.3g} GB/s" if got else "failed"
+    problem = ""
+    if fault:
+        problem = (
+            f"{name}={fault}: a sum over {count} processes on {need.nodes} node(s) failed; name "
+            "the network in setup (export NCCL_SOCKET_IFNAME=ib0); NCCL_DEBUG=INFO there says more"
+        )
+    return Found("all-reduce", seen, problem)
+
+
+def processes(need: Need) -> int:
+    """Of the sum, on one node: one a GPU, or two to try it on a CPU."""
+    return need.gpus if need.cuda else 2

@@ -1,0 +1,29 @@
+"""What a job's processes have on their node."""
+
+import os
+import resource
+
+from slurm import on_node
+
+
+def test_compilers_keep_their_caches_on_the_node(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", "of the profile")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setattr(on_node.tempfile, "tempdir", str(tmp_path))
+    with on_node.prepared():
+        (scratch,) = tmp_path.iterdir()
+        assert os.environ["TORCHINDUCTOR_CACHE_DIR"].startswith(f"{scratch}/")
+        assert os.environ["TRITON_CACHE_DIR"] == "of the profile"
+    assert os.environ["TRITON_CACHE_DIR"] == "of the profile"
+    assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_as_many_files_as_the_node_allows_can_be_open():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        with on_node.prepared():
+            assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
