@@ -1,10 +1,10 @@
 """Which rows to run for so many GPU-hours: those that decide the most of a paper's claims.
 
 A row is a training with its evaluations. A claim's rows are those that what judges it on a cluster
-(claims.file.predicate) names by table, model and method: the
-printed cells that its selectors match, each cell the row of that label, or the one that the
-paper's SameRun says it shares. A claim about the laptop or theory alone has no rows. Rows that are
-done cost nothing.
+(claims.file.predicate) names by table, model and method: the printed cells that its selectors
+match, each cell the row of that label, or the one that the paper's SameRun says it shares; of what
+is logged or not printed the row of that label. A claim about the laptop or theory alone has no
+rows. Rows that are done cost nothing.
 
 Chosen greedily: again and again the claim whose missing rows, within what is left, decide the most
 claims a GPU-hour. Hours are the middle of the predicted range, sqrt(low x high): as likely too low
@@ -174,7 +174,10 @@ def _rows(
     rows = set()
     for frame, selector in zip(cells, selectors, strict=True):
         if frame.empty:
-            return set(), f"no printed cell is {_described(selector)}"
+            own = _unprinted(selector, trained)
+            if not own:
+                return set(), f"no printed cell and no row is {_described(selector)}"
+            rows |= own
         for table, model, method in frame[["table", "model", "method"]].drop_duplicates().values:
             of_table, of_method = same.get((table, method), (table, method))
             key = trained.get((of_table, model, of_method))
@@ -182,6 +185,20 @@ def _rows(
                 return set(), f"this scale does not train {method} ({model}) of {table}"
             rows.add(key)
     return rows, ""
+
+
+def _unprinted(selector: dict, trained: dict) -> set[str]:
+    """The trainings that a selector of no printed cell names: what they logged, or a set that the
+    paper does not print."""
+    asked = {**selector, "table": str(selector.get("table")).removesuffix(", logged")}
+    return {
+        key
+        for one, key in trained.items()
+        if all(
+            value == asked.get(name, value)
+            for name, value in zip(("table", "model", "method"), one, strict=True)
+        )
+    }
 
 
 def _described(selector: dict) -> str:

@@ -11,9 +11,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from common.sweeps.schedule import Job, schedule
 from slurm.attempts import attempts, ended
 from slurm.job import Task
 from slurm.stop import Stopped
@@ -35,54 +37,38 @@ class LocalGpus:
     def __call__(self) -> list[str]:
         """Run them all; returns the keys of those that failed. On TERM or USR2 the running ones
         save and end, and so does this process."""
-        waiting, running, done, failed = list(self.tasks), list[Running](), set[str](), set[str]()
+        tasks, running = {task.key: task for task in self.tasks}, dict[str, Running]()
+        jobs = [
+            Job(key, self.needs[key], self.follows[key], max(1, task.gpus))
+            for key, task in tasks.items()
+        ]
+
+        def begin(job: Job, places: list[str]) -> None:
+            running[job.key] = Running(tasks[job.key], _start(tasks[job.key], places))
+
+        def ended() -> Iterable[tuple[str, bool]]:
+            time.sleep(PAUSE)
+            for key in [key for key, one in running.items() if one.child.poll() is not None]:
+                if code := running.pop(key).child.returncode:
+                    _note(tasks[key], f"failed: its process ended with code {code}")
+                yield key, code == 0
+
+        def lost(job: Job, lacking: list[str]) -> None:
+            _note(tasks[job.key], f"not run, it needs {', '.join(lacking)}")
+
         for number in (signal.SIGTERM, signal.SIGUSR2):
             signal.signal(number, _stop)
         try:
-            while waiting or running:
-                for one in [one for one in running if one.child.poll() is not None]:
-                    running.remove(one)
-                    done.add(one.task.key)
-                    if code := one.child.returncode:
-                        failed.add(one.task.key)
-                        _note(one.task, f"failed: its process ended with code {code}")
-                while (task := self._next(waiting, done, failed)) is not None:
-                    if lacking := failed & {*self.needs[task.key]}:
-                        done.add(task.key)
-                        failed.add(task.key)
-                        _note(task, f"not run, it needs {', '.join(sorted(lacking))}")
-                    elif places := self._places(task, running):
-                        running.append(Running(task, _start(task, places), places))
-                    else:
-                        break  # no later one overtakes it, or it would wait for ever
-                    waiting.remove(task)
-                time.sleep(PAUSE)
+            return schedule(jobs, self.gpus or [CPU], begin, ended, lost)
         except Stopped as stopped:
-            _end(running)
+            _end([*running.values()])
             raise SystemExit(1) from stopped
-        return [task.key for task in self.tasks if task.key in failed]
-
-    def _next(self, waiting: list[Task], done: set[str], failed: set[str]) -> Task | None:
-        """The first task that waits for none, or that will never have what it needs."""
-        for task in waiting:
-            needed = {*self.needs[task.key]}
-            if needed & failed or {*needed, *self.follows[task.key]} <= done:
-                return task
-        return None
-
-    def _places(self, task: Task, running: list["Running"]) -> list[str]:
-        """The GPUs that it would get now; none where too few are free."""
-        taken = {place for one in running for place in one.places}
-        free = [place for place in self.gpus or [CPU] if place not in taken]
-        wanted = max(1, task.gpus)
-        return free[:wanted] if wanted <= len(free) else []
 
 
 @dataclass(frozen=True)
 class Running:
     task: Task
     child: subprocess.Popen
-    places: list[str]
 
 
 def _stop(number: int, _frame) -> None:

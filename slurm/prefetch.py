@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from common.config.files import ROOT
 from common.config.resolve import resolve
 from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, require
@@ -58,7 +57,7 @@ def model_is_here(one: Weights, offline: bool) -> None:
         not path.startswith(("/", ".", "~")) and path.count("/") <= 1,
         key,
         path,
-        f"no such folder here; {_maker(path)}give one that all nodes see, or a hub id",
+        "no such folder here; give one that all nodes see, or a hub id",
     )
     if offline:
         from huggingface_hub import try_to_load_from_cache
@@ -70,18 +69,6 @@ def model_is_here(one: Weights, offline: bool) -> None:
             f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
             f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}",
         )
-
-
-def _maker(path: str) -> str:
-    """What makes results/PAPER/PART/..., where the paper has a command of that name."""
-    words = Path(path).parts
-    if (
-        len(words) > 3
-        and words[0] == "results"
-        and (ROOT / "papers" / words[1] / words[2]).is_dir()
-    ):
-        return f"make it (python -m papers.{words[1]}.{words[2]} --help), or "
-    return ""
 
 
 def set_is_here(node: dict) -> None:

@@ -25,8 +25,8 @@ def measurement(x: Experiment) -> Evaluate | None:
     if chooser(node, "data.train") is None or x.optim.steps == 0:
         return None
     engine = backend(x.backend).engine
-    sampling: dict = {"n": node[KEY]["n"], "temperature": x.eval.temperature, "top_p": 1.0}
-    sampling |= {"max_tokens": x.eval.max_tokens}
+    sampling: dict = {"n": node[KEY]["n"], "max_tokens": x.eval.max_tokens}
+    sampling |= {"top_p": 1.0, "temperature": x.eval.temperature}
     asked = Benchmark(
         name=x.data.name,
         prompts=unfiltered(node),

@@ -1,6 +1,7 @@
 """`papers/<p>/claims.yaml` as data, checked; common/claims/judge.py says what predicates mean."""
 
 import difflib
+from itertools import product
 from pathlib import Path
 
 import yaml
@@ -14,8 +15,8 @@ FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it
     "order": ({"order", "relation"}, {"margin"}),
     "difference": ({"a", "b", "relation", "value"}, {"within"}),
     "range": ({"of"}, {"low", "high"}),
-    "count": ({"pairs", "relation", "at_least"}, {"margin"}),
-    "mean_gain": ({"pairs", "relation", "value"}, {"within"}),
+    "count": ({"pairs", "relation", "at_least"}, {"margin", "each"}),
+    "mean_gain": ({"pairs", "relation", "value"}, {"within", "each"}),
     "trend": ({"of", "at", "relation"}, set()),
 }
 # of the first entry: name, number, its idea in a few words, its claim in a sentence
@@ -100,6 +101,7 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
         pairs = [selector for a, b in body.get("pairs", ()) for selector in (a, b)]
     except (TypeError, ValueError):
         raise UserError(f"{place}: pairs must be a list of [selector, selector]") from None
+    pairs = [{**one, **selector} for one in _each(place, body) for selector in pairs]
     single = [body[key] for key in ("a", "b", "of") if key in body]
     lists = {"order": body.get("order"), "trend": body.get("of")}
     selectors = lists.get(form, single or pairs)
@@ -115,6 +117,14 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
             if isinstance(value, dict) or value == []:
                 raise UserError(f"{place}: {key}={value}: must be a value or a list of values")
     return form, body, [{**where, **selector} for selector in selectors]
+
+
+def _each(place: str, body: dict) -> list[dict]:
+    """What every pair is taken once with: the combinations of the values in `each`."""
+    each = body.get("each", {})
+    if not isinstance(each, dict) or not all(isinstance(v, list) and v for v in each.values()):
+        raise UserError(f"{place}: each={each}: must be a map of columns to lists of values")
+    return [dict(zip(each, values, strict=True)) for values in product(*each.values())]
 
 
 def _check_trend(place: str, selectors: list, at) -> None:

@@ -110,8 +110,9 @@ def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> G
     return Gap(terms, whole, parts, strata, fixed, few, noise)
 
 
-def row(gap: Gap, null: float | None) -> dict:
-    """The columns GAPS of one comparison, without the claim's own; NaN where nothing is random."""
+def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
+    """The columns GAPS of one comparison, without the claim's own; NaN where nothing is random.
+    `brief`: without what decides nothing and takes thousands of draws."""
     values = [x for _, x in gap.terms]
     sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
     shown = {
@@ -127,14 +128,14 @@ def row(gap: Gap, null: float | None) -> dict:
     problems = [len(x.problems) for x in values if x.problems]
     shown["n_problems"] = max(problems) if gap.strata else np.nan
     shown["test"] = gap.test
-    shown["subsampling_p"] = _subsampling_p(gap)
+    shown["subsampling_p"] = np.nan if brief else _subsampling_p(gap)
     if not gap.parts and not gap.single:
         return shown
     shown["low"], shown["high"] = gap.interval.bounds()
     shown["p"] = np.nan if null is None else gap.interval.p(null)
     if np.isclose(sum(weight for weight, _ in gap.terms if weight > 0), 1):  # a slope is none
         shown["mdd"] = gap.interval.detectable()
-    if not gap.parts:
+    if not gap.parts or brief:
         return shown
     prompts, runs = clustered_bounds(gap.parts, strata=gap.strata, draws=DRAWS, seed=0)
     names = ("prompt_low", "prompt_high", "seed_low", "seed_high")

@@ -28,11 +28,15 @@ predicate. The predicates:
                                                                     mean of first - second against x
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
 
+`each: {column: [value, ...], ...}` in count and mean_gain takes every pair once with each
+combination of these values.
+
 "~" reads |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
 (metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All of a claim
-is read on the seeds that all of its selectors have, so that they are paired. With fewer than three
+is read on the seeds that all of its selectors have (of a count each pair for itself), so that they
+are paired. With fewer than three
 seeds nothing is decided on a laptop. On a cluster, where the papers have one run a cell, such rows
 are compared as numbers, as the printed ones are, and every text and GAPS's `test` says so, with the
 p-values of two tests of single runs: over problems (`paired.over_problems`) and, with the problems
@@ -123,6 +127,7 @@ def judge(
     rows: dict[str, pd.DataFrame],
     counts: dict[str, pd.DataFrame] | None = None,
     averages: dict[str, list[str]] | None = None,
+    brief: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Each claim's verdict in each scope, the comparisons behind the verdicts, and a message for
     each claim that is left out of both, since a selector of it is ambiguous on these rows.
@@ -139,10 +144,11 @@ def judge(
     for scope, frame in frames.items():
         stated = {claim["id"]: predicate(claim, scope) for claim in claims}
         behind = (counts or {}).get(scope)
-        given = (frame, None if behind is None else indexed(behind))
+        given = (frame, indexed(behind) if isinstance(behind, pd.DataFrame) else behind)
         how: dict = {"averages": averages or {}, "cluster": True} if scope == CLUSTER else {}
         if scope == LAPTOP:
             how["last"] = LAST
+        how["seen"] = {}
         measured[scope] = {}
         for name, one in stated.items():
             if one is not None and name not in ambiguous:
@@ -156,7 +162,7 @@ def judge(
     decided, table = {}, []
     for scope, found in measured.items():
         fine = {name: one for name, one in found.items() if name in families}
-        decided[scope], gaps = _decide(scope, fine, families)
+        decided[scope], gaps = _decide(scope, fine, families, brief)
         table += gaps
     verdicts = []
     for claim in claims:
@@ -183,19 +189,25 @@ def _measure(
     averages: dict | None = None,
     cluster: bool = False,
     last: int = 1,
+    seen: dict[str, Found],
 ) -> Measured | tuple[str, str]:
-    """The predicate's comparisons; or the verdict and what is missing for them."""
+    """The predicate's comparisons; or the verdict and what is missing for them. seen: what other
+    claims' selectors found in these rows, by their words."""
     form, body, selectors = parse(place, predicate)
     values, missing, refused = [], [], []
     for selector in selectors:
         mean = str(selector.get("benchmark"))
         members = (averages or {}).get(mean)
+        key = str(selector)
         try:
-            if members is None:
-                values.append(select(place, selector, rows, counts, last))
+            if key in seen:
+                pass
+            elif members is None:
+                seen[key] = select(place, selector, rows, counts, last)
             else:
                 found = select(place, {**selector, "benchmark": members}, rows, counts)
-                values.append(replace(found, name=words(selector), benchmarks=(mean,)))
+                seen[key] = replace(found, name=words(selector), benchmarks=(mean,))
+            values.append(seen[key])
         except Missing as error:
             missing.append(str(error))
         except Refused as error:
@@ -204,7 +216,12 @@ def _measure(
         return NOT_RUN, "missing: " + "; ".join(dict.fromkeys(missing))
     if refused:
         return "inconclusive", "; ".join(dict.fromkeys(refused))
-    values = on_shared_seeds(values, MIN_SEEDS)
+    together = 2 if form == "count" else len(values)
+    values = [
+        value
+        for at in range(0, len(values), together)
+        for value in on_shared_seeds(values[at : at + together], MIN_SEEDS)
+    ]
     pairs = list(
         pairwise(values) if form == "order" else zip(values[::2], values[1::2], strict=False)
     )
@@ -229,7 +246,10 @@ def _measure(
 
 
 def _decide(
-    scope: str, measured: dict[str, Measured | tuple[str, str]], families: dict[str, str]
+    scope: str,
+    measured: dict[str, Measured | tuple[str, str]],
+    families: dict[str, str],
+    brief: bool,
 ) -> tuple[dict, list[dict]]:
     """Verdict, numbers and runs of each claim of a scope, and a row for each comparison."""
     known = {name: x for name, x in measured.items() if isinstance(x, Measured)}
@@ -243,7 +263,7 @@ def _decide(
         ps = corrected[name]
         adjusted = ps["p_holm" if families[name] == PRIMARY else "p_bh"]
         runs = dict.fromkeys(str(one) for part in x.values for one in part.run_ids)
-        shown = [row(gap, x.null) for gap in x.gaps]
+        shown = [row(gap, x.null, brief) for gap in x.gaps]
         sides = _sides(x)
         said = _numbers(x, sides)
         if not np.isnan(adjusted):

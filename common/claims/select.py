@@ -5,7 +5,9 @@ empty cell. Without `step` the last step counts, or the mean of the last few eva
 `seed` chooses seeds and is not averaged.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -55,6 +57,18 @@ class Found:
     k: int | None = None
     rows: pd.DataFrame | None = None  # what was averaged
 
+    @cached_property
+    def first_run(self) -> tuple[list[dict], float]:
+        """The rows of the first seed, and the sum of the squares of their noise over samples: the
+        column `sampling` where the counts gave it, else the standard error over problems, which
+        is no smaller."""
+        rows = self.rows[self.rows["seed"] == self.seeds[0]]
+        known = rows["sampling"] if "sampling" in rows else rows["stderr"]
+        noise = known.fillna(rows["stderr"]).fillna(0.0)
+        names = ["model", "method", "metric", "step", "k", "value"]
+        columns = zip(*(rows[name].tolist() for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in columns], float((noise**2).sum())
+
     def at(self, seeds: list) -> "Found":
         """The same on some of its seeds."""
         rows = [self.seeds.index(seed) for seed in seeds]
@@ -72,6 +86,18 @@ class Counts:
     names: list[tuple]  # (benchmark, problem_id), sorted
     n: np.ndarray
     c: np.ndarray
+    seen: dict[bytes, tuple] = field(default_factory=dict)
+
+    def named(self, which: np.ndarray) -> tuple:
+        """Some of `names`; the same tuple for the same ones."""
+        key = which.tobytes()
+        if key not in self.seen:
+            self.seen[key] = tuple(self.names[i] for i in which)
+        return self.seen[key]
+
+    @cached_property
+    def benchmarks(self) -> np.ndarray:
+        return np.array([benchmark for benchmark, _ in self.names])
 
 
 def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
@@ -212,11 +238,10 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     x = avg_at_k(c, n)
     for k in np.unique(ks[ks > 0]):
         of = ks == k
-        names = [counts.names[i][1] for i in counts.problem[at[of]]]
-        x[of] = pass_at_k(c[of], n[of], [int(k)], names)[:, 0]
+        x[of] = pass_at_k(c[of], n[of], [int(k)], _Problems(counts, at[of]))[:, 0]
     x *= np.where(rows["unit"] == "percent", 100, 1)[row]
     which, problem = np.unique(counts.problem[at], return_inverse=True)
-    problems = [counts.names[i] for i in which]
+    problems = counts.named(which)
     place_of = selected.seeds.index
     cell = (np.array([place_of(seed) for seed in rows["seed"]])[row], problem)
     shape = (len(selected.values), len(problems))
@@ -226,7 +251,7 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     if not times.all():
         return selected
     wide = sums / times
-    benchmarks = np.array([benchmark for benchmark, _ in problems])
+    benchmarks = counts.benchmarks[which]
     means = np.mean(
         [wide[:, benchmarks == name].mean(1) for name in dict.fromkeys(benchmarks)], axis=0
     )
@@ -237,12 +262,25 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
             f"{means[seed]:.6g}, the row says {selected.values[seed]:.6g}; "
             "not one run; run it again"
         )
-    selected = replace(selected, by_problem=wide, problems=tuple(problems))
+    selected = replace(selected, by_problem=wide, problems=problems)
     if (rows[["metric", "step"]].nunique() > 1).any() or len(np.unique(n)) > 1:
         return selected
     if not metrics.iloc[0].startswith("pass@"):
         return selected
     return replace(selected, counts=right // times, n=int(n[0]), k=int(rows["k"].iloc[0]))
+
+
+class _Problems(Sequence):
+    """The names of some rows' problems, for messages: a list of them takes longer than pass@k."""
+
+    def __init__(self, counts: Counts, rows: np.ndarray):
+        self.counts, self.rows = counts, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.counts.names[self.counts.problem[self.rows[i]]][1]
 
 
 def _equal(column: pd.Series, value) -> np.ndarray:

@@ -38,13 +38,6 @@ def seed_of(row: pd.Series | dict) -> float:
     return seed_sd(row["metric"], row["value"], row.get("k", np.nan))
 
 
-def sampling_of(rows: pd.DataFrame) -> pd.Series:
-    """The standard deviation of each row's number over its samples: the column `sampling` where
-    the counts gave it, else the standard error over problems, which is no smaller."""
-    known = rows["sampling"] if "sampling" in rows else rows["stderr"]
-    return known.fillna(rows["stderr"]).fillna(0.0)
-
-
 def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
     """Of a weighted sum of what was found. The benchmarks of a run share its seed's effect; models,
     methods, metrics and steps do not."""
@@ -52,10 +45,10 @@ def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
     for weight, x in terms:
         if x.seeds is None:
             continue
-        rows = x.rows[x.rows["seed"] == x.seeds[0]]
+        rows, noise = x.first_run
         share = weight / len(rows)
-        samples += share**2 * (sampling_of(rows) ** 2).sum()
-        for row in rows.to_dict("records"):
+        samples += share**2 * noise
+        for row in rows:
             run = tuple(row[name] for name in ("model", "method", "metric", "step"))
             seeds[run] = seeds.get(run, 0.0) + share * seed_of(row)
     return RunNoise(sum(total**2 for total in seeds.values()), float(samples))

@@ -3,11 +3,12 @@
 import pandas as pd
 
 from common.claims.file import SCOPES
+from common.claims.single import ONE_RUN
 from common.results.provenance import GREY
 from common.results.tables import markdown
 
-COLORS = {"holds": "green", "fails": "red", "inconclusive": "yellow", "not run": "dim"}
-COLORS |= {"mechanism not engaged": "yellow", "not claimed here": "dim"}
+COLORS = {"holds": "green", "fails": "red", "inconclusive": "yellow", ONE_RUN: "yellow"}
+COLORS |= {"not run": "dim", "mechanism not engaged": "yellow", "not claimed here": "dim"}
 
 
 def to_markdown(verdicts: pd.DataFrame) -> str:

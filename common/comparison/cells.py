@@ -12,7 +12,7 @@ import pandas as pd
 from common.comparison.single import other_problems, run_variance
 from common.comparison.spec import Spec, matches
 from common.metrics.paired import Interval, detectable_share
-from common.results.provenance import of_runs, worst
+from common.results.provenance import of_runs, states_of, worst
 
 CELL = ["table", "model", "method", "benchmark", "metric"]
 COLUMNS = [
@@ -143,19 +143,20 @@ def compare_cells(
     problems than the benchmark has is "partial".
     """
     table = []
-    measured, closed = _by_cell(rerun), _by_cell(exact)
-    noted, refused = footnotes(spec, printed), _not_reproducible(spec, printed)
+    measured, closed = by_cell(rerun), by_cell(exact)
+    noted, refused = footnotes(spec, printed), not_reproducible(spec, printed)
     others: dict[tuple, list[tuple]] = {}
     for one in spec.same_runs:
         others.setdefault((one.table, one.method), []).append((one.of_table, one.of_method))
     jobs = {of: rows for of, rows in lost.groupby(["table", "method", "model"])}
-    for (_, cell), note, refusal in zip(printed.iterrows(), noted, refused, strict=True):
+    states = states_of(runs)
+    for cell, note, refusal in zip(printed.to_dict("records"), noted, refused, strict=True):
         row = {name: cell[name] for name in (*CELL, "k", "value", "unit")} | {"notes": note}
         key = tuple("" if pd.isna(cell[name]) else cell[name] for name in CELL)
         if key in closed:
             row |= _exact(cell, closed[key])
         elif key in measured:
-            row |= _rerun(spec, cell, measured[key], runs)
+            row |= _rerun(spec, cell, measured[key], states)
         else:
             own = (cell["table"], cell["method"])
             same = [(*one, cell["model"]) for one in (own, *others.get(own, []))]
@@ -164,18 +165,23 @@ def compare_cells(
     return pd.DataFrame(table, columns=COLUMNS)
 
 
-def _by_cell(rows: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
+def by_cell(rows: pd.DataFrame) -> dict[tuple, list[dict]]:
+    """The rows of each CELL, one a seed."""
+    found: dict[tuple, list[dict]] = {}
     if rows.empty:
-        return {}
-    keys = [rows[name].astype(object).fillna("") for name in CELL]
-    return dict(iter(rows.groupby(keys)))
+        return found
+    keys = zip(*(rows[name].astype(object).fillna("") for name in CELL), strict=True)
+    for key, row in zip(keys, rows.to_dict("records"), strict=True):
+        found.setdefault(key, []).append(row)
+    return found
 
 
-def _rerun(spec: Spec, cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFrame) -> dict:
-    seeds, value, first = len(measured), measured["value"].mean(), measured.iloc[0]
+def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str]) -> dict:
+    values = np.array([row["value"] for row in measured])
+    seeds, value, first = len(measured), float(values.mean()), measured[0]
     apart = other_problems(first, spec.own_problems.get(cell["benchmark"]))
     if seeds > 1:
-        spread = np.sqrt(measured["value"].var(ddof=1) * (1 + 1 / seeds) + apart)
+        spread = np.sqrt(values.var(ddof=1) * (1 + 1 / seeds) + apart)
         half, reason = Interval(value, spread, seeds - 1).half(), f"{seeds} seeds"
     else:
         half = 1.96 * np.sqrt(2 * run_variance(first) + apart)
@@ -184,21 +190,22 @@ def _rerun(spec: Spec, cell: pd.Series, measured: pd.DataFrame, runs: pd.DataFra
         reason += "; the paper's problems are others"
     half += rounding(cell)
     verdict = "within noise" if abs(value - cell["value"]) <= half + 1e-9 else "differs"
-    held, whole = measured["n_problems"].min(), problems_of(spec, cell["benchmark"])
+    held = min(row["n_problems"] for row in measured)
+    whole = problems_of(spec, cell["benchmark"])
     if whole is not None and held < whole:
         verdict, reason = "partial", f"{held:.0f} of the {whole} problems; {reason}"
-    run_ids = ";".join(dict.fromkeys(measured["run_id"].astype(str)))
+    run_ids = ";".join(dict.fromkeys(str(row["run_id"]) for row in measured))
     return {
         "rerun": value,
         "low": value - half,
         "high": value + half,
         "n_seeds": seeds,
-        "n_problems": measured["n_problems"].iloc[0],
+        "n_problems": first["n_problems"],
         "difference": value - cell["value"],
         "verdict": verdict,
         "reason": reason,
         "run_ids": run_ids,
-        "state": of_runs(run_ids, runs),
+        "state": of_runs(run_ids, states),
     }
 
 
@@ -210,8 +217,8 @@ def problems_of(spec: Spec, benchmark: str) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def _exact(cell: pd.Series, computed: pd.DataFrame) -> dict:
-    value, half = computed["value"].iloc[0], rounding(cell)
+def _exact(cell: dict, computed: list[dict]) -> dict:
+    value, half = computed[0]["value"], rounding(cell)
     return {
         "rerun": value,
         "low": value,
@@ -224,7 +231,7 @@ def _exact(cell: pd.Series, computed: pd.DataFrame) -> dict:
     }
 
 
-def _not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
+def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
     """Why each printed cell cannot be rerun, by the first rule that it matches; None: it can."""
     reasons = np.full(len(printed), None, dtype=object)
     for where, reason in reversed(spec.not_reproducible):
@@ -249,7 +256,7 @@ def _absent(same: list[tuple], refusal: str | None, jobs: dict[tuple, pd.DataFra
     return blank | {"verdict": "not run", "reason": "no run of it is in the results"}
 
 
-def rounding(cell: pd.Series) -> float:
+def rounding(cell: dict) -> float:
     """Half a unit of the last digit as printed; of whole numbers none is lost."""
     digits = str(cell["printed"]).partition(".")[2] if "printed" in cell else ""
     return 0.5 * 10 ** -len(digits) if digits else 0.0

@@ -13,7 +13,7 @@ be a result is named by file and line in `left_out`; everything else is still co
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +21,7 @@ import pandas as pd
 from common.claims import judge
 from common.claims.select import COUNTED
 from common.comparison import cells
+from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
@@ -34,6 +35,7 @@ from common.comparison.gather import (
 )
 from common.comparison.matched import at_matched_accuracy
 from common.comparison.published import own_names, published_checked
+from common.comparison.replication import replication
 from common.comparison.single import with_sampling
 from common.comparison.spec import Columns, SameRun, Spec, spec_of
 from common.config.files import ROOT, known_paper
@@ -45,6 +47,7 @@ from common.results.files import write, write_csv
 from common.results.provenance import GREY
 
 __all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
+REFERENCE = ROOT / "results" / "reference"
 FORMATS = ("terminal", "md", "csv", "json", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
@@ -65,6 +68,10 @@ class Comparison:
     left_out: list[str]
     scopes: dict[str, pd.DataFrame]  # the rows that claims speak of
     cluster: Gathered  # the cluster's runs, without those of which two speak for one cell
+    # every printed pair
+    gains: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
+    # own laptop rows against the committed ones, replication.COLUMNS; empty of the latter
+    replicated: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def main(words: list[str]) -> None:
@@ -95,8 +102,9 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
-    detectable.csv, comparison.{csv,md}; and, where there are cluster rows, the paper's figures of
-    them (cluster_figures.py). `found`: what was gathered before."""
+    detectable.csv, comparison.{csv,md}; where there are own laptop rows, replication.csv; and,
+    where there are cluster rows, gains.csv and the paper's figures of them (cluster_figures.py).
+    `found`: what was gathered before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -106,7 +114,11 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     folder = root / spec.paper
     for name in ("gaps", "cells", "detectable"):
         write_csv(folder / f"{name}.csv", getattr(result, name))
+    if result.gains["rerun"].notna().any():
+        write_csv(folder / "gains.csv", result.gains)
     write_csv(folder / "claims.csv", result.verdicts)
+    if len(result.replicated):
+        write_csv(folder / "replication.csv", result.replicated)
     write_csv(folder / "comparison.csv", result.summary)
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
     for one in made:
@@ -120,9 +132,11 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
         print(compare_text.RENDERERS[form](result), end="")
 
 
-def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison:
+def assess(
+    spec: Spec, root: Path, found: Gathering | None = None, reference: Path = REFERENCE
+) -> Comparison:
     """Compare the finished runs below `root`, which are gathered and written unless they were
-    `found` before, with the paper."""
+    `found` before, with the paper, and those of a laptop with the committed ones."""
     if found is None:
         found = gather(root, spec.paper)
         found.write(root, spec.paper)
@@ -149,16 +163,17 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
     reruns[CLUSTER] = replace(reruns[CLUSTER], rows=alone)
     rows = {scope: one.rows for scope, one in reruns.items()}
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
-    own = _with_own_rows(spec, root, reruns, as_printed, printed)
+    own = with_own_rows(spec, root, reruns, as_printed, printed)
     scopes = {"published": printed, **own}
     stated = judge.load(home / "claims.yaml")
     counts = _counts(spec, reruns, as_printed, printed)
     verdicts, gaps, more = judge.judge(stated, scopes, counts, spec.averages)
     problems += more
+    states = provenance.states_of(runs)
     for scope in judge.SCOPES:
         numbers = "computed" if scope in RERUNS else ""  # what no run stands for
         verdicts[f"{scope}_state"] = [
-            provenance.of_runs(ids, runs) or ("" if verdict in judge.WITHOUT else numbers)
+            provenance.of_runs(ids, states) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
         ]
     lost = lost_runs(root / spec.paper, found.damaged, missing)
@@ -169,6 +184,7 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
         spec=spec,
         verdicts=verdicts,
         gaps=gaps,
+        gains=gains(spec, printed, as_printed, counts[CLUSTER]),
         cells=table,
         summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
         detectable=cells.detectable(spec, printed, gaps),
@@ -178,6 +194,7 @@ def assess(spec: Spec, root: Path, found: Gathering | None = None) -> Comparison
         left_out=list(dict.fromkeys(problems)),
         scopes=scopes,
         cluster=reruns[CLUSTER],
+        replicated=replication(spec, root, rows[LAPTOP], reference),
     )
 
 
@@ -195,7 +212,7 @@ def _counts(
     return counts
 
 
-def _with_own_rows(
+def with_own_rows(
     spec: Spec,
     root: Path,
     reruns: dict[str, Gathered],
@@ -228,7 +245,7 @@ def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
     scope, table, model, method, benchmark, metric, k, value, unit, stderr (over seeds), n_seeds,
     run_ids, state.
     """
-    frames = []
+    frames, states = [], provenance.states_of(runs)
     for scope, frame in rows.items():
         if frame.empty:
             continue
@@ -243,7 +260,7 @@ def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
                 n_seeds=("value", "size"),
                 run_ids=("run_id", lambda x: ";".join(dict.fromkeys(x.astype(str)))),
             ).reset_index()
-            frame["state"] = [provenance.of_runs(ids, runs) for ids in frame["run_ids"]]
+            frame["state"] = [provenance.of_runs(ids, states) for ids in frame["run_ids"]]
         frames.append(frame.assign(scope=scope))
     columns = ["scope", *KEY[:-1], "value", "unit", "stderr", "n_seeds", "run_ids", "state"]
     table = pd.concat(frames, ignore_index=True).reindex(columns=columns)

@@ -28,14 +28,14 @@ def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(sampling=found)
 
 
-def run_variance(row: pd.Series) -> float:
+def run_variance(row: dict) -> float:
     """The variance of one further run's number around `row`'s: of its seed, unless it was not
     trained, and of its samples."""
     sampling = row.get("sampling", row["stderr"])
     return seed_of(row) ** 2 + (0.0 if np.isnan(sampling) else sampling**2)
 
 
-def other_problems(row: pd.Series, printed: int | None) -> float:
+def other_problems(row: dict, printed: int | None) -> float:
     """What the difference between `row` and the printed number has of variance because the paper
     drew `printed` problems of its own; 0 for shared problems (None)."""
     if printed is None or pd.isna(row["stderr"]):

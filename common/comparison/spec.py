@@ -45,6 +45,9 @@ class Spec:
     measure: Callable[[Path, Gathered], None] = lambda root, laptop: None
     # of the logs of cluster runs, which these rows name
     logged_rows: Callable[[Path, pd.DataFrame], list[pd.DataFrame]] = lambda root, rows: []
+    # method and baseline, as printed, whose gain is compared wherever a table prints both for a
+    # model; a method that the paper sets against several has as many
+    gains: list[tuple[str, str]] = field(default_factory=list)
     # how a cluster run's rows become printed cells
     same_runs: list[SameRun] = field(default_factory=list)
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
@@ -52,6 +55,7 @@ class Spec:
     # printed table -> the training step of its cells, each cell's "peak" over the steps, or the
     # "peak of average", its run's best step by the mean of `averages`; left out: the last one
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
+    stacked: tuple[str, ...] = ()  # printed tables with a row for each benchmark of a method
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
     # root, cells and cluster runs -> the paper's figures (cluster_figures.Figure)
     figures: Callable[[Path, pd.DataFrame, Gathered], list] | None = None

@@ -5,9 +5,10 @@ import json
 import pandas as pd
 
 from common.claims import text as claim_text
+from common.comparison import gains_text, layout, layout_text, replication
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
-from common.results.tables import escaped
+from common.results.tables import escaped, latex_escaped
 from common.results.tables import markdown as to_markdown
 
 RERUNS = {
@@ -23,20 +24,34 @@ COLORS = {"within noise": "green", "differs": "red", "partial": "yellow"}  # the
 
 
 def markdown(x) -> str:
-    """Claims, then printed cells beside reruns, then the tables as they are."""
-    parts = [f"# {x.spec.title}: published and rerun\n", "## Claims\n"]
+    """Gains, claims, then printed cells beside reruns, then the tables as they are."""
+    parts = [f"# {x.spec.title}: published and rerun\n", gains_text.markdown(x.gains)]
+    parts.append("## Claims\n")
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
-    for name, part in beside(x.cells).groupby("table", sort=False):
-        parts += [f"\n### {name}, cell by cell\n", cell_table(part)]
+    shown = layout.shown(x)
+    if shown:
+        parts.append("\n## Printed, rerun, and the gain over the baseline\n")
+        parts += ["\n" + layout_text.markdown(block) for _, blocks in shown for block in blocks]
+        legend = layout_text.legend(shown)
+        parts.append(f"\n{legend}\n" * bool(legend))
+    for table in replication.tables(x.replicated, x.spec) if len(x.replicated) else ():
+        parts += ["\n" + layout_text.markdown(block) for block in layout.blocks(table)]
+        parts.append(f"\n{layout.counted(table)}. {replication.LEGEND}\n")
+    for name, part in apart(x.cells).groupby("table", sort=False):
+        parts += [f"\n### {name}, cells that are not within noise\n", cell_table(part)]
+    ran = {table.name for table, _ in shown}
     for name, caption, columns in x.spec.published:
+        if name in ran:
+            continue
         printed = x.summary[(x.summary["scope"] == "published") & (x.summary["table"] == name)]
         parts += [f"\n## Published: {caption}\n", pivot(printed, columns)]
     for scope, (what, warning) in RERUNS.items():
         rerun = x.summary[x.summary["scope"] == scope]
         for name in rerun["table"].unique():
+            if name in ran:
+                continue
             part = rerun[rerun["table"] == name]
-            printed = {table: columns for table, _, columns in x.spec.published}
-            columns = x.spec.laptop if scope == "laptop" else printed.get(name, x.spec.laptop)
+            columns = x.spec.laptop if scope == "laptop" else as_they_come(part)
             parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
             parts.append(pivot(part, columns))
     parts += ["\n## Minimum detectable difference (points; p < 0.05, 80 % power)\n"]
@@ -61,9 +76,16 @@ def counted(cells: pd.DataFrame) -> str:
     return to_markdown(["table", *table.columns], rows)
 
 
-def beside(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells that have a rerun number, or ought to."""
-    return cells[cells["rerun"].notna() | cells["reason"].str.startswith("without a result")]
+def apart(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells whose rerun is not within noise, or is lost. All of them are in cells.csv."""
+    there = cells["rerun"].notna() & (cells["verdict"] != "within noise")
+    return cells[there | cells["reason"].str.startswith("without a result")]
+
+
+def as_they_come(frame: pd.DataFrame) -> Columns:
+    """All columns of a table that is not printed."""
+    pairs = frame[["benchmark", "metric"]].drop_duplicates().itertuples(index=False, name=None)
+    return {" ".join(map(_plain, pair)): pair for pair in pairs}
 
 
 def cell_table(cells: pd.DataFrame) -> str:
@@ -128,15 +150,25 @@ def notes(x) -> list[str]:
 
 
 def terminal(x) -> None:
-    """What a rerun decided, and how much else there is, for 80 columns: claims, then the printed
-    cells that differ from their rerun, then counts."""
+    """What a rerun decided, and how much else there is: the printed tables with a rerun, in 100
+    columns, then, in 80, claims, the printed cells that differ from their rerun, and counts."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
+    console.print(gains_text.terminal(x.gains))
+    width = min(console.width, layout.WIDTH) if console.is_terminal else layout.WIDTH
+    shown = layout.shown(x, width)
+    for _, blocks in shown:
+        print_blocks(console, blocks)
+    if legend := layout_text.legend(shown):
+        console.print(legend, "", sep="\n", markup=False)
+    for table in replication.tables(x.replicated, x.spec) if len(x.replicated) else ():
+        print_blocks(console, layout.blocks(table, width=width))
+        said = f"{layout.counted(table)}. {replication.LEGEND}"
+        console.print(said, "", sep="\n", markup=False)
     console.print(claim_text.to_terminal(x.verdicts))
-    shown = beside(x.cells)
-    for row in shown[shown["verdict"] != "within noise"].to_dict("records"):
+    for row in apart(x.cells).to_dict("records"):
         words = _cell_words(row)
         color = "dim" if row["state"] in GREY else COLORS.get(row["verdict"], "dim")
         where = [row["table"], *(words[name] for name in ("model", "method", "benchmark"))]
@@ -151,9 +183,29 @@ def terminal(x) -> None:
         console.print(f"without a result: {row.key} {row.state} {row.detail}", markup=False)
 
 
+def print_blocks(console, blocks: list[layout.Block]) -> None:
+    from rich.text import Text
+
+    for block in blocks:
+        lines = [Text(line) for line in layout_text.plain(block)]
+        lines[0].stylize("bold")
+        console.print(*lines, "", sep="\n", soft_wrap=True)
+
+
 def to_json(x) -> str:
     """All tables as lists of objects; missing numbers are null."""
-    names = ("verdicts", "gaps", "cells", "summary", "detectable", "notes", "runs", "missing")
+    names = (
+        "gains",
+        "verdicts",
+        "gaps",
+        "cells",
+        "summary",
+        "detectable",
+        "notes",
+        "runs",
+        "missing",
+        "replicated",
+    )
     tables = {
         name: json.loads(getattr(x, name).to_json(orient="records", double_precision=10))
         for name in names
@@ -167,34 +219,28 @@ def to_csv(x) -> str:
 
 
 def to_latex(x) -> str:
-    """Claims and compared cells as two tabulars (booktabs)."""
+    """Claims as a tabular, and each printed table with a rerun as tables (booktabs)."""
     scopes = claim_text.in_use(x.verdicts)
     claims = [
         [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
         for row in x.verdicts.to_dict("records")
     ]
     parts = [_tabular(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
-    for name, part in beside(x.cells).groupby("table", sort=False):
-        words = [_cell_words(row) for row in part.to_dict("records")]
-        parts.append(f"% {name}\n" + _tabular(list(words[0]), [list(w.values()) for w in words]))
+    for table, blocks in layout.shown(x):
+        for i, block in enumerate(blocks, 1):
+            parts.append(layout_text.latex(block, f"{x.spec.paper}-{table.name}-{i}"))
     return "\n".join(parts)
 
 
 RENDERERS = {"md": markdown, "csv": to_csv, "json": to_json, "latex": to_latex}
 
 
-def _tabular(head: list[str], rows: list[list[str]], columns: str = "") -> str:
+def _tabular(head: list[str], rows: list[list[str]], widths: str) -> str:
     """By pandas, the words escaped here: it leaves <, > and ± as they are."""
-    words = pd.DataFrame([[_latex(word) for word in row] for row in rows], columns=head)
-    widths = columns or "l" * len(head)
-    return words.to_latex(index=False, header=[_latex(word) for word in head], column_format=widths)
-
-
-def _latex(text: str) -> str:
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    special |= {character: "\\" + character for character in "&%$#_{}"}
-    special |= {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$"}
-    return "".join(special.get(character, character) for character in str(text))
+    words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
+    return words.to_latex(
+        index=False, header=[latex_escaped(word) for word in head], column_format=widths
+    )
 
 
 def _plain(value: object) -> str:

@@ -1,7 +1,7 @@
 """Training curves: what finished runs logged step by step, read from their folders, and the small
 tables kept of it, which figures and claims read (also where the run folders are not)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +10,7 @@ from common.comparison.gather import by_run
 from common.results.files import write_csv
 
 BLOCK = 10  # training steps that one point of a curve of means stands for
+PHASES = {"first": (0, 0.1), "middle": (0.4, 0.6), "last": (0.9, 1)}  # shares of a training: ours
 
 
 def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, pd.DataFrame]]:
@@ -29,6 +30,33 @@ def blocks(log: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     grouped = log.groupby((log["step"] - 1) // BLOCK)
     means = grouped.agg({"step": "max"} | dict.fromkeys(columns, "mean"))
     return means.reset_index(drop=True)
+
+
+def phases(log: pd.DataFrame, columns: list[str]) -> dict[str, float]:
+    """The mean of each logged column over the PHASES of the training: "entropy_last"."""
+    done = log["step"] / log["step"].max()
+    at = {name: (done > low) & (done <= high) for name, (low, high) in PHASES.items()}
+    return {
+        f"{column}_{name}": log.loc[steps, column].mean()
+        for column in columns
+        if column in log
+        for name, steps in at.items()
+    }
+
+
+def logged(
+    root: Path, paper: str, rows: pd.DataFrame, measure: Callable[[pd.DataFrame], dict[str, float]]
+) -> pd.DataFrame:
+    """What `measure` makes of the log of each run, as result rows of benchmark "training" in the
+    table "TABLE, logged"."""
+    names = ["table", "model", "method", "seed", "step"]
+    parts = [
+        {**run[names], "run_id": run.name, "metric": metric, "value": value}
+        for run, log in logs(root, paper, rows)
+        for metric, value in measure(log).items()
+    ]
+    found = pd.DataFrame(parts, columns=[*names, "run_id", "metric", "value"])
+    return found.assign(table=found["table"].astype(str) + ", logged", benchmark="training")
 
 
 def keep(path: Path, curves: list[pd.DataFrame], columns: list[str]) -> None:

@@ -35,7 +35,8 @@ def load(
     instruction: str,
     chat: str | None,  # these two: common/datasets/templates.py
     rows: int | None,  # expected in the source; None: not known
-    kept: int | None,  # expected after everything that drops rows; None: not known
+    # expected after everything that drops rows, or the least and the most; None: not known
+    kept: int | list[int] | None,
     files: list[str] | None = None,  # read these (globs) instead of what the hub calls a split
     local: str | None = None,  # file name under $RLVR_DATA; None: <name>.jsonl
     path: str | None = None,  # a JSONL file in our shape, read instead of all the above
@@ -182,9 +183,12 @@ def _progress(raw: Iterator, name: str, total: int | None) -> Iterator:
     )
 
 
-def _expect(name: str, key: str, number: int, expected: int | None, source: str) -> None:
+def _expect(
+    name: str, key: str, number: int, expected: int | list[int] | None, source: str
+) -> None:
+    least, most = expected if isinstance(expected, list) else (expected, expected)
     require(
-        expected is None or number == expected,
+        expected is None or least <= number <= most,
         f"{name}.{key}",
         expected,
         f"{source} gives {number}; pin the revision that has {expected}, or, if {number} is what "

@@ -73,9 +73,11 @@ def own_rows(path: str) -> list:
 
 
 def stated(node: dict) -> int | None:
-    """How many prompts the configuration of a set says that it has; None where it does not."""
+    """How many prompts the configuration of a set says that it has, at least; None where it does
+    not."""
     said = (node.get(key) for key in ("subset", "kept", "rows", "size"))
-    return next((number for number in said if number), None)
+    number = next((number for number in said if number), None)
+    return number[0] if isinstance(number, list) else number
 
 
 def check(prompts: list[Prompt], key: str) -> list[Prompt]:

@@ -67,11 +67,11 @@ def sampling_variance(c: ArrayLike, n: int, k: int) -> np.ndarray:
     c = np.asarray(c, dtype=int)
     if n == 1:
         return np.full(c.shape, c.mean() * (1 - c.mean()))
-    return _variances(n, k)[c]
+    return sampling_variances(n, k)[c]
 
 
 @cache
-def _variances(n: int, k: int) -> np.ndarray:
+def sampling_variances(n: int, k: int) -> np.ndarray:
     """That of every count 0..n."""
     if n >= 2 * k:
         once, twice = 1 - pass_at_k_table(n, [k, 2 * k]).T

@@ -12,13 +12,19 @@ from dataclasses import dataclass
 import pandas as pd
 
 from common.claims.file import SCOPES
+from common.claims.single import ONE_RUN
+from common.report.beside import OWN, SHOWN
 
 PUBLISHED, LAPTOP, CLUSTER = SCOPES
-WORDS = ("holds", "fails", "inconclusive", "mechanism not engaged", "not run")
+WORDS = ("holds", "fails", "inconclusive", ONE_RUN, "mechanism not engaged", "not run")
 UNCLAIMED = "not claimed here"
 TOYS = {"toy": "Toy", "simulation": "Simulation"}  # families of claims.yaml, and tables
 EXACT = "Theory and single measurements"
-NAMES = {PUBLISHED: "Printed numbers", CLUSTER: "GPU or cluster, the paper's size"}
+NAMES = {
+    PUBLISHED: "Printed numbers",
+    OWN: "Your own laptop rerun",
+    CLUSTER: "GPU or cluster, the paper's size",
+}
 POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")
 
 
@@ -86,8 +92,10 @@ def answer(
     rows = {row["id"]: row for row in verdicts.to_dict("records")}
     scales: dict[tuple[str, str], dict[str, Finding]] = {}
     for name, row in rows.items():
-        for scope in SCOPES:
+        for scope in (scope for scope in SHOWN if scope in row):
             word, numbers = row[scope], str(row[f"{scope}_numbers"])
+            if scope == OWN and word == "not run":
+                continue
             if word == UNCLAIMED or not word or (scope == PUBLISHED and not numbers):
                 continue
             group = behind.get((name, scope))
@@ -96,7 +104,7 @@ def answer(
             state = str(row[f"{scope}_state"])
             one = Finding(where, scope, word, state, effect(group, numbers))
             scales.setdefault((scope, where), {})[name] = one
-    order = sorted(scales, key=lambda key: (SCOPES.index(key[0]), _rank(key[1], models)))
+    order = sorted(scales, key=lambda key: (SHOWN.index(key[0]), _rank(key[1], models)))
     headlines = tuple(
         Headline(
             name,
@@ -172,10 +180,10 @@ def counted(counts: Counter) -> str:
     """ "3 hold, 1 fails, 2 are inconclusive" """
     verbs = {"holds": "hold", "fails": "fail", "inconclusive": "are inconclusive"}
     verbs |= {"mechanism not engaged": "have a mechanism that did not engage"}
-    verbs |= {"not run": "were not run"}
+    verbs |= {"not run": "were not run", ONE_RUN: "are inconclusive with one run"}
     one = {"holds": "holds", "fails": "fails", "inconclusive": "is inconclusive"}
     one |= {"mechanism not engaged": "has a mechanism that did not engage"}
-    one |= {"not run": "was not run"}
+    one |= {"not run": "was not run", ONE_RUN: "is inconclusive with one run"}
     known = [word for word in WORDS if counts[word]]
     return ", ".join(f"{counts[w]} {(one if counts[w] == 1 else verbs)[w]}" for w in known)
 

@@ -3,8 +3,8 @@
     rlvr report [results_dir=results]
 
 Writes <results_dir>/report/index.html: claims, published and rerun numbers, figures, where each
-number comes from, and how to rerun it. Where <results_dir> has no finished comparison of a paper,
-the committed one of results/reference is shown, and the page says so. What is damaged or absent is
+number comes from, and how to rerun it. The committed results of results/reference are always shown;
+those of a finished comparison in <results_dir> stand beside them. What is damaged or absent is
 named on the page and left out. Where nothing has changed since the last time, the page is left as
 it is (made_of.json beside it; delete it to have the page made again).
 """

@@ -16,10 +16,11 @@ from urllib.parse import quote
 
 import jinja2
 
-from common.claims.judge import SCOPES
+from common.comparison import gains_text, layout
 from common.config.files import ROOT
 from common.palette import FAMILIES, LINES, of_family
 from common.report import plots, sources, views
+from common.report.beside import SHOWN
 from common.report.figures import Picture, data_uri, fitting
 from common.report.reruns import Rerun
 
@@ -64,7 +65,7 @@ def render(
     environment.tests["there"] = Path.exists
     environment.globals |= {"mark": views.mark, "dashes": plots.DASHES}
     papers = [_paper(source, known) for source in shown]
-    totals = {scope: sum((p["counts"][scope] for p in papers), Counter()) for scope in SCOPES}
+    totals = {scope: sum((p["counts"][scope] for p in papers), Counter()) for scope in SHOWN}
     write = partial(
         environment.get_template("page.html").render,
         style=(HERE / "style.css").read_text() + _colours(),
@@ -72,7 +73,7 @@ def render(
         papers=papers,
         yardstick=yardstick,
         ranking=_numbers(yardstick.ranking) if yardstick else [],
-        scopes=SCOPES,
+        scopes=SHOWN,
         facets=known,
         totals=totals,
         claimed=_claimed(totals),
@@ -125,17 +126,22 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
     comparison = source.comparison
     claims = views.claims(source, known) if comparison else []
     tables = views.published(source) if comparison else []
-    shown = [c for t in tables for _, rows in t.bodies for r in rows for td in r.cells for c in td]
+    shown = [c for t in tables for _, rows in t.bodies for r in rows for c in r.cells if c]
+    gains = gains_text.shown(comparison.gains) if comparison else []
     verdicts = [verdict for claim in claims for verdict in claim.verdicts]
-    counts = {s: Counter(v.mark for v in verdicts if v.scope == s) for s in SCOPES}
+    counts = {s: Counter(v.mark for v in verdicts if v.scope == s) for s in SHOWN}
     frames = ("runs", "notes", "detectable", "missing")
-    rows = {key: views.objects(getattr(comparison, key)) if comparison else [] for key in frames}
+    rows = {key: layout.objects(getattr(comparison, key)) if comparison else [] for key in frames}
+    for run in rows["runs"]:
+        run["root"] = Path(run.get("root", source.root))
     extras = {"hyperparameters": source.hyperparameters, "unread": source.missing}
     return {
         "source": source,
         "answer": source.answer,
         "step": source.step,
         "front": _front(source.figures),
+        "gains": gains,
+        "gain_columns": [(name, name) for name in gains[0]] if gains else [],
         "claims": claims,
         "claimed": _claimed(counts),
         "counts": counts,
@@ -158,7 +164,7 @@ def _front(figures: list[Picture]) -> plots.Plot | None:
 
 def _claimed(counts: dict[str, Counter]) -> list[str]:
     """The scopes in which some claim is made."""
-    return [scope for scope in SCOPES if counts[scope].total() > counts[scope]["absent"]]
+    return [scope for scope in SHOWN if counts[scope].total() > counts[scope]["absent"]]
 
 
 def _command(source: sources.Source, table: str, row: views.Row) -> str:

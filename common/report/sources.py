@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -22,6 +22,7 @@ from common.config.files import ROOT
 from common.errors import UserError
 from common.report import answers
 from common.report.answers import Answer
+from common.report.beside import OWN, beside
 from common.report.figures import Picture, pictures
 from common.report.next_steps import Step, next_step
 from common.report.reruns import Rerun, reruns
@@ -61,7 +62,7 @@ class Source:
     title: str
     root: Path
     fallback: str  # why another folder than the one asked for; "" where it is that one
-    comparison: Comparison | None
+    comparison: Comparison | None  # the committed one, with the user's own beside it
     claims: dict[str, dict]  # by id, as written in claims.yaml
     hyperparameters: pd.DataFrame | None
     missing: pd.DataFrame | None  # what of the paper could not be read from its text
@@ -96,7 +97,7 @@ def choose(root: Path, reference: Path, name: str, mark: str) -> tuple[Path, str
     """
     if (root / name / mark).exists() or not (reference / name).is_dir():
         return root, ""
-    if root.resolve() == reference.resolve():
+    if _same(root, reference):
         return root, ""
     state = "holds no finished comparison" if (root / name).is_dir() else "is not there"
     return reference, f"{name}/ {state} in {root.name}/; shown are the committed results"
@@ -107,7 +108,16 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     left_out: list[str] = []
     chosen, fallback = choose(root, reference, paper, "claims.csv")
     published = home / paper / "published"
-    comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, chosen))
+    comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, chosen, reference))
+    committed = (reference / paper / "claims.csv").exists()
+    own = committed and chosen == root and not _same(root, reference)
+    if own:
+        place = f"{reference.name}/{paper}"
+        stored = attempt(left_out, place, lambda: _assess(paper, reference, reference))
+        if stored and comparison:
+            comparison = _beside(stored, root, comparison, reference)
+            fallback = f"{root.name}/ has results of your own: they stand beside the committed ones"
+        comparison = comparison or stored
     file = home / paper / "claims.yaml"
     about, listed = attempt(left_out, f"papers/{paper}", lambda: claims.read(file)) or ({}, [])
     stated = {claim["id"]: claim for claim in listed}
@@ -124,8 +134,14 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     made = attempt(left_out, f"{paper}/cluster", lambda: cluster_figures.drawn(chosen, paper)) or []
     captions = {one.name: one.caption for one in made}
     drawn, problems = pictures(chosen / paper / "figures", captions)
-    mazes = [one for one in drawn if one.name.startswith(MAZES)]
+    if own:
+        mine = [replace(one, name=f"{OWN}_{one.name}") for one in drawn]
+        drawn, more = pictures(reference / paper / "figures", {})
+        drawn, problems = [*drawn, *mine], [*problems, *more]
+        chosen = reference
+    mazes = [one for one in drawn if one.name.startswith((MAZES, f"{OWN}_{MAZES}"))]
     table = chosen / paper / MAZES / "table.csv"
+    table = table if table.exists() else root / paper / MAZES / "table.csv"
     second = None
     if table.exists():
         rows_of = attempt(left_out, f"{paper}/{MAZES}/table.csv", lambda: _mazes(table))
@@ -147,6 +163,19 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         step=step,
         second=second,
     )
+
+
+def _same(root: Path, reference: Path) -> bool:
+    return root.resolve() == reference.resolve()
+
+
+def _beside(stored: Comparison, root: Path, own: Comparison, reference: Path) -> Comparison:
+    """Both, each run with the folder that its files are below."""
+    sides = [
+        replace(one, runs=one.runs.assign(root=str(folder)))
+        for one, folder in ((stored, reference), (own, root))
+    ]
+    return beside(*sides)
 
 
 def _mazes(table: Path) -> list[dict]:
@@ -191,8 +220,8 @@ def attempt(left_out: list[str], what: str, function: Callable):
         return None
 
 
-def _assess(paper: str, root: Path) -> Comparison:
-    return assess(spec_of(paper), root)
+def _assess(paper: str, root: Path, reference: Path) -> Comparison:
+    return assess(spec_of(paper), root, None, reference)
 
 
 def _optional(left_out: list[str], path: Path) -> pd.DataFrame | None:

@@ -1,8 +1,8 @@
 """What is shown of a comparison: claims and tables as the templates want them, words included.
 
-A mark is what the eye gets: good, bad, open, idle (the mechanism did not engage), none (not run),
-never (cannot be reproduced), grey (the files behind the number are gone or changed, whatever the
-verdict), absent (not claimed at this scale).
+A mark is what the eye gets: good, bad, open, one (open, for there is one run), idle (the mechanism
+did not engage), none (not run), never (cannot be reproduced), grey (the files behind the number are
+gone or changed, whatever the verdict), absent (not claimed at this scale).
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from itertools import groupby
 import pandas as pd
 
 from common.claims.file import SCOPES, predicate
+from common.claims.single import ONE_RUN
+from common.comparison import layout, replication
 from common.comparison.compare import GREY
 from common.comparison.gather import LAPTOP
+from common.report.beside import OWN, SHOWN
 from common.report.sources import Source
 
 MARKS = {
@@ -24,7 +27,10 @@ MARKS = {
     "within noise": "good",
     "fails": "bad",
     "differs": "bad",
+    "replicates": "good",
+    "too few seeds": "open",
     "inconclusive": "open",
+    ONE_RUN: "one",
     "partial": "open",
     "mechanism not engaged": "idle",
     "not run": "none",
@@ -71,6 +77,7 @@ class Claim:
 class Cell:
     text: str
     rerun: str
+    gain: str  # of the rerun over its baseline's
     mark: str
     word: str
     state: str
@@ -83,7 +90,7 @@ class Cell:
 class Row:
     model: str
     method: str
-    cells: tuple[tuple[Cell, ...], ...]  # by column; a published table may print a cell twice
+    cells: tuple[Cell | None, ...]  # by column
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,7 @@ def claims(source: Source, facets: Facets) -> list[Claim]:
         gaps.setdefault(row["claim"], []).append(_gap(row))
     shown = []
     for row in _text(comparison.verdicts).to_dict("records"):
-        verdicts = tuple(_verdict(row, scope) for scope in SCOPES)
+        verdicts = tuple(_verdict(row, scope) for scope in SHOWN if scope in row)
         predicates = [predicate(source.claims.get(row["id"], {}), scope) for scope in SCOPES]
         named = {kind: indices(facets, kind, mentioned(predicates, kind)) for kind in FACETS}
         behind = tuple(gaps.get(row["id"], ()))
@@ -167,17 +174,13 @@ def indices(facets: Facets, kind: str, names) -> str:
 
 def published(source: Source) -> list[Table]:
     """The paper's tables, each cell with what was rerun of it."""
-    captions = {name: caption for name, caption, _ in source.comparison.spec.published}
+    comparison = source.comparison
+    captions = {name: caption for name, caption, _ in comparison.spec.published}
     tables = []
-    for name, frame in source.comparison.cells.groupby("table", sort=False):
-        name = str(name)
-        rows = [
-            (row["model"], row["method"], (row["benchmark"], row["metric"]), _printed(row))
-            for row in objects(frame)
-        ]
-        title = captions.get(name) or re.sub(r"^table_?", "Table ", name).replace("_", " ")
-        counts = Counter(frame["verdict"])
-        tables.append(_table(name, PUBLISHED, title, rows, counts))
+    for one in layout.tables(comparison.cells, comparison.gains):
+        title = captions.get(one.name) or one.title
+        cells = [(*where, _printed(entry)) for *where, entry in layout.flat(one)]
+        tables.append(_table(one.name, PUBLISHED, title, cells, one.counts))
     return tables
 
 
@@ -185,29 +188,23 @@ def rerun(source: Source) -> list[Table]:
     """The tables that were made here, one a scope and table."""
     summary = source.comparison.summary
     chosen = set(source.comparison.spec.laptop.values())
-    tables = []
+    found = source.comparison.replicated
+    tables = [
+        _table(one.name, "replication", one.title, _replicated(one), one.counts)
+        for one in (replication.tables(found, source.comparison.spec) if len(found) else ())
+    ]
     summary = summary[summary["scope"] != PUBLISHED]
     for (scope, name), frame in summary.groupby(["scope", "table"], sort=False):
         rows = [
             (row["model"], row["method"], (row["benchmark"], row["metric"]), _rerun(row))
-            for row in objects(frame)
-            if scope != LAPTOP or (row["benchmark"], row["metric"]) in chosen
+            for row in layout.objects(frame)
+            if scope not in (LAPTOP, OWN) or (row["benchmark"], row["metric"]) in chosen
         ]
         columns = source.comparison.spec.laptop.values()
         if rows:
-            title = str(name).replace("_", " ")
+            title = str(name).replace("_", " ") + ", your own rerun" * (scope == OWN)
             tables.append(_table(name, scope, title, rows, Counter(), columns))
     return tables
-
-
-def number(value, unit: str = "") -> str:
-    """One decimal for percent, as the papers print; else what the number has, at most four
-    digits."""
-    if value == "" or pd.isna(value):
-        return ""
-    if unit == "percent" and abs(round(value, 1) - value) < 1e-9:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if unit == "percent" else f"{value:.4g}"
 
 
 def tidy(value: float, unit: str) -> str:
@@ -250,27 +247,30 @@ def _gap(row: dict) -> dict:
     return texts
 
 
-def _printed(row: dict) -> Cell:
-    """A published cell and its rerun."""
-    value, again = number(row["value"], row["unit"]), tidy(row["rerun"], row["unit"])
+def _printed(entry: layout.Entry) -> Cell:
+    """A published cell, its rerun, and the rerun's gain."""
+    row, value, again = entry.row, entry.lines["printed"], entry.lines["rerun"].rstrip("≠~!")
     lines = []
     if again:
         between = [tidy(row[key], row["unit"]) for key in ("low", "high")]
-        again += f" [{between[0]}, {between[1]}]" if all(between) else ""
+        whole = f"{again} [{between[0]}, {between[1]}]" if all(between) else again
         sizes = [
             f"{row[f'n_{what}']:g} {what}"
             for what in ("seeds", "problems")
             if row[f"n_{what}"] != ""
         ]
-        lines += [("rerun", f"{again} ({', '.join(sizes)})" if sizes else again)]
+        lines += [("rerun", f"{whole} ({', '.join(sizes)})" if sizes else whole)]
         if row["difference"] != "":
             lines += [("difference", f"{row['difference']:+.3g}")]
+        if entry.gain:
+            lines += _gain_lines(entry)
     if row["reason"] and (again or row["verdict"] != "not run"):
         lines += [("why", row["reason"])]
     lines = [("published", f"{value} {row['unit']}"), *lines] if lines else []
     return Cell(
         value,
         again,
+        entry.lines["gain"],
         mark(row["verdict"], row["state"]),
         row["verdict"],
         row["state"],
@@ -280,6 +280,36 @@ def _printed(row: dict) -> Cell:
     )
 
 
+def _gain_lines(entry: layout.Entry) -> list[tuple[str, str]]:
+    """What a cell says of its gain when it is chosen."""
+    gain = entry.gain
+    between = [tidy(gain.get(key, ""), gain["unit"]) for key in ("low", "high")]
+    said = entry.lines["gain"] + (f" [{between[0]}, {between[1]}]" if all(between) else "")
+    said += f", printed {gain['printed']:+.3g}" if gain.get("printed", "") != "" else ""
+    lines = [(f"gain over {gain['baseline']}", said)]
+    if gain.get("p_samples", "") != "":
+        lines.append(("p, samples drawn again (App. I)", f"{gain['p_samples']:.2g}"))
+    return [*lines, ("the gain", gain["verdict"])]
+
+
+def _replicated(table: layout.Table) -> list[tuple[str, str, layout.Column, Cell]]:
+    """What is stored, the user's own below it, and the difference."""
+    found = []
+    for model, method, column, entry in layout.flat(table):
+        row, (stored, own, gap) = entry.row, entry.lines.values()
+        unit, seeds = row["unit"], ("n_stored", "n_own")
+        between = [tidy(row[key], unit) for key in ("low", "high")]
+        lines = (
+            ("stored, your own", f"{stored}, {own.rstrip('≠?')}"),
+            ("seeds", ", ".join(f"{row[key]:g}" for key in seeds)),
+            ("difference", gap + (f" [{between[0]}, {between[1]}]" if all(between) else "")),
+        )
+        word = row["verdict"]
+        cell = Cell(stored, own, gap, MARKS[word], word, "", lines, (), ())
+        found.append((model, method, column, cell))
+    return found
+
+
 def _rerun(row: dict) -> Cell:
     """The mean of a rerun over its seeds."""
     text, error = tidy(row["value"], row["unit"]), tidy(row["stderr"], row["unit"])
@@ -287,37 +317,17 @@ def _rerun(row: dict) -> Cell:
     seeds = "" if row["n_seeds"] == "" else f"{row['n_seeds']:g}"
     lines = (("mean ± standard error over seeds", text), ("seeds", seeds))
     kind = "grey" if row["state"] in GREY else "plain"
-    return Cell(text, "", kind, "", row["state"], lines, (), split(row["run_ids"]))
+    return Cell(text, "", "", kind, "", row["state"], lines, (), split(row["run_ids"]))
 
 
-def _table(name, scope, title, rows, counts, order=()) -> Table:
-    """Rows (model, method, column, cell) as a table; columns in `order`, then as they come, those
-    of a benchmark side by side."""
-    columns = list(dict.fromkeys([*order, *(column for _, _, column, _ in rows)]))
-    present = {column for _, _, column, _ in rows}
-    columns = [column for column in columns if column in present]
-    first = list(dict.fromkeys(benchmark for benchmark, _ in columns))
-    columns.sort(key=lambda column: first.index(column[0]))
-    by_model: dict[str, dict[str, dict]] = {}
-    for model, method, column, cell in rows:
-        line = by_model.setdefault(model, {}).setdefault(method, {})
-        line.setdefault(column, []).append(cell)
-    bodies = tuple(
-        (
-            model,
-            tuple(
-                Row(model, method, tuple(tuple(line.get(column, ())) for column in columns))
-                for method, line in lines.items()
-            ),
-        )
-        for model, lines in by_model.items()
+def _table(name, scope, title, cells, counts, order=()) -> Table:
+    """Cells (model, method, column, Cell) as a table."""
+    columns, bodies = layout.arranged(cells, order)
+    rows = tuple(
+        (model, tuple(Row(model, method, tuple(map(line.get, columns))) for method, line in lines))
+        for model, lines in bodies
     )
-    return Table(str(name), scope, title, tuple(columns), bodies, counts)
-
-
-def objects(frame: pd.DataFrame) -> list[dict]:
-    """Rows with missing numbers and words as ""."""
-    return frame.astype(object).where(frame.notna(), "").to_dict("records")
+    return Table(str(name), scope, title, columns, rows, counts)
 
 
 def _text(frame: pd.DataFrame) -> pd.DataFrame:

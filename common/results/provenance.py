@@ -77,10 +77,14 @@ def worst(states) -> str:
     return min(states, key=ORDER.index, default="")
 
 
-def of_runs(run_ids: str, runs: pd.DataFrame) -> str:
+def states_of(runs: pd.DataFrame) -> dict[str, str]:
+    """The state of each run."""
+    return dict(zip(runs["run_id"], runs["state"], strict=True))
+
+
+def of_runs(run_ids: str, states: dict[str, str]) -> str:
     """The worst state of runs joined by ";"; "computed" for a number without a run that is known,
     such as a closed form's."""
-    states = dict(zip(runs["run_id"], runs["state"], strict=True))
     return worst(states.get(run, "computed") for run in run_ids.split(";")) if run_ids else ""
 
 

@@ -1,5 +1,6 @@
-"""Tables as markdown, by hand: pandas writes them through tabulate, which pads its columns, so that
-a longer word in one cell would change every line of a committed table."""
+"""Tables as markdown, and words as LaTeX wants them. Markdown is written by hand: pandas writes it
+through tabulate, which pads its columns, so that a longer word in one cell would change every line
+of a committed table."""
 
 
 def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
@@ -12,3 +13,11 @@ def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
 def escaped(text: str) -> str:
     """Without what would end a cell."""
     return text.replace("|", "\\|")
+
+
+def latex_escaped(text: object) -> str:
+    """With its special characters as LaTeX wants them."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    special |= {character: "\\" + character for character in "&%$#_{}"}
+    special |= {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$", "≠": r"$\neq$"}
+    return "".join(special.get(character, character) for character in str(text))

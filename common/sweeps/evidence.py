@@ -42,9 +42,14 @@ WORDS = {
 FIRST = 5  # seeds of the scales themselves, all from one base model
 
 
+def base_seed(seed: int) -> int:
+    """The seed that the base model of a run's seed is pretrained with."""
+    return 0 if seed <= FIRST else 1 + seed % 2
+
+
 def base_of(x: Experiment) -> Experiment:
     """The same run from the base model of its seed."""
-    return x if x.seed <= FIRST else from_base(x, 1 + x.seed % 2)
+    return x if x.seed <= FIRST else from_base(x, base_seed(x.seed))
 
 
 def runs(

@@ -1,14 +1,70 @@
-"""Independent runs side by side, one a core, in worker processes that import once."""
+"""Jobs side by side on one machine: `schedule`, which a box without SLURM uses with its GPUs
+(slurm/local_gpus.py), and `run_all`, a job a core, in worker processes that import once.
+"""
 
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
 
 from common.errors import UserError
 
 Task = tuple[str, Callable, tuple]  # title, function, arguments: all can be pickled
+
+
+@dataclass(frozen=True)
+class Job:
+    key: str
+    needs: Collection[str] = ()  # keys of those that must have succeeded
+    follows: Collection[str] = ()  # of those that must have ended, however
+    places: int = 1  # GPUs or CPU slots that it takes
+
+
+def schedule(
+    jobs: Sequence[Job],
+    places: Sequence[str],
+    begin: Callable[[Job, list[str]], None],
+    ended: Callable[[], Iterable[tuple[str, bool]]],
+    lost: Callable[[Job, list[str]], None],
+) -> list[str]:
+    """Begin every job on places of its own, once what it waits for has ended; returns the keys of
+    those that failed. A failure stops what `needs` it, no other.
+
+    Jobs begin in their order: one that finds too few places free is not overtaken by a later one,
+    or it would wait for ever. `ended` waits a while and gives those that have ended since, each
+    with whether it succeeded; `lost` is told of a job that never begins, and of what it lacks. What
+    a callback raises ends the schedule.
+    """
+    waiting, running, done, failed = list(jobs), dict[str, list[str]](), set[str](), set[str]()
+
+    def next_job() -> Job | None:
+        for job in waiting:
+            if failed.intersection(job.needs) or done.issuperset([*job.needs, *job.follows]):
+                return job
+        return None
+
+    while waiting or running:
+        while (job := next_job()) is not None:
+            taken = {place for some in running.values() for place in some}
+            free = [place for place in places if place not in taken]
+            if lacking := failed.intersection(job.needs):
+                done.add(job.key)
+                failed.add(job.key)
+                lost(job, sorted(lacking))
+            elif job.places <= len(free):
+                running[job.key] = free[: job.places]
+                begin(job, running[job.key])
+            else:
+                break
+            waiting.remove(job)
+        for key, well in ended():
+            del running[key]
+            done.add(key)
+            if not well:
+                failed.add(key)
+    return [job.key for job in jobs if job.key in failed]
 
 
 def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
@@ -24,29 +80,33 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+    every = dict(enumerate([*tasks, *then]))
+    jobs = [Job(str(i), needs=("0",) if i >= len(tasks) else ()) for i in every]
+    futures: dict[Future, str] = {}
     failed: dict[str, str] = {}
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+
+    def begin(job: Job, _: list[str]) -> None:
+        _, function, args = every[int(job.key)]
+        futures[pool.submit(function, *args)] = job.key
+
+    def ended() -> Iterable[tuple[str, bool]]:
+        for future in wait(futures, return_when=FIRST_COMPLETED).done:
+            key, error = futures.pop(future), future.exception()
+            title, *_ = every[int(key)]
+            if error is not None:
+                failed[title] = str(error) or type(error).__name__
+            word = None if error else future.result()
+            said = "failed" if error else word if isinstance(word, str) else "done"
+            progress.console.print(f"{said}  {title}", highlight=False)
+            progress.advance(bar)
+            yield key, error is None
+
     try:
         with Progress(*columns, console=Console(stderr=True)) as progress:
-            bar = progress.add_task("runs", total=len(tasks) + len(then))
-            titles = {pool.submit(function, *args): title for title, function, args in tasks}
-            first, running = next(iter(titles), None), set(titles)
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    title, error = titles[future], future.exception()
-                    if error is not None:
-                        failed[title] = str(error) or type(error).__name__
-                    elif future is first:
-                        more = {
-                            pool.submit(function, *args): title for title, function, args in then
-                        }
-                        titles |= more
-                        running |= more.keys()
-                    word = None if error else future.result()
-                    said = "failed" if error else word if isinstance(word, str) else "done"
-                    progress.console.print(f"{said}  {title}", highlight=False)
-                    progress.advance(bar)
+            bar = progress.add_task("runs", total=len(every))
+            places = [str(i) for i in range(workers)]
+            schedule(jobs, places, begin, ended, lost=lambda *_: None)
     except KeyboardInterrupt:
         for process in list(pool._processes.values()):
             process.kill()
@@ -55,7 +115,7 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
         pool.shutdown(cancel_futures=True)
     if failed:
         reasons = "\n".join(f"  {title}: {reason}" for title, reason in failed.items())
-        count = f"{len(failed)} of {len(tasks) + len(then)} runs"
+        count = f"{len(failed)} of {len(every)} runs"
         raise UserError(f"{count} failed; the same command resumes:\n{reasons}")
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import Gathered
 from common.comparison.spec import problems
+from common.comparison.training import logged
 from common.results.files import read_csv
 from papers.cov_grpo import laptop
 from papers.cov_grpo.covariance.formulas import agreement
@@ -50,6 +51,11 @@ LAPTOP = {
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """The entropy's stability and the covariance statistics as result rows."""
     return [laptop.read(root, "stability"), *covariance_rows(root)]
+
+
+def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """How stable the entropy of the cluster's runs is, table "table2, logged"."""
+    return [logged(root, "cov_grpo", rows, laptop.stability)]
 
 
 def covariance_rows(root: Path) -> list[pd.DataFrame]:
@@ -169,12 +175,19 @@ SPEC = Spec(
     laptop=LAPTOP,
     pairs=PAIRS,
     own_rows=own_rows,
+    stacked=("table1",),
     measure=laptop.measure,
+    logged_rows=logged_rows,
     same_runs=[
         SameRun("table3", "GRPO", "table2", "GRPO", STEPS),
         SameRun("table3", "CW-GRPO", "table2", OURS, STEPS),
     ],
     averages={"Avg": list(PROBLEMS)},
+    gains=[  # Table 2 sets it against both and the base; Table 3 against GRPO
+        *((OURS, baseline) for baseline in ("GRPO", "Clip-Cov", "Base Model")),
+        *((method, "Base Model") for method in ("GRPO", "Clip-Cov")),
+        ("CW-GRPO", "GRPO"),
+    ],
     steps={"table2": 100},  # Table 5; Table 3's rows of step 100 are Table 2's
     exact=data_set_sizes,
     footnotes=FOOTNOTES,

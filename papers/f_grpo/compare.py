@@ -122,6 +122,14 @@ SAME_RUNS = [  # N = 8 is what Tables 1 and 4 do not say
     SameRun("table3", "GRPO (N=2)", "table2", "GRPO (N=2)"),
     SameRun("table3", "GRPO (N=32)", "table2", "GRPO (N=32)"),
 ]
+WEIGHTED = ("", " (gamma=0.5)", " (gamma=1)", " (gamma=2)")  # the chosen gamma has no name
+GAINS = [
+    *((f"F-{base}{gamma}", base) for base in ("GRPO", "DAPO", "CISPO") for gamma in WEIGHTED),
+    # Tables 2 and 3, at the same and at four times the rollouts; Table 4 and v2's 3, its controls
+    *(("F-GRPO (N=8)", f"GRPO (N={n})") for n in (8, 32)),
+    *(("F-GRPO", control) for control in ("GRPO (entropy bonus)", "GRPO (KL)")),
+    *(("F-GRPO", control) for control in ("GRPO (low LR)", "DS-GRPO")),
+]
 FOOTNOTES = {
     "INC001": [{"table": "table1", "benchmark": "Avg_OOD", "metric": "pass@256"}],
     "INC002": [{"table": "table2", "benchmark": "Avg_OOD", "metric": "pass@1"}],
@@ -166,6 +174,7 @@ SPEC = Spec(
     measure=laptop.measure,
     same_runs=[*SAME_RUNS, *second_version()],
     averages={"Avg_Math": MATH, "Avg_OOD": OOD},
+    gains=GAINS,
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),
     figures=figures,

@@ -15,6 +15,7 @@ import pandas as pd
 
 from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import Gathered
+from common.comparison.training import logged, phases
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
 
@@ -70,6 +71,20 @@ def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
         part = runs.counts[runs.counts["table"] == table]
         frames += [fit_rows(part, table), weight_rows(root, table)]
     return [frame.assign(model="exact") if "model" not in frame else frame for frame in frames]
+
+
+def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Entropy and controller along the cluster's trainings, and at which step (a rollout of 10
+    optimiser steps) a run's chosen checkpoint is: its plateau of LiveCodeBench v6 (Sec. 11.2)."""
+    found = logged(root, "fade", rows, lambda log: phases(log, ["entropy", "alpha", "delta"]))
+    peak = rows[(rows["benchmark"] == "LiveCodeBench v6") & (rows["metric"] == "pass@1")]
+    peak = peak[["table", "model", "method", "seed", "step", "run_id"]].assign(
+        table=peak["table"].astype(str) + ", logged",
+        benchmark="training",
+        metric="steps_to_peak",
+        value=peak["step"],
+    )
+    return [found, peak]
 
 
 def plain(table: str, method, benchmark, metric: str, value) -> pd.DataFrame:
@@ -226,7 +241,7 @@ SPEC = Spec(
     paper="fade",
     title="FADE",
     published=[
-        ("table3", "Table 3, LiveCodeBench v6 (its Qwen 2.5 7B rows; secondary source)", LCB),
+        ("table3", "Table 3, LiveCodeBench v6 (secondary source)", LCB),
         ("table4", "Table 4, AIME, Qwen 2.5 7B (secondary source)", AIME),
         ("table5", "Table 5, AIME, CWM 32B (secondary source)", AIME),
     ],
@@ -234,7 +249,15 @@ SPEC = Spec(
     pairs=PAIRS,
     own_rows=own_rows,
     measure=laptop.measure,
+    logged_rows=logged_rows,
     same_runs=SAME_RUNS,
+    gains=[  # GRPO is what all are set against; FADE also against the best static weights
+        *((f"FADE H*={entropy}", "GRPO") for entropy in ("1.0", "1.3")),
+        (f"Asym {FADE}", "GRPO"),
+        *((FADE, static) for static in ("Power alpha=2", POWER_ASYM, "AsymGRPO delta=0.5")),
+        (f"Asym {FADE}", POWER_ASYM),
+        *((static, "GRPO") for static in ("Power alpha=2", POWER_ASYM, "AsymGRPO delta=0.5")),
+    ],
     figures=figures,
     unprinted=(
         "LiveCodeBench v5",

@@ -18,7 +18,7 @@ from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import Gathered
 from common.comparison.published import published
 from common.comparison.spec import problems
-from common.comparison.training import logs
+from common.comparison.training import logged, phases
 from common.config.files import ROOT
 from papers.over_sharpening import laptop
 from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
@@ -228,25 +228,18 @@ EVALUATED = {
 }
 FOUR = ("Math500", "LightEval", "Minerva", "O-Bench")
 TABLES = ("table2", "table3", "table4", "table5")
-LATE = 0.1  # share of the training, its end, whose mean entropy Fig. 6 "settles" at: our reading
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """What Table 4's cluster runs logged, as result rows of the table "table4, logged": the mean
-    entropy at the end (nats a token), the mean seconds of a rollout, and, under the method of the
-    one with a memory network, how many times those of DAPO+IAC they are."""
-    parts = []
-    for run, log in logs(root, "over_sharpening", rows[rows["table"] == "table4"]):
-        late = log[log["step"] > (1 - LATE) * log["step"].max()]
-        means = {"entropy": late["entropy"].mean()}
-        if "rollout_seconds" in log:
-            means["rollout_seconds"] = log["rollout_seconds"].mean()
-        named = run[["model", "method", "seed", "step"]].to_dict() | {"run_id": run.name}
-        parts += [named | {"metric": metric, "value": value} for metric, value in means.items()]
-    found = pd.DataFrame(
-        parts, columns=["model", "method", "metric", "seed", "step", "run_id", "value"]
-    )
-    found = found.assign(table="table4, logged", benchmark="training")
+    """What Table 4's cluster runs logged, as result rows of the table "table4, logged": the entropy
+    along training (nats a token), the mean seconds of a rollout, and, under the method of the one
+    with a memory network, how many times those of DAPO+IAC they are."""
+
+    def measured(log: pd.DataFrame) -> dict[str, float]:
+        seconds = log["rollout_seconds"].mean() if "rollout_seconds" in log else None
+        return phases(log, ["entropy"]) | ({"rollout_seconds": seconds} if seconds else {})
+
+    found = logged(root, "over_sharpening", rows[rows["table"] == "table4"], measured)
     return [found, _slower(found[found["metric"] == "rollout_seconds"])]
 
 
@@ -273,8 +266,8 @@ SPEC = Spec(
     paper="over_sharpening",
     title="Over-sharpening",
     published=[
-        ("table2", "Table 2 (its Qwen3-4B rows; AVG@8, percent)", columns("AVG@8")),
-        ("table3", "Table 3 (its Qwen3-4B rows; PASS@8, percent)", columns("PASS@8")),
+        ("table2", "Table 2 (AVG@8, percent)", columns("AVG@8")),
+        ("table3", "Table 3 (PASS@8, percent)", columns("PASS@8")),
         ("table4", "Table 4 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR)),
         ("table5", "Table 5 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR[::3])),
     ],
@@ -284,12 +277,19 @@ SPEC = Spec(
     measure=laptop.measure,
     logged_rows=logged_rows,
     same_runs=SAME_RUNS,
+    gains=[  # Tables 2 and 3 set IAC against four baselines, Table 5 its alpha against none
+        *(("IAC", baseline) for baseline in BASELINES[:-1]),
+        *(("DAPO+IAC", "DAPO"), ("DAPO+IAC+DLC", "DAPO+IAC")),
+        *((f"IAC alpha={alpha}", "IAC alpha=0 (=GRPO)") for alpha in ("0.5", "1", "1.5", "2")),
+        ("IAC alpha=1", "Filtering-based"),
+    ],
     averages={"Avg": list(BENCHMARKS[:-1])},
     metrics={"pass@1": "AVG@8", "pass@8": "PASS@8"},
     # Sec. 4.1: "the peak performance for each method". By average: every printed Avg is the mean of
     # its row's cells, as one checkpoint gives it; the best of each cell is drawn beside (INC044)
     steps=dict.fromkeys(TABLES, "peak of average"),
     exact=kernel_cells,
+    stacked=("appendix_g",),
     figures=figures,
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),

@@ -7,6 +7,7 @@ import pandas as pd
 from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import Gathered
 from common.comparison.spec import problems
+from common.comparison.training import logged, phases
 from papers.two_stage import laptop
 
 PAIRS = [  # compared at matched pass@1
@@ -50,6 +51,11 @@ STEPS = {"sgd": "plain step", "adam": "Adam"}
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """The toy's, the theory's and Table 4's result rows."""
     return [toy_rows(root), *theory_rows(root), laptop.read(root, "entropies")]
+
+
+def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """The policy's entropy along the cluster's trainings, table "table1, logged"."""
+    return [logged(root, "two_stage", rows, lambda log: phases(log, ["entropy"]))]
 
 
 def toy_rows(root: Path) -> pd.DataFrame:
@@ -195,7 +201,13 @@ SPEC = Spec(
     pairs=PAIRS,
     own_rows=own_rows,
     measure=laptop.measure,
+    logged_rows=logged_rows,
     same_runs=SAME_RUNS,
+    # -N against what it changes, and each standard method against its base (the shrinkage)
+    gains=[
+        *((f"{method}-N", method) for method in ("GRPO", "GSPO")),
+        *((method, "Base Model") for method in ("GRPO", "GSPO")),
+    ],
     metrics=ENTROPIES,
     footnotes=FOOTNOTES,
     averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},

@@ -76,14 +76,15 @@ def _cached(node: dict) -> bool:
 
 def made(node: dict, source: list[dict], *, answers: str = "") -> list[dict]:
     """As many rows as the set has (of unknown size: as the source has), each of the source in turn
-    with an id of its own; the set's own window and gold field hold as many as it keeps. The gold of
-    a training set is one of `answers`, if there are any: dynamic sampling draws until enough groups
-    are neither right nor wrong throughout."""
+    with an id of its own; the set's own window, or its gold field, holds as many as it keeps. The
+    gold of a training set is one of `answers`, if there are any: dynamic sampling draws until
+    enough groups are neither right nor wrong throughout."""
     gold, window = node.get("gold") or "answer", node.get("window")
     usable = [row | {gold: row.get(gold) or row.get("tests")} for row in source]
     usable = [row for row in usable if row[gold] not in ("", None, [])]
     count = node["rows"] or len(usable)
-    kept = count if window is None else node["kept"]
+    least = node.get("kept") or count
+    kept = min(count, least[0] if isinstance(least, list) else least)
     rows = itertools.islice(itertools.cycle(usable), count)
     dates = [{"date": window[0] if window and i < kept else "1970-01-01"} for i in range(count)]
     named = zip(rows, dates, strict=True)
@@ -94,5 +95,7 @@ def made(node: dict, source: list[dict], *, answers: str = "") -> list[dict]:
         ours = {"id": f"{node['name']}-{i}", "problem": row["problem"] + again}
         if answers:
             ours[gold] = answers[i % len(answers)]
+        if window is None and i >= kept:
+            ours[gold] = ""
         found.append(row | date | ours)
     return found

@@ -6,6 +6,7 @@ from claim_rows import order, rows, verdict
 from rich.console import Console
 from tiny import ROOT
 
+from common.claims.file import parse
 from common.claims.judge import load, verdicts
 from common.claims.text import to_markdown, to_terminal
 from common.errors import UserError
@@ -65,6 +66,16 @@ GOOD = """
             'count: {pairs: [[{}, {}]], relation: ">", at_least: 7}',
             ["at_least=7: must be 1..1"],
         ),
+        (
+            'order: [{method: A}, {method: B}], relation: ">"',
+            'count: {pairs: [[{}, {}]], each: {model: A}, relation: ">", at_least: 1}',
+            ["each={'model': 'A'}"],
+        ),
+        (
+            'order: [{method: A}, {method: B}], relation: ">"',
+            'count: {pairs: [[{}, {}]], each: {modl: [A]}, relation: ">", at_least: 1}',
+            ["did you mean model?"],
+        ),
         ("source: Table 1", "", ["claim c1: source is missing"]),
         (GOOD, GOOD + GOOD, ["claim c1: id is there twice"]),
         (GOOD, "claim", ["must be a list of claims"]),
@@ -80,6 +91,19 @@ def test_a_mistake_in_the_file_is_named(tmp_path, old, new, words):
     with pytest.raises(UserError) as error:
         load(path)
     assert all(word in str(error.value) for word in ["claims.yaml", *words]), error.value
+
+
+def test_each_takes_every_pair_with_every_combination():
+    pairs = [[{"method": "A"}, {"method": "B"}]]
+    each = {"model": ["x", "y"], "k": [1, 8]}
+    body = {"pairs": pairs, "each": each, "relation": ">", "at_least": 4}
+    selectors = parse("", {"count": body, "where": {"table": "t"}})[2]
+    assert selectors == [
+        {"table": "t", "model": model, "k": k, "method": method}
+        for model in ("x", "y")
+        for k in (1, 8)
+        for method in ("A", "B")
+    ]
 
 
 def test_scopes_and_rendering(tmp_path):

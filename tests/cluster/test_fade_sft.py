@@ -86,7 +86,6 @@ def test_two_steps_resumed_and_exported(start):
         f"data.train_files=[{start / 'code'},{start / 'maths'}]",
         "data.train_batch_size=4",
         "data.num_workers=0",
-        f"trainer.default_local_dir={start / 'checkpoints'}",
         "trainer.device=cpu",
         "trainer.logger=[console]",
         "optim.lr=1e-2",
@@ -98,7 +97,8 @@ def test_two_steps_resumed_and_exported(start):
     weights = []
     for steps in (1, 2):
         asked = [*words, f"trainer.total_training_steps={steps}"]
-        train.node(1, asked, model=start / f"trained{steps}")
+        place = {"folder": start / "checkpoints", "model": start / f"trained{steps}"}
+        train.node(gpus=1, nodes=1, rank=0, address="127.0.0.1", overrides=asked, **place)
         made = AutoModelForCausalLM.from_pretrained(start / f"trained{steps}")
         weights.append(made.model.embed_tokens.weight)
     end = AutoTokenizer.from_pretrained(start / "m").convert_tokens_to_ids("<|im_end|>")

@@ -108,6 +108,18 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     assert verls.trainer.total_training_steps == x.optim.steps
 
 
+@pytest.mark.parametrize("name", ["f_grpo", "negative_only"])
+def test_a_method_takes_the_dual_clip_of_another_file(name, tmp_path):
+    dual = ["method.loss._target_=common.losses.clip.dual_clip", "+method.loss.clip_ratio_c=3"]
+    x = load([f"method={name}", *dual], "f_grpo")
+    verls = composed(x, place(tmp_path))
+    main.preflight(verls)
+    assert verls.algorithm.adv_estimator == f"rlvr_{name}"
+    loss = verls.actor_rollout_ref.actor.policy_loss
+    assert methods.compose(loss.loss_mode.removeprefix("rlvr_")).loss._target_.endswith("dual_clip")
+    assert loss.method.clip_ratio_c == 3
+
+
 def test_methods_with_a_controller_pass_their_arguments(tmp_path):
     x = load(["method=fade", "method.controller.beta=0.1", "reward.correct=2"], "f_grpo")
     verls = composed(x, place(tmp_path))

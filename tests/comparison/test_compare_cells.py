@@ -266,12 +266,12 @@ def test_every_form_says_the_same(result, compared, capsys):
     compare.compare(SPEC, compared, "latex")
     latex = capsys.readouterr().out
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") >= 3
-    assert r"Avg\_Math & pass@1 & 37.3" in latex
+    assert r"GRPO & printed & 37.3 & " in latex
     markdown = (compared / "f_grpo" / "comparison.md").read_text()
     figures = cluster_figures.drawn(compared, "f_grpo")
     assert figures
     assert markdown == compare_text.markdown(result) + cluster_figures.markdown(figures)
-    assert "| Qwen2.5-7B | GRPO | Avg_Math | pass@1 | 37.3 |" in markdown
+    assert "| GRPO | printed | 37.3 | " in markdown
     stored = pd.read_csv(compared / "f_grpo" / "cells.csv", keep_default_na=False)
     assert stored["verdict"].tolist() == result.cells["verdict"].tolist()
     compare.compare(SPEC, compared)

@@ -14,7 +14,7 @@ import perfect
 import pytest
 
 from common.claims.file import load, predicate
-from common.comparison import cluster_figures
+from common.comparison import cluster_figures, layout, layout_text
 from common.comparison.cells import CELL
 from common.comparison.compare import ROOT, assess
 from common.comparison.published import published
@@ -41,7 +41,6 @@ class Expected:
 
 BASES = ("grpo", "dapo", "cispo")
 SETS = 9
-LLAMA = ("amc23_llama", "aime24_llama", "aime25_llama")
 # perfect.highest
 BEST = dict.fromkeys(("Qwen2.5-7B", "Llama-3.2-3B-Instruct", "Qwen3-4B-Base"), 459)
 EXPECTED = {
@@ -49,6 +48,7 @@ EXPECTED = {
         scales=("cluster", "cluster_v2", "gpu"),
         filled=2914,
         unfilled={},
+        apart={"mean_gain_ood": "holds"},  # asked of a rerun is what Table 1's cells give (INC001)
         figures={
             **dict.fromkeys(("cluster_fig1b", "cluster_fig1c"), 2 * 4),
             **{f"cluster_table{i}_v2_{base}": 2 * SETS * 9 for i in (12, 13, 14) for base in BASES},
@@ -60,17 +60,20 @@ EXPECTED = {
         filled=391,
         unfilled={},
         # not the paper's claims (INC017, INC018), and its printed numbers say otherwise
-        apart=dict.fromkeys(
-            (
-                *(f"over_base_grpo_n_{x}" for x in ("math500", *LLAMA)),
-                "over_base_gspo_n_math500",
-                *(f"over_standard_grpo_n_{x}" for x in ("amc23", "aime24", "math500")),
-                *(f"over_standard_grpo_n_{x}" for x in ("amc23_llama", "aime25_llama")),
-                *(f"over_standard_gspo_n_{x}" for x in ("aime24", "aime25")),
-                *(f"table4_n_base_{x}" for x in ("answer", "token", "answer_llama", "token_llama")),
+        apart={
+            **dict.fromkeys(
+                (
+                    *("over_base_math500", "over_base_llama", "over_standard_in_domain"),
+                    *("over_standard_math500", "over_standard_llama"),
+                    *("table4_n_base", "table4_n_base_llama"),
+                ),
+                "fails",
             ),
-            "fails",
-        ),
+            # all made-up trainings log one entropy and end at one accuracy
+            **dict.fromkeys(
+                ("fig2_collapse", "fig2_above_base", "fig2_turn", "fig2_entropy"), "inconclusive"
+            ),
+        },
         # by method: 20 points of accuracy and of entropy, and two logged steps
         figures={"cluster_fig2": 4 * 44, "cluster_fig4": 2 * 44},
     ),
@@ -83,7 +86,7 @@ EXPECTED = {
         differ=4,
         # 40.68 on AIME24 is no share of 240 responses (INC043): 40.83 takes the 0.03 by which IAC's
         # 65.63 is above Reinforce++'s 65.60
-        apart={"iac_avg": "fails"},
+        apart={"iac_best_8b": "fails"},
         figures={"cluster_fig6": 2 * 2, "cluster_alpha": 6 * 4, "cluster_peaks": 236},
         far=1 / 0.6,  # PASS@8 of 30 problems is a multiple of 1/30, the printed one is not (INC043)
     ),
@@ -93,6 +96,13 @@ EXPECTED = {
         # Tables 9, 10 and Fig. 8's are of weights and hidden states (papers/fade/weights)
         unfilled={"no run of it is in the results": 43},
         waiting={"rank1", "s1s2", "head_share", "rho_perp", "rho_perp_above", "target"},
+        apart=dict.fromkeys(  # all made-up trainings log one entropy, and have one plateau
+            (
+                *("entropy_delta", "entropy_reinforce", "entropy_suppress", "no_delta"),
+                *("alpha_falls", "delta_falls", "early_grpo", "early_static", "early_32b"),
+            ),
+            "inconclusive",
+        ),
         figures={
             **{"cluster_table3_7b": 15, "cluster_table3_32b": 15},
             **{"cluster_table4": 24, "cluster_table5": 16},
@@ -108,6 +118,13 @@ EXPECTED = {
             "a count or a difference": 22,
         },
         waiting={"table1_positive", "table1_negative", "extreme_positive", "extreme_negative"},
+        apart={
+            # asked of a rerun is what Table 2's cells give (INC023, INC024), or the mean (INC026)
+            **dict.fromkeys(("cw_grpo_gain_7b", "over_base_cw_grpo_7b", "gain_7b"), "holds"),
+            # all made-up trainings log one entropy
+            **dict.fromkeys(("stable_range", "stable_steps", "stable_drop"), "inconclusive"),
+            "grpo_unstable": "fails",
+        },
         # by method: entropy and reward at four logged steps; Fig. 3's twelve shares and the whole
         figures={"cluster_fig1_7b": 2 * 8, "cluster_fig1_15b": 2 * 8, "cluster_fig3": 13},
     ),
@@ -301,7 +318,7 @@ def test_a_wrong_name_on_a_curve_fills_no_cell(curves, tmp_path, changes, said):
     ours = cells.sort_index().loc["table2", "Qwen3-8B"]
     assert {ours["IAC", "AIME24"], ours["IAC", "Avg"]} == {"not run"}
     assert set(ours["GRPO"]) == {"within noise"}
-    assert result.verdicts.set_index("id")["cluster"]["iac_avg"] == "not run"
+    assert result.verdicts.set_index("id")["cluster"]["iac_best_8b"] == "not run"
 
 
 def test_a_step_without_one_of_the_sets_is_not_the_peak(curves, tmp_path):
@@ -352,6 +369,29 @@ def test_a_curve_that_is_off_by_two_standard_errors_differs(tmp_path):
 def test_every_printed_cell_is_looked_at(whole):
     made, result, _ = whole
     assert len(result.cells) == len(published(ROOT / "papers" / made.spec.paper / "published"))
+
+
+def test_every_rerun_cell_stands_once_in_the_tables_of_a_terminal(whole):
+    _, result, expected = whole
+    blocks = [block for _, some in layout.shown(result) for block in some]
+    for block in blocks:
+        assert max(map(len, layout_text.plain(block))) <= layout.WIDTH
+    reruns = [line for block in blocks for line in block.lines if line.kind == "rerun"]
+    assert sum(word != "" for line in reruns for word in line.cells) == expected.filled
+    assert sum("≠" in word for line in reruns for word in line.cells) == expected.differ
+    if result.spec.paper == "f_grpo":
+        tables = [table.name for table, _ in layout.shown(result)]
+        assert tables[:3] == ["table1", "table2", "table3"]
+        first, large = layout.shown(result)[0][1]
+        assert [line.label for line in first.lines if line.kind == "printed"][:2] == [
+            "GRPO",
+            "F-GRPO",
+        ]
+        assert first.lines[1].cells == (  # below the model's name
+            *("37.3", "15.0", "6.7", "52.9", "75.8", "36.0", "37.8"),
+            *("17.1", "32.1", "7.9", "11.3"),
+        )
+        assert large.lines[1].cells[0] == "64.1"
 
 
 # ---- figures

@@ -34,6 +34,9 @@ def test_empty_golds_are_dropped_and_counted(local, capsys, empty):
     assert "1 with empty answer" in capsys.readouterr().err
     with refuses("own.kept", 3):
         load(**node(path=path, rows=3, kept=3))
+    assert len(load(**node(path=path, rows=3, kept=[1, 2]))) == 2
+    with refuses("own.kept", "[3, 4]"):
+        load(**node(path=path, rows=3, kept=[3, 4]))
 
 
 def test_a_wrong_number_of_rows_names_both(local):

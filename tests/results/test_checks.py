@@ -19,7 +19,7 @@ def test_a_share_outside_0_to_100_percent_is_left_out_and_named(value):
 
 
 def test_a_number_of_several_runs_has_the_worst_of_their_states():
-    runs = pd.DataFrame({"run_id": ["whole", "damaged"], "state": ["ok", "changed"]})
+    runs = {"whole": "ok", "damaged": "changed"}
     assert worst(["ok", "changed", "reference"]) == "changed"
     assert of_runs("whole;damaged", runs) == of_runs("damaged;whole", runs) == "changed"
     assert of_runs("whole", runs) == "ok"

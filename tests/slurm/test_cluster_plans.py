@@ -23,7 +23,7 @@ def jobs_of(paper: str, scale: str) -> list[plan.Job]:
 @pytest.mark.parametrize(("paper", "scale"), SCALES)
 def test_every_row_is_estimated_or_refused_with_the_reason(paper, scale, tmp_path):
     jobs = jobs_of(paper, scale)
-    heavy = {job.key for job in jobs if job.kind in ("train", "evaluate")}
+    heavy = {job.key for job in jobs if job.kind in (*plan.WHOLE, *plan.SAMPLED)}
     for name in ("h100-1x8", "h100-2x8", "h200-4", "debug"):
         profile, lines = load_profile(name), []
         seen = cost.outlook(jobs, profile)

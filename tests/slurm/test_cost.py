@@ -279,27 +279,6 @@ def test_jobs_are_offline_where_all_that_they_need_is_in_the_cache(one, tmp_path
     assert offline([one], evaluated, profile) == profile
 
 
-def test_a_model_that_a_command_of_ours_makes_is_named_with_it(one):
-    """FADE's 7B rows start from its supervised fine-tuning."""
-    from slurm.preflight import check
-
-    made = replace(one.model, path="results/fade/sft/nowhere", pretrain=None)
-    missing = replace(one, model=made)
-    with pytest.raises(
-        UserError, match=r"no such folder here; make it \(python -m papers\.fade\.sft"
-    ):
-        check([one, missing], [], load_profile("test"))
-
-
-def test_solve_rates_that_nobody_measured_are_refused(one):
-    from slurm.preflight import check
-
-    asked = {"counts": "nowhere/*.csv", "drop_easiest": 0.25}
-    rated = replace(one, data=replace(one.data, train=one.data.train | {"solve_rate": asked}))
-    with pytest.raises(UserError, match=r"solve_rate\.counts=nowhere.*Solve rates"):
-        check([one, rated], [], load_profile("test"))
-
-
 def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
     """IFEval's: it ended one of F-GRPO's evaluations, after the training (the dress rehearsal)."""
     from slurm import preflight

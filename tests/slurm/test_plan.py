@@ -189,7 +189,7 @@ def test_a_model_that_is_not_trained_is_evaluated_and_waits_for_nothing():
 
     row = Made(trained="base-s1", baseline=None, base=None, checkpoint=0)
     e = Made(row=row, path=Made(name="base-s1-AMC"))
-    x = Made(run_id="base-s1", model=Made(pretrain=None))
+    x = Made(run_id="base-s1", model=Made(pretrain=None, path="a/hub-id"))
     first, compare = plan.plan([x], [e])
     assert (first.kind, first.key, first.needs, first.of) == ("evaluate", "base-s1-AMC", (), x)
     assert compare.follows == ("base-s1-AMC",)

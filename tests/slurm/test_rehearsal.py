@@ -105,6 +105,8 @@ def test_a_set_without_a_copy_has_its_true_count():
     assert [row["id"] for row in empty] == ["own-0"]
     trained_on = data.made({"name": "own", "rows": 4, "gold": "tests"}, source, answers="123")
     assert [row["tests"] for row in trained_on] == ["1", "2", "3", "1"]
+    some = data.made({"name": "own", "rows": 4, "kept": [2, 3], "gold": "tests"}, source)
+    assert [row["tests"] for row in some] == [["1"], ["1"], "", ""]
 
 
 def test_the_defects_that_a_rehearsal_must_notice_can_be_put_back():

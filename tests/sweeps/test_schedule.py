@@ -1,4 +1,5 @@
-"""Runs side by side: all are tried, failures are named, and no worker outlives a killed parent."""
+"""Jobs side by side: which begins when and where; runs are all tried, failures are named, and no
+worker outlives a killed parent."""
 
 import os
 import signal
@@ -12,9 +13,7 @@ from processes import alive
 from tiny import ROOT
 
 from common.errors import UserError
-from common.sweeps.schedule import run_all
-
-pytestmark = pytest.mark.process
+from common.sweeps.schedule import Job, run_all, schedule
 
 SLEEPERS = """
 import time, os, sys
@@ -30,12 +29,55 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.parametrize(
+    ("jobs", "bad", "told"),
+    [
+        # two places: `wide` is not overtaken by `small`, and waits for both
+        ({"a": {}, "wide": {"places": 2}, "small": {}}, "", ["a:0", "wide:01", "small:0"]),
+        ({"a": {}, "b": {}, "c": {}}, "", ["a:0", "b:1", "c:0"]),
+        # what waits is overtaken by what does not
+        ({"a": {}, "of_a": {"needs": ["a"]}, "b": {}}, "", ["a:0", "b:1", "of_a:0"]),
+        # a failure takes those along that need it, and lets those begin that follow
+        (
+            {
+                "a": {},
+                "of_a": {"needs": ["a"]},
+                "of_that": {"needs": ["of_a"]},
+                "last": {"follows": ["a", "of_that"]},
+            },
+            "a",
+            ["a:0", "of_a lacks a", "of_that lacks of_a", "last:0"],
+        ),
+    ],
+)
+def test_the_order_and_the_places(jobs, bad, told):
+    """The job that began first ends first."""
+    seen, running = [], []
+
+    def begin(job, places):
+        seen.append(f"{job.key}:{''.join(places)}")
+        running.append(job.key)
+
+    def ended():
+        key = running.pop(0)
+        yield key, key != bad
+
+    def lost(job, lacking):
+        seen.append(f"{job.key} lacks {','.join(lacking)}")
+
+    made = [Job(key, **words) for key, words in jobs.items()]
+    failed = schedule(made, ["0", "1"], begin, ended, lost)
+    assert seen == told
+    assert failed == [key for key in jobs if key == bad or f"{key} lacks" in " ".join(told)]
+
+
 def note(folder: str, name: str) -> None:
     if name == "bad":
         raise UserError("this one is bad")
     (Path(folder) / name).touch()
 
 
+@pytest.mark.process
 def test_one_failure_stops_no_other_and_is_named(tmp_path):
     tasks = [(name, note, (str(tmp_path), name)) for name in ("first", "bad", "last")]
     with pytest.raises(UserError, match=r"1 of 3 runs failed.*\n  bad: this one is bad"):
@@ -53,6 +95,7 @@ def follow(folder: str, needed: str, name: str) -> None:
     note(folder, name)
 
 
+@pytest.mark.process
 def test_what_waits_for_the_first_begins_when_it_is_done_beside_the_others(tmp_path):
     made = ("made", note, (str(tmp_path), "made"))
     other = ("other", expect, (str(tmp_path), "early"))  # ends only when `early` has run
@@ -60,6 +103,7 @@ def test_what_waits_for_the_first_begins_when_it_is_done_beside_the_others(tmp_p
     assert (tmp_path / "early").exists()
 
 
+@pytest.mark.process
 def test_what_waits_for_the_first_is_not_begun_where_that_failed(tmp_path):
     bad, later = (("x", note, (str(tmp_path), name)) for name in ("bad", "later"))
     with pytest.raises(UserError, match=r"1 of 2 runs failed.*\n  x: this one is bad"):
@@ -67,6 +111,7 @@ def test_what_waits_for_the_first_is_not_begun_where_that_failed(tmp_path):
     assert not (tmp_path / "later").exists()
 
 
+@pytest.mark.process
 def test_workers_end_with_a_killed_parent(tmp_path):
     script = tmp_path / "sleepers.py"
     script.write_text(SLEEPERS)

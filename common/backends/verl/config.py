@@ -76,7 +76,7 @@ def settings(
     unless a comment says "a GPU". Sources in brackets; [x] is the experiment's key. Raises
     UserError for what verl cannot do, with the key to change.
     """
-    _check(x, place)
+    check(x, nodes=place.nodes, gpus=place.gpus)
     cpu = place.device == "cpu"
     length = max(x.sampling.max_tokens, x.eval.max_tokens)
     total = min(prompt_tokens + length, context)  # data.py gives long prompts shorter responses
@@ -111,7 +111,7 @@ def settings(
         "algorithm.filter_groups.enable": x.sampling.dynamic_batches > 1,
         "algorithm.filter_groups.metric": "reward",
         f"{LOSS}._target_": "common.backends.verl.plugin.MethodLossConfig",
-        f"{LOSS}.loss_mode": methods.PREFIX + x.method.name,
+        f"{LOSS}.loss_mode": methods.PREFIX + loss_method(x),  # whose loss, with these arguments
         f"{LOSS}.method": _arguments(x, "loss"),  # [method.loss]
         # [method.token_weights], of a micro-batch; those of whole groups are our trainer's
         f"{LOSS}.token_weights": {} if grouped else _arguments(x, "token_weights"),
@@ -262,13 +262,32 @@ def learning_rate(x: Experiment) -> float:
     )
 
 
-def _check(x: Experiment, place: Place) -> None:
-    gpus, shared = place.nodes * place.gpus, tuning.sequence_parallel(tuning.chosen(x))
+def loss_method(x: Experiment) -> str:
+    """The method whose loss a run has: its own, or, where method.loss names the function of another
+    method file, such as the dual clip, that one's. Raises UserError for a loss of no method file,
+    and beside token weights, which verl computes with the method's own loss."""
+    target = x.method.loss["_target_"]
+    alike = [x.method.name]
+    if x.method.token_weights is None:
+        alike += [name for name in methods.names() if methods.plain_loss(name)]
+    found = (name for name in alike if methods.compose(name).loss["_target_"] == target)
+    name = next(found, None)
+    if name is None:
+        raise UserError(
+            f"method.loss._target_={target}: backend=verl registers a loss by its method file; "
+            "write configs/method/NAME.yaml with it and choose it with method=NAME"
+        )
+    return name
+
+
+def check(x: Experiment, *, nodes: int, gpus: int) -> None:
+    """Raise UserError for what verl cannot do on so many nodes of so many GPUs."""
+    node, gpus, shared = gpus, nodes * gpus, tuning.sequence_parallel(tuning.chosen(x))
     require(
-        place.gpus % shared == 0,
+        node % shared == 0,
         f"verl.{tuning.SEQUENCE}",
         shared,
-        f"must divide the {place.gpus} GPU(s) of a node",
+        f"must divide the {node} GPU(s) of a node",
     )
     responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
     require(
@@ -287,9 +306,9 @@ def _check(x: Experiment, place: Place) -> None:
         "verl drops the groups that dynamic sampling evicts before a memory network could learn "
         "them; use kept, or backend=local",
     )
-    methods.require_in_verl(x.method.name)
+    methods.require_in_verl(loss_method(x))
     for part in methods.PART_KEYS:
-        if part == "token_weights" and _grouped(x):
+        if part == "loss" or (part == "token_weights" and _grouped(x)):
             continue
         ours = getattr(x.method, part)
         theirs = methods.compose(x.method.name).get(part)

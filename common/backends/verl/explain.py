@@ -19,7 +19,9 @@ WHERE = {
 
 
 def explain(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
-    """The whole text, for `nodes` nodes of `gpus` GPUs with `gpu_gb` GB each."""
+    """The whole text, for `nodes` nodes of `gpus` GPUs with `gpu_gb` GB each. Raises UserError for
+    what the run would refuse."""
+    config.check(x, nodes=nodes, gpus=gpus)
     size, prompts = size_of(x), known(x)
     lines = [f"GPU memory, of {gpu_gb:g} GB (estimate, not measured):"]
     if size is None:

@@ -20,6 +20,7 @@ __all__ = [
     "flags",
     "names",
     "not_in_verl",
+    "plain_loss",
     "refuse_rehearsal",
     "require_in_verl",
     "reward_correct",
@@ -107,6 +108,11 @@ def takes(name: str, part: str, word: str) -> bool:
     """Whether the function of one part of a method has an argument of this name."""
     node = {"_target_": compose(name)[part]._target_}
     return word in inspect.signature(named(node, PART_KEYS[part])).parameters
+
+
+def plain_loss(name: str) -> bool:
+    """Whether a method's loss is one of log-probabilities and advantages alone."""
+    return compose(name).get("token_weights") is None and not not_in_verl(name)
 
 
 def not_in_verl(name: str) -> list[str]:

@@ -1,78 +1,83 @@
-"""The SLURM job of FADE's supervised fine-tuning: its script, its hours, what is refused before."""
+"""The job of FADE's supervised fine-tuning: what it takes, and what waits for it."""
 
 import json
-import os
-import subprocess
-from dataclasses import replace
 
 import pytest
 from refuses import refuses
 
-from common.config.schema import Model
+from common.config.files import ROOT, read
 from common.errors import UserError
-from common.experiment import load
 from common.sweeps.profiles import load_profile
+from papers.fade.launch import TABLES
 from papers.fade.sft import train
+from slurm import dry_run, plan
+from slurm.tables import chosen
+
+SFT = "sft_qwen25_7b"
+WORDS = {"table": "table4", "row": "qwen7b_grpo", "scale": "", "without": ""}
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder of its own with two prepared sets of 2 billion characters each."""
+    """A folder of its own, where nothing is prepared."""
     monkeypatch.chdir(tmp_path)
-    for folder in train.files():
-        folder.mkdir(parents=True)
-        (folder / "part-00000.parquet").write_bytes(b"")
-        counts = folder.with_name(f"{folder.name}.counts")
-        counts.mkdir()
-        (counts / "00000.json").write_text(json.dumps({"kept": 1, "characters": 2_000_000_000}))
-        (counts / "asked.json").write_text("{}")
     return tmp_path
 
 
-def test_the_dry_run_prints_hours_and_a_script_that_bash_takes(here):
-    said = []
-    train.submit(load_profile("h100-2x8"), True, say=said.append)
-    # 4e9 / 4 tokens x 8 x 7.62e9 / (16 x 989e12 x 0.23) s, and 4e9 / 3 at 0.14
-    assert said[0] == "1.3e+09 tokens at most, 4.65 to 10.2 hours on 16 h100"
-    assert "#SBATCH --nodes=2\n" in said[1]
-    assert "#SBATCH --signal=B:USR1@900\n" in said[1]
-    assert "-m papers.fade.sft node gpus=8 &" in said[1]
-    assert not (here / "results/fade/sft/log").exists()
-    done = subprocess.run(["bash", "-n"], input=said[1], text=True, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_dry_run_has_it_with_its_hours_and_every_7b_row_waits_for_it(here):
+    found = chosen("fade", TABLES, **WORDS)
+    jobs = plan.plan(found.runs, found.evaluations, found.commands)
+    assert [job.kind for job in jobs[:2]] == ["command", "train"]
+    assert jobs[1].needs == (SFT,)
+    assert found.commands[SFT].makes == found.runs[0].model.path == train.MODEL
+    lines = []
+    profile = load_profile("h100-2x8")
+    dry_run.show(jobs, paper="fade", profile=profile, root=here, say=lines.append)
+    (own,) = [line for line in lines if line.startswith(f"  {SFT}")]
+    # rows x share x R1's 3,500 to 5,500 tokens; 8 x 7.62e9 operations each; 16 x 989e12 x 0.23
+    # operations a second at best, 0.14 at worst; 300 s to start
+    chains = 1398166 * 0.15 + 3201061 * 0.0625
+    ends = [chains * mean * 8 * 7.62e9 / (989e12 * share) / 3600 + 16 / 12
+            for mean, share in ((3500, 0.23), (5500, 0.14))]  # fmt: skip
+    assert f"  {ends[0]:.3g} to {ends[1]:.3g} GPU-h in one attempt" in own
+    assert any(line.startswith("#!/bin/bash") and f"afterok:{SFT.replace('_', '-')}" in line
+               for line in lines)  # fmt: skip
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_the_script_requeues_on_the_signal_and_ends_with_its_work(here, code):
-    """With stand-ins for SLURM's two commands; srun is the work, and the signal comes within it."""
-    profile = replace(load_profile("h100-1x8"), container=None)
-    text = train.script(profile, here).replace(f"cd {train.ROOT}", f"cd {here}")
-    for name, body in (
-        ("scontrol", 'echo "$@" >> said'),
-        ("srun", f"kill -USR1 $PPID; sleep 0.3; exit {code}"),
-    ):
-        (here / name).write_text(f"#!/bin/bash\n{body}\n")
-        (here / name).chmod(0o755)
-    path = {"PATH": f"{here}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a"}
-    done = subprocess.run(["bash"], input=text, text=True, env=os.environ | path)
-    assert done.returncode == code
-    assert (here / "said").read_text() == "show hostnames a\nrequeue 7\n"
+def test_rows_that_are_not_trained_wait_for_it_too(here):
+    found = chosen("fade", TABLES, **WORDS | {"row": "qwen7b_sft"})
+    jobs = plan.plan(found.runs, found.evaluations, found.commands)
+    assert {job.needs for job in jobs if job.kind == "evaluate"} == {(SFT,)}
 
 
-def test_what_is_refused_before_it_is_submitted(here):
-    with pytest.raises(UserError, match="needs executor: slurm"):
-        train.submit(load_profile("local"), True)
-    part = train.files()[1] / "part-00000.parquet"
-    part.unlink()
-    with refuses("data"):
-        train.submit(load_profile("h100-1x8"), True)
-    part.write_bytes(b"")
-    train.MODEL.mkdir(parents=True)
-    with pytest.raises(UserError, match="is there already; delete it"):
-        train.submit(load_profile("h100-1x8"), True)
+def test_no_32b_row_waits_for_it():
+    found = chosen("fade", TABLES, **WORDS | {"table": "table5", "row": ""})
+    kinds = [job.kind for job in plan.plan(found.runs, found.evaluations, found.commands)]
+    assert kinds[:2] == ["rates", "train"]  # the filter's solve rates, once for all rows
+    assert (kinds.count("rates"), kinds.count("train")) == (1, 4)
 
 
-def test_the_7b_rows_start_from_what_it_makes():
-    x = load(["experiment=cluster/qwen7b_grpo"], "fade")
-    assert isinstance(x.model, Model)
-    assert x.model.path == str(train.MODEL)
+def test_what_was_counted_goes_before_what_is_assumed(here):
+    known = {"default": (3500.0, 5500.0)}
+    prepared = read(ROOT / "papers/fade/configs/sft_data.yaml")
+    assumed = train.tokens(known, prepared)
+    for name in prepared["sets"]:
+        counts = here / prepared["folder"] / f"{name}.counts"
+        counts.mkdir(parents=True)
+        (counts / "00000.json").write_text(json.dumps({"kept": 1, "characters": 2_000_000_000}))
+        (counts / "asked.json").write_text("{}")
+    counted = train.tokens(known, prepared)
+    assert (counted.low, counted.high) == (4e9 / 4, pytest.approx(4e9 / 3))
+    assert assumed.high > counted.high
+
+
+def test_a_gpu_that_is_too_small_is_refused_with_the_key():
+    with refuses("accelerator"):
+        train.takes(load_profile("local-1x24"))
+
+
+def test_what_fails_in_verl_is_an_error_and_leaves_no_process(here, monkeypatch):
+    monkeypatch.setattr(train.sys, "executable", "false")
+    where = {"gpus": 1, "nodes": 1, "rank": 0, "address": "localhost"}
+    with pytest.raises(UserError, match=r"sft_trainer=exit code 1"):
+        train.node(**where, folder=here / "run", model=here / "model")

@@ -47,9 +47,9 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     assert (
         verdicts["iac_grpo_avg"] == verdicts["iac_grpo_pass"] == verdicts["iac_matched"] == "holds"
     )
-    assert verdicts["iac_boot_pass"] == verdicts["iac_peak_avg"] == "holds"
-    assert verdicts["dapo_iac_avg"] == "fails"
-    assert verdicts["iac_rloo_avg"] == "not run"
+    assert verdicts["iac_peak_pass"] == verdicts["iac_peak_avg"] == "holds"
+    assert verdicts["dapo_iac"] == "fails"
+    assert verdicts["iac_others_avg"] == "not run"
     laptop.measure(tmp_path, gather(tmp_path, "over_sharpening").scopes["laptop"])
     figures.draw(tmp_path)
     drawn = tmp_path / "over_sharpening" / "figures"

@@ -1,0 +1,100 @@
+"""How often does each verdict come out? Simulated reruns of a paper, compared as a real one is.
+
+    rlvr calibrate paper=NAME [draws=200] [seeds=1] [world=all] [results_dir=results] [json=false]
+
+world: as_printed (the truth is the printed number), no_effect (every method has its baseline's
+numbers), half_effect, or all three. All cluster rows are made up once as jobs leave them; each draw
+puts other numbers in their places, and gather's tables, the choice of a curve's step, averages,
+gains, cells and claims are those of `rlvr compare`. The model is in common/calibration/world.py.
+
+Writes <results_dir>/NAME/calibration.csv: the share of each verdict of every cell, gain and claim
+in each world, and the smallest effect that is found four times in five, by the noise formula of the
+comparison (of a cell half the width of its interval); and calibration_first.csv, what `rlvr
+reference-check` draws again. Draw i is the same, however many are drawn. Nothing is trained; a
+minute to store the rows, about a second a draw.
+"""
+
+import gc
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from common.calibration import made
+from common.calibration.draws import Gatherer
+from common.calibration.judged import Judge
+from common.calibration.table import first, long, shares, summary, text
+from common.calibration.world import WORLDS, Plan, World
+from common.comparison.gather import CLUSTER, gather
+from common.comparison.spec import spec_of
+from common.config.files import known_paper
+from common.config.words import options
+from common.errors import require
+from common.results.files import write, write_csv
+
+WORDS = {
+    "paper": "",
+    "draws": "200",
+    "seeds": "1",
+    "world": "all",
+    "results_dir": "results",
+    "json": "false",
+}
+# Scales of cluster rows that no printed number is of
+UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes")
+
+
+def main(words: list[str]) -> None:
+    given = options(words, WORDS)
+    paper = known_paper(given["paper"])
+    for name in ("draws", "seeds"):
+        require(given[name].isdigit() and int(given[name]) > 0, name, given[name], "give 1 or more")
+    require(given["world"] in (*WORLDS, "all"), "world", given["world"], f"use all or {WORLDS}")
+    worlds = WORLDS if given["world"] == "all" else (given["world"],)
+    draws, seeds = int(given["draws"]), int(given["seeds"])
+    table, few = calibrate(paper, draws=draws, seeds=seeds, worlds=worlds)
+    folder = Path(given["results_dir"]) / paper
+    write(folder / "calibration.csv", table.to_csv(index=False, lineterminator="\n"))
+    write_csv(folder / "calibration_first.csv", few)
+    if given["json"] == "true":
+        print(json.dumps(summary(table), indent=1))
+    else:
+        print(text(paper, table))
+        print(f"in {folder / 'calibration.csv'}: every cell, gain and claim")
+
+
+def scales(paper: str) -> tuple[str, ...]:
+    """The scales of rows that printed numbers are of."""
+    known = made.configured(paper).scales
+    return tuple(
+        name
+        for name in known
+        if name.startswith("cluster") and not any(word in name for word in UNPRINTED)
+    )
+
+
+def calibrate(
+    paper: str, *, draws: int, seeds: int = 1, worlds: tuple[str, ...] = WORLDS
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """calibration.csv, and calibration_first.csv."""
+    spec = spec_of(paper)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Plan(spec)
+        made.rerun(Path(folder), paper, plan, scales=scales(paper), seeds=seeds)
+        stored = gather(Path(folder), paper).scopes[CLUSTER]
+        gatherer, judge = Gatherer(stored, plan), Judge(spec, Path(folder), stored)
+        gc.freeze()  # statsmodels collects garbage at every correction
+        tables, firsts = [], []
+        for name in worlds:
+            world, found = World(plan, name), []
+            replace(world.draw(0), logs=world.logs).write_logs(Path(folder) / paper)
+            truths = judge.truths(gatherer.truth(world))
+            for number in range(draws):
+                draw = world.draw(number)
+                draw.write_logs(Path(folder) / paper)
+                found.append(long(judge.verdicts(gatherer.gathered(draw))))
+            tables.append(shares(found, world=name, seeds=seeds, truths=truths))
+            firsts.append(first(found, name))
+    return pd.concat(tables, ignore_index=True), pd.concat(firsts, ignore_index=True)

@@ -1,0 +1,184 @@
+"""Gains: of each printed pair, a method and its baseline, the rerun's gain beside the printed one.
+
+A paper says that its method is better than a baseline, so the gain is what a rerun is of. Problems
+are held fixed: both methods and both papers, the printed and ours, have them in common.
+
+Two tests stand beside each gain. `p_samples` is F-GRPO's App. I: do these two finished models
+differ, when samples are drawn again? App. I says no other; `p_problems` is ours: would they differ
+on further problems? Neither knows of seeds, so the verdict rests on neither.
+"""
+
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+
+from common.claims.gaps import MIN_SEEDS, SUBSAMPLES
+from common.claims.select import COUNTED, Counts, indexed
+from common.claims.single import KNOWN
+from common.comparison.cells import by_cell, not_reproducible, rounding
+from common.comparison.single import other_problems, run_variance
+from common.comparison.spec import Spec
+from common.metrics.paired import Interval, over_problems, subsampling_test
+from common.metrics.passk import pass_at_k
+
+PLACE = ["table", "model", "benchmark", "metric"]
+COLUMNS = [
+    *["table", "model", "method", "baseline", "benchmark", "metric", "k", "unit", "printed"],
+    *["rerun", "low", "high", "p_samples", "p_problems", "n_seeds", "mdd", "verdict", "run_ids"],
+]
+AGREES, SMALLER, LARGER = "agrees", "smaller", "larger"
+OPPOSITE, CANNOT_TELL, NOT_RUN = "opposite", "cannot tell", "not run"
+VERDICTS = (AGREES, SMALLER, LARGER, OPPOSITE, CANNOT_TELL, NOT_RUN)
+
+
+def gains(
+    spec: Spec, printed: pd.DataFrame, rerun: pd.DataFrame, counts: pd.DataFrame | None
+) -> pd.DataFrame:
+    """COLUMNS of every pair of `Spec.gains` that a table prints, in points of the number.
+
+    rerun, counts: the cluster's, as printed (cells.as_printed). low, high: where the gain of one
+    further pair of runs, as the printed one is, would lie with 95 %, and what rounding adds. mdd:
+    the smallest gain that such runs show four times in five. Without counts nothing is tested over
+    samples and problems.
+    """
+    pairs = printed_pairs(spec, printed)
+    measured, behind = by_cell(rerun), None if counts is None else indexed(counts)
+    rows = []
+    key = ["table", "model", "method", "baseline", "benchmark"]
+    records = pairs.to_dict("records")
+    for _, same in groupby(records, key=lambda one: [one[name] for name in key]):
+        group = list(same)
+        found = [_sides(one, measured) for one in group]
+        tests = [{}] * len(group)
+        if behind is not None:
+            tests = _tests(spec, group, found, measured, behind)
+        for one, sides, test in zip(group, found, tests, strict=True):
+            rows.append(one | (test | _gain(spec, one, *sides) if sides else {"verdict": NOT_RUN}))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def printed_pairs(spec: Spec, printed: pd.DataFrame) -> pd.DataFrame:
+    """The printed pairs that a rerun can have, with their gain and `rounding`, how far rounding may
+    have moved it."""
+    parts = []
+    printed = printed[[reason is None for reason in not_reproducible(spec, printed)]]
+    rounded = printed.assign(rounding=[rounding(row) for row in printed.to_dict("records")])
+    for method, baseline in spec.gains:
+        sides = (rounded[rounded["method"] == name] for name in (method, baseline))
+        pair = pd.merge(*sides, on=PLACE, suffixes=("", "_of"), sort=False)
+        gain = pair["value"] - pair["value_of"]
+        slack = pair["rounding"] + pair["rounding_of"]
+        parts.append(pair.assign(baseline=baseline, printed=gain, rounding=slack))
+    pairs = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return pairs.reindex(columns=[*COLUMNS[:9], "rounding"])
+
+
+def verdict(printed: float, low: float, high: float, rerun: Interval) -> str:
+    """agrees: the printed gain lies where a further pair would, and the rerun's differs from 0 on
+    its side. cannot tell: it lies there, and the rerun's does not differ from 0. Else the rerun's
+    is smaller, larger, or opposite: of the other sign, and different from 0."""
+    there = rerun.p(0) < 0.05
+    if low - 1e-9 <= printed <= high + 1e-9:
+        return AGREES if there and rerun.value * printed > 0 else CANNOT_TELL
+    if there and rerun.value * printed < 0:
+        return OPPOSITE
+    beyond = abs(rerun.value) > abs(printed) and rerun.value * printed >= 0
+    return LARGER if beyond else SMALLER
+
+
+def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
+    """The rows of both methods in a cell, one a seed; None where one was not run."""
+    keys = (
+        (one["table"], one["model"], one[name], one["benchmark"], one["metric"])
+        for name in ("method", "baseline")
+    )
+    a, b = (measured.get(key) for key in keys)
+    return None if a is None or b is None else (a, b)
+
+
+def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
+    """The rerun's gain, its interval and its verdict; runs of the same seeds are paired."""
+    values_a, values_b = ({row["seed"]: row["value"] for row in x} for x in (a, b))
+    both = sorted(set(values_a) & set(values_b))
+    printed_problems = spec.own_problems.get(one["benchmark"])
+    apart = sum(other_problems(x[0], printed_problems) for x in (a, b))
+    if len(both) >= MIN_SEEDS:
+        difference = np.array([values_a[seed] - values_b[seed] for seed in both])
+        seeds, variance, df = len(both), difference.var(ddof=1), len(both) - 1.0
+        value = difference.mean()
+    else:
+        seeds, df = min(len(a), len(b)), KNOWN
+        value = np.mean([*values_a.values()]) - np.mean([*values_b.values()])
+        variance = run_variance(a[0]) + run_variance(b[0])
+    rerun = Interval(float(value), float(np.sqrt(variance / seeds)), df)
+    further = Interval(float(value), float(np.sqrt(variance * (1 + 1 / seeds) + apart)), df)
+    half = further.half() + one["rounding"]
+    runs = dict.fromkeys(str(row["run_id"]) for x in (a, b) for row in x)
+    return {
+        "rerun": value,
+        "low": value - half,
+        "high": value + half,
+        "n_seeds": seeds,
+        "mdd": rerun.detectable(),
+        "verdict": verdict(one["printed"], value - half, value + half, rerun),
+        "run_ids": ";".join(runs),
+    }
+
+
+# ---- the two tests of finished models
+
+
+def _tests(spec: Spec, group: list[dict], found: list, measured: dict, behind: Counts):
+    """p_samples and p_problems of the pairs of one benchmark, which differ in their metric; NaN
+    where there are no counts of the same problems."""
+    tests = [{"p_samples": np.nan, "p_problems": np.nan} for _ in group]
+    together: dict[tuple, list] = {}
+    for at, (one, sides) in enumerate(zip(group, found, strict=True)):
+        if sides is None or not str(one["metric"]).lower().startswith(("pass@", "avg@")):
+            continue
+        k = 1 if str(one["metric"]).lower().startswith("avg@") else int(one["k"])
+        counts = _counts(spec, one, measured, behind)
+        if counts is None or k > counts[2]:
+            continue
+        c_a, c_b, n, strata = counts
+        apart = 100 * (pass_at_k(c_a, n, [k]) - pass_at_k(c_b, n, [k]))[:, 0]
+        tests[at]["p_problems"] = over_problems(apart[None], strata=strata).p()
+        if n >= 2 * k:
+            m = max(k, n // 4)
+            of = (m, n, c_a.tobytes(), c_b.tobytes())
+            together.setdefault(of, []).append((at, k, counts))
+    for (m, *_), same in together.items():  # one drawing for all k
+        c_a, c_b, n, strata = same[0][2]
+        ks = sorted({k for _, k, _ in same})
+        drawn = subsampling_test(
+            c_a, c_b, n=n, ks=ks, m=m, iterations=SUBSAMPLES, seed=0, strata=strata
+        )
+        p = {row["k"]: float(row["p"]) for row in drawn}
+        for at, k, _ in same:
+            tests[at]["p_samples"] = p[k]
+    return tests
+
+
+def _counts(spec: Spec, one: dict, measured: dict, behind: Counts):
+    """Right answers of both sides on the same problems, seed by seed, n, and each problem's
+    benchmark; None where they are not to be had."""
+    parts: list[tuple] = []
+    for member in spec.averages.get(one["benchmark"], [one["benchmark"]]):
+        sides = _sides(one | {"benchmark": member}, measured)
+        if sides is None:
+            return None
+        a, b = ({row["seed"]: row for row in x} for x in sides)
+        for seed in sorted(set(a) & set(b)):
+            at = [behind.rows.get(tuple(row[x] for x in COUNTED)) for row in (a[seed], b[seed])]
+            if any(x is None for x in at):
+                return None
+            at = [x[np.argsort(behind.problem[x])] for x in at]
+            if not np.array_equal(*(behind.problem[x] for x in at)):
+                return None
+            parts.append((*(behind.c[x] for x in at), behind.n[np.concatenate(at)], member))
+    sizes = {int(n) for *_, ns, _ in parts for n in ns}
+    if len(sizes) != 1:
+        return None
+    c_a, c_b = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+    return c_a, c_b, sizes.pop(), [name for c, _, _, name in parts for _ in c]

@@ -1,0 +1,141 @@
+"""Do a user's own laptop rows replicate the committed ones?
+
+Of each row and metric the difference of the two means, with the 95 % interval that two runs of one
+thing would give: problems are the same and fixed, seeds are random, with one spread on both sides.
+Where both sides state their base models and share some, only these are compared, base by base, so
+that what bases differ by is in neither the difference nor the interval. Where they share none, a
+base is a cluster, and its mean is one observation. Where a side does not state them, seeds count as
+independent. About one in twenty differs by chance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from common.comparison import layout
+from common.comparison.gather import LAPTOP
+from common.comparison.spec import Spec
+from common.metrics.paired import Interval
+from common.results.files import read_csv
+
+ROW = ["table", "model", "method", "benchmark", "metric", "step"]
+SIDES = ["n_stored", "n_own", "stored", "own"]
+COLUMNS = [*ROW, "unit", *SIDES, "difference", "low", "high", "p", "verdict"]
+LEAST = 2  # degrees of freedom
+MARKS = {"replicates": "", "differs": "≠", "too few seeds": "?"}
+LEGEND = "≠ differs from what is stored; ? too few seeds; else it replicates (95 % interval)"
+
+
+def difference(
+    stored: Sequence[float],
+    own: Sequence[float],
+    stored_bases: Sequence[object] | None = None,
+    own_bases: Sequence[object] | None = None,
+) -> Interval | None:
+    """own - stored of two sets of seeds; None with fewer than LEAST degrees of freedom."""
+    sides = [np.asarray(stored, dtype=float), np.asarray(own, dtype=float)]
+    if stored_bases is None or own_bases is None:
+        groups = [{"": side} for side in sides]
+    else:
+        groups = [_by_base(*side) for side in zip(sides, (stored_bases, own_bases), strict=True)]
+    shared = [base for base in groups[0] if base in groups[1]]
+    if not shared:
+        groups = [{"": np.array([x.mean() for x in side.values()])} for side in groups]
+        shared = [""]
+    cells = [x for side in groups for x in side.values()]
+    df = sum(map(len, cells)) - len(cells)
+    if df < LEAST:
+        return None
+    variance = sum(((x - x.mean()) ** 2).sum() for x in cells) / df
+    sizes = np.array([[len(side[base]) for base in shared] for side in groups])
+    weights = sizes.prod(axis=0) / sizes.sum(axis=0)  # 1 / (1/n + 1/m)
+    gaps = np.array([groups[1][base].mean() - groups[0][base].mean() for base in shared])
+    value = float(weights @ gaps / weights.sum())
+    return Interval(value, float(np.sqrt(variance / weights.sum())), df)
+
+
+def _by_base(values: np.ndarray, bases: Sequence[object]) -> dict[str, np.ndarray]:
+    names = np.array([str(base) for base in bases])
+    return {base: values[names == base] for base in dict.fromkeys(names)}
+
+
+def verdict(gap: Interval | None) -> str:
+    if gap is None:
+        return "too few seeds"
+    return "replicates" if gap.p() >= 0.05 else "differs"
+
+
+def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> pd.DataFrame:
+    """COLUMNS of every laptop row and metric that the paper's tables show and both sides have at
+    the same last step. own: the gathered laptop rows of `root`; those of `reference` are read."""
+    path = reference / spec.paper / LAPTOP / "metrics.csv"
+    if own.empty or not path.exists() or root.resolve() == reference.resolve():
+        return pd.DataFrame(columns=COLUMNS)
+    sides = [_last(spec, read_csv(path)), _last(spec, own)]
+    named = [_committed_bases(sides[0]), _stated_bases(root, spec.paper, sides[1])]
+    parts = [dict(iter(x.assign(base=b).groupby(ROW))) for x, b in zip(sides, named, strict=True)]
+    rows = []
+    for key, mine in parts[1].items():
+        if key not in parts[0]:
+            continue
+        both = [parts[0][key], mine]
+        bases = [None if side["base"].isna().any() else list(side["base"]) for side in both]
+        gap = difference(both[0]["value"], mine["value"], *bases)
+        low, high = (np.nan, np.nan) if gap is None else gap.bounds()
+        means = [side["value"].mean() for side in both]
+        rows.append(
+            [*key, mine["unit"].iloc[0], *map(len, both), *means]
+            + ([means[1] - means[0]] if gap is None else [gap.value])
+            + [low, high, np.nan if gap is None else gap.p(), verdict(gap)]
+        )
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _last(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
+    shown = pd.MultiIndex.from_tuples(spec.laptop.values())
+    last = rows["step"] == rows.groupby("run_id")["step"].transform("max")
+    return rows[last & pd.MultiIndex.from_frame(rows[["benchmark", "metric"]]).isin(shown)]
+
+
+def _committed_bases(rows: pd.DataFrame) -> list[str]:
+    """As docs/evidence.md says: a committed seed's number says which base it started from."""
+    from common.sweeps.evidence import base_seed  # Hydra: only where there are own rows
+
+    return [str(base_seed(int(seed))) for seed in rows["seed"]]
+
+
+def _stated_bases(root: Path, paper: str, rows: pd.DataFrame) -> list[str | None]:
+    """The seed that each run's base model was pretrained with, by its configuration; None where
+    its folder is not there."""
+    known: dict[str, str | None] = {}
+    for run in rows["run_id"].unique():
+        path = root / paper / str(run) / "config.yaml"
+        model = yaml.safe_load(path.read_text()).get("model", {}) if path.exists() else {}
+        seed = (model.get("pretrain") or {}).get("seed")
+        known[run] = None if seed is None else str(seed)
+    return [known[run] for run in rows["run_id"]]
+
+
+def tables(found: pd.DataFrame, spec: Spec) -> list[layout.Table]:
+    """A table for each laptop table: in a cell what is stored, the user's own, the difference."""
+    made = []
+    for name, frame in found.groupby("table", sort=False):
+        cells = []
+        for row in layout.objects(frame):
+            digits = 1 if row["unit"] == "percent" else 2
+            lines = {side: layout.rounded(row[side], digits) for side in ("stored", "own")}
+            lines["own"] += MARKS[row["verdict"]]
+            lines["own - stored"] = layout.rounded(row["difference"], digits, "+")
+            column = (row["benchmark"], row["metric"])
+            cells.append((row["model"], row["method"], column, layout.Entry(lines, row)))
+        columns, bodies = layout.arranged(cells, spec.laptop.values())
+        counts = Counter(frame["verdict"])
+        title = f"{layout.title(str(name))}: stored, and your own rerun"
+        made.append(layout.Table(title, columns, bodies, str(name), counts))
+    return made
