@@ -59,6 +59,7 @@ def sweep(cluster, tmp_path_factory):
     # one at a time: a start of verl takes 7 GB, and a requeued job waits for two minutes anyway;
     # 0.6 of the lead is what the step and its checkpoint may take
     limits = dict(time_min=60, memory_gb=8, array_parallelism=1, signal_lead_s=600)
+    limits |= dict(cpus_per_node=6)  # what verl reserves
     began = time.monotonic()
     lab.submit(runs, wanted, **limits)
     curve = root / lab.paper / runs[0].run_id / "metrics.jsonl"
