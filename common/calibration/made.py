@@ -276,7 +276,7 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
         step=step,
     )
     if e.eval.rare_share and row.checkpoint != 0:  # as rare_nll.score
-        value = {"benchmark": row.benchmark, "metric": "delta_NLL_rare", "unit": "nats"}
+        value: dict = {"benchmark": row.benchmark, "metric": "delta_NLL_rare", "unit": "nats"}
         number = numbers.value(of, "delta_NLL_rare", wanted["delta_NLL_rare"])
         value |= {"value": number, "stderr": 0.05, "n_problems": 200}
         frame = pd.DataFrame([value | {"n_samples": 1263} | about])

@@ -6,7 +6,6 @@ import pandas as pd
 
 from common.calibration.judged import Verdicts
 from common.calibration.world import AS_PRINTED, HALF, NO_EFFECT
-from common.results.tables import markdown
 
 CELL, GAIN, CLAIM = KINDS = ("cell", "gain", "claim")
 KEY = ["what", "table", "model", "method", "baseline", "benchmark", "metric", "id"]
@@ -39,7 +38,8 @@ def long(found: Verdicts) -> pd.DataFrame:
 def shares(draws: list[pd.DataFrame], *, world: str, seeds: int, truths: pd.Series) -> pd.DataFrame:
     """COLUMNS of one world: of how many draws each verdict is, and the median over the draws of the
     smallest effect that is found four times in five (of a cell the half width of its interval)."""
-    both = pd.concat(draws).fillna({name: "" for name in KEY})
+    both = pd.concat(draws)
+    both[KEY] = both[KEY].astype(object).fillna("")
     word = {verdict: column for column, verdicts in WORDS.items() for verdict in verdicts}
     both = both.assign(word=both["verdict"].map(word).fillna("other"))
     counted = both.groupby([*KEY, "word"], sort=False).size().unstack("word", fill_value=0)
@@ -125,33 +125,29 @@ def text(paper: str, table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def to_markdown(paper: str, table: pd.DataFrame) -> str:
+def rows(table: pd.DataFrame) -> list[dict[str, str]]:
     """For a page: one row a world."""
-    head = ["world", "reruns", "cells within noise", "gains agree", "gains cannot tell"]
-    head += ["smallest gain found four times in five", "claims hold", "claims fail"]
-    head += ["claims wrong in more than 5 %"]
-    rows = [
-        [
-            NAMES[world],
-            str(one["draws"]),
-            percent(one["cells_within_noise"]),
-            percent(one["gains_agrees"]),
-            percent(one["gains_cannot_tell"]),
-            f"{one['gain_mdd']:g}" if one["gains"] else "–",
-            percent(one["claims_holds"]),
-            percent(one["claims_fails"]),
-            ", ".join(one["false_claims"]) or "none",
-        ]
+    return [
+        {
+            "world": NAMES[world],
+            "reruns": str(one["draws"]),
+            "cells": percent(one["cells_within_noise"]),
+            "agree": percent(one["gains_agrees"]),
+            "open": percent(one["gains_cannot_tell"]),
+            "mdd": f"{one['gain_mdd']:g}" if one["gains"] else "–",
+            "hold": percent(one["claims_holds"]),
+            "fail": percent(one["claims_fails"]),
+            "wrong": ", ".join(one["false_claims"]) or ("–" if world == HALF else "none"),
+        }
         for world, one in summary(table).items()
     ]
-    return markdown(head, rows)
 
 
 def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def stored(folder: Path) -> pd.DataFrame | None:
-    """The table that `rlvr calibrate` left in a paper's folder."""
-    path = folder / "calibration.csv"
-    return pd.read_csv(path) if path.exists() else None
+def stored(*folders: Path) -> pd.DataFrame | None:
+    """The table that `rlvr calibrate` left in the first of a paper's folders that has one."""
+    found = [path for folder in folders if (path := folder / "calibration.csv").exists()]
+    return pd.read_csv(found[0]) if found else None

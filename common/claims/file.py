@@ -92,7 +92,8 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
     close = relation == "~" and form in ("difference", "mean_gain")
     if not close and relation not in (">", "<"):
         raise UserError(f"{place}: relation={relation}: must be > or < (or ~ against a value)")
-    if close != ("within" in body) or (form == "range" and len(body) < 2):
+    free = close and place.endswith(CLUSTER)  # how near a size has to be there the noise says
+    if (close != ("within" in body) and not free) or (form == "range" and len(body) < 2):
         raise UserError(f"{place}: within goes with relation ~ only, and a range needs low or high")
     for key in ("margin", "value", "within", "low", "high", "at_least"):
         if not isinstance(body.get(key, 0), int | float):

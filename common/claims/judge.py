@@ -37,10 +37,10 @@ compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 
 (metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All of a claim
 is read on the seeds that all of its selectors have (of a count each pair for itself), so that they
 are paired. With fewer than three
-seeds nothing is decided on a laptop. On a cluster, where the papers have one run a cell, such rows
-are compared as numbers, as the printed ones are, and every text and GAPS's `test` says so, with the
-p-values of two tests of single runs: over problems (`paired.over_problems`) and, with the problems
-fixed, over samples (F-GRPO App. I). Neither sees the spread over seeds.
+seeds nothing is decided on a laptop. On a cluster, where the papers have one run a cell, the spread
+of such rows over seeds is what is known of it from elsewhere (common/metrics/noise.py), beside that
+over problems; what is open then is "inconclusive (one run)". Sizes ("~") and ranges on a cluster
+have the noise of the printed and of the rerun's number as their tolerance (common/claims/sizes.py).
 
 A cluster selector of a printed average speaks of its benchmarks (`averages`), whose problems are
 what such a test is over.

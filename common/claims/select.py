@@ -151,15 +151,19 @@ def select(
         over = [*lists, "step"] if averaged else lists
     if not one:
         chosen = _each_seed_once(place, selector, wanted, over, chosen)
-    values = chosen.groupby("seed", dropna=False)["value"].mean()
-    seeds = None if values.index.isna().any() else tuple(values.index)
+    if len(chosen) == 1:
+        index, values = chosen["seed"], chosen["value"]
+    else:
+        values = chosen.groupby("seed", dropna=False)["value"].mean()
+        index = values.index
+    seeds = None if index.isna().any() else tuple(index)
     result = Found(
         words(selector) or "all",
         seeds,
         values.to_numpy(),
         rows=chosen,
         **{  # type: ignore[arg-type]
-            f"{column}s": tuple(chosen[column].dropna().unique())
+            f"{column}s": tuple(dict.fromkeys(x for x in chosen[column].tolist() if pd.notna(x)))
             for column in ("table", "benchmark", "metric", "run_id")
         },
     )
@@ -226,15 +230,16 @@ def indexed(counts: pd.DataFrame) -> Counts:
 
 def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Counts) -> Found:
     """`selected` with values a problem, if all rows have counts and all seeds the same problems."""
-    metrics = rows["metric"].str.lower()  # over_sharpening prints AVG@8, PASS@8
-    if not metrics.str.match("(pass|avg)@").all():
+    metrics = [str(name).lower() for name in rows["metric"]]  # over_sharpening prints AVG@8, PASS@8
+    if not all(name.startswith(("pass@", "avg@")) for name in metrics):
         return selected
-    found = [counts.rows.get(key) for key in rows[COUNTED].itertuples(index=False, name=None)]
+    keys = zip(*(rows[name].tolist() for name in COUNTED), strict=True)
+    found = [counts.rows.get(key) for key in keys]
     if any(at is None for at in found):
         return selected
     row, at = np.repeat(np.arange(len(rows)), [len(at) for at in found]), np.concatenate(found)
     n, c = counts.n[at], counts.c[at]
-    ks = np.where(metrics.str.startswith("pass@"), rows["k"], 0)[row]
+    ks = np.where([name.startswith("pass@") for name in metrics], rows["k"], 0)[row]
     x = avg_at_k(c, n)
     for k in np.unique(ks[ks > 0]):
         of = ks == k
@@ -243,11 +248,11 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     which, problem = np.unique(counts.problem[at], return_inverse=True)
     problems = counts.named(which)
     place_of = selected.seeds.index
-    cell = (np.array([place_of(seed) for seed in rows["seed"]])[row], problem)
     shape = (len(selected.values), len(problems))
-    times, sums, right = np.zeros(shape, int), np.zeros(shape), np.zeros(shape, int)
-    for total, one in ((times, 1), (sums, x), (right, c)):
-        np.add.at(total, cell, one)
+    cell = np.array([place_of(seed) for seed in rows["seed"]])[row] * shape[1] + problem
+    times, sums, right = (
+        np.bincount(cell, weights, shape[0] * shape[1]).reshape(shape) for weights in (None, x, c)
+    )
     if not times.all():
         return selected
     wide = sums / times
@@ -265,9 +270,10 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
     selected = replace(selected, by_problem=wide, problems=problems)
     if (rows[["metric", "step"]].nunique() > 1).any() or len(np.unique(n)) > 1:
         return selected
-    if not metrics.iloc[0].startswith("pass@"):
+    if not metrics[0].startswith("pass@"):
         return selected
-    return replace(selected, counts=right // times, n=int(n[0]), k=int(rows["k"].iloc[0]))
+    right = right.astype(int) // times
+    return replace(selected, counts=right, n=int(n[0]), k=int(rows["k"].iloc[0]))
 
 
 class _Problems(Sequence):

@@ -40,8 +40,11 @@ def seed_of(row: pd.Series | dict) -> float:
 
 def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
     """Of a weighted sum of what was found. The benchmarks of a run share its seed's effect; models,
-    methods, metrics and steps do not."""
+    methods, metrics and steps do not. Where the effect is a share of the number it is that of the
+    largest, for a drop near 0 is of numbers that are not."""
     samples, seeds = 0.0, {}
+    every = pd.concat([x.rows for _, x in terms if x.seeds is not None])
+    largest = every["value"].abs().groupby(every["metric"].astype(str)).max()
     for weight, x in terms:
         if x.seeds is None:
             continue
@@ -50,7 +53,9 @@ def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
         samples += share**2 * noise
         for row in rows:
             run = tuple(row[name] for name in ("model", "method", "metric", "step"))
-            seeds[run] = seeds.get(run, 0.0) + share * seed_of(row)
+            seeds[run] = seeds.get(run, 0.0) + share * seed_of(
+                row | {"value": largest[str(row["metric"])]}
+            )
     return RunNoise(sum(total**2 for total in seeds.values()), float(samples))
 
 

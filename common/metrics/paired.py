@@ -131,9 +131,9 @@ def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interva
     runs, whose spread over seeds is unknown. Parts, strata and the degrees of freedom are those of
     `two_way_interval`, whose B is the variance; a benchmark of one problem counts as fixed."""
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
-    labels, groups = np.unique(
-        np.zeros(len(summed)) if strata is None else strata, return_inverse=True
-    )
+    strata = [0] * len(summed) if strata is None else strata
+    labels = {name: index for index, name in enumerate(sorted(set(strata)))}
+    groups = np.array([labels[name] for name in strata])
     members = [summed[groups == index] for index in range(len(labels))]
     value = float(np.mean([x.mean() for x in members]))
     terms = [

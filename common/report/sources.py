@@ -6,13 +6,14 @@ Nothing here stops the page: what cannot be read is named in `left_out`.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 import yaml
 
+from common.calibration import table as calibration
 from common.claims import file as claims
 from common.comparison import cluster_figures, maze
 from common.comparison.compare import Comparison, assess
@@ -72,6 +73,7 @@ class Source:
     answer: Answer | None = None  # what the first screen says
     step: Step | None = None  # what would settle more
     second: Second | None = None
+    power: Sequence[dict[str, str]] = ()  # what simulated cluster reruns come out with, by world
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,12 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         answer=said,
         step=step,
         second=second,
+        power=attempt(
+            left_out,
+            f"{paper}/calibration.csv",
+            lambda: _power(root / paper, reference / paper),
+        )
+        or (),
     )
 
 
@@ -176,6 +184,11 @@ def _beside(stored: Comparison, root: Path, own: Comparison, reference: Path) ->
         for one, folder in ((stored, reference), (own, root))
     ]
     return beside(*sides)
+
+
+def _power(*folders: Path) -> list[dict[str, str]]:
+    table = calibration.stored(*folders)
+    return [] if table is None else calibration.rows(table)
 
 
 def _mazes(table: Path) -> list[dict]:

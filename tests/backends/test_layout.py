@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from refuses import refuses
 
 from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choose
-from common.errors import UserError
 from common.models.size import Size
 
 # Sizes as in configs/cost.yaml; responses of 8,192 tokens after prompts of 1,700.
@@ -67,7 +67,7 @@ def test_what_the_user_gives_stays():
 
 
 def test_a_vllm_that_does_not_divide_a_node_is_refused():
-    with pytest.raises(UserError, match=r"tensor_model_parallel_size=3: must divide the 8 GPU"):
+    with refuses("tensor_model_parallel_size", "3"):
         chosen(SEVEN, 1, 8, 80, {SPLIT: 3})
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refuses import refuses
 
 pytest.importorskip("trl", reason="trl is not installed: pip install -e .[bench]")
 
@@ -153,7 +154,7 @@ def test_a_method_may_be_a_name_or_a_file(trainer, tmp_path):
     one = trainer(MethodTrainer, {"beta": 0.5}, method=str(tmp_path / "half.yaml")).method
     assert (one.name, one.kl_coef) == ("half", 0.5)
     assert one.controller == strict(Method, method("method=fade")).controller
-    with pytest.raises(UserError, match="method=f_gpro: unknown; give the path"):
+    with refuses("method", "f_gpro"):
         trainer(MethodTrainer, {}, method="f_gpro")
 
 
@@ -373,5 +374,5 @@ def test_an_optimiser_step_of_several_rollouts_is_refused(trainer):
     one = trainer(
         MethodTrainer, config | dict(steps_per_generation=1), method=method("method=grpo")
     )
-    with pytest.raises(UserError, match="gradient_accumulation_steps=2: an optimiser step must"):
+    with refuses("gradient_accumulation_steps", "2"):
         one.train()

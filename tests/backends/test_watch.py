@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from processes import alive
+from refuses import refuses
 
 from common import watch
 from common.backends.verl import backend, process
@@ -158,7 +159,7 @@ def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
 
 def test_a_limit_that_is_no_number_is_refused(monkeypatch):
     monkeypatch.setenv(watch.MINUTES, "soon")
-    with pytest.raises(UserError, match="RLVR_STALL_MINUTES=soon: give minutes above 0"):
+    with refuses("RLVR_STALL_MINUTES", "soon"):
         watch.stall_s()
     monkeypatch.setenv(watch.MINUTES, "0.5")
     assert watch.stall_s() == 30

@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
+from refuses import refuses
 from tensors import assert_close
 
 from common.advantages.group import grpo, grpo_signed
 from common.config.compose import compose
-from common.errors import UserError
 from common.losses.clip import ppo_clip
 from common.losses.smoothing import smoothed, smoothed_ppo_clip
 from common.methods import rate
@@ -130,7 +130,7 @@ def test_the_method_file_moves_groups_of_equal_rewards():
 
 def test_a_negative_coefficient_is_refused():
     rewards, new, old, mask = batch()
-    with pytest.raises(UserError, match=r"method.loss.gamma_n=-1: must be >= 0"):
+    with refuses("method.loss.gamma_n", "-1"):
         smoothed_ppo_clip(new, old, rewards.view(-1, 1), mask, **CLIP, gamma_p=0.0, gamma_n=-1)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from loss_batches import CLIP, batch, real_tokens
+from refuses import refuses
 from tensors import assert_close, rows
 
 from common.advantages.group import grpo
@@ -209,7 +210,7 @@ def test_the_command_shows_it_and_refuses_too_few_actions(capsys):
     assert json.loads(capsys.readouterr().out)["expected_update"] == step().tolist()
     with pytest.raises(UserError, match=r"policy=\[0.9, 0.1\]: give at least method.loss.K=3 act"):
         theory.main([*words[:2], "correct=[0]", "policy=[0.9,0.1]"])
-    with pytest.raises(UserError, match=r"method\.loss\.K=0: must be at least 1"):
+    with refuses("method.loss.K", "0"):
         theory.compose(["method=simko", "method.loss.K=0"])
 
 
@@ -220,9 +221,9 @@ def test_the_library_takes_what_the_loss_looks_at():
     assert_close(loss, simko(*data, K=3, **given, **PAPER, eps_low=0.2, eps_high=0.2)[0])
     expected = (loss * data[3]).sum() / data[3].sum()
     assert policy_loss(*data, "simko", **given).item() == pytest.approx(expected.item(), rel=1e-6)
-    with pytest.raises(UserError, match=r"seen=\[\]: the loss of this method takes \['entropy', '"):
+    with refuses("seen", "[]"):
         token_loss(*data, "simko")
-    with pytest.raises(UserError, match=r"seen=\['entropy'\]: the loss of this method takes \[\]"):
+    with refuses("seen", "['entropy']"):
         token_loss(*data, "grpo", entropy=given["entropy"])
 
 
@@ -233,8 +234,8 @@ def test_verl_which_hands_over_less_is_refused():
     place = config.Place("cpu", 1, 1, None, Path("work"), "model")
     for name in ("grpo", "simko"):
         x = load([f"method={name}"], "f_grpo")
-        refused = pytest.raises(UserError, match="method=simko: its loss looks at entropy")
+        refused = refuses("method", "simko")
         with refused if name == "simko" else nullcontext():
             config.settings(x, place, 10, 100, {})
-    with pytest.raises(UserError, match=r"method=simko: its loss looks at entropy, top_log_prob, "):
+    with refuses("method", "simko"):
         methods.require_in_verl("simko")

@@ -124,9 +124,7 @@ def test_cells_are_coloured_by_verdict_but_grey_without_their_files():
     said = [
         text for attributes, text in html.find("td") if attributes.get("class") == "c-good s-ok"
     ]
-    assert said[0].startswith(
-        "within noise 70.3 rerun 71.0 INC001 published"
-    )  # not by colour alone
+    assert said[0].startswith("within noise 70.3 rerun 71.0 † published")  # not by colour alone
     assert "published 70.3 percent rerun 71.0 [69.0, 73.0] (3 seeds, 30 problems)" in said[0]
     assert "difference +0.7" in said[0]
 

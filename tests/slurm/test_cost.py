@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from lab import MATH, SWEEP
+from refuses import refuses
 
 from common.errors import UserError
 from common.sweeps import cost
@@ -70,7 +71,7 @@ def test_the_impossible_is_refused_with_the_key_to_change(big, one):
     long = replace(big, model=short, sampling=replace(big.sampling, max_tokens=3500))
     cost.estimate(long, profile, assumptions())  # long prompts get shorter responses
     filled = replace(assumptions(), prompt_tokens={"default": Prompts(100, 4096)})
-    with pytest.raises(UserError, match="prompt_tokens=4096: prompts of so many tokens leave no"):
+    with refuses("prompt_tokens", "4096"):
         cost.estimate(long, profile, filled)
     # what one GPU cannot hold is kept in main memory, where that is large enough
     assert "memory_gb=64: weights, gradients and moments of Qwen/Qwen2.5-7B do not" in refused(
@@ -101,7 +102,7 @@ def test_what_no_attempt_or_no_node_can_hold_is_refused(big):
     assert "profile h100-2x8 has 200 GB for everything" in said
     (e,) = evaluations_of([big], Sweep("t", [], [], [], MATH, n=4096))
     slow = replace(e, batch=40_960_000)
-    with pytest.raises(UserError, match="batch=40960000: a chunk of so many samples takes"):
+    with refuses("batch", "40960000"):
         cost.estimate_evaluation(slow, big, replace(profile, time_min=16), a)
 
 
@@ -131,7 +132,7 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     assert cost.evaluation_gpus(many, load_profile("local-8x80"), a) == 1
     assert cost.evaluation_gpus(replace(many, n=64), profile, a) == 1  # two chunks
     filled = replace(a, prompt_tokens={"default": Prompts(100, 200_000)})
-    with pytest.raises(UserError, match="prompt_tokens=200000: prompts of so many tokens leave no"):
+    with refuses("prompt_tokens", "200000"):
         cost.estimate_evaluation(few, big, profile, filled)
     huge = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=400e9)})
     with pytest.raises(UserError, match=r"h100: the weights of qwen take 800 GB, .* has 4 GPU"):
@@ -151,9 +152,9 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
     two = replace(many, tensor_parallel=2)
     assert cost.estimate_evaluation(two, big, profile, a).gpus == 8
     assert two.path == many.path  # the same run
-    with pytest.raises(UserError, match="tensor_parallel=16: a node of profile h100-2x8 has 8"):
+    with refuses("tensor_parallel", "16"):
         cost.estimate_evaluation(replace(many, tensor_parallel=16), big, profile, a)
-    with pytest.raises(UserError, match=r"memory_gb=400: 4 engine\(s\) of qwen start with 522 GB"):
+    with refuses("memory_gb", "400"):
         cost.estimate_evaluation(many, big, replace(profile, memory_gb=400), large)
     on_a_box = cost.estimate_evaluation(many, big, load_profile("local-8x80"), large)
     assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 2)
@@ -286,5 +287,5 @@ def test_an_evaluation_whose_checker_is_missing_is_refused(big, monkeypatch):
     verifier = {"_target_": "common.verifiers.ifeval.verify"}
     e = replace(e, engine="local", eval=replace(e.eval, verifier=verifier))
     monkeypatch.setattr(preflight, "_version", lambda name: None)
-    with pytest.raises(UserError, match=r"verifier=ifeval: needs lm_eval 0\.4\.13; beside"):
+    with refuses("verifier", "ifeval"):
         preflight.check([], [e], load_profile("test"))

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from lab import SWEEP
+from refuses import refuses
 from tiny import ROOT
 
 from common.errors import UserError
@@ -173,7 +174,7 @@ def test_a_bad_profile_is_refused_by_file_and_key(tmp_path, change, said):
         load_profile("mine", tmp_path)
     assert said in str(caught.value)
     assert "mine.yaml" in str(caught.value)
-    with pytest.raises(UserError, match="profile=nope: use one of mine"):
+    with refuses("profile", "nope"):
         load_profile("nope", tmp_path)
 
 

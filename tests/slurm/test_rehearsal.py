@@ -5,6 +5,7 @@ from dataclasses import asdict
 import pytest
 from compositions import PAPERS, asked
 from defects import FILE, ROOT, places, sources
+from refuses import refuses
 
 from common.config.files import read
 from common.datasets.prompts import stated
@@ -88,7 +89,7 @@ def test_a_row_comes_with_the_one_that_limits_its_checkpoint():
     assert sweep.baselines == {"F-GRPO": "GRPO"}
     alone = rows.chosen(config, "qwen15b_math_grpo")
     assert alone.rows == ["cluster/qwen15b_math_grpo"]
-    with pytest.raises(UserError, match=r"row=grpo: use one of qwen7b_grpo"):
+    with refuses("row", "grpo"):
         rows.chosen(config, "grpo")
 
 
