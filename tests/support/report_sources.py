@@ -69,7 +69,6 @@ def comparison(cells: list[dict], *, words: str = "plain", **changed) -> compare
     parts = {
         "verdicts": [verdict],
         "gaps": [gap],
-        "gains": [],
         "cells": cells,
         "summary": [rerun],
         "detectable": [seen],
