@@ -10,6 +10,7 @@ independent. About one in twenty differs by chance.
 
 from __future__ import annotations
 
+import filecmp
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,9 +74,10 @@ def verdict(gap: Interval | None) -> str:
 
 def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> pd.DataFrame:
     """COLUMNS of every laptop row and metric that the paper's tables show and both sides have at
-    the same last step. own: the gathered laptop rows of `root`; those of `reference` are read."""
-    path = reference / spec.paper / LAPTOP / "metrics.csv"
-    if own.empty or not path.exists() or root.resolve() == reference.resolve():
+    the same last step. own: the gathered laptop rows of `root`; those of `reference` are read. None
+    where `root` holds the committed rows themselves, as a copy of that folder does."""
+    path, ours = (folder / spec.paper / LAPTOP / "metrics.csv" for folder in (reference, root))
+    if own.empty or not path.exists() or (ours.exists() and filecmp.cmp(path, ours, shallow=False)):
         return pd.DataFrame(columns=COLUMNS)
     sides = [_last(spec, read_csv(path)), _last(spec, own)]
     named = [_committed_bases(sides[0]), _stated_bases(root, spec.paper, sides[1])]
