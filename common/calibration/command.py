@@ -9,8 +9,8 @@ gains, cells and claims are those of `rlvr compare`. The model is in common/cali
 
 Writes <results_dir>/NAME/calibration.csv: the share of each verdict of every cell, gain and claim
 in each world, and the smallest effect that is found four times in five, by the noise formula of the
-comparison (of a cell half the width of its interval); and calibration_first.csv, what `rlvr
-reference-check` draws again. Draw i is the same, however many are drawn. Nothing is trained; a
+comparison (of a cell half the width of its interval); and calibration_first.csv, the first
+draws, which a test draws again. Draw i is the same, however many are drawn. Nothing is trained; a
 minute to store the rows, about a second a draw.
 """
 
