@@ -240,7 +240,7 @@ def test_an_executor_without_slurm(lab):
     [
         ({"partition": "nowhere"}, "partition=nowhere"),
         ({"account": "unknown"}, "account=unknown"),
-        ({"gpus_per_node": 9}, "node configuration is not available"),
+        ({"cpus_per_node": 900}, "node configuration is not available"),
         ({"light_partition": "nowhere"}, "invalid partition"),  # of the comparison's job alone
         ({"sbatch": {"reservation": "nobody"}}, "reservation is invalid"),
     ],
