@@ -197,7 +197,8 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
 
 def log(x: Experiment, values: dict[str, float]) -> str:
     """The lines of a training's metrics.jsonl."""
-    lines = [values | {"step": step} for step in (1, x.optim.steps)]
+    steps = sorted({1, max(1, x.optim.steps // 2), x.optim.steps})
+    lines = [values | {"step": step} for step in steps]
     if x.covariances:
         lines = [values | {"step": at} | held(at) for at in (1, 50, 51, x.optim.steps)]
     return "".join(json.dumps(row) + "\n" for row in lines)
