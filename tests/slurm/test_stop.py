@@ -36,7 +36,10 @@ def test_an_elements_own_line_counts_for_more_than_that_of_those_which_wait(monk
     lines = "8_1|FAILED|9:0\n8_[1,3%3]|CANCELLED by 0|0:0\n"
     monkeypatch.setattr(queue, "run", lambda *command: lines if command[0] == "sacct" else "")
     found = queue.states(["8_1", "8_3"])
-    assert {job: state.name for job, state in found.items()} == {"8_1": "FAILED", "8_3": "CANCELLED"}
+    assert {job: state.name for job, state in found.items()} == {
+        "8_1": "FAILED",
+        "8_3": "CANCELLED",
+    }
 
 
 DISABLED = "sacct: error: Slurm accounting storage is disabled"
