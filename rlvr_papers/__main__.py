@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from common.cli import guard
 from common.config.files import ROOT, papers
-from common.errors import require
+from common.errors import one_of, require
 
 
 class Verb(NamedTuple):
@@ -93,7 +93,7 @@ def help_text() -> str:
 def call(words: list[str]) -> None:
     """Run a command line. Raises UserError for an unknown verb or paper."""
     name, *rest = words
-    require(name in VERBS, "verb", name, f"use one of {', '.join(VERBS)} (rlvr --help)")
+    one_of("verb", name, VERBS)
     verb = VERBS[name]
     inside = not verb.module.startswith("bench.") or (ROOT / "bench").is_dir()
     require(inside, "verb", name, "needs a checkout of the repository, not an installed package")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from common.config.files import ROOT, names, read
+from common.config.refusal import refusal
 from common.config.rows import is_group, register
 from common.config.words import for_hydra
 from common.errors import UserError, require
@@ -97,6 +99,13 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
         return _by_hydra(paper, tuple(words), config_name)
 
 
+def unset(paper: str, words: Sequence[str], config_name: str, key: str):
+    """The configuration that the files of `words` compose, without the values that they set and
+    without the word for `key`."""
+    files = (word for word in words if _chooses(paper, word) and word.partition("=")[0] != key)
+    return _read(paper, tuple(files), config_name)
+
+
 def _chooses(paper: str, word: str) -> bool:
     """Whether a word chooses a file or a row, and sets no value."""
     key = word.partition("=")[0]
@@ -115,7 +124,8 @@ def _by_hydra(paper: str, words: tuple[str, ...], config_name: str):
         try:
             return compose(config_name, overrides=[SEARCHED, *words])
         except (HydraException, YAMLError) as error:
-            raise UserError(f"{list(words)}: {error}") from error
+            known = partial(unset, paper, words, config_name)
+            raise refusal(str(error), words, known) from error
 
 
 _read = lru_cache(maxsize=64)(

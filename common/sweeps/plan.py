@@ -17,7 +17,7 @@ from common.config.compose import CONFIGS, compose
 from common.config.rows import rows
 from common.config.schema import Folder
 from common.config.strict import strict
-from common.errors import require
+from common.errors import one_of, require
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
@@ -99,7 +99,7 @@ class Reproduce:
         }
         object.__setattr__(self, "scales", named)  # every row by its name, once and for all
         known = sorted(self.scales)
-        require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")
+        one_of("scale", self.scale, known)
         for part in self.scales[self.scale].parts:
             remedy = f"use some of {', '.join(self.parts)}"
             require(part in self.parts, f"scales.{self.scale}.parts", part, remedy)

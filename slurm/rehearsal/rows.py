@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from common.errors import require
+from common.errors import one_of
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
@@ -22,7 +22,7 @@ def chosen(config: Reproduce, row: str) -> Sweep:
     whose curve limits which of its checkpoints is evaluated. Raises UserError for another name."""
     sweeps = config.scales[config.scale].sweeps
     names = {name.removeprefix("cluster/"): sweep for sweep in sweeps for name in sweep.rows}
-    require(row in names, "row", row, f"use one of {', '.join(names)}")
+    one_of("row", row, names)
     sweep = names[row]
     (own,) = runs_of(config, replace(sweep, rows=[f"cluster/{row}"], seeds=sweep.seeds[:1]))
     baseline = sweep.baselines.get(own.label)
