@@ -195,10 +195,13 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
     if whole is not None and held < whole:
         verdict, reason = "partial", f"{held:.0f} of the {whole} problems; {reason}"
     run_ids = ";".join(dict.fromkeys(str(row["run_id"]) for row in measured))
+    low, high = value - half, value + half
+    if cell["unit"] == "percent" and re.match("(pass|avg)@", str(cell["metric"]), re.IGNORECASE):
+        low, high = max(low, 0.0), min(high, 100.0)  # a share lies there, whatever its spread
     return {
         "rerun": value,
-        "low": value - half,
-        "high": value + half,
+        "low": low,
+        "high": high,
         "n_seeds": seeds,
         "n_problems": first["n_problems"],
         "difference": value - cell["value"],

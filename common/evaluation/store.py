@@ -80,6 +80,13 @@ def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def of_part(run: Path, benchmark: str) -> str:
+    """The name of the benchmark; where some of its problems have no sample, with how many have."""
+    asked = len(read_jsonl(run / "problems.jsonl.gz"))
+    there = stored(run)["problem_id"].nunique()
+    return benchmark if there == asked else f"{benchmark} ({there} of {asked} problems)"
+
+
 def finish(
     run: Run,
     benchmark: str,

@@ -64,10 +64,13 @@ def test_import_of_verl_dumps(tmp_path, capsys):
     assert counts["c"].to_dict() == {prompts[0].id: 2, prompts[1].id: 0, prompts[2].id: 0}
     metrics = read_csv(run / "metrics.csv").set_index("metric")
     assert metrics.loc["pass@1", "value"] == pytest.approx(100 * 2 / 9)
+    assert set(metrics["benchmark"]) == {"countdown_natural (3 of 6 problems)"}  # no whole score
     assert {"maj@3", "answer_entropy"} <= set(metrics.index)
     assert not {"truncated", "token_entropy", "response_length"} & set(metrics.index)
     assert import_samples(words) == run
-    assert "0 of 9 verdicts changed" in (rescore([f"run={run}"]), capsys.readouterr().out)[1]
+    again = rescore([f"run={run}"])
+    assert "0 of 9 verdicts changed" in capsys.readouterr().out
+    assert set(read_csv(again / "metrics.csv")["benchmark"]) == set(metrics["benchmark"])
 
 
 def test_import_of_another_log_and_of_one_score_of_several(tmp_path):
