@@ -45,6 +45,7 @@ from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
 from common.verifiers.rewards import rewards, verify_batch
 
+STILL = 5  # steps without a gradient, after which a run says so
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 
@@ -77,7 +78,7 @@ def train(
                 print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
             if loop.step < x.optim.steps:  # of a run whose checkpoint was deleted
                 shutil.rmtree(run.path / "samples", ignore_errors=True)
-            bar = {"total": x.optim.steps, "done": loop.step}
+            bar, still = {"total": x.optim.steps, "done": loop.step}, 0
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
                     on_step()
@@ -87,6 +88,10 @@ def train(
                 row = loop.one_step(step)
                 append(row)
                 send(row)
+                still = still + 1 if row["grad_norm"] == 0 else 0
+                if still == STILL:
+                    remedy = "look at its responses and rewards, or take other prompts"
+                    print(f"step {step}: no gradient in {STILL} steps; {remedy}", file=sys.stderr)
                 if step % x.eval.every == 0 and step < x.optim.steps:
                     loop.evaluations.on_the_curve(step)
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
