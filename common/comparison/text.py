@@ -150,12 +150,14 @@ def notes(x) -> list[str]:
 
 
 def terminal(x) -> None:
-    """What a rerun decided, and how much else there is: the printed tables with a rerun, in 100
-    columns, then, in 80, claims, the printed cells that differ from their rerun, and counts."""
+    """What a rerun decided, and how much else there is, in 100 columns: the printed tables with a
+    rerun, then claims, the printed cells that differ from their rerun, and counts."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
+    if not console.is_terminal:
+        console.width = layout.WIDTH
     console.print(gains_text.terminal(x.gains))
     width = min(console.width, layout.WIDTH) if console.is_terminal else layout.WIDTH
     shown = layout.shown(x, width)
@@ -167,7 +169,7 @@ def terminal(x) -> None:
         print_blocks(console, layout.blocks(table, width=width))
         said = f"{layout.counted(table)}. {replication.LEGEND}"
         console.print(said, "", sep="\n", markup=False)
-    console.print(claim_text.to_terminal(x.verdicts))
+    console.print(claim_text.to_terminal(x.verdicts, x.gaps))
     for row in apart(x.cells).to_dict("records"):
         words = _cell_words(row)
         color = "dim" if row["state"] in GREY else COLORS.get(row["verdict"], "dim")
