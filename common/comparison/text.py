@@ -8,7 +8,7 @@ from common.claims import text as claim_text
 from common.comparison import gains_text, layout, layout_text, replication
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
-from common.results.tables import escaped, latex_escaped
+from common.results.tables import escaped, latex
 from common.results.tables import markdown as to_markdown
 
 RERUNS = {
@@ -227,7 +227,7 @@ def to_latex(x) -> str:
         [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
         for row in x.verdicts.to_dict("records")
     ]
-    parts = [_tabular(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
+    parts = [latex(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
     for table, blocks in layout.shown(x):
         for i, block in enumerate(blocks, 1):
             parts.append(layout_text.latex(block, f"{x.spec.paper}-{table.name}-{i}"))
@@ -235,14 +235,6 @@ def to_latex(x) -> str:
 
 
 RENDERERS = {"md": markdown, "csv": to_csv, "json": to_json, "latex": to_latex}
-
-
-def _tabular(head: list[str], rows: list[list[str]], widths: str) -> str:
-    """By pandas, the words escaped here: it leaves <, > and ± as they are."""
-    words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
-    return words.to_latex(
-        index=False, header=[latex_escaped(word) for word in head], column_format=widths
-    )
 
 
 def _plain(value: object) -> str:
