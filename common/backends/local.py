@@ -97,6 +97,8 @@ def train(
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
         loop.evaluations.last(loop.step, loop.cut_off, told=progress)
+        for row in tracking.evaluated(run.path):
+            send(row)
         (run.path / "checkpoint.pt").unlink(missing_ok=True)
     run.finish()
     return run.path

@@ -48,9 +48,17 @@ def prepared(words: list[str]) -> list[str]:
 
 
 def _known(word: str) -> str:
-    group, _, path = word.partition("=")
-    if group not in GROUPS or not path.endswith(".yaml"):
+    group, _, choice = word.partition("=")
+    paths = choice.split(",")  # several are a sweep
+    if group not in GROUPS or not any(path.endswith(".yaml") for path in paths):
         return word
+    return f"{group}={','.join(_stored(group, path) for path in paths)}"
+
+
+def _stored(group: str, path: str) -> str:
+    """The name under which Hydra knows a file of the user's own; another name as it is."""
+    if not path.endswith(".yaml"):
+        return path
     from hydra.core.config_store import ConfigStore
 
     file = Path(path)
@@ -58,7 +66,7 @@ def _known(word: str) -> str:
     taken = f"configs/{group}/ has a file of this name; give yours another"
     require(file.stem not in names(group), group, path, taken)
     ConfigStore.instance().store(name=file.stem, node=merged(group, file), group=group)
-    return f"{group}={file.stem}"
+    return file.stem
 
 
 def value(key: str, text: str):
@@ -86,7 +94,7 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
 
     words = prepared(overrides)
     chosen = tuple(word for word in words if _chooses(paper, word))
-    own_file = any(word.endswith(".yaml") for word in overrides)  # it may change
+    own_file = any(".yaml" in word for word in overrides)  # it may change
     try:
         values = OverridesParser.create().parse_overrides([w for w in words if w not in chosen])
         if own_file or any(v.type != v.type.CHANGE or v.is_sweep_override() for v in values):

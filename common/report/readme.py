@@ -28,6 +28,7 @@ def written(text: str, home: Path, reference: Path) -> str:
     before, rest = text.split(START, 1)
     _, after = rest.split(END, 1)
     papers = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
+    papers = [name for name in papers if (reference / name / "claims.csv").exists()]
     lines = [line for paper in papers for line in rows(answer(paper, home, reference))]
     head = [
         "| paper | claims, among others | came out | by how much |",

@@ -70,7 +70,8 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
             pairs[number] = (_text(verifier.response(case), case), verifier.reference(case))
         except (UserError, KeyError) as error:
             missing = isinstance(error, KeyError)
-            reason = f"the row has no field {error}" if missing else str(error)
+            there = f"the row has no field {error}; it has {', '.join(case)}"
+            reason = there if missing else str(error)
             refused[number] = Verdict("error", 0.0, reason=reason[:300])
     judged = pool.map(list(pairs.values()), progress="verdicts")
     scored = refused | dict(zip(pairs, judged, strict=True))

@@ -3,7 +3,7 @@
 import pytest
 from refuses import refuses
 
-from common.config.compose import compose
+from common.config.compose import compose, prepared
 from common.errors import nearest, one_of
 
 
@@ -45,3 +45,13 @@ def test_names():
     one_of("verb", "train", ["train"])
     with refuses("verb", "trian"):
         one_of("verb", "trian", ["train"])
+
+
+def test_a_sweep_may_name_files_of_the_users_own(tmp_path):
+    file = tmp_path / "mine_of_a_sweep.yaml"
+    file.write_text("defaults: [grpo]\nname: mine\n")
+    for order in (f"grpo,{file}", f"{file},grpo"):
+        swept = order.replace(str(file), file.stem)
+        assert prepared([f"method={order}", "--multirun"]) == [f"method={swept}", "--multirun"]
+    with refuses("method", "none.yaml"):
+        prepared(["method=grpo,none.yaml"])

@@ -1,6 +1,7 @@
 """The first screen's sentences: made from verdicts and comparisons, and no more than they say."""
 
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -181,3 +182,13 @@ def test_the_readme_says_what_the_committed_verdicts_say():
 def test_a_readme_without_marks_is_refused():
     with pytest.raises(Exception, match="marks"):
         readme.written("# A page", ROOT / "papers", ROOT / "results" / "reference")
+
+
+def test_a_paper_without_committed_results_has_no_row_on_the_first_screen(tmp_path):
+    """As a sixth one that CONTRIBUTING's steps have just made."""
+    papers, text = tmp_path / "papers", (ROOT / "README.md").read_text()
+    for paper in (ROOT / "papers").glob("*/claims.yaml"):
+        (papers / paper.parent.name).mkdir(parents=True)
+        (papers / paper.parent.name / "claims.yaml").write_text(paper.read_text())
+    shutil.copytree(papers / "fade", papers / "sixth")
+    assert readme.written(text, papers, ROOT / "results" / "reference") == text
