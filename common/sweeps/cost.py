@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from common.backends import backend
+from common.backends import backend, snapshots
 from common.backends.verl import layout, tuning
 from common.backends.verl.layout import STATE_BYTES
 from common.datasets.prompts import stated
@@ -60,6 +60,7 @@ class Estimate:
     attempts: int  # under the time limit, at most
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
     network: "Network | None" = None  # a training's memory network (DLC)
+    kept_gb: float = 0.0  # of the disk: models of steps before the last
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     _check_time(x, profile, a, ends[0])
     _check_main_memory(x, profile, a, ends[1])
     stored = ends[1].evaluated * a.samples_bytes_per_token + (STATE_BYTES + 2) * size.parameters
-    if x.keep_checkpoints:
-        stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
+    kept = 2 * size.parameters * len(snapshots.steps(x))
     seconds = [end.steps_s + end.curve_s for end in ends]
     tokens = [end.rollout + end.evaluated for end in ends]
-    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored + kept, memory, tokens, profile, a)
+    one = replace(one, kept_gb=kept / 1e9)
     if network is None:
         return one
     width = _width(x, size, profile, a)

@@ -308,7 +308,7 @@ def test_an_experiment_cannot_be_changed():
 
 
 NOT_NUMBERS = {
-    "scope", "table", "label", "keep_checkpoints", "covariances", "results_dir", "wandb",
+    "scope", "table", "label", "keep_checkpoints", "keep_at", "covariances", "results_dir", "wandb",
     "threads", "checkpoint_every", "verification", "verl",
 }  # fmt: skip
 
