@@ -35,6 +35,9 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
             elif job.kind == "command":
                 takes = named({"_target_": job.config.takes}, f"commands.{job.key}.takes")
                 found[job.key] = takes(profile)
+            elif job.kind == "measure":
+                takes = named({"_target_": job.config.takes}, f"measures.{job.key}.takes")
+                found[job.key] = takes(job.config, job.of, profile)
             elif job.kind in SAMPLED:
                 model = job.of or trained[job.config.row.trained]
                 found[job.key] = estimate_evaluation(job.config, model, profile, a)

@@ -22,6 +22,7 @@ TITLES = {
     "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
     "train": "training",
     "evaluate": "evaluation, each after its training",
+    "measure": "measures of kept models, each after its training, without a GPU",
     "compare": "comparison, after the end of all",
 }
 
@@ -89,9 +90,10 @@ def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
-    said = f"  {e.gpu_hours} GPU-h in {tries}, {e.disk_gb:.2g} GB disk"
+    took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
+    said = f"  {took} in {tries}, {e.disk_gb:.2g} GB disk"
     said += f" (kept models {e.kept_gb:.2g})" if e.kept_gb else ""
-    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}"
+    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
 
 
 def _beside(n: Network | None) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 from submitit.helpers import DelayedSubmission
 
 from common.config.files import read
-from common.config.resolve import resolve
+from common.config.resolve import named, resolve
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import node, on_node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart, run_folder
@@ -27,7 +28,8 @@ from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
-SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command}  # else an Experiment
+# else an Experiment
+SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command, "measure": Measure}
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 
@@ -39,7 +41,7 @@ class Task:
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # frozen Experiment, Evaluate or Command, YAML
+    config: str | None  # frozen Experiment, Evaluate, Command or Measure, YAML
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
@@ -128,6 +130,9 @@ class Task:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)
         _wait_for_lock(self._results / ".lock")
+        if self.kind == "measure":
+            named({"_target_": x.run}, f"measures.{self.key}.run")(x)
+            return str(x.path)
         if self.kind in ("evaluate", "rates"):
             from common.evaluation.run import evaluate
 

@@ -1,9 +1,9 @@
 """From experiments to jobs:
 
-model, command -> rates -> train -> evaluate (trained model x benchmark) -> compare
+model, command -> rates -> train -> evaluate (trained model x benchmark), measure -> compare
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,10 +11,11 @@ from common.backends.solve_rates import measurement
 from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 
-Kind = Literal["model", "command", "rates", "train", "evaluate", "compare"]
-LIGHT = ("model", "compare")  # kinds that need no GPU
+Kind = Literal["model", "command", "rates", "train", "evaluate", "measure", "compare"]
+LIGHT = ("model", "measure", "compare")  # kinds that need no GPU
 WHOLE = ("command", "train")  # kinds that take all nodes and GPUs of the profile
 SAMPLED = ("rates", "evaluate")  # kinds that run an Evaluate
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised (submitit trap 11)
@@ -26,16 +27,18 @@ class Job:
 
     kind: Kind
     key: str  # the run id of a training, an evaluation or a pass for solve rates; unique
-    config: Any  # Experiment of a training or a model, Evaluate of what samples, Command, or None
+    # Experiment of a training or a model, Evaluate of what samples, Command, Measure, or None
+    config: Any
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
-    of: Any = None  # of what samples the Experiment whose model it is
+    of: Any = None  # of what samples or measures the Experiment whose model it is
 
 
 def plan(
     experiments: list[Experiment],
     evaluations: list[Evaluate],
     commands: Mapping[str, Command] | None = None,
+    measures: Sequence[Measure] = (),
 ) -> list[Job]:
     """The jobs of these experiments, each after those that it waits for.
 
@@ -43,7 +46,8 @@ def plan(
     before all that start from it; and so are the solve rates that choose training prompts. An
     evaluation waits for the training of its model, for its baseline's, whose curve limits what is
     chosen, and for the base model's samples where it scores these; that of a model which is not
-    trained waits for the command that makes it, if one does. The comparison waits for all to end,
+    trained waits for the command that makes it, if one does. A measure waits for the training whose
+    models it reads. The comparison waits for all to end,
     not to succeed: what failed must be seen in it.
     """
     first: dict[str, Job] = {}
@@ -78,6 +82,9 @@ def plan(
         if e.row.trained in untrained:
             needs = made_by(known[e.row.trained].model.path)
         jobs.append(Job("evaluate", e.path.name, e, needs, of=known.get(e.row.trained)))
+    for one in measures:
+        of = known[one.row.trained]
+        jobs.append(Job("measure", one.path.name, one, (one.row.trained,), of=of))
     ends = tuple(job.key for job in jobs)
     return [*first.values(), *jobs, Job("compare", "compare", None, follows=ends)]
 
@@ -97,7 +104,7 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     """The jobs that neither are done nor wait or run. The comparison is wanted whenever another
     job is, or when it does not stand yet."""
     lacking = [job for job in jobs if job.key not in done | queued]
-    wanted = {j.key for j in lacking if j.kind in ("train", "evaluate")}
+    wanted = {j.key for j in lacking if j.kind in ("train", "evaluate", "measure")}
     while more := {key for j in lacking if j.key in wanted for key in j.needs} - wanted:
         wanted |= more
     runs = [j for j in lacking if j.key in wanted]

@@ -42,6 +42,8 @@ class Sweep:
     also_at: dict[str, list[int]] = field(default_factory=dict)  # benchmark -> further steps
     # label of a method: label of the one that its compute must not exceed (checkpoints.py)
     baselines: dict[str, str] = field(default_factory=dict)
+    # name of a measure (Reproduce.measures): row -> steps whose models it reads
+    measures: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Reproduce:
     scales: dict[str, Scale]
     parts: dict[str, Part] = field(default_factory=dict)
     commands: dict[str, Command] = field(default_factory=dict)  # each by its name, of all scales
+    # jobs of the paper's own after trainings (measures.py): dotted paths of `run` and `takes`
+    measures: dict[str, dict[str, str]] = field(default_factory=dict)
     rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
     grids: list[dict] = field(default_factory=list)  # and these
 
