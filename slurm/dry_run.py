@@ -20,6 +20,7 @@ TITLES = {
     "model": "models made here",
     "command": "models that commands of the paper make, before their rows",
     "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
+    "gate": "what a start model must measure, before the trainings from it, without a GPU",
     "train": "training",
     "evaluate": "evaluation, each after its training",
     "measure": "measures of kept models, each after its training, without a GPU",

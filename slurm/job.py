@@ -20,6 +20,7 @@ from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gate, judge
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import node, on_node, ray_cluster, status
@@ -30,6 +31,7 @@ from slurm.submitit_inside import requeue_our_way
 requeue_our_way()
 # else an Experiment
 SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command, "measure": Measure}
+SCHEMAS |= {"gate": Gate}
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 
@@ -41,7 +43,7 @@ class Task:
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # frozen Experiment, Evaluate, Command or Measure, YAML
+    config: str | None  # frozen Experiment, Evaluate, Command, Measure or Gate, YAML
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
@@ -130,6 +132,8 @@ class Task:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)
         _wait_for_lock(self._results / ".lock")
+        if self.kind == "gate":
+            return str(judge(x))
         if self.kind == "measure":
             named({"_target_": x.run}, f"measures.{self.key}.run")(x)
             return str(x.path)

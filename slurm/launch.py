@@ -100,10 +100,10 @@ def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: 
         runs, wanted = _within(budget, found, **where)
     measures = [one for one in found.measures if one.row.trained in {x.run_id for x in runs}]
     if ANSWERS[dry_run]:
-        jobs = plan.plan(runs, wanted, found.commands, measures)
+        jobs = plan.plan(runs, wanted, found.commands, measures, found.gates)
         paper_run.show(jobs, **where, full=dry_run == "full")
     else:
-        submit.submit(runs, wanted, found.commands, measures, **where)
+        submit.submit(runs, wanted, found.commands, measures, found.gates, **where)
 
 
 def _within(word: str, found: Chosen, *, paper: str, profile: Profile, root: Path) -> tuple:

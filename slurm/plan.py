@@ -1,6 +1,7 @@
 """From experiments to jobs:
 
-model, command -> rates -> train -> evaluate (trained model x benchmark), measure -> compare
+model, command -> rates, evaluate -> gate
+                                       -> train -> evaluate (model x benchmark), measure -> compare
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,12 @@ from common.backends.solve_rates import measurement
 from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 
-Kind = Literal["model", "command", "rates", "train", "evaluate", "measure", "compare"]
-LIGHT = ("model", "measure", "compare")  # kinds that need no GPU
+Kind = Literal["model", "command", "rates", "train", "evaluate", "measure", "gate", "compare"]
+LIGHT = ("model", "measure", "gate", "compare")  # kinds that need no GPU
 WHOLE = ("command", "train")  # kinds that take all nodes and GPUs of the profile
 SAMPLED = ("rates", "evaluate")  # kinds that run an Evaluate
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised (submitit trap 11)
@@ -27,7 +29,7 @@ class Job:
 
     kind: Kind
     key: str  # the run id of a training, an evaluation or a pass for solve rates; unique
-    # Experiment of a training or a model, Evaluate of what samples, Command, Measure, or None
+    # Experiment of a training or a model, Evaluate of what samples, Command, Measure, Gate, or None
     config: Any
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ def plan(
     evaluations: list[Evaluate],
     commands: Mapping[str, Command] | None = None,
     measures: Sequence[Measure] = (),
+    gates: Sequence[Gated] = (),
 ) -> list[Job]:
     """The jobs of these experiments, each after those that it waits for.
 
@@ -47,8 +50,8 @@ def plan(
     evaluation waits for the training of its model, for its baseline's, whose curve limits what is
     chosen, and for the base model's samples where it scores these; that of a model which is not
     trained waits for the command that makes it, if one does. A measure waits for the training whose
-    models it reads. The comparison waits for all to end,
-    not to succeed: what failed must be seen in it.
+    models it reads. A training waits for the gates of its start model, and they for what they read.
+    The comparison waits for all to end, not to succeed: what failed must be seen in it.
     """
     first: dict[str, Job] = {}
     jobs: list[Job] = []
@@ -63,6 +66,15 @@ def plan(
         first.setdefault(key, Job("command", key, commands[key]))
         return (key,)
 
+    def passed(one: Gated) -> str:
+        start, key = made_by(one.of.model.path), one.gate.path.name
+        read: list[tuple[Kind, Any]] = [("rates", one.samples)]
+        read += [("evaluate", e) for e in one.evaluations]
+        for kind, e in read:
+            first.setdefault(e.path.name, Job(kind, e.path.name, e, start, of=one.of))
+        first.setdefault(key, Job("gate", key, one.gate, tuple(e.path.name for _, e in read)))
+        return key
+
     for x in experiments:
         if x.run_id in untrained:
             continue
@@ -75,8 +87,9 @@ def plan(
             key = rates.path.name
             first.setdefault(key, Job("rates", key, rates, needs, of=x))
             needs = (*needs, key)
+        needs += tuple(passed(one) for one in gates if x.name in one.rows)
         jobs.append(Job("train", x.run_id, x, needs))
-    for e in evaluations:
+    for e in (e for e in evaluations if e.path.name not in first):
         needed = (e.row.trained, e.row.baseline, e.row.base)
         needs = tuple(key for key in needed if key is not None)
         if e.row.trained in untrained:

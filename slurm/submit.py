@@ -16,6 +16,7 @@ from common.datasets.prompts import stated
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
@@ -33,6 +34,7 @@ def submit(
     evaluations: list[Evaluate],
     commands: Mapping[str, Command] | None = None,
     measures: Sequence[Measure] = (),
+    gates: Sequence[Gated] = (),
     *,
     paper: str,
     profile: Profile,
@@ -42,7 +44,7 @@ def submit(
     """Submit what is missing; returns the submission's folder, None if nothing is. `root`, the
     experiments' results folder, is absolute: a job may start in another folder. Raises UserError
     before anything is submitted where a request is impossible or refused."""
-    jobs = plan.plan(experiments, evaluations, commands, measures)
+    jobs = plan.plan(experiments, evaluations, commands, measures, gates)
     check(experiments, evaluations, profile, [j.config for j in jobs if j.kind == "command"])
     if profile.executor == "local":
         visible_gpus(profile)

@@ -19,17 +19,22 @@ MOST = 4096  # samples of a chunk: 25,000 prompts are then enough chunks for the
 
 
 def measurement(x: Experiment) -> Evaluate | None:
-    """The evaluation that `x` needs; None where it trains nothing, or on the whole set. Length and
-    temperature are those of the run's evaluations, verifier and prompts those of its training."""
+    """The evaluation that `x` needs; None where it trains nothing, or on the whole set."""
     node = x.data.train
     if chooser(node, "data.train") is None or x.optim.steps == 0:
         return None
+    return on_prompts(x, unfiltered(node), node[KEY]["n"])
+
+
+def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
+    """The evaluation of the start model of `x` on training prompts. Length and temperature are
+    those of the run's evaluations, the verifier is that of its training."""
     engine = backend(x.backend).engine
-    sampling: dict = {"n": node[KEY]["n"], "max_tokens": x.eval.max_tokens}
+    sampling: dict = {"n": n, "max_tokens": x.eval.max_tokens}
     sampling |= {"top_p": 1.0, "temperature": x.eval.temperature}
     asked = Benchmark(
         name=x.data.name,
-        prompts=unfiltered(node),
+        prompts=node,
         verifier=x.data.verifier,
         deadline=x.verification.deadline,
         **sampling,

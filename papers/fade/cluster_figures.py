@@ -33,7 +33,7 @@ TABLES = {  # name of the figure: printed table, model
     "table4": ("table4", SMALL),
     "table5": ("table5", LARGE),
 }
-FADE = colors(["FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5"])
+FADE = colors(["FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5", "FADE H*=H0/2"])
 WEIGHED = colors(
     [
         *("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE"),

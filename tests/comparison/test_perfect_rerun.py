@@ -5,7 +5,7 @@ and cells read it.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 
 import numpy as np
@@ -20,7 +20,10 @@ from common.comparison.cells import CELL
 from common.comparison.compare import ROOT, assess
 from common.comparison.published import published
 from common.metrics.noise import sampling_sd, seed_sd
+from common.results.columns import COLUMNS
 from common.results.files import write
+from common.sweeps.gates import gates, judge
+from common.sweeps.plan import scales_of
 
 pytestmark = pytest.mark.sweep
 
@@ -108,7 +111,7 @@ EXPECTED = {
             **{"cluster_table3_7b": 15, "cluster_table3_32b": 15},
             **{"cluster_table4": 24, "cluster_table5": 16},
             **dict.fromkeys(("cluster_fig6_7b", "cluster_fig6_32b"), 5 * 2),
-            "cluster_fig8": 3 * 2 * 3,  # runs, alpha and delta, logged steps
+            "cluster_fig8": 4 * 2 * 3,  # runs, alpha and delta, logged steps
         },
         # a made-up measure has the printed numbers alone
         not_drawn={
@@ -208,6 +211,19 @@ def test_every_gain_agrees_or_one_run_cannot_tell(whole):
     assert set(run["verdict"]) == {"agrees", "cannot tell"}
     assert len(run) == len(result.gains)
     assert (run["mdd"] > 0).all()
+
+
+def test_the_start_models_pass_their_gates(whole):
+    made, _, expected = whole
+    for scale in expected.scales:
+        for one in gates(scales_of(made.spec.paper, f"scale={scale}")):
+            gate = replace(one.gate, results_dir=str(made.root))
+            entropy = 1 + gate.above.get("entropy", 0.0)
+            rows = [("pass@1", 30.0), ("token_entropy_per_response", entropy)]
+            frame = pd.DataFrame(rows, columns=["metric", "value"]).assign(stderr=1.3)
+            place = made.root / "evaluations" / gate.prompts / "metrics.csv"
+            write(place, frame.reindex(columns=COLUMNS).to_csv(index=False))
+            assert (judge(gate) / "DONE").exists()
 
 
 # ---- what is wrong has to be seen
