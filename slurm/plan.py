@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from common.backends.solve_rates import measurement
+from common.backends.solve_rates import measurements
 from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
@@ -83,9 +83,10 @@ def plan(
             key = f"model-{_model_id(x)}"
             first.setdefault(key, Job("model", key, x))
             needs = (key,)
-        if (rates := measurement(x)) is not None:
+        start = needs
+        for rates in measurements(x):
             key = rates.path.name
-            first.setdefault(key, Job("rates", key, rates, needs, of=x))
+            first.setdefault(key, Job("rates", key, rates, start, of=x))
             needs = (*needs, key)
         needs += tuple(passed(one) for one in gates if x.name in one.rows)
         jobs.append(Job("train", x.run_id, x, needs))
