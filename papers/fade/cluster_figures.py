@@ -25,6 +25,7 @@ from common.config.files import ROOT
 from common.metrics.passk import pass_at_k_table
 from common.palette import colors
 from common.plotting import COLORS, panels, save
+from papers.fade import cluster_curves
 
 SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
 TABLES = {  # name of the figure: printed table, model
@@ -66,7 +67,8 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered, spec: Spec) -> list
         about=f"Fig. 8 left: what the controller chose along training, {SMALL}; step: a rollout "
         "of 10 optimiser steps.",
     )
-    return [*made, fig5(cluster.rows, folder), controller]
+    made += [fig5(cluster.rows, folder), controller]
+    return made + cluster_curves.draw(root, cluster)
 
 
 def fig5(rows: pd.DataFrame, folder: Path) -> Figure:

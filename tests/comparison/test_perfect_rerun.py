@@ -48,6 +48,8 @@ BASES = ("grpo", "dapo", "cispo")
 SETS = 9
 # perfect.highest
 BEST = dict.fromkeys(("Qwen2.5-7B", "Llama-3.2-3B-Instruct", "Qwen3-4B-Base"), 459)
+MODELS = ("Qwen 2.5 7B", "CWM 32B")
+CURVE = f"FADE H*=1.0, GRPO, Power alpha=2, AsymGRPO delta=0.5 of {MODELS[0]}"
 EXPECTED = {
     "f_grpo": Expected(
         scales=("cluster", "cluster_v2", "gpu"),
@@ -112,11 +114,28 @@ EXPECTED = {
             **{"cluster_table4": 24, "cluster_table5": 16},
             **dict.fromkeys(("cluster_fig6_7b", "cluster_fig6_32b"), 5 * 2),
             "cluster_fig8": 4 * 2 * 3,  # runs, alpha and delta, logged steps
+            "cluster_fig3_entropy": 6 * 3,  # deltas, logged steps
+            "cluster_fig4": 8,  # methods, as below
+            "cluster_fig5_right": 5,
+            "cluster_fig14_equalised": 4 * 3,
+            "cluster_fig10": (1 + 4) * 20,  # bins
+            "cluster_fig11": 2 * 4 * 10,  # budgets, k
+            "cluster_fig12": 3 * 4 * 10,  # thirds
         },
         # a made-up measure has the printed numbers alone
         not_drawn={
             "cluster_fig5": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.5, "
-            "AsymGRPO delta=0.7, AsymGRPO delta=2, GRPO, Power alpha=2, REINFORCE, mean GRPO"
+            "AsymGRPO delta=0.7, AsymGRPO delta=2, GRPO, Power alpha=2, REINFORCE, mean GRPO",
+            # curves of n = 200 and one learning rate are scales of their own
+            **dict.fromkeys(
+                ("cluster_fig6_left", "cluster_fig13"), f"rows without counts: {CURVE}"
+            ),
+            "cluster_fig1_7b": f"rows without a curve: {CURVE}",
+            "cluster_fig1_32b": f"rows without a curve: {CURVE}".replace(*MODELS),
+            "cluster_fig9": "rows without a curve: FADE H*=1.0, FADE (alpha only), FADE (delta "
+            "only), FADE (both from entropy), FADE (log schedule) of Qwen 2.5 7B",
+            "cluster_fig14_same": "rows without a curve: mean GRPO, Power alpha=3, AsymGRPO "
+            "delta=0.5, pass@4 (Chen) of Qwen 2.5 7B",
         },
     ),
     "cov_grpo": Expected(
@@ -472,6 +491,8 @@ def test_figures_draw_the_printed_numbers(whole):
         elif name == "cluster_fig8":
             values = drawn.groupby("curve")["value"].agg(set).to_dict()
             assert values == {word: {value} for word, value in perfect.CONTROLLED.items()}
+        elif "curve" not in drawn and name != "cluster_fig3":  # FADE's fits and scatters
+            assert drawn.select_dtypes("number").drop(columns="beta_2", errors="ignore").size
         elif name == "cluster_fig3":  # of the steps up to 50 alone
             mean = (drawn["share"] ** 0.5 + drawn["share"] ** 0.25) / 2
             assert drawn["contribution"].tolist() == pytest.approx(mean.tolist())
