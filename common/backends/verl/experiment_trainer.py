@@ -11,6 +11,7 @@ from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
 from common.backends.verl import rows
+from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.export import export
 from common.backends.verl.progress import STOP
 from common.backends.verl.rows import PREFIX
@@ -61,6 +62,7 @@ class ExperimentTrainer(MethodTrainer):
             super().on_step_end()
 
     def _save_checkpoint(self):
+        drop_old(Path(self.config.trainer.default_local_dir).parent)
         # verl logs a step after it has saved and evaluated: a kill in between would lose the row
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         write_json(folder / rows.ROW, {"step": self.global_steps, "data": rows.keep(self.seen)})
