@@ -23,11 +23,12 @@ from common.experiment import Experiment
 from common.sweeps.plan import Command
 from slurm import node, on_node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, progress, restart, run_folder
+from slurm.plan import SAMPLED
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
-SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command}  # else an Experiment
+SCHEMAS = {kind: Evaluate for kind in SAMPLED} | {"command": Command}  # else an Experiment
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 
@@ -72,7 +73,7 @@ class Task:
                     return f"worker: {error}; see the first task"
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self.kind in ("train", "evaluate", "rates"))
+        stop.listen(polled=self.kind in ("train", *SAMPLED))
         attempt = Attempt(folder / "attempts.jsonl", self._progress())
         try:
             if need:
@@ -128,7 +129,7 @@ class Task:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)
         _wait_for_lock(self._results / ".lock")
-        if self.kind in ("evaluate", "rates"):
+        if self.kind in SAMPLED:
             from common.evaluation.run import evaluate
 
             return str(evaluate(x, stop.between_steps))

@@ -14,7 +14,7 @@ from submitit import LocalExecutor
 
 from common.datasets.prompts import stated
 from common.errors import UserError, require
-from common.evaluation.config import Evaluate
+from common.evaluation.config import SCORED, Evaluate
 from common.experiment import Experiment
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
@@ -164,6 +164,8 @@ def _steps(job: plan.Job) -> int | None:
     """Of training; chunks of what samples, None where the number of problems is not known."""
     if job.kind in plan.SAMPLED:
         e = job.config
-        known = None if e.row and e.row.base else stated(e.eval.prompts)
+        known = None if e.scores and e.eval.rare_share else stated(e.eval.prompts)
+        if e.scores:
+            return known and -(-known * e.n // SCORED)
         return known and -(-known // e.per_chunk)
     return job.config.optim.steps if job.kind == "train" else None
