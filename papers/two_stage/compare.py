@@ -185,8 +185,9 @@ FOOTNOTES = {
 
 
 def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
-    from papers.two_stage import cluster_figures
+    from papers.two_stage import case_study, cluster_figures
 
+    case_study.write_cluster_page(root, cluster.rows)
     return cluster_figures.draw(root, cells, cluster.rows)
 
 
