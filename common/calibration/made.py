@@ -18,6 +18,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
+from common.backends import snapshots
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
 from common.config.compose import compose
@@ -186,7 +187,7 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
         write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
         frames.append(rows)
         kept = f"checkpoints/step-{step:05d}" if step < x.optim.steps else "model"
-        if x.keep_checkpoints or kept == "model":
+        if step in snapshots.steps(x) or kept == "model":
             write(run.path / kept / "config.json", "{}")
     write(run.path / "counts.csv", counts)
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
