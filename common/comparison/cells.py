@@ -86,7 +86,8 @@ def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str
         return rows, []
     several = {one.of_table for one in spec.same_runs if one.steps}
     several |= {name for name, step in spec.steps.items() if isinstance(step, int)}
-    step = rows["step"].where(rows["table"].isin(several), -1)  # else one run, whatever its steps
+    apart = rows["table"].isin(several) | rows["benchmark"].isin(spec.unprinted)
+    step = rows["step"].where(apart, -1)  # else one run, whatever its steps
     key = [rows[name] for name in ("table", "model", "method", "benchmark", "metric", "seed")]
     twice = rows["run_id"].groupby([*key, step], dropna=False).transform("nunique") > 1
     messages = []
