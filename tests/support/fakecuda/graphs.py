@@ -91,7 +91,9 @@ class CUDAGraph:
     def replay(self) -> None:
         gone = [ref for ref in self.recorder.outside.values() if ref.expired()]
         if gone:
-            raise RuntimeError(f"CUDA error: an illegal memory access: {len(gone)} tensors are gone")
+            raise RuntimeError(
+                f"CUDA error: an illegal memory access: {len(gone)} tensors are gone"
+            )
         CUDAGraph.replayed += 1
         for operator, args, kwargs, outs in self.recorder.tape:
             again = operator(*args, **kwargs)
