@@ -13,16 +13,22 @@ writes gpu_smoke.csv: it says that the bench works, and nothing about speed.
 """
 
 import gc
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from statistics import median
+from time import time
+from typing import TYPE_CHECKING
 
 from bench import COLUMNS, flops_a_token, matmul_peak, row, timed
 from common.config.words import options
 from common.errors import UserError, require
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Of random weights: the laptop's model (configs/model/tiny.yaml), one of ten times its size, and
 # the config.json of SmolLM2-135M and of Qwen2.5-1.5B; "words" is the vocabulary.
@@ -59,21 +65,31 @@ def main(words: list[str]) -> None:
     smoke = given["smoke"] == "true"
     if not smoke:
         require_gpu()
-    import pandas as pd
-
-    from bench.command import circumstances, show
-    from common.results.files import write_csv, write_json
+    from bench.command import show
 
     plan = SMOKE if smoke else ON_GPU
     folder = Path(given["results_dir"]) / "bench"
-    name = "gpu_smoke" if smoke else "gpu"
+    rows = measured(plan, folder, "gpu_smoke" if smoke else "gpu")
+    show(rows, f"{device(plan)['device']}; above 1: ours is faster")
+
+
+def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.DataFrame":
+    """Every row, kept in `folder` as it comes; at the time `end` (Unix seconds) no further one is
+    begun."""
+    import pandas as pd
+
+    from bench.command import circumstances
+    from common.results.files import write_csv, write_json
+
     write_json(folder / f"{name}.json", circumstances() | device(plan))
     rows = []
     for part in (rollouts, training, memory_networks, simulations):
         for one in part(plan):
             rows.append(one)
             write_csv(folder / f"{name}.csv", pd.DataFrame(rows, columns=COLUMNS))
-    show(pd.DataFrame(rows, columns=COLUMNS), f"{device(plan)['device']}; above 1: ours is faster")
+            if time() > end:
+                return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def require_gpu() -> None:

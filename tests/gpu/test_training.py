@@ -5,6 +5,10 @@ import pytest
 import torch
 from fakecuda.graphs import CUDAGraph
 from local_loop import make_loop
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from common.rollout.decoder import LlamaDecoder
+from common.rollout.local import generate
 
 pytestmark = pytest.mark.trains
 
@@ -51,6 +55,7 @@ CASES = {
         "method=f_grpo",
         "optim.equalise_to={_target_: common.advantages.group.grpo, unbiased: true, epsilon: 1e-6}",
     ],
+    "micro-batches": ["optim.micro_batch=16"],
     "temperature": ["sampling.temperature=0.7"],
 }
 STEPS = 2
@@ -125,6 +130,7 @@ WAITS = {
     "memory network": 40,
     "dynamic batches": 86,
     "checkpointing": 32,
+    "micro-batches": 34,
 }
 
 
@@ -134,10 +140,46 @@ def test_the_number_of_synchronisations_is_held(case, trained, pretended):
     assert sum(waits[-1].values()) <= WAITS[case], waits[-1]
 
 
-def test_decoding_steps_are_recorded_once_for_each_number_of_rows(trained, pretended):
-    """Recording refuses whatever waits; a step is replayed from then on."""
+def test_decoding_steps_are_recorded_once_for_each_number_of_rows(trained, pretended, monkeypatch):
+    """Recording refuses whatever waits; a step is replayed from then on. Rows leave in quarters."""
     CUDAGraph.recorded = CUDAGraph.replayed = 0
+    keep, sizes = LlamaDecoder.keep, []
+
+    def noted(decoder, rows):
+        sizes.append(len(rows))
+        keep(decoder, rows)
+
+    monkeypatch.setattr(LlamaDecoder, "keep", noted)
     _, drawn, *_ = trained("cuda")
+    assert sizes
+    assert {size % 16 for size in sizes} == {0}
+    assert CUDAGraph.recorded == STEPS + len(sizes)
     tokens = sum(batch.response_ids.shape[1] for batch in drawn)
-    assert 0 < CUDAGraph.recorded <= 2 * 4  # blocks of a quarter of the rows
-    assert tokens - 2 * STEPS <= CUDAGraph.replayed < tokens + 8 * STEPS
+    assert tokens - STEPS <= CUDAGraph.replayed < tokens + 8 * STEPS
+
+
+def test_prompts_of_several_lengths_are_sampled_as_on_the_cpu(pretended):
+    """Their padding is hidden row by row, also where rows have left the batch."""
+    torch.manual_seed(0)
+    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+    config = Qwen2Config(vocab_size=12, num_key_value_heads=2, initializer_range=0.3, **sizes)
+    model, lengths = Qwen2ForCausalLM(config).eval(), torch.tensor([9, 3, 6, 1])
+    mask = (torch.arange(9) >= 9 - lengths[:, None]).long()
+    ids = torch.randint(2, 12, (4, 9)) * mask
+    found = []
+    for device in ("cpu", "cuda"):
+        batch = generate(
+            model.to(device),
+            ids.to(device),
+            mask.to(device),
+            group_size=8,
+            temperature=1.0,
+            max_tokens=30,
+            eos_id=1,
+            generator=torch.Generator().manual_seed(2),
+        )
+        found.append((batch.response_ids.cpu(), batch.mask.cpu(), batch.log_probs.cpu()))
+    (here, real, log_probs), (there, *theirs) = found
+    assert torch.equal(here, there)
+    assert real[:, 16:].sum(1).bool().float().mean() < 0.5  # most rows have left by then
+    torch.testing.assert_close(theirs, [real, log_probs], rtol=1e-5, atol=1e-5)
