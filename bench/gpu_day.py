@@ -52,7 +52,7 @@ SIZES = {
     "full": Size("gpu", ON_GPU, ("tests/gpu",), 19, 64),
     "smallest": Size(
         "gpu_smoke",
-        replace(SMOKE, device="cuda"),
+        replace(SMOKE, device="cuda", matmul=64),
         ("tests/gpu/test_training.py", "-k", "several"),
         3,
         4,

@@ -1,4 +1,8 @@
-"""Two steps of the local backend on the GPU and on the CPU: the same responses and curves."""
+"""Two steps of the local backend on the GPU and on the CPU: the same responses and curves.
+
+A true GPU rounds otherwise, so that now and then a token differs, and from there on the curves:
+there the first step is held to wider bounds, and the gradient of one batch to narrow ones.
+"""
 
 import fakecuda
 import pytest
@@ -9,8 +13,10 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from common.rollout.decoder import LlamaDecoder
 from common.rollout.local import generate
+from common.types import RolloutBatch
 
 pytestmark = pytest.mark.trains
+PRETENDED = torch.version.cuda is None
 
 MADE_UP = ["data.verifier={_target_: local_loop.made_up}"]
 # One for each kind of sampler, loss input, controller and option.
@@ -81,10 +87,10 @@ def trained(tiny, tmp_path, monkeypatch):
         monkeypatch.setattr(loop.sampler, "draw", noted)
         rows, waits = [], []
         for step in range(1, STEPS + 1):
-            if device == "cuda":
+            if PRETENDED:
                 fakecuda.synchronisations()
             rows.append(loop.one_step(step))
-            waits.append(fakecuda.synchronisations() if device == "cuda" else None)
+            waits.append(fakecuda.synchronisations() if PRETENDED else None)
         assert loop.model.device.type == device
         return rows, drawn, loop.model.state_dict(), waits
 
@@ -92,29 +98,59 @@ def trained(tiny, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_curves_are_the_cpus(case, trained, pretended):
+def test_curves_are_the_cpus(case, trained):
     here, drawn_here, weights_here, _ = trained("cpu", *CASES[case])
     there, drawn_there, weights_there, _ = trained("cuda", *CASES[case])
-    for ours, theirs in zip(drawn_here, drawn_there, strict=True):
-        assert torch.equal(ours.response_ids, theirs.response_ids.cpu())
     for ours, theirs in zip(here, there, strict=True):
         assert ours.keys() == theirs.keys()
         if case == "KL in the reward":
             ours["clipped"] = theirs["clipped"]
+    if not PRETENDED:
+        assert alike(drawn_here[0], drawn_there[0]) > 0.98
+        assert there[0] == pytest.approx(here[0], rel=0.1, abs=0.05, nan_ok=True)
+        return
+    for ours, theirs in zip(drawn_here, drawn_there, strict=True):
+        assert torch.equal(ours.response_ids, theirs.response_ids.cpu())
+    for ours, theirs in zip(here, there, strict=True):
         assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-5, nan_ok=True)
     for name, ours in weights_here.items():
         torch.testing.assert_close(weights_there[name].cpu(), ours, rtol=1e-4, atol=1e-4)
 
 
+def alike(one: RolloutBatch, other: RolloutBatch) -> float:
+    """The share of places with the same token."""
+    ours, theirs = one.response_ids.cpu(), other.response_ids.cpu()
+    width = min(ours.shape[1], theirs.shape[1])
+    return (ours[:, :width] == theirs[:, :width]).float().mean().item()
+
+
+@pytest.mark.parametrize("case", ["grpo", "checkpointing", "likeliest tokens", "token weights"])
+def test_the_gradient_of_a_batch_is_the_cpus(case, tiny, tmp_path):
+    """Both have the same batch: rounding has nothing to grow on."""
+    batch, found = None, []
+    for device in ("cpu", "cuda"):
+        loop = make_loop(tiny(f"device={device}", *MADE_UP, *CASES[case]), tmp_path / device)
+        if batch is None:
+            batch, reward, *_ = loop.rollout(1)
+        moved = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in vars(batch).items()
+        }
+        row = loop.update(RolloutBatch(**moved), (reward - reward.mean()).to(device), 0)
+        found.append((row, [p.grad.cpu() for p in loop.model.parameters()]))
+    (here, ours), (there, theirs) = found
+    bound = 1e-5 if PRETENDED else 1e-3
+    assert there == pytest.approx(here, rel=bound, abs=bound)
+    torch.testing.assert_close(theirs, ours, rtol=bound, atol=bound)
+
+
 @pytest.mark.parametrize("words", [[], ["method=dlc", "method.sampler.start=policy"]])
-def test_bf16_sampling_is_as_near_as_on_the_cpu(words, trained, pretended):
+def test_bf16_sampling_is_as_near_as_on_the_cpu(words, trained):
     """Attention rounds elsewhere on a GPU, so that a few tokens differ; the gap to float32 is of
     the same size, and training is from float32 log-probabilities on both."""
     here, drawn_here, *_ = trained("cpu", "sampling.dtype=bfloat16", *words)
     there, drawn_there, *_ = trained("cuda", "sampling.dtype=bfloat16", *words)
-    first, other = drawn_here[0].response_ids, drawn_there[0].response_ids.cpu()
-    width = min(first.shape[1], other.shape[1])
-    assert (first[:, :width] == other[:, :width]).float().mean() > 0.8
+    assert alike(drawn_here[0], drawn_there[0]) > 0.8
     for ours, theirs in zip(here, there, strict=True):
         assert 0 < theirs["log_prob_gap"] < 2 * ours["log_prob_gap"] < 0.05
         assert theirs["entropy"] == pytest.approx(ours["entropy"], rel=0.1)
@@ -158,7 +194,7 @@ def test_decoding_steps_are_recorded_once_for_each_number_of_rows(trained, prete
     assert tokens - STEPS <= CUDAGraph.replayed < tokens + 8 * STEPS
 
 
-def test_prompts_of_several_lengths_are_sampled_as_on_the_cpu(pretended):
+def test_prompts_of_several_lengths_are_sampled_as_on_the_cpu():
     """Their padding is hidden row by row, also where rows have left the batch."""
     torch.manual_seed(0)
     sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
@@ -182,4 +218,4 @@ def test_prompts_of_several_lengths_are_sampled_as_on_the_cpu(pretended):
     (here, real, log_probs), (there, *theirs) = found
     assert torch.equal(here, there)
     assert real[:, 16:].sum(1).bool().float().mean() < 0.5  # most rows have left by then
-    torch.testing.assert_close(theirs, [real, log_probs], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(theirs, [real, log_probs], rtol=1e-4, atol=1e-4)
