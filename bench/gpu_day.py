@@ -22,7 +22,7 @@ from time import time
 from bench.gpu import ON_GPU, SMOKE, Plan, device, measured, require_gpu
 from common.config.files import ROOT
 from common.config.words import options
-from common.errors import UserError, require
+from common.errors import require
 
 # What training and bench-gpu import beside torch and transformers, by module and distribution.
 NEEDS = {
@@ -49,7 +49,7 @@ class Size:
 
 
 SIZES = {
-    "full": Size("gpu", ON_GPU, ("tests/gpu",), 19, 64),
+    "full": Size("gpu", ON_GPU, ("tests/gpu", "--ignore=tests/gpu/test_day.py"), 19, 64),
     "smallest": Size(
         "gpu_smoke",
         replace(SMOKE, device="cuda", matmul=64),
@@ -87,15 +87,13 @@ class Day:
 
     def run(self) -> None:
         from bench.command import circumstances
-        from bench.gpu_rows import estimates, train
+        from bench.gpu_rows import train
         from common.results.files import write_json
 
         write_json(self.folder / "machine.json", circumstances() | device(self.size.plan))
-        left = self.seconds * (1 - BENCH)
         self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
-        for line in estimates(self.runs, left, self.size.samples, self.folder):
-            self.tell(line)
-        self.tests()
+        self.attempt("estimate", self.estimate)
+        self.attempt("tests/gpu", self.tests)
         self.attempt("bench-gpu", self.bench)
         for x in self.runs:
             self.keep()
@@ -103,6 +101,8 @@ class Day:
                 self.attempt(x.label, lambda x=x: self.tell(train(x, self.start + self.seconds)))
         self.keep()
         self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
+        failed = [line for line in self.said if "FAILED" in line]
+        require(not failed, "gpu-day", len(failed), f"look at {self.folder / 'summary.md'}")
 
     def tell(self, line: str) -> None:
         minutes, seconds = divmod(int(time() - self.start), 60)
@@ -115,9 +115,17 @@ class Day:
 
         try:
             part()
-        except (UserError, RuntimeError, torch.OutOfMemoryError) as error:
-            self.tell(f"{what}: FAILED, {str(error).splitlines()[0][:300]}")
+        except Exception as error:  # of whatever kind: the half hour is not to be lost
+            said = (str(error).splitlines() or [""])[0][:300]
+            self.tell(f"{what}: FAILED, {type(error).__name__}: {said}")
         torch.cuda.empty_cache()
+
+    def estimate(self) -> None:
+        from bench.gpu_rows import estimates
+
+        left = self.seconds * (1 - BENCH)
+        for line in estimates(self.runs, left, self.size.samples, self.folder):
+            self.tell(line)
 
     def tests(self) -> None:
         """The tests of tests/gpu, in a process of their own, while the mazes are made in this

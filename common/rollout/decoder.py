@@ -11,8 +11,8 @@ return float32 logits.
     keep(rows)                     continue with these rows only
 
 On a GPU `LlamaDecoder` records a step as a CUDA graph and replays it: launching its kernels one by
-one from Python takes longer than they run. That has not run on a GPU yet; the step that is recorded
-is tested on the CPU, called instead of replayed.
+one from Python takes longer than they run. No true GPU has run that yet; a pretended one, which
+records and replays as CUDA does, has (tests/gpu).
 """
 
 import copy
