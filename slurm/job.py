@@ -8,6 +8,7 @@ import fcntl
 import os
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.plan import Command
 from slurm import node, on_node, ray_cluster, status
-from slurm.attempts import Attempt, attempts, job_id, progress, restart, run_folder
+from slurm.attempts import Attempt, attempts, job_id, restart, run_folder, saved
+from slurm.retry import again
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
 SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command}  # else an Experiment
+AGAIN = 75  # exit code of a task that a box without SLURM starts again, sysexits.h's EX_TEMPFAIL
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 
@@ -73,7 +76,7 @@ class Task:
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
         stop.listen(polled=self.kind in ("train", "evaluate", "rates"))
-        attempt = Attempt(folder / "attempts.jsonl", self._progress())
+        attempt = Attempt(folder / "attempts.jsonl", self._saved())
         try:
             if need:
                 node.ready(need, looks)
@@ -93,9 +96,14 @@ class Task:
         except BaseException as error:
             stop.settle()
             how = "failed" if stop.reason is None else f"stopped: {stop.reason}"
-            attempt.end(f"{how}: {str(error)[:300]}")
             lost = (ray / "lost").exists()  # SLURM gives another node; it may have seen nothing
-            if this and isinstance(error, Exception) and (lost or self._may_return(stop, this)):
+            repaired = stop.reason is None and not lost and self._again(error)
+            attempt.end(f"{how}: {str(error)[:300]}", again=repaired)
+            if repaired and not this:
+                traceback.print_exc()
+                raise SystemExit(AGAIN) from error  # slurm/local_gpus.py starts it again
+            back = repaired or lost or (this and self._may_return(stop, this))
+            if this and isinstance(error, Exception) and back:
                 if lost:
                     self._refuse_if_stuck()
                 requeue(this)  # or a child died of the signal before the loop could stop
@@ -152,8 +160,14 @@ class Task:
     def _results(self) -> Path:
         return run_folder(Path(self.root), self.paper, self.kind, self.key)
 
-    def _progress(self) -> int:
-        return progress(self._results, self.kind)
+    def _saved(self) -> int:
+        return saved(self._results, self.kind)
+
+    def _again(self, error: BaseException) -> bool:
+        rows = attempts(Path(self.folder))
+        began = [row["step"] for row in rows if "start" in row][-1]
+        tried = sum(row.get("again", False) for row in rows)
+        return again(error, began=began, saved=self._saved(), tried=tried)
 
     @staticmethod
     def _may_return(stop: Stop, this: str) -> bool:
@@ -163,7 +177,7 @@ class Task:
         """A run that gets nowhere between two limits must not burn GPU hours for ever."""
         starts = [row for row in attempts(Path(self.folder)) if "start" in row][-STUCK:]
         if len(starts) == STUCK and len({row["step"] for row in starts}) == 1:
-            now = self._progress()
+            now = self._saved()
             if now == starts[0]["step"]:
                 raise UserError(
                     f"{self.key}: {STUCK} attempts began at step {now} and none went further; "

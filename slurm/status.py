@@ -9,11 +9,12 @@ from pathlib import Path
 
 import psutil
 
+from common.backends.verl.checkpoints import LATEST
 from common.errors import UserError
 from common.results.files import write
 from common.sweeps.cost import Range
 from slurm import plan, queue, records
-from slurm.attempts import FILE, attempts, curve, progress, run_folder
+from slurm.attempts import attempts, curve, progress, run_folder
 
 TAIL = 5  # lines of a failed job's log
 MISSING = "missing.csv"  # key, kind, state, detail of the jobs that have no result
@@ -189,6 +190,8 @@ def _state(
     if row["job_id"].startswith("pid-"):
         known = _local_state(row["job_id"], tries)
     if known and known.queued and not done:
+        if tries and tries[-1].get("again"):
+            return "waiting", _plain(f"{known.reason}; put back after {ended}")
         return ("running" if known.name in queue.RUNNING else "waiting"), known.reason
     if done:
         return "done", note
@@ -221,7 +224,7 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
         command = psutil.Process(int(job_id.removeprefix("pid-"))).cmdline()
     except psutil.Error:
         command = []
-    if tries and "end" in tries[-1]:
+    if tries and "end" in tries[-1] and not tries[-1].get("again"):
         return queue.State("FAILED", "")
     if not any("submitit" in word for word in command):
         return queue.State("FAILED" if tries else "CANCELLED", "its process is gone")
@@ -231,7 +234,7 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
 def _written(run: Path, kind: str) -> float | None:
     """When a run last made progress: its curve's time, or that of what it saved last; None before
     that."""
-    files = [run / (FILE if kind == "command" else "metrics.jsonl")]
+    files = [run / (LATEST if kind == "command" else "metrics.jsonl")]
     if kind in plan.SAMPLED:
         files = [*(run / "samples").glob("*.jsonl.gz")]
     return max((file.stat().st_mtime for file in files if file.exists()), default=None)

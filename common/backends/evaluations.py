@@ -54,7 +54,10 @@ class Evaluations:
     def on_the_curve(self, step: int) -> None:
         """The evaluation of a step before the last."""
         self.write(step, [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks])
-        if self.x.keep_checkpoints:
+
+    def keep(self, step: int) -> None:
+        """The model as it is, where the run leaves that of the step."""
+        if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
     def last(self, step: int, cut_off: CutOff, told: bool) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from common.errors import UserError, require
+from common.errors import Fault, UserError, require
 from common.models.policy import log_probs
 from common.rollout.local import encode, end_tokens
 from common.seeds import generator
@@ -181,7 +181,7 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
         found += sorted(output.outputs, key=lambda one: one.index)
     for one in found:
         if one.finish_reason not in ("stop", "length"):
-            raise UserError(f"engine=vllm: a response ended with {one.finish_reason!r}; run again")
+            raise Fault(f"engine=vllm: a response ended with {one.finish_reason!r}; run again")
     return found
 
 

@@ -13,10 +13,10 @@ from refuses import refuses
 from tiny import ROOT
 
 from common.backends.solve_rates import measurement
+from common.backends.verl.checkpoints import LATEST
 from common.sweeps.plan import Command
 from common.sweeps.profiles import load_profile
 from slurm import plan, preflight, status
-from slurm.attempts import FILE
 from slurm.job import Task
 
 RUN = """
@@ -110,7 +110,7 @@ def test_every_node_runs_the_command_and_knows_the_first(command, tmp_path):
     assert first == second
     assert first.startswith("2 ")
     assert (tmp_path / "made").is_dir()
-    assert (home / FILE).read_text() == "7"
+    assert (home / LATEST).read_text() == "7"
     lines = [json.loads(line) for line in (tmp_path / "job" / "attempts.jsonl").open()]
     assert [line.get("how") for line in lines] == [None, "done"]
     row = {"key": "sft", "kind": "command", "job_id": "1", "predicted": None, "steps": None}

@@ -29,6 +29,7 @@ from common.backends.verl import (
     config,
     data,
     dlc,
+    eased,
     layout,
     process,
     reward,
@@ -36,8 +37,9 @@ from common.backends.verl import (
     transfer,
     tuning,
 )
+from common.backends.verl.checkpoints import checkpointed
 from common.backends.verl.explain import explain
-from common.errors import UserError, require
+from common.errors import Fault, UserError, require
 from common.experiment import Experiment
 from common.models import store
 from common.models.load import load_model
@@ -82,7 +84,13 @@ def train(
             settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model) | keys
             settings |= transfer.settings(place, dlc.checkpoint(x, place.work)) | chosen
-            one_launch(x, run, place, settings, note, on_step)
+            least = eased.shortest(x, settings, longest, context)
+            settings |= eased.shortened(settings, place.work, least)
+            try:
+                one_launch(x, run, place, settings, note, on_step)
+            except Fault as fault:
+                fault.eased = eased.note(place.work, str(fault), settings, least)
+                raise
             if launch_settings(x, place.work) == todo:
                 raise UserError(
                     f"backend=verl: ended without an error and without progress, see "
@@ -122,7 +130,7 @@ def one_launch(
                     append(row)
                     note(row)
         except UserError as error:
-            raise UserError(f"{error}\n{again(x, checkpointed(place.work))}") from error
+            raise type(error)(f"{error}\n{again(x, checkpointed(place.work))}") from error
 
 
 def again(x: Experiment, step: int) -> str:
@@ -240,20 +248,6 @@ def model_facts(x: Experiment, place: config.Place):
         raise UserError(
             f"model.path={place.model}: cannot be loaded ({reason}); give a folder with a causal "
             "LM and its tokenizer, or a hub id that can be reached"
-        ) from error
-
-
-def checkpointed(work: Path) -> int:
-    """The step of verl's last whole checkpoint, 0 without one."""
-    latest = work / "checkpoints" / "latest_checkpointed_iteration.txt"
-    if not latest.exists():
-        return 0
-    try:
-        return int(latest.read_text())
-    except ValueError as error:
-        raise UserError(
-            f"{latest} is damaged; write the number of the last whole global_step_ folder into it, "
-            "or delete the checkpoints folder to train from the start"
         ) from error
 
 

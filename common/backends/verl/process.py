@@ -24,11 +24,12 @@ from pathlib import Path
 
 import psutil
 
+from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.progress import BEAT, START_S, STOP, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK, READABLE
 from common.config.files import ROOT
-from common.errors import UserError
+from common.errors import Fault, UserError
 from common.results.files import write, write_json
 from common.watch import Watch, parts, stall_s
 
@@ -135,7 +136,8 @@ def launch(
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
-            raise UserError(failure)
+            untrusted = (work / FAULT).exists()  # the verifier's: no other try judges better
+            raise UserError(failure) if untrusted else Fault(failure)
 
 
 def _no_agent(work: Path) -> bool:
@@ -154,6 +156,7 @@ def _attempt(
     for name in (FAULT, STOP, BEAT):
         (work / name).unlink(missing_ok=True)
     remove_leftovers(work / LEFT)
+    drop_old(work)
     with tempfile.TemporaryDirectory(prefix="rlvr-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
         with open(log, "wb") as output:
