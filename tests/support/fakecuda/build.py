@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 HERE = Path(__file__).parent
-SOURCES = ("device.cpp", "runtime.h", "memory.h")
+SOURCES = ("device.cpp", "fallback.h", "runtime.h", "memory.h")
 TORCH = "2.13.0"  # whose internals the sources are written for
 
 
