@@ -93,7 +93,7 @@ def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def require_gpu() -> None:
+def require_gpu(verb: str = "bench-gpu") -> None:
     """Raise UserError where torch sees no GPU."""
     import torch
 
@@ -101,7 +101,7 @@ def require_gpu() -> None:
         return
     build = f"made for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
     raise UserError(
-        f"bench-gpu: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
+        f"{verb}: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
         f"{build}); on a CPU run `make bench`, or `rlvr bench-gpu smoke=true` to try the code"
     )
 

@@ -68,7 +68,7 @@ def main(words: list[str]) -> None:
     lacking = [name for module, name in NEEDS.items() if util.find_spec(module) is None]
     remedy = "install their wheels (docs/gpu.md), without a network as with one"
     require(not lacking, "packages", ",".join(lacking), remedy)
-    require_gpu()
+    require_gpu("gpu-day")
     Day(size, 60.0 * int(minutes), Path(given["results_dir"])).run()
 
 
