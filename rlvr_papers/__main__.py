@@ -56,6 +56,7 @@ GROUPS = {
         "preflight": Verb(SLURM, "check a GPU node as a job does"),
         "rehearse": Verb(SLURM, "one row on a stub model, without a GPU"),
         "gpu-smoke": Verb("bench.gpu_smoke", "the first fifteen minutes on new GPUs"),
+        "gpu-day": Verb("bench.gpu_day", "one GPU, half an hour: tests, speed, mazes"),
     },
     "maintain": {
         "keep": Verb("common.comparison.keep", "copy tables and pictures to results/reference/"),

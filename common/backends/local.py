@@ -85,7 +85,15 @@ def train(
                 except BaseException:
                     loop.save_checkpoint()
                     raise
-                row = loop.one_step(step)
+                try:
+                    row = loop.one_step(step)
+                except torch.OutOfMemoryError as error:
+                    raise UserError(
+                        f"optim.micro_batch={x.optim.micro_batch}: so many responses do not fit "
+                        f"into the GPU's memory ({str(error).splitlines()[0][:120]}); set "
+                        "optim.gradient_checkpointing=true, with which this run goes on, or lower "
+                        f"it, as far as sampling.group_size={x.sampling.group_size}, for a new one"
+                    ) from error
                 append(row)
                 send(row)
                 still = still + 1 if row["grad_norm"] == 0 else 0

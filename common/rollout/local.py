@@ -10,7 +10,7 @@ import torch
 from common.errors import UserError
 from common.rollout.decoder import make_decoder
 from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
-from common.rollout.fit import parts, rows_that_fit
+from common.rollout.fit import fewer_rows, parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
 
 # Finished rows leave the batch in blocks of that share, looked for after so many tokens: a GPU's
@@ -85,18 +85,23 @@ def generate(
         decoder = CalibratedDecoder(model, memory, max_tokens, dtype)
         models = [model, memory.model]
     rows = rows_that_fit(models, length, max_tokens, dtype or model.dtype, key)
-    pieces = [
-        _decode(
-            decoder,
-            prompt_ids[some],
-            prompt_mask[some],
-            uniforms[:, some, of].flatten(1),
-            temperature=temperature,
-            top_p=top_p,
-            ends=ends,
-        )
-        for some, of in parts(prompts, group_size, rows)
-    ]
+    while True:
+        try:
+            pieces = [
+                _decode(
+                    decoder,
+                    prompt_ids[some],
+                    prompt_mask[some],
+                    uniforms[:, some, of].flatten(1),
+                    temperature=temperature,
+                    top_p=top_p,
+                    ends=ends,
+                )
+                for some, of in parts(prompts, group_size, rows)
+            ]
+            break
+        except torch.OutOfMemoryError:
+            rows = fewer_rows(min(rows, prompts * group_size), max_tokens, key)
     joined = [
         torch.cat(piece, 1) if len(piece) > 1 else piece[0] for piece in zip(*pieces, strict=True)
     ]
