@@ -170,7 +170,9 @@ def _rows(
     spec: Spec, cells: list[pd.DataFrame], selectors: list[dict], trained: dict
 ) -> tuple[set[str], str]:
     """The trainings behind printed cells, and what is missing of them."""
-    same = {(one.table, one.method): (one.of_table, one.of_method) for one in spec.same_runs}
+    same = {(one.table, one.method): {(one.of_table, one.of_method)} for one in spec.same_runs}
+    for one in spec.joined:
+        same.setdefault((one.table, one.method), set()).update(one.of)
     rows = set()
     for frame, selector in zip(cells, selectors, strict=True):
         if frame.empty:
@@ -179,11 +181,11 @@ def _rows(
                 return set(), f"no printed cell and no row is {_described(selector)}"
             rows |= own
         for table, model, method in frame[["table", "model", "method"]].drop_duplicates().values:
-            of_table, of_method = same.get((table, method), (table, method))
-            key = trained.get((of_table, model, of_method))
-            if key is None:
+            of = same.get((table, method), {(table, method)})
+            keys = {trained.get((of_table, model, of_method)) for of_table, of_method in of}
+            if None in keys:
                 return set(), f"this scale does not train {method} ({model}) of {table}"
-            rows.add(key)
+            rows |= keys
     return rows, ""
 
 

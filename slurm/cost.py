@@ -36,6 +36,9 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
             elif job.kind == "command":
                 takes = named({"_target_": job.config.takes}, f"commands.{job.key}.takes")
                 found[job.key] = takes(profile)
+            elif job.kind == "measure":
+                takes = named({"_target_": job.config.takes}, f"measures.{job.key}.takes")
+                found[job.key] = takes(job.config, job.of, profile)
             elif job.kind in SAMPLED:
                 model = job.of or trained[job.config.row.trained]
                 of = estimate_scoring if job.kind == "score" else estimate_evaluation

@@ -20,9 +20,11 @@ TITLES = {
     "model": "models made here",
     "command": "models that commands of the paper make, before their rows",
     "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
+    "gate": "what a start model must measure, before the trainings from it, without a GPU",
     "train": "training",
     "evaluate": "evaluation, each after its training",
     "score": "stored samples through the model, each after they are drawn",
+    "measure": "measures of kept models, each after its training, without a GPU",
     "compare": "comparison, after the end of all",
 }
 
@@ -90,9 +92,10 @@ def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
-    said = f"  {e.gpu_hours} GPU-h in {tries}, {e.disk_gb:.2g} GB disk"
+    took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
+    said = f"  {took} in {tries}, {e.disk_gb:.2g} GB disk"
     said += f" (kept models {e.kept_gb:.2g})" if e.kept_gb else ""
-    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}"
+    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
 
 
 def _beside(n: Network | None) -> str:

@@ -35,6 +35,7 @@ from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
 from common.results.run import Run
+from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
 LOW = 3.0  # percent, of the curve's ordinary steps: no printed cell is near
@@ -108,6 +109,9 @@ def rerun(
             sweep = replace(sweep, seeds=list(range(1, seeds + 1))) if seeds > 1 else sweep
             runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
             made += one_sweep(runs, sweep, spec, numbers, only)
+            for one in measures_of(config, sweep, runs):
+                if only is None or any(x.run_id == one.row.trained and only(x) for x in runs):
+                    measured(one, spec, numbers)
     return Rerun(spec, root, made)
 
 
@@ -308,6 +312,53 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
     run.finish()
 
 
+# ---- a measure of kept models
+
+
+def measured(one: Measure, spec: Spec, numbers: Numbers) -> None:
+    """The folder of a finished measure with every printed number that it stands for, alone or with
+    other runs."""
+    row, run = one.row, Run(Path(one.results_dir), one.row.paper, one.path.name, one.config())
+    about = {"table": row.table, "model": one.model.name, "method": row.method, "seed": row.seed}
+    about |= {"step": one.steps[-1], "run_id": run.run_id}
+    of = Of(
+        folder=run.run_id,
+        trained=row.trained,
+        untrained=False,
+        table=row.table,
+        model=one.model.name,
+        method=row.method,
+        benchmark=row.benchmark,
+        seed=row.seed,
+        step=one.steps[-1],
+    )
+    wanted = targets(spec, row.table, row.method, one.model.name, "")
+    ours = {printed: metric for metric, printed in spec.metrics.items()}
+    wanted = together(spec, row, one.model.name) | wanted
+    rows = [
+        about | {"metric": ours.get(metric, metric), "value": numbers.value(of, metric, value)}
+        for metric, value in wanted.items()
+    ]
+    write_csv(run.path / "metrics.csv", pd.DataFrame(rows).reindex(columns=COLUMNS))
+    run.finish()
+
+
+def together(spec: Spec, row, model: str) -> dict[str, float]:
+    """What a run has of the printed numbers that it makes with others: the first of them has the
+    least, the others the largest, and all the mean."""
+    found: dict[str, float] = {}
+    for one in spec.joined:
+        printed = dict(cells(spec.paper).get((one.table, model, one.method, ""), ()))
+        if (row.table, row.method) not in one.of or one.metric not in printed:
+            continue
+        first = one.of[0] == (row.table, row.method)
+        metric = spec.metrics.get(one.of_metric, one.of_metric)
+        if one.how == "mean" or first == (one.how == "min"):
+            found[metric] = printed[one.metric]
+        found.setdefault(metric, printed[one.metric])
+    return found
+
+
 def targets(
     spec: Spec, table: str, method: str, model: str, benchmark: str, step: int | None = None
 ) -> dict[str, float]:
@@ -336,6 +387,7 @@ def cells(paper: str) -> dict[tuple, list[tuple[str, float]]]:
     frame = published(ROOT / "papers" / paper / "published")
     found: dict[tuple, list] = {}
     for one in frame.itertuples():
-        key = (one.table, one.model, one.method, one.benchmark)
+        benchmark = "" if pd.isna(one.benchmark) else one.benchmark
+        key = (one.table, one.model, one.method, benchmark)
         found.setdefault(key, []).append((one.metric, one.value))
     return found

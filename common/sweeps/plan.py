@@ -44,6 +44,8 @@ class Sweep:
     scored: list[str] = field(default_factory=list)
     # label of a method: label of the one that its compute must not exceed (checkpoints.py)
     baselines: dict[str, str] = field(default_factory=dict)
+    # name of a measure (Reproduce.measures): row -> steps whose models it reads
+    measures: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,23 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Start:
+    """What a model must measure before rows train from it (gates.py)."""
+
+    of: str  # the row that is the model as it is
+    rows: list[str]  # those that wait
+    prompts: PositiveInt  # of their training set, drawn by its seed
+    samples: PositiveInt  # of each
+    remedy: str  # where a number is not as expected
+    table: str = ""  # of the row `of`, where benchmarks are read
+    benchmarks: dict[str, list[str]] = field(default_factory=dict)  # as in a Sweep
+    n: int | None = None
+    # number -> expected, within the noise of two evaluations and half a unit of its last digit
+    near: dict[str, list[float]] = field(default_factory=dict)
+    above: dict[str, float] = field(default_factory=dict)  # number -> what it must exceed
+
+
+@dataclass(frozen=True)
 class Scale:
     parts: dict[str, list[str]]  # which of the paper's own parts, each with its words
     sweeps: list[Sweep]
@@ -91,12 +110,15 @@ class Reproduce:
     scales: dict[str, Scale]
     parts: dict[str, Part] = field(default_factory=dict)
     commands: dict[str, Command] = field(default_factory=dict)  # each by its name, of all scales
+    # jobs of the paper's own after trainings (measures.py): dotted paths of `run` and `takes`
+    measures: dict[str, dict[str, str]] = field(default_factory=dict)
+    gates: dict[str, Start] = field(default_factory=dict)  # each by its name, of all scales
     rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
     grids: list[dict] = field(default_factory=list)  # and these
 
     def __post_init__(self):
         named = {
-            name: replace(one, sweeps=[replace(s, rows=self._names(s.rows)) for s in one.sweeps])
+            name: replace(one, sweeps=[replace(s, rows=self.named(s.rows)) for s in one.sweeps])
             for name, one in self.scales.items()
         }
         object.__setattr__(self, "scales", named)  # every row by its name, once and for all
@@ -127,7 +149,8 @@ class Reproduce:
         """Those of the scale."""
         return self.scales[self.scale].sweeps
 
-    def _names(self, patterns: list[str]) -> list[str]:
+    def named(self, patterns: list[str]) -> list[str]:
+        """The names of the rows that match. Raises UserError where none does."""
         known, found = list(rows(self.paper)), []
         for pattern in patterns:
             named = fnmatch.filter(known, pattern)
