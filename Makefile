@@ -24,7 +24,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reference-check check test-quick test-pythons types gate test lint docs bench report yardstick pretrained setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
+.PHONY: help setup gpu-day reference-check check test-quick test-pythons types gate test lint docs bench report yardstick pretrained setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -60,6 +60,10 @@ yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol,
 
 pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, against their base model; SCALE=smoke|overnight|gpu
 	$(RLVR) pretrained $(if $(filter-out laptop,$(SCALE)),scale=$(SCALE))
+
+# No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.
+gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on [MINUTES=30] [PYTHON=python3] (docs/gpu.md)
+	$(PYTHON) -m rlvr_papers gpu-day $(if $(MINUTES),minutes=$(MINUTES))
 
 reference-check: $(VENV)/.ready ## results/reference/: do claims, cells, figures' tables and the intervals in READMEs and docs follow from the committed tables? a few minutes
 	$(RLVR) reference-check

@@ -22,7 +22,7 @@ import pandas as pd
 from bench import COLUMNS
 from common.config.files import ROOT
 from common.config.words import options
-from common.errors import require
+from common.errors import one_of
 from common.results.files import write_csv, write_json
 
 NAMES = (
@@ -37,7 +37,7 @@ ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
 def main(words: list[str]) -> None:
     names = options(words, {"names": ",".join(NAMES)})["names"].split(",")
     for name in names:
-        require(name in NAMES, "names", name, f"use some of {','.join(NAMES)}")
+        one_of("names", name, NAMES)
     import torch
     from transformers.utils import logging
 

@@ -13,16 +13,22 @@ writes gpu_smoke.csv: it says that the bench works, and nothing about speed.
 """
 
 import gc
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from statistics import median
+from time import time
+from typing import TYPE_CHECKING
 
 from bench import COLUMNS, flops_a_token, matmul_peak, row, timed
 from common.config.words import options
 from common.errors import UserError, require
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Of random weights: the laptop's model (configs/model/tiny.yaml), one of ten times its size, and
 # the config.json of SmolLM2-135M and of Qwen2.5-1.5B; "words" is the vocabulary.
@@ -47,10 +53,11 @@ class Plan:
     rounds: int
     steps: int  # of the simulation
     groups: tuple[int, ...]  # N of the simulation
+    matmul: int  # rows of the matrices whose product is the peak
 
 
-ON_GPU = Plan("cuda", tuple(SIZES), 32, 32, 64, 128, 5, 200, (2, 4096, 131_072))
-SMOKE = Plan("cpu", ("0.4 M",), 2, 4, 8, 4, 1, 2, (2,))
+ON_GPU = Plan("cuda", tuple(SIZES), 32, 32, 64, 128, 5, 200, (2, 4096, 131_072), 8192)
+SMOKE = Plan("cpu", ("0.4 M",), 2, 4, 8, 4, 1, 2, (2,), 1024)
 
 
 def main(words: list[str]) -> None:
@@ -59,24 +66,34 @@ def main(words: list[str]) -> None:
     smoke = given["smoke"] == "true"
     if not smoke:
         require_gpu()
-    import pandas as pd
-
-    from bench.command import circumstances, show
-    from common.results.files import write_csv, write_json
+    from bench.command import show
 
     plan = SMOKE if smoke else ON_GPU
     folder = Path(given["results_dir"]) / "bench"
-    name = "gpu_smoke" if smoke else "gpu"
+    rows = measured(plan, folder, "gpu_smoke" if smoke else "gpu")
+    show(rows, f"{device(plan)['device']}; above 1: ours is faster")
+
+
+def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.DataFrame":
+    """Every row, kept in `folder` as it comes; at the time `end` (Unix seconds) no further one is
+    begun."""
+    import pandas as pd
+
+    from bench.command import circumstances
+    from common.results.files import write_csv, write_json
+
     write_json(folder / f"{name}.json", circumstances() | device(plan))
     rows = []
     for part in (rollouts, training, memory_networks, simulations):
         for one in part(plan):
             rows.append(one)
             write_csv(folder / f"{name}.csv", pd.DataFrame(rows, columns=COLUMNS))
-    show(pd.DataFrame(rows, columns=COLUMNS), f"{device(plan)['device']}; above 1: ours is faster")
+            if time() > end:
+                return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def require_gpu() -> None:
+def require_gpu(verb: str = "bench-gpu") -> None:
     """Raise UserError where torch sees no GPU."""
     import torch
 
@@ -84,7 +101,7 @@ def require_gpu() -> None:
         return
     build = f"made for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
     raise UserError(
-        f"bench-gpu: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
+        f"{verb}: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
         f"{build}); on a CPU run `make bench`, or `rlvr bench-gpu smoke=true` to try the code"
     )
 
@@ -222,7 +239,7 @@ def rollout(size: str, plan: Plan) -> Iterator[dict]:
             cleanup_dist_env_and_memory()  # else the next size's engine finds the GPU full
     count = plan.prompts * plan.group * plan.tokens
     rates = {name: count / one for name, one in seconds.items()}
-    peak = matmul_peak(torch.bfloat16, 1024 if plan.device == "cpu" else 8192, device=plan.device)
+    peak = matmul_peak(torch.bfloat16, plan.matmul, device=plan.device)
     share = f"ours: {rates['ours'] * flops_a_token(model) / peak:.1%} of the matmul peak"
     name = f"rollout, {size}, {plan.prompts * plan.group} rows x {plan.tokens} tokens, bf16"
     yield row(

@@ -7,15 +7,16 @@ printed without a traceback and exits with 2; Ctrl-C exits with 130.
 """
 
 import os
-import re
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from common.config.compose import HYDRA, SEARCHED, prepared
+from common.config.compose import HYDRA, SEARCHED, prepared, unset
 from common.config.files import ROOT, names
+from common.config.refusal import refusal
 from common.config.rows import register
 from common.config.words import options
 from common.errors import UserError, require
@@ -52,15 +53,13 @@ def main(
         given = sys.argv[1:] if words is None else words
         _refuse_several_nodes(given)
         register(paper)
-        # beside the user's own: Hydra wants overrides in one piece, before or after its options
         given = prepared(given)
-        overrides = (i for i, word in enumerate(given) if re.match(r"[^-].*=|~", word))
-        first = next(overrides, 0)
-        sys.argv[1:] = [*given[:first], *HYDRA, SEARCHED, *given[first:]]
+        sys.argv[1:] = [*HYDRA, SEARCHED, *given]
         try:
             command()
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
-            raise friendly_error(schema, str(error)) from error
+            composed = partial(unset, paper, given, config_name)
+            raise refusal(str(error), given, composed) from error
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
     guard(composed)
@@ -72,18 +71,6 @@ def _refuse_several_nodes(given: list[str]) -> None:
         key, _, nodes = word.partition("=")
         remedy = "Hydra's launcher is for one node; for several: rlvr submit"
         require(key != "hydra.launcher.nodes" or nodes == "1", key, nodes, remedy)
-
-
-def friendly_error(schema: type, message: str) -> UserError:
-    """Hydra's message; where it asks to append an unknown key, the nearest known one instead."""
-    from common.config.strict import unknown_key
-
-    key = re.search(r"Could not override '([\w.]+)'", message)
-    if key is None:
-        return UserError(message)
-    of_key = (word for word in sys.argv if word.startswith(f"{key[1]}="))
-    value = next(of_key, "=").partition("=")[2]
-    return unknown_key(schema, key[1], value) or UserError(message)
 
 
 def run(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from common.cli import guard
 from common.config.files import ROOT, papers
-from common.errors import require
+from common.errors import one_of, require
 
 
 class Verb(NamedTuple):
@@ -45,6 +45,7 @@ GROUPS = {
         "data": Verb("common.datasets.command", "list, download and show the public sets"),
         "figures": Verb("common.comparison.figures", "a paper's figures, from its tables"),
         "compare": Verb("common.comparison.compare", "published against rerun, with verdicts"),
+        "diff": Verb("common.comparison.difference", "A - B: two methods or sets of runs, paired"),
         "calibrate": Verb("common.calibration.command", "how often each verdict comes out"),
         "report": Verb("common.report.command", "one page for all papers"),
     },
@@ -55,6 +56,7 @@ GROUPS = {
         "preflight": Verb(SLURM, "check a GPU node as a job does"),
         "rehearse": Verb(SLURM, "one row on a stub model, without a GPU"),
         "gpu-smoke": Verb("bench.gpu_smoke", "the first fifteen minutes on new GPUs"),
+        "gpu-day": Verb("bench.gpu_day", "one GPU, half an hour: tests, speed, mazes"),
     },
     "maintain": {
         "keep": Verb("common.comparison.keep", "copy tables and pictures to results/reference/"),
@@ -93,7 +95,7 @@ def help_text() -> str:
 def call(words: list[str]) -> None:
     """Run a command line. Raises UserError for an unknown verb or paper."""
     name, *rest = words
-    require(name in VERBS, "verb", name, f"use one of {', '.join(VERBS)} (rlvr --help)")
+    one_of("verb", name, VERBS)
     verb = VERBS[name]
     inside = not verb.module.startswith("bench.") or (ROOT / "bench").is_dir()
     require(inside, "verb", name, "needs a checkout of the repository, not an installed package")

@@ -26,14 +26,14 @@ from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import node, on_node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, restart, run_folder, saved
+from slurm.plan import SAMPLED
 from slurm.retry import again
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
-# else an Experiment
-SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command, "measure": Measure}
-SCHEMAS |= {"gate": Gate}
+SCHEMAS: dict[str, type] = {kind: Evaluate for kind in SAMPLED}  # else an Experiment
+SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
 AGAIN = 75  # exit code of a task that a box without SLURM starts again, sysexits.h's EX_TEMPFAIL
 STUCK = 3  # attempts that start at the same step before a run is given up
 
@@ -79,7 +79,7 @@ class Task:
                     return f"worker: {error}; see the first task"
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self.kind in ("train", "evaluate", "rates"))
+        stop.listen(polled=self.kind in ("train", *SAMPLED))
         attempt = Attempt(folder / "attempts.jsonl", self._saved())
         try:
             if need:
@@ -145,7 +145,7 @@ class Task:
         if self.kind == "measure":
             named({"_target_": x.run}, f"measures.{self.key}.run")(x)
             return str(x.path)
-        if self.kind in ("evaluate", "rates"):
+        if self.kind in SAMPLED:
             from common.evaluation.run import evaluate
 
             return str(evaluate(x, stop.between_steps))

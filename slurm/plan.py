@@ -1,7 +1,9 @@
 """From experiments to jobs:
 
-model, command -> rates, evaluate -> gate
-                                       -> train -> evaluate (model x benchmark), measure -> compare
+model, command -> rates, evaluate -> gate -> train
+train -> evaluate (trained model x benchmark) -> score
+train -> measure
+all -> compare
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +18,13 @@ from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 
-Kind = Literal["model", "command", "rates", "train", "evaluate", "measure", "gate", "compare"]
+Kind = Literal[
+    "model", "command", "rates", "gate", "train", "evaluate", "score", "measure", "compare"
+]
 LIGHT = ("model", "measure", "gate", "compare")  # kinds that need no GPU
 WHOLE = ("command", "train")  # kinds that take all nodes and GPUs of the profile
-SAMPLED = ("rates", "evaluate")  # kinds that run an Evaluate
+EVALUATED = ("evaluate", "score")  # kinds that fill a row of a trained model
+SAMPLED = ("rates", *EVALUATED)  # kinds that run an Evaluate
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised (submitit trap 11)
 
 
@@ -48,10 +53,10 @@ def plan(
     A model that is pretrained here, or that one of the paper's `commands` makes, is made once,
     before all that start from it; and so are the solve rates that choose training prompts. An
     evaluation waits for the training of its model, for its baseline's, whose curve limits what is
-    chosen, and for the base model's samples where it scores these; that of a model which is not
-    trained waits for the command that makes it, if one does. A measure waits for the training whose
-    models it reads. A training waits for the gates of its start model, and they for what they read.
-    The comparison waits for all to end, not to succeed: what failed must be seen in it.
+    chosen, and for the samples that it scores; that of a model which is not trained waits for the
+    command that makes it, if one does. A measure waits for the training whose models it reads. A
+    training waits for the gates of its start model, and they for what they read. The comparison
+    waits for all to end, not to succeed: what failed must be seen in it.
     """
     first: dict[str, Job] = {}
     jobs: list[Job] = []
@@ -91,11 +96,12 @@ def plan(
         needs += tuple(passed(one) for one in gates if x.name in one.rows)
         jobs.append(Job("train", x.run_id, x, needs))
     for e in (e for e in evaluations if e.path.name not in first):
-        needed = (e.row.trained, e.row.baseline, e.row.base)
-        needs = tuple(key for key in needed if key is not None)
+        needs = tuple(key for key in (e.row.trained, e.row.baseline) if key is not None)
         if e.row.trained in untrained:
             needs = made_by(known[e.row.trained].model.path)
-        jobs.append(Job("evaluate", e.path.name, e, needs, of=known.get(e.row.trained)))
+        kind: Kind = "score" if e.scores else "evaluate"
+        needs = (*needs, e.scores) if e.scores else needs
+        jobs.append(Job(kind, e.path.name, e, needs, of=known.get(e.row.trained)))
     for one in measures:
         of = known[one.row.trained]
         jobs.append(Job("measure", one.path.name, one, (one.row.trained,), of=of))
@@ -108,7 +114,7 @@ def narrowed(
 ) -> tuple[list[Experiment], list[Evaluate]]:
     """The runs of these ids with their evaluations, and what those wait for: the trainings of
     their baselines, and the base model's samples that they score."""
-    bases = {e.row.base for e in evaluations if e.row.trained in rows}
+    bases = {e.scores for e in evaluations if e.row.trained in rows}
     kept = [e for e in evaluations if e.row.trained in rows or e.path.name in bases]
     needed = rows | {key for e in kept for key in (e.row.trained, e.row.baseline)}
     return [x for x in experiments if x.run_id in needed], kept
@@ -118,7 +124,7 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     """The jobs that neither are done nor wait or run. The comparison is wanted whenever another
     job is, or when it does not stand yet."""
     lacking = [job for job in jobs if job.key not in done | queued]
-    wanted = {j.key for j in lacking if j.kind in ("train", "evaluate", "measure")}
+    wanted = {j.key for j in lacking if j.kind in ("train", "measure", *EVALUATED)}
     while more := {key for j in lacking if j.key in wanted for key in j.needs} - wanted:
         wanted |= more
     runs = [j for j in lacking if j.key in wanted]

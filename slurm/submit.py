@@ -14,7 +14,7 @@ from submitit import LocalExecutor
 
 from common.datasets.prompts import stated
 from common.errors import UserError, require
-from common.evaluation.config import Evaluate
+from common.evaluation.config import SCORED, Evaluate
 from common.experiment import Experiment
 from common.sweeps.gates import Gated
 from common.sweeps.measures import Measure
@@ -169,7 +169,9 @@ def _steps(job: plan.Job) -> int | None:
     problems is not known."""
     if job.kind in plan.SAMPLED:
         e = job.config
-        known = None if e.row and e.row.base else stated(e.eval.prompts)
+        known = None if e.scores and e.eval.rare_share else stated(e.eval.prompts)
+        if e.scores:
+            return known and -(-known * e.n // SCORED)
         return known and -(-known // e.per_chunk)
     if job.kind == "measure":
         return len(job.config.steps)

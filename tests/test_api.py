@@ -82,7 +82,7 @@ def test_the_loss_of_equal_policies_is_the_policy_gradient():
     [
         (lambda: api.group_advantages([1, 0]), r"rewards=shape \(2,\): give \(prompts, resp"),
         (lambda: api.group_advantages([[1, float("nan")]]), "rewards=nan or inf"),
-        (lambda: api.group_advantages([[1, 0]], "gpro"), "method=gpro: unknown"),
+        (lambda: api.group_advantages([[1, 0]], "gpro"), "method=gpro: did you mean grpo"),
         (lambda: api.group_advantages([[1, 0]], gamma=1), "gamma=1: unknown argument"),
         (lambda: api.group_advantages([[1, 0]], lengths=[1, 2]), r"lengths=shape \(2,\)"),
         (lambda: loss(method="dr_grpo"), "max_tokens"),
@@ -90,7 +90,7 @@ def test_the_loss_of_equal_policies_is_the_policy_gradient():
         (lambda: loss(mask=MASK[:2]), r"mask=shape \(2, 3\): must be that of log_prob"),
         (lambda: loss(advantages=torch.ones(3)), r"advantages=shape \(3,\): give \(4,\)"),
         (lambda: api.verify("a", "b", "nope.py:f"), "nope.py:f: cannot be imported"),
-        (lambda: api.verify("a", ""), "an empty gold must never be scored"),
+        (lambda: api.verify("a", ""), "gold"),
         (lambda: api.verify("a", "b", convention="x"), "convention=x: use one of"),
     ],
 )

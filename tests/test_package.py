@@ -52,7 +52,7 @@ def test_all_verbs_fit_a_screen():
         (["tarin"], "verb=tarin: .*train"),
         (["reproduce"], "paper=: .*cov_grpo"),
         (["compare"], "paper=: .*cov_grpo"),
-        (["train", "paper=grpo"], "paper=grpo: .*cov_grpo"),
+        (["train", "paper=grpo"], "paper=grpo: .*f_grpo"),
         (["report", "result_dir=x"], "result_dir=x.*results_dir"),
         (["submit", "paper=fade", "profile=nope"], "profile=nope"),
     ],

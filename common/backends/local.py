@@ -45,6 +45,7 @@ from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
 from common.verifiers.rewards import rewards, verify_batch
 
+STILL = 5  # steps without a gradient, after which a run says so
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 
@@ -77,22 +78,36 @@ def train(
                 print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
             if loop.step < x.optim.steps:  # of a run whose checkpoint was deleted
                 shutil.rmtree(run.path / "samples", ignore_errors=True)
-            bar = {"total": x.optim.steps, "done": loop.step}
+            bar, still = {"total": x.optim.steps, "done": loop.step}, 0
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
                     on_step()
                 except BaseException:
                     loop.save_checkpoint()
                     raise
-                row = loop.one_step(step)
+                try:
+                    row = loop.one_step(step)
+                except torch.OutOfMemoryError as error:
+                    raise UserError(
+                        f"optim.micro_batch={x.optim.micro_batch}: so many responses do not fit "
+                        f"into the GPU's memory ({str(error).splitlines()[0][:120]}); set "
+                        "optim.gradient_checkpointing=true, with which this run goes on, or lower "
+                        f"it, as far as sampling.group_size={x.sampling.group_size}, for a new one"
+                    ) from error
                 append(row)
                 send(row)
+                still = still + 1 if row["grad_norm"] == 0 else 0
+                if still == STILL:
+                    remedy = "look at its responses and rewards, or take other prompts"
+                    print(f"step {step}: no gradient in {STILL} steps; {remedy}", file=sys.stderr)
                 if step % x.eval.every == 0 and step < x.optim.steps:
                     loop.evaluations.on_the_curve(step)
                 loop.evaluations.keep(step)
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
         loop.evaluations.last(loop.step, loop.cut_off, told=progress)
+        for row in tracking.evaluated(run.path):
+            send(row)
         (run.path / "checkpoint.pt").unlink(missing_ok=True)
     run.finish()
     return run.path

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
+from common.backends import snapshots
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
 from common.config.compose import compose
@@ -47,6 +48,7 @@ PRINTED_LOGS = {  # of a method's every step, where the paper says a number in w
 CONTROLLED = {"alpha": 1.5, "delta": 0.7}  # of every step of fade's
 UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
 PEAKS = ("peak", "peak of average")
+SCORED = ("exact_", "delta_NLL")  # begin the metrics of samples that a model scored
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
         write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
         frames.append(rows)
         kept = f"checkpoints/step-{step:05d}" if step < x.optim.steps else "model"
-        if x.keep_checkpoints or kept == "model":
+        if step in snapshots.steps(x) or kept == "model":
             write(run.path / kept / "config.json", "{}")
     write(run.path / "counts.csv", counts)
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
@@ -280,30 +282,28 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
         seed=row.seed,
         step=step,
     )
-    if e.eval.rare_share and row.checkpoint != 0:  # as rare_nll.score
-        value: dict = {"benchmark": row.benchmark, "metric": "delta_NLL_rare", "unit": "nats"}
-        number = numbers.value(of, "delta_NLL_rare", wanted["delta_NLL_rare"])
-        value |= {"value": number, "stderr": 0.05, "n_problems": 200}
-        frame = pd.DataFrame([value | {"n_samples": 1263} | about])
+    problems = stated(e.eval.prompts) or UNSTATED
+    rare = e.eval.rare_share is not None and row.checkpoint != 0
+    metrics = {"delta_NLL_rare": "delta_NLL_rare"} if rare else spec.metrics
+    scored = rare or e.scores is not None
+    others = [
+        {"benchmark": row.benchmark, "metric": ours, "stderr": 0.05}
+        | {"value": numbers.value(of, printed, wanted.get(printed, LOGGED["entropy"]))}
+        | {"n_problems": 200 if rare else problems, "n_samples": 1263 if rare else e.n}
+        for ours, printed in metrics.items()
+        if ours.startswith(SCORED) == scored and (scored or printed in wanted)
+    ]
+    if scored:
+        frame = pd.DataFrame(others).assign(**about)
         write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
         run.finish()
         return
-    problems = stated(e.eval.prompts) or UNSTATED
     ks = [k for k in sorted({*(2**i for i in range(e.n.bit_length())), *TENS}) if k <= e.n]
     passk = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m.startswith("pass@")}
     passk = {k: v for k, v in sorted(passk.items()) if k <= e.n}
     counts = table(row.benchmark, numbers.counts(of, passk, problems, e.n), e.n)
     rows = report(counts, ks)
     average = rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n)
-    nucleus = e.top_p < 1 and e.temperature != 1  # the log-probs are of the model's own policy
-    other = "token_entropy_per_response" if nucleus else "token_nll_per_response"
-    others = [
-        {"benchmark": row.benchmark, "metric": ours, "stderr": 0.05}
-        | {"value": numbers.value(of, printed, wanted[printed])}
-        | {"n_problems": problems, "n_samples": e.n}
-        for ours, printed in spec.metrics.items()
-        if printed in wanted and ours != other
-    ]
     frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(**about)
     write_json(run.path / "problems.json", {})
     write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)

@@ -21,9 +21,10 @@ def to_markdown(verdicts: pd.DataFrame) -> str:
     return markdown(["claim", "source", *scopes], rows)
 
 
-def to_terminal(verdicts: pd.DataFrame):
-    """For 80 columns: how many claims have which verdict at each scale, and those that a rerun
-    decided, with their numbers; verdicts in colour and in words. The rest is in the files."""
+def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame):
+    """How many claims have which verdict at each scale, and those that a rerun decided, with their
+    numbers and what these measure (by `gaps`); verdicts in colour and in words. The rest is in the
+    files."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -38,13 +39,26 @@ def to_terminal(verdicts: pd.DataFrame):
             grey = row.get(f"{scope}_state") in GREY
             verdict = (f"{word} ({scope})", "dim" if grey else COLORS[word])
             lines.append(Text.assemble(verdict, f" {row['claim']} [{row['source']}]"))
-            lines.append(Padding(Text(_words(row, scope)[1], "dim"), (0, 0, 0, 4)))
+            numbers = _measured(gaps, row["id"], scope) + _words(row, scope)[1]
+            lines.append(Padding(Text(numbers, "dim"), (0, 0, 0, 4)))
     for scope in scopes:
         counts = verdicts[scope].value_counts()
         known = [(word, counts[word]) for word in COLORS if word in counts]
         line = Text(", ").join(Text(f"{n} {word}", COLORS[word]) for word, n in known)
         lines.append(Text(f"claims, {scope}: ") + line)
     return Group(*lines)
+
+
+def _measured(gaps: pd.DataFrame, claim: str, scope: str) -> str:
+    """The benchmark, the metric and the unit of a claim's numbers; "" where no table has them."""
+    of = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)].fillna("")
+    pairs = list(dict.fromkeys(zip(of["benchmark"], of["metric"], strict=True)))
+    if not pairs:
+        return ""
+    benchmark, metric = (str(part) for part in pairs[0])
+    unit = ", percent" if metric.lower().startswith(("pass@", "avg@")) else ""
+    more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
+    return f"{benchmark} {metric}{unit}{more}: ".lstrip()
 
 
 def in_use(verdicts: pd.DataFrame) -> list[str]:

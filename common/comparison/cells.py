@@ -86,7 +86,8 @@ def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str
         return rows, []
     several = {one.of_table for one in spec.same_runs if one.steps}
     several |= {name for name, step in spec.steps.items() if isinstance(step, int)}
-    step = rows["step"].where(rows["table"].isin(several), -1)  # else one run, whatever its steps
+    apart = rows["table"].isin(several) | rows["benchmark"].isin(spec.unprinted)
+    step = rows["step"].where(apart, -1)  # else one run, whatever its steps
     key = [rows[name] for name in ("table", "model", "method", "benchmark", "metric", "seed")]
     twice = rows["run_id"].groupby([*key, step], dropna=False).transform("nunique") > 1
     messages = []
@@ -211,10 +212,13 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
     if whole is not None and held < whole:
         verdict, reason = "partial", f"{held:.0f} of the {whole} problems; {reason}"
     run_ids = ";".join(dict.fromkeys(str(row["run_id"]) for row in measured))
+    low, high = value - half, value + half
+    if cell["unit"] == "percent" and re.match("(pass|avg)@", str(cell["metric"]), re.IGNORECASE):
+        low, high = max(low, 0.0), min(high, 100.0)  # a share lies there, whatever its spread
     return {
         "rerun": value,
-        "low": value - half,
-        "high": value + half,
+        "low": low,
+        "high": high,
         "n_seeds": seeds,
         "n_problems": first["n_problems"],
         "difference": value - cell["value"],

@@ -132,7 +132,10 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     write(folder / "comparison.md", compare_text.markdown(result) + cluster_figures.markdown(made))
     if form == "terminal":
         compare_text.terminal(result)
-        print(f"also in {folder}: claims, gaps, cells, detectable, comparison (.csv, .md)")
+        print(f"tables:  claims, gaps, cells, detectable, comparison (.csv, .md) in {folder}")
+        if drawn := len(list((folder / "figures").glob("*.png"))):
+            print(f"figures: {drawn} in {folder / 'figures'}")
+        print(f"next:    rlvr report results_dir={root}")
     else:
         print(compare_text.RENDERERS[form](result), end="")
 

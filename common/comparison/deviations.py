@@ -31,7 +31,7 @@ from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
 START = "<!-- Written by `make docs`: the printed settings beside those of the cluster rows. -->"
 END = "<!-- End of what `make docs` writes. -->"
-PAPERS = papers()
+PAPERS = [name for name in papers() if (ROOT / "papers" / name / "README.md").exists()]
 SHOWN = 4  # rows that a deviation names
 DRAW = ", draw "  # of a benchmark that is drawn several times
 
@@ -84,6 +84,7 @@ def sampled_of(jobs: list[Evaluate]) -> Sampled:
         sets[one.row.benchmark.split(DRAW)[0]] = {
             "problems": stated(one.eval.prompts),
             "max_tokens": one.max_tokens,
+            "temperature": one.temperature,
             "system": asked({"problem": "", "options": []})[0],
             "chat": one.eval.prompts["chat"],
         }

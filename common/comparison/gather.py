@@ -72,7 +72,7 @@ def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None)
         if x is not None:
             part, scope = part.assign(table=x.table, method=x.label), x.scope
         first = part.iloc[0]
-        drawn, problems = _counts(run, first)
+        drawn, problems = counts_of(run, first)
         left_out += problems
         named = {"scope": scope, **first[NAMED]}
         rows.setdefault(scope, []).append(part)
@@ -161,7 +161,7 @@ def by_run(rows: pd.DataFrame) -> pd.DataFrame:
     return first.assign(step=rows.groupby("run_id", sort=False)["step"].max())
 
 
-def _counts(run: Path, first: pd.Series) -> tuple[pd.DataFrame, list[str]]:
+def counts_of(run: Path, first: pd.Series) -> tuple[pd.DataFrame, list[str]]:
     """COUNTS of one run, which `first`, a row of it, names; what was left out."""
     frames, problems = [], []
     for path in sorted((run / "eval").glob("step-?????-counts.csv")):

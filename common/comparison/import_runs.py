@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.published import own_names, published
+from common.comparison.published import labels, published
 from common.config.files import ROOT
 from common.config.words import options
 from common.errors import UserError, require
@@ -24,6 +24,7 @@ from common.results.files import config_hash, read_jsonl, sha256, write, write_c
 from common.results.run import Run
 
 KNOWN = (*EVALUATION, "problem_id", "n", "c", "sample", "correct", "response", "distinct")
+RUN = ["table", "model", "method", "seed"]  # what is one run
 RIGHT = {"1": 1, "true": 1, "1.0": 1, "0": 0, "false": 0, "0.0": 0}
 
 
@@ -56,7 +57,7 @@ def import_runs(
     require((home / "published").is_dir(), "paper", paper, "is not a paper of this repository")
     require(scope in ("laptop", "cluster"), "scope", scope, "use laptop or cluster")
     require(bool(files), "files", "", "matches no file; give a path or a quoted glob")
-    printed, names = published(home / "published"), own_names(home)
+    printed, names = published(home / "published"), labels(home)
     frames = []
     for file in files:
         counts, messages = read_counts_of(Path(file), fixed)
@@ -67,11 +68,30 @@ def import_runs(
     counts = pd.concat(frames, ignore_index=True)
     require_none(check_counts(counts, ", ".join(files))[1])
     hashes = {Path(file).name: sha256(Path(file).read_bytes()) for file in files}
-    row = ["table", "model", "method", "seed"]
+    groups = list(counts.groupby(RUN, sort=False))
+    runs = [_run_of(paper, scope, key, source, hashes) for key, _ in groups]
+    for (run_id, _), (_, part) in zip(runs, groups, strict=True):
+        _not_there(root / paper, run_id, part, source)
     return [
-        _write(root, paper, scope, dict(zip(row, key, strict=True)), part, source, hashes)
-        for key, part in counts.groupby(row, sort=False)
+        _write(root, run_id, config, part, source)
+        for (run_id, config), (_, part) in zip(runs, groups, strict=True)
     ]
+
+
+def _not_there(home: Path, run_id: str, counts: pd.DataFrame, source: str) -> None:
+    """Raise UserError where another finished run has one of these evaluations: of two runs that
+    stand for one cell neither would count."""
+    mine = pd.MultiIndex.from_frame(counts[EVALUATION].drop_duplicates().astype(str))
+    for done in sorted(home.glob("*/DONE")):
+        other = done.parent
+        if other.name == run_id or not (other / "metrics.csv").exists():
+            continue
+        theirs = pd.read_csv(other / "metrics.csv", usecols=EVALUATION, dtype=str)
+        same = mine[mine.isin(pd.MultiIndex.from_frame(theirs[EVALUATION]))]
+        if len(same):
+            which = ", ".join(f"{k}={v}" for k, v in zip(EVALUATION, same[0], strict=True))
+            remedy = f"{other} has {which} already; remove that folder, or give another seed="
+            raise UserError(f"source={source}: {remedy}")
 
 
 def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
@@ -128,7 +148,9 @@ def _frame(path: Path) -> pd.DataFrame:
         raise UserError(f"{path}: cannot be read ({error})") from error
 
 
-def _write(root, paper, scope, row: dict, counts: pd.DataFrame, source: str, hashes: dict) -> Path:
+def _run_of(paper: str, scope: str, key: tuple, source: str, hashes: dict) -> tuple[str, dict]:
+    """The id and the configuration of the run of a table, model, method and seed."""
+    row = dict(zip(RUN, key, strict=True))
     config = {
         "paper": paper,
         "scope": scope,
@@ -139,8 +161,11 @@ def _write(root, paper, scope, row: dict, counts: pd.DataFrame, source: str, has
         "imported": {"source": source, "files": hashes},
     }
     readable = re.sub(r"[^\w.+-]+", "-", f"{row['model']}-{row['method']}")[-60:].strip("-.")
-    run_id = f"imported-{readable}-s{config['seed']}-{config_hash(config)}"
-    run = Run(root, paper, run_id, config)
+    return f"imported-{readable}-s{config['seed']}-{config_hash(config)}", config
+
+
+def _write(root: Path, run_id: str, config: dict, counts: pd.DataFrame, source: str) -> Path:
+    run = Run(root, config["paper"], run_id, config)
     if run.done:
         run.close()
         return run.path
@@ -154,7 +179,8 @@ def _write(root, paper, scope, row: dict, counts: pd.DataFrame, source: str, has
         write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", stored)
     last = f"step-{counts['step'].max():05d}-counts.csv"
     write(run.path / "counts.csv", (run.path / "eval" / last).read_bytes())
-    rows = pd.concat(frames, ignore_index=True).assign(**row, run_id=run_id)
+    named = counts[RUN].iloc[0].to_dict()
+    rows = pd.concat(frames, ignore_index=True).assign(**named, run_id=run_id)
     write_csv(run.path / "metrics.csv", rows.reindex(columns=COLUMNS))
     run.finish(imported=source)
     return run.path

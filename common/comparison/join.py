@@ -25,7 +25,7 @@ from common.comparison.compare import compare
 from common.comparison.gather import LAPTOP, gather
 from common.comparison.spec import spec_of
 from common.config.words import options
-from common.errors import UserError, require
+from common.errors import UserError, one_of, require
 from common.results.files import write
 
 WORDS = {
@@ -49,7 +49,7 @@ def main(words: list[str]) -> None:
     require(bool(known), "into", str(into), f"has no {scope}/metrics.csv of a paper")
     papers = known if given["papers"] == "all" else given["papers"].split(",")
     for paper in papers:
-        require(paper in known, "papers", paper, f"use all or some of {', '.join(known)}")
+        one_of("papers", paper, known, "all")
     for paper in papers:
         found = gather(root, paper)
         found.write(root, paper)

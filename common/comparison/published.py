@@ -28,4 +28,9 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
 
 def own_names(home: Path) -> set[str]:
     """Names that our own runs have: benchmarks of configs/eval, labels of the rows."""
-    return {row["label"] for row in rows(home.name).values()} | set(names("eval"))
+    return labels(home) | set(names("eval"))
+
+
+def labels(home: Path) -> set[str]:
+    """The methods of the rows, as tables show them."""
+    return {row["label"] for row in rows(home.name).values()}

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from common.comparison import prose
 from common.config.words import options
-from common.errors import UserError, require
+from common.errors import UserError, one_of, require
 
 TABLES = (".csv", ".md")
 FITTED = ("laptop_strong_fig10_solve_rates",)  # by likelihood
@@ -40,7 +40,7 @@ def main(words: list[str]) -> None:
     require(bool(known), "results_dir", str(stored), "holds no paper's results")
     chosen = known if given["papers"] == "all" else given["papers"].split(",")
     for name in chosen:
-        require(name in known, "papers", name, f"use all or some of {', '.join(known)}")
+        one_of("papers", name, known, "all")
     found = intervals(stored, chosen)
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:

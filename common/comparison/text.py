@@ -8,7 +8,7 @@ from common.claims import text as claim_text
 from common.comparison import gains_text, layout, layout_text, replication
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
-from common.results.tables import escaped, latex_escaped
+from common.results.tables import escaped, latex
 from common.results.tables import markdown as to_markdown
 
 RERUNS = {
@@ -150,12 +150,14 @@ def notes(x) -> list[str]:
 
 
 def terminal(x) -> None:
-    """What a rerun decided, and how much else there is: the printed tables with a rerun, in 100
-    columns, then, in 80, claims, the printed cells that differ from their rerun, and counts."""
+    """What a rerun decided, and how much else there is, in 100 columns: the printed tables with a
+    rerun, then claims, the printed cells that differ from their rerun, and counts."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
+    if not console.is_terminal:
+        console.width = layout.WIDTH
     console.print(gains_text.terminal(x.gains))
     width = min(console.width, layout.WIDTH) if console.is_terminal else layout.WIDTH
     shown = layout.shown(x, width)
@@ -167,7 +169,7 @@ def terminal(x) -> None:
         print_blocks(console, layout.blocks(table, width=width))
         said = f"{layout.counted(table)}. {replication.LEGEND}"
         console.print(said, "", sep="\n", markup=False)
-    console.print(claim_text.to_terminal(x.verdicts))
+    console.print(claim_text.to_terminal(x.verdicts, x.gaps))
     for row in apart(x.cells).to_dict("records"):
         words = _cell_words(row)
         color = "dim" if row["state"] in GREY else COLORS.get(row["verdict"], "dim")
@@ -225,7 +227,7 @@ def to_latex(x) -> str:
         [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
         for row in x.verdicts.to_dict("records")
     ]
-    parts = [_tabular(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
+    parts = [latex(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
     for table, blocks in layout.shown(x):
         for i, block in enumerate(blocks, 1):
             parts.append(layout_text.latex(block, f"{x.spec.paper}-{table.name}-{i}"))
@@ -233,14 +235,6 @@ def to_latex(x) -> str:
 
 
 RENDERERS = {"md": markdown, "csv": to_csv, "json": to_json, "latex": to_latex}
-
-
-def _tabular(head: list[str], rows: list[list[str]], widths: str) -> str:
-    """By pandas, the words escaped here: it leaves <, > and ± as they are."""
-    words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
-    return words.to_latex(
-        index=False, header=[latex_escaped(word) for word in head], column_format=widths
-    )
 
 
 def _plain(value: object) -> str:

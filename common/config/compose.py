@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from common.config.files import ROOT, names, read
+from common.config.refusal import refusal
 from common.config.rows import is_group, register
 from common.config.words import for_hydra
 from common.errors import UserError, require
@@ -46,9 +48,17 @@ def prepared(words: list[str]) -> list[str]:
 
 
 def _known(word: str) -> str:
-    group, _, path = word.partition("=")
-    if group not in GROUPS or not path.endswith(".yaml"):
+    group, _, choice = word.partition("=")
+    paths = choice.split(",")  # several are a sweep
+    if group not in GROUPS or not any(path.endswith(".yaml") for path in paths):
         return word
+    return f"{group}={','.join(_stored(group, path) for path in paths)}"
+
+
+def _stored(group: str, path: str) -> str:
+    """The name under which Hydra knows a file of the user's own; another name as it is."""
+    if not path.endswith(".yaml"):
+        return path
     from hydra.core.config_store import ConfigStore
 
     file = Path(path)
@@ -56,7 +66,7 @@ def _known(word: str) -> str:
     taken = f"configs/{group}/ has a file of this name; give yours another"
     require(file.stem not in names(group), group, path, taken)
     ConfigStore.instance().store(name=file.stem, node=merged(group, file), group=group)
-    return f"{group}={file.stem}"
+    return file.stem
 
 
 def value(key: str, text: str):
@@ -84,7 +94,7 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
 
     words = prepared(overrides)
     chosen = tuple(word for word in words if _chooses(paper, word))
-    own_file = any(word.endswith(".yaml") for word in overrides)  # it may change
+    own_file = any(".yaml" in word for word in overrides)  # it may change
     try:
         values = OverridesParser.create().parse_overrides([w for w in words if w not in chosen])
         if own_file or any(v.type != v.type.CHANGE or v.is_sweep_override() for v in values):
@@ -95,6 +105,13 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
         return composed
     except (HydraException, OmegaConfBaseException):  # Hydra says what is wrong
         return _by_hydra(paper, tuple(words), config_name)
+
+
+def unset(paper: str, words: Sequence[str], config_name: str, key: str):
+    """The configuration that the files of `words` compose, without the values that they set and
+    without the word for `key`."""
+    files = (word for word in words if _chooses(paper, word) and word.partition("=")[0] != key)
+    return _read(paper, tuple(files), config_name)
 
 
 def _chooses(paper: str, word: str) -> bool:
@@ -115,7 +132,8 @@ def _by_hydra(paper: str, words: tuple[str, ...], config_name: str):
         try:
             return compose(config_name, overrides=[SEARCHED, *words])
         except (HydraException, YAMLError) as error:
-            raise UserError(f"{list(words)}: {error}") from error
+            known = partial(unset, paper, words, config_name)
+            raise refusal(str(error), words, known) from error
 
 
 _read = lru_cache(maxsize=64)(

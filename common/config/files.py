@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common.errors import UserError, require
+from common.errors import UserError, one_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +22,7 @@ def papers() -> list[str]:
 
 def known_paper(name: str) -> str:
     """`name`; raises UserError where it is no paper."""
-    require(name in papers(), "paper", name, f"give paper=NAME, one of {', '.join(papers())}")
+    one_of("paper", name, papers())
     return name
 
 

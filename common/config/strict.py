@@ -1,5 +1,6 @@
 """A configuration as a frozen dataclass, or one `UserError` naming key, value and remedy."""
 
+import re
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
@@ -36,7 +37,11 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
         values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0]
-        raise UserError(f"{error.full_key or 'config'}: {reason}; give it a value") from error
+        missing = re.search(r"Missing mandatory value: (\S+)", reason)
+        of_another = "interpolation" in reason  # which is made of the one that is missing
+        key = missing[1] if missing and of_another else error.full_key or "config"
+        remedy = f"is missing; give {key}=VALUE" if missing else f"{reason}; give it a value"
+        raise UserError(f"{key}=: {remedy}") from error
     try:
         return _adapter(schema).validate_python([values])[0]  # type: ignore[arg-type]
     except ValidationError as error:
@@ -50,17 +55,6 @@ def _adapter(schema: type):
     from pydantic import TypeAdapter
 
     return TypeAdapter(list[schema], config={"extra": "forbid"})  # type: ignore[valid-type]
-
-
-def unknown_key(schema: Any, key: str, value: object) -> UserError | None:
-    """The error for a dotted `key` that `schema` has not, with the nearest that it has; None where
-    `schema` does not say what there is (a dict's)."""
-    *path, name = key.split(".")
-    try:
-        known = _keys(schema, path)
-    except (KeyError, IndexError, TypeError, StopIteration):
-        return None
-    return unknown(name, value, known, "".join(f"{part}." for part in path))
 
 
 def _in_our_words(schema: Any, errors: list) -> UserError:

@@ -1,8 +1,13 @@
 """The words of a command line, key=value: the one place that takes them apart."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from common.errors import UserError, require, unknown
+
+# Options of Hydra's own after which a word stands that is no key=value.
+TAKES_A_WORD = ("--cfg", "-c", "--info", "-i", "--package", "-p", "--config-name", "-cn",
+                "--config-path", "-cp", "--config-dir", "-cd", "--experimental-rerun")  # fmt: skip
 
 
 def pairs(words: Iterable[str]) -> dict[str, str]:
@@ -47,6 +52,17 @@ def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:
-    """The words as Hydra takes them: `verl.KEY=VALUE` adds to a block that is empty in
-    configs/base.yaml, which Hydra wants to see marked."""
-    return [f"++{word}" if word.startswith("verl.") else word for word in words]
+    """The words as Hydra takes them: the values in one piece and its own options after them,
+    wherever they were given. `verl.KEY=VALUE` adds to a block that is empty in configs/base.yaml,
+    which Hydra wants to see marked.
+
+    Raises UserError for a word that is neither a value nor an option (or the word after one)."""
+    values, options = [], []
+    for word in words:
+        if re.match(r"[^-].*=|~", word):
+            values.append(f"++{word}" if word.startswith("verl.") else word)
+        elif word.startswith("-") or (options and options[-1] in TAKES_A_WORD):
+            options.append(word)
+        else:
+            raise UserError(f"{word}: options are given as key=value (see --help)")
+    return [*values, *options]

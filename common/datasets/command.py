@@ -21,7 +21,7 @@ from common.config.strict import strict
 from common.config.words import options
 from common.datasets.benchmark import Benchmark
 from common.datasets.hub import local_file, snapshot
-from common.errors import UserError, require
+from common.errors import UserError, one_of, require
 from common.types import Prompt
 
 
@@ -94,8 +94,10 @@ def main(words: list[str]) -> None:
     given = options(words, defaults)
     chosen = [f"{group}={name}" for group in ("eval", "data") for name in
               filter(None, given[group].split(","))]  # fmt: skip
-    unknown = [key for key in chosen if key not in sets()]
-    require(not unknown, "set", unknown, f"one of {', '.join(sets())}")
+    for key in chosen:
+        group, _, name = key.partition("=")
+        there = (one.partition("=") for one in sets())
+        one_of(group, name, [name for of, _, name in there if of == group])
     prefetch, index = given["prefetch"], given["index"]
     require(prefetch in ("true", "false", "all"), "prefetch", prefetch, "use true, false or all")
     require(index.isdecimal(), "index", index, "needs a whole number")

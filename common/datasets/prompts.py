@@ -72,12 +72,19 @@ def own_rows(path: str) -> list:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
+                row = json.loads(line, parse_constant=_no_number)
+                json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair has no UTF-8
+                rows.append(row)
             except ValueError as error:
                 raise UserError(
                     f"{path}, line {number}: is no JSON object ({error}); fix the line"
                 ) from error
     return rows
+
+
+def _no_number(name: str) -> None:
+    """NaN and the infinities are no JSON, and no answer; Python reads and writes them."""
+    raise ValueError(f"{name} is no value")
 
 
 def stated(node: dict) -> int | None:

@@ -16,7 +16,7 @@ from common.evaluation.logs import log
 from common.evaluation.match import match
 from common.evaluation.rescore import SHOWN
 from common.evaluation.samples import COLUMNS
-from common.evaluation.store import each, fill, finish, keep_problems, problems, stored
+from common.evaluation.store import each, fill, finish, keep_problems, of_part, problems, stored
 from common.results.files import sha256
 from common.results.run import Run
 from common.types import Prompt
@@ -28,8 +28,9 @@ ROWS = 4096  # imported samples that are verified and stored at a time
 def import_samples(words: list[str]) -> Path:
     """`files=GLOB eval=NAME [label=MODEL] [score=NAME]`: the samples of a log under our verifier.
 
-    tokens, log_prob and stopped stay missing; the column `score` is what the log's own grader said,
-    1 or 0, where it is known; `score=NAME` chooses one of several. Raises UserError where no sample
+    tokens, log_prob, stopped and ids stay missing; the column `score` is what the log's own grader
+    said, 1 or 0, where it is known; `score=NAME` chooses one of several. Of a log without samples
+    of some problems the score is that of a part, and named so. Raises UserError where no sample
     belongs to the benchmark, or problems have different numbers of them.
     """
     given, overrides = split(words, {"files": "", "score": ""})
@@ -48,7 +49,7 @@ def import_samples(words: list[str]) -> Path:
     if not run.done:
         keep_problems(run, prompts)
         _score_imported(run, groups, {prompt.id: prompt.reference for prompt in prompts}, x)
-        finish(run, x.eval.name, x.label, None)
+        finish(run, of_part(run.path, x.eval.name), x.label, None)
     run.close()
     rows = stored(run.path)
     known = rows[rows["score"].notna()]
@@ -97,7 +98,7 @@ def _score_imported(run: Run, groups: dict, references: dict[str, str], x: Evalu
             part = flat[start : start + ROWS]
             verdicts = pool.map([(one.response, references[owner]) for owner, _, one in part])
             rows = [
-                (owner, i, one.response, v.outcome, v.parsed, None, None, None, _known(one.right))
+                (owner, i, one.response, v.outcome, v.parsed, *[None] * 4, _known(one.right))
                 for (owner, i, one), v in zip(part, verdicts, strict=True)
             ]
             return pd.DataFrame(rows, columns=[*COLUMNS, "score"], dtype=object)

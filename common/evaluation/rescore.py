@@ -14,7 +14,7 @@ from common.config.files import read
 from common.config.words import pairs, split
 from common.errors import require
 from common.evaluation.config import PAPER, options, run_name
-from common.evaluation.store import each, fill, finish, stored
+from common.evaluation.store import each, fill, finish, of_part, stored
 from common.results.collect import verify
 from common.results.files import read_jsonl, sha256, write_csv
 from common.results.run import Run
@@ -61,7 +61,8 @@ def rescore(words: list[str]) -> Path:
         _score_again(run, source, benchmark, settings)
         before, after = stored(source), stored(run.path)
         write_csv(run.path / "changes.csv", changes(before, after))
-        finish(run, benchmark["name"], config["label"], config.get("sampling", {}).get("seed"))
+        named = of_part(source, benchmark["name"])
+        finish(run, named, config["label"], config.get("sampling", {}).get("seed"))
     run.close()
     _show_changes(source, run.path)
     return run.path
@@ -100,7 +101,7 @@ def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, st
             verdicts = pool.map(pairs)
             rows["outcome"] = [verdict.outcome for verdict in verdicts]
             rows["parsed"] = pd.Series([verdict.parsed for verdict in verdicts], dtype=object)
-            return rows.drop(columns="response")
+            return rows.drop(columns=["response", "ids"], errors="ignore")
 
         names = sorted((source / "samples").glob("*.jsonl.gz"))
         fill(run, [int(path.name.partition(".")[0]) for path in names], each(chunk))

@@ -68,16 +68,20 @@ def each(chunk: Callable[[int], pd.DataFrame]) -> Callable:
 
 
 def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
-    """All samples of a run; responses, the bulk of them, only when asked for."""
+    """All samples of a run without their token ids; responses only when asked for."""
     import pandas as pd
 
-    rows = []
+    rows, bulk = [], {"ids"} if with_response else {"ids", "response"}
     for path in sorted((run / "samples").glob("*.jsonl.gz")):
-        rows += [
-            row if with_response else {k: v for k, v in row.items() if k != "response"}
-            for row in read_jsonl(path)
-        ]
+        rows += [{k: v for k, v in row.items() if k not in bulk} for row in read_jsonl(path)]
     return pd.DataFrame(rows)
+
+
+def of_part(run: Path, benchmark: str) -> str:
+    """The name of the benchmark; where some of its problems have no sample, with how many have."""
+    asked = len(read_jsonl(run / "problems.jsonl.gz"))
+    there = stored(run)["problem_id"].nunique()
+    return benchmark if there == asked else f"{benchmark} ({there} of {asked} problems)"
 
 
 def finish(

@@ -1,6 +1,8 @@
 """docs/methods.md, from the method files and the docstrings of the functions that they name.
 
-rlvr methods        prints the page; `rlvr docs` writes it
+rlvr methods             the methods, a line each
+rlvr methods NAME        one method: its values, formula and source
+rlvr docs                writes the page
 """
 
 import inspect
@@ -12,6 +14,7 @@ from collections.abc import Callable
 
 from common.config.resolve import module
 from common.config.words import options
+from common.errors import one_of
 from common.losses import regularizers
 from common.methods.files import as_written, introduction, names
 from common.results.tables import markdown as to_markdown
@@ -174,6 +177,26 @@ def page() -> str:
     return "\n".join(out)
 
 
+def listed() -> str:
+    lines = [textwrap.shorten(f"{name:24}{introduction(name)}", 100) for name in names()]
+    return "\n".join([*lines, "next: rlvr methods NAME"]) + "\n"
+
+
+def one(name: str) -> str:
+    """What the page says of one method: its values, its parts with formula and source."""
+    one_of("method", name, names())
+    entries = as_written(name)
+    out = [f"# Method {name}", "", prose(introduction(name)), ""]
+    out += parameters(entries, as_written("_base"))
+    for part, f in parts(entries).items():
+        out += [f"## {(PARTS | RARE)[part]} {f.__name__}", "", *markdown(inspect.getdoc(f))]
+    out += [f"next: rlvr theory method={name}", f"      rlvr train paper=f_grpo method={name}"]
+    return re.sub(r"\[([^\]]+)\]\(#[^)]+\)", r"\1", "\n".join(out)) + "\n"
+
+
 def main(words: list[str]) -> None:
-    options(words, {})
-    print(page(), end="")
+    """`rlvr methods [NAME]`; NAME may be written method=NAME."""
+    if len(words) == 1 and "=" not in words[0]:
+        words = [f"method={words[0]}"]
+    name = options(words, {"method": ""})["method"]
+    print(one(name) if name else listed(), end="")

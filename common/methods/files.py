@@ -12,7 +12,7 @@ from common.config.files import ROOT
 from common.config.files import names as files_of
 from common.config.schema import Method
 from common.config.strict import strict
-from common.errors import UserError
+from common.errors import one_of
 
 FOLDER = ROOT / "configs" / "method"
 
@@ -28,10 +28,7 @@ def compose(name: str) -> DictConfig:
     a .yaml file. Raises UserError for an unknown name."""
     file = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
     if not file.is_file():
-        raise UserError(
-            f"method={name}: unknown; give the path of a .yaml file or choose from "
-            f"{', '.join(names())}"
-        )
+        one_of("method", name, names(), "the path of a .yaml file")
     return merged("method", file)
 
 

@@ -36,12 +36,14 @@ def written(text: str, home: Path, reference: Path) -> str:
     require(START in text and END in text, "README.md", "marks", f"keep {START} and {END} in it")
     before, rest = text.split(START, 1)
     _, after = rest.split(END, 1)
-    lines = [line(paper, home, reference) for paper in papers(home)]
+    lines = [line(paper, home, reference) for paper in papers(home, reference)]
     return f"{before}{START}\n" + "\n".join([*HEAD, *lines]) + f"\n{END}{after}"
 
 
-def papers(home: Path) -> list[str]:
-    return sorted(path.parent.name for path in home.glob("*/claims.yaml"))
+def papers(home: Path, reference: Path) -> list[str]:
+    """Those with committed results, which one that was just begun has not."""
+    names = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
+    return [name for name in names if (reference / name / "against_base.csv").exists()]
 
 
 def line(paper: str, home: Path, reference: Path) -> str:
@@ -85,7 +87,7 @@ def draw(home: Path, reference: Path) -> None:
 
     figure, axes = plotting.panels(1, width=5.6, height=3.6)
     axis, drawn, labels = axes[0, 0], [], [(0.0, 0.0, "base model", GREY)]
-    for paper in papers(home):
+    for paper in papers(home, reference):
         found = against_base(paper, reference)
         at = [found[found["metric"] == metric].reset_index() for _, metric in MEASURES]
         points = [*zip(at[0]["method"], at[0]["difference"], at[1]["difference"], strict=True)]

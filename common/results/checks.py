@@ -3,7 +3,6 @@
 `place` is the file, as messages name it; a frame's index counts its lines after the header.
 """
 
-import difflib
 import gzip
 import io
 import zlib
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.results.columns import KEY
 
 NAMES = ["table", "model", "method", "benchmark", "metric"]
@@ -106,8 +105,8 @@ def check_names(
             for name in sorted(
                 set(part[column].dropna().astype(str)) - {*known, *ours, "training"}
             ):
-                near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known[:SHOWN])}"
+                near = nearest(name, known, cutoff=0.5)
+                hint = f"did you mean {near}?" if near else f"it has {', '.join(known[:SHOWN])}"
                 line = part.index[(part[column].astype(str) == name).to_numpy()][0] + 2
                 messages.append(
                     f"{place}:{line}: {column}={name} is not in {table}; {hint} Its rows stand for "

@@ -78,7 +78,8 @@ def read_jsonl(path: Path) -> list[dict]:
         raise UserError(f"{path} does not exist; run what makes it first") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(
-            f"{path} is damaged near line {len(rows) + 1} ({error}); delete it and run again"
+            f"{path}, line {len(rows) + 1}: cannot be read ({error}); fix the line, or make the "
+            "file again with what made it"
         ) from error
 
 

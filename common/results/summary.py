@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,25 @@ def summary(run: Path, following: str) -> str:
         before = None if base is None else base[base.benchmark == benchmark]
         if before is not None and len(before):
             lines.append(_line("  base model", before))
+    if trained:
+        lines += _without_gradient(curve)
     if trained and base is None:
         lines.append("base model: no run of it beside this one (the same words and optim.steps=0)")
     kept = ("metrics.csv", "counts.csv", "samples", "model")
     names = [name for name in kept if (run / name).exists()]
     return "\n".join([*lines, f"files: {', '.join(names)} in {run}", f"next:  {following}"])
+
+
+def _without_gradient(curve: Path) -> list[str]:
+    """What to say of a training of which some steps had no gradient, as where all rewards of every
+    group are equal; nothing where less than half were so."""
+    rows = [json.loads(line) for line in curve.read_text().splitlines()]
+    still = [row for row in rows if row.get("grad_norm") == 0]
+    if 2 * len(still) < len(rows):
+        return []
+    rewards = [row["reward"] for row in still if "reward" in row]
+    mean = f", mean reward {sum(rewards) / len(rewards):.3g}" if rewards else ""
+    return [f"no gradient in {len(still)} of {len(rows)} steps{mean}: nothing was learnt in them"]
 
 
 def _last(run: Path) -> pd.DataFrame:

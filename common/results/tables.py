@@ -21,3 +21,13 @@ def latex_escaped(text: object) -> str:
     special |= {character: "\\" + character for character in "&%$#_{}"}
     special |= {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$", "≠": r"$\neq$"}
     return "".join(special.get(character, character) for character in str(text))
+
+
+def latex(head: list[str], rows: list[list[str]], columns: str) -> str:
+    """A tabular of booktabs, by pandas; the words are escaped here: it leaves <, > and ± as they
+    are."""
+    import pandas as pd
+
+    words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
+    names = [latex_escaped(word) for word in head]
+    return words.to_latex(index=False, header=names, column_format=columns)

@@ -11,8 +11,8 @@ return float32 logits.
     keep(rows)                     continue with these rows only
 
 On a GPU `LlamaDecoder` records a step as a CUDA graph and replays it: launching its kernels one by
-one from Python takes longer than they run. That has not run on a GPU yet; the step that is recorded
-is tested on the CPU, called instead of replayed.
+one from Python takes longer than they run. No true GPU has run that yet; a pretended one, which
+records and replays as CUDA does, has (tests/gpu).
 """
 
 import copy
@@ -69,15 +69,17 @@ class LlamaDecoder:
         self.layers = [fused_weights(layer, config, dtype) for layer in body.layers]
         self.head_dim = body.layers[0].self_attn.o_proj.weight.shape[1] // self.heads
         self.capture = None if self._depends_on_length() else capture
+        self.cache: torch.Tensor | None = None
+        self.fixed: Fixed | None = None
 
     @torch.no_grad()
     def prefill(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         rows, length = ids.shape
         shape = (len(self.layers), 2, rows, self.kv_heads, length + self.max_tokens, self.head_dim)
+        self.cache = self.fixed = None  # of the rollout before: both would not fit
         # zeros where all of it is read, behind a mask: 0 times what unused memory holds may be nan
         made = torch.empty if self.capture is None else torch.zeros
         self.cache = made(shape, dtype=self.dtype, device=ids.device)
-        self.fixed: Fixed | None = None
         self.length = 0
         real = mask.bool()
         self.hidden = None  # of every place of the cache, whether no later token sees it

@@ -2,7 +2,7 @@
 
 import torch
 
-from common.errors import UserError
+from common.errors import UserError, require
 
 SHARE = 0.8  # of the free memory; the rest is for what is not counted and for gaps between blocks
 LOGITS = 6  # float32 tensors of (rows, vocabulary) that drawing a token holds at once
@@ -60,3 +60,11 @@ def rows_that_fit(
             "can be had; lower it, take a smaller model or leave more memory free"
         )
     return int(free / each) - 1
+
+
+def fewer_rows(rows: int, max_tokens: int, key: str) -> int:
+    """Half of the rows that did not fit after all. Raises UserError, which names `key`, where it
+    was one."""
+    remedy = "one response does not fit into the GPU's memory; lower it, or take a smaller model"
+    require(rows > 1, key, max_tokens, remedy)
+    return rows // 2

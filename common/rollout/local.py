@@ -10,7 +10,7 @@ import torch
 from common.errors import UserError
 from common.rollout.decoder import make_decoder
 from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
-from common.rollout.fit import parts, rows_that_fit
+from common.rollout.fit import fewer_rows, parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
 
 # Finished rows leave the batch in blocks of that share, looked for after so many tokens: a GPU's
@@ -85,18 +85,23 @@ def generate(
         decoder = CalibratedDecoder(model, memory, max_tokens, dtype)
         models = [model, memory.model]
     rows = rows_that_fit(models, length, max_tokens, dtype or model.dtype, key)
-    pieces = [
-        _decode(
-            decoder,
-            prompt_ids[some],
-            prompt_mask[some],
-            uniforms[:, some, of].flatten(1),
-            temperature=temperature,
-            top_p=top_p,
-            ends=ends,
-        )
-        for some, of in parts(prompts, group_size, rows)
-    ]
+    while True:
+        try:
+            pieces = [
+                _decode(
+                    decoder,
+                    prompt_ids[some],
+                    prompt_mask[some],
+                    uniforms[:, some, of].flatten(1),
+                    temperature=temperature,
+                    top_p=top_p,
+                    ends=ends,
+                )
+                for some, of in parts(prompts, group_size, rows)
+            ]
+            break
+        except torch.OutOfMemoryError:
+            rows = fewer_rows(min(rows, prompts * group_size), max_tokens, key)
     joined = [
         torch.cat(piece, 1) if len(piece) > 1 else piece[0] for piece in zip(*pieces, strict=True)
     ]
@@ -216,9 +221,9 @@ def ends_of(model, tokenizer) -> list[int]:
 
 def draw(
     model, tokenizer, prompts: list[Prompt], n: int, settings: Evaluation, seed: tuple
-) -> list[tuple[str, int, float, bool]]:
+) -> list[tuple[str, int, float, bool, tuple[int, ...]]]:
     """The local engine: `n` responses to every prompt, a prompt's together, as rows (text, tokens,
-    log_prob, stopped).
+    log_prob, stopped, ids).
 
     `settings` has temperature, max_tokens and batch, the sequences decoded at once, and may have
     top_p. Any engine is
@@ -248,12 +253,11 @@ def draw(
                 key="eval.max_tokens",
             )
             lengths, log_probs = batch.mask.sum(1).int().tolist(), batch.log_probs.sum(1).tolist()
-            tokens = zip(batch.response_ids.tolist(), lengths, strict=True)
-            texts = tokenizer.batch_decode(
-                [row[:length] for row, length in tokens], skip_special_tokens=True
-            )
-            found = zip(texts, lengths, log_probs, batch.stopped.tolist(), strict=True)
-            for i, (text, length, log_prob, stopped) in enumerate(found):
-                row = (text, length, round(log_prob, 4), stopped)
+            padded = zip(batch.response_ids.tolist(), lengths, strict=True)
+            tokens = [tuple(row[:length]) for row, length in padded]
+            texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+            found = zip(texts, lengths, log_probs, batch.stopped.tolist(), tokens, strict=True)
+            for i, (text, length, log_prob, stopped, drawn_ids) in enumerate(found):
+                row = (text, length, round(log_prob, 4), stopped, drawn_ids)
                 rows[start + i // batch.group_size].append(row)
     return [row for group in rows for row in group]

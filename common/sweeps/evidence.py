@@ -23,7 +23,7 @@ from time import time
 
 from common.config.files import papers as all_papers
 from common.config.words import options
-from common.errors import require
+from common.errors import one_of, require
 from common.experiment import Experiment
 from common.sweeps.plan import changed, experiments, from_base, scales_of
 from common.sweeps.reproduce import done, train_all
@@ -69,7 +69,7 @@ def main(words: list[str]) -> None:
     given = options(words, WORDS)
     papers = all_papers() if given["papers"] == "all" else given["papers"].split(",")
     for paper in papers:
-        require(paper in all_papers(), "papers", paper, f"use all or some of {all_papers()}")
+        one_of("papers", paper, all_papers(), "all")
     workers = given["workers"]
     require(workers.isdecimal() and int(workers) > 0, "workers", workers, "give a number above 0")
     more = [f"{name}={given[name]}" for name in ("workers", "results_dir", "budget") if given[name]]

@@ -17,7 +17,7 @@ from common.config.compose import CONFIGS, compose
 from common.config.rows import rows
 from common.config.schema import Folder
 from common.config.strict import strict
-from common.errors import require
+from common.errors import one_of, require
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
@@ -40,6 +40,8 @@ class Sweep:
     n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
     checkpoint: checkpoints.Choice = "last"
     also_at: dict[str, list[int]] = field(default_factory=dict)  # benchmark -> further steps
+    # benchmarks whose samples are scored by the model that drew them (evaluation/scoring.py)
+    scored: list[str] = field(default_factory=list)
     # label of a method: label of the one that its compute must not exceed (checkpoints.py)
     baselines: dict[str, str] = field(default_factory=dict)
     # name of a measure (Reproduce.measures): row -> steps whose models it reads
@@ -121,7 +123,7 @@ class Reproduce:
         }
         object.__setattr__(self, "scales", named)  # every row by its name, once and for all
         known = sorted(self.scales)
-        require(self.scale in known, "scale", self.scale, f"use one of {', '.join(known)}")
+        one_of("scale", self.scale, known)
         for part in self.scales[self.scale].parts:
             remedy = f"use some of {', '.join(self.parts)}"
             require(part in self.parts, f"scales.{self.scale}.parts", part, remedy)
@@ -256,8 +258,8 @@ def evaluations(config: Reproduce) -> list[Evaluate]:
 
 
 def on_rare(evaluations: list[Evaluate]) -> list[Evaluate]:
-    """The same, those of a trained model's NLL with the run of their base model's samples. Raises
-    UserError where the scale has no such run."""
+    """The same, those of a trained model's NLL with the run of their base model's samples, which
+    they score. Raises UserError where the scale has no such run."""
 
     def key(e: Evaluate) -> tuple:
         return e.label, e.row.seed, e.eval.name
@@ -269,9 +271,14 @@ def on_rare(evaluations: list[Evaluate]) -> list[Evaluate]:
         if e.eval.rare_share is not None and e.row.checkpoint != checkpoints.UNTRAINED:
             remedy = f"{e.row.trained} needs the samples of {e.label} as it is: add that row"
             require(key(e) in bases, "eval.rare_share", e.eval.rare_share, remedy)
-            e = replace(e, row=replace(e.row, base=bases[key(e)]))
+            e = scored(e, bases[key(e)])
         found.append(e)
     return found
+
+
+def scored(e: Evaluate, samples: str) -> Evaluate:
+    """`e` for the stored samples of a run folder, which no engine draws again."""
+    return replace(e, scores=samples, engine="local", tensor_parallel=None)
 
 
 def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
@@ -284,6 +291,8 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
     """
     unknown = sorted(set(sweep.also_at) - set(sweep.benchmarks))
     require(not unknown, "also_at", unknown, f"use some of {', '.join(sweep.benchmarks)}")
+    unknown = sorted(set(sweep.scored) - set(sweep.benchmarks))
+    require(not unknown, "scored", unknown, f"use some of {', '.join(sweep.benchmarks)}")
     found = []
     by_label = {(x.model.name, x.seed, x.label): x.run_id for x in runs}
     for x in runs:
@@ -317,7 +326,10 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
             stated = {word.partition("=")[0] for word in words}
             taken = {key: value for key, value in _taken(x).items() if key not in stated}
             known = _known(x.model.chat, sweep.n, tuple(words))
-            found.append(replace(known, **taken, label=x.model.name, model=model, row=row))
+            drawn = replace(known, **taken, label=x.model.name, model=model, row=row)
+            found.append(drawn)
+            if printed in sweep.scored:
+                found.append(scored(drawn, drawn.path.name))
     return found
 
 

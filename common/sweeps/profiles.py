@@ -11,7 +11,7 @@ from common.backends.verl.tuning import tuned
 from common.config.compose import merged
 from common.config.files import ROOT
 from common.config.strict import strict
-from common.errors import UserError, require
+from common.errors import UserError, one_of, require
 from common.experiment import Experiment
 
 FOLDER = ROOT / "configs" / "slurm"
@@ -87,9 +87,7 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
     for a bad key or value, naming the file."""
     path = folder / f"{name}.yaml"
     known = sorted(file.stem for file in folder.glob("[!_]*.yaml"))
-    require(
-        name in known, "profile", name, f"use one of {', '.join(known)}, or write {path.name} there"
-    )
+    one_of("profile", name, known, f"write {path.name} there")
     try:
         return strict(Profile, {"name": name, **merged("slurm", path)})
     except (UserError, TypeError) as error:

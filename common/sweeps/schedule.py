@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from common.errors import UserError
 
+SHOWN = 40  # characters of the names of those that run, in 100 columns beside the bar
 Task = tuple[str, Callable, tuple]  # title, function, arguments: all can be pickled
 
 
@@ -86,9 +87,15 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
     failed: dict[str, str] = {}
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
 
+    def name_running() -> None:
+        running = ", ".join(every[int(key)][0] for key in futures.values())
+        short = running if len(running) <= SHOWN else f"{running[: SHOWN - 3]}..."
+        progress.update(bar, description=short or "runs")
+
     def begin(job: Job, _: list[str]) -> None:
         _, function, args = every[int(job.key)]
         futures[pool.submit(function, *args)] = job.key
+        name_running()
 
     def ended() -> Iterable[tuple[str, bool]]:
         for future in wait(futures, return_when=FIRST_COMPLETED).done:
@@ -100,6 +107,7 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
             said = "failed" if error else word if isinstance(word, str) else "done"
             progress.console.print(f"{said}  {title}", highlight=False)
             progress.advance(bar)
+            name_running()
             yield key, error is None
 
     try:

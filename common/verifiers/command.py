@@ -30,7 +30,7 @@ from types import ModuleType
 from common.config.compose import value
 from common.config.resolve import module, resolve
 from common.config.words import pairs, split
-from common.errors import UserError, require
+from common.errors import UserError, one_of
 from common.results.files import read_jsonl
 from common.types import Verdict
 from common.verifiers.pool import Pool
@@ -42,9 +42,9 @@ DEADLINES = {"math": 3.0, "code": 120.0}  # seconds; others 10
 def main(words: list[str]) -> None:
     asked, rest = split(words, {"verifier": ""})
     name = asked["verifier"]
-    require(name in NAMES, "verifier", name, f"use one of {', '.join(NAMES)} (see --help)")
-    options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
     given = pairs(rest)
+    one_of("verifier", name, NAMES)
+    options: dict = {"workers": 2, "deadline": DEADLINES.get(name, 10.0), "memory_gb": 4.0}
     options |= {k: text if k == "problems" else value(k, text) for k, text in given.items()}
     problems = options.pop("problems", None)
     settings = {key: options.pop(key) for key in ("workers", "deadline", "memory_gb")}
@@ -70,7 +70,8 @@ def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Ver
             pairs[number] = (_text(verifier.response(case), case), verifier.reference(case))
         except (UserError, KeyError) as error:
             missing = isinstance(error, KeyError)
-            reason = f"the row has no field {error}" if missing else str(error)
+            there = f"the row has no field {error}; it has {', '.join(case)}"
+            reason = there if missing else str(error)
             refused[number] = Verdict("error", 0.0, reason=reason[:300])
     judged = pool.map(list(pairs.values()), progress="verdicts")
     scored = refused | dict(zip(pairs, judged, strict=True))

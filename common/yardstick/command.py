@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from common.config.files import names
 from common.config.words import split
-from common.errors import require
+from common.errors import one_of, require
 from common.results.files import write, write_csv
 from common.yardstick import store
 from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
@@ -75,8 +75,7 @@ def main(words: list[str]) -> None:
 
     given, others = split(words, OWN)
     require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
-    known = given["protocol"] in PROTOCOLS
-    require(known, "protocol", given["protocol"], f"use {', '.join(PROTOCOLS)}")
+    one_of("protocol", given["protocol"], PROTOCOLS)
     config, changes = asked("yardstick", [f"scale={given['protocol']}", *others])
     protocol = PROTOCOLS[config.scale]
     if given["seeds"]:
@@ -98,8 +97,8 @@ def _methods(text: str) -> list[str]:
     known = names("method")
     methods = known if text == "all" else text.split(",")
     for name in methods:
-        ours = name in known or name.endswith(".yaml")
-        require(ours, "methods", name, f"use all, a .yaml file or some of {', '.join(known)}")
+        if not name.endswith(".yaml"):
+            one_of("methods", name, known, "all, or a .yaml file")
     return methods
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from refuses import refuses
 from tiny import MODEL
 
@@ -16,6 +17,7 @@ from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.evaluation.run import evaluate
 from common.models import load as load_module
+from common.results.summary import summary
 from common.rollout import samplers
 
 
@@ -38,6 +40,14 @@ def test_found_and_resumed_are_said(tiny, monkeypatch, capsys):
     assert f"{run}: resumes after step 4" in capsys.readouterr().err
     train(x)
     assert f"{run}: finished earlier, found" in capsys.readouterr().err
+
+
+def test_a_run_without_a_gradient_says_so_once(tiny, monkeypatch, capsys):
+    monkeypatch.setattr(local, "rewards", lambda verdicts, G, *_: torch.full((4, G), 0.5))
+    x = tiny("eval.rare_nll_samples=0")
+    run = train(x)
+    assert capsys.readouterr().err.count("step 5: no gradient in 5 steps") == 1
+    assert "no gradient in 6 of 6 steps, mean reward 0.5" in summary(run, "next")
 
 
 def test_a_kill_in_the_last_evaluation_costs_neither_training_nor_samples(tiny, monkeypatch):

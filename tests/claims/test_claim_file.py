@@ -123,18 +123,20 @@ def test_scopes_and_rendering(tmp_path):
     markdown = to_markdown(table).splitlines()
     assert markdown[0] == "| claim | source | published | cluster |"  # no claim speaks of laptop
     assert markdown[2] == "| A \\| is above B | Table 1 | holds: 2 > 1 | not run: no rows |"
+    named = {"claim": table.loc[0, "id"], "scope": "cluster"}
+    gaps = pd.DataFrame([named | {"benchmark": "AIME24", "metric": "pass@8"}])
     console = Console(width=80, record=True, force_terminal=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(to_terminal(table))
+    console.print(to_terminal(table, gaps))
     shown = console.export_text(clear=False)
     assert shown.splitlines() == [
         "claims, published: 1 holds",
         "claims, cluster: 1 not run",
     ]  # nothing was decided by a rerun
     decided = table.assign(cluster="fails", cluster_numbers="1 < 2, " + "wide " * 30)
-    console.print(to_terminal(decided))
+    console.print(to_terminal(decided, gaps))
     shown = console.export_text(styles=True)
     assert "\x1b[31mfails (cluster)\x1b[0m A | is above B [Table 1]" in shown
-    assert "1 < 2, wide" in shown
+    assert "AIME24 pass@8, percent: 1 < 2, wide" in shown
     assert "claims, cluster: \x1b[31m1 fails" in shown
 
 

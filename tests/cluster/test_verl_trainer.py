@@ -79,7 +79,7 @@ def test_verls_own_methods_pass():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["method=f_grop"], "method=f_grop: unknown; .*choose from .*f_grpo"),
+        (["method=f_grop"], "method=f_grop: .*f_grpo"),
         (["method=f_grpo", "+algorithm.method.gama=1"], r"algorithm\.method\.gama=1: unknown"),
         (["method=f_grpo", "+algorithm.method.gamma=-1"], "gamma=-1: must be"),
         (

@@ -67,6 +67,15 @@ def test_one_seed_has_an_interval_over_seeds_and_samples():
     assert one["high"][0] == pytest.approx(54 + 1.96 * np.sqrt(2))
 
 
+def test_no_interval_of_a_share_leaves_0_to_100():
+    one = judged(1.0, "1.0", 0.0, 1.0, 6.0)
+    assert one["low"] == 0
+    assert one["high"] > 6
+    one = judged(99.0, "99.0", 94.0, 100.0, 99.0)
+    assert one["high"] == 100
+    assert one["low"] < 94
+
+
 def test_problems_of_the_papers_own_widen_the_interval():
     ours = rerun(50.0, stderr=3.0).assign(sampling=1.0)
     spec = replace(PLAIN, own_problems={"b": 10})  # ours are 30

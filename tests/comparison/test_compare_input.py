@@ -6,6 +6,7 @@ import json
 import pandas as pd
 import pytest
 from made_up_runs import cell, cluster_run
+from refuses import refuses
 
 from common.claims import judge
 from common.comparison import compare, gather, import_runs
@@ -206,6 +207,7 @@ def test_samples_from_elsewhere_are_counted(tmp_path):
             "theirs.csv:3: method=GPRO is not in table1; did",
         ),
         ("AIME24,1,9,b", "AIM24,1,9,b", "benchmark=AIM24 is not in table1; did you mean AIME2"),
+        ("AIME24,1,9,b", "aime24,1,9,b", "benchmark=aime24 is not in table1; did you mean AIME24"),
         ("problem_id", "problem", "unknown; known are"),
         ("seed,", "seeed,", "unknown; known are"),
     ],
@@ -217,6 +219,20 @@ def test_an_import_that_cannot_be_used_writes_nothing(tmp_path, old, new, words)
         bring(root, path)
     assert words in str(error.value)
     assert not root.exists()
+
+
+def test_the_same_evaluation_is_imported_once(tmp_path):
+    """Under another source it would stand for the same cell twice, and neither would count."""
+    path, root = tmp_path / "theirs.csv", tmp_path / "results"
+    path.write_text(HEAD + GOOD)
+    (run,) = bring(root, path)
+    before = sorted(root.rglob("*"))
+    with refuses("source", "again") as error:
+        import_runs.import_runs("f_grpo", [str(path)], "again", {}, scope="cluster", root=root)
+    assert str(run) in str(error.value)
+    assert sorted(root.rglob("*")) == before
+    path.write_text(HEAD + GOOD.replace("AIME24", "AMC"))  # another benchmark of the same run
+    assert len(bring(root, path)) == 1
 
 
 def test_a_truncated_import_is_named(tmp_path):

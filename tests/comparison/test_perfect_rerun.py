@@ -66,6 +66,7 @@ EXPECTED = {
     "two_stage": Expected(
         filled=391,
         unfilled={},
+        waiting={"fewer_erroneous"},  # of the text of samples
         # not the paper's claims (INC017, INC018), and its printed numbers say otherwise
         apart={
             **dict.fromkeys(
@@ -81,8 +82,8 @@ EXPECTED = {
                 ("fig2_collapse", "fig2_above_base", "fig2_turn", "fig2_entropy"), "inconclusive"
             ),
         },
-        # by method: 20 points of accuracy and of entropy, and two logged steps
-        figures={"cluster_fig2": 4 * 46, "cluster_fig4": 2 * 46},
+        # by method: 10 points of accuracy and of entropy, and two columns of three logged steps
+        figures={"cluster_fig2": 4 * 26, "cluster_fig4": 2 * 26},
     ),
     "over_sharpening": Expected(
         # 266 of Tables 2 to 5, and App. G's seven by its printed embeddings, four of which differ
@@ -506,7 +507,8 @@ def test_figures_draw_the_printed_numbers(whole):
                 wanted = {perfect.logged(paper, method)[word] for method in own["method"]}
                 assert set(own["value"]) == wanted
             accuracy = drawn["value"][drawn["curve"].str.contains("pass@1")]
-            assert accuracy.between(perfect.LOW - 1, perfect.LOW + 3).all()
+            low = 0 if paper == "two_stage" else perfect.LOW - 1  # evaluations that print nothing
+            assert accuracy.between(low, perfect.LOW + 3).all()
 
 
 def test_a_figure_with_a_missing_row_or_a_wrong_step_is_not_drawn(two_rows, tmp_path):

@@ -111,8 +111,8 @@ def test_a_mistake_on_the_command_line_is_named_as_it_was_given(word):
     [
         ("optim.lrr=1", "optim.lrr"),
         ("+evall.n=1", "did you mean eval?"),
-        ("experiment=grpo_n9", "experiment/grpo_n9"),
-        ("method=gpro", "method/gpro"),
+        ("experiment=grpo_n9", "experiment=grpo_n9"),
+        ("method=gpro", "method=gpro"),
         ("seed", "seed"),
         ("optim.betas=[0.9]", "optim.betas"),
         ("optim.betas=[0.9,1.0]", "optim.betas.1=1.0"),
@@ -169,7 +169,7 @@ def own_configs(tmp_path, monkeypatch):
         ("eval.n: 4, eval.curve_n: 4", "eval.k=8"),
         ("model.path: x", "model.path=x"),
         ('table: "\\\\${tabel}"', "tabel"),
-        ("method: gpro", "method/gpro"),
+        ("method: gpro", "method=gpro"),
         ("like: bse", "like=bse"),
         ("like: mistake", "like=mistake"),
         ("like: /famly", "famly"),
@@ -246,7 +246,7 @@ def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
     ("word", "named"),
     [
         ("optim.lrr=1", "optim.lrr=1"),
-        ("experiment=nope", "experiment/nope"),
+        ("experiment=nope", "experiment=nope"),
         ("sampling.group_size=1", "sampling.group_size=1"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 from refuses import refuses
 
-from common.config.words import options, pairs, split
+from common.config.words import for_hydra, options, pairs, split
 from common.errors import UserError
 
 OWN = {"workers": "2", "results_dir": "results"}
@@ -38,3 +38,17 @@ def test_options_takes_no_other_words(word, remedy):
     with refuses(*word.split("=")) as caught:
         options([word], OWN)
     assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--multirun a.b=1 c=1,2 ~d", "a.b=1 --multirun c=1,2 ~d", "a.b=1 c=1,2 ~d --multirun"],
+)
+def test_hydras_options_may_stand_anywhere(words):
+    assert for_hydra(words.split()) == ["a.b=1", "c=1,2", "~d", "--multirun"]
+
+
+def test_an_option_keeps_its_word_and_no_other_word_passes():
+    assert for_hydra(["a=1", "--cfg", "job", "verl.x=2"]) == ["a=1", "++verl.x=2", "--cfg", "job"]
+    with pytest.raises(UserError, match="nonsense"):
+        for_hydra(["a=1", "--multirun", "nonsense"])

@@ -54,7 +54,7 @@ def test_prefetch_says_which_commit_main_was_and_what_failed(hub, capsys):
     [
         (["prefetch=some"], "prefetch=some"),
         (["fetch=true"], "did you mean prefetch"),
-        (["eval=math50"], "eval=math500"),
+        (["eval=math50"], "math500"),
         (["eval=math500,aime24"], "name one"),
         (["eval=math500", "index=x"], "index=x"),
         (["index=1"], "index=1"),

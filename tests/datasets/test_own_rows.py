@@ -38,3 +38,19 @@ def test_another_encoding_is_named(tmp_path):
     file = tmp_path / "own.jsonl"
     file.write_bytes((json.dumps(ROW) + '\n{"id": "ä"}\n').encode("latin-1"))
     assert f"{file}, line 2: is not UTF-8; save the file as UTF-8" in refused(file)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "b", "problem": "1+1=", "answer": NaN}',
+        '{"id": "b", "problem": "1+1=", "answer": -Infinity}',
+        '{"id": "b", "problem": "1+1= \\ud800", "answer": "2"}',
+    ],
+)
+def test_a_value_that_no_response_can_equal_or_no_file_can_hold_is_named(tmp_path, line):
+    file = tmp_path / "own.jsonl"
+    file.write_text(json.dumps(ROW) + "\n" + line + "\n")
+    assert f"{file}, line 2: " in refused(file)
+    file.write_text('{"id": "a", "problem": "\\ud83d\\ude00", "answer": "2"}\n')  # a whole pair
+    assert jsonl(path=str(file))[0].text == "\U0001f600"

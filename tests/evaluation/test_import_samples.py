@@ -66,7 +66,11 @@ def test_import_of_verl_dumps(tmp_path, capsys):
     assert {"maj@3", "answer_entropy"} <= set(metrics.index)
     assert not {"truncated", "token_entropy", "response_length"} & set(metrics.index)
     assert import_samples(words) == run
-    assert pd.read_csv(rescore([f"run={run}"]) / "changes.csv").empty
+    again = rescore([f"run={run}"])
+    assert pd.read_csv(again / "changes.csv").empty
+    for one in (run, again):  # no whole score
+        benchmarks = set(read_csv(one / "metrics.csv")["benchmark"])
+        assert benchmarks == {"countdown_natural (3 of 6 problems)"}
 
 
 def test_import_of_another_log_and_of_one_score_of_several(tmp_path):

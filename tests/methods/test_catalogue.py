@@ -7,6 +7,7 @@ import re
 
 import pytest
 import yaml
+from refuses import refuses
 
 import common.advantages
 import common.losses
@@ -182,3 +183,19 @@ def test_prose_cannot_become_markup():
         *["```text", "a * b\n  c", "```", ""],
         *["- Source: X.", "- Peers: none", "", "Rest.", ""],
     ]
+
+
+def test_the_command_shows_one_method_and_lists_them_all(capsys):
+    catalogue.main(["f_grpo"])
+    shown = capsys.readouterr().out
+    assert "| `advantage.gamma` | `0.5` |" in shown
+    assert "g      = (1 - mu_hat)^gamma" in shown
+    assert "](#" not in shown  # no link within the page
+    catalogue.main(["method=f_grpo"])
+    assert capsys.readouterr().out == shown
+    with refuses("method", "fgrpo"):
+        catalogue.main(["fgrpo"])
+    catalogue.main([])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:-1]] == files.names()
+    assert max(map(len, lines)) <= 100

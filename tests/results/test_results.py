@@ -138,7 +138,7 @@ def test_a_damaged_jsonl_is_named_with_its_line(tmp_path, text, line):
         path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
         with refuses_file(path) as caught:
             read_jsonl(path)
-        assert f"line {line} " in str(caught.value)
+        assert f"line {line}:" in str(caught.value)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no gzip", "checksum"])

@@ -1,5 +1,7 @@
 """The table at the end of a run."""
 
+import json
+
 import pandas as pd
 import yaml
 
@@ -45,3 +47,17 @@ def test_the_last_step_stands_beside_the_base_model(tmp_path):
 def test_an_evaluation_has_no_base_model(tmp_path):
     run = made(tmp_path / "run", steps=5, values=(12.0, 60.0), trained=False)
     assert "base model" not in summary(run, "next")
+
+
+def test_a_training_without_a_gradient_says_so(tmp_path):
+    run = made(tmp_path / "run", steps=4, values=(12.0, 60.0))
+    curve = run / "metrics.jsonl"
+
+    def said(norms):
+        rows = [{"step": i, "grad_norm": x, "reward": 0.5} for i, x in enumerate(norms)]
+        curve.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return [line for line in summary(run, "next").splitlines() if "gradient" in line]
+
+    assert "4 of 4 steps, mean reward 0.5" in said([0.0] * 4)[0]
+    assert "2 of 4" in said([0.0, 1.0, 0.0, 1.0])[0]
+    assert said([0.0, 1.0, 1.0, 1.0]) == []

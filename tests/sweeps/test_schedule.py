@@ -135,3 +135,19 @@ def wait_for(condition, seconds: float = 300) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.1)
+
+
+def test_the_bar_names_what_runs(monkeypatch):
+    from rich.progress import Progress
+
+    seen, update = [], Progress.update
+
+    def noted(self, task, **given):
+        seen.append(given["description"])
+        update(self, task, **given)
+
+    monkeypatch.setattr(Progress, "update", noted)
+    run_all([("first", os.getpid, ()), ("second" * 20, os.getpid, ())], 1)
+    assert seen[0] == "first"
+    assert any(one.startswith("secondsecond") and len(one) <= 40 for one in seen)
+    assert seen[-1] == "runs"

@@ -362,3 +362,14 @@ def test_identical_pairs_are_judged_once():
     for at in range(256):
         verify(f"attempt {at}: \\boxed{{{at % 4}\\sqrt{{2}}}}", "\\sqrt{8}")
     assert verifier._judged.cache_info().misses == 4
+
+
+def test_a_gold_without_end_is_refused_at_once_and_one_that_is_no_number():
+    endless = "7" * 100_000
+    with refuses("reference"):
+        verify("\\boxed{7}", endless)
+    for answer in (endless, float("nan"), float("inf")):
+        with refuses("row a: answer"):
+            reference({"id": "a", "answer": answer})
+    solution = "words " * 1000 + "\\boxed{7}"
+    assert verify("\\boxed{7}", reference({"id": "a", "answer": solution})).outcome == "correct"

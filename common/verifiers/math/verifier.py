@@ -8,6 +8,7 @@ refused (math_guard). Conventions and disagreements with other graders: docs/ver
 import json
 from fractions import Fraction
 from functools import lru_cache
+from math import isfinite
 from typing import Literal, NamedTuple
 
 from common.errors import UserError, require
@@ -80,13 +81,20 @@ def reference(row: dict) -> str:
     "unit". Raises UserError where the gold is missing or empty."""
     field = "gold" if "gold" in row else "answer"
     gold = row.get(field)
-    if isinstance(gold, int | float) and not isinstance(gold, bool):
+    if isinstance(gold, int | float) and not isinstance(gold, bool) and isfinite(gold):
         gold = str(gold)
     require(
         isinstance(gold, str) and gold.strip() != "",
         f"row {row.get('id')}: {field}",
         repr(gold)[:80],
-        "an empty gold must never be scored: drop the row",
+        "a gold must be a text or a number: drop the row",
+    )
+    boxed = "\\box" in gold or "\\fbox" in gold  # of a whole solution only the box is compared
+    require(
+        boxed or len(gold) <= extract.LONGEST,
+        f"row {row.get('id')}: {field}",
+        gold[:40],
+        f"has {len(gold)} characters, at most {extract.LONGEST} are compared: drop the row",
     )
     finals = row.get("final_answer") or []
     more = {"gold": ", ".join(finals) if len(finals) > 1 else gold}
@@ -134,7 +142,10 @@ def _gold(reference: str) -> Gold:
         "an empty gold must never be scored",
     )
     boxes = extract.last_boxes(text) if "\\box" in text or "\\fbox" in text else None
-    inside = ", ".join(boxes) if boxes else extract.balanced(text)
+    inside = ", ".join(boxes) if boxes else text
+    long = f"its gold has {len(inside)} characters, at most {extract.LONGEST} are compared"
+    require(len(inside) <= extract.LONGEST, "reference", inside[:40], f"{long}; drop the row")
+    inside = inside if boxes else extract.balanced(text)
     return Gold(inside, clean(inside), tolerance, clean(fields.get("unit", "")))
 
 

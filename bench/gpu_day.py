@@ -1,0 +1,165 @@
+"""The first half hour on one GPU, and every further one.
+
+    rlvr gpu-day [minutes=30] [size=full] [results_dir=results]
+
+In this order: what it will manage, said after a minute; the tests of tests/gpu; bench-gpu; then the
+mazes of F-GRPO's second version (Table 4), cheapest row first, each with checkpoints, so that the
+same command goes on where it stopped. It leaves RESULTS/reference/gpu/<device>/: summary.md,
+speeds, versions, metrics and the samples' hashes, the folder to commit (docs/gpu.md).
+
+It wants one NVIDIA GPU, PyTorch, transformers and the packages of NEEDS; no network, no verl and no
+vLLM. size=smallest runs all of it in a minute or two, and no number of it means anything.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import util
+from pathlib import Path
+from time import time
+
+from bench.gpu import ON_GPU, SMOKE, Plan, device, measured, require_gpu
+from common.config.files import ROOT
+from common.config.words import options
+from common.errors import require
+
+# What training and bench-gpu import beside torch and transformers, by module and distribution.
+NEEDS = {
+    "hydra": "hydra-core",
+    "omegaconf": "omegaconf",
+    "antlr4": "antlr4-python3-runtime",
+    "pydantic": "pydantic",
+    "sympy": "sympy",
+    "pandas": "pandas",
+    "psutil": "psutil",
+    "rich": "rich",
+    "yaml": "pyyaml",
+}
+TESTS, BENCH = 0.2, 0.45  # of the time, after which tests and bench-gpu have ended
+
+
+@dataclass(frozen=True)
+class Size:
+    scale: str  # of F-GRPO's reproduce.yaml
+    plan: Plan  # of bench-gpu
+    tests: tuple[str, ...]  # pytest's words
+    rows: int  # at most, the cheapest
+    samples: int  # a problem, when an evaluation is timed
+
+
+SIZES = {
+    "full": Size("gpu", ON_GPU, ("tests/gpu", "--ignore=tests/gpu/test_day.py"), 19, 64),
+    "smallest": Size(
+        "gpu_smoke",
+        replace(SMOKE, device="cuda", matmul=64),
+        ("tests/gpu/test_training.py", "-k", "several"),
+        3,
+        4,
+    ),
+}
+
+
+def main(words: list[str]) -> None:
+    given = options(words, {"minutes": "30", "size": "full", "results_dir": "results"})
+    size, minutes = SIZES.get(given["size"]), given["minutes"]
+    require(size is not None, "size", given["size"], f"use one of {', '.join(SIZES)}")
+    require(minutes.isdigit() and int(minutes) > 0, "minutes", minutes, "give whole minutes")
+    lacking = [name for module, name in NEEDS.items() if util.find_spec(module) is None]
+    remedy = "install their wheels (docs/gpu.md), without a network as with one"
+    require(not lacking, "packages", ",".join(lacking), remedy)
+    require_gpu("gpu-day")
+    Day(size, 60.0 * int(minutes), Path(given["results_dir"])).run()
+
+
+class Day:
+    """One call of the command: what it has found so far is in `folder` at any moment."""
+
+    def __init__(self, size: Size, seconds: float, results: Path):
+        from bench.gpu_rows import runs
+
+        self.size, self.seconds, self.start = size, seconds, time()
+        about = device(size.plan)
+        name = "".join(c if c.isalnum() else "-" for c in about["device"].lower()).strip("-")
+        self.results, self.folder = results, results / "reference" / "gpu" / name
+        self.runs = runs(size.scale, results)[: size.rows]
+        self.said: list[str] = []
+
+    def run(self) -> None:
+        from bench.command import circumstances
+        from bench.gpu_rows import train
+        from common.results.files import write_json
+
+        write_json(self.folder / "machine.json", circumstances() | device(self.size.plan))
+        self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
+        self.attempt("estimate", self.estimate)
+        self.attempt("tests/gpu", self.tests)
+        self.attempt("bench-gpu", self.bench)
+        for x in self.runs:
+            self.keep()
+            if time() < self.start + self.seconds:
+                self.attempt(x.label, lambda x=x: self.tell(train(x, self.start + self.seconds)))
+        self.keep()
+        self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
+        failed = [line for line in self.said if "FAILED" in line]
+        require(not failed, "gpu-day", len(failed), f"look at {self.folder / 'summary.md'}")
+
+    def tell(self, line: str) -> None:
+        minutes, seconds = divmod(int(time() - self.start), 60)
+        print(f"{minutes:3d}:{seconds:02d}  {line}", flush=True)
+        self.said.append(f"{minutes}:{seconds:02d} {line}")
+
+    def attempt(self, what: str, part: Callable[[], None]) -> None:
+        """A part that fails is told and leaves the others their time."""
+        import torch
+
+        try:
+            part()
+        except Exception as error:  # of whatever kind: the half hour is not to be lost
+            said = (str(error).splitlines() or [""])[0][:300]
+            self.tell(f"{what}: FAILED, {type(error).__name__}: {said}")
+        torch.cuda.empty_cache()
+
+    def estimate(self) -> None:
+        from bench.gpu_rows import estimates
+
+        left = self.seconds * (1 - BENCH)
+        for line in estimates(self.runs, left, self.size.samples, self.folder):
+            self.tell(line)
+
+    def tests(self) -> None:
+        """The tests of tests/gpu, in a process of their own, while the mazes are made in this
+        one."""
+        from bench.gpu_rows import make_mazes
+
+        if util.find_spec("pytest") is None or not (ROOT / "tests").is_dir():
+            self.tell("tests/gpu: not run, pytest is not installed")
+            return
+        command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
+        with open(self.folder / "tests.txt", "w") as output:
+            child = subprocess.Popen(
+                [*command, *self.size.tests], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
+            )
+            try:
+                make_mazes(self.runs)
+                child.wait(max(60.0, self.start + TESTS * self.seconds - time()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+                self.tell("tests/gpu: stopped, their share of the time is over")
+                return
+        lines = (self.folder / "tests.txt").read_text().strip().splitlines() or ["no output"]
+        self.tell(f"tests/gpu: {'ok' if child.returncode == 0 else 'FAILED'}, {lines[-1]}")
+
+    def bench(self) -> None:
+        rows = measured(self.size.plan, self.folder, "bench", self.start + BENCH * self.seconds)
+        self.tell(f"bench-gpu: {len(rows)} measurements")
+
+    def keep(self) -> None:
+        """Write what a reader needs of the runs so far, and the page."""
+        from bench.gpu_rows import gather
+        from common.results.files import write
+
+        page = gather(self.runs, self.folder)
+        said = "\n".join(f"    {line}" for line in self.said)
+        write(self.folder / "summary.md", f"# One GPU\n\n{page}\n\nThe last call:\n\n{said}\n")

@@ -1,0 +1,148 @@
+"""The maze rows of `rlvr gpu-day`: what a step of them takes, training with an end, and what is
+kept of them."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import time
+
+import pandas as pd
+
+from common.backends.prompts import prompts
+from common.config.resolve import resolve
+from common.experiment import Experiment
+from common.results.files import read_jsonl, sha256, write_csv, write_json
+from common.sweeps.plan import changed, experiments, scales_of
+from common.sweeps.reproduce import done
+from common.sweeps.reproduce import train as trained
+
+PROBED = 512  # training mazes, where a step is timed: a million take minutes
+EVERY = 100  # steps between the points of the curve that is kept
+
+
+def runs(scale: str, results: Path) -> list[Experiment]:
+    """Table 4's rows, cheapest first."""
+    config = scales_of("f_grpo", f"scale={scale}", f"results_dir={results}")
+    return experiments(changed(config, ["device=cuda"]))
+
+
+def folder_of(x: Experiment) -> Path:
+    return Path(x.results_dir) / x.paper / x.run_id
+
+
+def steps_done(x: Experiment) -> int:
+    curve = folder_of(x) / "metrics.jsonl"
+    return len(read_jsonl(curve)) if curve.exists() else 0
+
+
+def make_mazes(runs: list[Experiment]) -> None:
+    """The training mazes of all rows, which this process then has (common/tasks/maze.py)."""
+    prompts(runs[-1])
+
+
+def estimates(runs: list[Experiment], left: float, samples: int, folder: Path) -> Iterator[str]:
+    """Lines that say what `left` seconds will do: the base model is made, and a step of the
+    cheapest row and an evaluation are timed."""
+    trained = [x for x in runs if x.optim.steps > 0]
+    step, evaluation = timed(trained[0], samples)
+    first = trained[0].sampling.group_size
+    rows, spent = [], 0.0
+    for x in runs:
+        each = step * x.sampling.group_size / first  # a bound: few rows leave a GPU idle
+        todo = x.optim.steps - min(steps_done(x), x.optim.steps)
+        measured = todo // x.eval.every * evaluation * x.eval.curve_n / x.eval.n + evaluation
+        needed = 0.0 if done(x) else todo * each + measured
+        share = 1.0 if needed == 0 else max(0.0, min(1.0, (left - spent) / needed))
+        spent += needed
+        rows.append(dict(row=x.label, seconds_a_step=each, seconds=needed, share=share))
+    write_csv(folder / "estimate.csv", pd.DataFrame(rows))
+    yield f"a step of {trained[0].label}: {step:.3g} s, an evaluation: {evaluation:.3g} s"
+    for row in rows:
+        if row["share"] > 0:
+            yield f"{row['row']}: {row['seconds'] / 60:.1f} minutes to do, {row['share']:.0%} fit"
+    whole = sum(row["share"] == 1 for row in rows)
+    yield f"{whole} of {len(rows)} rows will be whole after this call, {spent / 3600:.1f} h all"
+
+
+def timed(x: Experiment, samples: int) -> tuple[float, float]:
+    """Seconds of a training step, and of an evaluation with eval.n samples a problem, scaled from
+    one with `samples`."""
+    import torch
+
+    from common.backends.local import Loop
+    from common.rollout.local import draw
+
+    few = {**x.data.train, "size": min(PROBED, x.data.train["size"])}
+    x = replace(x, data=replace(x.data, train=few))
+    verifier = resolve(x.data.verifier, "data.verifier")
+
+    def seconds(function, *given) -> float:
+        start = time()
+        function(*given)
+        torch.cuda.synchronize()
+        return time() - start
+
+    with tempfile.TemporaryDirectory() as scratch:
+        loop = Loop(x, Path(scratch), lambda pairs: [verifier(*pair) for pair in pairs])
+        first = [seconds(loop.one_step, step) for step in (1, 2, 3)]
+        held = [prompt for part in loop.benchmarks.values() for prompt in part]
+        given = (loop.model, loop.tokenizer, held, samples, x.eval, (x.seed, "gpu-day"))
+        seconds(draw, *given)  # loads kernels
+        return min(first[1:]), seconds(draw, *given) * x.eval.n / samples
+
+
+def train(x: Experiment, end: float) -> str:
+    """Train `x` until the time `end`, or go on with it; what became of it. An evaluation that has
+    begun is finished."""
+    before, start = steps_done(x), time()
+    word = trained(x, end) or "done"
+    steps, seconds = steps_done(x) - before, time() - start
+    per = f", {seconds / steps:.3g} s a step, evaluations among them" if steps else ""
+    return f"{x.label}: {word}, step {steps_done(x)} of {x.optim.steps}{per}"
+
+
+def gather(runs: list[Experiment], folder: Path) -> str:
+    """Write runs.csv, metrics.csv, curves.csv and samples.json of what there is; returns the
+    page's table."""
+    states, metrics, curves, hashes = [], [], [], {}
+    for x in runs:
+        run = folder_of(x)
+        if not run.exists():
+            continue
+        states.append(
+            dict(row=x.label, run_id=x.run_id, step=steps_done(x), steps=x.optim.steps)
+            | dict(state="done" if done(x) else "unfinished")
+        )
+        for path in sorted((run / "eval").glob("step-?????.csv")):
+            metrics.append(pd.read_csv(path))
+            counts = path.with_name(f"{path.stem}-counts.csv")
+            hashes[f"{x.run_id}/{counts.name}"] = sha256(counts.read_bytes())
+        for path in sorted((run / "samples").glob("*")):
+            hashes[f"{x.run_id}/samples/{path.name}"] = sha256(path.read_bytes())
+        if steps_done(x):
+            curve = pd.DataFrame(read_jsonl(run / "metrics.jsonl")).assign(run_id=x.run_id)
+            curves.append(curve[(curve.step % EVERY == 0) | (curve.step == curve.step.max())])
+        if (run / "meta.json").exists():
+            write_json(folder / f"{x.run_id}.json", json.loads((run / "meta.json").read_text()))
+    table = pd.DataFrame(states, columns=["row", "run_id", "step", "steps", "state"])
+    write_csv(folder / "runs.csv", table)
+    write_json(folder / "samples.json", hashes)
+    for name, frames in (("metrics", metrics), ("curves", curves)):
+        if frames:
+            write_csv(folder / f"{name}.csv", pd.concat(frames, ignore_index=True))
+    return page(table, pd.concat(metrics, ignore_index=True) if metrics else None)
+
+
+def page(table: pd.DataFrame, metrics: pd.DataFrame | None) -> str:
+    """A line a row: how far it is, and pass@k of its last evaluation, percent."""
+    lines = ["| row | step | state | last evaluation |", "| --- | --- | --- | --- |"]
+    for row in table.itertuples():
+        said = ""
+        if metrics is not None and (mine := metrics[metrics.run_id == row.run_id]).size:
+            last = mine[(mine.step == mine.step.max()) & mine.metric.str.startswith("pass@")]
+            found = [f"{one.metric} {one.value:.1f}" for one in last.itertuples()]
+            said = f"step {last.step.max()}: {', '.join(found)}"
+        lines.append(f"| {row.row} | {row.step} of {row.steps} | {row.state} | {said} |")
+    return "\n".join(lines)

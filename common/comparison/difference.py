@@ -1,0 +1,155 @@
+"""Two methods, or two sets of runs, side by side: paired differences with their intervals.
+
+    rlvr diff A B [metrics=pass@1,pass@64] [format=md|latex]
+    rlvr diff A B paper=NAME [table=TABLE] [scope=laptop|cluster] [results_dir=results]
+
+A and B are quoted globs of finished run folders, a run a seed, or with paper=NAME two methods of
+its results, as `rlvr compare` shows them:
+
+    rlvr diff 'results/own/grpo-*' 'results/own/mine-*'
+    rlvr diff 'F-GRPO (N=8, gamma=1)' 'GRPO (N=8)' paper=f_grpo table=laptop_standard \\
+              results_dir=results/reference
+
+A line is a benchmark and a metric that both have: by default pass@1 and the pass@k of the largest
+k. Runs are read at their last step, a paper's laptop rows as its claims read them: the mean of the
+last three checkpoints. The interval is over seeds and problems, both taken as random; runs of
+equal seeds are paired. p is corrected for the lines of the table (Holm). With fewer than three
+seeds there is a difference and no interval.
+"""
+
+import glob
+from pathlib import Path
+
+import pandas as pd
+
+from common.claims.gaps import GAPS, MIN_SEEDS, combine, row
+from common.claims.judge import LAST
+from common.claims.select import PER_PROBLEM, indexed, on_shared_seeds, select, tidy
+from common.comparison.gather import LAPTOP, RERUNS, counts_of, gather, gathered
+from common.config.files import known_paper
+from common.config.words import options
+from common.errors import UserError, one_of, require
+from common.metrics.bootstrap import holm
+from common.results.collect import collect, verify
+from common.results.files import read_csv
+from common.results.tables import latex, markdown
+
+WORDS = {"metrics": "", "paper": "", "table": "", "scope": "laptop", "format": "md"}
+WORDS |= {"results_dir": "results"}
+HEAD = ["benchmark", "metric", "A", "B", "A - B [95 %]", "p (Holm)", "seeds", "problems"]
+
+
+def main(words: list[str]) -> None:
+    require(len(words) >= 2, "diff", " ".join(words), "give two methods or globs of run folders")
+    a, b, *rest = words
+    given = options(rest, WORDS)
+    one_of("format", given["format"], ("md", "latex"))
+    one, other = _of_paper(a, b, given) if given["paper"] else (_of_runs(a), _of_runs(b))
+    metrics = [name for name in given["metrics"].split(",") if name]
+    last = LAST if given["paper"] and given["scope"] == LAPTOP else 1
+    found = differences(one, other, metrics, last)
+    lines = [_line(one) for one in found.to_dict("records")]
+    if given["format"] == "latex":
+        print(latex(HEAD, lines, "llrrrrrr"), end="")
+        return
+    print(f"A: {a}\nB: {b}\nvalues in percent, differences in points\n")
+    print(markdown(HEAD, lines, "llrrrrrr"), end="")
+
+
+Side = tuple[pd.DataFrame, pd.DataFrame]  # result rows of one method, a run a seed; their counts
+
+
+def differences(a: Side, b: Side, metrics: list[str], last: int = 1) -> pd.DataFrame:
+    """claims.GAPS of A - B, with value_a and value_b, for each benchmark that both have and each of
+    the metrics; none named: pass@1 and the largest pass@k of both. `last`: steps of each run whose
+    mean is read. Raises UserError where nothing
+    is common to both, or a run set has a seed twice."""
+    wanted = _common(a[0], b[0], metrics)
+    sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
+    lines = []
+    for benchmark, metric in wanted:
+        selector = {"benchmark": benchmark, "metric": metric}
+        both = [select(name, selector, *side, last) for name, side in zip("AB", sides, strict=True)]
+        both = on_shared_seeds(both, MIN_SEEDS)
+        gap = combine(list(zip((1.0, -1.0), both, strict=True)))
+        values = {f"value_{x}": side.values.mean() for x, side in zip("ab", both, strict=True)}
+        lines.append(row(gap, 0.0, brief=True) | values)
+    found = pd.DataFrame(lines, columns=[*GAPS, "value_a", "value_b"])
+    return found.assign(p_holm=holm(found["p"].astype(float).to_list()))
+
+
+def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[str, str]]:
+    sides = [dict.fromkeys(zip(x["benchmark"], x["metric"], strict=True)) for x in (a, b)]
+    both = [pair for pair in sides[0] if pair in sides[1]]
+    for name in metrics:
+        one_of("metrics", name, dict.fromkeys(metric for _, metric in both))
+    if metrics:
+        return [pair for pair in both if pair[1] in metrics]
+    wanted = []
+    for benchmark in dict.fromkeys(benchmark for benchmark, _ in both):
+        ks = [m for name, m in both if name == benchmark and m.startswith("pass@")]
+        ks = sorted((m for m in ks if m[5:].isdecimal()), key=lambda m: int(m[5:]))
+        wanted += [(benchmark, metric) for metric in dict.fromkeys(ks[:1] + ks[-1:])]
+    require(bool(wanted), "diff", "A B", "both have no benchmark with pass@k in common")
+    return wanted
+
+
+def _of_runs(pattern: str) -> Side:
+    """The runs of a glob. Raises UserError for none, and for one that is damaged or unfinished."""
+    runs = [Path(name) for name in sorted(glob.glob(pattern)) if Path(name, "metrics.csv").exists()]
+    remedy = "matches no folder of a run; quote the glob, or give paper=NAME with a method"
+    require(bool(runs), "diff", pattern, remedy)
+    for run in runs:
+        for problem in verify(run):
+            raise UserError(problem)
+    found, _ = collect(runs)
+    same = {"table": "", "model": "", "method": pattern}
+    rows, counts = [], []
+    for run, part in found.items():
+        drawn, _ = counts_of(run, part.iloc[0])
+        if drawn.empty:  # of an evaluation
+            whole = read_csv(run / "counts.csv", ["benchmark", "problem_id", "n", "c"])
+            first = part.iloc[0]
+            drawn = whole.assign(seed=first["seed"], step=first["step"])
+        rows.append(part.assign(**same))
+        counts.append(drawn.assign(**same).reindex(columns=PER_PROBLEM))
+    return pd.concat(rows, ignore_index=True), pd.concat(counts, ignore_index=True)
+
+
+def _of_paper(a: str, b: str, given: dict[str, str]) -> tuple[Side, Side]:
+    """The rows of two methods in a table of a paper's results."""
+    paper, root = known_paper(given["paper"]), Path(given["results_dir"])
+    one_of("scope", given["scope"], RERUNS)
+    whole, _ = gathered(root, paper, given["scope"], gather(root, paper))
+    require(
+        len(whole.rows) > 0, "results_dir", str(root), f"has no {given['scope']} runs of {paper}"
+    )
+    tables = {name: set(part["method"]) for name, part in whole.rows.groupby("table")}
+    there = sorted(set().union(*tables.values()))
+    for side in (a, b):
+        one_of("diff", side, there)
+    both = [name for name, methods in tables.items() if {a, b} <= methods]
+    table = given["table"] or (both[0] if len(both) == 1 else "")
+    remedy = f"give one that has both: {', '.join(both) or 'none'}"
+    require(table in both, "table", table, remedy)
+
+    def of(side: str) -> Side:
+        parts = (
+            x[(x["table"] == table) & (x["method"] == side)] for x in (whole.rows, whole.counts)
+        )
+        rows, counts = parts
+        return rows, counts
+
+    return of(a), of(b)
+
+
+def _line(one: dict) -> list[str]:
+    interval, p = "", ""
+    if one["low"] == one["low"]:
+        interval = f" [{one['low']:.2f}, {one['high']:.2f}]"
+        p = f"{one['p_holm']:.2g}"
+    problems = "" if one["n_problems"] != one["n_problems"] else f"{one['n_problems']:.0f}"
+    values = [f"{one[name]:.1f}" for name in ("value_a", "value_b")]
+    difference = f"{one['difference']:+.2f}{interval}"
+    seeds = f"{one['n_seeds']:.0f}" if one["n_seeds"] == one["n_seeds"] else ""
+    return [one["benchmark"], one["metric"], *values, difference, p, seeds, problems]

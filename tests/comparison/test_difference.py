@@ -1,0 +1,79 @@
+"""`rlvr diff`: the differences are those of the claims, from tables and from run folders."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_runs import made_up_counts, made_up_run
+from refuses import refuses
+from tiny import ROOT
+
+from common.comparison import difference
+from common.errors import UserError
+from common.metrics.paired import two_way_interval
+
+REFERENCE = ROOT / "results" / "reference"
+
+
+def shown(capsys, *words) -> list[list[str]]:
+    difference.main([*words])
+    lines = capsys.readouterr().out.splitlines()
+    return [[x.strip() for x in line.split("|")[1:-1]] for line in lines if line[:2] == "| "][2:]
+
+
+def a_run(root, method, seed, share):
+    rng = np.random.default_rng([seed, *map(ord, method)])
+    drawn = made_up_counts({"b": share}, lambda s: rng.binomial(16, s, 30), problems=30, n=16)
+    about = {"table": "t", "model": "m", "method": method, "seed": seed}
+    return made_up_run(root, "own", f"{method}-s{seed}", about, {5: drawn}, [1, 16])
+
+
+def test_two_methods_of_a_paper_differ_as_its_claims_say(capsys):
+    methods = ("F-GRPO (N=8, gamma=1)", "GRPO (N=8)")
+    words = ["paper=f_grpo", f"results_dir={REFERENCE}", "table=laptop_strong", "metrics=pass@64"]
+    (line,) = [x for x in shown(capsys, *methods, *words) if x[0] == "rare"]
+    claims = pd.read_csv(REFERENCE / "f_grpo" / "gaps.csv")
+    (stored,) = claims[(claims["claim"] == "focal_grpo") & (claims["scope"] == "laptop")].to_dict(
+        "records"
+    )
+    said = f"{stored['difference']:+.2f} [{stored['low']:.2f}, {stored['high']:.2f}]"
+    assert line[4] == said
+    assert line[6:] == ["9", "200"]
+    with refuses("diff", "GRPO (N=9)"):
+        difference.main([methods[0], "GRPO (N=9)", *words])
+    with refuses("table", ""):
+        difference.main([*methods, *words[:2]])
+
+
+def test_two_sets_of_run_folders(tmp_path, capsys):
+    runs = {m: [a_run(tmp_path, m, s, p) for s in (1, 2, 3)] for m, p in (("A", 0.5), ("B", 0.3))}
+    globs = [f"{tmp_path}/own/{method}-*" for method in runs]
+    lines = shown(capsys, *globs)
+    assert [line[:2] for line in lines] == [["b", "pass@1"], ["b", "pass@16"]]
+    counts = [[pd.read_csv(run / "counts.csv")["c"] / 16 for run in of] for of in runs.values()]
+    expected = two_way_interval(100 * (np.array(counts[0]) - np.array(counts[1])))
+    low, high = expected.bounds()
+    assert lines[0][4] == f"{expected.value:+.2f} [{low:.2f}, {high:.2f}]"
+    assert lines[0][6:] == ["3", "30"]
+    difference.main([*globs, "format=latex", "metrics=pass@1"])
+    assert capsys.readouterr().out.startswith("\\begin{tabular}")
+
+
+def test_two_seeds_have_a_difference_and_no_interval(tmp_path, capsys):
+    for method, share in (("A", 0.5), ("B", 0.3)):
+        for seed in (1, 2):
+            a_run(tmp_path, method, seed, share)
+    line = shown(capsys, f"{tmp_path}/own/A-*", f"{tmp_path}/own/B-*")[0]
+    assert "[" not in line[4]
+    assert line[5] == ""
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path):
+    run = a_run(tmp_path, "A", 1, 0.5)
+    both = f"{tmp_path}/own/A-*"
+    with refuses("diff", f"{tmp_path}/none-*"):
+        difference.main([both, f"{tmp_path}/none-*"])
+    with refuses("metrics", "pass@3"):
+        difference.main([both, both, "metrics=pass@3"])
+    (run / "counts.csv").write_text("benchmark,problem_id,n,c\n")
+    with pytest.raises(UserError, match=str(run / "counts.csv")):
+        difference.main([both, both])

@@ -1,0 +1,57 @@
+"""What Hydra refuses is said as key, value and the nearest name that there is."""
+
+import pytest
+from refuses import refuses
+
+from common.config.compose import compose, prepared
+from common.errors import nearest, one_of
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("optm.lr=1", "optim.lr"),
+        ("optim.lrr=1", "optim.lr"),
+        ("method=fgrpo", "f_grpo"),
+        ("method=F_GRPO", "f_grpo"),
+        ("experiment=f_grpo_gama1", "f_grpo_gamma1"),
+        ("optim.lr=[1", None),
+        ("~optm=", "optim"),
+    ],
+)
+def test_a_misspelt_word_is_named_with_the_nearest(word, meant):
+    key, _, value = word.lstrip("~").partition("=")
+    with refuses(key, value) as caught:
+        compose("f_grpo", ["seed=1", word])
+    assert "\n" not in str(caught.value)
+    assert "hydra" not in str(caught.value).lower()
+    if meant:
+        assert f"{meant}?" in str(caught.value)
+
+
+def test_a_missing_value_is_named_by_its_own_key():
+    from common.config.compose import CONFIGS
+    from common.config.strict import strict
+    from common.experiment import Experiment
+
+    with refuses("model.path", ""):  # model.name is made of it
+        strict(Experiment, compose(CONFIGS, [], "train"))
+
+
+def test_names():
+    assert nearest("AIME2024", ["AMC", "AIME24"]) == "AIME24"
+    assert nearest("aime24", ["AMC", "AIME24"]) == "AIME24"  # whatever the case
+    assert nearest("something", ["AMC"]) is None
+    one_of("verb", "train", ["train"])
+    with refuses("verb", "trian"):
+        one_of("verb", "trian", ["train"])
+
+
+def test_a_sweep_may_name_files_of_the_users_own(tmp_path):
+    file = tmp_path / "mine_of_a_sweep.yaml"
+    file.write_text("defaults: [grpo]\nname: mine\n")
+    for order in (f"grpo,{file}", f"{file},grpo"):
+        swept = order.replace(str(file), file.stem)
+        assert prepared([f"method={order}", "--multirun"]) == [f"method={swept}", "--multirun"]
+    with refuses("method", "none.yaml"):
+        prepared(["method=grpo,none.yaml"])

@@ -1,0 +1,46 @@
+"""`rlvr gpu-day` from its first word to the folder that is committed, at the smallest sizes."""
+
+import json
+
+import pandas as pd
+import pytest
+from refuses import refuses
+
+from bench import gpu_day
+
+pytestmark = [pytest.mark.trains, pytest.mark.process]
+
+
+def test_a_day_runs_whole_and_goes_on(tmp_path, capsys, monkeypatch):
+    words = ["minutes=10", "size=smallest", f"results_dir={tmp_path}"]
+    gpu_day.main(words)
+    said = capsys.readouterr().out
+    assert "FAILED" not in said
+    (folder,) = (tmp_path / "reference" / "gpu").iterdir()
+    made = {path.name for path in folder.iterdir()}
+    expected = {"summary.md", "machine.json", "estimate.csv", "tests.txt", "bench.csv", "runs.csv"}
+    assert made >= expected | {"metrics.csv", "curves.csv", "samples.json"}
+    states = pd.read_csv(folder / "runs.csv")
+    assert list(states.state) == ["done"] * 3
+    assert list(states.step) == [0, 2, 2]
+    assert " passed" in (folder / "tests.txt").read_text()
+    hashes = json.loads((folder / "samples.json").read_text())
+    assert {name.split("/")[0] for name in hashes} == set(states.run_id)
+    assert set(pd.read_csv(folder / "metrics.csv").run_id) == set(states.run_id)
+    assert "pass@256" in (folder / "summary.md").read_text()
+    monkeypatch.setattr(gpu_day.Day, "tests", lambda day: None)
+    monkeypatch.setattr(gpu_day.Day, "bench", lambda day: None)
+    gpu_day.main(words)  # everything is found
+    assert "3 of 3 rows will be whole" in capsys.readouterr().out
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "runs.csv"), states)
+
+
+def test_what_is_missing_is_said_before_any_compute(tmp_path, monkeypatch):
+    with refuses("size", "huge"):
+        gpu_day.main(["size=huge"])
+    with refuses("minutes", "soon"):
+        gpu_day.main(["minutes=soon"])
+    monkeypatch.setitem(gpu_day.NEEDS, "no_such_module", "no-such-package")
+    with refuses("packages", "no-such-package"):
+        gpu_day.main([f"results_dir={tmp_path}"])
+    assert not list(tmp_path.iterdir())

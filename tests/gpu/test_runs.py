@@ -1,0 +1,165 @@
+"""Whole runs of the local backend on the GPU: evaluation, checkpoints, too little memory, mazes."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from local_loop import make_loop
+from refuses import refuses
+
+from common.backends import local
+from common.experiment import load
+from common.results.files import read_jsonl
+from common.rollout import local as rollout
+
+pytestmark = pytest.mark.trains
+PRETENDED = torch.version.cuda is None
+
+KEPT = ("metrics.jsonl", "counts.csv", "metrics.csv", "model/model.safetensors")
+
+
+def content(run: Path) -> dict[str, bytes]:
+    return {name: (run / name).read_bytes() for name in KEPT}
+
+
+def start_again(x) -> None:
+    shutil.rmtree(Path(x.results_dir) / x.paper)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["method=fade"], ["sampling.lag=1"], ["method=dapo_iac_dlc", "sampling.dynamic_batches=2"]],
+    ids=["controller", "lag", "memory"],
+)
+def test_a_run_that_was_stopped_ends_with_the_same_bytes(words, tiny):
+    x = tiny("device=cuda", "optim.steps=4", "eval.every=2", "eval.rare_nll_samples=0", *words)
+    whole = content(local.train(x, progress=False))
+    start_again(x)
+    calls = iter(range(100))
+
+    def stops() -> None:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        local.train(x, progress=False, on_step=stops)
+    assert not (Path(x.results_dir) / x.paper / x.run_id / "DONE").exists()
+    again = content(local.train(x, progress=False))
+    assert again == whole if PRETENDED else again.keys() == whole.keys()
+
+
+def test_a_whole_run_measures_what_the_cpu_measures(tiny, pretended):
+    found = {}
+    for device in ("cpu", "cuda"):
+        x = tiny(f"device={device}")
+        run = local.train(x, progress=False)
+        curve = pd.DataFrame(read_jsonl(run / "metrics.jsonl"))
+        samples = [
+            [(row["response"], row["outcome"]) for row in read_jsonl(file)]
+            for file in sorted((run / "samples").iterdir())
+        ]
+        found[device] = curve, samples, (run / "counts.csv").read_text()
+        start_again(x)
+    (here, *ours), (there, *theirs) = found["cpu"], found["cuda"]
+    assert ours == theirs
+    pd.testing.assert_frame_equal(here, there, rtol=1e-5, atol=1e-5)
+
+
+MADE_UP = ["data.verifier={_target_: local_loop.made_up}", "device=cuda"]
+
+
+def test_a_rollout_that_does_not_fit_is_split(tiny, tmp_path, pretended, monkeypatch):
+    loop, pieces = make_loop(tiny(*MADE_UP), tmp_path), []
+    decode = rollout._decode
+
+    def noted(decoder, ids, *given, **settings):
+        pieces.append(len(ids))
+        return decode(decoder, ids, *given, **settings)
+
+    monkeypatch.setattr(rollout, "_decode", noted)
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    whole, *_ = loop.rollout(1)
+    used = torch.cuda.max_memory_allocated() - before
+    loop.drawn = 0
+    pretended.set_memory((before + 0.7 * used) / 2**30)
+    split, *_ = loop.rollout(1)
+    assert pieces[0] == 4
+    assert len(pieces[1:]) > 1
+    assert torch.equal(whole.response_ids, split.response_ids)
+
+
+def test_a_response_that_never_fits_names_its_key(tiny, tmp_path, monkeypatch):
+    tried = []
+
+    def full(decoder, ids, mask, uniforms, **settings):
+        tried.append(uniforms.shape[1])
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(rollout, "_decode", full)
+    with refuses("sampling.max_tokens", 20):
+        make_loop(tiny(*MADE_UP), tmp_path).rollout(1)
+    assert tried == [64, 32, 16, 8, 4, 2, 1]
+
+
+# Bytes of an update of 64 responses: 2.9 MB, with checkpointing 2.5 MB.
+NEEDED = 2_700_000
+
+
+def test_an_update_that_does_not_fit_names_the_keys_that_help(tiny, pretended, monkeypatch):
+    words = ["device=cuda", "optim.micro_batch=64", "optim.mini_batches=1", "optim.steps=2"]
+    words += ["eval.rare_nll_samples=0"]
+    x = tiny(*words)
+    whole = content(local.train(x, progress=False))
+    start_again(x)
+    update = local.Loop.update
+
+    def tight(loop, *given):
+        """With so much memory that the layers' activations do not fit."""
+        torch.cuda.reset_peak_memory_stats()
+        held = torch.cuda.memory_allocated()
+        pretended.set_memory((held + NEEDED) / 2**30)
+        try:
+            return update(loop, *given)
+        finally:
+            pretended.set_memory(4)
+
+    monkeypatch.setattr(local.Loop, "update", tight)
+    with refuses("optim.micro_batch", 64):
+        local.train(x, progress=False)
+    again = tiny(*words, "optim.gradient_checkpointing=true")
+    assert content(local.train(again, progress=False)) == whole
+
+
+WIDTHS = [
+    "model.pretrain.demonstrations=64",
+    "model.pretrain.hidden_size=32",
+    "model.pretrain.layers=1",
+    "model.pretrain.heads=2",
+    "model.pretrain.kv_heads=1",
+    "model.pretrain.intermediate_size=64",
+    "data.train.size=8",
+    "data.benchmarks.maze.size=2",
+    "sampling.prompts=2",
+    "eval.n=4",
+    "eval.curve_n=4",
+    "eval.k=[1,4]",
+    "eval.batch=8",
+    "verification.workers=1",
+    "optim.steps=2",
+    "eval.every=2",
+]
+
+
+def test_mazes_of_the_gpu_scale_with_small_widths(tmp_path):
+    """17 x 17 cells, 306 tokens a prompt and up to 180 a response: from pretraining to metrics."""
+    curves = {}
+    for device in ("cpu", "cuda"):
+        words = ["experiment=gpu/maze_f_grpo_n4_gamma1", f"results_dir={tmp_path / device}"]
+        run = local.train(load([*words, *WIDTHS, f"device={device}"], "f_grpo"), progress=False)
+        curves[device] = pd.DataFrame(read_jsonl(run / "metrics.jsonl"))
+    if PRETENDED:
+        pd.testing.assert_frame_equal(curves["cpu"], curves["cuda"], rtol=1e-5, atol=1e-5)
+    assert list(curves["cuda"].step) == [1, 2]

@@ -1,0 +1,221 @@
+"""Two steps of the local backend on the GPU and on the CPU: the same responses and curves.
+
+A true GPU rounds otherwise, so that now and then a token differs, and from there on the curves:
+there the first step is held to wider bounds, and the gradient of one batch to narrow ones.
+"""
+
+import fakecuda
+import pytest
+import torch
+from fakecuda.graphs import CUDAGraph
+from local_loop import make_loop
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from common.rollout.decoder import LlamaDecoder
+from common.rollout.local import generate
+from common.types import RolloutBatch
+
+pytestmark = pytest.mark.trains
+PRETENDED = torch.version.cuda is None
+
+MADE_UP = ["data.verifier={_target_: local_loop.made_up}"]
+# One for each kind of sampler, loss input, controller and option.
+CASES = {
+    "grpo": [],
+    "lag": ["sampling.lag=1"],
+    "memory network": ["method=dlc", "method.sampler.importance_cap=2"],
+    "memory of what is evicted": ["method=dapo_iac_dlc", "sampling.dynamic_batches=3"],
+    "memory, a copy": ["method=dlc", "method.sampler.start=policy"],
+    "entropy bonus": ["method=grpo_entropy", "method.entropy_coef=0.01"],
+    "KL in the loss": ["method=grpo_kl", "method.kl_coef=0.1"],
+    # Not GRPO, which scales what differs in a group, here by rounding alone, to 1; and not the
+    # share of clipped tokens, which hangs on the sign of that rounding.
+    "KL in the reward": ["method=rloo", "method.kl_coef=0.1", "method.kl_in_reward=true"],
+    "likeliest tokens": ["method=simko"],
+    "token weights": ["method=cw_grpo"],
+    # All candidates and all tokens: of fewer the choice hangs on the last bit, as does the sign of
+    # |log ratio| before the first update, hence KL-Cov's small coefficient.
+    "token weights, drawn": [
+        "method=clip_cov",
+        "method.token_weights.ratio=1",
+        "method.token_weights.omega_low=0.1",
+    ],
+    "token weights, highest": [
+        "method=kl_cov",
+        "method.token_weights.k=1",
+        "method.loss.kl_coef=1e-6",
+    ],
+    "sequence ratio": ["method=gspo"],
+    "rehearsal": ["method=dph_f", "method.rehearsal.at_least=1", "method.rehearsal.share=0.5"],
+    "controller, a schedule": ["method=fade_log_schedule"],
+    "controller, by updates": ["method=fade"],
+    "controller, by solve rate": ["method=ha_dw"],
+    "lengths": ["method=dapo_overlong", "method.advantage.buffer=0.5"],
+    "lengths of a batch": ["method=reinforce_pp_baseline"],
+    "log-probabilities": ["method=unlikeliness"],
+    "group size 1": ["method=reinforce", "sampling.group_size=1", "sampling.prompts=32"],
+    "dynamic batches": ["sampling.dynamic_batches=3"],
+    "checkpointing": ["optim.gradient_checkpointing=true"],
+    "covariances": ["covariances=true"],
+    "equalised rate": [
+        "method=f_grpo",
+        "optim.equalise_to={_target_: common.advantages.group.grpo, unbiased: true, epsilon: 1e-6}",
+    ],
+    "micro-batches": ["optim.micro_batch=16"],
+    "temperature": ["sampling.temperature=0.7"],
+}
+STEPS = 2
+
+
+@pytest.fixture
+def trained(tiny, tmp_path, monkeypatch):
+    """trained(device, *words) -> (rows of the curve, drawn responses, weights, synchronisations of
+    each step)."""
+
+    def run(device: str, *words: str):
+        x = tiny(f"device={device}", *MADE_UP, *words)
+        folder = tmp_path / device
+        folder.mkdir(exist_ok=True)
+        loop, drawn = make_loop(x, folder), []
+        draw = loop.sampler.draw
+
+        def noted(*given):
+            batch, gap = draw(*given)
+            drawn.append(batch)
+            return batch, gap
+
+        monkeypatch.setattr(loop.sampler, "draw", noted)
+        rows, waits = [], []
+        for step in range(1, STEPS + 1):
+            if PRETENDED:
+                fakecuda.synchronisations()
+            rows.append(loop.one_step(step))
+            waits.append(fakecuda.synchronisations() if PRETENDED else None)
+        assert loop.model.device.type == device
+        return rows, drawn, loop.model.state_dict(), waits
+
+    return run
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_curves_are_the_cpus(case, trained):
+    here, drawn_here, weights_here, _ = trained("cpu", *CASES[case])
+    there, drawn_there, weights_there, _ = trained("cuda", *CASES[case])
+    for ours, theirs in zip(here, there, strict=True):
+        assert ours.keys() == theirs.keys()
+        if case == "KL in the reward":
+            ours["clipped"] = theirs["clipped"]
+    if not PRETENDED:
+        assert alike(drawn_here[0], drawn_there[0]) > 0.98
+        assert there[0] == pytest.approx(here[0], rel=0.1, abs=0.05, nan_ok=True)
+        return
+    for ours, theirs in zip(drawn_here, drawn_there, strict=True):
+        assert torch.equal(ours.response_ids, theirs.response_ids.cpu())
+    for ours, theirs in zip(here, there, strict=True):
+        assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-5, nan_ok=True)
+    for name, ours in weights_here.items():
+        torch.testing.assert_close(weights_there[name].cpu(), ours, rtol=1e-4, atol=1e-4)
+
+
+def alike(one: RolloutBatch, other: RolloutBatch) -> float:
+    """The share of places with the same token."""
+    ours, theirs = one.response_ids.cpu(), other.response_ids.cpu()
+    width = min(ours.shape[1], theirs.shape[1])
+    return (ours[:, :width] == theirs[:, :width]).float().mean().item()
+
+
+@pytest.mark.parametrize("case", ["grpo", "checkpointing", "likeliest tokens", "token weights"])
+def test_the_gradient_of_a_batch_is_the_cpus(case, tiny, tmp_path):
+    """Both have the same batch: rounding has nothing to grow on."""
+    batch, found = None, []
+    for device in ("cpu", "cuda"):
+        loop = make_loop(tiny(f"device={device}", *MADE_UP, *CASES[case]), tmp_path / device)
+        if batch is None:
+            batch, reward, *_ = loop.rollout(1)
+        moved = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in vars(batch).items()
+        }
+        row = loop.update(RolloutBatch(**moved), (reward - reward.mean()).to(device), 0)
+        found.append((row, [p.grad.cpu() for p in loop.model.parameters()]))
+    (here, ours), (there, theirs) = found
+    bound = 1e-5 if PRETENDED else 1e-3
+    assert there == pytest.approx(here, rel=bound, abs=bound)
+    torch.testing.assert_close(theirs, ours, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("words", [[], ["method=dlc", "method.sampler.start=policy"]])
+def test_bf16_sampling_is_as_near_as_on_the_cpu(words, trained):
+    """Attention rounds elsewhere on a GPU, so that a few tokens differ; the gap to float32 is of
+    the same size, and training is from float32 log-probabilities on both."""
+    here, drawn_here, *_ = trained("cpu", "sampling.dtype=bfloat16", *words)
+    there, drawn_there, *_ = trained("cuda", "sampling.dtype=bfloat16", *words)
+    assert alike(drawn_here[0], drawn_there[0]) > 0.8
+    for ours, theirs in zip(here, there, strict=True):
+        assert 0 < theirs["log_prob_gap"] < 2 * ours["log_prob_gap"] < 0.05
+        assert theirs["entropy"] == pytest.approx(ours["entropy"], rel=0.1)
+
+
+# Of the second step, 64 responses of up to 20 tokens and two updates: prompts, mask and uniforms go
+# to the GPU; tokens, mask, rewards' shape and lengths come back; a look at the finished rows every
+# 8 tokens; what is logged of each update; a graph is recorded for each number of rows.
+WAITS = {
+    "grpo": 32,
+    "KL in the loss": 36,
+    "token weights": 36,
+    "memory network": 40,
+    "dynamic batches": 86,
+    "checkpointing": 32,
+    "micro-batches": 34,
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_the_number_of_synchronisations_is_held(case, trained, pretended):
+    *_, waits = trained("cuda", *CASES[case])
+    assert sum(waits[-1].values()) <= WAITS[case], waits[-1]
+
+
+def test_decoding_steps_are_recorded_once_for_each_number_of_rows(trained, pretended, monkeypatch):
+    """Recording refuses whatever waits; a step is replayed from then on. Rows leave in quarters."""
+    CUDAGraph.recorded = CUDAGraph.replayed = 0
+    keep, sizes = LlamaDecoder.keep, []
+
+    def noted(decoder, rows):
+        sizes.append(len(rows))
+        keep(decoder, rows)
+
+    monkeypatch.setattr(LlamaDecoder, "keep", noted)
+    _, drawn, *_ = trained("cuda")
+    assert sizes
+    assert {size % 16 for size in sizes} == {0}
+    assert CUDAGraph.recorded == STEPS + len(sizes)
+    tokens = sum(batch.response_ids.shape[1] for batch in drawn)
+    assert tokens - STEPS <= CUDAGraph.replayed < tokens + 8 * STEPS
+
+
+def test_prompts_of_several_lengths_are_sampled_as_on_the_cpu():
+    """Their padding is hidden row by row, also where rows have left the batch."""
+    torch.manual_seed(0)
+    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+    config = Qwen2Config(vocab_size=12, num_key_value_heads=2, initializer_range=0.3, **sizes)
+    model, lengths = Qwen2ForCausalLM(config).eval(), torch.tensor([9, 3, 6, 1])
+    mask = (torch.arange(9) >= 9 - lengths[:, None]).long()
+    ids = torch.randint(2, 12, (4, 9)) * mask
+    found = []
+    for device in ("cpu", "cuda"):
+        batch = generate(
+            model.to(device),
+            ids.to(device),
+            mask.to(device),
+            group_size=8,
+            temperature=1.0,
+            max_tokens=30,
+            eos_id=1,
+            generator=torch.Generator().manual_seed(2),
+        )
+        found.append((batch.response_ids.cpu(), batch.mask.cpu(), batch.log_probs.cpu()))
+    (here, real, log_probs), (there, *theirs) = found
+    assert torch.equal(here, there)
+    assert real[:, 16:].sum(1).bool().float().mean() < 0.5  # most rows have left by then
+    torch.testing.assert_close(theirs, [real, log_probs], rtol=1e-4, atol=1e-4)
