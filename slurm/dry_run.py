@@ -67,7 +67,9 @@ def show(
     sums = cost.total(list(estimates.values()))
     tokens = f"{sums.tokens.low:.2g} to {sums.tokens.high:.2g} sampled tokens"
     say(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
-    say(f"disk: {sums.disk_gb:.3g} GB at most; {free_gb(root):,.0f} GB are free here, at {root}")
+    kept = sum(e.kept_gb for e in estimates.values())
+    disk = f"{sums.disk_gb:.3g} GB at most, {kept:.3g} of it models kept along training"
+    say(f"disk: {disk}; {free_gb(root):,.0f} GB are free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
@@ -88,6 +90,7 @@ def _each(e: Estimate | None) -> str:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     said = f"  {e.gpu_hours} GPU-h in {tries}, {e.disk_gb:.2g} GB disk"
+    said += f" (kept models {e.kept_gb:.2g})" if e.kept_gb else ""
     return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}"
 
 

@@ -54,10 +54,12 @@ class Evaluations:
     def on_the_curve(self, step: int) -> dict[str, float]:
         """The evaluation of a step before the last; returns its scores."""
         sampled = [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks]
-        scores = self.write(step, sampled)
-        if self.x.keep_checkpoints:
+        return self.write(step, sampled)
+
+    def keep(self, step: int) -> None:
+        """The model as it is, where the run leaves that of the step."""
+        if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
-        return scores
 
     def last(self, step: int, cut_off: CutOff, told: bool) -> dict[str, float]:
         """The model as a Hugging Face checkpoint, the last evaluation's samples, and all result

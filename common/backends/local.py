@@ -93,6 +93,7 @@ def train(
                 append(row)
                 send(row)
                 guard.see(row)
+                loop.evaluations.keep(step)
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
         scores = loop.evaluations.last(loop.step, loop.cut_off, told=progress)

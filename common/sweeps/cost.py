@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from common.backends import backend
+from common.backends import backend, snapshots
 from common.backends.verl import layout, tuning
 from common.backends.verl.layout import HELD_BYTES, STATE_BYTES
 from common.datasets.prompts import stated
@@ -60,6 +60,7 @@ class Estimate:
     attempts: int  # under the time limit, at most
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
     network: "Network | None" = None  # a training's memory network (DLC)
+    kept_gb: float = 0.0  # of the disk: models of steps before the last
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,11 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     # a checkpoint lives until the next is whole; older ones are deleted before, also of a resumed
     # run, so the number of attempts does not matter
     stored += 2 * HELD_BYTES * (size.parameters + (network.parameters if network else 0))
-    if x.keep_checkpoints:
-        stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
+    kept = 2 * size.parameters * len(snapshots.steps(x))
     seconds = [end.steps_s + end.curve_s for end in ends]
     tokens = [end.rollout + end.evaluated for end in ends]
-    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored + kept, memory, tokens, profile, a)
+    one = replace(one, kept_gb=kept / 1e9)
     if network is None:
         return one
     width = _width(x, size, profile, a)

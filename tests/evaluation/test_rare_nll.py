@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from local_loop import made_up, slow_log_probs
-from refuses import refuses
+from refuses import refuses, refuses_file
 
 from common.backends import local, run_experiment
 from common.backends.local import train
-from common.errors import UserError
 from common.evaluation import rare_nll
 from common.evaluation import samples as samples_module
 from common.evaluation.run import evaluate
@@ -111,7 +110,7 @@ def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
         on_rare(evaluations[1:])
 
     run_experiment(x, progress=False)
-    with pytest.raises(UserError, match="is not finished; Delta NLL waits"):
+    with refuses_file(drawn.path):
         evaluate(scored)
     home = evaluate(drawn)
     assert "delta_NLL_rare" not in set(read_csv(home / "metrics.csv")["metric"])

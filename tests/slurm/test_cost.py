@@ -162,13 +162,23 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
     assert slurm_cost.fitted(job, {"e": split}) == replace(many, tensor_parallel=2)
 
 
-def test_kept_checkpoints_take_disk(big):
+def test_kept_checkpoints_take_disk(big, tmp_path):
     profile, a = load_profile("h100-2x8"), assumptions()
-    one, all_of_them = (
-        cost.estimate(replace(big, keep_checkpoints=keep), profile, a).disk_gb
-        for keep in (False, True)
-    )
-    assert all_of_them - one == pytest.approx(2 * 2 * 7.62)  # two evaluations, bfloat16
+
+    def disk(**kept) -> float:
+        return cost.estimate(replace(big, **kept), profile, a).disk_gb
+
+    model = 2 * 7.62  # GB in bfloat16; the last step's is there in any case
+    assert disk(keep_checkpoints=True) - disk() == pytest.approx(model)
+    both = disk(keep_checkpoints=True, keep_at=[1, 2, big.eval.every])
+    assert both - disk() == pytest.approx(3 * model)
+    kept = replace(big, keep_at=[1, 2])
+    assert cost.estimate(kept, profile, a).kept_gb == pytest.approx(2 * model)
+    lines = []
+    where = {"paper": "f_grpo", "profile": profile, "root": tmp_path}
+    dry_run.show(plan.plan([kept], []), **where, say=lines.append)
+    assert any(f"(kept models {2 * model:.2g})" in line for line in lines)
+    assert any(f"{2 * model:.3g} of it models kept" in line for line in lines)
 
 
 def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path, monkeypatch):

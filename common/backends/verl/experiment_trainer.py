@@ -23,6 +23,10 @@ from common.results.files import write_json
 
 
 class ExperimentTrainer(MethodTrainer):
+    def __init__(self, config):
+        super().__init__(config)
+        self.save_every = config.trainer.save_freq
+
     @property
     def memory(self) -> bool:
         """Whether a memory network samples along (DLC)."""
@@ -38,14 +42,17 @@ class ExperimentTrainer(MethodTrainer):
         return super()._step_once(metrics, *arguments)
 
     def step(self, *arguments):
-        """verl's, after which the run saves, logs and ends where that was asked for. What it would
-        evaluate is left to the next start (backend.launch_settings)."""
+        """verl's, after which the run saves where a model is kept, and saves, logs and ends where
+        that was asked for. What it would evaluate is left to the next start
+        (backend.launch_settings)."""
         batch = super().step(*arguments)
         trainer = self.config.trainer
         self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
-        if self.asked:
-            with open_dict(self.config):
-                trainer.save_freq, trainer.total_epochs = 1, 0
+        saves = self.asked or self.global_steps in trainer.keep_models
+        with open_dict(self.config):
+            trainer.save_freq = 1 if saves else self.save_every
+            if self.asked:
+                trainer.total_epochs = 0
         return batch
 
     def on_step_end(self):  # after a checkpoint, before an evaluation
@@ -68,11 +75,10 @@ class ExperimentTrainer(MethodTrainer):
         self._keep_model()  # of a run that was killed after it had saved
 
     def _keep_model(self) -> None:
-        """Leave the model of an evaluation step, where the experiment asks for it; backend.py does
-        it for the last."""
+        """Leave the step's model, where the experiment asks for it; backend.py does it for the
+        last."""
         trainer, step = self.config.trainer, self.global_steps
-        due = trainer.keep_models and step % trainer.test_freq == 0
-        if not due or not 0 < step < trainer.total_training_steps:
+        if step not in trainer.keep_models:
             return
         checkpoints = Path(trainer.default_local_dir)  # below the run folder
         path = snapshots.folder(checkpoints.parents[1], step)
