@@ -3,8 +3,8 @@
     rlvr docs
 
 docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
-the papers' READMEs from their configurations, their smallest rows from the dry run, and README.md's table and figure from
-results/reference.
+the papers' READMEs from their configurations, their smallest rows from the dry run, and README.md's
+table and figure from results/reference.
 """
 
 from common.config.files import ROOT

@@ -1,5 +1,5 @@
-"""The row of each paper that is tried first, in its README: how long three steps of it take, and the
-memory, as the dry run predicts them. `rlvr docs` writes it.
+"""The row of each paper that is tried first, in its README: how long three steps of it take, and
+the memory, as the dry run predicts them. `rlvr docs` writes it.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ from common.config.files import ROOT
 from common.errors import require
 from common.experiment import Experiment
 from common.sweeps.assumptions import assumptions
-from common.sweeps.cost import Range, estimate
+from common.sweeps.cost import estimate
 from common.sweeps.plan import Reproduce, runs_of, scales_of, tried
 from common.sweeps.profiles import load_profile, on
 
@@ -41,13 +41,13 @@ def said(paper: str) -> str:
         estimate(on(_run(one, SMALLEST[paper]), profile, {}), profile, a)
         for one in (config, tried(config, STEPS))
     )
-    minutes = Range(60 * few.hours.low, 60 * few.hours.high)
+    minutes = f"{60 * few.hours.low:.0f} to {60 * few.hours.high:.0f} minutes"
     words = f"paper={paper} row={SMALLEST[paper]} optim.steps={STEPS} profile={PROFILE}"
     return (
-        f"The smallest row is `{SMALLEST[paper]}`. `rlvr submit {words}` trains {STEPS} steps of "
-        f"its own size,\npredicted to take {minutes} minutes and {few.memory_gb:.0f} GB of each "
-        f"GPU, and evaluates one sample a problem, in `results/trial`;\nthe whole training takes "
-        f"{whole.hours} hours there."
+        f"The smallest row is `{SMALLEST[paper]}`. `rlvr submit {words}`\n"
+        f"trains {STEPS} steps of its own size, in {minutes} and {few.memory_gb:.0f} GB of each "
+        f"GPU as predicted, and evaluates one\nsample a problem, in `results/trial`. The whole "
+        f"training takes {whole.hours} hours there."
     )
 
 
