@@ -46,9 +46,11 @@ def run_folder(root: Path, paper: str, kind: str, key: str) -> Path:
 
 def progress(run: Path, kind: str) -> int:
     """How far a run is: the last step on its training curve, or that a command has saved, or the
-    chunks that are sampled."""
-    if kind in ("evaluate", "rates"):
+    chunks that are sampled, or the models that are measured."""
+    if kind in ("evaluate", "rates", "score"):
         return len([*(run / "samples").glob("*.jsonl.gz")])
+    if kind == "measure":
+        return len([*(run / "steps").glob("*.csv")])
     if kind == "command":
         return int((run / LATEST).read_text()) if (run / LATEST).exists() else 0
     rows = curve(run)

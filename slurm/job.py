@@ -16,20 +16,24 @@ from typing import Any
 from submitit.helpers import DelayedSubmission
 
 from common.config.files import read
-from common.config.resolve import resolve
+from common.config.resolve import named, resolve
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gate, judge
+from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import node, on_node, ray_cluster, status
 from slurm.attempts import Attempt, attempts, job_id, restart, run_folder, saved
+from slurm.plan import SAMPLED
 from slurm.retry import again
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
-SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command}  # else an Experiment
+SCHEMAS: dict[str, type] = {kind: Evaluate for kind in SAMPLED}  # else an Experiment
+SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
 AGAIN = 75  # exit code of a task that a box without SLURM starts again, sysexits.h's EX_TEMPFAIL
 STUCK = 3  # attempts that start at the same step before a run is given up
 
@@ -42,7 +46,7 @@ class Task:
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # frozen Experiment, Evaluate or Command, YAML
+    config: str | None  # frozen Experiment, Evaluate, Command, Measure or Gate, YAML
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
@@ -75,7 +79,7 @@ class Task:
                     return f"worker: {error}; see the first task"
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self.kind in ("train", "evaluate", "rates"))
+        stop.listen(polled=self.kind in ("train", *SAMPLED))
         attempt = Attempt(folder / "attempts.jsonl", self._saved())
         try:
             if need:
@@ -136,7 +140,12 @@ class Task:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)
         _wait_for_lock(self._results / ".lock")
-        if self.kind in ("evaluate", "rates"):
+        if self.kind == "gate":
+            return str(judge(x))
+        if self.kind == "measure":
+            named({"_target_": x.run}, f"measures.{self.key}.run")(x)
+            return str(x.path)
+        if self.kind in SAMPLED:
             from common.evaluation.run import evaluate
 
             return str(evaluate(x, stop.between_steps))

@@ -242,6 +242,8 @@ def _written(run: Path, kind: str) -> float | None:
     files = [run / (LATEST if kind == "command" else "metrics.jsonl")]
     if kind in plan.SAMPLED:
         files = [*(run / "samples").glob("*.jsonl.gz")]
+    if kind == "measure":
+        files = [*(run / "steps").glob("*.csv")]
     return max((file.stat().st_mtime for file in files if file.exists()), default=None)
 
 
@@ -308,6 +310,7 @@ def _line(cell: Cell) -> str:
     parts = [f"{cell.state:9} {cell.kind:8} {cell.key}"]
     if cell.steps:
         what = "chunk" if cell.kind in plan.SAMPLED else "step"
+        what = "model" if cell.kind == "measure" else what
         parts.append(f"{what} {cell.step}/{cell.steps}")
     if cell.reward is not None:
         parts.append(f"reward {cell.reward:.3f}")

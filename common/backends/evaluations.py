@@ -129,7 +129,7 @@ class Evaluations:
         base, _ = load_model(x.model, Path(x.results_dir), str(self.model.device))
         prompts = self.prompts[:256]
         rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verify, x.eval, cache)
-        return rare_nll.delta_nll(self.model, self.tokenizer, rare, x.eval)
+        return rare_nll.delta_nll(self.model, self.tokenizer, rare)
 
     def active_groups(self, step: int) -> pd.DataFrame:
         """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all

@@ -113,9 +113,9 @@ def before_steps(llm: "vllm.LLM", tell: Callable[[], None]) -> None:
 
 def draw(
     llm: "vllm.LLM", tokenizer, prompts: list[Prompt], n: int, settings, seed: tuple
-) -> list[tuple[str, int, float, bool]]:
+) -> list[tuple[str, int, float, bool, tuple[int, ...]]]:
     """`n` responses to every prompt, a prompt's together, as rows (text, tokens, log_prob,
-    stopped).
+    stopped, ids).
 
     `settings` has temperature, top_p and max_tokens. log_prob is of softmax(logits / t) over the
     whole vocabulary, where t is what `kept` of local.py says of them, and what the engine was
@@ -140,6 +140,7 @@ def draw(
             len(one.token_ids),
             round(one.cumulative_logprob, 4),
             one.finish_reason == "stop",
+            tuple(one.token_ids),
         )
         for text, one in zip(texts, drawn, strict=True)
     ]

@@ -174,8 +174,6 @@ def estimate_evaluation(
     """The cost of one evaluation of a model that `trained` makes: its chunks are drawn by as many
     engines as its GPUs (`evaluation_gpus`) make. Raises as `estimate`."""
     size, unit = model_size(trained, a), accelerator(profile, a)
-    if e.row is not None and e.row.base is not None:  # to score them takes less than to draw them
-        e = replace(e, n=max(1, round(e.n * (e.eval.rare_share or 1))))
     prompts = a.prompts(e.eval.name, trained.data.name)
     _check_prompt("prompt_tokens", prompts.longest, size, e.model.name)
     width = evaluation_width(e, size, unit, profile, a)

@@ -99,8 +99,12 @@ def test_the_engine_gives_the_rows_that_are_scored(finished):
     prompts = problems(x.eval.prompts)
     drawn = draw(model, tokenizer, prompts[2:3], 8, x, (0, "evaluate", "countdown_natural", 2))
     rows = pd.DataFrame(read_jsonl(finished / "samples" / "0000002.jsonl.gz"))
-    names = ["response", "tokens", "log_prob", "stopped"]
+    rows["ids"] = rows["ids"].map(tuple)
+    names = ["response", "tokens", "log_prob", "stopped", "ids"]
     assert sorted(drawn) == sorted(rows[names].itertuples(index=False, name=None))
+    texts = tokenizer.batch_decode(rows["ids"].map(list).tolist(), skip_special_tokens=True)
+    assert texts == rows["response"].tolist()
+    assert rows["ids"].map(len).tolist() == rows["tokens"].tolist()
 
 
 KILLED = """
@@ -227,7 +231,7 @@ def test_help_is_light():
 
 
 def test_metric_rows_leave_out_what_the_samples_lack():
-    rows = [("p", i, "", "correct", "a", None, None, None) for i in range(2)]
+    rows = [("p", i, "", "correct", "a", *[None] * 4) for i in range(2)]
     got = metric_rows(Sampled("toy", pd.DataFrame(rows, columns=COLUMNS)), [1])
     assert got["metric"].tolist() == ["pass@1", "distinct_correct", "valid"]
 

@@ -12,7 +12,7 @@ import yaml
 from refuses import refuses
 from tiny import ROOT
 
-from common.backends.solve_rates import measurement
+from common.backends.solve_rates import measurements
 from common.backends.verl.checkpoints import LATEST
 from common.sweeps.plan import Command
 from common.sweeps.profiles import load_profile
@@ -60,8 +60,9 @@ def test_trainings_on_the_same_prompts_wait_for_one_pass(tiny):
     assert len(plan.arrays(rates)) == 1
     root = Path(a.results_dir)
     assert not status.is_done(root, "f_grpo", rates[0])
-    measurement(a).path.mkdir(parents=True)
-    (measurement(a).path / "DONE").touch()
+    (made,) = measurements(a)
+    made.path.mkdir(parents=True)
+    (made.path / "DONE").touch()
     assert status.is_done(root, "f_grpo", rates[0])
 
 

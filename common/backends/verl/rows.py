@@ -89,6 +89,7 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     frame["sample"] = [int(key.rsplit("_", 2)[1]) for key in frame["uid"]]
     # as objects: pandas' text columns would make a NaN of None
     frame["parsed"] = pd.Series([json.loads(text) for text in frame["parsed"]], dtype=object)
+    frame["ids"] = None  # verl's file has the text alone
     n = x.eval.n if step == x.optim.steps else x.eval.curve_n
     found = []
     for name in x.data.benchmarks:
