@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # torch takes seconds, and --help needs none
 
 # Keys of an Experiment that no number of it depends on.
 APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
-APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "covariances")
+APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "covariances", "stop_rules")
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Experiment:
     eval: Evaluation
     verification: Verification
     keep_at: list[PositiveInt] = field(default_factory=list)  # further steps whose model is left
+    stop_rules: bool = True  # a run that is unwell ends after a checkpoint (common/health.py)
     covariances: bool = False  # a step logs how few tokens hold them (losses/contributions.py)
     # verl's own keys of memory and speed (backends/verl/tuning.py)
     verl: dict[str, Any] = field(default_factory=dict)

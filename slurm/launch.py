@@ -10,6 +10,7 @@ table=NAME,NAME takes the rows of these printed tables, row=NAME,NAME these rows
 evaluations wait for; without=NAME,NAME leaves rows out, such as those that do not fit.
 scale=NAME takes another scale of the paper's configs/reproduce.yaml than `cluster` or the table's.
 profile names a file of configs/slurm/. dry_run=full prints all scripts and configurations.
+optim.steps=3 tries row=NAME: so many steps, one sample a problem, results in results/trial.
 budget=200 takes the rows that decide the most claims within so many GPU-hours (slurm/budget.py).
 results_dir=FOLDER is where all results are (results). verl.KEY=VALUE sets, for all trainings, a key
 of verl's own that changes memory and speed alone. Other key=value pairs go to reproduce.yaml.
@@ -37,6 +38,7 @@ OPTIONS = {
     "prefetch": "false",
     "dry_run": "false",
     "budget": "all",
+    "optim.steps": "",
 }
 ANSWERS = {"true": True, "1": True, "full": True, "false": False, "0": False}
 
@@ -73,6 +75,7 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
     tuning = [word.removeprefix("verl.") for word in others if word.startswith("verl.")]
     others = [word for word in others if not word.startswith("verl.")]
     which = {key: given[key] for key in ("table", "row", "scale", "without")}
+    which["steps"] = given["optim.steps"]
     if ANSWERS[given["prefetch"].lower()]:
         from slurm.prefetch import prefetch
 

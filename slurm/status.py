@@ -11,6 +11,8 @@ import psutil
 
 from common.backends.verl.checkpoints import LATEST
 from common.errors import UserError
+from common.health import findings
+from common.results.columns import SCORE
 from common.results.files import write
 from common.sweeps.cost import Range
 from slurm import plan, queue, records
@@ -34,6 +36,7 @@ class Cell:
     steps: int | None = None
     reward: float | None = None
     pass1: float | None = None
+    health: str = ""  # of a training that has logged a step
     eta_hours: float | None = None
     attempts: int = 0
     predicted_gpu_hours: Range | None = None
@@ -156,6 +159,7 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     note = json.loads(taken.read_text())["note"] if done and taken.exists() else ""
     state, detail = _state(row, known, tries, done, note)
     rows = curve(run) if row["kind"] == "train" else []
+    score = _score(rows)
     step, written = progress(run, row["kind"]), _written(run, row["kind"])
     actual = _hours(tries, written) if tries else None
     predicted = row["predicted"]
@@ -168,7 +172,8 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
         step=step,
         steps=row["steps"],
         reward=rows[-1].get("reward") if rows else None,
-        pass1=_pass1(run),
+        pass1=_pass1(run) if score is None else score,
+        health="; ".join(map(str, findings(rows))) or "well" if rows and not done else "",
         eta_hours=_eta(step, row["steps"], tries, written) if state == "running" else None,
         attempts=sum("start" in t for t in tries),
         predicted_gpu_hours=_range(predicted["gpu_hours"]) if predicted else None,
@@ -268,6 +273,14 @@ def _hours(tries: list[dict], written: float | None) -> float:
     return total / 3600
 
 
+def _score(rows: list[dict]) -> float | None:
+    """Mean pass@1 over the benchmarks of a training curve's last evaluation."""
+    for row in reversed(rows):
+        if values := [value for key, value in row.items() if key.startswith(SCORE)]:
+            return sum(values) / len(values)
+    return None
+
+
 def _pass1(run: Path) -> float | None:
     """Mean pass@1 over the benchmarks of a run's last evaluation; None if it has none."""
     files = sorted((run / "eval").glob("step-?????.csv")) or [*run.glob("metrics.csv")]
@@ -303,6 +316,8 @@ def _line(cell: Cell) -> str:
         parts.append(f"reward {cell.reward:.3f}")
     if cell.pass1 is not None:
         parts.append(f"pass@1 {cell.pass1:.2f}")
+    if cell.health:
+        parts.append(cell.health if cell.health == "well" else f"UNWELL {cell.health}")
     if cell.eta_hours is not None:
         parts.append(f"ETA {cell.eta_hours:.2g} h")
     if cell.attempts > 1:

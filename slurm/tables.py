@@ -14,7 +14,7 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.gates import Gated, gates
 from common.sweeps.measures import Measure, measures
-from common.sweeps.plan import Command, Reproduce, evaluations, experiments
+from common.sweeps.plan import Command, Reproduce, evaluations, experiments, tried
 from common.sweeps.plan import without as without_rows
 from slurm.plan import narrowed
 
@@ -58,13 +58,20 @@ def chosen(
     row: str,
     scale: str,
     without: str,
+    steps: str = "",
     others: Sequence[str] = (),
 ) -> Chosen:
-    """The runs and evaluations that the words name, with what their evaluations wait for. Raises
-    UserError for a table or a row that there is not."""
+    """The runs and evaluations that the words name, with what their evaluations wait for; with
+    `steps` the rows' trials. Raises UserError for a table or a row that there is not."""
     wanted = known(table, tables, "table")
     scales = [scale] if scale else _scales(tables[name] for name in wanted) or [CLUSTER]
     configs = _less(without, [asked_for(paper, one, others) for one in scales])
+    if steps:
+        require(
+            steps.isdecimal() and int(steps) > 0, "optim.steps", steps, "a whole number above 0"
+        )
+        require(bool(row), "optim.steps", steps, "is a trial of one row or some: add row=NAME")
+        configs = [tried(one, int(steps)) for one in configs]
     runs = {x.run_id: x for config in configs for x in experiments(config)}
     sampled = {e.path.name: e for config in configs for e in evaluations(config)}
     keep = [_of(paper, name, tables[name]) for name in wanted]
@@ -76,7 +83,9 @@ def chosen(
     own = {one.path.name: one for config in configs for one in measures(config)}
     mine = [one for one in own.values() if one.row.trained in picked]
     starts = {one.gate.name: one for config in configs for one in gates(config)}
-    return Chosen(*kept, configs[0].commands, Path(configs[0].root), mine, [*starts.values()])
+    whole = not steps  # a trial measures no weights and waits for no gate
+    beside = (mine, [*starts.values()]) if whole else ([], [])
+    return Chosen(*kept, configs[0].commands, Path(configs[0].root), *beside)
 
 
 def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterator[str]:

@@ -15,7 +15,7 @@ from common.experiment import Experiment
 from common.models.load import load_model
 from common.models.store import identity, save
 from common.progress import tracked
-from common.results.columns import COLUMNS
+from common.results.columns import COLUMNS, SCORE
 from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
 from common.types import Prompt, Verify
 
@@ -51,18 +51,20 @@ class Evaluations:
         self.x, self.folder, self.model, self.tokenizer = x, folder, model, tokenizer
         self.prompts, self.benchmarks, self.verify = prompts, benchmarks, verify
 
-    def on_the_curve(self, step: int) -> None:
-        """The evaluation of a step before the last."""
-        self.write(step, [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks])
+    def on_the_curve(self, step: int) -> dict[str, float]:
+        """The evaluation of a step before the last; returns its scores."""
+        sampled = [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks]
+        return self.write(step, sampled)
 
     def keep(self, step: int) -> None:
         """The model as it is, where the run leaves that of the step."""
         if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
-    def last(self, step: int, cut_off: CutOff, told: bool) -> None:
+    def last(self, step: int, cut_off: CutOff, told: bool) -> dict[str, float]:
         """The model as a Hugging Face checkpoint, the last evaluation's samples, and all result
-        rows. What a process that was killed here has left of these is not made again."""
+        rows; returns the scores. What a process that was killed here has left of these is not made
+        again."""
         save(self.model, self.tokenizer, self.folder / "model")
         names, sampled = list(self.benchmarks), []
         bar = {"total": len(names)}
@@ -73,7 +75,7 @@ class Evaluations:
                 write_jsonl_gz(path, drawn.rows.to_dict("records"))
             sampled.append(Sampled(name, pd.DataFrame(read_jsonl(path))))
             cut_off.warn("eval", 1 - sampled[-1].rows["stopped"].mean())
-        self.write(step, sampled)
+        scores = self.write(step, sampled)
         last = self.folder / "eval" / f"step-{step:05d}-counts.csv"
         write(self.folder / "counts.csv", last.read_bytes())
         steps = sorted((self.folder / "eval").glob("step-?????.csv"))
@@ -81,6 +83,7 @@ class Evaluations:
         if step > 0:
             frames.append(self.active_groups(step))
         write_csv(self.folder / "metrics.csv", pd.concat(frames, ignore_index=True))
+        return scores
 
     def sample(self, benchmark: str, step: int, n: int) -> Sampled:
         """Verified responses to a benchmark's prompts."""
@@ -95,8 +98,9 @@ class Evaluations:
             seed=(self.x.seed, "eval", step),
         )
 
-    def write(self, step: int, sampled: list[Sampled]) -> None:
-        """Keep the rows and counts of every benchmark's samples as `eval/step-<step>*.csv`."""
+    def write(self, step: int, sampled: list[Sampled]) -> dict[str, float]:
+        """Keep the rows and counts of every benchmark's samples as `eval/step-<step>*.csv`; returns
+        {"pass@1/BENCHMARK": percent}, as the training curve has them."""
         x = self.x
         frames = [metric_rows(one, x.eval.k) for one in sampled]
         if step == x.optim.steps and x.eval.rare_nll_samples > 0:
@@ -112,6 +116,9 @@ class Evaluations:
         folder = self.folder / "eval"
         write_csv(folder / f"step-{step:05d}-counts.csv", samples.concatenate(sampled))
         write_csv(folder / f"step-{step:05d}.csv", rows[COLUMNS])
+        first = rows[rows.metric == "pass@1"]
+        values = zip(first.benchmark, first.value, strict=True)
+        return {f"{SCORE}{name}": float(value) for name, value in values}
 
     def rare_nll(self) -> pd.DataFrame:
         """Delta NLL on the base model's rare right answers to the first 256 training prompts."""

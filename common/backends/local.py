@@ -31,12 +31,13 @@ from common.backends.interface import Backend
 from common.backends.prompts import prompts
 from common.errors import UserError, require
 from common.experiment import Experiment
+from common.health import Guard
 from common.methods import binding, rate
 from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
 from common.models.policy import log_probs, log_probs_in_parts, with_top_tokens
 from common.progress import tracked
-from common.results.files import jsonl_appender, require_steps
+from common.results.files import amend, jsonl_appender, require_steps, whole_rows
 from common.results.run import Run
 from common.rollout import context
 from common.rollout.samplers import sampler
@@ -45,7 +46,6 @@ from common.types import Outcome, Prompt, RolloutBatch, Verify
 from common.verifiers.guard import judges
 from common.verifiers.rewards import rewards, verify_batch
 
-STILL = 5  # steps without a gradient, after which a run says so
 UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose share is logged
 
 
@@ -74,14 +74,16 @@ def train(
         require_steps(run.path / "metrics.jsonl", loop.step)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
             steps = range(loop.step + 1, x.optim.steps + 1)
+            guard = Guard(whole_rows(run.path / "metrics.jsonl"), x.stop_rules)
             if progress and loop.step:
                 print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
             if loop.step < x.optim.steps:  # of a run whose checkpoint was deleted
                 shutil.rmtree(run.path / "samples", ignore_errors=True)
-            bar, still = {"total": x.optim.steps, "done": loop.step}, 0
+            bar = {"total": x.optim.steps, "done": loop.step}
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
                     on_step()
+                    guard.check()
                 except BaseException:
                     loop.save_checkpoint()
                     raise
@@ -94,20 +96,17 @@ def train(
                         "optim.gradient_checkpointing=true, with which this run goes on, or lower "
                         f"it, as far as sampling.group_size={x.sampling.group_size}, for a new one"
                     ) from error
+                if step % x.eval.every == 0 and step < x.optim.steps:
+                    row |= loop.evaluations.on_the_curve(step)
                 append(row)
                 send(row)
-                still = still + 1 if row["grad_norm"] == 0 else 0
-                if still == STILL:
-                    remedy = "look at its responses and rewards, or take other prompts"
-                    print(f"step {step}: no gradient in {STILL} steps; {remedy}", file=sys.stderr)
-                if step % x.eval.every == 0 and step < x.optim.steps:
-                    loop.evaluations.on_the_curve(step)
+                guard.see(row)
                 loop.evaluations.keep(step)
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
-        loop.evaluations.last(loop.step, loop.cut_off, told=progress)
-        for row in tracking.evaluated(run.path):
-            send(row)
+        scores = loop.evaluations.last(loop.step, loop.cut_off, told=progress)
+        amend(run.path / "metrics.jsonl", loop.step, scores)
+        send({"step": loop.step} | scores)
         (run.path / "checkpoint.pt").unlink(missing_ok=True)
     run.finish()
     return run.path
@@ -335,13 +334,9 @@ class Loop:
             for name, value in self.extra_loss.backward(self.model, number).items():
                 totals[name] = totals.get(name, 0.0) + value
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), x.optim.grad_clip)
-        if not torch.isfinite(norm):
-            raise UserError(
-                f"step {self.step + 1}: the gradient is not finite; lower optim.lr={x.optim.lr} or "
-                f"look at {self.folder / 'metrics.jsonl'}"
-            )
         self.sampler.before_update()
-        self.optimizer.step()
+        if torch.isfinite(norm):  # else the weights stay as they are, as with verl
+            self.optimizer.step()
         if self.reference is None or x.method.kl_in_reward:
             del totals["kl"]
         return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.results.files import read_csv, write
+from common.results.files import write
 
 ID = "wandb_id.txt"  # in the run folder
 
@@ -71,17 +71,6 @@ def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:
         for row in _until(folder / "metrics.jsonl", start):
             tracked.log(row)
     return tracked.log
-
-
-def evaluated(folder: Path) -> list[dict]:
-    """The pass@k of a finished training, a row a step: {"step": 20, "natural/pass@1": 31.2}."""
-    table = read_csv(folder / "metrics.csv")
-    table = table[table["metric"].str.fullmatch(r"pass@\d+")]
-    rows: dict[int, dict] = {}
-    for one in table.itertuples():
-        row = rows.setdefault(int(one.step), {"step": int(one.step)})
-        row[f"{one.benchmark}/{one.metric}"] = float(one.value)
-    return [rows[step] for step in sorted(rows)]
 
 
 def _id(run_id: str, folder: Path, start: int) -> str:

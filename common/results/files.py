@@ -140,13 +140,22 @@ def jsonl_appender(path: Path, keep_until_step: int):
     """Append rows to `metrics.jsonl`, first dropping what lies past the checkpoint that we resume
     from."""
     kept = [row for row in whole_rows(path) if row["step"] <= keep_until_step]
-    write(path, "".join(json.dumps(row) + "\n" for row in kept))
-    with open(path, "ab", buffering=0) as file:
+    _write_rows(path, kept)
 
-        def append(row: dict) -> None:
-            try:
+    def append(row: dict) -> None:
+        try:
+            with open(path, "ab", buffering=0) as file:  # `amend` may have put another there
                 file.write((json.dumps(row) + "\n").encode())
-            except OSError as error:
-                raise _cannot_write(path, error) from error
+        except OSError as error:
+            raise _cannot_write(path, error) from error
 
-        yield append
+    yield append
+
+
+def amend(path: Path, step: int, columns: dict) -> None:
+    """Add columns to the row of a step that `metrics.jsonl` has already."""
+    _write_rows(path, [row | columns if row["step"] == step else row for row in whole_rows(path)])
+
+
+def _write_rows(path: Path, rows: list[dict]) -> None:
+    write(path, "".join(json.dumps(row) + "\n" for row in rows))

@@ -217,6 +217,32 @@ def changed(
     return replace(config, scales={**config.scales, config.scale: replace(scale, sweeps=sweeps)})
 
 
+def tried(config: Reproduce, steps: int) -> Reproduce:
+    """The scale's rows as trials: so many steps of their own size with a checkpoint after each, the
+    last model evaluated with one sample a problem, on the first seed. Results are apart."""
+    words = [f"optim.steps={steps}", f"eval.every={steps}", "checkpoint_every=1"]
+    words += ["keep_checkpoints=false", "eval.n=1", "eval.curve_n=1", "eval.k=[1]"]
+    scale = config.scales[config.scale]
+    sweeps = [
+        replace(
+            one,
+            seeds=one.seeds[:1],
+            overrides=[*one.overrides, *words],
+            benchmarks={
+                name: [word for word in given if not word.startswith("n=")]
+                for name, given in one.benchmarks.items()
+            },
+            n=1,
+            checkpoint="last",
+            also_at={},
+            baselines={},
+        )
+        for one in scale.sweeps
+    ]
+    scales = {**config.scales, config.scale: replace(scale, sweeps=sweeps)}
+    return replace(config, scales=scales, results_dir=str(Path(config.results_dir) / "trial"))
+
+
 def without(config: Reproduce, names: list[str]) -> Reproduce:
     """Its scale less the rows of these names, in all sweeps. Raises UserError for an unknown one.
     A row whose baseline is left out is refused later (`evaluations_of`)."""

@@ -7,15 +7,6 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
-# the row where none is named: the smallest model of the paper; F-GRPO's has the shortest context
-ROWS = {
-    "f_grpo": "qwen15b_math_grpo",
-    "two_stage": "llama3b_grpo",
-    "cov_grpo": "distill15b_grpo",
-    "over_sharpening": "qwen3_4b_grpo",
-    "fade": "qwen7b_grpo",
-}
-
 
 def chosen(config: Reproduce, row: str) -> Sweep:
     """The sweep of the scale that has this row, with it alone, and with the rows of the same sweep

@@ -16,6 +16,7 @@ from common.models.size import Size
 from common.sweeps.assumptions import assumptions, memory_network, model_size
 from common.sweeps.plan import Reproduce, evaluations_of
 from common.sweeps.profiles import Profile, on
+from common.sweeps.smallest import SMALLEST
 from slurm import status, submit
 from slurm.attempts import attempts
 from slurm.rehearsal import check, data, model, rows
@@ -42,7 +43,7 @@ def rehearse(
     start, root = time.monotonic(), Path(asked.root) / "rehearsal"
     home, cache = root / asked.paper, root / "cache"
     shutil.rmtree(home, ignore_errors=True)
-    row = row or rows.ROWS[asked.paper]
+    row = row or SMALLEST[asked.paper]
     sweep = rows.chosen(asked, row)
     true_runs, true_evaluations = rows.true_size(asked, sweep)
     profile = replace(profile, setup=[*profile.setup, f"export RLVR_DATA={cache / 'data'}"])

@@ -92,6 +92,14 @@ def test_what_a_run_leaves(tiny, run):
         assert countdown.verify(row["response"], row["problem_id"]).outcome == row["outcome"]
     steps = read_jsonl(run / "metrics.jsonl")
     assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
+    first = rows[(rows["benchmark"] != "training") & (rows["metric"] == "pass@1")]
+    scores = [
+        (row["step"], name, row.get(f"pass@1/{name}")) for row in steps for name in expected.index
+    ]
+    assert [one for one in scores if one[2] is not None] == [
+        (step, name, pytest.approx(value))
+        for step, name, value in zip(first["step"], first["benchmark"], first["value"], strict=True)
+    ]
     active = last[last["metric"] == "active_groups"]["value"].item()
     assert active == pytest.approx(100 * sum(row["active_groups"] for row in steps) / 6)
 

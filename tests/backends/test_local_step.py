@@ -4,13 +4,16 @@ sampling, and what stops it."""
 import copy
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from local_loop import made_up, make_loop, slow_log_probs
+from refuses import refuses
 
-from common.backends import local
-from common.errors import UserError
+from common.backends import checkpoint, local
+from common.backends.local import train
+from common.results.files import read_csv, read_jsonl
 from common.rollout import samplers
 from common.types import RolloutBatch, Verdict
 from common.verifiers import countdown
@@ -396,7 +399,7 @@ def test_the_clock_of_algorithm_2_is_the_optimiser_step(tiny, tmp_path, monkeypa
     assert rates[0][0] != rates[1][0]
 
 
-def test_a_gradient_that_is_not_finite_stops_the_run(tiny, tmp_path, monkeypatch):
+def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(countdown, "verify", made_up)
     loop = make_loop(tiny(), tmp_path)
     before = [p.clone() for p in loop.model.parameters()]
@@ -404,6 +407,21 @@ def test_a_gradient_that_is_not_finite_stops_the_run(tiny, tmp_path, monkeypatch
     monkeypatch.setattr(
         local, "log_probs", lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
     )
-    with pytest.raises(UserError, match=r"step 1: the gradient is not finite; lower optim\.lr="):
-        loop.one_step(1)
+    assert math.isnan(loop.one_step(1)["grad_norm"])
     assert all(map(torch.equal, before, loop.model.parameters()))
+
+
+@pytest.mark.trains
+def test_a_run_whose_gradient_is_never_finite_ends_after_a_checkpoint(tiny, monkeypatch):
+    original, x = local.log_probs, tiny("optim.steps=5", "checkpoint_every=9")
+    monkeypatch.setattr(
+        local, "log_probs", lambda *a: (original(*a)[0] * math.nan, original(*a)[1])
+    )
+    run = Path(x.results_dir, x.paper, x.run_id)
+    for _ in range(2):  # it does not go on by itself
+        with refuses("grad_norm", "nan"):
+            train(x, progress=False)
+        assert [row["step"] for row in read_jsonl(run / "metrics.jsonl")] == [1, 2, 3]
+        assert checkpoint.step(run / "checkpoint.pt") == 3
+    assert train(replace(x, stop_rules=False), progress=False) == run
+    assert math.isfinite(read_csv(run / "metrics.csv").value.iloc[0])

@@ -14,13 +14,19 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 from processes import alive
 from tiny import ROOT
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
 from common.backends.verl import backend, process, reward, rows, sockets
-from common.backends.verl.experiment_trainer import observed, set_samples
+from common.backends.verl.experiment_trainer import (
+    ExperimentTrainer,
+    observed,
+    set_samples,
+    tail,
+)
 from common.errors import UserError
 from common.experiment import load
 from common.types import Verdict
@@ -83,10 +89,28 @@ def test_a_step_is_summed_up_as_the_local_loop_does():
 
 def test_metrics_keep_the_local_names():
     line = {"rlvr/reward": 0.5, "actor/lr": 1e-4, "method/alpha": 2.0, "method/solve_rate": 0.1}
-    line |= {"rlvr/validation_samples": 9, "perf/mfu/actor": 0.3}
-    expected = {"step": 3, "reward": 0.5, "lr": 1e-4, "alpha": 2.0}
-    assert rows.curve_row({"step": 3, "data": line}) == expected
-    assert rows.curve_row({"step": 3, "data": {"rlvr/validation_samples": 9}}) is None
+    line |= {"perf/mfu/actor": 0.3, "training/rollout_probs_diff_mean": 1e-3}
+    alone = {"rlvr/validation_samples": 9, "rlvr/pass@1/rare": 12.5}
+    expected = {"step": 3, "reward": 0.5, "lr": 1e-4, "alpha": 2.0, "pass@1/rare": 12.5}
+    expected |= {"rollout_difference_mean": 1e-3}
+    assert rows.curve_row({"step": 3, "data": line | alone}) == expected
+    assert rows.curve_row({"step": 3, "data": alone}) is None  # a validation that was repeated
+    assert rows.scores({"step": 3, "data": alone}) == {"pass@1/rare": 12.5}
+
+
+def test_a_validation_is_summed_up_by_benchmark():
+    extra = {"outcome": ["correct", "wrong", "unparsed", "correct"]}
+    found = ExperimentTrainer._val_metrics_update(None, ["a", "a", "a", "b"], [], extra, [])
+    assert rows.scores({"data": found}) == {"pass@1/a": pytest.approx(100 / 3), "pass@1/b": 100}
+
+
+def test_the_tail_of_the_difference_is_of_response_tokens_alone():
+    p, q, mask = torch.full((2, 2000), 0.5), torch.full((2, 2000), 0.5), torch.ones(2, 2000)
+    mask[:, 1000:] = 0  # 2,000 tokens count; the worst of a thousand is the second of all
+    q[0, :2] = torch.tensor([0.1, 0.2])
+    q[1, 1500] = 0.9
+    found = tail(rollout_log_probs=p.log(), old_log_probs=q.log(), response_mask=mask)
+    assert found == {"rollout_difference_p999": pytest.approx(0.3)}
 
 
 def test_a_row_that_a_kill_kept_from_the_log_is_in_the_checkpoint(tmp_path):

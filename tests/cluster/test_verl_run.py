@@ -125,7 +125,12 @@ def test_it_ends_as_if_nothing_had_happened(resumed):
     curve = pd.read_json(run / "metrics.jsonl", lines=True)
     assert curve.step.tolist() == [1, 2, 3]
     named = "reward solve_rate active_groups unparsed timeout error response_length truncated lr"
+    named += " rollout_difference rollout_difference_mean rollout_difference_p999 grad_norm entropy"
+    named += " seconds rollout_seconds log_prob_seconds update_seconds weights_seconds"
+    named += " checkpoint_seconds evaluation_seconds tokens_per_second pass@1/natural pass@1/rare"
     assert set(named.split()) <= set(curve.columns)
+    scores = natural[natural.metric == "pass@1"].set_index("step").value
+    assert curve.set_index("step")["pass@1/natural"].to_dict() == pytest.approx(scores.to_dict())
     assert (curve.lr == x.optim.lr).all()
     verls = yaml.safe_load((run / "verl.yaml").read_text())
     assert verls["actor_rollout_ref"]["rollout"]["n"] == GROUP

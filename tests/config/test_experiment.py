@@ -278,7 +278,7 @@ def test_an_experiment_cannot_be_changed():
 
 NOT_NUMBERS = {
     "scope", "table", "label", "keep_checkpoints", "keep_at", "covariances", "results_dir", "wandb",
-    "threads", "checkpoint_every", "verification", "verl",
+    "stop_rules", "threads", "checkpoint_every", "verification", "verl",
 }  # fmt: skip
 
 

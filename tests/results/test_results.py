@@ -18,6 +18,7 @@ from common.results import files
 from common.results.collect import collect, finished_runs, verify
 from common.results.columns import COLUMNS
 from common.results.files import (
+    amend,
     config_hash,
     jsonl_appender,
     read_csv,
@@ -305,6 +306,16 @@ def test_the_training_curve_goes_on_from_the_checkpoint(tmp_path):
         append({"step": 4, "reward": 0.5})
     assert [row["step"] for row in read_jsonl(path)] == [1, 2, 3, 4]
     assert path.read_text().splitlines()[2] == '{"step": 3, "reward": 0.375}'
+
+
+def test_columns_that_come_after_a_step_are_added_to_its_row(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with jsonl_appender(path, keep_until_step=0) as append:
+        append({"step": 1})
+        append({"step": 2})
+        amend(path, 2, {"pass@1/rare": 12.5})
+        append({"step": 3})
+    assert read_jsonl(path) == [{"step": 1}, {"step": 2, "pass@1/rare": 12.5}, {"step": 3}]
 
 
 def test_a_curve_that_lacks_steps_before_the_checkpoint_is_refused(tmp_path):

@@ -121,6 +121,25 @@ def test_a_lost_node(lab, whole, hold):
     assert lab.content(run) == whole[2][1]
 
 
+def test_a_fault_is_tried_again_and_an_unwell_run_is_not(lab):
+    """Two faults, each after a checkpoint, and a gradient that is never finite."""
+    words = ("optim.steps=6", "eval.every=6", "checkpoint_every=1")
+    words += ("method.controller={_target_:faulty.befall,seed:${seed}}",)
+    runs = faulty, unwell = lab.runs(1, 2, overrides=words)
+    lab.submit(runs)
+    for ends in (2, 4):  # lines of attempts.jsonl
+        lab.wait(lambda ends=ends: len(lab.attempts(faulty)) == ends and requeued() == 1)
+        assert "put back after failed" in lab.show()
+        lab.submit([faulty])
+    cells = lab.settled()
+    assert cells[faulty.run_id].state == "done"
+    assert [row["step"] for row in lab.attempts(faulty) if "start" in row] == [0, 2, 4]
+    assert cells[unwell.run_id].state == "failed"
+    assert cells[unwell.run_id].step == 3
+    assert [row["how"][:19] for row in lab.attempts(unwell)[1:]] == ["failed: grad_norm=n"]
+    assert "UNWELL grad_norm=nan" in lab.show()
+
+
 def requeued() -> int:
     """How many jobs wait for the two minutes after a requeue."""
     return sh("squeue", "-h", "--array", "-o", "%r").count("BeginTime")

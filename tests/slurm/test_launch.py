@@ -2,12 +2,14 @@
 
 import pytest
 from compositions import PAPERS, asked, runs
+from refuses import refuses
 from tiny import ROOT, TINY
 
 from common.comparison.published import published
 from common.comparison.standing import stand_for
 from common.errors import UserError
 from slurm import prefetch, status
+from slurm.dry_run import TITLES
 from slurm.launch import launch, tables_of
 from slurm.tables import PRINTED, chosen
 
@@ -74,6 +76,37 @@ def test_a_table_has_its_rows_and_what_their_evaluations_wait_for():
         "qwen7b_grpo_entropy",
         "qwen7b_base",
     }
+
+
+def test_a_trial_is_the_row_in_few_steps_and_apart(capsys):
+    words = {"row": "qwen15b_math_f_grpo", "steps": "3"}
+    true, tried = (
+        chosen("f_grpo", {}, **WORDS | {"row": words["row"]}),
+        chosen("f_grpo", {}, **WORDS | words),
+    )
+    assert tried.root == true.root / "trial"
+    (x,), whole = tried.runs, next(x for x in true.runs if x.name == words["row"])
+    assert (x.optim.steps, x.eval.every, x.checkpoint_every, x.eval.n) == (3, 3, 1, 1)
+    assert (x.sampling, x.model, x.data, x.method) == (
+        whole.sampling, whole.model, whole.data, whole.method,
+    )  # fmt: skip
+    assert {(e.n, e.row.checkpoint, e.row.baseline) for e in tried.evaluations} == {
+        (1, "last", None)
+    }
+    assert {e.row.benchmark for e in tried.evaluations} == {
+        e.row.benchmark for e in true.evaluations if e.row.trained == whole.run_id
+    }
+    for refused in ({"steps": "3"}, {"steps": "0", "row": words["row"]}):
+        with refuses("optim.steps", refused["steps"]):
+            chosen("f_grpo", {}, **WORDS | refused)
+    for profile in ("debug", "h100-2x8"):
+        asked_for = ["row=qwen15b_math_grpo", "optim.steps=3", f"profile={profile}"]
+        launch("f_grpo", {}, [*asked_for, "dry_run=true"])
+        out = capsys.readouterr().out
+        assert "REFUSED" not in out
+        assert {title for title in TITLES.values() if f"== {title}" in out} == {
+            TITLES[kind] for kind in ("train", "evaluate", "compare")
+        }
 
 
 @pytest.mark.parametrize(

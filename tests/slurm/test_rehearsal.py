@@ -11,6 +11,7 @@ from common.config.files import read
 from common.datasets.prompts import stated
 from common.errors import UserError
 from common.sweeps.plan import evaluations_of, runs_of
+from common.sweeps.smallest import SMALLEST
 from slurm.rehearsal import data, rows
 from slurm.rehearsal.model import ANSWERS, FAMILIES, HEAD, family, transitions, width
 from slurm.rehearsal.stub import (
@@ -52,7 +53,7 @@ def check(x) -> None:
 
 
 def row_of(paper: str):
-    sweep = rows.chosen(asked(paper, "scale=cluster"), rows.ROWS[paper])
+    sweep = rows.chosen(asked(paper, "scale=cluster"), SMALLEST[paper])
     return rows.true_size(asked(paper, "scale=cluster"), sweep)
 
 
@@ -60,7 +61,7 @@ def row_of(paper: str):
 def test_only_the_named_keys_are_hollow(paper):
     (x,), evaluations = row_of(paper)
     check(x)
-    sweep = rows.chosen(asked(paper, "scale=cluster"), rows.ROWS[paper])
+    sweep = rows.chosen(asked(paper, "scale=cluster"), SMALLEST[paper])
     own = evaluations_of([made(x, LITTLE)], sweep)
     cuts = hollow_evaluations(own, most=LITTLE)
     drawn = {cut.path.name for cut in cuts}
@@ -81,7 +82,7 @@ def test_every_row_of_every_paper_can_be_made_hollow(paper):
     assert len(runs) >= 5
     for x in runs:
         check(x)
-    assert rows.ROWS[paper] in [x.name for x in runs]
+    assert SMALLEST[paper] in [x.name for x in runs]
 
 
 @pytest.mark.sweep

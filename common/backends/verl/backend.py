@@ -41,9 +41,10 @@ from common.backends.verl.checkpoints import checkpointed
 from common.backends.verl.explain import explain
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
+from common.health import Guard
 from common.models import store
 from common.models.load import load_model
-from common.results.files import jsonl_appender, write
+from common.results.files import amend, jsonl_appender, whole_rows, write
 from common.results.run import Run
 from common.watch import stall_s
 
@@ -77,17 +78,25 @@ def train(
 
         def note(row: dict) -> None:
             send(row)
-            bar.update(task, completed=row["step"])
+            if "reward" in row:  # else a validation alone
+                bar.update(task, completed=row["step"])
+                guard.see(row)
+
+        def ask(*longest: float) -> None:
+            on_step(*longest)
+            guard.check()
 
         while (todo := launch_settings(x, place.work)) is not None:
-            on_step()
+            curve, step = whole_rows(run.path / "metrics.jsonl"), checkpointed(place.work)
+            guard = Guard([row for row in curve if row["step"] <= step], x.stop_rules)
+            ask()
             settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model) | keys
             settings |= transfer.settings(place, dlc.checkpoint(x, place.work)) | chosen
             least = eased.shortest(x, settings, longest, context)
             settings |= eased.shortened(settings, place.work, least)
             try:
-                one_launch(x, run, place, settings, note, on_step)
+                one_launch(x, run, place, settings, note, ask)
             except Fault as fault:
                 fault.eased = eased.note(place.work, str(fault), settings, least)
                 raise
@@ -125,10 +134,13 @@ def one_launch(
         try:
             for line in lines:
                 keep(line)
-                row = rows.curve_row(line)
+                row, scores = rows.curve_row(line), rows.scores(line)
                 if row is not None:
                     append(row)
                     note(row)
+                elif scores:  # of a validation that a kill kept from its step
+                    amend(curve, line["step"], scores)
+                    note({"step": line["step"]} | scores)
         except UserError as error:
             raise type(error)(f"{error}\n{again(x, checkpointed(place.work))}") from error
 

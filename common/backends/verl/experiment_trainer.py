@@ -18,6 +18,7 @@ from common.backends.verl.rows import PREFIX
 from common.backends.verl.trainer import MethodTrainer
 from common.backends.verl.worker import PolicyWorker
 from common.errors import UserError
+from common.results.columns import SCORE
 from common.results.files import write_json
 
 
@@ -97,11 +98,13 @@ class ExperimentTrainer(MethodTrainer):
                 f"step {self.global_steps}: {len(real)} responses instead of {groups} x {size}; "
                 "generating or verifying the others failed"
             )
-        fields = ["uid", "rm_scores", "extra_fields"]
-        data = tq.kv_batch_get(keys=real, partition_id=batch.partition_id, select_fields=fields)
+        where = dict(keys=real, partition_id=batch.partition_id)
+        data = tq.kv_batch_get(**where, select_fields=["uid", "rm_scores", "extra_fields"])
         scores = data.pop("rm_scores").to_padded_tensor(0.0).sum(1).tolist()
         samples = [extra["reward_extra_info"] for extra in data.pop("extra_fields").tolist()]
         seen = observed(data.pop("uid").tolist(), scores, samples)
+        fields = ["rollout_log_probs", "old_log_probs", "response_mask"]
+        seen |= tail(**tq.kv_batch_get(**where, select_fields=fields).to_padded_tensor())
         metrics.update({PREFIX + key: value for key, value in seen.items()})
         return super()._compute_advantage(batch, metrics)
 
@@ -138,10 +141,14 @@ class ExperimentTrainer(MethodTrainer):
         )
         return PPOTrainer._validate(self)
 
-    def _val_metrics_update(self, data_sources, *_, **__) -> dict:
-        """No metrics of verl's: its best@k resamples with replacement; ours are counted from the
-        samples."""
-        return {PREFIX + "validation_samples": len(data_sources)}
+    def _val_metrics_update(self, data_sources, _uids, extra: dict, *_, **__) -> dict:
+        """pass@1 alone: verl's best@k resamples with replacement; ours is counted from the samples
+        when the run ends."""
+        right: dict[str, list[bool]] = {}
+        for name, outcome in zip(data_sources, extra["outcome"], strict=True):
+            right.setdefault(name, []).append(outcome == "correct")
+        means = {f"{PREFIX}{SCORE}{name}": 100 * sum(r) / len(r) for name, r in right.items()}
+        return means | {PREFIX + "validation_samples": len(data_sources)}
 
 
 def set_samples(dataframe, n: int):
@@ -169,3 +176,11 @@ def observed(uids: list, scores: list[float], samples: list[dict]) -> dict[str, 
         "response_length": sum(sample["tokens"] for sample in samples) / count,
         "truncated": sum(not sample["stopped"] for sample in samples) / count,
     }
+
+
+def tail(*, rollout_log_probs, old_log_probs, response_mask) -> dict[str, float]:
+    """How far sampler and trainer are apart, |p - q|, at the worst of a thousand response tokens;
+    (B, T) each."""
+    apart = (rollout_log_probs.exp() - old_log_probs.exp()).abs()[response_mask.bool()]
+    rank = apart.numel() - (apart.numel() - 1) // 1000
+    return {"rollout_difference_p999": apart.float().kthvalue(rank).values.item()}

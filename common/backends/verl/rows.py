@@ -9,7 +9,7 @@ from common.errors import UserError
 from common.evaluation import samples as samples_module
 from common.evaluation.samples import Sampled, concatenate, metric_rows
 from common.experiment import Experiment
-from common.results.columns import COLUMNS
+from common.results.columns import COLUMNS, SCORE
 from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
 
 PREFIX = "rlvr/"  # of our own metrics among verl's, see experiment_trainer.py
@@ -22,8 +22,15 @@ COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "actor/kl_loss": "kl",
     "timing_s/step": "seconds",
     "timing_s/gen": "rollout_seconds",  # of it; of all batches that dynamic sampling drew
+    "timing_s/old_log_prob": "log_prob_seconds",
+    "timing_s/ref": "reference_seconds",
+    "timing_s/update_actor": "update_seconds",
+    "timing_s/update_weights": "weights_seconds",  # to vLLM
+    "timing_s/save_checkpoint": "checkpoint_seconds",
+    "timing_s/testing": "evaluation_seconds",
     "perf/throughput": "tokens_per_second",  # a GPU; prompts and responses
     "training/rollout_probs_diff_max": "rollout_difference",  # largest |p_vLLM - p_trainer|
+    "training/rollout_probs_diff_mean": "rollout_difference_mean",  # over tokens
 }
 
 
@@ -62,6 +69,13 @@ def curve_row(line: dict) -> dict | None:
         elif key in COLUMN_OF:
             row[COLUMN_OF[key]] = value
     return row
+
+
+def scores(line: dict) -> dict[str, float]:
+    """The columns of a validation in a line of verl's log, {"pass@1/BENCHMARK": percent}."""
+    start = PREFIX + SCORE
+    found = {key: value for key, value in line["data"].items() if key.startswith(start)}
+    return {key.removeprefix(PREFIX): value for key, value in found.items()}
 
 
 def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:

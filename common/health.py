@@ -1,0 +1,99 @@
+"""Whether a training is well, from the last rows of its metrics.jsonl: both backends and the status
+ask here. A rule that holds for some steps in a row is said first, and ends the run later.
+"""
+
+import math
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from common.errors import UserError
+
+
+@dataclass(frozen=True)
+class Rule:
+    column: str
+    wrong: Callable[[float], bool]
+    says: str
+    warn: int  # steps in a row after which it is said
+    stop: int  # and after which the run ends
+    unless: str = ""  # a column: of runs that log it the rule says nothing
+
+
+RULES = (
+    # verl 0.9.1 leaves such an update out and goes on, for ever (engine/fsdp/transformer_impl.py);
+    # three steps in a row are axolotl's loss_watchdog_patience.
+    Rule("grad_norm", lambda v: not math.isfinite(v), "the gradient is not finite", 1, 3),
+    # Mean |p - q| a token. NeMo RL's recipes fail where exp(mean |log p - log q|) is above 1.05,
+    # and |p - q| <= |log p - log q|. The number of steps is ours. DLC's sampler is another model.
+    Rule(
+        "rollout_difference_mean",
+        lambda v: not v <= 0.05,
+        "sampler and trainer disagree on the probabilities, by more than 0.05 a token",
+        3,
+        10,
+        unless="memory_loss",
+    ),
+    Rule("truncated", lambda v: v >= 1, "every response was cut off", 6, 20),  # ours
+    # Exactly 0: no group has a gradient, and neither KL nor entropy bonus has. Ours.
+    Rule("grad_norm", lambda v: v == 0, "nothing is learnt, the gradient is 0", 5, 100),
+    # Nats a token. Ours: a thirtieth of the least that any run stored here had (two_stage's maze).
+    Rule("entropy", lambda v: v < 1e-4, "the entropy is gone, below 0.0001 nats a token", 16, 50),
+)
+LONGEST = max(rule.stop for rule in RULES)
+
+
+@dataclass(frozen=True)
+class Finding:
+    rule: Rule
+    steps: int  # in a row, up to the last
+    value: float  # of the last
+
+    @property
+    def stops(self) -> bool:
+        return self.steps >= self.rule.stop
+
+    def __str__(self) -> str:
+        row = "in the last step" if self.steps == 1 else f"for {self.steps} steps"
+        said = f"{self.rule.column}={self.value:.3g}: {self.rule.says}, {row}"
+        return f"{said}; a run ends after {self.rule.stop}"
+
+
+def findings(rows: Sequence[dict]) -> list[Finding]:
+    """What is wrong by the last rows of a training's curve, for long enough to be said."""
+    found = []
+    for rule in RULES:
+        steps = 0
+        for row in reversed(rows):
+            if rule.column not in row or rule.unless in row or not rule.wrong(row[rule.column]):
+                break
+            steps += 1
+        if steps >= rule.warn:
+            found.append(Finding(rule, steps, rows[-1][rule.column]))
+    return found
+
+
+class Guard:
+    """Follows a training: says each finding when it comes up, and ends the run where `stops`."""
+
+    def __init__(self, rows: Iterable[dict], stops: bool):
+        self.rows, self.stops = deque(rows, maxlen=LONGEST), stops
+        self.found = findings(self.rows)
+
+    def see(self, row: dict) -> None:
+        """The row of a step that has been made."""
+        self.rows.append(row)
+        known, self.found = {one.rule for one in self.found}, findings(self.rows)
+        for one in self.found:
+            if one.rule not in known:
+                print(f"warning: {one}", file=sys.stderr, flush=True)
+
+    def check(self) -> None:
+        """Called where a checkpoint follows. Raises UserError where a rule ends the run."""
+        for one in self.found:
+            if self.stops and one.stops:
+                raise UserError(
+                    f"{one}. Look at metrics.jsonl; stop_rules=false lets the run go on from its "
+                    "checkpoint"
+                )
