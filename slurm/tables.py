@@ -61,7 +61,11 @@ def chosen(
     wanted = known(table, tables, "table")
     scales = [scale] if scale else _scales(tables[name] for name in wanted) or [CLUSTER]
     configs = _less(without, [asked_for(paper, one, others) for one in scales])
-    runs = {x.run_id: x for config in configs for x in experiments(config)}
+    runs: dict[str, Experiment] = {}
+    for x in (x for config in configs for x in experiments(config)):
+        longest = runs.setdefault(x.run_id, x)
+        if x.optim.steps > longest.optim.steps:
+            runs[x.run_id] = x
     sampled = {e.path.name: e for config in configs for e in evaluations(config)}
     keep = [_of(paper, name, tables[name]) for name in wanted]
     mine = [x for x in runs.values() if not keep or any(one(x) for one in keep)]

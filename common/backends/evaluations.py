@@ -57,6 +57,12 @@ class Evaluations:
         if self.x.keep_checkpoints:
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
+    def make_up(self, step: int) -> None:
+        """Of a run that was to end at `step`, was stopped before it had evaluated and goes on."""
+        missing = not (self.folder / "eval" / f"step-{step:05d}.csv").exists()
+        if step > 0 and step % self.x.eval.every == 0 and missing:
+            self.on_the_curve(step)
+
     def last(self, step: int, cut_off: CutOff, told: bool) -> None:
         """The model as a Hugging Face checkpoint, the last evaluation's samples, and all result
         rows. What a process that was killed here has left of these is not made again."""

@@ -36,6 +36,7 @@ from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
 from common.models.policy import log_probs, log_probs_in_parts, with_top_tokens
 from common.progress import tracked
+from common.results import longer
 from common.results.files import jsonl_appender, require_steps
 from common.results.run import Run
 from common.rollout import context
@@ -60,6 +61,7 @@ def train(
     device(x.device)
     tracking.check(x.wandb)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
+    longer.reopen(run, x.optim.steps, run.path / "checkpoint.pt")
     if run.done:
         run.close()
         snapshots.check_finished(x, run.path)
@@ -69,6 +71,7 @@ def train(
     torch.set_num_threads(x.threads)
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, run.path, verify)
+        longer.require_before(loop.step, x.optim.steps, run.path)
         send = tracking.mirror(x, run.path, loop.step)
         require_steps(run.path / "metrics.jsonl", loop.step)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
@@ -77,6 +80,7 @@ def train(
                 print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
             if loop.step < x.optim.steps:  # of a run whose checkpoint was deleted
                 shutil.rmtree(run.path / "samples", ignore_errors=True)
+                loop.evaluations.make_up(loop.step)
             bar = {"total": x.optim.steps, "done": loop.step}
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
                 try:
@@ -92,7 +96,8 @@ def train(
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
         loop.evaluations.last(loop.step, loop.cut_off, told=progress)
-        (run.path / "checkpoint.pt").unlink(missing_ok=True)
+        if not x.keep_state:
+            (run.path / "checkpoint.pt").unlink(missing_ok=True)
     run.finish()
     return run.path
 

@@ -13,6 +13,7 @@ from common.datasets.benchmark import Benchmark
 from common.datasets.solve_rate import KEY, chooser, unfiltered
 from common.evaluation.config import BATCH, Evaluate
 from common.experiment import Experiment
+from common.results.longer import finished
 
 SEED = 1  # of the samples: every seed of a row trains on the same prompts
 MOST = 4096  # samples of a chunk: 25,000 prompts are then enough chunks for the GPUs of a node
@@ -55,8 +56,8 @@ def measure(x: Experiment, on_chunk: Callable[[], None]) -> None:
     """Make the evaluation that `x` needs, or go on with it. Nothing is done where it is finished,
     and where `x` is."""
     needed = measurement(x)
-    done = Path(x.results_dir) / x.paper / x.run_id / "DONE"
-    if needed is not None and not (done.exists() or (needed.path / "DONE").exists()):
+    done = finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps)
+    if needed is not None and not (done or (needed.path / "DONE").exists()):
         from common.evaluation.run import evaluate
 
         evaluate(needed, on_chunk)

@@ -42,8 +42,8 @@ WORDS = {
     "results_dir": "results",
     "json": "false",
 }
-# Scales of cluster rows that no printed number is of
-UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes")
+# Scales of cluster rows that no printed number is of, or whose rows another has with more steps
+UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes", "first")
 
 
 def main(words: list[str]) -> None:

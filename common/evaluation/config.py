@@ -37,6 +37,8 @@ class Row:
     trained: str  # its run id
     checkpoint: checkpoints.Choice
     baseline: str | None  # run id of the training whose best step is the last candidate
+    # of the training: a longer one's further checkpoints are no candidates
+    steps: int | None = None
     base: str | None = None  # with eval.rare_share: run folder of the base model's samples
 
 

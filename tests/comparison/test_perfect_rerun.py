@@ -227,6 +227,20 @@ def test_the_checkpoint_is_the_best_that_is_not_later_than_the_baselines(two_row
     assert steps == {"GRPO": 3 * 153, "F-GRPO": 3 * 153}
 
 
+def test_a_first_stage_fills_the_cells_until_the_whole_run_does(tmp_path):
+    """Three epochs of ten: the training is the same run, and goes on."""
+    for scales in (("cluster_v2_first",), ("cluster_v2_first", "cluster")):
+        made = perfect.rerun(tmp_path, "f_grpo", scales=scales, only=pair)
+        result = assess(made.spec, tmp_path)
+        cells = result.cells[result.cells["rerun"].notna() & (result.cells["table"] == "table1")]
+        assert set(cells["verdict"]) == {"within noise"}
+        trained = result.runs["run_id"].str.fullmatch(r"\w+-s1-[0-9a-f]{8}")
+        # of each benchmark the fuller evaluation alone speaks; Delta NLL is the second stage's
+        assert (~trained).sum() == 2 * SETS + (2 if "cluster" in scales else 0)
+        assert all("is of more and counts" in said for said in result.left_out)
+        assert len(result.left_out) == (2 * SETS if "cluster" in scales else 0)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -41,6 +41,7 @@ from common.errors import UserError, require
 from common.experiment import Experiment
 from common.models import store
 from common.models.load import load_model
+from common.results import longer
 from common.results.files import jsonl_appender, write
 from common.results.run import Run
 from common.watch import stall_s
@@ -62,10 +63,12 @@ def train(
     check_environment(x)
     stall_s()
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
+    longer.reopen(run, x.optim.steps, _mark(run.path / "work"))
     if run.done:
         run.close()
         snapshots.check_finished(x, run.path)
         return run.path
+    longer.require_before(checkpointed(run.path / "work"), x.optim.steps, run.path)
     place = here(x, run.path)
     longest, context = prepare(x, place)
     keys = laid_out(x, place, longest, chosen)
@@ -245,7 +248,7 @@ def model_facts(x: Experiment, place: config.Place):
 
 def checkpointed(work: Path) -> int:
     """The step of verl's last whole checkpoint, 0 without one."""
-    latest = work / "checkpoints" / "latest_checkpointed_iteration.txt"
+    latest = _mark(work)
     if not latest.exists():
         return 0
     try:
@@ -257,13 +260,19 @@ def checkpointed(work: Path) -> int:
         ) from error
 
 
+def _mark(work: Path) -> Path:
+    """Where verl says which of its checkpoints is the last."""
+    return work / "checkpoints" / "latest_checkpointed_iteration.txt"
+
+
 def launch_settings(x: Experiment, work: Path) -> dict | None:
     """What the next start of verl must do; None when everything is there.
 
     verl evaluates after it has saved: killed in between, it would never make up for it.
     """
     step = checkpointed(work)
-    missing = not (work / "validation" / f"{step}.jsonl").exists()
+    earlier = work.parent / "eval" / f"step-{step:05d}-counts.csv"  # of a run that ended there
+    missing = not ((work / "validation" / f"{step}.jsonl").exists() or earlier.exists())
     if step == x.optim.steps:
         return {"trainer.val_only": True, "trainer.val_before_train": True} if missing else None
     due = step > 0 and step % x.eval.every == 0
@@ -278,8 +287,19 @@ def finish(x: Experiment, run: Run, place: config.Place) -> None:
 
         checkpoint = place.work / "checkpoints" / f"global_step_{x.optim.steps}" / "actor"
         export(checkpoint, run.path / "model", place.device)
-    shutil.rmtree(place.work)
+    only_state(x, place.work)
     run.finish()
+
+
+def only_state(x: Experiment, work: Path) -> None:
+    """Remove the work folder, but, with keep_state, for the last of verl's checkpoints."""
+    kept = {_mark(work), work / "checkpoints" / f"global_step_{x.optim.steps}"}
+    for path in [*(work / "checkpoints").glob("*"), *work.glob("*")]:
+        if x.keep_state and (path in kept or path.name == "checkpoints"):
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not x.keep_state:
+        work.rmdir()
 
 
 BACKEND = Backend(
