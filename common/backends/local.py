@@ -162,6 +162,9 @@ class Loop:
         """One rollout and its optimiser steps; returns the row of the training curve."""
         x = self.x
         batch, reward, row, drawn = self.rollout(step)
+        if step == 1 and x.method.sampler is not None:
+            seen = {"mixed": row["active_groups"], "parsed": 1 - row["unparsed"]}
+            print(dynamic.first_step(**seen, mu=x.method.sampler.mu), file=sys.stderr)
         shaped = reward
         if x.method.kl_in_reward:
             penalty = self.penalty(batch)

@@ -43,7 +43,7 @@ WORDS = {
     "json": "false",
 }
 # Scales of cluster rows that no printed number is of, or whose rows another has with more steps
-UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes", "first")
+UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes", "first", "kl")
 
 
 def main(words: list[str]) -> None:

@@ -27,9 +27,12 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one(asked, tmp_path):
     samples = (first / "samples" / "rare.jsonl.gz").read_bytes()
     curve = (first / "metrics.jsonl").read_text()
     x = asked(6)
-    assert x.run_id == first.name and not done(x)
+    assert x.run_id == first.name
+    assert not done(x)
     run = train(x, progress=False)
-    assert run == first and verify(run) == [] and done(x)
+    assert run == first
+    assert verify(run) == []
+    assert done(x)
     assert (run / "metrics.jsonl").read_text().startswith(curve)
     assert (run / "eval" / "step-00003.csv").read_bytes() == stored["eval/step-00003.csv"]
     assert (run / "checkpoints" / "step-00003" / WEIGHTS).read_bytes() == weights
@@ -67,7 +70,8 @@ def test_one_that_was_killed_while_it_was_taken_back_goes_on_all_the_same(asked,
 def test_a_longer_run_has_the_steps_of_a_shorter_one(asked):
     run = train(asked(6), progress=False)
     written = (run / "DONE").read_bytes()
-    assert done(asked(3)) and train(asked(3), progress=False) == run
+    assert done(asked(3))
+    assert train(asked(3), progress=False) == run
     assert (run / "DONE").read_bytes() == written
 
 
@@ -75,7 +79,8 @@ def test_without_its_state_a_finished_run_is_left_as_it_is(asked):
     run = train(asked(3), progress=False)
     with refuses("optim.steps", 6):
         train(asked(6), progress=False)
-    assert verify(run) == [] and done(asked(3))
+    assert verify(run) == []
+    assert done(asked(3))
 
 
 def test_a_run_that_is_past_the_steps_asked_for_is_named(asked):

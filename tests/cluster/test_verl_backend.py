@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
 import pandas as pd
+import psutil
 import pytest
 from processes import alive
 from tiny import ROOT
@@ -79,7 +79,8 @@ def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_and_on_demand(tmp_
     backend.only_state(x, work)
     names = sorted(path.name for path in work.rglob("*"))
     whole = ["actor", "checkpoints", "global_step_6", "latest_checkpointed_iteration.txt"]
-    assert names == (whole if kept else []) and work.exists() == kept
+    assert names == (whole if kept else [])
+    assert work.exists() == kept
 
 
 def test_a_longer_run_keeps_the_evaluations_of_the_shorter_one(tmp_path):

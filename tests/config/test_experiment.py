@@ -308,8 +308,8 @@ def test_an_experiment_cannot_be_changed():
 
 
 NOT_NUMBERS = {
-    "scope", "table", "label", "keep_checkpoints", "keep_state", "covariances", "results_dir", "wandb",
-    "threads", "checkpoint_every", "verification", "verl",
+    "scope", "table", "label", "keep_checkpoints", "keep_state", "covariances", "results_dir",
+    "wandb", "threads", "checkpoint_every", "verification", "verl",
 }  # fmt: skip
 
 

@@ -116,6 +116,7 @@ def one_launch(
             threads=x.threads,
             keep_open=run.lock.fileno(),
             on_step=on_step,
+            most=x.sampling.prompts * x.sampling.group_size * x.sampling.dynamic_batches,
         )
         try:
             for line in lines:
