@@ -3,7 +3,8 @@
     rlvr docs
 
 docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
-the papers' READMEs from their configurations, and README.md's first screen from results/reference.
+the papers' READMEs from their configurations, and README.md's table and figure from
+results/reference.
 """
 
 from common.config.files import ROOT
@@ -14,11 +15,12 @@ def main(words: list[str]) -> None:
     options(words, {})
     from common.comparison import deviations
     from common.methods import catalogue
-    from common.report.readme import written
+    from common.report.readme import draw, written
     from common.results.files import write
 
     write(ROOT / "docs" / "methods.md", catalogue.page())
     for paper in deviations.PAPERS:
         write(*deviations.readme(paper))
-    readme = ROOT / "README.md"
-    write(readme, written(readme.read_text(), ROOT / "papers", ROOT / "results" / "reference"))
+    readme, where = ROOT / "README.md", (ROOT / "papers", ROOT / "results" / "reference")
+    write(readme, written(readme.read_text(), *where))
+    draw(*where)

@@ -7,6 +7,13 @@ class UserError(Exception):
     """Bad input, said in one message; commands print it without a traceback and exit with 2."""
 
 
+class Fault(UserError):
+    """What befell a run whose settings are right, such as a dead GPU or a full disk. A job may try
+    it again from its last checkpoint (slurm/retry.py)."""
+
+    eased = False  # the next start asks for less memory, so it may succeed where this one did not
+
+
 def require(condition: bool, key: str, value: object, remedy: str) -> None:
     """Raise UserError "key=value: remedy" unless `condition` holds."""
     if not condition:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # torch takes seconds, and --help needs none
 
 # Keys of an Experiment that no number of it depends on.
 APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
-APART += ("checkpoint_every", "keep_checkpoints", "keep_state", "covariances")
+APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "keep_state", "covariances")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class Experiment:
     optim: Optim
     eval: Evaluation
     verification: Verification
+    keep_at: list[PositiveInt] = field(default_factory=list)  # further steps whose model is left
     # what more steps start from is left behind: weights, moments and place in the data; a default,
     # since configurations stored before it lack the key
     keep_state: bool = False

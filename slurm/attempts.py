@@ -5,10 +5,9 @@ import os
 import time
 from pathlib import Path
 
+from common.backends.verl.checkpoints import LATEST, checkpointed
 from common.evaluation.config import PAPER
 from common.results.files import whole_rows
-
-FILE = "latest_checkpointed_iteration.txt"  # of a command's folder: verl's name for its last step
 
 
 class Attempt:
@@ -20,13 +19,14 @@ class Attempt:
         node = os.environ.get("SLURMD_NODENAME", "")
         _append(path, {"start": time.time(), "step": step, "node": node, "job": job_id()})
 
-    def end(self, how: str) -> None:
-        ended(self.path, how)
+    def end(self, how: str, again: bool = False) -> None:
+        """`again`: a fault ended it, and the job goes back into the queue (slurm/retry.py)."""
+        ended(self.path, how, **({"again": True} if again else {}))
 
 
-def ended(path: Path, how: str) -> None:
+def ended(path: Path, how: str, **more: bool) -> None:
     """Add the second line of an attempt to the file `path`."""
-    _append(path, {"end": time.time(), "how": how})
+    _append(path, {"end": time.time(), "how": how} | more)
 
 
 def _append(path: Path, row: dict) -> None:
@@ -46,13 +46,27 @@ def run_folder(root: Path, paper: str, kind: str, key: str) -> Path:
 
 def progress(run: Path, kind: str) -> int:
     """How far a run is: the last step on its training curve, or that a command has saved, or the
-    chunks that are sampled."""
-    if kind in ("evaluate", "rates"):
+    chunks that are sampled, or the models that are measured."""
+    if kind in ("evaluate", "rates", "score"):
         return len([*(run / "samples").glob("*.jsonl.gz")])
+    if kind == "measure":
+        return len([*(run / "steps").glob("*.csv")])
     if kind == "command":
-        return int((run / FILE).read_text()) if (run / FILE).exists() else 0
+        return int((run / LATEST).read_text()) if (run / LATEST).exists() else 0
     rows = curve(run)
     return rows[-1]["step"] if rows else 0
+
+
+def saved(run: Path, kind: str) -> int:
+    """How far a run is that starts now: at a training's last whole checkpoint, else at its
+    progress."""
+    if kind != "train":
+        return progress(run, kind)
+    if (run / "work").exists():
+        return checkpointed(run / "work")
+    from common.backends import checkpoint  # torch: only in a job
+
+    return checkpoint.step(run / "checkpoint.pt")
 
 
 def curve(run: Path) -> list[dict]:

@@ -26,7 +26,7 @@ from common.errors import UserError, require
 from common.experiment import Experiment
 from common.metrics.paired import detectable_share
 from slurm import cost
-from slurm.plan import Job
+from slurm.plan import EVALUATED, Job
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def rows_of(jobs: list[Job]) -> dict[str, Experiment]:
     """The rows of a plan by run id: what is trained, and the models that are evaluated as they
     are."""
     trained = {job.key: job.config for job in jobs if job.kind == "train"}
-    evaluated = {job.of.run_id: job.of for job in jobs if job.kind == "evaluate" and job.of}
+    evaluated = {job.of.run_id: job.of for job in jobs if job.kind in EVALUATED and job.of}
     return evaluated | trained
 
 
@@ -109,7 +109,7 @@ def _middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) ->
     own = [
         name
         for job in jobs
-        if job.key == key or (job.kind == "evaluate" and row_of(job) == key)
+        if job.key == key or (job.kind in EVALUATED and row_of(job) == key)
         for name in (job.key, *(job.needs if job.key == key else ()))
     ]
     if any(name in outlook.refused for name in own):
@@ -132,7 +132,7 @@ def keep(jobs: list[Job], rows: list[str]) -> set[str]:
     """The keys of the chosen trainings, what they wait for, and their evaluations; an evaluation
     whose baseline is not chosen is kept too, and its baseline with it."""
     wanted = set(rows)
-    own = [job for job in jobs if job.kind == "evaluate" and row_of(job) in wanted]
+    own = [job for job in jobs if job.kind in EVALUATED and row_of(job) in wanted]
     return wanted | {job.key for job in own} | {key for job in own for key in job.needs}
 
 
@@ -143,7 +143,7 @@ def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
     trained = {(x.table, x.model.name, x.label): key for key, x in rows_of(jobs).items()}
     baseline: dict[str, set[str]] = {}
     for job in jobs:
-        if job.kind == "evaluate":
+        if job.kind in EVALUATED:
             others = {key for key in job.needs if key in trained.values()}
             baseline.setdefault(row_of(job), set()).update(others)
     found = []
@@ -170,7 +170,9 @@ def _rows(
     spec: Spec, cells: list[pd.DataFrame], selectors: list[dict], trained: dict
 ) -> tuple[set[str], str]:
     """The trainings behind printed cells, and what is missing of them."""
-    same = {(one.table, one.method): (one.of_table, one.of_method) for one in spec.same_runs}
+    same = {(one.table, one.method): {(one.of_table, one.of_method)} for one in spec.same_runs}
+    for one in spec.joined:
+        same.setdefault((one.table, one.method), set()).update(one.of)
     rows = set()
     for frame, selector in zip(cells, selectors, strict=True):
         if frame.empty:
@@ -179,18 +181,18 @@ def _rows(
                 return set(), f"no printed cell and no row is {_described(selector)}"
             rows |= own
         for table, model, method in frame[["table", "model", "method"]].drop_duplicates().values:
-            of_table, of_method = same.get((table, method), (table, method))
-            key = trained.get((of_table, model, of_method))
-            if key is None:
+            of = same.get((table, method), {(table, method)})
+            keys = {trained.get((of_table, model, of_method)) for of_table, of_method in of}
+            if None in keys:
                 return set(), f"this scale does not train {method} ({model}) of {table}"
-            rows.add(key)
+            rows |= keys
     return rows, ""
 
 
 def _unprinted(selector: dict, trained: dict) -> set[str]:
     """The trainings that a selector of no printed cell names: what they logged, or a set that the
     paper does not print."""
-    asked = {**selector, "table": str(selector.get("table")).removesuffix(", logged")}
+    asked = {**selector, "table": str(selector.get("table")).partition(", ")[0]}
     return {
         key
         for one, key in trained.items()

@@ -7,6 +7,7 @@ from common.config.resolve import named
 from common.errors import UserError
 from common.sweeps.assumptions import assumptions
 from common.sweeps.cost import Estimate, Range, estimate, estimate_evaluation
+from common.sweeps.cost_of_scoring import estimate_scoring
 from common.sweeps.profiles import Profile
 from slurm.plan import SAMPLED, Job
 
@@ -35,9 +36,13 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
             elif job.kind == "command":
                 takes = named({"_target_": job.config.takes}, f"commands.{job.key}.takes")
                 found[job.key] = takes(profile)
+            elif job.kind == "measure":
+                takes = named({"_target_": job.config.takes}, f"measures.{job.key}.takes")
+                found[job.key] = takes(job.config, job.of, profile)
             elif job.kind in SAMPLED:
                 model = job.of or trained[job.config.row.trained]
-                found[job.key] = estimate_evaluation(job.config, model, profile, a)
+                of = estimate_scoring if job.kind == "score" else estimate_evaluation
+                found[job.key] = of(job.config, model, profile, a)
         except UserError as error:
             refused[job.key] = str(error)
     return Outlook(found, refused)

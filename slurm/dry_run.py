@@ -20,8 +20,11 @@ TITLES = {
     "model": "models made here",
     "command": "models that commands of the paper make, before their rows",
     "rates": "solve rates of training prompts, before the trainings that they choose prompts for",
+    "gate": "what a start model must measure, before the trainings from it, without a GPU",
     "train": "training",
     "evaluate": "evaluation, each after its training",
+    "score": "stored samples through the model, each after they are drawn",
+    "measure": "measures of kept models, each after its training, without a GPU",
     "compare": "comparison, after the end of all",
 }
 
@@ -49,9 +52,9 @@ def show(
             continue
         found = [estimates[job.key] for job in own if job.key in estimates]
         say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
-        for line in _evaluated(own, outlook) if kind == "evaluate" and not full else []:
+        for line in _evaluated(own, outlook) if kind in plan.EVALUATED and not full else []:
             say(line)
-        for job in own if kind != "evaluate" or full else []:
+        for job in own if kind not in plan.EVALUATED or full else []:
             said = refused.get(job.key)
             say(f"  {job.key}{f'  REFUSED: {said}' if said else _each(estimates.get(job.key))}")
             if full and job.config is not None:
@@ -67,7 +70,9 @@ def show(
     sums = cost.total(list(estimates.values()))
     tokens = f"{sums.tokens.low:.2g} to {sums.tokens.high:.2g} sampled tokens"
     say(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
-    say(f"disk: {sums.disk_gb:.3g} GB at most; {free_gb(root):,.0f} GB are free here, at {root}")
+    kept = sum(e.kept_gb for e in estimates.values())
+    disk = f"{sums.disk_gb:.3g} GB at most, {kept:.3g} of it models kept along training"
+    say(f"disk: {disk}; {free_gb(root):,.0f} GB are free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
@@ -87,8 +92,10 @@ def _each(e: Estimate | None) -> str:
     if e is None:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
-    said = f"  {e.gpu_hours} GPU-h in {tries}, {e.disk_gb:.2g} GB disk"
-    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}"
+    took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
+    said = f"  {took} in {tries}, {e.disk_gb:.2g} GB disk"
+    said += f" (kept models {e.kept_gb:.2g})" if e.kept_gb else ""
+    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
 
 
 def _beside(n: Network | None) -> str:
@@ -111,7 +118,8 @@ def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
         by_model.setdefault(job.config.row.trained, []).append(job)
     lines = []
     for key, own in by_model.items():
-        row, names = own[0].config.row, ", ".join(job.config.row.benchmark for job in own)
+        row = own[0].config.row
+        names = ", ".join(dict.fromkeys(job.config.row.benchmark for job in own))
         known = [outlook.estimates[job.key] for job in own if job.key in outlook.estimates]
         hours = cost.total(known).gpu_hours
         samples = "/".join(str(n) for n in sorted({job.config.n for job in own}))
@@ -125,7 +133,7 @@ def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
 def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     """How many jobs run at once on what, and how long all take if they start at once."""
     known = [(job.kind, estimates[job.key]) for job in jobs if job.key in estimates]
-    evaluated = [e for kind, e in known if kind == "evaluate"]
+    evaluated = [e for kind, e in known if kind in plan.EVALUATED]
     before = [[e.hours for one, e in known if one == kind] for kind in ("command", "rates")]
     trained = [e for kind, e in known if kind == "train"]
     each = max((e.gpus for e in trained), default=1)

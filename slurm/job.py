@@ -8,6 +8,7 @@ import fcntl
 import os
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,25 @@ from typing import Any
 from submitit.helpers import DelayedSubmission
 
 from common.config.files import read
-from common.config.resolve import resolve
+from common.config.resolve import named, resolve
 from common.config.strict import strict
 from common.errors import UserError
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gate, judge
+from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from slurm import node, on_node, ray_cluster, status
-from slurm.attempts import Attempt, attempts, job_id, progress, restart, run_folder
+from slurm.attempts import Attempt, attempts, job_id, restart, run_folder, saved
+from slurm.plan import SAMPLED
+from slurm.retry import again
 from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
-SCHEMAS = {"evaluate": Evaluate, "rates": Evaluate, "command": Command}  # else an Experiment
+SCHEMAS: dict[str, type] = {kind: Evaluate for kind in SAMPLED}  # else an Experiment
+SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
+AGAIN = 75  # exit code of a task that a box without SLURM starts again, sysexits.h's EX_TEMPFAIL
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 
@@ -39,7 +46,7 @@ class Task:
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # frozen Experiment, Evaluate or Command, YAML
+    config: str | None  # frozen Experiment, Evaluate, Command, Measure or Gate, YAML
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
@@ -72,8 +79,8 @@ class Task:
                     return f"worker: {error}; see the first task"
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
-        stop.listen(polled=self.kind in ("train", "evaluate", "rates"))
-        attempt = Attempt(folder / "attempts.jsonl", self._progress())
+        stop.listen(polled=self.kind in ("train", *SAMPLED))
+        attempt = Attempt(folder / "attempts.jsonl", self._saved())
         try:
             if need:
                 node.ready(need, looks)
@@ -93,9 +100,14 @@ class Task:
         except BaseException as error:
             stop.settle()
             how = "failed" if stop.reason is None else f"stopped: {stop.reason}"
-            attempt.end(f"{how}: {str(error)[:300]}")
             lost = (ray / "lost").exists()  # SLURM gives another node; it may have seen nothing
-            if this and isinstance(error, Exception) and (lost or self._may_return(stop, this)):
+            repaired = stop.reason is None and not lost and self._again(error)
+            attempt.end(f"{how}: {str(error)[:300]}", again=repaired)
+            if repaired and not this:
+                traceback.print_exc()
+                raise SystemExit(AGAIN) from error  # slurm/local_gpus.py starts it again
+            back = repaired or lost or (this and self._may_return(stop, this))
+            if this and isinstance(error, Exception) and back:
                 if lost:
                     self._refuse_if_stuck()
                 requeue(this)  # or a child died of the signal before the loop could stop
@@ -128,7 +140,12 @@ class Task:
                 print(status.missing(lost), flush=True)
             return str(root / self.paper)
         _wait_for_lock(self._results / ".lock")
-        if self.kind in ("evaluate", "rates"):
+        if self.kind == "gate":
+            return str(judge(x))
+        if self.kind == "measure":
+            named({"_target_": x.run}, f"measures.{self.key}.run")(x)
+            return str(x.path)
+        if self.kind in SAMPLED:
             from common.evaluation.run import evaluate
 
             return str(evaluate(x, stop.between_steps))
@@ -152,8 +169,14 @@ class Task:
     def _results(self) -> Path:
         return run_folder(Path(self.root), self.paper, self.kind, self.key)
 
-    def _progress(self) -> int:
-        return progress(self._results, self.kind)
+    def _saved(self) -> int:
+        return saved(self._results, self.kind)
+
+    def _again(self, error: BaseException) -> bool:
+        rows = attempts(Path(self.folder))
+        began = [row["step"] for row in rows if "start" in row][-1]
+        tried = sum(row.get("again", False) for row in rows)
+        return again(error, began=began, saved=self._saved(), tried=tried)
 
     @staticmethod
     def _may_return(stop: Stop, this: str) -> bool:
@@ -163,7 +186,7 @@ class Task:
         """A run that gets nowhere between two limits must not burn GPU hours for ever."""
         starts = [row for row in attempts(Path(self.folder)) if "start" in row][-STUCK:]
         if len(starts) == STUCK and len({row["step"] for row in starts}) == 1:
-            now = self._progress()
+            now = self._saved()
             if now == starts[0]["step"]:
                 raise UserError(
                     f"{self.key}: {STUCK} attempts began at step {now} and none went further; "

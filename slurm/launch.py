@@ -98,11 +98,12 @@ def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: 
     where: dict = {"paper": paper, "profile": profile, "root": found.root}
     if budget != "all":
         runs, wanted = _within(budget, found, **where)
+    measures = [one for one in found.measures if one.row.trained in {x.run_id for x in runs}]
     if ANSWERS[dry_run]:
-        jobs = plan.plan(runs, wanted, found.commands)
+        jobs = plan.plan(runs, wanted, found.commands, measures, found.gates)
         paper_run.show(jobs, **where, full=dry_run == "full")
     else:
-        submit.submit(runs, wanted, found.commands, **where)
+        submit.submit(runs, wanted, found.commands, measures, found.gates, **where)
 
 
 def _within(word: str, found: Chosen, *, paper: str, profile: Profile, root: Path) -> tuple:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from common.sweeps.schedule import Job, schedule
 from slurm.attempts import attempts, ended
-from slurm.job import Task
+from slurm.job import AGAIN, Task
 from slurm.stop import Stopped
 
 PAUSE = 0.2  # seconds between two looks at the children
@@ -44,12 +44,16 @@ class LocalGpus:
         ]
 
         def begin(job: Job, places: list[str]) -> None:
-            running[job.key] = Running(tasks[job.key], _start(tasks[job.key], places))
+            running[job.key] = Running(tasks[job.key], places, _start(tasks[job.key], places))
 
         def ended() -> Iterable[tuple[str, bool]]:
             time.sleep(PAUSE)
             for key in [key for key, one in running.items() if one.child.poll() is not None]:
-                if code := running.pop(key).child.returncode:
+                one = running.pop(key)
+                if (code := one.child.returncode) == AGAIN:
+                    begin(Job(key), one.places)
+                    continue
+                if code:
                     _note(tasks[key], f"failed: its process ended with code {code}")
                 yield key, code == 0
 
@@ -68,6 +72,7 @@ class LocalGpus:
 @dataclass(frozen=True)
 class Running:
     task: Task
+    places: list[str]
     child: subprocess.Popen
 
 

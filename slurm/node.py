@@ -172,7 +172,7 @@ def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
     no GPU and no Ray."""
     if kind == "command":
         cuda, verl = gpus > 0, gpus > 0
-    elif kind in ("train", "evaluate", "rates") and x is not None:
+    elif kind in ("train", "evaluate", "rates", "score") and x is not None:
         cuda = gpus > 0 and x.device != "cpu"
         verl = kind == "train" and backend(x.backend).needs_gpu
     else:

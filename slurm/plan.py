@@ -1,22 +1,30 @@
 """From experiments to jobs:
 
-model, command -> rates -> train -> evaluate (trained model x benchmark) -> compare
+model, command -> rates, evaluate -> gate -> train
+train -> evaluate (trained model x benchmark) -> score
+train -> measure
+all -> compare
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from common.backends.solve_rates import measurement
+from common.backends.solve_rates import measurements
 from common.evaluation.checkpoints import UNTRAINED
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gated
+from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 
-Kind = Literal["model", "command", "rates", "train", "evaluate", "compare"]
-LIGHT = ("model", "compare")  # kinds that need no GPU
+Kind = Literal[
+    "model", "command", "rates", "gate", "train", "evaluate", "score", "measure", "compare"
+]
+LIGHT = ("model", "measure", "gate", "compare")  # kinds that need no GPU
 WHOLE = ("command", "train")  # kinds that take all nodes and GPUs of the profile
-SAMPLED = ("rates", "evaluate")  # kinds that run an Evaluate
+EVALUATED = ("evaluate", "score")  # kinds that fill a row of a trained model
+SAMPLED = ("rates", *EVALUATED)  # kinds that run an Evaluate
 MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised (submitit trap 11)
 
 
@@ -26,25 +34,29 @@ class Job:
 
     kind: Kind
     key: str  # the run id of a training, an evaluation or a pass for solve rates; unique
-    config: Any  # Experiment of a training or a model, Evaluate of what samples, Command, or None
+    # Experiment of a training or a model, Evaluate of what samples, Command, Measure, Gate, or None
+    config: Any
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
-    of: Any = None  # of what samples the Experiment whose model it is
+    of: Any = None  # of what samples or measures the Experiment whose model it is
 
 
 def plan(
     experiments: list[Experiment],
     evaluations: list[Evaluate],
     commands: Mapping[str, Command] | None = None,
+    measures: Sequence[Measure] = (),
+    gates: Sequence[Gated] = (),
 ) -> list[Job]:
     """The jobs of these experiments, each after those that it waits for.
 
     A model that is pretrained here, or that one of the paper's `commands` makes, is made once,
     before all that start from it; and so are the solve rates that choose training prompts. An
     evaluation waits for the training of its model, for its baseline's, whose curve limits what is
-    chosen, and for the base model's samples where it scores these; that of a model which is not
-    trained waits for the command that makes it, if one does. The comparison waits for all to end,
-    not to succeed: what failed must be seen in it.
+    chosen, and for the samples that it scores; that of a model which is not trained waits for the
+    command that makes it, if one does. A measure waits for the training whose models it reads. A
+    training waits for the gates of its start model, and they for what they read. The comparison
+    waits for all to end, not to succeed: what failed must be seen in it.
     """
     first: dict[str, Job] = {}
     jobs: list[Job] = []
@@ -59,6 +71,15 @@ def plan(
         first.setdefault(key, Job("command", key, commands[key]))
         return (key,)
 
+    def passed(one: Gated) -> str:
+        start, key = made_by(one.of.model.path), one.gate.path.name
+        read: list[tuple[Kind, Any]] = [("rates", one.samples)]
+        read += [("evaluate", e) for e in one.evaluations]
+        for kind, e in read:
+            first.setdefault(e.path.name, Job(kind, e.path.name, e, start, of=one.of))
+        first.setdefault(key, Job("gate", key, one.gate, tuple(e.path.name for _, e in read)))
+        return key
+
     for x in experiments:
         if x.run_id in untrained:
             continue
@@ -67,17 +88,23 @@ def plan(
             key = f"model-{_model_id(x)}"
             first.setdefault(key, Job("model", key, x))
             needs = (key,)
-        if (rates := measurement(x)) is not None:
+        start = needs
+        for rates in measurements(x):
             key = rates.path.name
-            first.setdefault(key, Job("rates", key, rates, needs, of=x))
+            first.setdefault(key, Job("rates", key, rates, start, of=x))
             needs = (*needs, key)
+        needs += tuple(passed(one) for one in gates if x.name in one.rows)
         jobs.append(Job("train", x.run_id, x, needs))
-    for e in evaluations:
-        needed = (e.row.trained, e.row.baseline, e.row.base)
-        needs = tuple(key for key in needed if key is not None)
+    for e in (e for e in evaluations if e.path.name not in first):
+        needs = tuple(key for key in (e.row.trained, e.row.baseline) if key is not None)
         if e.row.trained in untrained:
             needs = made_by(known[e.row.trained].model.path)
-        jobs.append(Job("evaluate", e.path.name, e, needs, of=known.get(e.row.trained)))
+        kind: Kind = "score" if e.scores else "evaluate"
+        needs = (*needs, e.scores) if e.scores else needs
+        jobs.append(Job(kind, e.path.name, e, needs, of=known.get(e.row.trained)))
+    for one in measures:
+        of = known[one.row.trained]
+        jobs.append(Job("measure", one.path.name, one, (one.row.trained,), of=of))
     ends = tuple(job.key for job in jobs)
     return [*first.values(), *jobs, Job("compare", "compare", None, follows=ends)]
 
@@ -87,7 +114,7 @@ def narrowed(
 ) -> tuple[list[Experiment], list[Evaluate]]:
     """The runs of these ids with their evaluations, and what those wait for: the trainings of
     their baselines, and the base model's samples that they score."""
-    bases = {e.row.base for e in evaluations if e.row.trained in rows}
+    bases = {e.scores for e in evaluations if e.row.trained in rows}
     kept = [e for e in evaluations if e.row.trained in rows or e.path.name in bases]
     needed = rows | {key for e in kept for key in (e.row.trained, e.row.baseline)}
     return [x for x in experiments if x.run_id in needed], kept
@@ -97,7 +124,7 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
     """The jobs that neither are done nor wait or run. The comparison is wanted whenever another
     job is, or when it does not stand yet."""
     lacking = [job for job in jobs if job.key not in done | queued]
-    wanted = {j.key for j in lacking if j.kind in ("train", "evaluate")}
+    wanted = {j.key for j in lacking if j.kind in ("train", "measure", *EVALUATED)}
     while more := {key for j in lacking if j.key in wanted for key in j.needs} - wanted:
         wanted |= more
     runs = [j for j in lacking if j.key in wanted]

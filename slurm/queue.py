@@ -87,16 +87,19 @@ def _squeue() -> dict[str, State]:
 
 
 def _sacct(job_ids: list[str]) -> dict[str, State]:
-    """Jobs that have ended, from accounting; what it never saw is not in the answer."""
+    """Jobs that have ended, from accounting; what it never saw is not in the answer. The line of
+    the elements that wait together (`12_[1-4]`) may still name one that has started, so an
+    element's own line counts for more."""
     mains = sorted({job.split("_")[0] for job in job_ids})
-    found = {}
+    own, together = {}, {}
     for start in range(0, len(mains), 200):
         some = ",".join(mains[start : start + 200])
         for line in run("sacct", "-XnP", "-o", "JobID,State,ExitCode", "-j", some).splitlines():
             job, name, code = line.split("|")
             for one in _expand(job):
+                found = own if one == job else together
                 found[one] = State(name.split(" ")[0], f"exit code {code}")
-    return found
+    return together | own
 
 
 def _expand(job: str) -> list[str]:

@@ -23,7 +23,7 @@ import psutil
 
 from common.backends.verl.process import LOST, RAY
 from common.backends.verl.sockets import MARK, READABLE
-from common.errors import UserError
+from common.errors import Fault, UserError
 from common.results.files import write
 from common.watch import Watch, parts
 
@@ -161,7 +161,7 @@ def work(folder: Path, gpus: int) -> str:
                 break
     finally:
         shutil.rmtree(scratch, ignore_errors=True)  # Ray puts its own on each node at this path
-    raise UserError(f"ray ended with {process.returncode} on {socket.gethostname()}")
+    raise Fault(f"ray ended with {process.returncode} on {socket.gethostname()}")
 
 
 def _start(*arguments: str, gpus: int) -> subprocess.Popen:
@@ -207,10 +207,10 @@ def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = T
         if condition():
             return True
         if time.monotonic() > end:
-            raise UserError(f"Ray: {what} did not come in {WAIT_S} s; see the logs of all tasks")
+            raise Fault(f"Ray: {what} did not come in {WAIT_S} s; see the logs of all tasks")
         time.sleep(0.2)
     if last:
-        raise UserError(f"ray ended with {process.returncode} while waiting for {what}")
+        raise Fault(f"ray ended with {process.returncode} while waiting for {what}")
     return False
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import psutil
 
+from common.backends.verl.checkpoints import LATEST
 from common.errors import UserError
 from common.results.files import write
 from common.results.longer import finished
 from common.sweeps.cost import Range
 from slurm import plan, queue, records
-from slurm.attempts import FILE, attempts, curve, progress, run_folder
+from slurm.attempts import attempts, curve, progress, run_folder
 
 TAIL = 5  # lines of a failed job's log
 MISSING = "missing.csv"  # key, kind, state, detail of the jobs that have no result
@@ -194,6 +195,8 @@ def _state(
     if row["job_id"].startswith("pid-"):
         known = _local_state(row["job_id"], tries)
     if known and known.queued and not done:
+        if tries and tries[-1].get("again"):
+            return "waiting", _plain(f"{known.reason}; put back after {ended}")
         return ("running" if known.name in queue.RUNNING else "waiting"), known.reason
     if done:
         return "done", note
@@ -226,7 +229,7 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
         command = psutil.Process(int(job_id.removeprefix("pid-"))).cmdline()
     except psutil.Error:
         command = []
-    if tries and "end" in tries[-1]:
+    if tries and "end" in tries[-1] and not tries[-1].get("again"):
         return queue.State("FAILED", "")
     if not any("submitit" in word for word in command):
         return queue.State("FAILED" if tries else "CANCELLED", "its process is gone")
@@ -236,9 +239,11 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
 def _written(run: Path, kind: str) -> float | None:
     """When a run last made progress: its curve's time, or that of what it saved last; None before
     that."""
-    files = [run / (FILE if kind == "command" else "metrics.jsonl")]
+    files = [run / (LATEST if kind == "command" else "metrics.jsonl")]
     if kind in plan.SAMPLED:
         files = [*(run / "samples").glob("*.jsonl.gz")]
+    if kind == "measure":
+        files = [*(run / "steps").glob("*.csv")]
     return max((file.stat().st_mtime for file in files if file.exists()), default=None)
 
 
@@ -297,6 +302,7 @@ def _line(cell: Cell) -> str:
     parts = [f"{cell.state:9} {cell.kind:8} {cell.key}"]
     if cell.steps:
         what = "chunk" if cell.kind in plan.SAMPLED else "step"
+        what = "model" if cell.kind == "measure" else what
         parts.append(f"{what} {cell.step}/{cell.steps}")
     if cell.reward is not None:
         parts.append(f"reward {cell.reward:.3f}")

@@ -6,7 +6,7 @@ Everything that can be known before is checked before: profile, model, space, SL
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from submitit import LocalExecutor
 
 from common.datasets.prompts import stated
 from common.errors import UserError, require
-from common.evaluation.config import Evaluate
+from common.evaluation.config import SCORED, Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gated
+from common.sweeps.measures import Measure
 from common.sweeps.plan import Command
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, queue, records, status
@@ -31,6 +33,8 @@ def submit(
     experiments: list[Experiment],
     evaluations: list[Evaluate],
     commands: Mapping[str, Command] | None = None,
+    measures: Sequence[Measure] = (),
+    gates: Sequence[Gated] = (),
     *,
     paper: str,
     profile: Profile,
@@ -40,7 +44,7 @@ def submit(
     """Submit what is missing; returns the submission's folder, None if nothing is. `root`, the
     experiments' results folder, is absolute: a job may start in another folder. Raises UserError
     before anything is submitted where a request is impossible or refused."""
-    jobs = plan.plan(experiments, evaluations, commands)
+    jobs = plan.plan(experiments, evaluations, commands, measures, gates)
     check(experiments, evaluations, profile, [j.config for j in jobs if j.kind == "command"])
     if profile.executor == "local":
         visible_gpus(profile)
@@ -161,9 +165,14 @@ def _row(job: plan.Job, job_id: str, estimates: dict, profile: Profile, path: Pa
 
 
 def _steps(job: plan.Job) -> int | None:
-    """Of training; chunks of what samples, None where the number of problems is not known."""
+    """Of training; models of what measures; chunks of what samples, None where the number of
+    problems is not known."""
     if job.kind in plan.SAMPLED:
         e = job.config
-        known = None if e.row and e.row.base else stated(e.eval.prompts)
+        known = None if e.scores and e.eval.rare_share else stated(e.eval.prompts)
+        if e.scores:
+            return known and -(-known * e.n // SCORED)
         return known and -(-known // e.per_chunk)
+    if job.kind == "measure":
+        return len(job.config.steps)
     return job.config.optim.steps if job.kind == "train" else None

@@ -12,6 +12,8 @@ from common.config.strict import strict
 from common.errors import require
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gated, gates
+from common.sweeps.measures import Measure, measures
 from common.sweeps.plan import Command, Reproduce, evaluations, experiments
 from common.sweeps.plan import without as without_rows
 from slurm.plan import narrowed
@@ -38,6 +40,8 @@ class Chosen(NamedTuple):
     evaluations: list[Evaluate]
     commands: dict[str, Command]  # of the paper
     root: Path  # the results folder, absolute: a job may start in another folder
+    measures: list[Measure]
+    gates: list[Gated]
 
 
 def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
@@ -73,7 +77,10 @@ def chosen(
     rows = known(row, [x.name for x in mine], "row")
     picked = {x.run_id for x in mine if not rows or x.name in rows}
     kept = narrowed([*runs.values()], [*sampled.values()], picked)
-    return Chosen(*kept, configs[0].commands, Path(configs[0].root))
+    own = {one.path.name: one for config in configs for one in measures(config)}
+    mine = [one for one in own.values() if one.row.trained in picked]
+    starts = {one.gate.name: one for config in configs for one in gates(config)}
+    return Chosen(*kept, configs[0].commands, Path(configs[0].root), mine, [*starts.values()])
 
 
 def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterator[str]:

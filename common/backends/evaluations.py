@@ -54,7 +54,10 @@ class Evaluations:
     def on_the_curve(self, step: int) -> None:
         """The evaluation of a step before the last."""
         self.write(step, [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks])
-        if self.x.keep_checkpoints:
+
+    def keep(self, step: int) -> None:
+        """The model as it is, where the run leaves that of the step."""
+        if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
     def make_up(self, step: int) -> None:
@@ -125,7 +128,7 @@ class Evaluations:
         base, _ = load_model(x.model, Path(x.results_dir), str(self.model.device))
         prompts = self.prompts[:256]
         rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verify, x.eval, cache)
-        return rare_nll.delta_nll(self.model, self.tokenizer, rare, x.eval)
+        return rare_nll.delta_nll(self.model, self.tokenizer, rare)
 
     def active_groups(self, step: int) -> pd.DataFrame:
         """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all

@@ -93,6 +93,7 @@ def train(
                 send(row)
                 if step % x.eval.every == 0 and step < x.optim.steps:
                     loop.evaluations.on_the_curve(step)
+                loop.evaluations.keep(step)
                 if step % x.checkpoint_every == 0 or step == x.optim.steps:
                     loop.save_checkpoint()
         loop.evaluations.last(loop.step, loop.cut_off, told=progress)

@@ -40,7 +40,8 @@ class Sampled(NamedTuple):
     max_tokens: int
     draws: tuple[int, int] | None  # questions and draws of a subsampled set
     checkpoints: tuple = ()
-    sets: Mapping[str, dict] = {}  # printed benchmark -> problems, max_tokens, system prompt, chat
+    # printed benchmark -> problems, max_tokens, temperature, system prompt, chat
+    sets: Mapping[str, dict] = {}
 
 
 class Compared(NamedTuple):

@@ -14,13 +14,15 @@ def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
     def loaded(node: dict, key: str) -> list[Prompt]:
         return check(resolve(of_model(node, x.model.path, x.model.revision), key)(), key)
 
-    needed, node = None, x.data.train
+    needed, node = [], x.data.train
     if "solve_rate" in node:
-        from common.backends.solve_rates import measurement
+        from common.backends.solve_rates import measurements
         from common.datasets.solve_rate import chooser, rates, unfiltered
 
-        needed, node = measurement(x), unfiltered(node)
-    known = rates(needed.path / "counts.csv") if needed else {}  # before a set is read: minutes
+        needed, node = measurements(x), unfiltered(node)
+    known: dict[str, float] = {}
+    for one in needed:  # before a set is read: minutes
+        known |= rates(one.path / "counts.csv")
     train = loaded(node, "data.train")
     if needed:
         train = chooser(x.data.train, "data.train")(prompts=train, rates=known)

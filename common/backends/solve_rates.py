@@ -1,8 +1,9 @@
-"""The start model's solve rates on the training set: an evaluation before the training.
+"""The start model's solve rates on the training set: evaluations before the training.
 
-A run whose `data.train.solve_rate` leaves easy prompts out needs it. Runs that start from the same
-model and choose from the same set share one, whatever their method and seed. It is an ordinary
-evaluation: sampled in chunks, each a file, and a chunk that is finished is never sampled again.
+A run whose `data.train.solve_rate` leaves easy prompts out needs them. Runs that start from the
+same model and choose from the same set share them, whatever their method and seed. A large set is
+several evaluations, which are jobs side by side; each is an ordinary one, sampled in chunks, each a
+file, and a chunk that is finished is never sampled again.
 """
 
 from collections.abc import Callable
@@ -10,27 +11,40 @@ from pathlib import Path
 
 from common.backends import backend
 from common.datasets.benchmark import Benchmark
+from common.datasets.prompts import stated
 from common.datasets.solve_rate import KEY, chooser, unfiltered
 from common.evaluation.config import BATCH, Evaluate
 from common.experiment import Experiment
 from common.results.longer import finished
 
 SEED = 1  # of the samples: every seed of a row trains on the same prompts
-MOST = 4096  # samples of a chunk: 25,000 prompts are then enough chunks for the GPUs of a node
+PART = 8192  # samples of an evaluation: 25,000 prompts with 8 samples each are 25 jobs
+MOST = 2048  # samples of a chunk, which is what a killed job loses
 
 
-def measurement(x: Experiment) -> Evaluate | None:
-    """The evaluation that `x` needs; None where it trains nothing, or on the whole set. Length and
-    temperature are those of the run's evaluations, verifier and prompts those of its training."""
+def measurements(x: Experiment) -> list[Evaluate]:
+    """The evaluations that `x` needs: none where it trains nothing, or on the whole set; several
+    where the set is large and its size known."""
     node = x.data.train
     if chooser(node, "data.train") is None or x.optim.steps == 0:
-        return None
+        return []
+    whole, n = unfiltered(node), node[KEY]["n"]
+    parts = max(1, round((stated(whole) or 0) * n / PART))
+    if parts == 1:
+        return [on_prompts(x, whole, n)]
+    of = {"_target_": "common.datasets.prompts.part", "of": whole, "parts": parts}
+    return [on_prompts(x, of | {"number": number}, n) for number in range(parts)]
+
+
+def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
+    """The evaluation of the start model of `x` on training prompts. Length and temperature are
+    those of the run's evaluations, the verifier is that of its training."""
     engine = backend(x.backend).engine
-    sampling: dict = {"n": node[KEY]["n"], "max_tokens": x.eval.max_tokens}
+    sampling: dict = {"n": n, "max_tokens": x.eval.max_tokens}
     sampling |= {"top_p": 1.0, "temperature": x.eval.temperature}
     asked = Benchmark(
         name=x.data.name,
-        prompts=unfiltered(node),
+        prompts=node,
         verifier=x.data.verifier,
         deadline=x.verification.deadline,
         **sampling,
@@ -53,11 +67,11 @@ def measurement(x: Experiment) -> Evaluate | None:
 
 
 def measure(x: Experiment, on_chunk: Callable[[], None]) -> None:
-    """Make the evaluation that `x` needs, or go on with it. Nothing is done where it is finished,
-    and where `x` is."""
-    needed = measurement(x)
+    """Make the evaluations that `x` needs, or go on with them. Nothing is done where they are
+    finished, and where `x` is."""
     done = finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps)
-    if needed is not None and not (done or (needed.path / "DONE").exists()):
-        from common.evaluation.run import evaluate
+    for needed in measurements(x) if not done else ():
+        if not (needed.path / "DONE").exists():
+            from common.evaluation.run import evaluate
 
-        evaluate(needed, on_chunk)
+            evaluate(needed, on_chunk)

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
+from common.backends import snapshots
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
 from common.config.compose import compose
@@ -35,6 +36,7 @@ from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
 from common.results.longer import steps_of
 from common.results.run import Run
+from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
 LOW = 3.0  # percent, of the curve's ordinary steps: no printed cell is near
@@ -47,6 +49,7 @@ PRINTED_LOGS = {  # of a method's every step, where the paper says a number in w
 CONTROLLED = {"alpha": 1.5, "delta": 0.7}  # of every step of fade's
 UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
 PEAKS = ("peak", "peak of average")
+SCORED = ("exact_", "delta_NLL")  # begin the metrics of samples that a model scored
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,9 @@ def rerun(
             sweep = replace(sweep, seeds=list(range(1, seeds + 1))) if seeds > 1 else sweep
             runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
             made += one_sweep(runs, sweep, spec, numbers, only)
+            for one in measures_of(config, sweep, runs):
+                if only is None or any(x.run_id == one.row.trained and only(x) for x in runs):
+                    measured(one, spec, numbers)
     return Rerun(spec, root, made)
 
 
@@ -191,7 +197,7 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
         write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
         frames.append(rows)
         kept = f"checkpoints/step-{step:05d}" if step < x.optim.steps else "model"
-        if x.keep_checkpoints or kept == "model":
+        if step in snapshots.steps(x) or kept == "model":
             write(run.path / kept / "config.json", "{}")
     write(run.path / "counts.csv", counts)
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
@@ -283,36 +289,81 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
         seed=row.seed,
         step=step,
     )
-    if e.eval.rare_share and row.checkpoint != 0:  # as rare_nll.score
-        value: dict = {"benchmark": row.benchmark, "metric": "delta_NLL_rare", "unit": "nats"}
-        number = numbers.value(of, "delta_NLL_rare", wanted["delta_NLL_rare"])
-        value |= {"value": number, "stderr": 0.05, "n_problems": 200}
-        frame = pd.DataFrame([value | {"n_samples": 1263} | about])
+    problems = stated(e.eval.prompts) or UNSTATED
+    rare = e.eval.rare_share is not None and row.checkpoint != 0
+    metrics = {"delta_NLL_rare": "delta_NLL_rare"} if rare else spec.metrics
+    scored = rare or e.scores is not None
+    others = [
+        {"benchmark": row.benchmark, "metric": ours, "stderr": 0.05}
+        | {"value": numbers.value(of, printed, wanted.get(printed, LOGGED["entropy"]))}
+        | {"n_problems": 200 if rare else problems, "n_samples": 1263 if rare else e.n}
+        for ours, printed in metrics.items()
+        if ours.startswith(SCORED) == scored and (scored or printed in wanted)
+    ]
+    if scored:
+        frame = pd.DataFrame(others).assign(**about)
         write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
         run.finish()
         return
-    problems = stated(e.eval.prompts) or UNSTATED
     ks = [k for k in sorted({*(2**i for i in range(e.n.bit_length())), *TENS}) if k <= e.n]
     passk = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m.startswith("pass@")}
     passk = {k: v for k, v in sorted(passk.items()) if k <= e.n}
     counts = table(row.benchmark, numbers.counts(of, passk, problems, e.n), e.n)
     rows = report(counts, ks)
     average = rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n)
-    nucleus = e.top_p < 1 and e.temperature != 1  # the log-probs are of the model's own policy
-    other = "token_entropy_per_response" if nucleus else "token_nll_per_response"
-    others = [
-        {"benchmark": row.benchmark, "metric": ours, "stderr": 0.05}
-        | {"value": numbers.value(of, printed, wanted[printed])}
-        | {"n_problems": problems, "n_samples": e.n}
-        for ours, printed in spec.metrics.items()
-        if printed in wanted and ours != other
-    ]
     frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(**about)
     write_json(run.path / "problems.json", {})
     write_csv(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
     write_csv(run.path / "counts.csv", counts)
     write_csv(run.path / "metrics.csv", frame.reindex(columns=[*COLUMNS, "low", "high"]))
     run.finish()
+
+
+# ---- a measure of kept models
+
+
+def measured(one: Measure, spec: Spec, numbers: Numbers) -> None:
+    """The folder of a finished measure with every printed number that it stands for, alone or with
+    other runs."""
+    row, run = one.row, Run(Path(one.results_dir), one.row.paper, one.path.name, one.config())
+    about = {"table": row.table, "model": one.model.name, "method": row.method, "seed": row.seed}
+    about |= {"step": one.steps[-1], "run_id": run.run_id}
+    of = Of(
+        folder=run.run_id,
+        trained=row.trained,
+        untrained=False,
+        table=row.table,
+        model=one.model.name,
+        method=row.method,
+        benchmark=row.benchmark,
+        seed=row.seed,
+        step=one.steps[-1],
+    )
+    wanted = targets(spec, row.table, row.method, one.model.name, "")
+    ours = {printed: metric for metric, printed in spec.metrics.items()}
+    wanted = together(spec, row, one.model.name) | wanted
+    rows = [
+        about | {"metric": ours.get(metric, metric), "value": numbers.value(of, metric, value)}
+        for metric, value in wanted.items()
+    ]
+    write_csv(run.path / "metrics.csv", pd.DataFrame(rows).reindex(columns=COLUMNS))
+    run.finish()
+
+
+def together(spec: Spec, row, model: str) -> dict[str, float]:
+    """What a run has of the printed numbers that it makes with others: the first of them has the
+    least, the others the largest, and all the mean."""
+    found: dict[str, float] = {}
+    for one in spec.joined:
+        printed = dict(cells(spec.paper).get((one.table, model, one.method, ""), ()))
+        if (row.table, row.method) not in one.of or one.metric not in printed:
+            continue
+        first = one.of[0] == (row.table, row.method)
+        metric = spec.metrics.get(one.of_metric, one.of_metric)
+        if one.how == "mean" or first == (one.how == "min"):
+            found[metric] = printed[one.metric]
+        found.setdefault(metric, printed[one.metric])
+    return found
 
 
 def targets(
@@ -343,6 +394,7 @@ def cells(paper: str) -> dict[tuple, list[tuple[str, float]]]:
     frame = published(ROOT / "papers" / paper / "published")
     found: dict[tuple, list] = {}
     for one in frame.itertuples():
-        key = (one.table, one.model, one.method, one.benchmark)
+        benchmark = "" if pd.isna(one.benchmark) else one.benchmark
+        key = (one.table, one.model, one.method, benchmark)
         found.setdefault(key, []).append((one.metric, one.value))
     return found

@@ -21,6 +21,7 @@ FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it
 }
 # of the first entry: name, number, its idea in a few words, its claim in a sentence
 ABOUT = ("paper", "arxiv", "brief", "says")
+AGAINST_BASE = "against_base"  # which rows common/comparison/against_base.py takes; may be left out
 PRIMARY, REST = "primary", "rest"  # families: Holm's correction goes over the first
 
 
@@ -42,7 +43,10 @@ def read(path: Path) -> tuple[dict, list[dict]]:
     about, section, claims = {}, "", []
     for number, entry in enumerate(entries, 1):
         if number == 1 and isinstance(entry, dict) and "paper" in entry:
-            _check_keys(f"{path}: paper", entry, set(ABOUT), set())
+            _check_keys(f"{path}: paper", entry, set(ABOUT), {AGAINST_BASE})
+            if AGAINST_BASE in entry:
+                place = f"{path}: {AGAINST_BASE}"
+                _check_keys(place, entry[AGAINST_BASE], {"table", "methods"}, set())
             about = entry
         elif isinstance(entry, dict) and "section" in entry:
             _check_keys(f"{path}: section {entry['section']}", entry, {"section"}, set())

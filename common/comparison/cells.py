@@ -29,7 +29,7 @@ def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.Data
     renamed = rows[rows["metric"].isin(spec.metrics)]
     rows = pd.concat([rows, renamed.assign(metric=renamed["metric"].map(spec.metrics))])
     rows = at_step(spec, same_runs(spec, rows, printed))
-    return pd.concat([rows, *averages(spec, rows)], ignore_index=True)
+    return pd.concat([rows, *averages(spec, rows), *joined(spec, rows)], ignore_index=True)
 
 
 def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +86,8 @@ def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str
         return rows, []
     several = {one.of_table for one in spec.same_runs if one.steps}
     several |= {name for name, step in spec.steps.items() if isinstance(step, int)}
-    step = rows["step"].where(rows["table"].isin(several), -1)  # else one run, whatever its steps
+    apart = rows["table"].isin(several) | rows["benchmark"].isin(spec.unprinted)
+    step = rows["step"].where(apart, -1)  # else one run, whatever its steps
     key = [rows[name] for name in ("table", "model", "method", "benchmark", "metric", "seed")]
     twice = rows["run_id"].groupby([*key, step], dropna=False).transform("nunique") > 1
     messages = []
@@ -119,6 +120,22 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
         means = means[means["benchmarks"] == len(benchmarks)]
         means = means.assign(**{of: means[of] / len(benchmarks) for of in squares})
         parts.append(means.assign(benchmark=name).drop(columns="benchmarks"))
+    return parts
+
+
+def joined(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """The cells that several runs make together (`Spec.joined`), of each model and seed that has
+    them all."""
+    parts = []
+    for one in spec.joined:
+        own = pd.Series(list(zip(rows["table"], rows["method"], strict=True)), rows.index)
+        members = rows[own.isin(list(one.of)) & (rows["metric"] == one.of_metric)]
+        for _, group in members.groupby(["model", "seed"], dropna=False):
+            if len(group) == len(one.of):
+                value = getattr(group["value"], one.how)()
+                run_id = ";".join(dict.fromkeys(group["run_id"].astype(str)))
+                row = group.iloc[:1].assign(value=value, run_id=run_id, step=group["step"].max())
+                parts.append(row.assign(table=one.table, method=one.method, metric=one.metric))
     return parts
 
 

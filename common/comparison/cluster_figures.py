@@ -196,11 +196,17 @@ def along(
     colors: dict[str, str],
     curves: list[Curve],
     about: str,
+    start: str = "",
 ) -> Figure:
     """The curves of one model's methods along training: thin lines are seeds, thick ones their
-    mean. Not drawn where a method of `colors` lacks one of `curves`."""
-    mine = rows[(rows["model"] == model) & rows["method"].isin(list(colors))]
+    mean. Not drawn where a method of `colors` lacks one of `curves`. `start`: the row of the model
+    that all start from, step 0 of each curve of evaluations."""
+    of_model = rows[rows["model"] == model]
+    mine = of_model[of_model["method"].isin(list(colors))]
     parts = [_logged(root, paper, mine, curve) for curve in curves if curve.column]
+    runs = mine[["method", "seed"]].drop_duplicates()
+    first = of_model[of_model["method"] == start].drop(columns=["method", "seed"])
+    mine = pd.concat([first.merge(runs, how="cross"), mine], ignore_index=True)
     parts += [_evaluated(mine, curve) for curve in curves if not curve.column]
     drawn = pd.concat(parts, ignore_index=True).assign(model=model)
     there = set(zip(drawn["curve"], drawn["method"], strict=True))

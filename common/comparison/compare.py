@@ -19,8 +19,10 @@ from pathlib import Path
 import pandas as pd
 
 from common.claims import judge
+from common.claims.file import read
 from common.claims.select import COUNTED
 from common.comparison import cells
+from common.comparison.against_base import against_base
 from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
@@ -61,6 +63,7 @@ class Comparison:
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
     summary: pd.DataFrame  # printed rows, and reruns as mean over seeds, of both scopes
+    against_base: pd.DataFrame  # what RL did to the model it started from
     detectable: pd.DataFrame  # minimum detectable difference of every benchmark
     notes: pd.DataFrame  # the paper's inconsistencies, with the tables and cells that they touch
     runs: pd.DataFrame  # provenance.COLUMNS
@@ -117,6 +120,8 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     if result.gains["rerun"].notna().any():
         write_csv(folder / "gains.csv", result.gains)
     write_csv(folder / "claims.csv", result.verdicts)
+    if len(result.against_base):
+        write_csv(folder / "against_base.csv", result.against_base)
     if len(result.replicated):
         write_csv(folder / "replication.csv", result.replicated)
     write_csv(folder / "comparison.csv", result.summary)
@@ -165,7 +170,7 @@ def assess(
     as_printed = cells.as_printed(spec, rows[CLUSTER], printed)
     own = with_own_rows(spec, root, reruns, as_printed, printed)
     scopes = {"published": printed, **own}
-    stated = judge.load(home / "claims.yaml")
+    about, stated = read(home / "claims.yaml")
     counts = _counts(spec, reruns, as_printed, printed)
     verdicts, gaps, more = judge.judge(stated, scopes, counts, spec.averages)
     problems += more
@@ -186,6 +191,7 @@ def assess(
         gaps=gaps,
         gains=gains(spec, printed, as_printed, counts[CLUSTER]),
         cells=table,
+        against_base=against_base(about, rows[LAPTOP], counts[LAPTOP]),
         summary=summary({"published": printed, **rows, CLUSTER: as_printed}, runs),
         detectable=cells.detectable(spec, printed, gaps),
         notes=cells.note_table(spec, notes, table),

@@ -84,6 +84,7 @@ def sampled_of(jobs: list[Evaluate]) -> Sampled:
         sets[one.row.benchmark.split(DRAW)[0]] = {
             "problems": stated(one.eval.prompts),
             "max_tokens": one.max_tokens,
+            "temperature": one.temperature,
             "system": asked({"problem": "", "options": []})[0],
             "chat": one.eval.prompts["chat"],
         }

@@ -158,7 +158,7 @@ def objects(frame: pd.DataFrame) -> list[dict]:
 
 
 def rounded(value, digits: int, sign: str = "") -> str:
-    return "" if value == "" else f"{value:{sign}.{digits}f}"
+    return "" if value == "" else f"{value:{sign}z.{digits}f}"
 
 
 def decimals(values: pd.Series) -> int:

@@ -2,9 +2,10 @@
 reference-check`.
 
 An interval is written `[low, high]` or `[low, high lower]`, as text, not as a link, with digits
-after the point as it likes. It has to be that of a comparison in its paper's gaps.csv, or of a
-difference from GRPO in the yardstick's ranking.csv, rounded, whichever side is taken from which; a
-number right before it has to be the difference, and a verdict right after it that of the claim.
+after the point as it likes. It has to be that of a comparison in its paper's gaps.csv or
+against_base.csv, or of a difference from GRPO in the yardstick's ranking.csv, rounded, whichever
+side is taken from which; a number right before it has to be the difference, and a verdict right
+after it that of the claim.
 """
 
 import re
@@ -59,7 +60,9 @@ def _comparisons(folder: Path) -> pd.DataFrame:
     gaps = pd.read_csv(folder / "gaps.csv")
     claims = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]
     gaps = gaps[(gaps["scope"] == "laptop") & gaps["low"].notna()]
-    return gaps.assign(verdict=gaps["claim"].map(claims))
+    gaps = gaps.assign(verdict=gaps["claim"].map(claims))
+    base = folder / "against_base.csv"
+    return pd.concat([gaps, pd.read_csv(base)]) if base.exists() else gaps
 
 
 def _known(match: re.Match, gaps: pd.DataFrame) -> bool:

@@ -30,6 +30,19 @@ class SameRun:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """A printed cell of several runs: the least, the largest or the mean of their `of_metric`, once
+    all are there. `of`: table and method of each."""
+
+    table: str
+    method: str
+    metric: str
+    how: Literal["min", "max", "mean"]
+    of_metric: str
+    of: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Spec:
     """What a paper's comparison consists of."""
 
@@ -51,6 +64,7 @@ class Spec:
     # how a cluster run's rows become printed cells
     same_runs: list[SameRun] = field(default_factory=list)
     averages: dict[str, list[str]] = field(default_factory=dict)  # printed mean -> its benchmarks
+    joined: list[Joined] = field(default_factory=list)
     metrics: dict[str, str] = field(default_factory=dict)  # our metric -> as printed
     # printed table -> the training step of its cells, each cell's "peak" over the steps, or the
     # "peak of average", its run's best step by the mean of `averages`; left out: the last one

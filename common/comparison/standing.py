@@ -6,14 +6,15 @@ from common.config.files import ROOT
 
 
 def same_rows(spec: Spec, table: str, method: str) -> set[tuple[str, str]]:
-    """(table, label) of the runs that stand for a printed row: its own, and those of the rows that
-    the paper's comparison calls the same run."""
+    """(table, label) of the runs that stand for a printed row: its own, those of the rows that the
+    paper's comparison calls the same run, and those that make a cell of it together."""
     same = {
         (one.of_table, one.of_method)
         for one in spec.same_runs
         if (one.table, one.method) == (table, method)
     }
-    return {(table, method)} | same
+    parts = [one.of for one in spec.joined if (one.table, one.method) == (table, method)]
+    return {(table, method), *(of for some in parts for of in some)} | same
 
 
 def stand_for(paper: str, table: str) -> set[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from common.config.resolve import resolve
 from common.datasets.templates import render
 from common.errors import UserError, require
 from common.types import Prompt
@@ -48,6 +49,13 @@ def jsonl(*, path: str, instruction: str = "bare", chat: str | None = None) -> l
     return list(prompts.values())
 
 
+def part(*, of: dict, number: int, parts: int) -> list[Prompt]:
+    """The prompts of one of so many equal parts of a set, in their order; `of` is its node."""
+    whole = resolve(of, "of")()
+    ends = [i * len(whole) // parts for i in (number, number + 1)]
+    return whole[slice(*ends)]
+
+
 def own_rows(path: str) -> list:
     """The rows of a user's JSONL file, UTF-8 with or without a byte order mark. Raises UserError
     naming the line that is none."""
@@ -75,6 +83,9 @@ def own_rows(path: str) -> list:
 def stated(node: dict) -> int | None:
     """How many prompts the configuration of a set says that it has, at least; None where it does
     not."""
+    if "of" in node:  # `part`
+        whole = stated(node["of"])
+        return whole and -(-whole // node["parts"])
     said = (node.get(key) for key in ("subset", "kept", "rows", "size"))
     number = next((number for number in said if number), None)
     return number[0] if isinstance(number, list) else number

@@ -208,6 +208,8 @@ def render(row: dict, *, instruction: str, chat: str | None) -> str:
 def of_model(node: dict, path: str | None, revision: str | None) -> dict:
     """The node of a set; where its chat is `model` it says whose, as model:PATH[@REVISION]. Raises
     UserError for a model without a path."""
+    if "of" in node:  # a part of a set
+        return node | {"of": of_model(node["of"], path, revision)}
     if node.get("chat") != OWN:
         return node
     require(path is not None, "model.chat", OWN, "a model made here has no template; use plain")

@@ -133,8 +133,7 @@ def choose(
         not isinstance(choice, int),
         "checkpoint",
         choice,
-        f"{run} kept no model of that step; train it with keep_checkpoints=true and eval.every a "
-        "divisor of the step",
+        f"{run} kept no model of that step; train it with keep_at=[{choice}]",
     )
     require((run / end).is_dir(), "model", run / end, "is gone; train again")
     of = "end of the highest plateau" if stable is not None else "best of the curve"

@@ -20,6 +20,7 @@ PAPER = "evaluations"
 # Samples a chunk. The last answers of a chunk are drawn by few rows at a time: at 2,048 samples a
 # GPU is idle for a quarter of the time and more. The local engine's is what it decodes at once.
 BATCH = {"local": 2048, "vllm": 16384}
+SCORED = 128  # samples that are scored and stored at a time
 SHOWN_IN = ("scope", "table", "method")  # of a Row: where its numbers stand
 
 
@@ -39,7 +40,6 @@ class Row:
     baseline: str | None  # run id of the training whose best step is the last candidate
     # of the training: a longer one's further checkpoints are no candidates
     steps: int | None = None
-    base: str | None = None  # with eval.rare_share: run folder of the base model's samples
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ class Evaluate:
     tensor_parallel: PositiveInt | None = None
     # the first so many problems of the set; None: all
     limit: PositiveInt | None = None
+    # the run folder beside this one whose samples the model scores (scoring.py); None: it samples
+    scores: str | None = None
 
     def __post_init__(self):
         require(
@@ -100,6 +102,7 @@ class Evaluate:
     def path(self) -> Path:
         """The run folder."""
         readable = f"{self.row.trained}-{self.row.benchmark}" if self.row else self._readable
+        readable += "-scored" if self.scores else ""
         paper = self.row.paper if self.row else PAPER
         return Path(self.results_dir) / paper / run_name(readable, self.identity())
 
@@ -110,7 +113,7 @@ class Evaluate:
     def identity(self) -> dict:
         """All that the numbers depend on; of a trained model its run id, wherever it lies."""
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
-        known |= {"limit": self.limit}
+        known |= {"limit": self.limit} | ({"scores": self.scores} if self.scores else {})
         if self.row is None:
             known |= {"model": asdict(self.model)}
             named = contents(known, self.results_dir)

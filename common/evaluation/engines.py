@@ -8,7 +8,7 @@ from pathlib import Path
 from common.evaluation.config import Evaluate
 from common.types import Prompt
 
-Rows = list[tuple]  # (text, tokens, log_prob, stopped), a problem's together
+Rows = list[tuple]  # (text, tokens, log_prob, stopped, ids), a problem's together
 
 
 def drawn_here(

@@ -28,9 +28,9 @@ ROWS = 4096  # imported samples that are verified and stored at a time
 def import_samples(words: list[str]) -> Path:
     """`files=GLOB eval=NAME [label=MODEL] [score=NAME]`: the samples of a log under our verifier.
 
-    tokens, log_prob and stopped stay missing; the column `score` is what the log's own grader said,
-    1 or 0, where it is known; `score=NAME` chooses one of several. Raises UserError where no sample
-    belongs to the benchmark, or problems have different numbers of them.
+    tokens, log_prob, stopped and ids stay missing; the column `score` is what the log's own grader
+    said, 1 or 0, where it is known; `score=NAME` chooses one of several. Raises UserError where no
+    sample belongs to the benchmark, or problems have different numbers of them.
     """
     given, overrides = split(words, {"files": "", "score": ""})
     pattern = given["files"]
@@ -97,7 +97,7 @@ def _score_imported(run: Run, groups: dict, references: dict[str, str], x: Evalu
             part = flat[start : start + ROWS]
             verdicts = pool.map([(one.response, references[owner]) for owner, _, one in part])
             rows = [
-                (owner, i, one.response, v.outcome, v.parsed, None, None, None, _known(one.right))
+                (owner, i, one.response, v.outcome, v.parsed, *[None] * 4, _known(one.right))
                 for (owner, i, one), v in zip(part, verdicts, strict=True)
             ]
             return pd.DataFrame(rows, columns=[*COLUMNS, "score"], dtype=object)

@@ -100,7 +100,7 @@ def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, st
             verdicts = pool.map(pairs)
             rows["outcome"] = [verdict.outcome for verdict in verdicts]
             rows["parsed"] = pd.Series([verdict.parsed for verdict in verdicts], dtype=object)
-            return rows.drop(columns="response")
+            return rows.drop(columns=["response", "ids"], errors="ignore")
 
         names = sorted((source / "samples").glob("*.jsonl.gz"))
         fill(run, [int(path.name.partition(".")[0]) for path in names], each(chunk))

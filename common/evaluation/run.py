@@ -10,13 +10,16 @@
                       temperature 1, no top-p)
     counts.csv        benchmark, problem_id, n, c, distinct
     metrics.csv       result rows, and a 95 % interval (low, high) for those that have one
-    rare.jsonl.gz     only with `row.base`, then instead of problems, samples and counts: the base
-                      model's rare right answers and their NLL by both models
+    rare.jsonl.gz     only with `scores` and `eval.rare_share`: the base model's rare right answers
+                      and their NLL by both models
     meta.json, DONE   versions and provenance; hashes of all files
 
 A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at (with
 vLLM one a GPU), and its samples do not depend on where it was stopped. `rlvr evaluate
 --help` lists options.
+
+With `scores` nothing is sampled: samples/ has what the model says of the samples of that folder
+(scoring.py), and there are no problems and no counts.
 
 With `row` a trained model is evaluated for a paper's table, and the folder is a run folder of that
 paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which its comparison gathers.
@@ -74,16 +77,15 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
             taken = checkpoints.choose(trained, *given)
             step = taken.step
             x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
-    scores = x.row is not None and x.row.base is not None
     asked = of_model(x.eval.prompts, x.model.path, x.model.revision)
-    prompts = [] if scores else problems(asked)[: x.limit]
+    prompts = [] if x.scores else problems(asked)[: x.limit]
     run = Run(Path(x.results_dir), x.path.parent.name, x.path.name, config)
     if step is not None:
         keep_checkpoint(run, taken)
-    if scores:
-        from common.evaluation import rare_nll  # pandas: only where it is needed
+    if x.scores:
+        from common.evaluation.scoring import score  # torch: only where it is needed
 
-        return rare_nll.score(x, run, taken.step, on_chunk)
+        return score(x, run, step, on_chunk)
     keep_problems(run, prompts)
     settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
     settings |= {"memory_gb": x.memory_gb}

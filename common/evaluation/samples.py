@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from common.errors import UserError
 from common.rollout.local import draw
 from common.types import Prompt, Verify
 
@@ -16,15 +17,17 @@ if TYPE_CHECKING:  # seconds: --help must not wait for them
     import pandas as pd
 
     from common.config.schema import Evaluation
+    from common.models.teacher_forcing import Pair
 
 CUT_OFF = 0.2  # share of responses from which it is said that the limit is short
-COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped".split()  # noqa: SIM905
+COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped ids".split()  # noqa: SIM905
 
 
 @dataclass(frozen=True)
 class Sampled:
     """One benchmark's samples, one row a response: problem_id, sample, response, outcome, parsed,
-    tokens, log_prob (sum over its tokens, nats), stopped."""
+    tokens, log_prob (sum over its tokens, nats), stopped, ids (its tokens as they were drawn, the
+    end token included: the same text, tokenised again, may be another sequence)."""
 
     benchmark: str
     rows: pd.DataFrame
@@ -77,6 +80,23 @@ def sample(
     """`n` verified responses to every prompt at the evaluation's temperature and length limit."""
     drawn = draw(model, tokenizer, prompts, n, settings, (*seed, benchmark))
     return Sampled(benchmark, scored(prompts, n, drawn, verify))
+
+
+def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
+    """Token ids of the prompt, by the tokenizer as the engines use it, and of the response, as it
+    was drawn. Raises UserError where a sample has none."""
+    lacking = [row for row in rows if not row.get("ids")]
+    if lacking:
+        raise UserError(
+            f"problem {lacking[0]['problem_id']}, sample {lacking[0]['sample']}: ids=null: the "
+            "sample is stored without its token ids; delete that run and sample again"
+        )
+    if not rows:
+        return []
+    asked = list(dict.fromkeys(row["problem_id"] for row in rows))
+    encoded = tokenizer([texts[name] for name in asked], add_special_tokens=False)["input_ids"]
+    prompts = dict(zip(asked, encoded, strict=True))
+    return [(prompts[row["problem_id"]], row["ids"]) for row in rows]
 
 
 def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:

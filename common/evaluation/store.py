@@ -68,15 +68,12 @@ def each(chunk: Callable[[int], pd.DataFrame]) -> Callable:
 
 
 def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
-    """All samples of a run; responses, the bulk of them, only when asked for."""
+    """All samples of a run without their token ids; responses only when asked for."""
     import pandas as pd
 
-    rows = []
+    rows, bulk = [], {"ids"} if with_response else {"ids", "response"}
     for path in sorted((run / "samples").glob("*.jsonl.gz")):
-        rows += [
-            row if with_response else {k: v for k, v in row.items() if k != "response"}
-            for row in read_jsonl(path)
-        ]
+        rows += [{k: v for k, v in row.items() if k not in bulk} for row in read_jsonl(path)]
     return pd.DataFrame(rows)
 
 

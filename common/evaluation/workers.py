@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from common.errors import UserError, require
+from common.errors import Fault, UserError, require
 from common.evaluation.config import Evaluate
 from common.evaluation.engines import Rows, chunk, vllm_engine
 from common.types import Prompt
@@ -57,7 +57,7 @@ class Worker:
         ]
         self.watch.longest = float(self.said > 0)  # a step of vLLM's takes less than a second
         if wrong := self.watch.look(seen, self.said, time.monotonic()):
-            raise UserError(f"engine=vllm: {wrong}; the same command resumes")
+            raise Fault(f"engine=vllm: {wrong}; the same command resumes")
 
 
 def drawn_by_vllm(
@@ -145,7 +145,7 @@ def _answer(worker: Worker) -> tuple[int, Rows] | None:
         answer = worker.pipe.recv()
     except (EOFError, ConnectionError):
         worker.process.join()
-        raise UserError(
+        raise Fault(
             f"engine=vllm: {worker.name} died (exit code {worker.process.exitcode}; -9 is most "
             "often too little main memory); the same command resumes"
         ) from None

@@ -101,6 +101,30 @@ def from_samples(
         if column in rows and rows[[column, "tokens"]].notna().all(axis=None):
             nats = token_entropy(rows["problem_id"], rows[column], rows["tokens"])
             columns.append((metric, None, "nats", nats))
+    return _by_problem(columns, rows, benchmark, seed)
+
+
+def from_scores(rows: pd.DataFrame, benchmark: str, *, seed: int = 0) -> pd.DataFrame:
+    """Rows of one benchmark from what a model says of its samples (evaluation/scoring.py):
+    problem_id, tokens, log_prob, entropy. Both are means over responses of their means over tokens.
+
+    exact_token_entropy   of H(p_t), the model's own next token, temperature 1 (two_stage App. C.5)
+    exact_token_nll       of -log p of the token that was drawn
+    """
+    columns = [
+        (metric, None, "nats", token_entropy(rows["problem_id"], sums, rows["tokens"]))
+        for metric, sums in (
+            ("exact_token_entropy", -rows["entropy"]),
+            ("exact_token_nll", rows["log_prob"]),
+        )
+    ]
+    return _by_problem(columns, rows, benchmark, seed)
+
+
+def _by_problem(
+    columns: list[tuple], rows: pd.DataFrame, benchmark: str, seed: int
+) -> pd.DataFrame:
+    """A row for each (metric, k, unit, values a problem), with an interval over problems."""
     values = np.column_stack([column[-1] for column in columns])
     low, high = percentile_interval(resampled_means(values, draws=DRAWS, seed=seed))
     mean, stderr = passk.mean_and_stderr(values)

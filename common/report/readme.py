@@ -1,6 +1,7 @@
-"""The README's first screen: what the report's says, in two lines a paper between two marks.
+"""The README's first screen: a line a paper, written between two marks.
 
-`make docs` writes it; tests/report/test_answers.py fails where it is stale.
+`rlvr docs` writes it from the committed tables, and draws the figure beside it; tests/report/
+test_readme.py fails where it is stale.
 """
 
 from __future__ import annotations
@@ -10,78 +11,100 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.claims.file import read
+from common.claims.file import CLUSTER, LAPTOP, read
+from common.comparison.against_base import MEASURES
 from common.errors import require
-from common.report import answers
-from common.report.answers import PUBLISHED, Answer, Finding
+from common.palette import GREY, look
+from common.report.answers import TOYS, WORDS, counted
 
 START, END = (
-    "<!-- answers: written by `make docs` -->",
+    "<!-- answers: written by `rlvr docs` -->",
     "<!-- end of answers -->",
+)
+LINE = 3.2  # points between two labels of the figure
+HEAD = (
+    "| paper | its idea | at the paper's size | on a small model: its headline claims | "
+    "pass@1 minus the base model's: the method (GRPO) | "
+    "pass@64 on rare prompts: the method (GRPO) |",
+    "| --- | --- | --- | --- | ---: | ---: |",
 )
 
 
 def written(text: str, home: Path, reference: Path) -> str:
-    """The README's `text` with its answers as of the committed tables. Raises UserError where the
+    """The README's `text` with its table as of the committed results. Raises UserError where the
     marks are not there."""
     require(START in text and END in text, "README.md", "marks", f"keep {START} and {END} in it")
     before, rest = text.split(START, 1)
     _, after = rest.split(END, 1)
-    papers = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
-    lines = [line for paper in papers for line in rows(answer(paper, home, reference))]
-    head = [
-        "| paper | claims, among others | came out | by how much |",
-        "| --- | --- | --- | --- |",
-    ]
-    return f"{before}{START}\n" + "\n".join([*head, *lines]) + f"\n{END}{after}"
+    lines = [line(paper, home, reference) for paper in papers(home)]
+    return f"{before}{START}\n" + "\n".join([*HEAD, *lines]) + f"\n{END}{after}"
 
 
-def answer(paper: str, home: Path, reference: Path) -> Answer:
-    """From the committed tables alone."""
-    folder = reference / paper
+def papers(home: Path) -> list[str]:
+    return sorted(path.parent.name for path in home.glob("*/claims.yaml"))
+
+
+def line(paper: str, home: Path, reference: Path) -> str:
+    """A paper's row: verdicts of its headline claims at both scales, and what its method did to the
+    base model, with GRPO's beside it."""
     about, claims = read(home / paper / "claims.yaml")
-    summary = pd.read_csv(folder / "comparison.csv", usecols=["scope", "table", "model"])
-    return answers.answer(
-        paper,
-        about,
-        {claim["id"]: claim for claim in claims},
-        pd.read_csv(folder / "claims.csv", keep_default_na=False),
-        pd.read_csv(folder / "gaps.csv"),
-        answers.models(summary),
-    )
+    verdicts = pd.read_csv(reference / paper / "claims.csv", keep_default_na=False).set_index("id")
+    chosen = [claim for claim in claims if "headline" in claim and claim.get("family") not in TOYS]
+    headlines = verdicts.loc[[claim["id"] for claim in chosen]]
+    link = f"**[{about['paper']}](papers/{paper}/README.md)**"
+    link += f" ([{about['arxiv']}](https://arxiv.org/abs/{about['arxiv']}))"
+    found = against_base(paper, reference)
+    cells = [link, about["brief"], ran(headlines[CLUSTER]), ran(headlines[LAPTOP])]
+    cells += [effect(found, *measure) for measure in MEASURES]
+    return f"| {' | '.join(cells)} |"
 
 
-def rows(one: Answer) -> list[str]:
-    """A paper's two rows: its idea beside a headline claim, and beside another one how many of its
-    headline claims came out how."""
-    ran = rerun(one)
-    link = f"**[{one.title}](papers/{one.paper}/README.md)**"
-    link += f" ([{one.arxiv}](https://arxiv.org/abs/{one.arxiv}))" if one.arxiv else ""
-    counts = answers.counted(Counter(found.word for _, found in ran))
-    left = [f"{link}: {one.brief}", f"{len(ran)} of its headline claims rerun: {counts}"]
-    shown = [f"{text} | **{found.word}** | {found.effect.text}" for text, found in two(ran)]
-    shown += ["none was rerun | | "] * (2 - len(shown))
-    return [f"| {words} | {cells} |" for words, cells in zip(left, shown, strict=True)]
+def against_base(paper: str, reference: Path) -> pd.DataFrame:
+    """The stored table: GRPO's rows first, the method's last."""
+    return pd.read_csv(reference / paper / "against_base.csv")
 
 
-def rerun(one: Answer) -> list[tuple[str, Finding]]:
-    """The headline claims that were rerun, each with its verdict at the largest scale; in the order
-    of claims.yaml, those of the largest scale first."""
-    place = {(scale.scope, scale.name): i for i, scale in enumerate(one.scales)}
-
-    def size(found: Finding) -> int:
-        return place[found.scope, found.scale]
-
-    ran = []
-    for head in one.headlines:
-        made = [f for f in head.findings if f.scope != PUBLISHED and f.word != "not run"]
-        ran += [(head.text, max(made, key=size))] if made else []
-    return sorted(ran, key=lambda pair: -size(pair[1]))
+def ran(verdicts: pd.Series) -> str:
+    """How the claims came out that were run; "not run" where none was."""
+    counts = Counter(word for word in verdicts if word in WORDS and word != "not run")
+    return counted(counts) or "not run"
 
 
-def two(ran: list[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
-    """The first that holds and the first that fails; where there is none, the first of the other
-    verdicts, then the next in order."""
-    first = [next((one for one in ran if one[1].word == word), None) for word in answers.WORDS]
-    chosen = [one for one in first if one][:2]
-    return chosen + [one for one in ran if one not in chosen][: 2 - len(chosen)]
+def effect(found: pd.DataFrame, benchmark: str, metric: str) -> str:
+    """ "+9.9 [7.7, 12.2] (+11.1)": the method's difference with its interval, then GRPO's."""
+    rows = found[(found["benchmark"] == benchmark) & (found["metric"] == metric)]
+    baseline, *_, method = rows.to_dict("records")
+    interval = f"[{method['low']:.1f}, {method['high']:.1f}]"
+    return f"{method['difference']:+.1f} {interval} ({baseline['difference']:+.1f})"
+
+
+def draw(home: Path, reference: Path) -> None:
+    """overview.{png,csv} of `reference`: an arrow a paper, from GRPO to its method, accuracy gained
+    over the base model against diversity lost. Other rows stand by themselves."""
+    from common import plotting
+
+    figure, axes = plotting.panels(1, width=5.6, height=3.6)
+    axis, drawn, labels = axes[0, 0], [], [(0.0, 0.0, "base model", GREY)]
+    for paper in papers(home):
+        found = against_base(paper, reference)
+        at = [found[found["metric"] == metric].reset_index() for _, metric in MEASURES]
+        points = [*zip(at[0]["method"], at[0]["difference"], at[1]["difference"], strict=True)]
+        (_, *start), *others, (name, *end) = points
+        color = look(name).color
+        arrow = {"arrowstyle": "-|>", "color": color, "lw": 2, "shrinkA": 4, "shrinkB": 4}
+        axis.annotate("", end, start, arrowprops=arrow)
+        axis.plot(*start, "o", mfc="white", mec="black", ms=6)
+        axis.plot(*end, "o", color=color, ms=7)
+        labels.append((*end, name.split(" (")[0], color))
+        for _, *place in others:
+            axis.plot(*place, "D", mfc="white", mec="black", ms=6)
+        drawn.append(found.assign(paper=paper))
+    axis.plot(0, 0, "s", color=GREY, ms=7)
+    lowest = float("inf")
+    for x, y, text, color in sorted(labels, key=lambda label: -label[1]):
+        lowest = min(y, lowest - LINE)
+        axis.annotate(text, (x - 0.25, lowest), color=color, ha="right", va="center")
+    axis.set(xlabel="pass@1 gained over the base model (points)", xlim=(-2.5, 13), ylim=(-50, 4))
+    axis.set(ylabel="pass@64 on rare prompts (points)")
+    axis.set_title("circle: GRPO in the paper's setting; diamond: GRPO at half the rate")
+    plotting.save(figure, reference / "overview", pd.concat(drawn, ignore_index=True))

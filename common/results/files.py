@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -11,11 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.errors import UserError
+from common.errors import Fault, UserError
 from common.results.columns import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd  # half a second: --help must not wait for it
+
+# What may pass: a full disk or quota, a file system that stumbles.
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE)
 
 
 def write(path: Path, data: str | bytes) -> None:
@@ -36,7 +40,8 @@ def write(path: Path, data: str | bytes) -> None:
 
 
 def _cannot_write(path: Path, error: OSError) -> UserError:
-    return UserError(
+    kind = Fault if error.errno in PASSING else UserError
+    return kind(
         f"cannot write {path}: {error.strerror}. Free space, or choose a writable folder with "
         "results_dir=FOLDER; what was finished before is kept."
     )

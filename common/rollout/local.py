@@ -216,9 +216,9 @@ def ends_of(model, tokenizer) -> list[int]:
 
 def draw(
     model, tokenizer, prompts: list[Prompt], n: int, settings: Evaluation, seed: tuple
-) -> list[tuple[str, int, float, bool]]:
+) -> list[tuple[str, int, float, bool, tuple[int, ...]]]:
     """The local engine: `n` responses to every prompt, a prompt's together, as rows (text, tokens,
-    log_prob, stopped).
+    log_prob, stopped, ids).
 
     `settings` has temperature, max_tokens and batch, the sequences decoded at once, and may have
     top_p. Any engine is
@@ -248,12 +248,11 @@ def draw(
                 key="eval.max_tokens",
             )
             lengths, log_probs = batch.mask.sum(1).int().tolist(), batch.log_probs.sum(1).tolist()
-            tokens = zip(batch.response_ids.tolist(), lengths, strict=True)
-            texts = tokenizer.batch_decode(
-                [row[:length] for row, length in tokens], skip_special_tokens=True
-            )
-            found = zip(texts, lengths, log_probs, batch.stopped.tolist(), strict=True)
-            for i, (text, length, log_prob, stopped) in enumerate(found):
-                row = (text, length, round(log_prob, 4), stopped)
+            padded = zip(batch.response_ids.tolist(), lengths, strict=True)
+            tokens = [tuple(row[:length]) for row, length in padded]
+            texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+            found = zip(texts, lengths, log_probs, batch.stopped.tolist(), tokens, strict=True)
+            for i, (text, length, log_prob, stopped, drawn_ids) in enumerate(found):
+                row = (text, length, round(log_prob, 4), stopped, drawn_ids)
                 rows[start + i // batch.group_size].append(row)
     return [row for group in rows for row in group]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from common.errors import UserError, require
+from common.errors import Fault, UserError, require
 from common.models.policy import log_probs
 from common.rollout.local import encode, end_tokens
 from common.seeds import generator
@@ -113,9 +113,9 @@ def before_steps(llm: "vllm.LLM", tell: Callable[[], None]) -> None:
 
 def draw(
     llm: "vllm.LLM", tokenizer, prompts: list[Prompt], n: int, settings, seed: tuple
-) -> list[tuple[str, int, float, bool]]:
+) -> list[tuple[str, int, float, bool, tuple[int, ...]]]:
     """`n` responses to every prompt, a prompt's together, as rows (text, tokens, log_prob,
-    stopped).
+    stopped, ids).
 
     `settings` has temperature, top_p and max_tokens. log_prob is of softmax(logits / t) over the
     whole vocabulary, where t is what `kept` of local.py says of them, and what the engine was
@@ -140,6 +140,7 @@ def draw(
             len(one.token_ids),
             round(one.cumulative_logprob, 4),
             one.finish_reason == "stop",
+            tuple(one.token_ids),
         )
         for text, one in zip(texts, drawn, strict=True)
     ]
@@ -181,7 +182,7 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
         found += sorted(output.outputs, key=lambda one: one.index)
     for one in found:
         if one.finish_reason not in ("stop", "length"):
-            raise UserError(f"engine=vllm: a response ended with {one.finish_reason!r}; run again")
+            raise Fault(f"engine=vllm: a response ended with {one.finish_reason!r}; run again")
     return found
 
 

@@ -23,6 +23,7 @@ Span = tuple[float, float]  # the least and the most that is expected
 class Accelerator:
     memory_gb: float
     tflops: float
+    float32_tflops: float
     bandwidth_gb_s: float
     compute_efficiency: Span
     decode_efficiency: Span
@@ -47,10 +48,12 @@ class Assumptions:
     response_share: Span
     benchmark_problems: int
     decode_batch: int
+    scoring_efficiency: Span
     step_overhead_s: Span
     start_s: dict[str, float]
     usable_memory: float
     samples_bytes_per_token: float
+    scored_bytes: float
     queue_bytes_per_token: float
 
     def prompts(self, *names: str) -> Prompts:

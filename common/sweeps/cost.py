@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from common.backends import backend
+from common.backends import backend, snapshots
 from common.backends.verl import layout, tuning
-from common.backends.verl.layout import STATE_BYTES
+from common.backends.verl.layout import HELD_BYTES, STATE_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
 from common.evaluation.config import Evaluate
@@ -60,6 +60,7 @@ class Estimate:
     attempts: int  # under the time limit, at most
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
     network: "Network | None" = None  # a training's memory network (DLC)
+    kept_gb: float = 0.0  # of the disk: models of steps before the last
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,15 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     ends = [_training(x, profile, a, size, gpus, end) for end in (0, 1)]
     _check_time(x, profile, a, ends[0])
     _check_main_memory(x, profile, a, ends[1])
-    stored = ends[1].evaluated * a.samples_bytes_per_token + (STATE_BYTES + 2) * size.parameters
-    if x.keep_checkpoints:
-        stored += 2 * size.parameters * (x.optim.steps // x.eval.every)
+    stored = ends[1].evaluated * a.samples_bytes_per_token + 2 * size.parameters
+    # a checkpoint lives until the next is whole; older ones are deleted before, also of a resumed
+    # run, so the number of attempts does not matter
+    stored += 2 * HELD_BYTES * (size.parameters + (network.parameters if network else 0))
+    kept = 2 * size.parameters * len(snapshots.steps(x))
     seconds = [end.steps_s + end.curve_s for end in ends]
     tokens = [end.rollout + end.evaluated for end in ends]
-    one = priced(seconds, gpus, stored, memory, tokens, profile, a)
+    one = priced(seconds, gpus, stored + kept, memory, tokens, profile, a)
+    one = replace(one, kept_gb=kept / 1e9)
     if network is None:
         return one
     width = _width(x, size, profile, a)
@@ -170,8 +174,6 @@ def estimate_evaluation(
     """The cost of one evaluation of a model that `trained` makes: its chunks are drawn by as many
     engines as its GPUs (`evaluation_gpus`) make. Raises as `estimate`."""
     size, unit = model_size(trained, a), accelerator(profile, a)
-    if e.row is not None and e.row.base is not None:  # to score them takes less than to draw them
-        e = replace(e, n=max(1, round(e.n * (e.eval.rare_share or 1))))
     prompts = a.prompts(e.eval.name, trained.data.name)
     _check_prompt("prompt_tokens", prompts.longest, size, e.model.name)
     width = evaluation_width(e, size, unit, profile, a)

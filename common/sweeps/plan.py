@@ -40,8 +40,12 @@ class Sweep:
     n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
     checkpoint: checkpoints.Choice = "last"
     also_at: dict[str, list[int]] = field(default_factory=dict)  # benchmark -> further steps
+    # benchmarks whose samples are scored by the model that drew them (evaluation/scoring.py)
+    scored: list[str] = field(default_factory=list)
     # label of a method: label of the one that its compute must not exceed (checkpoints.py)
     baselines: dict[str, str] = field(default_factory=dict)
+    # name of a measure (Reproduce.measures): row -> steps whose models it reads
+    measures: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,23 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Start:
+    """What a model must measure before rows train from it (gates.py)."""
+
+    of: str  # the row that is the model as it is
+    rows: list[str]  # those that wait
+    prompts: PositiveInt  # of their training set, drawn by its seed
+    samples: PositiveInt  # of each
+    remedy: str  # where a number is not as expected
+    table: str = ""  # of the row `of`, where benchmarks are read
+    benchmarks: dict[str, list[str]] = field(default_factory=dict)  # as in a Sweep
+    n: int | None = None
+    # number -> expected, within the noise of two evaluations and half a unit of its last digit
+    near: dict[str, list[float]] = field(default_factory=dict)
+    above: dict[str, float] = field(default_factory=dict)  # number -> what it must exceed
+
+
+@dataclass(frozen=True)
 class Scale:
     parts: dict[str, list[str]]  # which of the paper's own parts, each with its words
     sweeps: list[Sweep]
@@ -89,12 +110,15 @@ class Reproduce:
     scales: dict[str, Scale]
     parts: dict[str, Part] = field(default_factory=dict)
     commands: dict[str, Command] = field(default_factory=dict)  # each by its name, of all scales
+    # jobs of the paper's own after trainings (measures.py): dotted paths of `run` and `takes`
+    measures: dict[str, dict[str, str]] = field(default_factory=dict)
+    gates: dict[str, Start] = field(default_factory=dict)  # each by its name, of all scales
     rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
     grids: list[dict] = field(default_factory=list)  # and these
 
     def __post_init__(self):
         named = {
-            name: replace(one, sweeps=[replace(s, rows=self._names(s.rows)) for s in one.sweeps])
+            name: replace(one, sweeps=[replace(s, rows=self.named(s.rows)) for s in one.sweeps])
             for name, one in self.scales.items()
         }
         object.__setattr__(self, "scales", named)  # every row by its name, once and for all
@@ -125,7 +149,8 @@ class Reproduce:
         """Those of the scale."""
         return self.scales[self.scale].sweeps
 
-    def _names(self, patterns: list[str]) -> list[str]:
+    def named(self, patterns: list[str]) -> list[str]:
+        """The names of the rows that match. Raises UserError where none does."""
         known, found = list(rows(self.paper)), []
         for pattern in patterns:
             named = fnmatch.filter(known, pattern)
@@ -233,8 +258,8 @@ def evaluations(config: Reproduce) -> list[Evaluate]:
 
 
 def on_rare(evaluations: list[Evaluate]) -> list[Evaluate]:
-    """The same, those of a trained model's NLL with the run of their base model's samples. Raises
-    UserError where the scale has no such run."""
+    """The same, those of a trained model's NLL with the run of their base model's samples, which
+    they score. Raises UserError where the scale has no such run."""
 
     def key(e: Evaluate) -> tuple:
         return e.label, e.row.seed, e.eval.name
@@ -246,9 +271,14 @@ def on_rare(evaluations: list[Evaluate]) -> list[Evaluate]:
         if e.eval.rare_share is not None and e.row.checkpoint != checkpoints.UNTRAINED:
             remedy = f"{e.row.trained} needs the samples of {e.label} as it is: add that row"
             require(key(e) in bases, "eval.rare_share", e.eval.rare_share, remedy)
-            e = replace(e, row=replace(e.row, base=bases[key(e)]))
+            e = scored(e, bases[key(e)])
         found.append(e)
     return found
+
+
+def scored(e: Evaluate, samples: str) -> Evaluate:
+    """`e` for the stored samples of a run folder, which no engine draws again."""
+    return replace(e, scores=samples, engine="local", tensor_parallel=None)
 
 
 def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
@@ -261,6 +291,8 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
     """
     unknown = sorted(set(sweep.also_at) - set(sweep.benchmarks))
     require(not unknown, "also_at", unknown, f"use some of {', '.join(sweep.benchmarks)}")
+    unknown = sorted(set(sweep.scored) - set(sweep.benchmarks))
+    require(not unknown, "scored", unknown, f"use some of {', '.join(sweep.benchmarks)}")
     found = []
     by_label = {(x.model.name, x.seed, x.label): x.run_id for x in runs}
     for x in runs:
@@ -295,7 +327,10 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
             stated = {word.partition("=")[0] for word in words}
             taken = {key: value for key, value in _taken(x).items() if key not in stated}
             known = _known(x.model.chat, sweep.n, tuple(words))
-            found.append(replace(known, **taken, label=x.model.name, model=model, row=row))
+            drawn = replace(known, **taken, label=x.model.name, model=model, row=row)
+            found.append(drawn)
+            if printed in sweep.scored:
+                found.append(scored(drawn, drawn.path.name))
     return found
 
 

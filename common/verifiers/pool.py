@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 
-from common.errors import UserError, require
+from common.errors import Fault, UserError, require
 from common.types import Verdict
 
 CHUNK_ITEMS, CHUNK_BYTES = 64, 65_536  # sent ahead: a worker never waits, a socket never fills
@@ -215,7 +215,7 @@ class _Worker:
         connection.settimeout(START)
         line = connection.makefile("rb", buffering=0).readline()
         if not line:
-            raise UserError("verifier: a worker ended as it started; is there memory left?")
+            raise Fault("verifier: a worker ended as it started; is there memory left?")
         self._pid, self._received, self._socket = int(line), b"", connection
 
     def _line(self, waited: float) -> bytes:

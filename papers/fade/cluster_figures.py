@@ -25,6 +25,7 @@ from common.config.files import ROOT
 from common.metrics.passk import pass_at_k_table
 from common.palette import colors
 from common.plotting import COLORS, panels, save
+from papers.fade import cluster_curves
 
 SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
 TABLES = {  # name of the figure: printed table, model
@@ -33,7 +34,14 @@ TABLES = {  # name of the figure: printed table, model
     "table4": ("table4", SMALL),
     "table5": ("table5", LARGE),
 }
-FADE = colors(["FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5"])
+FADE = colors(["FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5", "FADE H*=H0/2"])
+WEIGHED = colors(
+    [
+        *("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE"),
+        *(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2")),
+    ]
+)
+HEAD = ("s1/s2", "srank")  # Fig. 5 left
 GROUPS = 400  # Sec. 11.2
 KEY = [*CELL[:4], "step"]
 
@@ -59,7 +67,32 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered, spec: Spec) -> list
         about=f"Fig. 8 left: what the controller chose along training, {SMALL}; step: a rollout "
         "of 10 optimiser steps.",
     )
-    return [*made, controller]
+    made += [fig5(cluster.rows, folder), controller]
+    return made + cluster_curves.draw(root, cluster)
+
+
+def fig5(rows: pd.DataFrame, folder: Path) -> Figure:
+    """Fig. 5 left: s1/s2 and srank of the output head's change along training."""
+    wanted = {metric: rows[rows["metric"].str.startswith(f"{metric}, step ")] for metric in HEAD}
+    parts = [part.assign(curve=metric) for metric, part in wanted.items()]
+    found = pd.concat(parts)[["model", "method", "seed", "curve", "step", "value"]]
+    lacking = sorted(set(WEIGHED) - set(found["method"]))
+    if lacking:
+        return Figure("cluster_fig5", left_out=f"rows without weights: {', '.join(lacking)}")
+    figure, axes = panels(2, width=2.9, height=2.7)
+    for axis, curve in zip(axes[0], HEAD, strict=True):
+        for method, color in WEIGHED.items():
+            line = found[(found["curve"] == curve) & (found["method"] == method)]
+            axis.plot(*line.sort_values("step")[["step", "value"]].to_numpy().T, color=color,
+                      marker="o", markersize=2.5, label=method)  # fmt: skip
+        axis.set(title=f"output head, {curve}", xlabel="step")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, folder / "cluster_fig5", found[found["method"].isin(list(WEIGHED))])
+    return Figure(
+        "cluster_fig5",
+        f"Fig. 5 left: the output head's weight change, {SMALL}; srank with delta 0.01, which the "
+        "paper does not print; step: a rollout of 10 optimiser steps.",
+    )
 
 
 def deviation(counts: pd.DataFrame, k: int) -> float:

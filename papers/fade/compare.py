@@ -15,6 +15,7 @@ import pandas as pd
 
 from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import Gathered
+from common.comparison.spec import Joined
 from common.comparison.training import logged, phases
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
@@ -237,6 +238,44 @@ SAME_RUNS = [  # Table 3 prints their LiveCodeBench, Tables 4 (7B) and 5 (32B) t
     *(SameRun("table5", name, "table3", name) for name in ("GRPO", "Power alpha=2", POWER_ASYM)),
     SameRun("table5", f"Asym {FADE}", "table3", FADE),
 ]
+FAILURE_BIASED = (("table_fig3", "AsymGRPO delta=0.3"), ("table4", "AsymGRPO delta=0.5"))
+FAILURE_BIASED += (("table_fig3", "AsymGRPO delta=0.7"),)
+BALANCED_ROWS = (("table3", "Power alpha=2"), ("table3", "GRPO"))  # Table 9: 61 and 62 %
+HEAD, RATIO, RANK1 = "output_head_L2_share", "s1/s2", "rank1_fraction"
+WEIGHTS = [  # of the last steps (papers/fade/weights/cluster.py)
+    *(
+        SameRun("fig8_table", f"FADE H*={entropy}", table, f"FADE H*={entropy}")
+        for entropy, table in (("0.5", "table_fig8"), ("1.0", "table3"), ("1.3", "table4"))
+    ),
+    *(
+        SameRun("table9", f"{name} (converged)", table, name)
+        for name, table in (("GRPO", "table3"), ("Power alpha=2", "table3"))
+    ),
+    SameRun("table9", "AsymGRPO delta=0.5 (converged)", "table4", "AsymGRPO delta=0.5"),
+]
+JOINED = [  # the reference rows of Fig. 8's table, ranges of the static methods, and Table 9 (a)
+    Joined("fig8_table", f"{sign} (reference row)", printed, how, metric, of)
+    for sign, of in (("Asym.", FAILURE_BIASED), ("Sym.", BALANCED_ROWS))
+    for printed, how, metric in (
+        (HEAD, "mean", HEAD),
+        (f"{RATIO}_min", "min", RATIO),
+        (f"{RATIO}_max", "max", RATIO),
+        (f"{RANK1}_min", "min", RANK1),
+        (f"{RANK1}_max", "max", RANK1),
+        ("inner", "mean", "inner"),
+    )
+]
+EARLY = (("table3", "REINFORCE"), ("table3", "GRPO"), ("table4", "AsymGRPO delta=0.5"))
+JOINED += [
+    Joined(
+        "table9",
+        "REINFORCE / GRPO / AsymGRPO",
+        f"{RANK1}_lower_bound",
+        "min",
+        f"{RANK1}, step 500",
+        EARLY,
+    )
+]
 SPEC = Spec(
     paper="fade",
     title="FADE",
@@ -250,7 +289,9 @@ SPEC = Spec(
     own_rows=own_rows,
     measure=laptop.measure,
     logged_rows=logged_rows,
-    same_runs=SAME_RUNS,
+    same_runs=SAME_RUNS + WEIGHTS,
+    joined=JOINED,
+    metrics={HEAD: "output_head_fraction"},  # Table 9's word
     gains=[  # GRPO is what all are set against; FADE also against the best static weights
         *((f"FADE H*={entropy}", "GRPO") for entropy in ("1.0", "1.3")),
         (f"Asym {FADE}", "GRPO"),

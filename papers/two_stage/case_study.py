@@ -4,24 +4,27 @@ page.
     python -m papers.two_stage.case_study [results_dir=results] [seed=1]
 
 Writes <results_dir>/two_stage/laptop/case_study.md from the stored samples of one seed of table
-laptop_strong. The paper picks one prompt and does not say how. Here a rule picks them: of all
-prompts that both models solve at least once, ordered by how many more different right answers
-GRPO-N has (ties by benchmark and prompt), the first three, the middle three and the last three. So
-the page shows where GRPO-N gains most, nothing much, and loses most.
+laptop_strong; a comparison of cluster rows writes cluster/case_study.md from those of Table 1's
+runs on AMC 2023, with the code in them. The paper picks one prompt and does not say how. Here a
+rule picks them: of all prompts that both models solve at least once, ordered by how many more
+different right answers GRPO-N has (ties by benchmark and prompt), the first three, the middle three
+and the last three. So the page shows where GRPO-N gains most, nothing much, and loses most.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from common.cli import run
-from common.comparison.gather import LAPTOP, read
+from common.comparison.gather import CLUSTER, LAPTOP, read
 from common.config.words import options
 from common.errors import UserError
 from common.metrics.samples import answer_entropy
 from common.results.files import read_jsonl, write
+from papers.two_stage import cluster
+from papers.two_stage.cluster import METHODS
 
-METHODS = ("GRPO", "GRPO-N")
 SHOWN = 3  # prompts of each kind, and different right answers of each prompt and method
 LONGEST = 80  # characters of a response: it is a model's text
 
@@ -37,6 +40,23 @@ def write_page(root: Path, seed: int = 1) -> None:
     table = pd.concat([responses(folder, m) for folder, m in zip(folders, METHODS, strict=True)])
     text = page(table, list(runs[list(METHODS)]))
     write(root / "two_stage" / LAPTOP / "case_study.md", text)
+
+
+def write_cluster_page(root: Path, rows: pd.DataFrame) -> None:
+    """Write the page of Table 1's runs; nothing where the samples of one of them are not there."""
+    drawn = cluster.samples(root, rows[rows["table"] == "table1"])
+    if drawn.empty or set(drawn["method"]) != set(METHODS):
+        return
+    runs = drawn.drop_duplicates("method").set_index("method")["run_id"]
+    facts = FACTS | {f"{name} a response": partial(a_response, which=i) for i, name in CODE}
+    about = "the paper's Fig. 3 on the prompts of AMC 2023."
+    text = page(drawn.assign(benchmark=cluster.CASES), list(runs[list(METHODS)]), facts, about)
+    write(root / "two_stage" / CLUSTER / "case_study.md", text)
+
+
+def a_response(samples: pd.DataFrame, which: int) -> str:
+    """Of the two counts of `cluster.pieces`, the mean over responses."""
+    return f"{samples['response'].map(lambda text: cluster.pieces(text)[which]).mean():.2f}"
 
 
 def responses(folder: Path, method: str) -> pd.DataFrame:
@@ -65,8 +85,14 @@ def chosen(samples: pd.DataFrame) -> pd.DataFrame:
     return prompts.drop_duplicates(["benchmark", "problem_id"], ignore_index=True)
 
 
-def page(samples: pd.DataFrame, run_ids: list[str]) -> str:
-    """The page as markdown."""
+def page(
+    samples: pd.DataFrame,
+    run_ids: list[str],
+    facts: dict | None = None,
+    about: str = "the counterpart of the paper's Fig. 3 for a model that writes one expression and "
+    "no reasoning, so there is no code to be wrong or repaired.",
+) -> str:
+    """The page as markdown; `facts`: FACTS, or others, each of a method's samples of a prompt."""
     prompts = chosen(samples)
     if prompts.empty:
         return "# Right responses of GRPO and GRPO-N\n\nNo prompt is solved by both.\n"
@@ -74,8 +100,7 @@ def page(samples: pd.DataFrame, run_ids: list[str]) -> str:
     lines = [
         "# Right responses of GRPO and GRPO-N to the same prompts",
         "",
-        f"Runs `{run_ids[0]}` and `{run_ids[1]}`; the counterpart of the paper's Fig. 3 for a model"
-        " that writes one expression and no reasoning, so there is no code to be wrong or repaired."
+        f"Runs `{run_ids[0]}` and `{run_ids[1]}`; {about}"
         f" {len(solved(samples))} prompts are solved by both; they are ordered by how many more"
         f" different right answers {b} has, and the first, middle and last {SHOWN} are shown."
         " A response stands for all that differ from it in the order of terms and brackets only.",
@@ -89,7 +114,7 @@ def page(samples: pd.DataFrame, run_ids: list[str]) -> str:
             lines += ["", f"### {quoted(row.problem_id)} ({row.benchmark})", ""]
             lines += ["| | " + " | ".join(METHODS) + " |", "| --- | --- | --- |"]
             cells = [these[these["method"] == method] for method in METHODS]
-            for title, f in FACTS.items():
+            for title, f in (facts or FACTS).items():
                 lines.append(f"| {title} | {f(cells[0])} | {f(cells[1])} |")
     return "\n".join(lines) + "\n"
 
@@ -131,6 +156,9 @@ FACTS = {
     "answer entropy (bits)": bits,
     "most frequent right answers": commonest,
 }
+
+
+CODE = ((0, "pieces of code"), (1, "outputs that name an error"))
 
 
 def quoted(text: str) -> str:

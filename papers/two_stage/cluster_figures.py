@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.cluster_figures import Curve, Figure, along
+from papers.two_stage.cluster import GREEDY
 from papers.two_stage.figures import MAIN
 
 FIGURES = {  # name: number in the paper, model, methods
@@ -13,8 +14,8 @@ FIGURES = {  # name: number in the paper, model, methods
     "fig4": (4, "Llama-3.2-3B-Instruct", ("GRPO", "GRPO-N")),
 }
 CURVES = [
-    Curve("MATH-500 pass@1 (%)", benchmark="math500", metric="pass@1"),
-    Curve("entropy on MATH-500", benchmark="math500", metric="token_entropy"),
+    Curve("MATH, greedy pass@1 (%)", benchmark=GREEDY, metric="pass@1"),
+    Curve("entropy on MATH", benchmark=GREEDY, metric="exact_token_entropy"),
     Curve("entropy in training", column="entropy"),
     Curve("reward in training", column="reward"),
 ]
@@ -35,9 +36,11 @@ def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
             model=model,
             colors={method: MAIN[method] for method in methods},
             curves=CURVES,
-            about=f"Fig. {number}: {model} along training. Accuracy and entropy are of sampled "
-            "answers to MATH-500; the paper decodes the whole MATH test set greedily. Entropies "
-            "in nats a token.",
+            start="Base Model",
+            about=f"Fig. {number}: {model} along training. Accuracy and entropy are of greedy "
+            "answers to the MATH test set, step 0 is the base model. Entropies are exact, of the "
+            "whole vocabulary at temperature 1, in nats a token; those in training are of the "
+            "rollouts.",
         )
         for name, (number, model, methods) in FIGURES.items()
     ]

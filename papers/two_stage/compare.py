@@ -9,6 +9,7 @@ from common.comparison.gather import Gathered
 from common.comparison.spec import problems
 from common.comparison.training import logged, phases
 from papers.two_stage import laptop
+from papers.two_stage.cluster import GREEDY, code_rows
 
 PAIRS = [  # compared at matched pass@1
     ("GRPO-N", "GRPO"),
@@ -54,8 +55,10 @@ def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """The policy's entropy along the cluster's trainings, table "table1, logged"."""
-    return [logged(root, "two_stage", rows, lambda log: phases(log, ["entropy"]))]
+    """The policy's entropy along the cluster's trainings, table "table1, logged", and the code in
+    stored samples, "table1, samples"."""
+    entropies = logged(root, "two_stage", rows, lambda log: phases(log, ["entropy"]))
+    return [entropies, code_rows(root, rows)]
 
 
 def toy_rows(root: Path) -> pd.DataFrame:
@@ -150,8 +153,7 @@ SAME_RUNS = [
 # Table 4 is of the samples of Tables 1 and 2 (App. C.5)
 ENTROPIES = {
     "answer_entropy": "answer_level_entropy",
-    "token_entropy_per_response": "token_level_entropy",
-    "token_nll_per_response": "token_level_entropy",  # of a nucleus's samples; one of the two
+    "exact_token_entropy": "token_level_entropy",
 }
 SAMPLED = [f"pass@{2**i}" for i in range(9)]
 FOOTNOTES = {
@@ -183,8 +185,9 @@ FOOTNOTES = {
 
 
 def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
-    from papers.two_stage import cluster_figures
+    from papers.two_stage import case_study, cluster_figures
 
+    case_study.write_cluster_page(root, cluster.rows)
     return cluster_figures.draw(root, cells, cluster.rows)
 
 
@@ -210,6 +213,7 @@ SPEC = Spec(
     ],
     metrics=ENTROPIES,
     footnotes=FOOTNOTES,
+    unprinted=(GREEDY,),
     averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
     problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2
     own_problems={"ARC-c": 128, "MMLU-Pro": 128},  # one fixed set, by its multiples (INC021)

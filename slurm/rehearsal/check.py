@@ -64,6 +64,8 @@ def _training(run: Path, x: Experiment) -> list[str]:
 def _evaluation(e: Evaluate) -> list[str]:
     if not (e.path / "DONE").exists():
         return [f"{e.path.name}: no result"]
+    if e.scores:
+        return verify(e.path)
     number = stated(e.eval.prompts)
     return verify(e.path) + _counted(e.path / "counts.csv", e.row.benchmark, number, e.n)
 

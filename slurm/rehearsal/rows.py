@@ -19,7 +19,8 @@ ROWS = {
 
 def chosen(config: Reproduce, row: str) -> Sweep:
     """The sweep of the scale that has this row, with it alone, and with the rows of the same sweep
-    whose curve limits which of its checkpoints is evaluated. Raises UserError for another name."""
+    whose curve limits which of its checkpoints is evaluated; of the further steps of `also_at` one
+    alone. Raises UserError for another name."""
     sweeps = config.scales[config.scale].sweeps
     names = {name.removeprefix("cluster/"): sweep for sweep in sweeps for name in sweep.rows}
     require(row in names, "row", row, f"use one of {', '.join(names)}")
@@ -33,7 +34,9 @@ def chosen(config: Reproduce, row: str) -> Sweep:
         same = [n for n, x in pairs if x.label == baseline and x.model.name == own.model.name]
         wanted = [*same, *wanted]
     baselines = {own.label: baseline} if baseline is not None else {}
-    return replace(sweep, rows=wanted, seeds=sweep.seeds[:1], baselines=baselines)
+    also_at = {name: steps[:1] for name, steps in sweep.also_at.items()}
+    seeds = sweep.seeds[:1]
+    return replace(sweep, rows=wanted, seeds=seeds, baselines=baselines, also_at=also_at)
 
 
 def true_size(config: Reproduce, sweep: Sweep) -> tuple[list[Experiment], list[Evaluate]]:

@@ -21,9 +21,10 @@ from slurm.attempts import attempts
 from slurm.rehearsal import check, data, model, rows
 from slurm.rehearsal.stub import (
     EVALUATE,
+    STEPS,
     Most,
     differences,
-    hollow_evaluation,
+    hollow_evaluations,
     reason,
     stubbed,
 )
@@ -62,8 +63,9 @@ def rehearse(
         stubbed(x, model=folder, memory=memory, results_dir=str(root), most=most, threads=threads)
         for x in true_runs
     ]
-    made = evaluations_of(runs, sweep) if sweep.benchmarks else []
-    evaluations = [hollow_evaluation(e, most=most) for e in made]
+    kept = replace(sweep, also_at={name: [STEPS - 1] for name in sweep.also_at})
+    made = evaluations_of(runs, kept) if sweep.benchmarks else []
+    evaluations = hollow_evaluations(made, most=most)
     for line in sizes(true_runs, runs, true_evaluations, evaluations, sources):
         say(line)
     refused = [line for x in true_runs for line in check.storage(x)]

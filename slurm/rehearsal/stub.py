@@ -19,6 +19,7 @@ EXPERIMENT = {
     "optim.micro_batch": "memory only",
     "eval.every": "the second step and the last",
     "checkpoint_every": "as the curve",
+    "keep_at": "the second step",
     "device": "the CPU",
     "threads": "the cores of this machine",
     "results_dir": "the rehearsal's",
@@ -66,6 +67,7 @@ def stubbed(
         threads=threads,
         results_dir=results_dir,
         checkpoint_every=STEPS - 1,
+        keep_at=[STEPS - 1] if x.keep_at else [],
         model=replace(x.model, path=model),
         method=replace(x.method, sampler=_remembering(x.method.sampler, memory)),
         data=replace(x.data, train=_counted_by(x.data.train, model)),
@@ -111,10 +113,16 @@ def _prompts(x: Experiment, most: int) -> int:
     return max(1, most // drawn // mini) * mini
 
 
-def hollow_evaluation(e: Evaluate, *, most: Most) -> Evaluate:
-    """An evaluation of a stubbed run (`evaluations_of` has replaced its folders and device), with
-    a smaller n where all problems have more samples than `most.job`."""
-    return replace(e, n=min(e.n, max(1, most.job // (stated(e.eval.prompts) or UNKNOWN))))
+def hollow_evaluations(made: list[Evaluate], *, most: Most) -> list[Evaluate]:
+    """The evaluations of a stubbed run (`evaluations_of` has replaced their folders and device),
+    with a smaller n where all problems have more samples than `most.job`; what scores samples
+    comes after what draws them."""
+    found, names = [], dict[str | None, str]()
+    for e in made:
+        n = min(e.n, max(1, most.job // (stated(e.eval.prompts) or UNKNOWN)))
+        found.append(replace(e, n=n, scores=names.get(e.scores, e.scores)))
+        names[e.path.name] = found[-1].path.name
+    return found
 
 
 def differences(true: dict, stubbed: dict, prefix: str = "") -> dict[str, tuple]:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import pytest
+from refuses import refuses
 
+from common.backends import snapshots
 from common.backends.local import train
-from common.errors import UserError
 from common.results.collect import verify
 
 WEIGHTS = "model.safetensors"
@@ -23,10 +23,22 @@ def test_the_model_of_an_evaluation_step_is_that_of_a_run_that_ends_there(tiny):
     assert {path.name for path in kept.iterdir()} == names
 
 
+def test_models_of_other_steps_are_left_where_they_are_asked_for(tiny):
+    x = tiny("keep_checkpoints=true", "keep_at=[1,4,6,9]")  # 6 is the last, 9 comes never
+    run = train(x, progress=False)
+    assert snapshots.steps(x) == [1, 3, 4]
+    kept = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert kept == ["step-00001", "step-00003", "step-00004"]
+    assert verify(run) == []
+    assert x.run_id == tiny().run_id
+
+
 def test_a_finished_run_without_them_is_named(tiny):
     run = train(tiny(), progress=False)
     assert not (run / "checkpoints").exists()
-    with pytest.raises(UserError, match=r"kept no model of step 3; delete the folder"):
+    with refuses("keep_checkpoints", "true"):
         train(tiny("keep_checkpoints=true"), progress=False)
+    with refuses("keep_at", "[1]"):
+        train(tiny("keep_at=[1]"), progress=False)
     assert train(tiny(), progress=False) == run
     assert Path(run, "DONE").exists()

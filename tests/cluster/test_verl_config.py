@@ -183,9 +183,10 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
 def test_models_of_the_curve_are_taken_from_checkpoints(tmp_path):
     steps = ["checkpoint_every=10", "eval.every=15"]
     plain = composed(load(steps, "f_grpo"), place(tmp_path))
-    assert (plain.trainer.save_freq, plain.trainer.keep_models) == (10, False)
-    kept = composed(load([*steps, "keep_checkpoints=true"], "f_grpo"), place(tmp_path))
-    assert (kept.trainer.save_freq, kept.trainer.keep_models) == (5, True)
+    assert (plain.trainer.save_freq, plain.trainer.keep_models) == (10, [])
+    steps += ["optim.steps=50", "keep_checkpoints=true", "keep_at=[7,50]"]
+    kept = composed(load(steps, "f_grpo"), place(tmp_path))
+    assert (kept.trainer.save_freq, kept.trainer.keep_models) == (10, [7, 15, 30, 45])
 
 
 def test_a_limit_of_the_experiment_reaches_the_aggregation(tmp_path):

@@ -91,8 +91,10 @@ def test_rows_are_the_samples_their_log_probabilities_and_whether_they_stopped(
     end = tokenizer.eos_token_id
     assert len(rows) == 128
     assert len({row[0] for row in rows}) > 100  # a prompt's samples have different seeds
-    for i, ((text, length, log_prob, stopped), one) in enumerate(zip(rows, seen[0], strict=True)):
+    for i, (row, one) in enumerate(zip(rows, seen[0], strict=True)):
+        text, length, log_prob, stopped, kept_ids = row
         ids, prompt = list(one.token_ids), prompts[i // 64]
+        assert list(kept_ids) == ids
         expected = tempered(model, prompt + ids, 0.7)[len(prompt) - 1 : -1]
         expected = expected.gather(1, torch.tensor(ids)[:, None])[:, 0]
         assert vllm.token_log_probs(one) == pytest.approx(expected.tolist(), abs=1e-4)
@@ -158,7 +160,7 @@ def test_top_p_draws_from_the_nucleus_and_log_probs_are_of_the_whole(
     whole = tempered(model, ids, 1.0)[-1]
     nucleus = {tokenizer.decode([i]): whole[i].item() for i in order[:inside]}
     assert {row[0] for row in rows} == set(nucleus)
-    for text, _, log_prob, _ in rows:
+    for text, _, log_prob, *_ in rows:
         assert log_prob == pytest.approx(nucleus[text], abs=1e-3)
 
 

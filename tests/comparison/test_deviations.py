@@ -19,13 +19,7 @@ HELD = {  # paper -> the printed settings that some row does not have
         "samples per problem n (protocol)",
         "AIME25 on the curve",
     },
-    "two_stage": {
-        "Figs 2 and 4, accuracy",
-        "Figs 2 and 4, problems",
-        "Figs 2 and 4, first step",
-        "Figs 2 and 4, entropies",
-        "token-level",
-    },
+    "two_stage": set(),
     "cov_grpo": {
         "training steps",  # 200, for Table 3; Table 2's checkpoint is another matter
         "max_steps 1.5B",

@@ -42,11 +42,16 @@ def test_the_readmes_intervals_are_stored_and_one_changed_number_is_seen(tmp_pat
     papers = sorted(x.parent.name for x in STORED.glob("*/gaps.csv"))
     assert intervals(STORED, [*papers, *YARDSTICKS]) == []
     assert len(papers) == 5
-    for name, linked in (("papers/f_grpo/README.md", False), ("README.md", True)):
+    changed = ("7.1 [4.7, 9.5]", "7.2 [4.7, 9.4]", "7.1 [4.7, 9.4]: fails")
+    of_base = ("9.9 [7.7, 12.3]", "9.8 [7.7, 12.2]")
+    for name, right, every, linked in (
+        ("papers/f_grpo/README.md", "7.1 [4.7, 9.4]", changed, False),
+        ("README.md", "9.9 [7.7, 12.2]", of_base, True),
+    ):
         text = (ROOT / name).read_text()
-        assert "7.1 [4.7, 9.4]" in text
-        for wrong in ("7.1 [4.7, 9.5]", "7.2 [4.7, 9.4]", "7.1 [4.7, 9.4]: fails"):
-            (tmp_path / "README.md").write_text(text.replace("7.1 [4.7, 9.4]", wrong, 1))
+        assert right in text
+        for wrong in every:
+            (tmp_path / "README.md").write_text(text.replace(right, wrong, 1))
             seen = differences_of_prose(tmp_path / "README.md", STORED, ["f_grpo"], linked=linked)
             assert len(seen) == 1
             assert f"{wrong}' is no stored comparison's of f_grpo" in seen[0]

@@ -1,5 +1,6 @@
 """Configurations: every file composes and runs; everything misspelt or out of range is refused."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -76,84 +77,57 @@ def test_other_data_and_models_compose():
 
 
 @pytest.mark.parametrize(
-    ("overrides", "parts"),
+    "word",
     [
         # unknown or misspelt
-        (["optim.lrr=1"], ["optim.lrr"]),
-        (["+optim.lrr=1"], ["optim.lrr=1", "did you mean optim.lr?"]),
-        (["+evall.n=1"], ["evall", "did you mean eval?"]),
-        (["+x=1"], ["x=1", "known: ", "sampling"]),
-        (["+model.pretrain.head=2"], ["model.pretrain.head=2", "did you mean", "pretrain.heads?"]),
-        (["experiment=grpo_n9"], ["experiment/grpo_n9", "grpo_n8"]),
-        (["method=gpro"], ["method/gpro", "grpo"]),
-        (["seed"], ["seed", "EQUAL"]),
-        # wrong type or nothing
-        (["optim.lr=fast"], ["optim.lr='fast'", "valid number"]),
-        (["seed=1.5"], ["seed=1.5", "valid integer"]),
-        (["seed=one"], ["seed='one'", "valid integer"]),
-        (["eval.k=8"], ["eval.k=8", "valid list"]),
-        (["optim=adam"], ["optim='adam'"]),
-        (["data.benchmarks=natural"], ["data.benchmarks='natural'", "dictionary"]),
-        (["optim.betas=[0.9]"], ["optim.betas", "required"]),
-        (["optim.lr=???"], ["optim.lr", "give it a value"]),
-        (["model=huggingface"], ["model.path", "give it a value"]),
-        (["data=jsonl"], ["data.train.path", "give it a value"]),
+        "+optim.lrr=1", "+x=1", "+model.pretrain.head=2",
+        # wrong type
+        "optim.lr='fast'", "seed=1.5", "seed='one'", "eval.k=8", "optim='adam'",
+        "data.benchmarks='natural'",
         # out of range
-        (["optim.lr=0"], ["optim.lr=0", "above 0"]),
-        (["optim.lr=-1e-4"], ["optim.lr=-0.0001", "above 0"]),
-        (["optim.lr=nan"], ["optim.lr=nan", "above 0"]),
-        (["optim.betas=[0.9,1.0]"], ["optim.betas.1=1.0", "below 1"]),
-        (["optim.grad_clip=0"], ["optim.grad_clip=0", "above 0"]),
-        (["optim.weight_decay=-1"], ["optim.weight_decay=-1", ">= 0"]),
-        (["optim.warmup_steps=-1"], ["optim.warmup_steps=-1", ">= 0"]),
-        (["optim.steps=-1"], ["optim.steps=-1", ">= 0"]),
-        (["optim.mini_batches=0"], ["optim.mini_batches=0", "at least 1"]),
-        (["optim.mini_batches=5"], ["optim.mini_batches=5", "divide sampling.prompts=32"]),
-        (["optim.micro_batch=0"], ["optim.micro_batch=0", "at least 1"]),
-        (["eval.k=[1,257]"], ["eval.k=257", "raise eval.n=256 or drop this k"]),
-        (["eval.k=[0]"], ["eval.k=0", "1 <= k"]),
-        (["eval.k=[]"], ["eval.k=[]", "at least 1"]),
-        (["eval.n=0"], ["eval.n=0", "at least 1"]),
-        (["eval.curve_n=300"], ["eval.curve_n=300", "eval.n=256"]),
-        (["eval.every=0"], ["eval.every=0", "at least 1"]),
-        (["eval.batch=0"], ["eval.batch=0", "at least 1"]),
-        (["eval.max_tokens=0"], ["eval.max_tokens=0", "at least 1"]),
-        (["eval.temperature=0"], ["eval.temperature=0", "above 0"]),
-        (["eval.rare_nll_samples=-1"], ["eval.rare_nll_samples=-1", ">= 0"]),
-        (["sampling.temperature=0"], ["sampling.temperature=0", "above 0"]),
-        (["sampling.group_size=0"], ["sampling.group_size=0", "at least 1"]),
-        (["sampling.prompts=0"], ["sampling.prompts=0", "at least 1"]),
-        (["sampling.max_tokens=0"], ["sampling.max_tokens=0", "at least 1"]),
-        (["reward.correct=-1"], ["reward.correct=-1", "exceed reward.wrong"]),
-        (["method.kl_coef=-1"], ["method.kl_coef=-1", ">= 0"]),
-        (["method.entropy_coef=-1"], ["method.entropy_coef=-1", ">= 0"]),
-        (["seed=-1"], ["seed=-1", ">= 0"]),
-        (["threads=0"], ["threads=0", "at least 1"]),
-        (["checkpoint_every=0"], ["checkpoint_every=0", "at least 1"]),
-        (["device=gpu"], ["device=gpu", "use 'auto', 'cpu' or 'cuda'"]),
-        (["wandb=on"], ["wandb=on", "use 'off', 'offline' or 'online'"]),
-        (["model.pretrain.layers=0"], ["model.pretrain.layers=0", "at least 1"]),
-        (["model.pretrain.heads=3"], ["model.pretrain.heads=3", "divide hidden_size=128"]),
+        "optim.lr=0", "optim.lr=-0.0001", "optim.lr=nan", "optim.grad_clip=0",
+        "optim.weight_decay=-1", "optim.warmup_steps=-1", "optim.steps=-1",
+        "optim.mini_batches=0", "optim.mini_batches=5", "optim.micro_batch=0", "eval.k=[]",
+        "eval.n=0", "eval.curve_n=300", "eval.every=0", "eval.batch=0", "eval.max_tokens=0",
+        "eval.temperature=0", "eval.rare_nll_samples=-1", "sampling.temperature=0",
+        "sampling.group_size=0", "sampling.prompts=0", "sampling.max_tokens=0",
+        "reward.correct=-1.0", "method.kl_coef=-1", "method.entropy_coef=-1", "seed=-1",
+        "threads=0", "checkpoint_every=0", "device=gpu", "wandb=on", "model.pretrain.layers=0",
+        "model.pretrain.heads=3",
         # combinations
-        (["model.path=folder"], ["model.path=folder", "either", "not both"]),
-        (["model.pretrain=null"], ["model.path=None", "either"]),
+        "model.path=folder",
         # the functions that a method file names
-        (["+method.advantage.gama=1"], ["method.advantage.gama=1", "unknown argument", "epsilon"]),
-        (["~method.advantage.epsilon"], ["method.advantage", "needs a value for ['epsilon']"]),
-        (
-            ["method.loss._target_=common.losses.clip.ppo"],
-            ["method.loss._target_=common.losses.clip.ppo", "cannot be imported"],
-        ),
-        (["~method.loss._target_"], ["method.loss._target_=None", "dotted path"]),
-        (["+data.verifier.tolerance=1"], ["data.verifier.tolerance=1", "unknown argument"]),
+        "+method.advantage.gama=1", "method.loss._target_=common.losses.clip.ppo",
+        "+data.verifier.tolerance=1",
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) and "=" in value[0] else "",
 )  # fmt: skip
-def test_mistakes_on_the_command_line(overrides, parts):
-    message = refused(*overrides)
-    for part in parts:
-        assert part in message
-    assert "Traceback" not in message
+def test_a_mistake_on_the_command_line_is_named_as_it_was_given(word):
+    with refuses(*word.removeprefix("+").split("=")):
+        load([word], "f_grpo")
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("optim.lrr=1", "optim.lrr"),
+        ("+evall.n=1", "did you mean eval?"),
+        ("experiment=grpo_n9", "experiment/grpo_n9"),
+        ("method=gpro", "method/gpro"),
+        ("seed", "seed"),
+        ("optim.betas=[0.9]", "optim.betas"),
+        ("optim.betas=[0.9,1.0]", "optim.betas.1=1.0"),
+        ("optim.lr=???", "optim.lr"),
+        ("model=huggingface", "model.path"),
+        ("data=jsonl", "data.train.path"),
+        ("eval.k=[1,257]", "eval.k=257"),
+        ("eval.k=[0]", "eval.k=0"),
+        ("model.pretrain=null", "model.path=None"),
+        ("~method.advantage.epsilon", "['epsilon']"),
+        ("~method.loss._target_", "method.loss._target_=None"),
+    ],
+)
+def test_other_mistakes_on_the_command_line(word, named):
+    assert named in refused(word)
 
 
 @pytest.fixture
@@ -181,33 +155,31 @@ def own_configs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "named"),
     [
-        ("optim.lrr: 1", ["optim.lrr=1", "did you mean optim.lr?"]),
-        ("optm.lr: 1", ["optm=", "did you mean optim?"]),
-        ("eval.n: 8, eval.K: [1]", ["eval.K=[1]", "known: batch, curve_n, every, k"]),
-        ("model.pretrain.layer: 1", ["model.pretrain.layer=1", "model.pretrain.layers?"]),
-        ("method.advantage.gama: 1", ["method.advantage.gama=1", "unknown argument"]),
-        ("optim.lr: fast", ["optim.lr='fast'", "valid number"]),
-        ("optim.lr: 0", ["optim.lr=0", "above 0"]),
-        ("optim.lr: 0, optim.lr.low: 1", ["optim.lr.low=1", "mistake"]),
-        ("sampling.prompts: 7", ["optim.mini_batches=2", "divide sampling.prompts=7"]),
-        ("eval.n: 4, eval.curve_n: 4", ["eval.k=8", "raise eval.n=4"]),
-        ("model.path: x", ["model.path=x", "not both"]),
-        ('table: "\\\\${tabel}"', ["table", "tabel"]),
-        ("method: gpro", ["method/gpro", "grpo"]),
-        ("like: bse", ["like=bse", "base"]),
-        ("like: mistake", ["like=mistake"]),
-        ("like: /famly", ["famly"]),
-        ("optim.lr: 1]", ["reproduce.yaml", "line"]),  # no YAML
+        ("optim.lrr: 1", "optim.lrr=1"),
+        ("optm.lr: 1", "did you mean optim?"),
+        ("eval.n: 8, eval.K: [1]", "eval.K=[1]"),
+        ("model.pretrain.layer: 1", "model.pretrain.layer=1"),
+        ("method.advantage.gama: 1", "method.advantage.gama=1"),
+        ("optim.lr: fast", "optim.lr='fast'"),
+        ("optim.lr: 0", "optim.lr=0"),
+        ("optim.lr: 0, optim.lr.low: 1", "optim.lr.low=1"),
+        ("sampling.prompts: 7", "optim.mini_batches=2"),
+        ("eval.n: 4, eval.curve_n: 4", "eval.k=8"),
+        ("model.path: x", "model.path=x"),
+        ('table: "\\\\${tabel}"', "tabel"),
+        ("method: gpro", "method/gpro"),
+        ("like: bse", "like=bse"),
+        ("like: mistake", "like=mistake"),
+        ("like: /famly", "famly"),
+        ("optim.lr: 1]", "reproduce.yaml"),  # no YAML
     ],
 )
-def test_mistakes_in_a_row(own_configs, text, parts):
+def test_mistakes_in_a_row(own_configs, text, named):
     stated = "rows:\n  base: {label: base}\n  mistake: {label: x, " + text + "}\n"
     own_configs("reproduce.yaml", stated)
-    message = refused("experiment=mistake")
-    for part in parts:
-        assert part in message
+    assert named in refused("experiment=mistake")
 
 
 def test_a_row_takes_what_it_is_like_and_a_grid_makes_rows_in_order(own_configs):
@@ -237,14 +209,14 @@ grids:
     own_configs(
         "reproduce.yaml", "rows: {a: {label: a}}\ngrids: [{over: {x: [a]}, rows: {'{x}': {}}}]"
     )
-    assert "stands twice" in refused("experiment=a")
+    with refuses("grids", "a"):
+        load(["experiment=a"], "f_grpo")
 
 
 def test_an_unknown_argument_in_a_method_file(own_configs):
     own_configs("method/mine.yaml", "defaults: [grpo, _self_]\nname: mine\nloss: {epsilon: 0.2}\n")
-    message = refused("method=mine")
-    assert "method.loss.epsilon=0.2: unknown argument of common.losses.clip.ppo_clip" in message
-    assert "eps_low" in message
+    with refuses("method.loss.epsilon", 0.2):
+        load(["method=mine"], "f_grpo")
 
 
 def test_groups_of_one_are_refused_before_any_compute():
@@ -256,34 +228,31 @@ def test_groups_of_one_are_refused_before_any_compute():
 def test_wrong_data_is_refused_before_a_model_is_made(tmp_path):
     from common.backends import run_experiment
 
-    for override, message in {
-        "+data.train.shuffle=true": r"data\.train\.shuffle=True: unknown argument",
-        "+data.benchmarks.rare.n=1": r"data\.benchmarks\.rare\.n=1: unknown argument",
-        "data.train.split=tran": "split=tran: one of",
-        "data.train.size=0": r"data\.train: no prompts",
-        "data.train.template=html": "template=html: one of",
-        "backend=spark": "backend=spark: unknown",
+    for override, named in {
+        "+data.train.shuffle=true": "data.train.shuffle=True",
+        "+data.benchmarks.rare.n=1": "data.benchmarks.rare.n=1",
+        "data.train.split=tran": "split=tran",
+        "data.train.size=0": "data.train",
+        "data.train.template=html": "template=html",
+        "backend=spark": "backend=spark",
     }.items():
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match=re.escape(named)):
             run_experiment(load([*TINY, override, f"results_dir={tmp_path}/r"], "f_grpo"))
     assert not (tmp_path / "r" / "models").exists()
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("arguments", "part"),
+    ("word", "named"),
     [
-        (["optim.lrr=1"], "unknown key optim.lrr=1; did you mean optim.lr?"),
-        (["+optim.lrr=1"], "did you mean optim.lr?"),
-        (["optim.lr=fast"], "optim.lr='fast'"),
-        (["experiment=nope"], "experiment/nope"),
-        (["sampling.group_size=1"], "use 2 or more"),
+        ("optim.lrr=1", "optim.lrr=1"),
+        ("experiment=nope", "experiment/nope"),
+        ("sampling.group_size=1", "sampling.group_size=1"),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_the_command_ends_with_one_message(tmp_path, arguments, part):
+def test_the_command_ends_with_one_message(tmp_path, word, named):
     done = subprocess.run(
-        [sys.executable, "-m", "papers.f_grpo", *arguments, f"results_dir={tmp_path}/results"],
+        [sys.executable, "-m", "papers.f_grpo", word, f"results_dir={tmp_path}/results"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -291,7 +260,7 @@ def test_the_command_ends_with_one_message(tmp_path, arguments, part):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
-    assert part in done.stderr
+    assert named in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "results").exists()
 
@@ -308,8 +277,8 @@ def test_an_experiment_cannot_be_changed():
 
 
 NOT_NUMBERS = {
-    "scope", "table", "label", "keep_checkpoints", "keep_state", "covariances", "results_dir",
-    "wandb", "threads", "checkpoint_every", "verification", "verl",
+    "scope", "table", "label", "keep_checkpoints", "keep_at", "keep_state", "covariances",
+    "results_dir", "wandb", "threads", "checkpoint_every", "verification", "verl",
 }  # fmt: skip
 
 

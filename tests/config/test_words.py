@@ -1,6 +1,7 @@
 """Words of a command line: key=value, taken apart in one place."""
 
 import pytest
+from refuses import refuses
 
 from common.config.words import options, pairs, split
 from common.errors import UserError
@@ -11,7 +12,7 @@ OWN = {"workers": "2", "results_dir": "results"}
 def test_pairs():
     assert pairs(["k=1,256", "a.b=[x=y]", "c="]) == {"k": "1,256", "a.b": "[x=y]", "c": ""}
     assert pairs(word for word in ("k=1", "k=2")) == {"k": "2"}  # the last one counts
-    with pytest.raises(UserError, match="workers: options are given as key=value"):
+    with pytest.raises(UserError, match=r"workers\b"):
         pairs(["k=1", "workers"])
 
 
@@ -25,16 +26,15 @@ def test_a_commands_own_words_and_those_for_hydra():
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("word", "remedy"),
     [
-        ("worker=4", "unknown key worker=4; did you mean workers?"),
-        ("x=4", "unknown key x=4; known: results_dir, workers"),
-        ("workers", "workers: options are given as key=value"),
-        ("workers=", "workers=: is empty; give workers=VALUE"),
+        ("worker=4", "did you mean workers?"),
+        ("x=4", "known: results_dir, workers"),
+        ("workers=", "workers=VALUE"),
     ],
 )
-def test_options_takes_no_other_words(word, message):
+def test_options_takes_no_other_words(word, remedy):
     assert options(["workers=4"], OWN) == OWN | {"workers": "4"}
-    with pytest.raises(UserError) as caught:
+    with refuses(*word.split("=")) as caught:
         options([word], OWN)
-    assert message in str(caught.value)
+    assert remedy in str(caught.value)

@@ -7,9 +7,11 @@ from refuses import refuses
 
 from common.backends import solve_rates
 from common.backends.prompts import prompts as of_experiment
+from common.datasets.prompts import stated
 from common.datasets.solve_rate import chooser, filtered, rates
 from common.evaluation import engines
 from common.types import Prompt
+from slurm import plan
 
 PROMPTS = [Prompt(f"p{i}", f"text {i}", "1") for i in range(8)]
 RIGHT = [8, 0, 4, 8, 2, 6, 8, 1]  # of 8: the mean is 37 / 64
@@ -67,6 +69,11 @@ def asked(x, **changes):
     return replace(x, data=replace(x.data, train=train))
 
 
+def measured(x):
+    (one,) = solve_rates.measurements(x)
+    return one.path
+
+
 class Killed(BaseException):
     pass
 
@@ -91,7 +98,7 @@ def test_a_pass_that_is_killed_after_two_chunks_draws_the_other_three(tiny, tmp_
         of_experiment(x)
     with pytest.raises(Killed):
         solve_rates.measure(x, kill)
-    folder = solve_rates.measurement(x).path
+    folder = measured(x)
     assert drawn == [0, 8]
     assert len(list((folder / "samples").iterdir())) == 2
     assert not (folder / "counts.csv").exists()
@@ -99,7 +106,7 @@ def test_a_pass_that_is_killed_after_two_chunks_draws_the_other_three(tiny, tmp_
     assert drawn == [0, 8, 16, 24, 32]
     solve_rates.measure(x, lambda: None)  # a finished one is found
     assert len(drawn) == 5
-    other = solve_rates.measurement(alone).path
+    other = measured(alone)
     names = ["counts.csv", *(f"samples/{file.name}" for file in (other / "samples").iterdir())]
     assert len(names) == 6
     for name in names:
@@ -115,9 +122,32 @@ def test_a_pass_that_is_killed_after_two_chunks_draws_the_other_three(tiny, tmp_
 def test_the_pass_is_shared_by_all_that_start_alike(tiny):
     x = asked(tiny())
     same = asked(tiny("seed=3", "method=f_grpo", "optim.steps=9", "name=b"))
-    assert solve_rates.measurement(x).path == solve_rates.measurement(same).path
+    assert measured(x) == measured(same)
     others = [asked(tiny("eval.max_tokens=19")), asked(x, n=8), asked(tiny("data.train.size=41"))]
-    paths = {solve_rates.measurement(one).path for one in (x, *others)}
+    paths = {measured(one) for one in (x, *others)}
     assert len(paths) == 4
-    assert solve_rates.measurement(tiny()) is None
-    assert solve_rates.measurement(asked(tiny("optim.steps=0"))) is None
+    assert solve_rates.measurements(tiny()) == []
+    assert solve_rates.measurements(asked(tiny("optim.steps=0"))) == []
+
+
+def test_a_large_set_is_measured_in_parts(tiny, monkeypatch):
+    """Each prompt once, in evaluations that are jobs side by side; the run waits for all."""
+    monkeypatch.setattr(solve_rates, "PART", 56)  # 14 prompts; 40 are three parts
+    x = asked(tiny())
+    parts = solve_rates.measurements(x)
+    assert [stated(one.eval.prompts) for one in parts] == [14] * 3
+    jobs = [job for job in plan.plan([x], []) if job.kind == "rates"]
+    (trained,) = (job for job in plan.plan([x], []) if job.kind == "train")
+    assert {job.key for job in jobs} == {one.path.name for one in parts}
+    assert {*trained.needs} > {job.key for job in jobs}
+    assert len({job.needs for job in jobs}) == 1  # no part waits for another
+    solve_rates.measure(x, lambda: None)
+    known = [rates(one.path / "counts.csv") for one in parts]
+    every, _ = of_experiment(tiny())
+    assert [len(one) for one in known] == [13, 13, 14]
+    assert sorted(key for one in known for key in one) == sorted(prompt.id for prompt in every)
+    train, _ = of_experiment(x)
+    assert len(train) == 30
+    (parts[1].path / "counts.csv").unlink()
+    with refuses("data.train.solve_rate"):
+        of_experiment(x)

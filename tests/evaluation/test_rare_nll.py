@@ -12,7 +12,6 @@ from refuses import refuses
 
 from common.backends import local, run_experiment
 from common.backends.local import train
-from common.errors import UserError
 from common.evaluation import rare_nll
 from common.evaluation import samples as samples_module
 from common.evaluation.run import evaluate
@@ -49,16 +48,17 @@ def test_rare_answers_are_the_least_likely_right_ones(tiny, tmp_path, monkeypatc
     assert [row["response"] for row in rare] == right["response"][nll.index[: len(rare)]].tolist()
     ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]  # noqa: E731
     for row in rare:
-        response = [*ids(row["response"]), tokenizer.eos_token_id]
-        terms = slow_log_probs(model, ids(row["prompt"]), response, 1.0)
-        slow = -sum(log_prob.item() for log_prob, _ in terms) / len(response)
+        terms = slow_log_probs(model, ids(row["prompt"]), row["ids"], 1.0)
+        slow = -sum(log_prob.item() for log_prob, _ in terms) / len(row["ids"])
         assert row["nll"] == pytest.approx(slow, abs=1e-5)
-    row = rare_nll.delta_nll(model, tokenizer, rare, x.eval).iloc[0]
+    again = [[*ids(row["response"]), tokenizer.eos_token_id] for row in rare]
+    assert again != [row["ids"] for row in rare]  # a text lacks the special tokens drawn in it
+    row = rare_nll.delta_nll(model, tokenizer, rare).iloc[0]
     assert row["value"] == pytest.approx(0, abs=1e-6)
     assert row["n_samples"] == len(rare)
     with torch.no_grad():
         model.model.embed_tokens.weight.mul_(0.0)  # the uniform model: NLL = log V for every token
-    row = rare_nll.delta_nll(model, tokenizer, rare, x.eval).iloc[0]
+    row = rare_nll.delta_nll(model, tokenizer, rare).iloc[0]
     mean = sum(row["nll"] for row in rare) / len(rare)
     assert row["value"] == pytest.approx(math.log(len(tokenizer)) - mean, abs=1e-4)
 
@@ -106,12 +106,13 @@ def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
     drawn, scored = on_rare(evaluations)
     jobs = {job.key: job for job in plan([x, base], [drawn, scored])}
     assert jobs[scored.path.name].needs == (x.run_id, drawn.path.name)
+    assert jobs[scored.path.name].kind == "score"
     assert jobs[drawn.path.name].needs == ()
     with refuses("eval.rare_share", "0.5"):
         on_rare(evaluations[1:])
 
     run_experiment(x, progress=False)
-    with pytest.raises(UserError, match="is not finished; Delta NLL waits"):
+    with refuses("scores", drawn.path.name):
         evaluate(scored)
     home = evaluate(drawn)
     assert "delta_NLL_rare" not in set(read_csv(home / "metrics.csv")["metric"])
@@ -124,6 +125,7 @@ def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
     assert sorted(row["response"] for row in rare) == sorted(row["response"] for row in least)
 
     root = Path(x.results_dir)
+    texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
     changes = []
     for row in rare:
         nll = {}
@@ -131,7 +133,8 @@ def test_a_trained_model_scores_the_samples_of_its_base_model(planned):
             model, tokenizer = load_module.load_model(of, root, "cpu")
             ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]  # noqa: B023, E731
             response = [*ids(row["response"]), tokenizer.eos_token_id]
-            terms = slow_log_probs(model, ids(row["prompt"]), response, 1.0)
+            assert response == row["ids"]  # this tokenizer has one way to write a text
+            terms = slow_log_probs(model, ids(texts[row["problem_id"]]), response, 1.0)
             nll[key] = -sum(log_prob.item() for log_prob, _ in terms) / len(response)
             assert row[key] == pytest.approx(nll[key], abs=1e-5)
         changes.append(nll["trained_nll"] - nll["nll"])

@@ -2,8 +2,8 @@
 
 import pandas as pd
 import pytest
+from refuses import refuses
 
-from common.errors import UserError
 from common.evaluation.rescore import rescore
 from common.evaluation.store import stored
 from common.models import load
@@ -25,9 +25,8 @@ def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, m
     differ = int((after["outcome"] != before["outcome"]).sum())
     assert differ > 5
     out = capsys.readouterr().out
-    assert f"{differ} of 48 verdicts changed" in out
+    assert f"{differ} of 48 " in out
     assert f"wrong -> correct: {((before['outcome'] == 'wrong') & right).sum()}" in out
-    assert out.count("response ends") == 5
     table = pd.read_csv(run / "changes.csv")
     assert len(table) == differ
     assert (table["before"] != table["after"]).all()
@@ -37,25 +36,23 @@ def test_scoring_again_needs_no_model_and_says_what_changed(finished, lenient, m
     other = rescore([f"run={finished}", target, "eval.verifier.ending=x"])
     assert other != run
     assert pd.read_csv(other / "counts.csv")["c"].sum() == 0
-    with pytest.raises(UserError, match="no sampled run"):
+    with refuses("run", run):
         rescore([f"run={run}"])
 
 
-def test_scoring_again_the_same_way_changes_nothing(finished, capsys):
+def test_scoring_again_the_same_way_changes_nothing(finished):
     run = rescore([f"run={finished}"])
-    assert "0 of 48 verdicts changed" in capsys.readouterr().out
+    assert pd.read_csv(run / "changes.csv").empty
     assert (run / "counts.csv").read_bytes() == (finished / "counts.csv").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "word",
     [
-        (["eval.verifier.convention=boxed"], "unknown argument"),
-        (["eval.prompts.size=3"], "rescore takes"),
-        (["eval.verifier.ending=["], "not a YAML value"),
-        (["run=nowhere"], "run=nowhere: no such folder"),
+        *("eval.verifier.convention=boxed", "eval.prompts.size=3", "eval.verifier.ending=["),
+        "run=nowhere",
     ],
 )
-def test_scoring_again_refuses(finished, words, message):
-    with pytest.raises(UserError, match=message):
-        rescore([f"run={finished}", *words])
+def test_scoring_again_refuses(finished, word):
+    with refuses(*word.split("=")):
+        rescore([f"run={finished}", word])

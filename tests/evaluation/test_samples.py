@@ -19,7 +19,7 @@ def in_process(pairs):
 def test_each_sample_is_judged_by_its_own_problems_reference():
     """Two of the first problem, then two of the second, in the order in which engines draw."""
     prompts = [Prompt("p", "1", "one"), Prompt("q", "2", "two")]
-    drawn = [(text, 1, -1.0, True) for text in ("one", "two", "two", "one")]
+    drawn = [(text, 1, -1.0, True, (7,)) for text in ("one", "two", "two", "one")]
     verify = lambda pairs: [Verdict("correct" if a == b else "wrong", 1.0) for a, b in pairs]  # noqa: E731
     rows = samples_module.scored(prompts, 2, drawn, verify)
     assert rows[["problem_id", "sample", "response", "outcome"]].values.tolist() == [
@@ -42,7 +42,7 @@ def test_metric_rows_by_hand():
         ("q", 2, "", "unparsed", None, 8, -2.0, False),
         ("q", 3, "", "unparsed", None, 8, -2.0, False),
     ]
-    sampled = Sampled("toy", pd.DataFrame(rows, columns=samples_module.COLUMNS))
+    sampled = Sampled("toy", pd.DataFrame(rows, columns=samples_module.COLUMNS[:-1]))
     counts = sampled.counts()
     assert counts.values.tolist() == [["toy", "p", 4, 2, 1], ["toy", "q", 4, 1, 1]]
     got = metric_rows(sampled, [1, 2, 8]).set_index("metric")

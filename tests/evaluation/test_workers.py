@@ -59,8 +59,9 @@ def test_every_chunk_is_drawn_once_and_no_engine_is_left(drawn):
 def test_what_goes_wrong_in_one_ends_all(drawn):
     with refuses("engine", "vllm"):
         drawn([0, 40, 2])
-    with pytest.raises(UserError, match=r"the engine on GPU . died \(exit code 3; .* resumes"):
+    with refuses("engine", "vllm") as caught:
         drawn([0, 50, 2])
+    assert "exit code 3" in str(caught.value)
 
     def stop():
         raise KeyboardInterrupt
@@ -73,7 +74,7 @@ def test_an_engine_that_is_stopped_or_stands_still_ends_all(drawn, monkeypatch, 
     monkeypatch.setenv("CORE", str(tmp_path / "core"))
     monkeypatch.setattr(workers, "LOOK_S", 0.1)
     monkeypatch.setattr(watch, "GRACE_S", 1.0)
-    with pytest.raises(UserError, match=r"the engine on GPU . \(pid .* is stopped .* resumes"):
+    with refuses("engine", "vllm"):
         drawn([0, 60, 2])
     assert not alive(int((tmp_path / "core").read_text()))
     monkeypatch.setenv(watch.MINUTES, "0.02")

@@ -97,7 +97,7 @@ def test_groups_of_one_are_refused():
 
 def test_focal_refuses_other_rewards_and_negative_gamma():
     for bad in (0.5, 2.0, -1.0, float("nan")):
-        with pytest.raises(UserError, match="two rewards"):
+        with refuses("reward"):
             focal_of(rows([0, bad, 1]), gamma=1.0, unbiased=True, epsilon=1e-6)
     with refuses("method.advantage.gamma", "-0.5"):
         focal_of(rows([0, 1]), gamma=-0.5, unbiased=True, epsilon=1e-6)
@@ -132,5 +132,5 @@ def test_what_is_correct_is_given_and_not_read_off_the_rewards():
     same = focal_of(rows([1, 0, 0, 0]), gamma=1.0, unbiased=True, epsilon=0.0)
     assert_close(focal(rewards, correct=correct, gamma=1.0, unbiased=True, epsilon=0.0), same)
     for mask in (~correct[:, :2], correct.double()):
-        with pytest.raises(UserError, match="correct of shape"):
+        with pytest.raises(UserError):
             focal(rewards, correct=mask, gamma=1.0, unbiased=True, epsilon=0.0)

@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
+from refuses import refuses
 
-from common.errors import UserError
 from common.methods import theory
 from common.methods.binding import all_groups, bind, group_weights, largest_weight
 from common.methods.theory import (
@@ -200,22 +200,20 @@ def test_all_methods_in_one_table_and_one_figure(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "key", "value"),
     [
-        (["method=power_alpha", "gama=2"], ["method.advantage.gama=2", "unknown argument"]),
-        (["method=nothing"], ["method"]),
-        (["p=1.5"], ["p=1.5", "<= 1"]),
-        (["rewards=[[1,0],[1]]"], ["rewards", "one size"]),
-        (["policy=[0.5,0.6]", "correct=[0]"], ["policy", "sum to 1"]),
-        (["policy=[0.5,0.5]", "correct=[2]"], ["correct=[2]", "0..1"]),
-        (["method=grpo", "G=1"], ["group_size=1"]),
-        (["alpha"], ["alpha", "key=value"]),
+        (["method=power_alpha", "gama=2"], "method.advantage.gama", 2),
+        (["method=nothing"], "method", "nothing"),
+        (["p=1.5"], "p", 1.5),
+        (["rewards=[[1,0],[1]]"], "rewards", [[1.0, 0.0], [1.0]]),
+        (["policy=[0.5,0.6]", "correct=[0]"], "policy", [0.5, 0.6]),
+        (["policy=[0.5,0.5]", "correct=[2]"], "correct", [2]),
+        (["method=grpo", "G=1"], "sampling.group_size", 1),
     ],
 )
-def test_bad_input_is_named(arguments, words):
-    with pytest.raises(UserError) as caught:
+def test_bad_input_is_named(arguments, key, value):
+    with refuses(key, value):
         theory.main(arguments)
-    assert all(word in str(caught.value) for word in words), caught.value
 
 
 def test_what_rehearsal_does_to_a_softmax_policy(capsys):
@@ -250,13 +248,13 @@ def test_what_rehearsal_does_to_a_softmax_policy(capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (["method=dph_f"], r"reference=\[0\.5, 0\.5\]: give as many probabilities as policy has"),
-        (["method=dph_f", "policy=[0.5,0.3,0.2]", "correct=[0]"], "give as many probabilities"),
-        (["method=grpo", "policy=[0.5,0.5]", "correct=[0]"], "method grpo rehearses nothing"),
+        ["method=dph_f"],
+        ["method=dph_f", "policy=[0.5,0.3,0.2]", "correct=[0]"],
+        ["method=grpo", "policy=[0.5,0.5]", "correct=[0]"],
     ],
 )
-def test_a_reference_goes_with_a_policy_and_a_method_that_rehearses(words, message):
-    with pytest.raises(UserError, match=message):
+def test_a_reference_goes_with_a_policy_and_a_method_that_rehearses(words):
+    with refuses("reference", [0.5, 0.5]):
         compose([*words, "reference=[0.5,0.5]"])

@@ -1,14 +1,12 @@
 """The first screen's sentences: made from verdicts and comparisons, and no more than they say."""
 
-import re
-
 import numpy as np
 import pandas as pd
-import pytest
 from report_sources import cell, comparison, source
 from tiny import ROOT
 
-from common.report import answers, next_steps, page, readme
+from common.claims.file import read
+from common.report import answers, next_steps, page
 from common.report.answers import answer, counted, effect
 from common.report.reruns import Cost, Rerun
 from common.sweeps.cost import Range
@@ -140,44 +138,8 @@ def test_the_page_begins_with_the_answers(tmp_path):
 
 def test_every_paper_says_what_it_claims_and_has_three_to_six_headlines():
     for home in sorted((ROOT / "papers").glob("*/claims.yaml")):
-        about, claims = readme.read(home)
+        about, claims = read(home)
         assert about["says"].endswith("."), home
         assert 3 <= len(about["brief"].split()) <= 8, home
         assert 3 <= sum("headline" in claim for claim in claims) <= 6, home
         assert all(claim["section"] for claim in claims), home
-
-
-def test_the_readme_has_two_rows_a_paper_and_shows_what_fails():
-    toy = {"family": "toy", "headline": "Smaller, so later"}
-    names = {"toy": "holds", "a": "holds", "b": "holds", "c": "inconclusive", "d": "fails"}
-    gaps = [gap("toy", table="toy"), *(gap(name) for name in "abc"), gap("d", difference=-2.0)]
-    one = made([verdict(name, word) for name, word in names.items()], gaps, toy=toy)
-    effect = "10.0 [7.6, 12.4] points of rare pass@64"
-    assert readme.rows(one) == [
-        "| **[F](papers/p/README.md)** ([1](https://arxiv.org/abs/1)): keep more | "
-        f"Head a | **holds** | {effect} |",
-        "| 5 of its headline claims rerun: 3 hold, 1 fails, 1 is inconclusive | "
-        "Head d | **fails** | -2.0 [7.6, 12.4] points of rare pass@64 |",
-    ]
-    same = made([verdict(name, "holds") for name in "ab"], [gap("a"), gap("b")])
-    assert [row.split(" | ")[1] for row in readme.rows(same)] == ["Head a", "Head b"]
-    none = made([verdict("a", "not run")], [gap("b")])
-    assert [row.split(" | ")[1] for row in readme.rows(none)] == ["none was rerun"] * 2
-
-
-def test_the_readmes_first_screen_is_ten_short_lines():
-    text = (ROOT / "README.md").read_text().split(readme.START)[1].split(readme.END)[0]
-    rows = text.strip().splitlines()[2:]
-    assert len(rows) == 10
-    assert max(len(re.sub(r"\(https?:[^)]*\)|\(papers[^)]*\)|[*|]", "", row)) for row in rows) < 200
-
-
-def test_the_readme_says_what_the_committed_verdicts_say():
-    text = (ROOT / "README.md").read_text()
-    again = readme.written(text, ROOT / "papers", ROOT / "results" / "reference")
-    assert again == text, "stale: run .venv/bin/rlvr docs"
-
-
-def test_a_readme_without_marks_is_refused():
-    with pytest.raises(Exception, match="marks"):
-        readme.written("# A page", ROOT / "papers", ROOT / "results" / "reference")

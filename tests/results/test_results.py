@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from refuses import refuses, refuses_file
 from tiny import ROOT
 
-from common.errors import UserError
 from common.results import files
 from common.results.collect import collect, finished_runs, verify
 from common.results.columns import COLUMNS
@@ -66,12 +66,8 @@ def test_a_failing_write_leaves_the_old_file(tmp_path, monkeypatch, failing):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, failing, full)
-        with pytest.raises(UserError) as caught:
+        with refuses_file(path):
             write(path, "new")
-    message = str(caught.value)
-    assert str(path) in message
-    assert "No space left on device" in message
-    assert "results_dir=FOLDER" in message
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["metrics.csv"]  # no temporary file left
     write(path, "new")
@@ -81,9 +77,9 @@ def test_a_failing_write_leaves_the_old_file(tmp_path, monkeypatch, failing):
 def test_a_file_in_place_of_the_folder(tmp_path):
     (tmp_path / "results").write_text("not a folder")
     for path in (tmp_path / "results" / "a.csv", tmp_path / "results" / "deeper" / "a.csv"):
-        with pytest.raises(UserError, match=r"cannot write .*a\.csv"):
+        with refuses_file(path):
             write(path, "x")
-    with pytest.raises(UserError, match=r"cannot write results_dir=.*results"):
+    with refuses("results_dir", tmp_path / "results"):
         Run(tmp_path / "results", "paper", "a", {})
 
 
@@ -95,7 +91,7 @@ def test_the_training_curve_on_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "open", full, raising=False)
     monkeypatch.setattr(files, "write", lambda path, data: None)
     with (
-        pytest.raises(UserError, match=r"metrics\.jsonl: No space left on device"),
+        refuses_file(tmp_path / "metrics.jsonl"),
         jsonl_appender(tmp_path / "metrics.jsonl", keep_until_step=0) as append,
     ):
         append({"step": 1})
@@ -140,9 +136,9 @@ def test_a_damaged_jsonl_is_named_with_its_line(tmp_path, text, line):
     for path in (tmp_path / "rows.jsonl", tmp_path / "rows.jsonl.gz"):
         data = text.encode(errors="surrogateescape")
         path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-        with pytest.raises(UserError, match=f"{path} is damaged near line {line} ") as caught:
+        with refuses_file(path) as caught:
             read_jsonl(path)
-        assert "delete it and run again" in str(caught.value)
+        assert f"line {line} " in str(caught.value)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no gzip", "checksum"])
@@ -159,32 +155,31 @@ def test_a_damaged_gz_is_named(tmp_path, damage):
     else:
         data[-8] ^= 1
     path.write_bytes(bytes(data))
-    with pytest.raises(UserError, match=f"{path} is damaged near line"):
+    with refuses_file(path):
         read_jsonl(path)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("", "No columns"),
-        (",".join(COLUMNS) + "\n" + "1," * 13 + "1\n" + "1," * 20 + "1\n", "line 3"),
-        ("a,b\n1,2\n", "starts with columns"),
-        (",".join(COLUMNS[::-1]) + "\n", "starts with columns"),
-        (",".join(COLUMNS) + "\n\udc80\n", "damaged"),
+        "",
+        ",".join(COLUMNS) + "\n" + "1," * 13 + "1\n" + "1," * 20 + "1\n",
+        "a,b\n1,2\n",
+        ",".join(COLUMNS[::-1]) + "\n",
+        ",".join(COLUMNS) + "\n\udc80\n",
     ],
     ids=["empty", "ragged", "other columns", "other order", "no UTF-8"],
 )
-def test_a_damaged_csv_is_named(tmp_path, text, message):
+def test_a_damaged_csv_is_named(tmp_path, text):
     path = tmp_path / "metrics.csv"
     path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(UserError, match=message) as caught:
+    with refuses_file(path):
         read_csv(path)
-    assert str(path) in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path):
     for read, name in ((read_csv, "a.csv"), (read_jsonl, "a.jsonl"), (read_jsonl, "a.jsonl.gz")):
-        with pytest.raises(UserError, match=f"{name} does not exist; run what makes it first"):
+        with refuses_file(tmp_path / name):
             read(tmp_path / name)
 
 
@@ -215,27 +210,24 @@ def test_verify_notices_a_changed_or_deleted_file(tmp_path, name, damage):
     if damage == "changed":
         with open(run.path / name, "ab") as file:
             file.write(b"\n")
-        expected = f"{run.path / name} was changed since the run finished"
     else:
         (run.path / name).unlink()
-        expected = f"{run.path / name} is missing since the run finished"
-    assert verify(run.path) == [expected]
-    rows, left_out = collected(tmp_path)
-    if name.startswith("samples"):  # the numbers stand, their samples do not
-        assert left_out == [f"{expected}; its numbers are shown grey"]
-        assert rows["run_id"].tolist() == ["a", "b"]
-    else:
-        assert left_out == [expected]
-        assert rows["run_id"].tolist() == ["b"]  # the damaged run's rows are not read
+    (wrong,) = verify(run.path)
+    assert str(run.path / name) in wrong
+    rows, (left_out,) = collected(tmp_path)
+    assert left_out.startswith(wrong)
+    # without its samples a number stands; the rows of a run that is damaged otherwise are not read
+    kept = ["a", "b"] if name.startswith("samples") else ["b"]
+    assert rows["run_id"].tolist() == kept
 
 
 def test_a_damaged_marker_is_reported(tmp_path):
     path = finished(tmp_path)
     for text in ("", "[]", "{"):
         (path / "DONE").write_text(text)
-        rows, left_out = collected(tmp_path)
+        rows, (left_out,) = collected(tmp_path)
         assert rows.empty
-        assert left_out == [f"{path / 'DONE'} is damaged; delete it and run again"]
+        assert str(path / "DONE") in left_out
 
 
 def test_an_unfinished_run_is_reported_and_never_read(tmp_path):
@@ -243,9 +235,9 @@ def test_an_unfinished_run_is_reported_and_never_read(tmp_path):
     run = Run(tmp_path, "paper", "b", {})
     write_csv(run.path / "metrics.csv", frame(run_id="b"))
     run.close()
-    rows, left_out = collected(tmp_path)
+    rows, (left_out,) = collected(tmp_path)
     assert rows["run_id"].tolist() == ["a"]
-    assert left_out == [f"{run.path} is unfinished (no DONE marker); run it again to resume"]
+    assert str(run.path) in left_out
 
 
 def test_no_runs_no_rows(tmp_path):
@@ -262,7 +254,7 @@ def test_a_run_that_says_it_is_another_is_named_and_left_out(tmp_path, k):
     rows, (left_out,) = collected(tmp_path)
     assert rows["run_id"].tolist() == ["a", "b"]
     assert rows["value"].max() < 99
-    assert "c/metrics.csv: says that it is run a" in left_out
+    assert "c/metrics.csv" in left_out
 
 
 @pytest.mark.process
@@ -284,7 +276,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
         cwd=ROOT,
     )
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(UserError, match="is being written by another process; wait for it"):
+    with refuses_file(tmp_path / "paper" / "a"):
         Run(tmp_path, "paper", "a", {})
     Run(tmp_path, "paper", "b", {}).close()  # another run is free
     other.kill()  # however the process ends, the lock goes with it
@@ -318,15 +310,15 @@ def test_the_training_curve_goes_on_from_the_checkpoint(tmp_path):
 def test_a_curve_that_lacks_steps_before_the_checkpoint_is_refused(tmp_path):
     path = tmp_path / "metrics.jsonl"
     require_steps(path, 0)
-    with pytest.raises(UserError, match=r"lacks 3 of the 3 steps .* the first is 1; put the file"):
+    with refuses_file(path):
         require_steps(path, 3)  # deleted
     rows = [json.dumps({"step": step}) for step in (1, 2, 3, 4)]
     path.write_text("\n".join(rows) + '\n{"step": 5, "rew')
     require_steps(path, 4)
-    with pytest.raises(UserError, match=r"lacks 1 of the 5 steps .* the first is 5"):
+    with refuses_file(path):
         require_steps(path, 5)  # truncated
     path.write_text("\n".join(rows[:1] + rows[2:]))
-    with pytest.raises(UserError, match="the first is 2"):
+    with refuses_file(path):
         require_steps(path, 4)
 
 

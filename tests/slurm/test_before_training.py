@@ -12,11 +12,11 @@ import yaml
 from refuses import refuses
 from tiny import ROOT
 
-from common.backends.solve_rates import measurement
+from common.backends.solve_rates import measurements
+from common.backends.verl.checkpoints import LATEST
 from common.sweeps.plan import Command
 from common.sweeps.profiles import load_profile
 from slurm import plan, preflight, status
-from slurm.attempts import FILE
 from slurm.job import Task
 
 RUN = """
@@ -60,8 +60,9 @@ def test_trainings_on_the_same_prompts_wait_for_one_pass(tiny):
     assert len(plan.arrays(rates)) == 1
     root = Path(a.results_dir)
     assert not status.is_done(root, "f_grpo", rates[0])
-    measurement(a).path.mkdir(parents=True)
-    (measurement(a).path / "DONE").touch()
+    (made,) = measurements(a)
+    made.path.mkdir(parents=True)
+    (made.path / "DONE").touch()
     assert status.is_done(root, "f_grpo", rates[0])
 
 
@@ -110,7 +111,7 @@ def test_every_node_runs_the_command_and_knows_the_first(command, tmp_path):
     assert first == second
     assert first.startswith("2 ")
     assert (tmp_path / "made").is_dir()
-    assert (home / FILE).read_text() == "7"
+    assert (home / LATEST).read_text() == "7"
     lines = [json.loads(line) for line in (tmp_path / "job" / "attempts.jsonl").open()]
     assert [line.get("how") for line in lines] == [None, "done"]
     row = {"key": "sft", "kind": "command", "job_id": "1", "predicted": None, "steps": None}

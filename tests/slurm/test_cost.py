@@ -1,5 +1,6 @@
 """Costs, the dry run, and what is refused before anything is submitted."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from lab import MATH, SWEEP
 from refuses import refuses
 
 from common.errors import UserError
-from common.sweeps import cost
+from common.sweeps import cost, cost_of_scoring
 from common.sweeps.assumptions import Prompts, assumptions, model_size
 from common.sweeps.plan import Sweep, evaluations_of
 from common.sweeps.profiles import load_profile
@@ -106,6 +107,28 @@ def test_what_no_attempt_or_no_node_can_hold_is_refused(big):
         cost.estimate_evaluation(slow, big, replace(profile, time_min=16), a)
 
 
+def test_scoring_is_one_pass_in_float32_over_the_stored_samples(big):
+    profile, a = load_profile("h100-2x8"), assumptions()
+    sweep = Sweep("t", [], [], [], MATH, n=256, scored=[*MATH])
+    drawn, scored = evaluations_of([big], sweep)
+    (job,) = [job for job in plan.plan([big], [drawn, scored]) if job.kind == "score"]
+    one = slurm_cost.outlook([job], profile).estimates[job.key]
+    tokens = 500 * 256 * (79 + 500)  # of prompt and response
+    seconds = 2 * 7.62e9 * tokens / (67e12 * 0.7)
+    attempts = math.ceil(seconds / (60 * profile.time_min - profile.signal_lead_s - 300))
+    assert one.hours.low == pytest.approx((seconds + 300 * attempts) / 3600)
+    assert one.gpus == 1
+    assert one.tokens.high == 0  # nothing is sampled
+    assert 30 < one.memory_gb < 40
+    assert one.disk_gb == pytest.approx(500 * 256 * 40 / 1e9)
+    rare = replace(scored, eval=replace(scored.eval, rare_share=0.01))
+    both = cost_of_scoring.estimate_scoring(rare, big, profile, a)
+    assert both.disk_gb == pytest.approx(0.01 * one.disk_gb)
+    huge = replace(a, models=a.models | {"Qwen/Qwen2.5-7B": replace(SEVEN, parameters=32e9)})
+    with refuses("accelerator", "h100"):
+        cost_of_scoring.estimate_scoring(scored, big, profile, huge)
+
+
 def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     """500 problems: 16 or 64 of them are a chunk of 16,384 samples, so 32 or 8 chunks."""
     profile, a = load_profile("h100-2x8"), assumptions()
@@ -115,7 +138,7 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     assert large.tokens.low == 4 * small.tokens.low
     assert (small.gpus, large.gpus) == (1, 4)
     assert large.gpu_hours.low == pytest.approx(4 * large.hours.low)
-    assert large.disk_gb == pytest.approx(2e-9 * large.tokens.high)
+    assert large.disk_gb == pytest.approx(4e-9 * large.tokens.high)
     start = a.start_s["gpu"] / 3600
     # 8 rounds of 16 of 500 problems on the first engine
     share = 8 * 16 / 500 * 4
@@ -162,13 +185,23 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
     assert slurm_cost.fitted(job, {"e": split}) == replace(many, tensor_parallel=2)
 
 
-def test_kept_checkpoints_take_disk(big):
+def test_kept_checkpoints_take_disk(big, tmp_path):
     profile, a = load_profile("h100-2x8"), assumptions()
-    one, all_of_them = (
-        cost.estimate(replace(big, keep_checkpoints=keep), profile, a).disk_gb
-        for keep in (False, True)
-    )
-    assert all_of_them - one == pytest.approx(2 * 2 * 7.62)  # two evaluations, bfloat16
+
+    def disk(**kept) -> float:
+        return cost.estimate(replace(big, **kept), profile, a).disk_gb
+
+    model = 2 * 7.62  # GB in bfloat16; the last step's is there in any case
+    assert disk(keep_checkpoints=True) - disk() == pytest.approx(model)
+    both = disk(keep_checkpoints=True, keep_at=[1, 2, big.eval.every])
+    assert both - disk() == pytest.approx(3 * model)
+    kept = replace(big, keep_at=[1, 2])
+    assert cost.estimate(kept, profile, a).kept_gb == pytest.approx(2 * model)
+    lines = []
+    where = {"paper": "f_grpo", "profile": profile, "root": tmp_path}
+    dry_run.show(plan.plan([kept], []), **where, say=lines.append)
+    assert any(f"(kept models {2 * model:.2g})" in line for line in lines)
+    assert any(f"{2 * model:.3g} of it models kept" in line for line in lines)
 
 
 def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path, monkeypatch):

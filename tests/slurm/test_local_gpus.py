@@ -26,6 +26,8 @@ import json, os, signal, sys, time, types
 from dataclasses import dataclass, field
 from pathlib import Path
 
+AGAIN = 75
+
 @dataclass(frozen=True)
 class Task:
     key: str
@@ -47,9 +49,12 @@ class Task:
         note.write_text(json.dumps(seen | {"end": time.time()}))
         if self.key == "bad":
             raise ValueError("it fails")
+        if self.key == "again" and not (first := note.with_name("first")).exists():
+            first.write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+            sys.exit(AGAIN)
 
 sys.modules["slurm.job"] = module = types.ModuleType("slurm.job")
-module.Task = Task
+module.Task, module.AGAIN = Task, AGAIN
 """
 RUN = """
 import json, sys
@@ -110,6 +115,16 @@ def test_without_a_gpu_one_task_at_a_time(tmp_path):
     scheduler = started(tmp_path, {"a": 0, "b": 0}, [])
     assert scheduler.communicate(timeout=120)[0] == "[]\n"
     assert seen(tmp_path, "b")["start"] > seen(tmp_path, "a")["end"]
+
+
+@pytest.mark.process
+def test_a_task_that_asks_for_another_try_has_it_on_its_own_gpus(tmp_path):
+    tasks = {"again": 2, "then": 1}
+    scheduler = started(tmp_path, tasks, ["0", "1", "2"], {"then": ["again"]})
+    assert scheduler.communicate(timeout=120)[0] == "[]\n"
+    first = (tmp_path / "again" / "first").read_text()
+    assert seen(tmp_path, "again")["gpus"] == first == "0,1"
+    assert seen(tmp_path, "then")["start"] > seen(tmp_path, "again")["end"]
 
 
 @pytest.mark.process

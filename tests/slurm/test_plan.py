@@ -187,8 +187,8 @@ def test_a_machine_without_slurm_runs_in_the_environment_of_the_submitter(key):
 def test_a_model_that_is_not_trained_is_evaluated_and_waits_for_nothing():
     from types import SimpleNamespace as Made
 
-    row = Made(trained="base-s1", baseline=None, base=None, checkpoint=0)
-    e = Made(row=row, path=Made(name="base-s1-AMC"))
+    row = Made(trained="base-s1", baseline=None, checkpoint=0)
+    e = Made(row=row, scores=None, path=Made(name="base-s1-AMC"))
     x = Made(run_id="base-s1", model=Made(pretrain=None, path="a/hub-id"))
     first, compare = plan.plan([x], [e])
     assert (first.kind, first.key, first.needs, first.of) == ("evaluate", "base-s1-AMC", (), x)

@@ -18,7 +18,7 @@ from slurm.rehearsal.stub import (
     EVALUATE,
     Most,
     differences,
-    hollow_evaluation,
+    hollow_evaluations,
     reason,
     stubbed,
 )
@@ -62,12 +62,15 @@ def test_only_the_named_keys_are_hollow(paper):
     check(x)
     sweep = rows.chosen(asked(paper, "scale=cluster"), rows.ROWS[paper])
     own = evaluations_of([made(x, LITTLE)], sweep)
-    for true, e in zip(evaluations, own, strict=True):
-        cut = hollow_evaluation(e, most=LITTLE)
+    cuts = hollow_evaluations(own, most=LITTLE)
+    drawn = {cut.path.name for cut in cuts}
+    for true, e, cut in zip(evaluations, own, cuts, strict=True):
+        assert (cut.scores is None) == (e.scores is None)
+        assert cut.scores is None or cut.scores in drawn
         different = set(differences(true.benchmark(), cut.benchmark()))
         different |= set(differences(true.sampling(), cut.sampling()))
         assert different <= set(EVALUATE)
-        assert cut.n == min(true.n, 1000 // (stated(e.eval.prompts) or 500))
+        assert cut.n == min(true.n, max(1, 1000 // (stated(e.eval.prompts) or 500)))
 
 
 @pytest.mark.sweep

@@ -31,6 +31,17 @@ def test_elements_that_accounting_shows_together():
     assert queue._expand("12_[3,5-7%2]") == ["12_3", "12_5", "12_6", "12_7"]
 
 
+def test_an_elements_own_line_counts_for_more_than_that_of_those_which_wait(monkeypatch):
+    """Seen on a busy machine: accounting still names started elements among the cancelled ones."""
+    lines = "8_1|FAILED|9:0\n8_[1,3%3]|CANCELLED by 0|0:0\n"
+    monkeypatch.setattr(queue, "run", lambda *command: lines if command[0] == "sacct" else "")
+    found = queue.states(["8_1", "8_3"])
+    assert {job: state.name for job, state in found.items()} == {
+        "8_1": "FAILED",
+        "8_3": "CANCELLED",
+    }
+
+
 DISABLED = "sacct: error: Slurm accounting storage is disabled"
 
 

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +14,8 @@ def refuses(key: str, value: object = None) -> AbstractContextManager:
     named = f"{key}=" if value is None else f"{key}={value}"
     end = "" if value is None else r"(?![\w.])"
     return pytest.raises(UserError, match=r"(?<!\w)" + re.escape(named) + end)
+
+
+def refuses_file(path: Path) -> AbstractContextManager:
+    """pytest.raises for a UserError that names this file or folder, and no longer path."""
+    return pytest.raises(UserError, match=re.escape(str(path)) + r"(?![\w/])")

@@ -69,6 +69,7 @@ def comparison(cells: list[dict], *, words: str = "plain", **changed) -> compare
     parts = {
         "verdicts": [verdict],
         "gaps": [gap],
+        "against_base": [],
         "cells": cells,
         "summary": [rerun],
         "detectable": [seen],

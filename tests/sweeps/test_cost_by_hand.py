@@ -13,7 +13,7 @@ from common.sweeps.assumptions import Accelerator, assumptions, memory_network
 from common.sweeps.cost import Engine, Sampled
 from common.sweeps.profiles import load_profile
 
-UNIT = Accelerator(80, 1000, 1000, (0.25, 0.5), (0.25, 0.5), 1)
+UNIT = Accelerator(80, 1000, 100, 1000, (0.25, 0.5), (0.25, 0.5), 1)
 SIZE = Size(1e9, 10, 1000, 100, 1000, 4096)
 CACHE = 2 * 2 * 10 * 100 * 500  # bytes of a sequence of 500 tokens
 

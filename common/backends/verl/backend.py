@@ -29,6 +29,7 @@ from common.backends.verl import (
     config,
     data,
     dlc,
+    eased,
     layout,
     process,
     reward,
@@ -36,8 +37,9 @@ from common.backends.verl import (
     transfer,
     tuning,
 )
+from common.backends.verl.checkpoints import LATEST, checkpointed
 from common.backends.verl.explain import explain
-from common.errors import UserError, require
+from common.errors import Fault, UserError, require
 from common.experiment import Experiment
 from common.models import store
 from common.models.load import load_model
@@ -63,7 +65,7 @@ def train(
     check_environment(x)
     stall_s()
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
-    longer.reopen(run, x.optim.steps, _mark(run.path / "work"))
+    longer.reopen(run, x.optim.steps, run.path / "work" / "checkpoints" / LATEST)
     if run.done:
         run.close()
         snapshots.check_finished(x, run.path)
@@ -85,7 +87,13 @@ def train(
             settings = config.settings(x, place, longest, context, todo)
             settings |= dlc.settings(x, place.work, place.model) | keys
             settings |= transfer.settings(place, dlc.checkpoint(x, place.work)) | chosen
-            one_launch(x, run, place, settings, note, on_step)
+            least = eased.shortest(x, settings, longest, context)
+            settings |= eased.shortened(settings, place.work, least)
+            try:
+                one_launch(x, run, place, settings, note, on_step)
+            except Fault as fault:
+                fault.eased = eased.note(place.work, str(fault), settings, least)
+                raise
             if launch_settings(x, place.work) == todo:
                 raise UserError(
                     f"backend=verl: ended without an error and without progress, see "
@@ -126,7 +134,7 @@ def one_launch(
                     append(row)
                     note(row)
         except UserError as error:
-            raise UserError(f"{error}\n{again(x, checkpointed(place.work))}") from error
+            raise type(error)(f"{error}\n{again(x, checkpointed(place.work))}") from error
 
 
 def again(x: Experiment, step: int) -> str:
@@ -247,25 +255,6 @@ def model_facts(x: Experiment, place: config.Place):
         ) from error
 
 
-def checkpointed(work: Path) -> int:
-    """The step of verl's last whole checkpoint, 0 without one."""
-    latest = _mark(work)
-    if not latest.exists():
-        return 0
-    try:
-        return int(latest.read_text())
-    except ValueError as error:
-        raise UserError(
-            f"{latest} is damaged; write the number of the last whole global_step_ folder into it, "
-            "or delete the checkpoints folder to train from the start"
-        ) from error
-
-
-def _mark(work: Path) -> Path:
-    """Where verl says which of its checkpoints is the last."""
-    return work / "checkpoints" / "latest_checkpointed_iteration.txt"
-
-
 def launch_settings(x: Experiment, work: Path) -> dict | None:
     """What the next start of verl must do; None when everything is there.
 
@@ -294,7 +283,7 @@ def finish(x: Experiment, run: Run, place: config.Place) -> None:
 
 def only_state(x: Experiment, work: Path) -> None:
     """Remove the work folder, but, with keep_state, for the last of verl's checkpoints."""
-    kept = {_mark(work), work / "checkpoints" / f"global_step_{x.optim.steps}"}
+    kept = {work / "checkpoints" / LATEST, work / "checkpoints" / f"global_step_{x.optim.steps}"}
     for path in [*(work / "checkpoints").glob("*"), *work.glob("*")]:
         if x.keep_state and (path in kept or path.name == "checkpoints"):
             continue

@@ -5,7 +5,6 @@ GPU), so a dry run shows exactly what a run will use. What is not named here is 
 """
 
 import importlib.util
-import math
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from common.backends import snapshots
 from common.backends.verl import methods, tuning
 from common.backends.verl.layout import STORAGE_UNITS
 from common.errors import UserError, require
@@ -194,8 +194,9 @@ def settings(
         # -- trainer
         "trainer.total_training_steps": x.optim.steps,  # rollouts
         "trainer.total_epochs": 1_000_000,  # the steps end it
-        "trainer.save_freq": _save_every(x),  # steps; the last is always kept
-        "trainer.keep_models": x.keep_checkpoints,  # of the curve; read by our trainer
+        # steps; our trainer also saves at those whose model is kept, and verl at the last
+        "trainer.save_freq": x.checkpoint_every,
+        "trainer.keep_models": snapshots.steps(x),  # read by our trainer
         "trainer.max_actor_ckpt_to_keep": 2,  # the one before lives until the next is whole
         "trainer.default_local_dir": str(work / "checkpoints"),
         "trainer.resume_mode": "auto",
@@ -357,12 +358,6 @@ def _micro_batch(x: Experiment, mini: int, place: Place) -> int:
     ranks = place.nodes * place.gpus // tuning.sequence_parallel(tuning.chosen(x))
     rows = mini * x.sampling.group_size // ranks
     return max(d for d in range(1, rows + 1) if rows % d == 0 and d <= x.optim.micro_batch)
-
-
-def _save_every(x: Experiment) -> int:
-    """Steps between verl's checkpoints: with keep_checkpoints also at every evaluation step, since
-    the model is taken from one."""
-    return math.gcd(x.checkpoint_every, x.eval.every) if x.keep_checkpoints else x.checkpoint_every
 
 
 def tree() -> Path:

@@ -12,6 +12,7 @@ from verl.utils.metric import reduce_metrics
 from common.backends import snapshots
 from common.backends.dynamic import first_step
 from common.backends.verl import rows
+from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.export import export
 from common.backends.verl.progress import STOP
 from common.backends.verl.rows import PREFIX
@@ -22,6 +23,10 @@ from common.results.files import write_json
 
 
 class ExperimentTrainer(MethodTrainer):
+    def __init__(self, config):
+        super().__init__(config)
+        self.save_every = config.trainer.save_freq
+
     @property
     def memory(self) -> bool:
         """Whether a memory network samples along (DLC)."""
@@ -37,14 +42,17 @@ class ExperimentTrainer(MethodTrainer):
         return super()._step_once(metrics, *arguments)
 
     def step(self, *arguments):
-        """verl's, after which the run saves, logs and ends where that was asked for. What it would
-        evaluate is left to the next start (backend.launch_settings)."""
+        """verl's, after which the run saves where a model is kept, and saves, logs and ends where
+        that was asked for. What it would evaluate is left to the next start
+        (backend.launch_settings)."""
         batch = super().step(*arguments)
         trainer = self.config.trainer
         self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
-        if self.asked:
-            with open_dict(self.config):
-                trainer.save_freq, trainer.total_epochs = 1, 0
+        saves = self.asked or self.global_steps in trainer.keep_models
+        with open_dict(self.config):
+            trainer.save_freq = 1 if saves else self.save_every
+            if self.asked:
+                trainer.total_epochs = 0
         return batch
 
     def on_step_end(self):  # after a checkpoint, before an evaluation
@@ -55,6 +63,7 @@ class ExperimentTrainer(MethodTrainer):
             super().on_step_end()
 
     def _save_checkpoint(self):
+        drop_old(Path(self.config.trainer.default_local_dir).parent)
         # verl logs a step after it has saved and evaluated: a kill in between would lose the row
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         write_json(folder / rows.ROW, {"step": self.global_steps, "data": rows.keep(self.seen)})
@@ -66,11 +75,10 @@ class ExperimentTrainer(MethodTrainer):
         self._keep_model()  # of a run that was killed after it had saved
 
     def _keep_model(self) -> None:
-        """Leave the model of an evaluation step, where the experiment asks for it; backend.py does
-        it for the last."""
+        """Leave the step's model, where the experiment asks for it; backend.py does it for the
+        last."""
         trainer, step = self.config.trainer, self.global_steps
-        due = trainer.keep_models and step % trainer.test_freq == 0
-        if not due or not 0 < step < trainer.total_training_steps:
+        if step not in trainer.keep_models:
             return
         checkpoints = Path(trainer.default_local_dir)  # below the run folder
         path = snapshots.folder(checkpoints.parents[1], step)

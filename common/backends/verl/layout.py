@@ -18,7 +18,7 @@ from common.experiment import Experiment
 from common.models.size import Size
 
 STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
-HELD_BYTES = 12  # of them without the gradient, which verl frees before vLLM wakes
+HELD_BYTES = 12  # without the gradient, which verl frees before vLLM wakes; also of a checkpoint
 # A logit of a packed pass, in bfloat16: as the model gives it, divided by the temperature, and the
 # gradient that flash-attn's cross entropy writes in place of one (verl 0.9.1, transformer_impl.py).
 LOGIT_BYTES = 6

@@ -25,11 +25,12 @@ from pathlib import Path
 
 import psutil
 
+from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.progress import BEAT, JUDGED, START_S, STOP, Drawing, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK, READABLE
 from common.config.files import ROOT
-from common.errors import UserError
+from common.errors import Fault, UserError
 from common.results.files import write, write_json
 from common.watch import Watch, parts, stall_s
 
@@ -138,7 +139,8 @@ def launch(
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
-            raise UserError(failure)
+            untrusted = (work / FAULT).exists()  # the verifier's: no other try judges better
+            raise UserError(failure) if untrusted else Fault(failure)
 
 
 def _no_agent(work: Path) -> bool:
@@ -164,6 +166,7 @@ def _attempt(
         (work / name).unlink(missing_ok=True)
     shutil.rmtree(work / JUDGED, ignore_errors=True)
     remove_leftovers(work / LEFT)
+    drop_old(work)
     with tempfile.TemporaryDirectory(prefix="rlvr-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
         with open(log, "wb") as output:

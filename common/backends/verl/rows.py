@@ -75,6 +75,7 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     frame["sample"] = [int(key.rsplit("_", 2)[1]) for key in frame["uid"]]
     # as objects: pandas' text columns would make a NaN of None
     frame["parsed"] = pd.Series([json.loads(text) for text in frame["parsed"]], dtype=object)
+    frame["ids"] = None  # verl's file has the text alone
     last = step == x.optim.steps
     # a step that was to be the last, of a run that goes on, has as many
     n = x.eval.n if last or _most(frame) == x.eval.n else x.eval.curve_n

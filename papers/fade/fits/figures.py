@@ -34,11 +34,11 @@ def draw(counts: pd.DataFrame, table: str, colors: Colors, root: Path) -> None:
     difficulty(base, last, colors, figures / f"{table}_fig12_difficulty")
 
 
-def coefficients(fits: pd.DataFrame, colors: Colors, path: Path) -> None:
+def coefficients(fits: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENCHMARKS) -> None:
     """Fig. 6 left: a and b along training, from the base model (square); bars are 95 % intervals
     over problems after the last step."""
-    figure, axes = panels(2, width=3.6, height=3.4)
-    for axis, benchmark in zip(axes[0], BENCHMARKS, strict=True):
+    figure, axes = panels(len(benchmarks), width=3.6, height=3.4)
+    for axis, benchmark in zip(axes[0], benchmarks, strict=True):
         rows = fits[fits["benchmark"] == benchmark]
         start = rows[rows["method"] == "base"]
         axis.plot(start["a"], start["b"], "s", color="black", ms=5, label="base")
@@ -61,10 +61,12 @@ def coefficients(fits: pd.DataFrame, colors: Colors, path: Path) -> None:
     save(figure, path, fits)
 
 
-def curves(counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Fig. 13: rare pass@k by k at the checkpoints of each method, dark is late; dots are measured,
+def curves(
+    counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path, benchmark: str = "rare"
+) -> None:
+    """Fig. 13: pass@k by k at the checkpoints of each method, dark is late; dots are measured,
     lines the fitted law."""
-    rare = counts[counts["benchmark"] == "rare"]
+    rare = counts[counts["benchmark"] == benchmark]
     methods = list(present(rare, colors))
     figure, axes = panels(len(methods), width=2.5, height=2.6, sharey=True)
     k, drawn = np.logspace(0, np.log10(SHOWN), 40), []
@@ -76,7 +78,7 @@ def curves(counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path)
             at = mine[mine["step"] == step]
             ks, values = tables.curves(at)
             which = "base" if step == 0 else method
-            fit = fits[(fits["benchmark"] == "rare") & (fits["step"] == step)]
+            fit = fits[(fits["benchmark"] == benchmark) & (fits["step"] == step)]
             fit = fit[fit["method"] == which].iloc[0]
             line = 100 * power_law(k, *fit[["a", "b", "c"]].astype(float))
             axis.plot(k, line, color=colors[method], alpha=shade, label=f"step {step}")
@@ -86,21 +88,23 @@ def curves(counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path)
             drawn.append(frame.assign(method=method, step=step))
         axis.set(xscale="log", xlabel="k", title=method)
         axis.legend(fontsize=6)
-    axes[0, 0].set(ylabel="rare pass@k (%)")
+    axes[0, 0].set(ylabel=f"{benchmark} pass@k (%)")
     save(figure, path, pd.concat(drawn))
 
 
-def solve_rates(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path) -> None:
+def solve_rates(
+    base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENCHMARKS
+) -> None:
     """Fig. 10: how the problems' solve rates are distributed before and after RL, with a
     Beta-binomial (solid) and a mixture of two (dashed), fitted by likelihood.
 
     The paper minimises a squared error, which with 200 samples of a problem sees empty bins only.
     """
     shown = {"base": base} | {m: last[last["method"] == m] for m in present(last, colors)}
-    figure, axes = panels(len(shown), 2, width=2.2, height=2.2, sharex=True)
+    figure, axes = panels(len(shown), len(benchmarks), width=2.2, height=2.2, sharex=True)
     edges, drawn = np.linspace(0, 1, 21), []
     for column, (method, counts) in enumerate(shown.items()):
-        for axis, benchmark in zip(axes[:, column], BENCHMARKS, strict=True):
+        for axis, benchmark in zip(axes[:, column], benchmarks, strict=True):
             problems = counts[counts["benchmark"] == benchmark]
             n = int(problems["n"].iloc[0])
             share, _ = np.histogram((problems["c"] + 0.5) / (n + 1), edges)  # no count on an edge
@@ -114,10 +118,10 @@ def solve_rates(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Pa
                     frame[f"beta_{components}"] = fitted
             axis.set_title(f"{method}, {benchmark}", fontsize=7)
             drawn.append(frame.assign(method=method, benchmark=benchmark))
-    for axis in axes[1]:
+    for axis in axes[-1]:
         axis.set(xlabel="solve rate")
-    axes[0, 0].set(ylabel="problems (%)")
-    axes[1, 0].set(ylabel="problems (%)")
+    for axis in axes[:, 0]:
+        axis.set(ylabel="problems (%)")
     save(figure, path, pd.concat(drawn))
 
 
@@ -129,13 +133,15 @@ def fitted_shares(c: np.ndarray, n: int, components: int, edges: np.ndarray) -> 
     return 100 * np.histogram((np.arange(n + 1) + 0.5) / (n + 1), edges, weights=pmf)[0]
 
 
-def budgets(last: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path) -> None:
+def budgets(
+    last: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENCHMARKS
+) -> None:
     """Fig. 11: the law fitted to k <= 10 (left) and k <= 50 (right), drawn to k = 100."""
     figure, axes = panels(2, width=3.5, height=3.2, sharey=True)
     k, drawn = np.logspace(0, np.log10(SHOWN), 40), []
     for axis, budget in zip(axes[0], (10, 50), strict=True):
         for method, color in present(last, colors).items():
-            for benchmark, style in zip(BENCHMARKS, ("-", "--"), strict=True):
+            for benchmark, style in zip(benchmarks, ("-", "--"), strict=False):
                 group = last[(last["method"] == method) & (last["benchmark"] == benchmark)]
                 ks, values = tables.curves(group)
                 hit = fits[(fits["method"] == method) & (fits["benchmark"] == benchmark)]
@@ -149,15 +155,18 @@ def budgets(last: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path) 
                 drawn.append(frame.assign(method=method, benchmark=benchmark, budget=budget))
         axis.axvline(budget, color="0.5", lw=0.8, ls=":")
         axis.set(xscale="log", xlabel="k", title=f"fitted to k <= {budget}")
-    axes[0, 0].set(ylabel="pass@k (%): natural solid, rare dashed")
+    two = "natural solid, rare dashed" if len(benchmarks) > 1 else benchmarks[0]
+    axes[0, 0].set(ylabel=f"pass@k (%): {two}")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(figure, path, pd.concat(drawn))
 
 
-def difficulty(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Fig. 12: the law on thirds of the natural problems, by the base model's solve rate (no split
+def difficulty(
+    base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path, benchmark: str = "natural"
+) -> None:
+    """Fig. 12: the law on thirds of the problems, by the base model's solve rate (no split
     is chosen on the counts it shows): easy ones have little mass near 0, hard ones much."""
-    rate = base[base["benchmark"] == "natural"].groupby("problem_id")[["c", "n"]].sum()
+    rate = base[base["benchmark"] == benchmark].groupby("problem_id")[["c", "n"]].sum()
     order = (rate["c"] / rate["n"]).sort_values(ascending=False, kind="stable").index
     thirds = dict(zip(("easy", "medium", "hard"), np.array_split(order, 3), strict=True))
     figure, axes = panels(3, width=2.7, height=3.0, sharey=True)
@@ -165,7 +174,7 @@ def difficulty(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Pat
     for axis, (name, problems) in zip(axes[0], thirds.items(), strict=True):
         for method, color in present(last, colors).items():
             third = last[(last["method"] == method) & last["problem_id"].isin(problems)]
-            ks, values = tables.curves(third[third["benchmark"] == "natural"])
+            ks, values = tables.curves(third[third["benchmark"] == benchmark])
             mean = values.mean(0)
             fitted, error = tables.laws(ks, mean)["shifted"]
             axis.plot(ks, 100 * fitted, color=color, label=method)
@@ -173,6 +182,6 @@ def difficulty(base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Pat
             frame = pd.DataFrame({"k": ks, "measured": 100 * mean, "fitted": 100 * fitted})
             drawn.append(frame.assign(method=method, split=name, mse=error))
         axis.set(xscale="log", xlabel="k", title=f"{name} third")
-    axes[0, 0].set(ylabel="natural pass@k (%)")
+    axes[0, 0].set(ylabel=f"{benchmark} pass@k (%)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(figure, path, pd.concat(drawn))

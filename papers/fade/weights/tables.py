@@ -59,7 +59,21 @@ def part_of(name: str, names: set[str]) -> str:
 
 
 def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> dict:
-    """The four tables by name."""
+    """The five tables by name."""
+    table, vectors, products = changes(config, before, after, progress)
+    aligned = alignment(after, vectors)
+    return {
+        "tensors": table,
+        "parts": parts(table),
+        "alignment": aligned,
+        "thirds": thirds(aligned),
+        "similarity": similarity([one.name for one in after], products),
+    }
+
+
+def changes(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> tuple:
+    """(the table of tensors; u and v of every matrix by its name and its checkpoint's; inner
+    products of whole changes)."""
     import numpy as np
     import pandas as pd
     from rich.progress import track
@@ -67,7 +81,7 @@ def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progr
     old, new = tensors(before.path), [tensors(one.path) for one in after]
     for one, theirs in zip(after, new, strict=True):
         check_same(before, one, old, theirs)
-    check_memory(config, [shape for _, shape in old.values()], len(after))
+    check_memory(config, {name: shape for name, (_, shape) in old.items()}, len(after))
     rows, vectors, products = [], {}, 0.0
     for name in track(sorted(old), "weight changes", disable=not progress):
         shape = old[name][1]
@@ -79,24 +93,26 @@ def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progr
             row |= {"shape": "x".join(map(str, shape)), "l2": inner[i, i] ** 0.5}
             if len(shape) == 2 and min(shape) > 1:
                 blocks = partial(change, old, theirs, name, size, config.dtype)
-                svd = decompose(config, blocks, shape)
+                svd = decompose(config, blocks, name, shape)
                 vectors[name, one.name] = (svd.u, svd.v)
                 row |= described(svd, config.delta)
             rows.append(row)
     table = pd.DataFrame(rows)
     energy = table.l2**2
     table["energy_share"] = 100 * energy / energy.groupby(table.checkpoint).transform("sum")
-    aligned = alignment(after, vectors, set(old))
-    return {
-        "tensors": table,
-        "parts": parts(table),
-        "alignment": aligned,
-        "thirds": thirds(aligned),
-        "similarity": similarity([one.name for one in after], products),
-    }
+    return table, vectors, products
 
 
-def check_memory(config: Geometry, shapes: list[tuple[int, ...]], count: int) -> None:
+Shapes = dict[str, tuple[int, ...]]  # of the tensors by their names
+
+
+def whole(config: Geometry, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether all singular values of a matrix are computed: always of the output head, whose srank
+    Fig. 5 has."""
+    return min(shape) <= config.full_up_to or LM_HEAD.search(name) is not None
+
+
+def check_memory(config: Geometry, shapes: Shapes, count: int) -> None:
     """Raises UserError naming memory_gb where `count` changes of tensors of these shapes need
     more."""
     needed = memory_gb(config, shapes, count)
@@ -109,18 +125,18 @@ def check_memory(config: Geometry, shapes: list[tuple[int, ...]], count: int) ->
     )
 
 
-def memory_gb(config: Geometry, shapes: list[tuple[int, ...]], count: int) -> float:
+def memory_gb(config: Geometry, shapes: Shapes, count: int) -> float:
     """What `measure` holds at once, in GB of 1e9 bytes: 0.5 for Python and its libraries; of every
     checkpoint a block of both its weights, their difference and that in float64; of one matrix at a
     time its singular values (common/metrics/weights.py); leading vectors of all matrices."""
     number = 8 if config.dtype == "float64" else 4
     blocks, kept, largest = count * config.block_mb * 2**18 * (3 * number + 8), 0, 0
-    for shape in shapes:
+    for name, shape in shapes.items():
         if len(shape) != 2 or min(shape) < 2:
             continue
         (m, n), small = shape, min(shape)
         kept += 8 * (m + n) * count
-        if small <= config.full_up_to:
+        if whole(config, name, shape):
             held = 8 * 4 * small**2 + (m * n * (number + 8) if m < n else 0)
         else:
             held = 8 * (2 * m + 3 * n) * min(config.rank + config.oversample, n)
@@ -139,10 +155,10 @@ def inner_products(changes: list[Iterator]):
     return total
 
 
-def decompose(config: Geometry, blocks, shape: tuple[int, ...]):
+def decompose(config: Geometry, blocks, name: str, shape: tuple[int, ...]):
     from common.metrics import weights
 
-    if min(shape) <= config.full_up_to:
+    if whole(config, name, shape):
         return weights.full(blocks)
     keys = ("rank", "oversample", "iterations", "seed")
     return weights.randomised(blocks, **{key: getattr(config, key) for key in keys})
@@ -186,7 +202,7 @@ def parts(table):
     return sums.drop(columns="squared")
 
 
-def alignment(after: list[Checkpoint], vectors: dict, names: set[str]):
+def alignment(after: list[Checkpoint], vectors: dict):
     """|cos| of u and of v with those of the last checkpoint that has the same label and seed, a row
     a checkpoint and matrix (Table 12)."""
     import pandas as pd
@@ -194,8 +210,9 @@ def alignment(after: list[Checkpoint], vectors: dict, names: set[str]):
     from common.metrics.weights import cosine
 
     last = {(one.label, one.seed): one for one in after}
+    names = {name for name, _ in vectors}
     rows = []
-    for name, one in ((n, o) for o in after for n in sorted({n for n, _ in vectors})):
+    for name, one in ((n, o) for o in after for n in sorted(names)):
         end = last[one.label, one.seed]
         (u, v), (last_u, last_v) = vectors[name, one.name], vectors[name, end.name]
         row = about(one) | {"last": end.name, "part": part_of(name, names), "tensor": name}

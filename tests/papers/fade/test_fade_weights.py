@@ -281,7 +281,7 @@ def test_memory_that_is_too_small_is_refused_before_anything_is_read(tmp_path, m
     assert not (tmp_path / "results").exists()
     config = geometry(tmp_path, "a", "b", full_up_to=4096)
     # 7B: the head's (Gram) squares, four of 3584^2 numbers, are the largest
-    sizes = tables.memory_gb(config, [(152_064, 3584), (3584, 18_944)], 2)
+    sizes = tables.memory_gb(config, {"lm_head.weight": (152_064, 3584), "w": (3584, 18_944)}, 2)
     wide = 8 * 4 * 3584**2 + 12 * 3584 * 18_944
     assert sizes == pytest.approx(
         0.5 + (2 * 64 * 2**18 * 20 + 2 * 8 * (155_648 + 22_528) + wide) / 1e9
@@ -296,13 +296,12 @@ def test_a_tied_embedding_is_the_output_head():
 
 
 def test_bfloat16_and_the_randomised_path(tmp_path):
-    shape = {"lm_head.weight": (60, 40)}
-    base = {name: tensor.bfloat16() for name, tensor in values(0, shape).items()}
+    base = {name: tensor.bfloat16() for name, tensor in values(0, {"w": (60, 40)}).items()}
     delta = torch.from_numpy(decaying(60, 40, 0.5)).float() * 64
-    after = {"lm_head.weight": (base["lm_head.weight"].float() + delta).bfloat16()}
+    after = {"w": (base["w"].float() + delta).bfloat16()}
     folders = [save(tmp_path / "base", base), save(tmp_path / "after", after)]
     row = measured(tmp_path, *folders, full_up_to=8, block_mb=0.001)["tensors"].iloc[0]
-    delta = (after["lm_head.weight"].double() - base["lm_head.weight"].double()).numpy()
+    delta = (after["w"].double() - base["w"].double()).numpy()
     s = np.linalg.svd(delta, compute_uv=False)
     assert row.svd == "randomised"
     assert 0 <= row.svd_error < 1e-3
@@ -433,7 +432,7 @@ def test_a_real_model_stays_within_the_stated_memory(tmp_path):
         [sys.executable, "-c", code, *settings], capture_output=True, text=True, check=True
     )
     peak = 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", done.stdout).group(1)) / 1e9
-    shapes = [shape for _, shape in checkpoints.tensors(Path(SMOL)).values()]
+    shapes = {name: shape for name, (_, shape) in checkpoints.tensors(Path(SMOL)).items()}
     assert peak < tables.memory_gb(
         geometry(tmp_path, "a", "b", block_mb=16, full_up_to=16), shapes, 1
     )

@@ -9,6 +9,7 @@ import pytest
 from tiny import ROOT
 
 from common.sweeps.plan import Reproduce, evaluations, evaluations_of, experiments
+from papers.two_stage.cluster import GREEDY
 
 pytestmark = pytest.mark.sweep
 
@@ -117,7 +118,16 @@ def test_tables_are_evaluated_on_the_printed_sets(tmp_path):
     qwen = {r["benchmark"] for t in ("table1", "table3") for r in printed(t)}
     llama = {r["benchmark"] for r in printed("table2")}
     for model, sets in (("Qwen2.5-Math-7B", qwen), ("Llama-3.2-3B-Instruct", llama)):
-        evaluated = [x for x in planned if x.label == model]
+        every = [x for x in planned if x.label == model]
+        greedy = [x for x in every if x.row.benchmark == GREEDY and x.scores is None]
+        assert {(x.n, x.temperature, x.eval.name) for x in greedy} == {(1, 0, "math_lighteval")}
+        steps = [x.row.checkpoint for x in greedy if x.row.method == "GRPO"]
+        assert steps == ["last", 7, 14, 21, 35, 49, 70, 91, 112]
+        assert [x.row.checkpoint for x in greedy if x.row.method == "Base Model"] == [0]
+        scored = {x.scores for x in every if x.scores}
+        assert {x.path.name for x in greedy} <= scored  # and two sets of each row's n = 256
+        assert len(scored) == len(greedy) + 2 * len({x.row.method for x in every})
+        evaluated = [x for x in every if x.row.benchmark != GREEDY]
         drawn = [x.row.benchmark.partition(", draw ") for x in evaluated]
         assert {name for name, _, _ in drawn} == sets
         assert {x.max_tokens for x in evaluated} == {4096}  # or what a prompt leaves of it

@@ -1,0 +1,118 @@
+"""Stored samples through a model (common/models/teacher_forcing.py): exact entropies and
+log-probabilities of their tokens, or, of a base model's rare right answers, Delta NLL.
+
+The token ids are those that the sampler drew. The weights are float32 and on one GPU, whatever
+engine drew the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from common.config.schema import Model
+from common.config.strict import strict
+from common.errors import UserError, require
+from common.evaluation.checkpoints import COUNTS
+from common.evaluation.config import SCORED, Evaluate
+from common.evaluation.rare_nll import SHARE, change_row, nll, rarest
+from common.evaluation.samples import pairs
+from common.evaluation.store import fill, stored
+from common.models.teacher_forcing import scores
+from common.results.columns import COLUMNS
+from common.results.files import read_csv, read_jsonl, write_csv, write_jsonl_gz
+from common.results.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEPT = ("problem_id", "sample", "outcome", "tokens", "stopped")
+
+
+def score(x: Evaluate, run: Run, step: int, on_chunk: Callable[[], None]) -> Path:
+    """The samples of the run folder `x.scores` under `x.model`; returns the run folder.
+
+    samples/ then has log_prob and entropy of each response, sums over its tokens in nats, in the
+    place of its text. Raises UserError where those samples are not finished, or lack token ids.
+    """
+    home = x.path.parent / str(x.scores)
+    if not (home / "DONE").exists():
+        raise UserError(f"scores={x.scores}: {home} is not finished; its samples are waited for")
+    rows = _rare(x, run, home, on_chunk) if x.eval.rare_share else _exact(x, run, home, on_chunk)
+    where = {"table": "evaluation", "model": x.label, "seed": x.seed, "run_id": run.run_id}
+    if x.row is not None:
+        where |= {"table": x.row.table, "method": x.row.method, "seed": x.row.seed, "step": step}
+    rows = rows.assign(**where).reindex(columns=[*COLUMNS, "low", "high"])
+    write_csv(run.path / "metrics.csv", rows)
+    run.finish()
+    return run.path
+
+
+def _exact(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd.DataFrame:
+    import pandas as pd
+
+    from common.metrics.report import from_scores
+
+    texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
+
+    def made(starts: list[int]) -> Iterator[tuple[int, pd.DataFrame]]:
+        loaded = None
+        for start, rows in _chunks(home):
+            if start not in starts:
+                continue
+            on_chunk()
+            model, tokenizer = loaded = loaded or _load(x.model, x)
+            found = scores(model, pairs(rows, texts, tokenizer))
+            sums = [tuple(round(float(one.sum()), 4) for one in both) for both in found]
+            measured = pd.DataFrame(sums, columns=["log_prob", "entropy"])
+            yield start, pd.concat([pd.DataFrame(rows)[[*KEPT]], measured], axis=1)
+
+    total = int(read_csv(home / "counts.csv", COUNTS)["n"].sum())
+    fill(run, list(range(0, total, SCORED)), made)
+    name = x.row.benchmark if x.row else x.eval.name
+    return from_scores(stored(run.path), name)
+
+
+def _rare(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd.DataFrame:
+    """One result row. `home` holds the base model's samples; rare.jsonl.gz the chosen ones with
+    their NLL by both models."""
+    require(x.row is not None, "eval.rare_share", x.eval.rare_share, "is of a paper's row alone")
+    chosen = rarest(stored(home), x.eval.rare_share or SHARE)
+    if chosen.empty:
+        raise UserError(f"{home}: no right answer among the samples; raise n={x.n}")
+    wanted = set(zip(chosen["problem_id"], chosen["sample"], strict=True))
+    every = (row for _, some in _chunks(home) for row in some)
+    rows = [row for row in every if (row["problem_id"], row["sample"]) in wanted]
+    texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
+    config = yaml.safe_load((x.path.parent / x.row.trained / "config.yaml").read_text())
+    for key, of in (("nll", strict(Model, config["model"])), ("trained_nll", x.model)):
+        on_chunk()
+        model, tokenizer = _load(of, x)
+        values = nll(model, pairs(rows, texts, tokenizer))
+        rows = [row | {key: value} for row, value in zip(rows, values, strict=True)]
+        del model
+    write_jsonl_gz(run.path / "rare.jsonl.gz", rows)
+    return change_row(rows, [row["trained_nll"] for row in rows], x.row.benchmark)
+
+
+def _load(model: Model, x: Evaluate):
+    import torch
+
+    from common.models.load import device, load_model
+
+    torch.set_num_threads(x.threads)
+    return load_model(model, Path(x.results_dir), device(x.device))
+
+
+def _chunks(home: Path) -> Iterator[tuple[int, list[dict]]]:
+    """A run's samples, SCORED at a time, each with the number of its first."""
+    files = sorted((home / "samples").glob("*.jsonl.gz"))
+    every = (row for file in files for row in read_jsonl(file))
+    start = 0
+    while rows := list(islice(every, SCORED)):
+        yield start, rows
+        start += len(rows)

@@ -1,0 +1,77 @@
+"""Teacher forcing: what a model says of given responses, token by token, in bounded memory.
+
+The softmax is of the whole vocabulary at temperature 1, in float32. A batch of sequences is read a
+few tokens at a time: the keys and values of what was read stay, its logits do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # its bounds are read without torch
+    import torch
+
+TOKENS = 2**14  # of a batch, padding included: its keys and values are held
+LOGITS = 2**28  # at once: 1 GiB in float32
+
+Pair = tuple[Sequence[int], Sequence[int]]  # token ids of a prompt and of its response
+
+
+def scores(
+    model, pairs: list[Pair], *, tokens: int = TOKENS, logits: int = LOGITS
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """(log_prob, entropy), nats, of each token of each response, (T_i,) float32 on the CPU.
+
+        log_prob_t = log p(y_t | prompt, y_<t),  entropy_t = -sum_v p(v | ..) log p(v | ..)
+
+    Neither bound has a part in the values but for rounding. Raises ValueError for an empty prompt
+    or response.
+    """
+    import torch
+
+    if not all(prompt and response for prompt, response in pairs):
+        raise ValueError("a prompt or a response has no token")
+    found: list = [None] * len(pairs)
+    with torch.no_grad():
+        for batch in batches([len(a) + len(b) for a, b in pairs], tokens):
+            whole = [[*pairs[i][0], *pairs[i][1]] for i in batch]
+            log_prob, entropy = _of_sequences(model, whole, logits)
+            for row, i in enumerate(batch):
+                start = len(pairs[i][0]) - 1  # the prompt's last token predicts the first
+                own = slice(start, start + len(pairs[i][1]))
+                found[i] = log_prob[row, own], entropy[row, own]
+    return found
+
+
+def batches(lengths: list[int], tokens: int) -> list[list[int]]:
+    """The sequences by length, so many together that they are at most `tokens` when padded, one at
+    least."""
+    found: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if found and (len(found[-1]) + 1) * lengths[i] <= tokens:
+            found[-1].append(i)
+        else:
+            found.append([i])
+    return found
+
+
+def _of_sequences(model, whole: list[list[int]], logits: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of each token but the first, (B, L - 1). Padding stands on the right, where no token of a
+    sequence sees it."""
+    import torch
+    from transformers import DynamicCache
+
+    from common.models.logits import log_prob_and_entropy
+
+    length = max(map(len, whole))
+    ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in whole]).to(model.device)
+    width = max(1, logits // (len(whole) * model.config.vocab_size))
+    cache, parts = DynamicCache(config=model.config), []
+    for start in range(0, length - 1, width):
+        read = ids[:, start : min(start + width, length - 1)]
+        out = model(input_ids=read, past_key_values=cache, use_cache=True).logits
+        wanted = ids[:, start + 1 : start + 1 + read.shape[1]]
+        parts.append([one.cpu() for one in log_prob_and_entropy(out, wanted, 1.0)])
+    log_prob, entropy = (torch.cat(some, 1) for some in zip(*parts, strict=True))
+    return log_prob, entropy

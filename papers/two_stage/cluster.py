@@ -1,0 +1,59 @@
+"""What is measured of the two-stage paper's cluster rows beyond their result rows: Fig. 3's
+erroneous pieces of code, counted in stored samples."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from common.results.files import read_jsonl
+
+GREEDY = "MATH (greedy)"  # the benchmark of the evaluations along training (reproduce.yaml)
+CASES, METHODS = "AMC 2023", ("GRPO", "GRPO-N")  # of Fig. 3
+OUTPUT = re.compile(r"```output\s*\n(.*?)(?:```|\Z)", re.DOTALL)  # Qwen2.5-Math writes code so
+CODE = re.compile(r"```python\b")
+FAULT = re.compile(r"\b[A-Za-z]*(?:Error|Exception)\b")
+COUNTS = {"code": "pieces", "erroneous_code": "pieces"}
+
+
+def samples(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """The stored samples of CASES by METHODS, of the runs whose folders are there: columns of a
+    sample, table, model, method, seed, step, run_id."""
+    mine = rows[(rows["benchmark"] == CASES) & rows["method"].isin(METHODS)]
+    names = ["table", "model", "method", "seed", "step", "run_id"]
+    parts = []
+    for run in mine[mine["metric"] == "pass@1"][names].drop_duplicates("run_id").to_dict("records"):
+        files = sorted((root / "two_stage" / run["run_id"] / "samples").glob("*.jsonl.gz"))
+        drawn = [row for file in files for row in read_jsonl(file)]
+        if drawn and "response" in drawn[0]:
+            kept = ["problem_id", "sample", "response", "outcome", "parsed"]
+            parts.append(pd.DataFrame(drawn)[kept].assign(**run))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def pieces(response: str) -> tuple[int, int]:
+    """(pieces of code, outputs that name an error) of a response."""
+    faulty = sum(FAULT.search(output) is not None for output in OUTPUT.findall(response))
+    return len(CODE.findall(response)), faulty
+
+
+def code_rows(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Result rows of table "TABLE, samples": pieces of code, and erroneous ones, a response; mean
+    over problems of their means. Sec 4.3 gives no measure; this one is ours."""
+    drawn = samples(root, rows)
+    if drawn.empty:
+        return drawn
+    drawn[list(COUNTS)] = [pieces(text) for text in drawn["response"]]
+    key = ["table", "model", "method", "seed", "step", "run_id"]
+    found = []
+    for names, run in drawn.groupby(key, sort=False, dropna=False):
+        means = run.groupby("problem_id")[list(COUNTS)].mean()
+        about = dict(zip(key, names, strict=True)) | {"benchmark": CASES}
+        about |= {"table": f"{names[0]}, samples", "n_problems": len(means)}
+        about |= {"n_samples": len(run) // len(means)}
+        errors = means.std() / len(means) ** 0.5 if len(means) > 1 else dict.fromkeys(COUNTS)
+        found += [
+            about | {"metric": one, "value": means[one].mean(), "stderr": errors[one], "unit": unit}
+            for one, unit in COUNTS.items()
+        ]
+    return pd.DataFrame(found)

@@ -1,0 +1,126 @@
+"""Stored samples through the model that drew them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from evaluations import made
+from refuses import refuses
+
+from common.backends import run_experiment
+from common.comparison.gather import gather
+from common.evaluation import config, scoring
+from common.evaluation.run import evaluate
+from common.models import load
+from common.results.collect import verify
+from common.results.files import read_csv, read_jsonl, write_jsonl_gz
+from common.sweeps.plan import Sweep, evaluations_of
+from slurm.plan import plan
+
+
+@pytest.fixture(scope="module")
+def drawn(pretrained, tmp_path_factory):
+    """A nucleus's samples: their own log-probabilities say little of the model's entropy."""
+    root = tmp_path_factory.mktemp("scoring")
+    (root / "models").symlink_to(pretrained / "models")
+    return made(root, "top_p=0.9", "temperature=0.6")
+
+
+def rows_of(run: Path) -> list[dict]:
+    return [row for file in sorted((run / "samples").iterdir()) for row in read_jsonl(file)]
+
+
+def test_scores_are_exact_on_the_ids_that_were_drawn(drawn, monkeypatch):
+    monkeypatch.setattr(scoring, "SCORED", 20)  # 48 samples in three chunks
+    x = replace(drawn, scores=drawn.path.name)
+    with refuses("scores", drawn.path.name):
+        evaluate(x)
+    home = evaluate(drawn)
+    run = evaluate(x)
+    assert run.parent == home.parent
+    assert run != home
+    assert verify(run) == []
+    assert len(list((run / "samples").iterdir())) == 3
+    samples, scored = rows_of(home), rows_of(run)
+    model, tokenizer = load.load_model(drawn.model, Path(drawn.results_dir), "cpu")
+    texts = {row["id"]: row["text"] for row in read_jsonl(home / "problems.jsonl.gz")}
+    for sample, row in zip(samples, scored, strict=True):
+        assert all(row[key] == sample[key] for key in scoring.KEPT)
+        prompt = tokenizer(texts[sample["problem_id"]], add_special_tokens=False)["input_ids"]
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([prompt + sample["ids"]])).logits[0]
+        log_p = torch.log_softmax(logits[len(prompt) - 1 : -1].double(), -1)
+        chosen = log_p.gather(1, torch.tensor(sample["ids"])[:, None]).sum()
+        assert row["log_prob"] == pytest.approx(chosen.item(), abs=2e-4)
+        assert row["entropy"] == pytest.approx(-(log_p.exp() * log_p).sum().item(), abs=2e-4)
+        assert sample["raw_log_prob"] == pytest.approx(row["log_prob"], abs=2e-4)
+    found = read_csv(run / "metrics.csv").set_index("metric")
+    table = pd.DataFrame(scored)
+    means = (table["entropy"] / table["tokens"]).groupby(table["problem_id"]).mean()
+    assert found["value"]["exact_token_entropy"] == pytest.approx(means.mean())
+    assert found["n_samples"].tolist() == [8, 8]
+    nll = read_csv(home / "metrics.csv").set_index("metric")["value"]["token_nll_per_response"]
+    assert found["value"]["exact_token_nll"] == pytest.approx(nll, abs=1e-4)
+    assert nll < 0.8 * found["value"]["exact_token_entropy"]  # what the nucleus leaves out
+
+
+def test_a_stopped_scoring_goes_on_where_it_was(drawn, monkeypatch):
+    monkeypatch.setattr(scoring, "SCORED", 16)
+    home = evaluate(drawn)
+    x = replace(drawn, scores=home.name, seed=1)  # another folder than the test before
+    asked = []
+
+    def stop() -> None:
+        asked.append(None)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(x, stop)
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)  # a new process would not hold the lock
+    run = evaluate(x, lambda: asked.append(None))
+    assert len(asked) == 2 + 2  # the first chunk is not made again
+    assert len(rows_of(run)) == 48
+
+
+def test_samples_without_ids_are_refused(drawn, tmp_path):
+    home = evaluate(drawn)
+    rows = [{**row, "ids": None} for row in rows_of(home)]
+    (tmp_path / "evaluations" / "old" / "samples").mkdir(parents=True)
+    for name in ("problems.jsonl.gz", "counts.csv", "DONE"):
+        (tmp_path / "evaluations" / "old" / name).write_bytes((home / name).read_bytes())
+    write_jsonl_gz(tmp_path / "evaluations" / "old" / "samples" / "0000000.jsonl.gz", rows)
+    (tmp_path / "models").symlink_to(home.parents[1] / "models")
+    with refuses("ids", "null"):
+        evaluate(replace(drawn, scores="old", results_dir=str(tmp_path)))
+
+
+def test_only_what_scores_has_another_name(drawn):
+    assert "scores" not in drawn.identity()
+    scores = replace(drawn, scores="other")
+    assert scores.identity()["scores"] == "other"
+    assert scores.path.name.startswith(f"{drawn.label}-{drawn.eval.name}-scored-")
+    assert config.SCORED == 128
+
+
+def test_a_rows_samples_are_scored_after_they_are_drawn_and_gathered(tiny):
+    x = tiny("scope=cluster", "eval.rare_nll_samples=0", "optim.steps=1")
+    words = ["eval=countdown_natural", "eval.prompts.size=4", "n=4", "top_p=0.9"]
+    sweep = Sweep("t", [], [], [], benchmarks={"a": words, "b": words}, scored=["b"])
+    with refuses("scored", "['c']"):
+        evaluations_of([x], replace(sweep, scored=["c"]))
+    first, second, scored = evaluations_of([x], sweep)
+    assert (first.scores, second.scores, scored.scores) == (None, None, second.path.name)
+    jobs = {job.key: job for job in plan([x], [first, second, scored])}
+    assert jobs[scored.path.name].kind == "score"
+    assert jobs[scored.path.name].needs == (x.run_id, second.path.name)
+    run_experiment(x, progress=False)
+    for one in (second, scored):
+        evaluate(one)
+    rows = gather(Path(x.results_dir), x.paper).scopes["cluster"].rows
+    (row,) = rows[rows["metric"] == "exact_token_entropy"].to_dict("records")
+    assert row["value"] > 0
+    told = {"benchmark": "b", "method": x.label, "table": x.table, "step": 1, "unit": "nats"}
+    assert told.items() <= row.items()

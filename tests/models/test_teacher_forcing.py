@@ -1,0 +1,88 @@
+"""Exact token entropies and log-probabilities of given sequences."""
+
+import pytest
+import torch
+from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from common.models import teacher_forcing
+
+VOCAB = 97
+SIZE = {
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "initializer_range": 0.3,
+    "max_position_embeddings": 128,
+}
+# a second family whose logits are capped and whose first layer sees few tokens
+FAMILIES = {
+    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZE)),
+    "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**SIZE, head_dim=8, sliding_window=7)),
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def given(request):
+    """A random model, and prompts and responses of unlike lengths."""
+    torch.manual_seed(0)
+    model = FAMILIES[request.param]().eval()
+    lengths = [(1, 1), (5, 1), (1, 9), (3, 30), (8, 12), (2, 30)]
+    ids = lambda n: torch.randint(1, VOCAB, (n,)).tolist()  # noqa: E731
+    return model, [(ids(prompt), ids(response)) for prompt, response in lengths]
+
+
+def plain(model, prompt: list[int], response: list[int]):
+    """(log_prob, entropy) by one forward pass of transformers, in float64 from its logits on."""
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([prompt + response]), use_cache=False).logits[0]
+    log_p = torch.log_softmax(logits[len(prompt) - 1 : -1].double(), -1)
+    chosen = log_p.gather(1, torch.tensor(response)[:, None])[:, 0]
+    return chosen, -(log_p.exp() * log_p).sum(1)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{}, {"tokens": 60, "logits": 3 * VOCAB}, {"tokens": 1, "logits": 1}],
+    ids=["whole", "in parts", "one by one"],
+)
+def test_scores_are_those_of_plain_forward_passes(given, bounds):
+    model, pairs = given
+    found = teacher_forcing.scores(model, pairs, **bounds)
+    for (prompt, response), both in zip(pairs, found, strict=True):
+        for mine, exact in zip(both, plain(model, prompt, response), strict=True):
+            assert mine.shape == (len(response),)
+            assert (mine - exact).abs().max() < 2e-5
+    spread = torch.cat([entropy for _, entropy in found])
+    assert spread.max() - spread.min() > 0.1  # no uniform model
+
+
+def test_no_more_logits_than_allowed_are_there_at_once(given, monkeypatch):
+    model, pairs = given
+    seen, forward = [], model.forward
+
+    def watched(**inputs):
+        out = forward(**inputs)
+        seen.append(out.logits.numel())
+        return out
+
+    monkeypatch.setattr(model, "forward", watched)
+    teacher_forcing.scores(model, pairs, tokens=80, logits=10 * VOCAB)
+    assert max(seen) <= 10 * VOCAB
+    assert len(seen) > 10
+
+
+def test_batches_are_by_length_and_within_the_bound():
+    lengths = [5, 30, 2, 9, 30, 4]
+    found = teacher_forcing.batches(lengths, 40)
+    assert sorted(i for batch in found for i in batch) == list(range(6))
+    assert found[0] == [2, 5, 0, 3]  # four padded to nine tokens
+    assert all(len(b) * max(lengths[i] for i in b) <= 40 for b in found)
+    assert teacher_forcing.batches([100], 40) == [[0]]
+
+
+def test_a_sequence_without_tokens_is_refused(given):
+    with pytest.raises(ValueError, match="no token"):
+        teacher_forcing.scores(given[0], [([1], [])])

@@ -1,0 +1,149 @@
+"""The gate that 7B trainings wait for: what the fine-tuned model must measure."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import pandas as pd
+import pytest
+import yaml
+from refuses import refuses
+from tiny import ROOT
+
+from common.results.columns import COLUMNS
+from common.results.files import write_csv
+from common.sweeps.gates import Gate, gates, judge
+from common.sweeps.plan import scales_of
+from common.sweeps.profiles import load_profile
+from papers.fade.launch import TABLES
+from slurm import cost, plan
+from slurm.job import Task
+from slurm.tables import chosen
+
+PRINTED = {"pass@1": (15.2, 1.2), "pass@10": (42.3, 2.0), "pass@100": (52.2, 2.2)}
+
+
+def measured(gate: Gate, *, solve_rate=30.0, entropy=2.0, off=0.0) -> Gate:
+    """What the gate reads; its benchmark is `off` by so many standard errors."""
+    rows = [("pass@1", solve_rate, 1.3), ("token_entropy_per_response", entropy, None)]
+    places = {f"evaluations/{gate.prompts}": rows}
+    for run in gate.benchmarks.values():
+        rows = [(metric, value + off * error, error) for metric, (value, error) in PRINTED.items()]
+        places[f"fade/{run}"] = rows
+    for place, rows in places.items():
+        frame = pd.DataFrame(rows, columns=["metric", "value", "stderr"])
+        path = f"{gate.results_dir}/{place}/metrics.csv"
+        write_csv(ROOT / path, frame.reindex(columns=COLUMNS))
+    return gate
+
+
+@pytest.fixture(scope="module")
+def found():
+    return {one.gate.name: one.gate for one in gates(scales_of("fade", "scale=cluster"))}
+
+
+@pytest.fixture
+def start(found, tmp_path):
+    return replace(found["gate-sft_qwen25_7b"], results_dir=str(tmp_path))
+
+
+def test_a_model_as_printed_passes(start):
+    folder = judge(measured(start))
+    assert (folder / "DONE").exists()
+    table = pd.read_csv(folder / "measured.csv").set_index("number")
+    assert set(table.index) == {"solve_rate", *(f"LiveCodeBench v6 {k}" for k in PRINTED)}
+    assert table["passes"].all()
+    assert judge(start) == folder  # found
+
+
+def test_two_standard_errors_are_noise_and_four_are_not(start):
+    assert judge(measured(start, off=2.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "number", "value", "expected"),
+    [
+        ({"off": -4.0}, "LiveCodeBench v6 pass@100", "43.4", "52.2 ± 6.1"),
+        ({"solve_rate": 20.0}, "solve_rate", "20", "30 ± 8.6"),
+    ],
+)
+def test_another_model_is_refused_with_both_numbers_and_the_remedy(
+    start, changes, number, value, expected
+):
+    with refuses(number, value) as caught:
+        judge(measured(start, **changes))
+    assert expected in str(caught.value)
+    assert start.remedy in str(caught.value)
+    assert (start.path / "measured.csv").exists()
+    assert not (start.path / "DONE").exists()
+    assert judge(measured(start))  # after the remedy
+
+
+def test_a_number_that_was_not_measured_is_none(start):
+    measured(start)
+    place = f"{start.results_dir}/fade/{start.benchmarks['LiveCodeBench v6']}/metrics.csv"
+    frame = pd.read_csv(place)
+    write_csv(ROOT / place, frame[frame["metric"] != "pass@10"])
+    with refuses("LiveCodeBench v6 pass@10", "None"):
+        judge(start)
+
+
+@pytest.mark.parametrize(("H_0", "passes"), [(1.05, True), (1.0, False), (0.4, False)])
+def test_a_target_entropy_must_be_below_the_initial_one(found, tmp_path, H_0, passes):
+    gate = replace(found["gate-entropy_1"], results_dir=str(tmp_path))
+    measured(gate, entropy=H_0)
+    if passes:
+        assert judge(gate)
+    else:
+        with refuses("entropy", f"{H_0:.4g}"):
+            judge(gate)
+
+
+@pytest.mark.sweep
+def test_trainings_wait_for_their_gates_and_these_for_what_they_read():
+    asked = {"table": "fig8_table", "row": "", "scale": "", "without": ""}
+    few = chosen("fade", TABLES, **asked)
+    listed = plan.plan(few.runs, few.evaluations, few.commands, few.measures, few.gates)
+    jobs = {job.key: job for job in listed}
+    assert len(jobs) == len(listed)
+    trained = {job.config.name: job for job in listed if job.kind == "train"}
+    of = {
+        name: {key.rpartition("-")[0].removeprefix("gate-") for key in job.needs[1:]}
+        for name, job in trained.items()
+    }
+    assert of["qwen7b_grpo"] == {"sft_qwen25_7b"}
+    assert of["qwen7b_fade_h13"] == {"sft_qwen25_7b", "entropy_13"}
+    assert of["qwen7b_fade_h05"] == {"sft_qwen25_7b", "entropy_05"}
+    (whole,) = (job for job in listed if job.key.startswith("gate-sft"))
+    kinds = [jobs[key].kind for key in whole.needs]
+    assert kinds == ["rates", "evaluate"]
+    assert all(jobs[key].needs == ("sft_qwen25_7b",) for key in whole.needs)
+    samples = jobs[whole.needs[0]].config
+    assert (samples.n, samples.eval.prompts["size"]) == (8, 1000)
+    assert samples.eval.verifier["strict"]
+    # once the model has passed, nothing of it is submitted again; a training alone brings it
+    done = {whole.key, *whole.needs, "sft_qwen25_7b"}
+    left = plan.missing(listed, done, set())
+    assert not done & {job.key for job in left}
+    first = plan.missing(listed, set(), {job.key for job in listed if job.kind == "measure"})
+    assert whole in first
+    seen = cost.outlook(listed, load_profile("h100-2x8"))
+    assert not seen.refused
+    assert {*whole.needs} <= seen.estimates.keys()
+    assert not chosen("fade", TABLES, **asked | {"table": "table5"}).gates
+
+
+@pytest.mark.process
+def test_a_gate_that_fails_is_a_job_that_has_failed(start, tmp_path):
+    measured(start, solve_rate=10.0)
+    (tmp_path / "gate.yaml").write_text(yaml.safe_dump(asdict(start)))
+    task = Task("gate", start.path.name, "fade", str(tmp_path), str(tmp_path / "gate.yaml"),
+                str(tmp_path / "job"), 10, 5, 1, 0)  # fmt: skip
+    words = [sys.executable, "-m", "slurm.local_gpus", json.dumps(asdict(task))]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    last = json.loads((tmp_path / "job" / "attempts.jsonl").read_text().splitlines()[-1])
+    assert "solve_rate=10" in last["how"]

@@ -1,0 +1,189 @@
+"""The job that measures weight changes after a cluster's training."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from refuses import refuses
+from safetensors.torch import save_file
+from tiny import ROOT
+
+from common.config.schema import Model
+from common.evaluation.config import Row
+from common.results.collect import verify
+from common.sweeps.measures import Measure, measures_of
+from common.sweeps.plan import Sweep, runs_of, scales_of
+from common.sweeps.profiles import load_profile
+from papers.fade.cluster_figures import WEIGHED, fig5
+from papers.fade.weights import cluster
+from papers.fade.weights.checkpoints import SINGLE
+from slurm import cost, plan, status
+from slurm.job import Task
+from slurm.tables import chosen
+
+SHAPES = {
+    "lm_head.weight": (11, 6),
+    "model.embed_tokens.weight": (11, 6),
+    "model.layers.0.mlp.down_proj.weight": (6, 14),
+    "model.layers.1.mlp.down_proj.weight": (6, 14),
+}
+
+
+def weights(folder: Path, seed: int) -> dict[str, torch.Tensor]:
+    made = torch.Generator().manual_seed(seed)
+    held = {name: torch.randn(shape, generator=made) for name, shape in SHAPES.items()}
+    folder.mkdir(parents=True)
+    save_file(held, folder / SINGLE)
+    return {name: tensor.double() for name, tensor in held.items()}
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """(measure of steps 50 and 4000, its weights by step; 0 is the start)."""
+    run = tmp_path / "fade" / "run"
+    held = {0: weights(tmp_path / "start", 0), 50: weights(run / "checkpoints/step-00050", 1)}
+    held[4000] = weights(run / "model", 2)
+    row = Row("fade", "cluster", "table3", "GRPO", "weights", 1, "run", 4000, None)
+    start = Model("M", str(tmp_path / "start"), None, None)
+    x = Measure(
+        run="papers.fade.weights.cluster.run",
+        takes="papers.fade.weights.cluster.takes",
+        row=row,
+        model=start,
+        steps=[50, 4000],
+        updates=10,
+        results_dir=str(tmp_path),
+    )
+    return x, held
+
+
+def test_the_rows_are_those_of_the_whole_matrices(trained):
+    x, held = trained
+    cluster.run(x)
+    assert verify(x.path) == []
+    rows = pd.read_csv(x.path / "metrics.csv").set_index("metric")
+    for step, words in ((50, ", step 500"), (4000, ", step 40k"), (4000, "")):
+        delta = {name: held[step][name] - held[0][name] for name in SHAPES}
+        square = {name: float((change**2).sum()) for name, change in delta.items()}
+        s = np.linalg.svd(delta["lm_head.weight"].numpy(), compute_uv=False)
+        layers = [square[name] for name in SHAPES if "layers" in name]
+        share = 100 / sum(square.values())
+        wanted = {
+            "output_head_L2_share": share * square["lm_head.weight"],
+            "s1/s2": s[0] / s[1],
+            "rank1_fraction": 100 * s[0] ** 2 / (s**2).sum(),
+            "srank": 1 + np.searchsorted(s.cumsum() / s.sum(), 0.99),
+            "inner": share * sum(layers) / 2,
+        }
+        got = rows.loc[[name + words for name in wanted]]
+        assert got["value"].tolist() == pytest.approx([*wanted.values()], rel=1e-5)
+        assert set(got["step"]) == {step}
+    assert set(rows["run_id"]) == {x.path.name}
+    thirds = pd.read_csv(x.path / "thirds.csv")
+    assert thirds[thirds["step"] == 4000]["cos_u"].tolist() == pytest.approx([1, 1, 1])
+
+
+def test_a_step_that_is_measured_is_not_measured_again(trained, monkeypatch):
+    x, _ = trained
+    real, seen = cluster.changes, []
+
+    def killed(config, before, after, progress):
+        seen.append(after[0].step)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return real(config, before, after, progress)
+
+    monkeypatch.setattr(cluster, "changes", killed)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.run(x)
+    cluster.run(x)
+    assert seen == [50, 4000, 4000]
+    assert verify(x.path) == []
+    cluster.run(x)  # found, not repeated
+    assert len(seen) == 3
+
+
+@pytest.mark.process
+def test_the_job_measures_and_its_status_is_known(trained, tmp_path):
+    x, _ = trained
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(asdict(x)))
+    submission = tmp_path / "sub"
+    task = Task("measure", x.path.name, "fade", str(tmp_path), str(tmp_path / "x.yaml"),
+                str(submission / "runs" / x.path.name), 10, 5, 1, 0)  # fmt: skip
+    words = [sys.executable, "-m", "slurm.local_gpus", json.dumps(asdict(task))]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    row = {"key": x.path.name, "kind": "measure", "job_id": "1", "predicted": None, "steps": 2}
+    cell = status._cell(tmp_path, "fade", row | {"submission": str(submission), "log": ""}, None)
+    assert (cell.state, cell.step, cell.steps) == ("done", 2, 2)
+
+
+def test_a_model_that_is_not_there_is_named(trained):
+    x, _ = trained
+    with refuses("measures.steps", "70"):
+        cluster.run(replace(x, steps=[70]))
+    (Path(x.results_dir) / "fade" / "run" / "model" / SINGLE).unlink()
+    with pytest.raises(Exception, match=SINGLE):
+        cluster.run(replace(x, steps=[4000]))
+
+
+@pytest.mark.sweep
+def test_every_training_that_a_table_needs_is_measured_after_it():
+    from papers.fade.launch import TABLES
+
+    found = chosen("fade", TABLES, table="fig8_table,table9", row="", scale="", without="")
+    rows = {"grpo", "reinforce", "power_2", "fade_h05", "fade_h1", "fade_h13"}
+    rows |= {"asym_03", "asym_05", "asym_07"}
+    assert {x.name for x in found.runs} == {f"qwen7b_{row}" for row in rows}
+    profile = load_profile("h100-2x8")
+    jobs = plan.plan(found.runs, found.evaluations, found.commands, found.measures)
+    own = [job for job in jobs if job.kind == "measure"]
+    assert {job.of.name for job in own} == {x.name for x in found.runs}
+    assert all(job.needs == (job.of.run_id,) for job in own)
+    assert set(jobs[-1].follows) >= {job.key for job in own}
+    seen = cost.outlook(jobs, profile)
+    assert not seen.refused
+    for job in own:
+        e = seen.estimates[job.key]
+        assert (e.gpus, e.gpu_hours.high) == (0, 0)
+        assert 0 < e.memory_gb < 8
+        assert e.hours.high < 24 * profile.light_time_min
+    small = replace(profile, light_memory_gb=1)
+    with refuses("light_memory_gb", "1"):
+        cluster.takes(own[0].config, own[0].of, small)
+    with refuses("light_time_min", "1"):
+        cluster.takes(own[0].config, own[0].of, replace(profile, light_time_min=1))
+
+
+@pytest.mark.sweep
+def test_steps_that_a_training_does_not_keep_are_refused():
+    config = scales_of("fade", "scale=cluster")
+    row = "cluster/qwen7b_power_2"
+    sweep = Sweep("table3", [row], [1], [], measures={"weights": {row: [100, 130, 4000]}})
+    runs = runs_of(config, sweep)
+    with refuses("table3.measures.weights", "[130]"):
+        measures_of(config, sweep, runs)
+    with refuses("table3.measures", "weight"):
+        measures_of(config, replace(sweep, measures={"weight": {}}), runs)
+
+
+def test_figure_5_is_drawn_of_every_step(tmp_path):
+    about = {"model": "Qwen 2.5 7B", "seed": 1}
+    rows = pd.DataFrame(
+        about | {"method": method, "step": step, "metric": f"{metric}, step {step}k", "value": 2.0}
+        for method in WEIGHED
+        for metric in ("s1/s2", "srank", "inner")
+        for step in (100, 400)
+    )
+    assert fig5(rows, tmp_path).left_out == ""
+    assert len(pd.read_csv(tmp_path / "cluster_fig5.csv")) == len(WEIGHED) * 2 * 2
+    assert "mean GRPO" in fig5(rows[rows["method"] != "mean GRPO"], tmp_path).left_out
