@@ -33,7 +33,8 @@ if TYPE_CHECKING:  # torch takes seconds, and --help needs none
 
 # Keys of an Experiment that no number of it depends on.
 APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
-APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "covariances", "stop_rules")
+APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "keep_state", "covariances")
+APART += ("stop_rules",)
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ class Experiment:
     verification: Verification
     keep_at: list[PositiveInt] = field(default_factory=list)  # further steps whose model is left
     stop_rules: bool = True  # a run that is unwell ends after a checkpoint (common/health.py)
+    # what more steps start from is left behind: weights, moments and place in the data; a default,
+    # since configurations stored before it lack the key
+    keep_state: bool = False
     covariances: bool = False  # a step logs how few tokens hold them (losses/contributions.py)
     # verl's own keys of memory and speed (backends/verl/tuning.py)
     verl: dict[str, Any] = field(default_factory=dict)
@@ -113,9 +117,15 @@ class Experiment:
     def identity(self) -> dict:
         """All that the numbers depend on: the config without where it runs, how it is watched and
         where a comparison shows it, and the hashes of the local files and own functions that it
-        names."""
+        names.
+
+        The rate is constant after its warm-up, so a shorter run is the beginning of a longer one:
+        how many steps are asked for is left out, but for none at all. A method with a schedule of
+        its own over them states them itself (`steps` of fade_log_schedule)."""
         config = {key: value for key, value in asdict(self).items() if key not in APART}
         del config["optim"]["gradient_checkpointing"]  # memory alone
+        if self.optim.steps > 0:
+            del config["optim"]["steps"]
         named = contents(config, self.results_dir)
         return config | ({"contents": named} if named else {})
 

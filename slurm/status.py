@@ -14,6 +14,7 @@ from common.errors import UserError
 from common.health import findings
 from common.results.columns import SCORE
 from common.results.files import write
+from common.results.longer import finished
 from common.sweeps.cost import Range
 from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress, run_folder
@@ -69,7 +70,10 @@ def is_done(root: Path, paper: str, job: plan.Job) -> bool:
         return (root / "models" / job.key.removeprefix("model-") / "DONE").exists()
     if job.kind == "command":
         return Path(job.config.makes).exists()
-    return (run_folder(root, paper, job.kind, job.key) / "DONE").exists()
+    run = run_folder(root, paper, job.kind, job.key)
+    if job.kind == "train" and job.config is not None:
+        return finished(run, job.config.optim.steps)
+    return (run / "DONE").exists()
 
 
 def record_comparison(root: Path, paper: str) -> list[Cell]:
@@ -155,6 +159,7 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
         done = bool(tries) and tries[-1].get("how") == "done"
     else:
         done = is_done(root, paper, job)
+        done = done and (row["kind"] != "train" or finished(run, row["steps"] or 0))
     taken = run / "checkpoint.json"  # of an evaluation
     note = json.loads(taken.read_text())["note"] if done and taken.exists() else ""
     state, detail = _state(row, known, tries, done, note)

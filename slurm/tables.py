@@ -72,7 +72,11 @@ def chosen(
         )
         require(bool(row), "optim.steps", steps, "is a trial of one row or some: add row=NAME")
         configs = [tried(one, int(steps)) for one in configs]
-    runs = {x.run_id: x for config in configs for x in experiments(config)}
+    runs: dict[str, Experiment] = {}
+    for x in (x for config in configs for x in experiments(config)):
+        longest = runs.setdefault(x.run_id, x)
+        if x.optim.steps > longest.optim.steps:
+            runs[x.run_id] = x
     sampled = {e.path.name: e for config in configs for e in evaluations(config)}
     keep = [_of(paper, name, tables[name]) for name in wanted]
     mine = [x for x in runs.values() if not keep or any(one(x) for one in keep)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from common.errors import require
 from common.types import RolloutBatch, Verdict, concatenate
 
 
@@ -53,6 +54,16 @@ def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> li
     while len(drawn) < most and sum(int(one.mixed.sum()) for one in drawn) < groups:
         drawn.append(draw(len(drawn)))
     return drawn
+
+
+def first_step(*, mixed: float, parsed: float, mu: float) -> str:
+    """What the first step of a memory network (DLC) has drawn, in words. Where it agrees with the
+    policy, pi - mu phi is a temperature of 1 / (1 - mu), and answers may no longer parse. Raises
+    UserError where no group has mixed rewards: neither network would ever learn."""
+    said = f"of the first step's draws {100 * parsed:.3g} % parsed, {100 * mixed:.3g} % of groups"
+    remedy = f"{said} are mixed, so nothing can be learned; lower it, or sampling.temperature"
+    require(mixed > 0, "method.sampler.mu", mu, remedy)
+    return f"method.sampler.mu={mu}: {said} are mixed"
 
 
 def kept(drawn: list[Rollout], *, groups: int, pad_id: int) -> Rollout:

@@ -61,6 +61,13 @@ class Evaluations:
         if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
+    def make_up(self, step: int) -> dict[str, float]:
+        """Of a run that was to end at `step`, was stopped before it had evaluated and goes on;
+        returns the scores, none where nothing was missing."""
+        missing = not (self.folder / "eval" / f"step-{step:05d}.csv").exists()
+        late = step > 0 and step % self.x.eval.every == 0 and missing
+        return self.on_the_curve(step) if late else {}
+
     def last(self, step: int, cut_off: CutOff, told: bool) -> dict[str, float]:
         """The model as a Hugging Face checkpoint, the last evaluation's samples, and all result
         rows; returns the scores. What a process that was killed here has left of these is not made

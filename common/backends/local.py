@@ -37,6 +37,7 @@ from common.models.llama import is_plain_llama
 from common.models.load import device, load_model
 from common.models.policy import log_probs, log_probs_in_parts, with_top_tokens
 from common.progress import tracked
+from common.results import longer
 from common.results.files import amend, jsonl_appender, require_steps, whole_rows
 from common.results.run import Run
 from common.rollout import context
@@ -61,6 +62,7 @@ def train(
     device(x.device)
     tracking.check(x.wandb)
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
+    longer.reopen(run, x.optim.steps, run.path / "checkpoint.pt")
     if run.done:
         run.close()
         snapshots.check_finished(x, run.path)
@@ -70,8 +72,11 @@ def train(
     torch.set_num_threads(x.threads)
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, run.path, verify)
+        longer.require_before(loop.step, x.optim.steps, run.path)
         send = tracking.mirror(x, run.path, loop.step)
         require_steps(run.path / "metrics.jsonl", loop.step)
+        if loop.step < x.optim.steps and (late := loop.evaluations.make_up(loop.step)):
+            amend(run.path / "metrics.jsonl", loop.step, late)
         with jsonl_appender(run.path / "metrics.jsonl", keep_until_step=loop.step) as append:
             steps = range(loop.step + 1, x.optim.steps + 1)
             guard = Guard(whole_rows(run.path / "metrics.jsonl"), x.stop_rules)
@@ -107,7 +112,8 @@ def train(
         scores = loop.evaluations.last(loop.step, loop.cut_off, told=progress)
         amend(run.path / "metrics.jsonl", loop.step, scores)
         send({"step": loop.step} | scores)
-        (run.path / "checkpoint.pt").unlink(missing_ok=True)
+        if not x.keep_state:
+            (run.path / "checkpoint.pt").unlink(missing_ok=True)
     run.finish()
     return run.path
 
@@ -172,6 +178,9 @@ class Loop:
         """One rollout and its optimiser steps; returns the row of the training curve."""
         x = self.x
         batch, reward, row, drawn = self.rollout(step)
+        if step == 1 and x.method.sampler is not None:
+            seen = {"mixed": row["active_groups"], "parsed": 1 - row["unparsed"]}
+            print(dynamic.first_step(**seen, mu=x.method.sampler.mu), file=sys.stderr)
         shaped = reward
         if x.method.kl_in_reward:
             penalty = self.penalty(batch)

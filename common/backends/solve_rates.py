@@ -15,6 +15,7 @@ from common.datasets.prompts import stated
 from common.datasets.solve_rate import KEY, chooser, unfiltered
 from common.evaluation.config import BATCH, Evaluate
 from common.experiment import Experiment
+from common.results.longer import finished
 
 SEED = 1  # of the samples: every seed of a row trains on the same prompts
 PART = 8192  # samples of an evaluation: 25,000 prompts with 8 samples each are 25 jobs
@@ -68,8 +69,8 @@ def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
 def measure(x: Experiment, on_chunk: Callable[[], None]) -> None:
     """Make the evaluations that `x` needs, or go on with them. Nothing is done where they are
     finished, and where `x` is."""
-    done = Path(x.results_dir) / x.paper / x.run_id / "DONE"
-    for needed in measurements(x) if not done.exists() else ():
+    done = finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps)
+    for needed in measurements(x) if not done else ():
         if not (needed.path / "DONE").exists():
             from common.evaluation.run import evaluate
 

@@ -1,6 +1,7 @@
 """How often does each verdict come out? Simulated reruns of a paper, compared as a real one is.
 
-    rlvr calibrate paper=NAME [draws=200] [seeds=1] [world=all] [results_dir=results] [json=false]
+    rlvr calibrate paper=NAME [draws=200] [seeds=1] [world=all] [scale=NAME] [results_dir=results]
+        [json=false]
 
 world: as_printed (the truth is the printed number), no_effect (every method has its baseline's
 numbers), half_effect, or all three. All cluster rows are made up once as jobs leave them; each draw
@@ -10,8 +11,9 @@ gains, cells and claims are those of `rlvr compare`. The model is in common/cali
 Writes <results_dir>/NAME/calibration.csv: the share of each verdict of every cell, gain and claim
 in each world, and the smallest effect that is found four times in five, by the noise formula of the
 comparison (of a cell half the width of its interval); and calibration_first.csv, the first
-draws, which a test draws again. Draw i is the same, however many are drawn. Nothing is trained; a
-minute to store the rows, about a second a draw.
+draws, which a test draws again. scale=NAME takes another scale's rows, samples and seeds, and
+writes calibration_NAME.csv beside. Draw i is the same, however many are drawn. Nothing is trained;
+a minute to store the rows, about a second a draw.
 """
 
 import gc
@@ -39,11 +41,12 @@ WORDS = {
     "draws": "200",
     "seeds": "1",
     "world": "all",
+    "scale": "",
     "results_dir": "results",
     "json": "false",
 }
-# Scales of cluster rows that no printed number is of
-UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes")
+# Scales of cluster rows that no printed number is of, or whose rows another has with more steps
+UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes", "first", "kl", "seeds")
 
 
 def main(words: list[str]) -> None:
@@ -53,16 +56,18 @@ def main(words: list[str]) -> None:
         require(given[name].isdigit() and int(given[name]) > 0, name, given[name], "give 1 or more")
     require(given["world"] in (*WORLDS, "all"), "world", given["world"], f"use all or {WORLDS}")
     worlds = WORLDS if given["world"] == "all" else (given["world"],)
-    draws, seeds = int(given["draws"]), int(given["seeds"])
-    table, few = calibrate(paper, draws=draws, seeds=seeds, worlds=worlds)
-    folder = Path(given["results_dir"]) / paper
-    write(folder / "calibration.csv", table.to_csv(index=False, lineterminator="\n"))
-    write_csv(folder / "calibration_first.csv", few)
+    draws, seeds, scale = int(given["draws"]), int(given["seeds"]), given["scale"]
+    known = made.configured(paper).scales
+    require(scale in ("", *known), "scale", scale, f"use one of {', '.join(known)}")
+    table, few = calibrate(paper, draws=draws, seeds=seeds, worlds=worlds, scale=scale)
+    folder, name = Path(given["results_dir"]) / paper, f"calibration{scale and '_'}{scale}"
+    write(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
+    write_csv(folder / f"{name}_first.csv", few)
     if given["json"] == "true":
         print(json.dumps(summary(table), indent=1))
     else:
         print(text(paper, table))
-        print(f"in {folder / 'calibration.csv'}: every cell, gain and claim")
+        print(f"in {folder / name}.csv: every cell, gain and claim")
 
 
 def scales(paper: str) -> tuple[str, ...]:
@@ -76,13 +81,21 @@ def scales(paper: str) -> tuple[str, ...]:
 
 
 def calibrate(
-    paper: str, *, draws: int, seeds: int = 1, worlds: tuple[str, ...] = WORLDS
+    paper: str,
+    *,
+    draws: int,
+    seeds: int = 1,
+    worlds: tuple[str, ...] = WORLDS,
+    scale: str = "",
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """calibration.csv, and calibration_first.csv."""
-    spec = spec_of(paper)
+    """calibration.csv, and calibration_first.csv; with a `scale` of it alone, at its own seeds
+    where none are said."""
+    spec, taken = spec_of(paper), (scale,) if scale else scales(paper)
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan(spec)
-        made.rerun(Path(folder), paper, plan, scales=scales(paper), seeds=seeds)
+        made.rerun(Path(folder), paper, plan, scales=taken, seeds=seeds)
+        sweeps = made.configured(paper).scales[scale].sweeps if scale else ()
+        seeds = max([seeds, *(len(sweep.seeds) for sweep in sweeps)])
         stored = gather(Path(folder), paper).scopes[CLUSTER]
         gatherer, judge = Gatherer(stored, plan), Judge(spec, Path(folder), stored)
         gc.freeze()  # statsmodels collects garbage at every correction

@@ -34,6 +34,7 @@ from common.losses.contributions import PREFIX, SHARES
 from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write, write_csv, write_json
+from common.results.longer import steps_of
 from common.results.run import Run
 from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
@@ -161,6 +162,11 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
     where that is None, one set is solved at the step before it."""
     peak = spec.steps.get(x.table) in PEAKS
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
+    before = steps_of(run.path) if run.done else None
+    if before is not None and before > x.optim.steps:
+        return  # of a scale with more steps
+    if before is not None and before < x.optim.steps:
+        run.take_back(before)
     about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
     frames = []
     steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
@@ -263,7 +269,8 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
     if row.checkpoint != 0:
         home = Path(e.results_dir) / row.paper
         baseline = home / row.baseline if row.baseline else None
-        taken = checkpoints.choose(home / row.trained, row.checkpoint, baseline)
+        given = (row.checkpoint, baseline, None, row.steps)
+        taken = checkpoints.choose(home / row.trained, *given)
         step = taken.step
     run = Run(Path(e.results_dir), row.paper, e.path.name, e.identity() | {"scope": row.scope})
     if row.checkpoint != 0:

@@ -2,6 +2,7 @@
 read from these where the run folders are not there."""
 
 import gzip
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pandas as pd
 
 from common.claims.select import PER_PROBLEM
 from common.errors import UserError
+from common.evaluation.config import SHOWN_IN
 from common.experiment import Experiment
 from common.results import provenance
 from common.results.checks import check_counts, check_rows, read_counts
@@ -62,6 +64,8 @@ def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None)
     found, problems = collect(asked)
     left_out += problems
     configs = {run: config_of(run) for run in found}
+    left_out += (fewer := _superseded(configs)).values()
+    found = {run: part for run, part in found.items() if run not in fewer}
     trained = {run: (one.get("row") or {}).get("trained", run.name) for run, one in configs.items()}
     planned = _of_sweeps(paper, set(trained.values())) if planned is None else planned
     rows: dict[str, list] = {}
@@ -90,6 +94,32 @@ def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None)
         left_out += _gone(root / paper, scope, one.rows)
     damaged = [m.parent for m in sorted((root / paper).glob("*/DONE")) if m.parent not in finished]
     return Gathering(scopes, damaged, left_out)
+
+
+def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
+    """The evaluations of which another is there of the same checkpoint choice of the same training,
+    with more steps to choose from or with more samples, each with a message."""
+    groups: dict[str, list[Path]] = {}
+    for run, config in configs.items():
+        sampling, row = config.get("sampling") or {}, config.get("row") or {}
+        if "n" not in sampling or "trained" not in row:
+            continue
+        same = {name: sampling[name] for name in sampling if name not in ("n", "batch")}
+        whose = {name: row[name] for name in row if name not in (*SHOWN_IN, "steps")}
+        key = [config.get("label"), config.get("eval"), config.get("limit"), same, whose]
+        groups.setdefault(json.dumps(key, sort_keys=True), []).append(run)
+
+    def size(run: Path) -> tuple[int, int]:
+        return configs[run]["row"].get("steps") or 0, configs[run]["sampling"]["n"]
+
+    messages = {}
+    for runs in groups.values():
+        best = max(runs, key=size)
+        for run in (one for one in runs if size(one) != size(best)):
+            steps, n = size(run)
+            said = f"{run.name}: n={n} of {steps} steps; {best.name} is of more and counts"
+            messages[run] = said
+    return messages
 
 
 def _of_sweeps(paper: str, run_ids: set[str]) -> dict[str, Experiment]:

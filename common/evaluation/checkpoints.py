@@ -95,29 +95,38 @@ def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
 
 
 def choose(
-    run: Path, choice: Choice, baseline: Path | None = None, benchmark: str | None = None
+    run: Path,
+    choice: Choice,
+    baseline: Path | None = None,
+    benchmark: str | None = None,
+    steps: int | None = None,
 ) -> Checkpoint:
     """The checkpoint of a finished run: `best` by the average over the curve's sets, `peak` by its
     set `benchmark`, both up to the best step of the run's `baseline` if it has one; `plateau` by
     `plateau_step`, the best where no two evaluations in a row are similar, which the note says.
+    All are of the first `steps` alone, where the run may have gone on after them.
 
     Training may have kept its last model alone: then these take that one, and the note says what
     was wanted. Raises UserError for an unfinished run, and for a step that was not kept.
     """
-    steps = curve_of(run)
-    last = int(steps["step"].max())
+    whole = curve_of(run)
+    curve = _first(whole, steps)
+    last = int(curve["step"].max())
     chosen, note = choice if isinstance(choice, int) else last, ""
-    stable = plateau_step(counts_of(run), _ks(steps)) if choice == "plateau" else None
+    counts = _first(counts_of(run), steps) if choice == "plateau" else None
+    stable = None if counts is None else plateau_step(counts, _ks(curve))
     if stable is not None:
         chosen = stable
     elif choice == "plateau":
-        chosen = best_step(steps)
+        chosen = best_step(curve)
         note = f"no two evaluations in a row are similar; step {chosen} is the best of the curve"
     elif choice in ("best", "peak"):
-        limit = best_step(curve_of(baseline)) if baseline else None
-        of = steps if choice == "best" else steps[steps["benchmark"] == benchmark]
+        limit = best_step(_first(curve_of(baseline), steps)) if baseline else None
+        of = curve if choice == "best" else curve[curve["benchmark"] == benchmark]
         chosen = best_step(of, limit)
-    folder = "model" if chosen == last else f"checkpoints/step-{chosen:05d}"
+    ended = last == whole["step"].max()
+    end = "model" if ended else f"checkpoints/step-{last:05d}"  # it has gone on since
+    folder = end if chosen == last else f"checkpoints/step-{chosen:05d}"
     if (run / folder).is_dir():
         return Checkpoint(chosen, chosen, folder, note)
     require(
@@ -126,10 +135,15 @@ def choose(
         choice,
         f"{run} kept no model of that step; train it with keep_at=[{choice}]",
     )
-    require((run / "model").is_dir(), "model", run / "model", "is gone; train again")
+    require((run / end).is_dir(), "model", run / end, "is gone; train again")
     of = "end of the highest plateau" if stable is not None else "best of the curve"
     note = f"step {chosen} is the {of}, but training kept step {last} alone"
-    return Checkpoint(last, chosen, "model", note)
+    return Checkpoint(last, chosen, end, note)
+
+
+def _first(rows: pd.DataFrame, steps: int | None) -> pd.DataFrame:
+    """Those of the first `steps`, or all of them."""
+    return rows if steps is None else rows[rows["step"] <= steps]
 
 
 def counts_of(run: Path) -> pd.DataFrame:

@@ -38,6 +38,8 @@ class Row:
     trained: str  # its run id
     checkpoint: checkpoints.Choice
     baseline: str | None  # run id of the training whose best step is the last candidate
+    # of the training: a longer one's further checkpoints are no candidates
+    steps: int | None = None
 
 
 @dataclass(frozen=True)

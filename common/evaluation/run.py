@@ -73,7 +73,8 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
         taken = checkpoints.Checkpoint(0, 0, str(x.model.path), "")
         if x.row.checkpoint != checkpoints.UNTRAINED:
             trained = home / x.row.trained
-            taken = checkpoints.choose(trained, x.row.checkpoint, baseline, x.eval.name)
+            given = (x.row.checkpoint, baseline, x.eval.name, x.row.steps)
+            taken = checkpoints.choose(trained, *given)
             step = taken.step
             x = replace(x, model=replace(x.model, path=str(trained / taken.folder)))
     asked = of_model(x.eval.prompts, x.model.path, x.model.revision)
@@ -110,10 +111,12 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
 
 def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:
     """Store which checkpoint is evaluated, or compare with that of the run's beginning."""
-    path = run.path / "checkpoint.json"
+    path, now = run.path / "checkpoint.json", asdict(taken)
     if not path.exists():
-        write_json(path, asdict(taken))
-    elif json.loads(path.read_text()) != asdict(taken):
+        write_json(path, now)
+        return
+    before = json.loads(path.read_text())
+    if any(before[key] != now[key] for key in ("step", "chosen")):  # its folder may have moved
         raise UserError(
             f"{path}: the training has other checkpoints than when this run began (now "
             f"{taken.folder}); delete the folder to start again"

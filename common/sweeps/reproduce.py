@@ -21,6 +21,7 @@ from common.config.strict import strict
 from common.config.words import pairs
 from common.errors import UserError
 from common.experiment import Experiment
+from common.results.longer import finished
 from common.sweeps.plan import Reproduce, experiments, makers
 from common.sweeps.schedule import Task, run_all
 
@@ -30,7 +31,7 @@ class OutOfTime(Exception):
 
 
 def done(x: Experiment) -> bool:
-    return (Path(x.results_dir) / x.paper / x.run_id / "DONE").exists()
+    return finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps)
 
 
 def train(x: Experiment, end: float | None = None) -> str | None:

@@ -16,6 +16,7 @@ PROFILE = "h200-4"
 
 TABLES = {
     "table2": Table("1.5B and 7B: GRPO, Clip-Cov, CW-GRPO and the base models", profile=PROFILE),
+    "seeds": Table("both, 5 seeds, n = 64", ("cluster_seeds",), rows="all", profile=PROFILE),
     "table3": Table("GRPO and CW-GRPO at steps 100, 150 and 200", profile=PROFILE),
 }
 

@@ -19,6 +19,7 @@ TABLES = {
     "table3": Table("PASS@8 of the same responses", profile=PROFILE),
     "table4": Table("DAPO with IAC and DLC", profile=PROFILE),
     "table5": Table("alpha, and filtering", ("cluster", "cluster_filter"), profile=PROFILE),
+    "kl": Table("Algorithm 1's KL", ("cluster_kl",), rows="all", profile=PROFILE),
     "recipes": Table("verl's own values", ("cluster_recipes",), rows="all", profile=PROFILE),
 }
 

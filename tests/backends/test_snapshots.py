@@ -15,7 +15,7 @@ def test_the_model_of_an_evaluation_step_is_that_of_a_run_that_ends_there(tiny):
     run = train(tiny("keep_checkpoints=true"), progress=False)  # 6 steps, evaluated every 3
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00003"]
     assert verify(run) == []
-    short = train(tiny("optim.steps=3"), progress=False)
+    short = train(tiny("optim.steps=3", "name=short"), progress=False)
     kept = run / "checkpoints" / "step-00003"
     assert (kept / WEIGHTS).read_bytes() == (short / "model" / WEIGHTS).read_bytes()
     assert (kept / WEIGHTS).read_bytes() != (run / "model" / WEIGHTS).read_bytes()

@@ -135,16 +135,19 @@ def test_a_run_that_ends_by_itself_names_what_died_first():
 def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
     work = tmp_path / "work"
     log, metrics = work / "log" / "001.txt", work / "log" / "001.jsonl"
-    states = [marks.progress(work, log, metrics)]
+    drawing = marks.Drawing(work, 8)
+    states = [marks.progress(work, log, metrics, drawing.mark())]
 
     def changed() -> bool:
-        states.append(marks.progress(work, log, metrics))
+        states.append(marks.progress(work, log, metrics, drawing.mark()))
         return states[-1] != states[-2]
 
     log.parent.mkdir(parents=True)
     log.write_text("loading")
     assert changed()
-    assert marks.progress(work, None, metrics) == states[0]  # nor after so many hours
+    assert (
+        marks.progress(work, None, metrics, drawing.mark()) == states[0]
+    )  # nor after so many hours
     marks.beat(work)
     assert changed()
     log.write_text("loading and the same warning again")
@@ -155,6 +158,25 @@ def test_progress_is_what_the_run_makes_and_the_log_only_before(tmp_path):
         (work / name).write_text("x")
         assert changed()
         assert not changed()
+
+
+def test_drawing_without_end_is_no_progress(tmp_path, monkeypatch):
+    monkeypatch.setattr(marks, "BEAT_S", -1.0)
+    drawing = marks.Drawing(tmp_path, most=8)  # responses that a step may draw
+
+    def judged(total: int) -> bool:
+        before = drawing.mark()
+        marks.beat(tmp_path, judged=total)
+        os.utime(tmp_path / marks.BEAT, ns=(total, total))
+        return drawing.mark() != before
+
+    assert judged(4)
+    assert judged(16)  # what a mark is late by is allowed for
+    assert not judged(17)
+    assert not judged(900)
+    drawing.stepped()
+    assert judged(908)
+    assert not judged(917)
 
 
 def test_a_limit_that_is_no_number_is_refused(monkeypatch):

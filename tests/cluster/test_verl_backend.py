@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 import torch
@@ -60,6 +61,49 @@ def test_what_the_next_launch_does(saved, evaluated, expected, tmp_path):
     found = backend.launch_settings(x, tmp_path)
     keys = ("trainer.val_only", "trainer.val_before_train")
     assert found == (None if expected is None else dict(zip(keys, expected, strict=True)))
+
+
+def test_a_run_that_goes_on_is_not_evaluated_again_where_it_ended(tmp_path):
+    x, work = load([*TINY, "optim.steps=9"], "f_grpo"), tmp_path / "work"
+    latest = work / "checkpoints" / "latest_checkpointed_iteration.txt"
+    latest.parent.mkdir(parents=True)
+    latest.write_text("6")
+    assert backend.launch_settings(x, work)["trainer.val_before_train"]
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "step-00006-counts.csv").write_text("")
+    assert not backend.launch_settings(x, work)["trainer.val_before_train"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_of_the_work_folder_the_last_checkpoint_alone_is_kept_and_on_demand(tmp_path, kept):
+    x, work = load([*TINY, f"keep_state={str(kept).lower()}"], "f_grpo"), tmp_path / "work"
+    for step in (3, 6):
+        (work / "checkpoints" / f"global_step_{step}" / "actor").mkdir(parents=True)
+    (work / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("6")
+    (work / "log").mkdir()
+    (work / "train.parquet").write_text("")
+    backend.only_state(x, work)
+    names = sorted(path.name for path in work.rglob("*"))
+    whole = ["actor", "checkpoints", "global_step_6", "latest_checkpointed_iteration.txt"]
+    assert names == (whole if kept else [])
+    assert work.exists() == kept
+
+
+def test_a_longer_run_keeps_the_evaluations_of_the_shorter_one(tmp_path):
+    words = [*TINY, "eval.n=2", "eval.k=[1,2]", "eval.curve_n=1"]
+    short, longer = (load([*words, f"optim.steps={n}"], "f_grpo") for n in (3, 6))
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "active_groups": 0.5}\n')
+    dump(tmp_path / "work" / "validation" / "3.jsonl")
+    rows.write_results(short, tmp_path, tmp_path / "work")
+    stored = (tmp_path / "eval" / "step-00003.csv").read_bytes()
+    (tmp_path / "work" / "validation" / "3.jsonl").rename(tmp_path / "3.jsonl")
+    dump(tmp_path / "work" / "validation" / "6.jsonl")
+    rows.write_results(longer, tmp_path, tmp_path / "work")
+    assert (tmp_path / "eval" / "step-00003.csv").read_bytes() == stored
+    assert set(pd.read_csv(tmp_path / "metrics.csv")["step"]) == {3, 6}
+    # stopped before it was finished, it has the samples of the last step on its curve
+    (tmp_path / "3.jsonl").rename(tmp_path / "work" / "validation" / "3.jsonl")
+    assert len(rows.sampled(longer, tmp_path / "work", 3)[0].rows) == 4
 
 
 def test_a_damaged_checkpoint_mark_is_named(tmp_path):
@@ -138,7 +182,7 @@ def dump(path: Path, missing: int = 0) -> None:
         for problem in ("p", "q")
         for sample in (1, 0)
     ]  # fmt: skip
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines[: len(lines) - missing]))
 
 

@@ -65,6 +65,30 @@ def test_an_evaluation_is_shown_as_its_training_is(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("fewer", "more"), [((1, 6), (64, 6)), ((64, 3), (64, 6)), ((64, 3), (1, 6))]
+)
+def test_of_two_evaluations_of_one_model_the_fuller_counts(fewer, more, tmp_path):
+    """One sample a problem for a quick look, 64 for the table; or after a training went on."""
+    x = load(["experiment=f_grpo_gamma1", "seed=1"], "f_grpo")
+    folder, names = finished(tmp_path, x), []
+    others = [(more[0], more[1], {"benchmark": "Rare"}), (1, 6, {"temperature": 0.0})]
+    for i, (n, steps, change) in enumerate([(*fewer, {}), (*more, {}), *others]):
+        row = {"trained": x.run_id, "benchmark": change.get("benchmark", "Natural"), "steps": steps}
+        sampling = {"n": n, "batch": 2048 // n, "temperature": change.get("temperature", 1.0)}
+        config = {"scope": "laptop", "label": x.model.name, "row": row, "sampling": sampling}
+        run = Run(tmp_path, "f_grpo", f"{x.run_id}-{row['benchmark']}-0123456{i}", config)
+        rows = pd.read_csv(folder / "metrics.csv")
+        rows.assign(benchmark=row["benchmark"], run_id=run.run_id).to_csv(
+            run.path / "metrics.csv", index=False
+        )
+        run.finish()
+        names.append(run.run_id)
+    found = gather(tmp_path, "f_grpo")
+    assert set(found.scopes["laptop"].rows["run_id"]) == {x.run_id, *names[1:]}
+    assert any(names[0] in said and names[1] in said for said in found.left_out)
+
+
 def test_given_a_plan_its_runs_alone_are_gathered(tmp_path):
     one, other = (load([f"seed={seed}"], "f_grpo") for seed in (1, 2))
     for x in (one, other):

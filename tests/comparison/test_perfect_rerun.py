@@ -233,6 +233,39 @@ def test_every_gain_agrees_or_one_run_cannot_tell(whole):
     assert (run["mdd"] > 0).all()
 
 
+def test_five_seeds_and_64_samples_count_in_place_of_a_run_with_one(tmp_path):
+    """cov_grpo's cluster_seeds: of seed 1 the evaluations of both scales are there."""
+
+    def small(x):
+        return x.model.name.endswith("1.5B") and x.optim.steps > 0 and x.label != "Clip-Cov"
+
+    scales = ("cluster", "cluster_seeds")
+    made = perfect.rerun(tmp_path, "cov_grpo", scales=scales, only=small)
+    result = assess(made.spec, tmp_path)
+    cells = result.cells[result.cells["rerun"].notna() & (result.cells["table"] == "table2")]
+    assert len(cells) > 0
+    assert set(cells["n_seeds"]) == {5}
+    assert set(cells["verdict"]) == {"within noise"}
+    assert len(result.left_out) == 2 * (5 + 4)  # two rows; five sets, two of them at two more steps
+    assert all("n=1 of" in said for said in result.left_out)
+    assert "CW-GRPO (repository)" in set(result.cluster.rows["method"])
+
+
+def test_rows_that_no_cell_is_of_are_shown_and_fill_none(tmp_path):
+    made = perfect.rerun(
+        tmp_path, "over_sharpening", scales=("cluster_kl",), only=lambda x: x.label == "IAC (KL)"
+    )
+    result = assess(made.spec, tmp_path)
+    assert result.left_out == []
+    assert len(result.runs) == 3
+    assert set(result.cells["verdict"][result.cells["rerun"].notna()]) <= {
+        "differs",
+        "within noise",
+    }
+    assert not set(result.cells["run_ids"]) & set(result.runs["run_id"])
+    assert "IAC (KL)" in set(result.summary["method"])
+
+
 def test_the_start_models_pass_their_gates(whole):
     made, _, expected = whole
     for scale in expected.scales:
@@ -265,6 +298,20 @@ def test_the_checkpoint_is_the_best_that_is_not_later_than_the_baselines(two_row
     }
     # the focal run's own best is the evaluation after; GRPO's third is the last it may take
     assert steps == {"GRPO": 3 * 153, "F-GRPO": 3 * 153}
+
+
+def test_a_first_stage_fills_the_cells_until_the_whole_run_does(tmp_path):
+    """Three epochs of ten: the training is the same run, and goes on."""
+    for scales in (("cluster_v2_first",), ("cluster_v2_first", "cluster")):
+        made = perfect.rerun(tmp_path, "f_grpo", scales=scales, only=pair)
+        result = assess(made.spec, tmp_path)
+        cells = result.cells[result.cells["rerun"].notna() & (result.cells["table"] == "table1")]
+        assert set(cells["verdict"]) == {"within noise"}
+        trained = result.runs["run_id"].str.fullmatch(r"\w+-s1-[0-9a-f]{8}")
+        # of each benchmark the fuller evaluation alone speaks; Delta NLL is the second stage's
+        assert (~trained).sum() == 2 * SETS + (2 if "cluster" in scales else 0)
+        assert all("is of more and counts" in said for said in result.left_out)
+        assert len(result.left_out) == (2 * SETS if "cluster" in scales else 0)
 
 
 @pytest.mark.parametrize(

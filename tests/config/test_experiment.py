@@ -277,8 +277,8 @@ def test_an_experiment_cannot_be_changed():
 
 
 NOT_NUMBERS = {
-    "scope", "table", "label", "keep_checkpoints", "keep_at", "covariances", "results_dir", "wandb",
-    "stop_rules", "threads", "checkpoint_every", "verification", "verl",
+    "scope", "table", "label", "keep_checkpoints", "keep_at", "keep_state", "covariances",
+    "results_dir", "wandb", "stop_rules", "threads", "checkpoint_every", "verification", "verl",
 }  # fmt: skip
 
 
@@ -289,13 +289,14 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     assert base.run_id.startswith("grpo-s1-")
     assert set(base.identity) == {field.name for field in fields(Experiment)} - NOT_NUMBERS
     apart = ("scope=cluster", "table=other", "label=other", "results_dir=elsewhere", "threads=2")
-    for override in (*apart, "checkpoint_every=7", "optim.gradient_checkpointing=true"):
+    memory = ("checkpoint_every=7", "keep_state=true", "optim.gradient_checkpointing=true")
+    for override in (*apart, *memory, "optim.steps=199"):  # the rate is constant
         assert load([override], "f_grpo").run_id == base.run_id
     changes = [
         "seed=2", "device=cpu", "reward.wrong=-1",
         "sampling.prompts=16", "sampling.group_size=4", "sampling.temperature=0.9",
         "sampling.max_tokens=19", "optim.lr=2e-4", "optim.betas=[0.9,0.99]",
-        "optim.weight_decay=0", "optim.grad_clip=2", "optim.warmup_steps=1", "optim.steps=199",
+        "optim.weight_decay=0", "optim.grad_clip=2", "optim.warmup_steps=1", "optim.steps=0",
         "optim.mini_batches=4", "eval.n=512", "eval.k=[1,2]", "eval.temperature=0.9",
         "eval.max_tokens=19", "eval.every=10", "eval.curve_n=32", "eval.batch=1024",
         "eval.rare_nll_samples=0", "method.advantage.unbiased=false", "method.kl_coef=0.1",
@@ -307,6 +308,13 @@ def test_run_id_changes_with_what_the_numbers_depend_on_and_with_nothing_else():
     ids = [load([change], "f_grpo").run_id for change in changes]
     assert len({base.run_id, *ids}) == len(changes) + 1
     assert load(["experiment=grpo_n8", "seed=3"], "f_grpo").run_id.startswith("grpo_n8-s3-")
+
+
+def test_steps_are_part_of_what_depends_on_them():
+    """FADE's logarithmic schedule falls over the whole run; a base model is not trained."""
+    ids = {load(["method=fade_log_schedule", f"optim.steps={n}"], "fade").run_id for n in (9, 99)}
+    assert len(ids) == 2
+    assert load(["optim.steps=0"], "fade").run_id != load(["optim.steps=9"], "fade").run_id
 
 
 def test_the_stored_config_makes_the_same_experiment():

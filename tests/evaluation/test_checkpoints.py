@@ -75,6 +75,18 @@ def test_the_checkpoint_that_is_evaluated(tmp_path):
     assert choose(run, "last", baseline=early).step == 40
 
 
+def test_of_a_run_that_has_gone_on_the_first_steps_alone_are_candidates(tmp_path):
+    run = run_folder(tmp_path / "longer", {**CURVE, 50: (90, 90)}, kept=(10, 20, 30, 40))
+    assert choose(run, "best").folder == "model"
+    assert choose(run, "best", steps=40).folder == "checkpoints/step-00020"
+    assert choose(run, "last", steps=40).folder == "checkpoints/step-00040"
+    assert choose(run, "peak", benchmark="b", steps=20).step == 10
+    early = run_folder(tmp_path / "early", {10: (50, 50), 20: (1, 1), 50: (99, 99)})
+    assert choose(run, "best", baseline=early, steps=40).step == 10
+    short = run_folder(tmp_path / "short", kept=(10, 20, 30))
+    assert choose(short, "last", steps=40) == checkpoints.Checkpoint(40, 40, "model", "")
+
+
 def test_a_chosen_checkpoint_that_was_not_kept_is_said(tmp_path):
     taken = choose(run_folder(tmp_path / "run"), "best")
     assert (taken.step, taken.chosen, taken.folder) == (40, 20, "model")
@@ -118,7 +130,8 @@ def test_its_run_folder_names_the_training_and_does_not_depend_on_where_it_lies(
     assert x.path.name.startswith(f"{x.row.trained}-Natural-")
     moved = replace(x, results_dir="elsewhere", model=replace(x.model, path="elsewhere/model"))
     assert moved.path.name == x.path.name
-    for change in ({"n": 9}, {"row": replace(x.row, checkpoint="best")}, {"temperature": 2.0}):
+    rows = [replace(x.row, checkpoint="best"), replace(x.row, steps=3)]
+    for change in ({"n": 9}, *({"row": row} for row in rows), {"temperature": 2.0}):
         assert replace(x, **change).path.name != x.path.name
 
 

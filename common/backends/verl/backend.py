@@ -37,13 +37,14 @@ from common.backends.verl import (
     transfer,
     tuning,
 )
-from common.backends.verl.checkpoints import checkpointed
+from common.backends.verl.checkpoints import LATEST, checkpointed
 from common.backends.verl.explain import explain
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
 from common.health import Guard
 from common.models import store
 from common.models.load import load_model
+from common.results import longer
 from common.results.files import amend, jsonl_appender, whole_rows, write
 from common.results.run import Run
 from common.watch import stall_s
@@ -65,10 +66,12 @@ def train(
     check_environment(x)
     stall_s()
     run = Run(Path(x.results_dir).resolve(), x.paper, x.run_id, asdict(x))
+    longer.reopen(run, x.optim.steps, run.path / "work" / "checkpoints" / LATEST)
     if run.done:
         run.close()
         snapshots.check_finished(x, run.path)
         return run.path
+    longer.require_before(checkpointed(run.path / "work"), x.optim.steps, run.path)
     place = here(x, run.path)
     longest, context = prepare(x, place)
     keys = laid_out(x, place, longest, chosen)
@@ -130,6 +133,7 @@ def one_launch(
             threads=x.threads,
             keep_open=run.lock.fileno(),
             on_step=on_step,
+            most=x.sampling.prompts * x.sampling.group_size * x.sampling.dynamic_batches,
         )
         try:
             for line in lines:
@@ -269,7 +273,8 @@ def launch_settings(x: Experiment, work: Path) -> dict | None:
     verl evaluates after it has saved: killed in between, it would never make up for it.
     """
     step = checkpointed(work)
-    missing = not (work / "validation" / f"{step}.jsonl").exists()
+    earlier = work.parent / "eval" / f"step-{step:05d}-counts.csv"  # of a run that ended there
+    missing = not ((work / "validation" / f"{step}.jsonl").exists() or earlier.exists())
     if step == x.optim.steps:
         return {"trainer.val_only": True, "trainer.val_before_train": True} if missing else None
     due = step > 0 and step % x.eval.every == 0
@@ -284,8 +289,19 @@ def finish(x: Experiment, run: Run, place: config.Place) -> None:
 
         checkpoint = place.work / "checkpoints" / f"global_step_{x.optim.steps}" / "actor"
         export(checkpoint, run.path / "model", place.device)
-    shutil.rmtree(place.work)
+    only_state(x, place.work)
     run.finish()
+
+
+def only_state(x: Experiment, work: Path) -> None:
+    """Remove the work folder, but, with keep_state, for the last of verl's checkpoints."""
+    kept = {work / "checkpoints" / LATEST, work / "checkpoints" / f"global_step_{x.optim.steps}"}
+    for path in [*(work / "checkpoints").glob("*"), *work.glob("*")]:
+        if x.keep_state and (path in kept or path.name == "checkpoints"):
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not x.keep_state:
+        work.rmdir()
 
 
 BACKEND = Backend(

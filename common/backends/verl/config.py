@@ -42,6 +42,7 @@ NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an
     "actor_rollout_ref.rollout.enable_sleep_mode",
     "data.curve_n",
     "trainer.keep_models",
+    "trainer.v1.sampler.sampler_kwargs.batches",
     "actor_rollout_ref.rollout.engine_kwargs.memory",
     "actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides",
     "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls",
@@ -107,8 +108,9 @@ def settings(
         "algorithm.use_kl_in_reward": x.method.kl_in_reward,  # [method.kl_in_reward]
         "algorithm.kl_penalty": x.method.kl_estimator,  # [method.kl_estimator]
         "algorithm.kl_ctrl.kl_coef": x.method.kl_coef,  # [method.kl_coef], fixed
-        # DAPO's dynamic sampling; verl draws until the batch is full, without our upper limit
+        # DAPO's dynamic sampling [sampling.dynamic_batches]; our buffer limits it (sampling.py)
         "algorithm.filter_groups.enable": x.sampling.dynamic_batches > 1,
+        "trainer.v1.sampler.sampler_kwargs.batches": x.sampling.dynamic_batches,
         "algorithm.filter_groups.metric": "reward",
         f"{LOSS}._target_": "common.backends.verl.plugin.MethodLossConfig",
         f"{LOSS}.loss_mode": methods.PREFIX + loss_method(x),  # whose loss, with these arguments

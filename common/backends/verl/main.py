@@ -55,11 +55,14 @@ class Runner(TaskRunnerV1.__ray_metadata__.modified_class):
         from verl.trainer.ppo.v1 import trainer_base
 
         from common.backends.verl.experiment_trainer import ExperimentTrainer
+        from common.backends.verl.sampling import BoundedBuffer
         from common.backends.verl.trainer import MethodTrainer
 
         plugin.check_registered()
         whole = "curve_n" in config.data  # config.py's, not flags on a command line
         trainer_base.TRAINER_REGISTRY["sync"] = ExperimentTrainer if whole else MethodTrainer
+        if whole:
+            trainer_base.ReplayBuffer = BoundedBuffer
         super().run(config)
 
 

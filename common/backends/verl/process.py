@@ -8,6 +8,7 @@ launch of that run.
 
 import ctypes
 import json
+import math
 import os
 import re
 import secrets
@@ -25,7 +26,7 @@ from pathlib import Path
 import psutil
 
 from common.backends.verl.checkpoints import drop_old
-from common.backends.verl.progress import BEAT, START_S, STOP, progress
+from common.backends.verl.progress import BEAT, JUDGED, START_S, STOP, Drawing, progress
 from common.backends.verl.reward import FAULT
 from common.backends.verl.sockets import MARK, READABLE
 from common.config.files import ROOT
@@ -118,6 +119,7 @@ def launch(
     threads: int,
     keep_open: int,
     on_step: Callable[..., None] = lambda *_: None,
+    most: float = math.inf,
 ) -> Iterator[dict]:
     """Run verl on the configuration `settings`; yields the lines of its metrics as they come.
 
@@ -129,10 +131,11 @@ def launch(
     the trainer is then asked to save after the step that it is at (experiment_trainer.py) and to
     end, and then it is raised here; only Ctrl-C ends all at once. Raises UserError with the last
     lines of the log where the child fails, where one of its parts dies or is stopped, and where it
-    makes no progress (common/watch.py).
+    makes no progress (common/watch.py). `most` responses are what a step may draw: to judge more is
+    no progress.
     """
     for left in reversed(range(STARTS)):
-        failure = yield from _attempt(settings, work, device, threads, keep_open, on_step)
+        failure = yield from _attempt(settings, work, device, threads, keep_open, on_step, most)
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
@@ -147,7 +150,13 @@ def _no_agent(work: Path) -> bool:
 
 
 def _attempt(
-    settings: Path, work: Path, device: str, threads: int, keep_open: int, on_step: Callable
+    settings: Path,
+    work: Path,
+    device: str,
+    threads: int,
+    keep_open: int,
+    on_step: Callable,
+    most: float,
 ) -> Generator[dict, None, str | None]:
     """One child; returns what it left, where it failed."""
     number = len(list((work / "log").glob("*.txt"))) + 1
@@ -155,6 +164,7 @@ def _attempt(
     log.parent.mkdir(parents=True, exist_ok=True)
     for name in (FAULT, STOP, BEAT):
         (work / name).unlink(missing_ok=True)
+    shutil.rmtree(work / JUDGED, ignore_errors=True)
     remove_leftovers(work / LEFT)
     drop_old(work)
     with tempfile.TemporaryDirectory(prefix="rlvr-", ignore_cleanup_errors=True) as folder:
@@ -174,7 +184,7 @@ def _attempt(
         shared: set[str] = set()
         failure = None
         try:
-            yield from follow(metrics, child, scratch, shared, log, on_step)
+            yield from follow(metrics, child, scratch, shared, log, on_step, most)
         except Dead as dead:
             failure = str(dead)
         finally:
@@ -199,7 +209,13 @@ def _die_with_parent() -> None:
 
 
 def follow(
-    path: Path, child: subprocess.Popen, scratch: Path, shared: set[str], log: Path, on_step
+    path: Path,
+    child: subprocess.Popen,
+    scratch: Path,
+    shared: set[str],
+    log: Path,
+    on_step: Callable,
+    most: float,
 ) -> Iterator[dict]:
     """The JSON lines that `child` appends to `path`, each as soon as it is whole, until it ends.
 
@@ -209,12 +225,14 @@ def follow(
     """
     work, began, asked = log.parents[1], time.monotonic(), None
     position, over, looked, watched = 0, False, 0.0, Watch(stall_s())
+    drawing = Drawing(work, most)
     while not over:
         over = child.poll() is not None
         rows, position = _whole_lines(path, position)
         for row in rows:
             seconds = row.get("data", {}).get("timing_s/step", 0.0)
             watched.longest = max(watched.longest, seconds)
+            drawing.stepped()
             yield row
         if over:
             break
@@ -227,7 +245,7 @@ def follow(
             shared.update(*map(shared_memory, processes))
             write_json(work / LEFT, {"scratch": str(scratch), "shared": sorted(shared)})
             talks = time.monotonic() < began + START_S
-            moved = progress(work, log if talks else None, path)
+            moved = progress(work, log if talks else None, path, drawing.mark())
             wrong = watched.look(parts(processes), moved, time.monotonic())
             if wrong := wrong or _lost_node():
                 raise Dead(wrong)

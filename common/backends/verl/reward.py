@@ -7,9 +7,11 @@ batch (experiment_trainer.py), since verl itself would fill it up and train on i
 
 import asyncio
 import json
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+from common.backends.verl.data import TRAIN
 from common.backends.verl.progress import beat
 from common.config.schema import Reward, Verification
 from common.experiment import Experiment
@@ -57,6 +59,7 @@ def describe(x: Experiment, path: Path) -> None:
     write_json(path, parts)
 
 
+_judged = Counter[str]()  # responses of training, by the file that `describe` wrote
 _made: dict[str, tuple[Reward, Batcher]] = {}
 
 
@@ -84,7 +87,8 @@ async def judge(
         fault = f"{type(error).__name__}: {error}"[:4000] + "\n"
         write(Path(described).with_name(FAULT), fault)
         raise
-    beat(Path(described).parent)
+    _judged[described] += data_source == TRAIN
+    beat(Path(described).parent, _judged[described])
     score = verdict.reward
     return {
         "score": values.correct * score + values.wrong * (1 - score),

@@ -90,7 +90,9 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     # as objects: pandas' text columns would make a NaN of None
     frame["parsed"] = pd.Series([json.loads(text) for text in frame["parsed"]], dtype=object)
     frame["ids"] = None  # verl's file has the text alone
-    n = x.eval.n if step == x.optim.steps else x.eval.curve_n
+    last = step == x.optim.steps
+    # a step that was to be the last, of a run that goes on, has as many
+    n = x.eval.n if last or _most(frame) == x.eval.n else x.eval.curve_n
     found = []
     for name in x.data.benchmarks:
         rows = frame[frame["benchmark"] == name].sort_values(
@@ -106,10 +108,14 @@ def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
     return found
 
 
+def _most(frame: pd.DataFrame) -> int:
+    return int(frame.groupby(["benchmark", "problem_id"]).size().max())
+
+
 def write_results(x: Experiment, folder: Path, work: Path) -> None:
-    """`eval/`, `samples/`, counts.csv and metrics.csv, as the local backend writes them."""
+    """`eval/`, `samples/`, counts.csv and metrics.csv, as the local backend writes them. Of a run
+    that has gone on, the evaluations of the shorter one are there already."""
     steps = sorted(int(path.stem) for path in (work / "validation").glob("*.jsonl"))
-    frames = []
     for step in steps:
         found = sampled(x, work, step)
         frame = pd.concat([metric_rows(one, x.eval.k) for one in found])
@@ -117,7 +123,7 @@ def write_results(x: Experiment, folder: Path, work: Path) -> None:
         frame = frame.assign(**fixed, step=step, run_id=x.run_id)[COLUMNS]
         write_csv(folder / "eval" / f"step-{step:05d}-counts.csv", concatenate(found))
         write_csv(folder / "eval" / f"step-{step:05d}.csv", frame)
-        frames.append(read_csv(folder / "eval" / f"step-{step:05d}.csv"))
+    frames = [read_csv(path) for path in sorted((folder / "eval").glob("step-?????.csv"))]
     for one in found:
         samples = folder / "samples" / f"{one.benchmark}.jsonl.gz"
         write_jsonl_gz(samples, one.rows.to_dict("records"))

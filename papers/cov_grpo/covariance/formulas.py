@@ -12,11 +12,10 @@ import pandas as pd
 import torch
 
 from common.errors import require
-from common.losses.contributions import tokens_of
+from common.losses.contributions import SIDES, tokens_of
 from common.losses.covariance import gaussian_kernel
 
 READINGS = ("threshold", "mean")
-SIDES = {"positive": 1, "negative": -1}
 
 
 def percentiles(c: torch.Tensor, shares: list[float], reading: str) -> pd.DataFrame:

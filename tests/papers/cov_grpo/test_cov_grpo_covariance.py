@@ -11,7 +11,8 @@ from tiny import TINY
 from common.backends.local import Loop, train
 from common.errors import UserError
 from common.experiment import load
-from common.losses.contributions import SHARES, cumulative_contribution
+from common.losses.contributions import PERCENTILES, SHARES, cumulative_contribution
+from common.losses.contributions import percentiles as logged_percentiles
 from common.losses.covariance import gaussian_kernel
 from common.verifiers.guard import judges
 from papers.cov_grpo.covariance import figures
@@ -278,3 +279,18 @@ def test_a_bin_that_a_seed_does_not_reach_is_empty_there(tmp_path):
 def test_bad_settings_are_refused(changes, message):
     with pytest.raises(UserError, match=message):
         settings("results", **{"seeds": [1]} | changes)
+
+
+def test_a_training_logs_table_1_in_both_readings():
+    c = torch.cat([torch.arange(1.0, 6.0), -torch.arange(1.0, 11.0)])
+    logged = logged_percentiles(c)
+    assert len(logged) == 2 * 2 * len(PERCENTILES)
+    assert logged["covariance_positive_at_0.0001"] == 5.0  # the largest token at least
+    assert logged["covariance_negative_at_0.2"] == -9.0  # the two largest of ten
+    assert logged["covariance_negative_mean_0.2"] == -9.5
+    assert logged["covariance_positive_at_1"] == 1.0
+    for reading, word in (("threshold", "at"), ("mean", "mean")):
+        table = percentiles(c, list(PERCENTILES), reading)
+        for row in table.itertuples():
+            assert logged[f"covariance_{row.side}_{word}_{row.share:g}"] == row.value
+    assert not any("negative" in name for name in logged_percentiles(torch.ones(3)))

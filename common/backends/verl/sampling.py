@@ -1,0 +1,101 @@
+"""DAPO's dynamic sampling in verl with a limit that holds.
+
+verl's buffer evicts a group whose rewards are all equal and draws two for it, without end where few
+groups are mixed: it never reads filter_groups.max_num_gen_batches. Here a step draws at most
+`sampling.dynamic_batches` times its prompts. Then it goes on as the local backend does: groups
+without a gradient fill what is missing.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+import transfer_queue as tq
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from common.backends.verl.rows import PREFIX
+
+logger = logging.getLogger(__name__)
+
+
+class BoundedBuffer(ReplayBuffer):
+    """verl's buffer of the synchronous trainer; `sampler_kwargs.batches` is the limit."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self._submit: Callable[[int], None] = vars(self)["refill_fn"]
+        self.refill_fn = self._refill
+
+    def _refill(self, count: int) -> None:
+        """Draw so many prompts more, or what the limit leaves."""
+        if (count := min(count, self._left)) > 0:
+            self._left -= count
+            self._submit(count)
+
+    def sample(self, global_steps: int, partition_id: str, batch_size: int):
+        """As verl's. Logged besides: how many batches were drawn, of these the share of mixed
+        groups and of parsed responses, and how many groups without a gradient fill the step."""
+        if partition_id == "val" or self.filter_groups_metric is None:
+            return super().sample(global_steps, partition_id, batch_size)
+        self._size, self._left = batch_size, batch_size * (self.sampler_kwargs["batches"] - 1)
+        self._flat = set[str]()  # groups of equal rewards that may fill the step
+        self._seen, self._count, self._outcomes = set[str](), 0, Counter[str]()
+        drawn = self._left + batch_size
+        batch, metrics = super().sample(global_steps, partition_id, batch_size)
+        drawn -= self._left
+        chosen = {key.split("_")[0] for key in batch.keys}
+        filled = len(chosen & self._flat)
+        self._clear_groups(partition_id, self._flat - chosen)
+        if filled:
+            logger.warning(
+                f"step {global_steps}: {filled} of {batch_size} groups are without a gradient; "
+                f"sampling.dynamic_batches={self.sampler_kwargs['batches']} allows no more draws"
+            )
+        judged = max(1, self._outcomes.total())
+        seen = {
+            "rollout_batches": drawn / batch_size,
+            "filled_groups": filled,
+            "drawn_mixed": 1 - self._count / max(1, len(self._seen)),
+            "drawn_parsed": 1 - self._outcomes["unparsed"] / judged,
+        }
+        return batch, metrics | {PREFIX + name: value for name, value in seen.items()}
+
+    def _terminal_eviction_reasons(self, global_steps: int, partition_id: str):
+        stale, flat, failed, _ = super()._terminal_eviction_reasons(global_steps, partition_id)
+        if partition_id == "val" or self.filter_groups_metric is None:
+            return stale, flat, failed, _
+        self._look_at(partition_id, self.finished_keys[partition_id] - self._seen)
+        flat -= self._flat  # these are counted already
+        self._count += len(flat)
+        rewards = self._dapo_classification_cache[partition_id]
+        return stale, flat, failed, Counter(rewards[uid] for uid in flat)
+
+    def _look_at(self, partition_id: str, uids: set[str]) -> None:
+        """Count the outcomes of groups that have just been finished, before any is evicted."""
+        self._seen |= uids
+        keys = [key for key in self.partitions[partition_id] if key.split("_")[0] in uids]
+        if not keys:
+            return
+        data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=["extra_fields"])
+        for value in data["extra_fields"]:
+            self._outcomes[getattr(value, "data", value)["reward_extra_info"]["outcome"]] += 1
+
+    def _evict_terminal_groups(self, global_steps: int, partition_id: str, eviction_reasons):
+        if partition_id == "val" or self.filter_groups_metric is None:
+            return super()._evict_terminal_groups(global_steps, partition_id, eviction_reasons)
+        stale, flat, failed, rewards = eviction_reasons
+        held = set(sorted(flat)[: self._size - len(self._flat)])
+        self._flat |= held
+        evicted, old, count, metrics = super()._evict_terminal_groups(
+            global_steps, partition_id, (stale, flat - held, failed, rewards)
+        )
+        return evicted | held, old, count + len(held), metrics
+
+    def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons) -> set[str]:
+        keys = super()._sampleable_terminal_keys(partition_id, eviction_reasons)
+        if partition_id == "val" or self.filter_groups_metric is None:
+            return keys
+        keys -= self._flat
+        runs = self.pending_keys[partition_id] or self.running_keys[partition_id]
+        lacking = 0 if runs or self._left else max(0, self._size - len(keys))
+        return keys | set(sorted(self._flat)[:lacking])
