@@ -135,10 +135,10 @@ def test_prefetch_downloads_what_the_rows_need_and_names_what_it_could_not(monke
     launch("two_stage", tables_of("two_stage"), words)
     (x,) = chosen("two_stage", {}, **WORDS | {"row": "llama3b_grpo"}).runs
     assert asked_for[0] == (x.model.path, x.model.revision)
-    assert len(asked_for) == 1 + 5
+    assert len(asked_for) == 1 + 6
     out = capsys.readouterr().out
     assert "downloaded, there" in out
-    for name in ("math_train", "math500", "amc23", "aime24", "aime25"):
+    for name in ("math_train", "math500", "amc23", "aime24", "aime25", "math_lighteval"):
         assert f"set {name}: 1 prompts, there" in out
 
 
