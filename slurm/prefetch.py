@@ -118,4 +118,7 @@ def _set(node: dict) -> str:
     if source is None:
         source = snapshot(node["hub"], node["revision"], node.get("files"))
     prompts = resolve(node, node["name"])()
-    return f"{len(prompts)} prompts, {source}"
+    place, revision = Path(source), node["revision"]
+    cached = place.parent.name == "snapshots" and place.name != revision
+    commit = f"; revision {revision} is {place.name}, which every run stores" if cached else ""
+    return f"{len(prompts)} prompts, {source}{commit}"

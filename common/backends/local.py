@@ -28,7 +28,7 @@ from common.backends import checkpoint, dynamic, snapshots, tracking
 from common.backends.dynamic import Rollout
 from common.backends.evaluations import CutOff, Evaluations
 from common.backends.interface import Backend
-from common.backends.prompts import prompts
+from common.backends.prompts import prompts, sets
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.health import Guard
@@ -72,6 +72,7 @@ def train(
     torch.set_num_threads(x.threads)
     with judges(x.data.verifier, x.verification) as verify:
         loop = Loop(x, run.path, verify)
+        run.keep_sets(sets(x))
         longer.require_before(loop.step, x.optim.steps, run.path)
         send = tracking.mirror(x, run.path, loop.step)
         require_steps(run.path / "metrics.jsonl", loop.step)

@@ -1,6 +1,7 @@
 """The prompts of an experiment."""
 
 from common.config.resolve import resolve
+from common.datasets.commits import read_from
 from common.datasets.prompts import check
 from common.datasets.templates import of_model
 from common.experiment import Experiment
@@ -30,3 +31,8 @@ def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
         name: loaded(node, f"data.benchmarks.{name}") for name, node in x.data.benchmarks.items()
     }
     return train, benchmarks
+
+
+def sets(x: Experiment) -> dict[str, str]:
+    """What each public set of these was read from."""
+    return read_from([x.data.train, *x.data.benchmarks.values()])

@@ -163,6 +163,7 @@ def assess(
     problems += check_names(reruns[CLUSTER].rows, printed, place, ours, shared)
     tables = [reruns[scope].runs for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
+    problems += provenance.mixed(runs)
     missing, more = provenance.jobs(root, spec.paper)
     problems += more
     alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows)

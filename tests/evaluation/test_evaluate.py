@@ -252,3 +252,11 @@ def test_a_few_problems_the_likeliest_answer_and_a_nucleus(results, capsys):
     nucleus = evaluate(made(results, "limit=2", "top_p=0.5"))
     assert pd.read_csv(nucleus / "counts.csv")["n"].tolist() == [8, 8]
     assert "warning" not in capsys.readouterr().err
+
+
+def test_a_run_keeps_the_commit_of_a_public_set(pretrained, tmp_path, monkeypatch):
+    (tmp_path / "models").symlink_to(pretrained / "models")
+    x = made(tmp_path, "n=1", "eval.prompts.size=1")
+    monkeypatch.setattr(store, "read_from", lambda node: {node["seed"]: "hub@c"})
+    asked = json.loads((evaluate(x) / "sets.json").read_text())
+    assert asked == {str(x.eval.prompts["seed"]): "hub@c"}

@@ -95,3 +95,15 @@ def test_a_run_that_is_gone_is_named_while_others_stay(root):
     assert any("GRPO-s1" in x for x in result.left_out)
     assert cell(result)["verdict"] == "not run"
     assert verify(root / "f_grpo" / "DAPO-s1") == []
+
+
+def test_a_set_that_two_runs_read_from_two_commits_is_named(finished, root):
+    cluster_run(root, "DAPO")
+    for name, commit in (("GRPO-s1", "c"), ("DAPO-s1", "d")):
+        found = json.dumps({"amc23": f"knoveleng/AMC-23@{commit}"})
+        (root / "f_grpo" / name / "sets.json").write_text(found)
+    result = compare.assess(SPEC, root)
+    (said,) = result.left_out
+    assert "set amc23" in said
+    assert "AMC-23@c: GRPO-s1 of table1" in said
+    assert {cell(result)["state"], cell(result, "DAPO")["state"]} == {"ok"}

@@ -23,7 +23,7 @@ from rich.progress import Progress
 from common.backends import snapshots
 from common.backends.explain import memory_size_of, size_of
 from common.backends.interface import Backend
-from common.backends.prompts import prompts
+from common.backends.prompts import prompts, sets
 from common.backends.tracking import mirror
 from common.backends.verl import (
     config,
@@ -74,6 +74,7 @@ def train(
     longer.require_before(checkpointed(run.path / "work"), x.optim.steps, run.path)
     place = here(x, run.path)
     longest, context = prepare(x, place)
+    run.keep_sets(sets(x))
     keys = laid_out(x, place, longest, chosen)
     send = mirror(x, run.path, checkpointed(place.work))
     with Progress(disable=not progress) as bar:

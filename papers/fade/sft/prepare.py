@@ -69,7 +69,9 @@ def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counte
     convert = resolve(chains.messages, f"sets.{name}.messages", open_ended=True)
     asked, settings = folder / f"{name}.counts" / "asked.json", asdict(chains) | {"seed": seed}
     settings.pop("rows")
-    if asked.exists() and json.loads(asked.read_text()) != settings:
+    settings["commit"] = home.name  # what the revision is here; earlier files did not store it
+    before = json.loads(asked.read_text()) if asked.exists() else settings
+    if {"commit": home.name} | before != settings:
         raise UserError(
             f"{folder / name} was made with other settings; delete it and {asked.parent}"
         )

@@ -8,6 +8,7 @@ import json
 
 import pandas as pd
 import pytest
+from refuses import refuses_file
 
 from common.config.compose import compose
 from common.config.strict import strict
@@ -173,3 +174,15 @@ def test_what_cannot_be_prepared_is_named(hub):
     table(hub / "code/train/python/train-00000-of-00002.parquet", [CODE | {"dataset": "new"}])
     with pytest.raises(UserError, match=r"problems\.new\.train: a row points into"):
         prepare(config(hub, folder=f"{hub}/fourth"))
+
+
+def test_shards_of_two_commits_are_not_mixed(hub):
+    prepare(config(hub))
+    for asked in (hub / "out").glob("*.counts/asked.json"):
+        said = json.loads(asked.read_text())
+        asked.write_text(json.dumps({k: v for k, v in said.items() if k != "commit"}))
+    prepare(config(hub))  # made before it was stored
+    said = json.loads(asked.read_text())
+    asked.write_text(json.dumps(said | {"commit": "d" * 40}))
+    with refuses_file(asked.parents[1] / asked.parent.name.removesuffix(".counts")):
+        prepare(config(hub))

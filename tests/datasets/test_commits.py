@@ -1,0 +1,76 @@
+"""Each run stores the commit of every public set, goes on with that one alone, and a comparison
+names sets that were read from two."""
+
+import json
+
+import pandas as pd
+from dataset_nodes import NODES
+from refuses import refuses
+
+from common.datasets.commits import read_from
+from common.results import provenance
+from common.results.run import Run
+from slurm import prefetch
+
+AMC = NODES["eval=amc23"]
+HUB = AMC["hub"]
+ROWS = [{"id": i, "problem": f"P{i}", "answer": 1.0, "url": ""} for i in range(40)]
+
+
+def move_main(folder, commit: str) -> None:
+    """What a download does after the hub's main has moved on."""
+    (folder.parents[1] / "refs" / "main").write_text(commit)
+    folder.with_name(commit).symlink_to(folder)
+
+
+def finished(root, name: str, found: dict):
+    run = Run(root, "f_grpo", name, {})
+    run.keep_sets(found)
+    run.finish()
+    return provenance.trace(root, run.path, {})
+
+
+def test_main_is_the_commit_that_the_cache_has(hub, tmp_path, monkeypatch):
+    folder = hub(HUB, "main", {"train.jsonl": ROWS})
+    assert read_from(AMC) == {"amc23": f"{HUB}@{'c' * 40}"}
+    part = {"_target_": "common.datasets.prompts.part", "of": AMC, "number": 0, "parts": 2}
+    assert read_from([part, {"size": 3}]) == read_from(AMC)
+    move_main(folder, "d" * 40)
+    assert read_from(AMC) == {"amc23": f"{HUB}@{'d' * 40}"}
+    monkeypatch.setenv("RLVR_DATA", str(tmp_path))
+    (tmp_path / "amc23.jsonl").write_text("{}\n")
+    assert read_from(AMC)["amc23"].startswith("sha256:")
+    assert read_from(AMC | {"path": "own.jsonl"}) == {}
+
+
+def test_a_run_stores_what_it_read_and_goes_on_with_that_alone(tmp_path):
+    run = Run(tmp_path, "f_grpo", "a", {})
+    run.keep_sets({"amc23": "hub@c"})
+    run.close()
+    again = Run(tmp_path, "f_grpo", "a", {})
+    again.keep_sets({"amc23": "hub@c", "aime24": "hub@x"})
+    with refuses("set amc23", "hub@d"):
+        again.keep_sets({"amc23": "hub@d"})
+    again.finish()
+    stored = {"amc23": "hub@c", "aime24": "hub@x"}
+    assert json.loads((again.path / "sets.json").read_text()) == stored
+    assert "sets.json" in json.loads((again.path / "DONE").read_text())
+    Run(tmp_path, "f_grpo", "made", {}).keep_sets({})
+    assert not (tmp_path / "f_grpo" / "made" / "sets.json").exists()
+
+
+def test_a_comparison_names_a_set_of_two_commits_and_its_runs(tmp_path):
+    ones = {"a": {"amc23": "hub@c", "aime24": "hub@x"}, "b": {"amc23": "hub@d"}, "c": {}}
+    about = {"scope": "cluster", "table": "table1"}
+    runs = [about | {"run_id": n} | finished(tmp_path, n, found) for n, found in ones.items()]
+    (said,) = provenance.mixed(pd.DataFrame(runs, columns=provenance.COLUMNS))
+    for part in ("set amc23", "hub@c: a of table1", "hub@d: b of table1"):
+        assert part in said
+    assert provenance.mixed(pd.DataFrame(runs[1:], columns=provenance.COLUMNS)) == []
+    other = [runs[0], runs[1] | {"scope": "laptop"}]
+    assert provenance.mixed(pd.DataFrame(other, columns=provenance.COLUMNS)) == []
+
+
+def test_prefetch_says_the_commit(hub):
+    hub(HUB, "main", {"train.jsonl": ROWS})
+    assert f"revision main is {'c' * 40}" in prefetch._set(AMC | {"chat": "plain"})
