@@ -12,6 +12,7 @@ from common.sweeps.cost import Estimate, Network, Range
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
 from slurm.ask import ask
+from slurm.prefetch import count
 from slurm.preflight import free_gb
 from slurm.script import Offline, dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
@@ -74,6 +75,8 @@ def show(
     disk = f"{sums.disk_gb:.3g} GB at most, {kept:.3g} of it models kept along training"
     say(f"disk: {disk}; {free_gb(root):,.0f} GB are free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
+    for one in count((job.config for job in jobs), say):
+        say(f"REFUSED: {one}; submit refuses all")
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
         say(f"{cost.leaves_out(jobs, outlook)} leaves their rows out")

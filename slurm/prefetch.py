@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from common.config.resolve import resolve
+from common.datasets.commits import public
+from common.datasets.counted import counted, whole
 from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, require
 from common.evaluation.config import Evaluate
@@ -37,13 +38,12 @@ def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) 
 
 
 def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> list[dict]:
-    """The public sets that are trained and evaluated on, each way of reading one once."""
+    """The public sets that are trained and evaluated on, parts of mixtures too, each way of reading
+    one once."""
     nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in evaluations]
     found = [
-        {key: entry for key, entry in node.items() if key != "solve_rate"}
-        for node in nodes
-        if node["_target_"] == "common.datasets.load"
+        {key: entry for key, entry in node.items() if key != "solve_rate"} for node in public(nodes)
     ]
     return [node for i, node in enumerate(found) if node not in found[:i]]
 
@@ -75,6 +75,31 @@ def set_is_here(node: dict) -> None:
     """Refuse a set that is neither a local file nor cached."""
     if not (node.get("path") or local_file(node["name"], node.get("local"))):
         snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+
+
+def count(configs: Iterable, say: Callable = print) -> list[str]:
+    """Say how many prompts each set of these jobs has that is here, beside what its configuration
+    states. Returns what is wrong: other numbers than stated, and rows that a job could not read."""
+    asked = [*configs]
+    runs = [one for one in asked if isinstance(one, Experiment)]
+    nodes = [whole(node) for node in sets(runs, (e for e in asked if isinstance(e, Evaluate)))]
+    wrong: list[str] = []
+    for node in (node for i, node in enumerate(nodes) if node not in nodes[:i]):
+        name, kept, rows = node["name"], node["kept"], node["rows"]
+        try:
+            set_is_here(node)
+            if node.get("max_prompt_tokens"):
+                model_is_here(Weights("tokenizer", node["tokenizer"], None), offline=True)
+        except UserError:
+            say(f"set {name}: not here, or its tokenizer; prefetch=true counts it, else the job")
+            continue
+        try:
+            said = " to ".join(map(str, kept)) if isinstance(kept, list) else kept
+            stated = f"{said or 'no number'} stated" + (f" of {rows} rows" if rows else "")
+            say(f"set {name}: {counted(node)} prompts, {stated}")
+        except UserError as error:
+            wrong.append(str(error))
+    return wrong
 
 
 def prefetch(
@@ -117,8 +142,8 @@ def _set(node: dict) -> str:
     source = node.get("path") or local_file(node["name"], node.get("local"))
     if source is None:
         source = snapshot(node["hub"], node["revision"], node.get("files"))
-    prompts = resolve(node, node["name"])()
+    number = counted(node)
     place, revision = Path(source), node["revision"]
     cached = place.parent.name == "snapshots" and place.name != revision
     commit = f"; revision {revision} is {place.name}, which every run stores" if cached else ""
-    return f"{len(prompts)} prompts, {source}{commit}"
+    return f"{number} prompts, {source}{commit}"

@@ -24,6 +24,7 @@ from slurm import cost, plan, queue, records, status
 from slurm.ask import ask
 from slurm.job import Task
 from slurm.local_gpus import LocalGpus
+from slurm.prefetch import count
 from slurm.preflight import check, preflight, refused
 from slurm.script import dependency, environment, outside_jobs, slurm_executor
 from slurm.submitit_inside import REFUSED
@@ -61,6 +62,8 @@ def submit(
     say(f"{len(done)} of {len(jobs)} jobs done, {len(queued)} queued, {len(todo)} to submit")
     if not todo:
         return None
+    if wrong := count((job.config for job in todo), say):
+        raise UserError("; ".join(wrong))
     preflight(todo, estimates, profile, root)
     path = records.create(root, paper)
     configs = {job.key: cost.fitted(job, estimates) for job in todo if job.config}

@@ -88,11 +88,15 @@ def _file(path: Path) -> str:
     return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns)
 
 
+def remembered(kind: str, name: str) -> Path:
+    """Where later processes of this user find what this one computed."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "rlvr_papers" / kind / name
+
+
 @lru_cache(maxsize=4096)
 def _hashed(path: Path, size: int, changed: int) -> str:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    name = hashlib.sha256(f"{path} {size} {changed}".encode()).hexdigest()
-    kept = cache / "rlvr_papers" / "sha256" / name
+    kept = remembered("sha256", hashlib.sha256(f"{path} {size} {changed}".encode()).hexdigest())
     if size >= LARGE and kept.is_file():
         return kept.read_text()
     try:
@@ -103,7 +107,7 @@ def _hashed(path: Path, size: int, changed: int) -> str:
     if size >= LARGE:
         with suppress(OSError):  # it only saves time
             kept.parent.mkdir(parents=True, exist_ok=True)
-            temporary = kept.with_name(f".{name}.{os.getpid()}.tmp")
+            temporary = kept.with_name(f".{kept.name}.{os.getpid()}.tmp")
             temporary.write_text(digest)
             os.replace(temporary, kept)
     return digest
