@@ -1,6 +1,6 @@
-"""Figs 1b and 1c, the ladders of the second version's Tables 12 to 14 and its Figs 6 and 7
-(maze_figures.py), from cluster rows: drawn by `rlvr compare paper=f_grpo` and a cluster
-sweep's last job."""
+"""Figs 1b and 1c, the ladders of the second version's Tables 12 to 14, App. H.3's choice of gamma
+(gamma.py) and the second version's Figs 6 and 7 (maze_figures.py), from cluster rows: drawn by
+`rlvr compare paper=f_grpo` and a cluster sweep's last job."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from common.comparison.cluster_figures import (
 )
 from common.palette import look
 from common.plotting import panels, save
-from papers.f_grpo import maze_figures
+from papers.f_grpo import gamma, maze_figures
 
 GROUPS = {  # Fig. 1's settings, as Table 3 names them, in figures.MAIN's colours
     "GRPO (N=2)": ("N=2", look("GRPO (N=2)").color),
@@ -43,7 +43,7 @@ def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
     folder = root / "f_grpo" / "figures"
     made = [group_sizes(cells, name, folder) for name in FIG1]
     made += [ladder(cells, table, base, folder) for table in LADDERS for base in BASES]
-    return made + maze_figures.draw(root, rows)
+    return [*made, gamma.draw(root, rows), *maze_figures.draw(root, rows)]
 
 
 def group_sizes(cells: pd.DataFrame, name: str, folder: Path) -> Figure:

@@ -1,0 +1,97 @@
+"""App. H.3's choice of gamma from cluster rows: "average in-domain math pass@1 at the best
+checkpoint". The chosen exponents are rows of Table 1, the others of `cluster_v2` (Table 6) and
+`cluster_sweeps`; a run's own exponent is read from its configuration."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.comparison.cluster_figures import PREFIX, Figure
+from common.config.files import ROOT
+from common.evaluation.checkpoints import best_step
+from common.palette import look
+from common.plotting import panels, save
+from common.results.collect import config_of
+
+SETS = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]  # the curve's names
+SWEPT = (0.5, 1.0, 2.0)
+GROUP = ["model", "method"]
+KEPT = [*GROUP, "gamma", "seed", "step", "value", "best", "chosen", "printed_gamma"]
+
+
+def curves(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """model, method without its exponent, gamma, seed, benchmark, metric, step and value of every
+    evaluation along the focal trainings whose folders are there."""
+    mine = rows[rows["benchmark"].isin(SETS) & (rows["metric"] == "pass@1")]
+    mine = mine[mine["method"].str.startswith("F-")]
+    known = {}
+    for run_id in mine["run_id"].unique():
+        method = config_of(root / "f_grpo" / run_id).get("method") or {}
+        known[run_id] = (method.get("advantage") or {}).get("gamma")
+    mine = mine.assign(gamma=mine["run_id"].map(known).astype(float))
+    mine["method"] = mine["method"].str.replace(r" \(.*\)$", "", regex=True)
+    columns = [*GROUP, "gamma", "seed", "benchmark", "metric", "step", "value"]
+    return mine.dropna(subset=["gamma"])[columns].drop_duplicates()
+
+
+def choice(found: pd.DataFrame) -> pd.DataFrame:
+    """KEPT without `printed_gamma`, of one model and method: the mean over the sets at each step,
+    the best step of each run, and the gamma whose best is highest, as mean over seeds; of equal ones
+    the smallest. Runs of different length are compared on their common steps."""
+    runs = found.groupby(["gamma", "seed"])
+    shortest = int(runs["step"].max().min())
+    parts = []
+    for (gamma, seed), run in runs:
+        at = best_step(run, shortest)
+        wide = run.pivot_table(index="step", columns="benchmark", values="value").dropna()
+        curve = wide.mean(axis=1).rename("value").reset_index()
+        parts.append(curve.assign(gamma=gamma, seed=seed, best=curve["step"] == at))
+    table = pd.concat(parts, ignore_index=True)
+    means = table[table["best"]].groupby("gamma")["value"].mean()
+    first = found.iloc[0]
+    return table.assign(**first[GROUP], chosen=table["gamma"] == means.idxmax())
+
+
+def printed() -> dict[tuple[str, str], float]:
+    """Model and method -> the exponent that Table 6 prints, and v2's Table 7."""
+    table = pd.read_csv(ROOT / "papers" / "f_grpo" / "published" / "hyperparameters.csv", dtype=str)
+    rows = table[(table["scope"] == "gamma") & table["parameter"].str.contains(" F-")]
+    named = rows.set_index("parameter")["value"].astype(float)
+    return {(*name.rsplit(" ", 1),): value for name, value in named.items()}
+
+
+def draw(root: Path, rows: pd.DataFrame) -> Figure:
+    """The curves of every model and method of which all swept exponents were trained, and in the
+    caption what each chooses."""
+    name, known = f"{PREFIX}gamma", printed()
+    groups = {key: part for key, part in curves(root, rows).groupby(GROUP, sort=False)}
+    whole = {key: part for key, part in groups.items() if {*SWEPT} <= {*part["gamma"]}}
+    lacking = [f"{method} of {model}" for model, method in known if (model, method) not in whole]
+    waits = f"no curve of gamma 0.5, 1 and 2 of {', '.join(lacking)}" if lacking else ""
+    if not whole:
+        return Figure(name, left_out=waits)
+    tables = [choice(part).assign(printed_gamma=known.get(key)) for key, part in whole.items()]
+    across = min(3, len(tables))
+    figure, axes = panels(across, -(-len(tables) // across), width=2.9, height=2.5)
+    for axis in axes.flatten()[len(tables) :]:
+        axis.axis("off")
+    for axis, table in zip(axes.flatten(), tables, strict=False):
+        for gamma, part in table.groupby("gamma"):
+            mean = part.groupby("step")["value"].mean()
+            color = look(f"F-GRPO (N=8, gamma={gamma:g})").color
+            axis.plot(mean.index, mean, color=color, label=f"gamma = {gamma:g}")
+        axis.set(title=" ".join(table.iloc[0][GROUP]), xlabel="step")
+    axes[0, 0].set_ylabel("math pass@1 (%)")
+    axes[0, 0].legend()
+    save(figure, root / "f_grpo" / "figures" / name, pd.concat(tables)[KEPT])
+    said = "; ".join(map(_said, tables))
+    caption = f"App. H.3, gamma by the mean math pass@1 of the best checkpoint: {said}."
+    return Figure(name, f"{caption} Not here: {waits}." if waits else caption)
+
+
+def _said(table: pd.DataFrame) -> str:
+    best = table[table["best"]].groupby("gamma")["value"].mean()
+    model, method = table.iloc[0][GROUP]
+    values = ", ".join(f"{gamma:g}: {value:.1f}" for gamma, value in best.items())
+    chosen = table.loc[table["chosen"], "gamma"].iloc[0]
+    return f"{model} {method} {chosen:g} ({values}), printed {table['printed_gamma'].iloc[0]:g}"
