@@ -36,8 +36,8 @@ def curves(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 def choice(found: pd.DataFrame) -> pd.DataFrame:
     """KEPT without `printed_gamma`, of one model and method: the mean over the sets at each step,
-    the best step of each run, and the gamma whose best is highest, as mean over seeds; of equal ones
-    the smallest. Runs of different length are compared on their common steps."""
+    the best step of each run, and the gamma whose best is highest, as mean over seeds; of equal
+    ones the smallest. Runs of different length are compared on their common steps."""
     runs = found.groupby(["gamma", "seed"])
     shortest = int(runs["step"].max().min())
     parts = []
