@@ -132,7 +132,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
-docs: $(VENV)/.ready ## write docs/methods.md, and what is generated in README.md and the papers' READMEs
+docs: $(VENV)/.ready
 	$(RLVR) docs
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/

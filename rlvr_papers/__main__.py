@@ -1,5 +1,4 @@
 """rlvr: every command of this repository, with words of the form key=value.
-
     rlvr VERB [key=value ...]        rlvr VERB --help        rlvr --version
 
 {verbs}

@@ -59,10 +59,11 @@ def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> li
 def first_step(*, mixed: float, parsed: float, mu: float) -> str:
     """What the first step of a memory network (DLC) has drawn, in words. Where it agrees with the
     policy, pi - mu phi is a temperature of 1 / (1 - mu), and answers may no longer parse. Raises
-    UserError where no group has mixed rewards: neither network would ever learn."""
+    UserError where no answer parses and no group has mixed rewards: neither network would learn. A
+    small batch without a mixed group alone may be chance."""
     said = f"of the first step's draws {100 * parsed:.3g} % parsed, {100 * mixed:.3g} % of groups"
     remedy = f"{said} are mixed, so nothing can be learned; lower it, or sampling.temperature"
-    require(mixed > 0, "method.sampler.mu", mu, remedy)
+    require(mixed > 0 or parsed > 0, "method.sampler.mu", mu, remedy)
     return f"method.sampler.mu={mu}: {said} are mixed"
 
 

@@ -128,7 +128,7 @@ def test_a_table_of_other_columns_joins_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("papers=nothing", "papers=nothing: use all or some of f_grpo"),
+        ("papers=nothing", "papers=nothing"),
         ("into=none", "into=none"),
         ("stored=some", "stored=some: use keep or"),
     ],

@@ -9,6 +9,7 @@ from refuses import refuses
 from scipy.stats import chisquare
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from common.backends.dynamic import first_step
 from common.backends.local import Loop, train
 from common.config.schema import Sampler
 from common.errors import UserError
@@ -368,3 +369,9 @@ def test_a_whole_run_trains_and_logs_the_memory(tiny):
 def test_bad_settings_are_refused(tiny, tmp_path, override, message):
     with pytest.raises(UserError, match=message):
         Loop(tiny(*DLC, override), tmp_path, in_process)
+
+
+def test_a_first_step_ends_a_run_that_cannot_learn_and_tells_of_any_other():
+    with refuses("method.sampler.mu", 0.5):
+        first_step(mixed=0.0, parsed=0.0, mu=0.5)
+    assert "25 % parsed" in first_step(mixed=0.0, parsed=0.25, mu=0.5)

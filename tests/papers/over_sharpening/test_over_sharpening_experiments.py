@@ -148,6 +148,8 @@ def test_every_row_of_the_tables_has_one_experiment_and_a_sweep():
         *(f"{name} (verl's recipe)" for name in ("GRPO", "RLOO", "Reinforce++", "IAC")),
         *(f"{name} (overlong shaping)" for name in ("DAPO", "DAPO+IAC")),
         "Filtering-based (of each batch)",
+        *(f"{name} (KL)" for name in ("GRPO", "DrGRPO", "RLOO", "Reinforce++", "IAC")),
+        *(f"{name} (KL)" for name in ("DAPO", "DAPO+IAC", "DAPO+IAC+DLC")),
     }
     scales = strict(Reproduce, compose("over_sharpening", [], "reproduce")).scales
     sweeps = [sweep for name in scales if "cluster" in name for sweep in scales[name].sweeps]
