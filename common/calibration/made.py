@@ -40,7 +40,7 @@ from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
 LOW = 3.0  # percent, of the curve's ordinary steps: no printed cell is near
-LOGGED = {"entropy": 0.5, "reward": 0.25}  # of every step
+LOGGED = {"entropy": 0.5, "reward": 0.25, "response_length": 900.0}  # of every step
 PRINTED_LOGS = {  # of a method's every step, where the paper says a number in words
     "DAPO": {"entropy": 0.08, "rollout_seconds": 100.0},  # over_sharpening App. I
     "DAPO+IAC": {"entropy": 0.22, "rollout_seconds": 100.0},

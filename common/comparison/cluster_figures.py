@@ -178,12 +178,14 @@ def about(cells: pd.DataFrame) -> str:
 @dataclass(frozen=True)
 class Curve:
     """One panel. `column` of what each step logged (metrics.jsonl), or, of `benchmark`, the result
-    rows' `metric` at the evaluations on the way."""
+    rows' `metric` at the evaluations on the way. With `ema`, each step's number counts so much in
+    the moving average that is drawn."""
 
     title: str
     column: str = ""
     benchmark: str = ""
     metric: str = ""
+    ema: float = 1.0
 
 
 def along(
@@ -235,6 +237,8 @@ def _logged(root: Path, paper: str, rows: pd.DataFrame, curve: Curve) -> pd.Data
     for run, log in logs(root, paper, rows):
         if curve.column in log:
             values = log[["step", curve.column]].rename(columns={curve.column: "value"}).dropna()
+            if curve.ema < 1:
+                values["value"] = values["value"].ewm(alpha=curve.ema, adjust=False).mean()
             parts.append(values.assign(curve=curve.title, method=run["method"], seed=run["seed"]))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 

@@ -1,14 +1,16 @@
-"""Figs 1b and 1c, the ladders of the second version's Tables 12 to 14, App. H.3's choice of gamma
-(gamma.py) and the second version's Figs 6 and 7 (maze_figures.py), from cluster rows: drawn by
-`rlvr compare paper=f_grpo` and a cluster sweep's last job."""
+"""Figs 1b and 1c, the ladders of the second version's Tables 12 to 14, its Figs 8 to 10, App. H.3's
+choice of gamma (gamma.py) and the second version's Figs 6 and 7 (maze_figures.py), from cluster
+rows: drawn by `rlvr compare paper=f_grpo` and a cluster sweep's last job."""
 
 from pathlib import Path
 
 import pandas as pd
 
 from common.comparison.cluster_figures import (
+    Curve,
     Figure,
     about,
+    along,
     chosen,
     legend_handles,
     once,
@@ -33,6 +35,12 @@ LADDERS = {  # printed table -> its model
 }
 SETS = ["AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad", "IFEval", "SynLogic", "GPQA"]
 BASES = ("GRPO", "DAPO", "CISPO")
+DYNAMICS = [  # of the second version's Figs 8 to 10
+    Curve("AIME25 pass@1 (%)", benchmark="aime25", metric="pass@1"),
+    Curve("reward", column="reward", ema=0.08),
+    Curve("entropy (nats a token)", column="entropy"),
+    Curve("response length (tokens)", column="response_length"),
+]
 
 
 def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
@@ -43,6 +51,7 @@ def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
     folder = root / "f_grpo" / "figures"
     made = [group_sizes(cells, name, folder) for name in FIG1]
     made += [ladder(cells, table, base, folder) for table in LADDERS for base in BASES]
+    made += [dynamics(root, rows, number, base) for number, base in enumerate(BASES, 8)]
     return [*made, gamma.draw(root, rows), *maze_figures.draw(root, rows)]
 
 
@@ -71,6 +80,23 @@ def group_sizes(cells: pd.DataFrame, name: str, folder: Path) -> Figure:
         )
 
     return once(name, *chosen(cells, wanted), picture)
+
+
+def dynamics(root: Path, rows: pd.DataFrame, number: int, base: str) -> Figure:
+    """Fig. 8, 9 or 10 of the second version: a method and its focal variant along training."""
+    return along(
+        root,
+        "f_grpo",
+        rows[rows["table"] == "table1_v2"],
+        name=f"v2_fig{number}",
+        model="Qwen3-4B-Base",
+        colors={method: look(method).color for method in (base, f"F-{base}")},
+        curves=DYNAMICS,
+        about=f"Fig. {number} of the second version: Qwen3-4B-Base along training. AIME25 is of "
+        "the evaluations that the trainings make, one an epoch with 32 samples a problem; printed "
+        "is one every 25 steps with 64. The reward is a moving average to which each step adds "
+        "0.08 of its own, our reading of the printed coefficient.",
+    )
 
 
 def ladder(cells: pd.DataFrame, table: str, base: str, folder: Path) -> Figure:

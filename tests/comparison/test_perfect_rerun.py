@@ -59,6 +59,8 @@ EXPECTED = {
         figures={
             **dict.fromkeys(("cluster_fig1b", "cluster_fig1c"), 2 * 4),
             **{f"cluster_table{i}_v2_{base}": 2 * SETS * 9 for i in (12, 13, 14) for base in BASES},
+            # two methods: 10 evaluations, three columns of three logged steps
+            **{f"cluster_v2_fig{i}": 2 * (10 + 3 * 3) for i in (8, 9, 10)},
             "cluster_gamma": 3 * 3 * 3 * 10,  # models, methods, exponents, evaluations
             "cluster_maze_fig6": 18 * 4,  # rows, k = 1, 128, 1024, 2048
             "cluster_maze_fig7": 18 * (3 + 10 + 10),  # logged steps, evaluations at two k
