@@ -111,7 +111,7 @@ def prefetch(
     """Download what is not there yet, for machines without a network, and read every set once.
     HF_HOME is respected. Raises UserError at the end, naming what could not be had."""
     failed = []
-    for one in models(experiments):
+    for one in models(experiments, commands):
         try:
             say(f"model {one.path}: {_model(one)}")
         except UserError as error:

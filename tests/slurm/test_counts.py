@@ -3,6 +3,7 @@ refused."""
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from dataset_nodes import NODES
@@ -86,3 +87,12 @@ def test_the_sets_of_a_mixture_are_known(one):
     mixture = read(ROOT / "papers/fade/configs/data/codecontests_taco.yaml")["train"]
     x = replace(one, data=replace(one.data, train=mixture))
     assert [node["name"] for node in prefetch.sets([x], [])] == ["codecontests", "taco"]
+
+
+def test_the_start_model_of_a_command_is_downloaded_in_the_place_of_what_it_makes(one, monkeypatch):
+    x = replace(one, model=replace(one.model, path="no/such/made", pretrain=None))
+    command = SimpleNamespace(makes="no/such/made", loads="owner/start")
+    asked: list[str] = []
+    monkeypatch.setattr(prefetch, "_model", lambda it: asked.append(it.path))
+    prefetch.prefetch([x], [], [command], say=lambda *_: None)
+    assert asked == ["owner/start"]
