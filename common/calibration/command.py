@@ -16,7 +16,6 @@ writes calibration_NAME.csv beside. Draw i is the same, however many are drawn. 
 a minute to store the rows, about a second a draw.
 """
 
-import gc
 import json
 import tempfile
 from dataclasses import replace
@@ -98,7 +97,6 @@ def calibrate(
         seeds = max([seeds, *(len(sweep.seeds) for sweep in sweeps)])
         stored = gather(Path(folder), paper).scopes[CLUSTER]
         gatherer, judge = Gatherer(stored, plan), Judge(spec, Path(folder), stored)
-        gc.freeze()  # statsmodels collects garbage at every correction
         tables, firsts = [], []
         for name in worlds:
             world, found = World(plan, name), []

@@ -225,7 +225,9 @@ def along(
             mean = shown.groupby("step")["value"].mean()
             axis.plot(mean.index, mean, color=color, label=method)
         axis.set(title=curve.title, xlabel="step")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    columns = min(4, len(curves))  # a panel has room for one long name
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=columns)
     save(figure, root / paper / "figures" / f"{PREFIX}{name}", drawn[ALONG])
     seeds = drawn.groupby("method")["seed"].nunique()
     number = "One seed a method" if (seeds == 1).all() else "Thin lines: seeds, thick: their mean"

@@ -62,8 +62,7 @@ Side = tuple[pd.DataFrame, pd.DataFrame]  # result rows of one method, a run a s
 def differences(a: Side, b: Side, metrics: list[str], last: int = 1) -> pd.DataFrame:
     """claims.GAPS of A - B, with value_a and value_b, for each benchmark that both have and each of
     the metrics; none named: pass@1 and the largest pass@k of both. `last`: steps of each run whose
-    mean is read. Raises UserError where nothing
-    is common to both, or a run set has a seed twice."""
+    mean is read. Raises UserError where both have nothing in common, or one has a seed twice."""
     wanted = _common(a[0], b[0], metrics)
     sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
     lines = []

@@ -106,7 +106,9 @@ def draw(home: Path, reference: Path) -> None:
     for x, y, text, color in sorted(labels, key=lambda label: -label[1]):
         lowest = min(y, lowest - LINE)
         axis.annotate(text, (x - 0.25, lowest), color=color, ha="right", va="center")
-    axis.set(xlabel="pass@1 gained over the base model (points)", xlim=(-2.5, 13), ylim=(-50, 4))
+    axis.set(xlabel="pass@1 gained over the base model (points)", xlim=(-3, 13), ylim=(-50, 4))
     axis.set(ylabel="pass@64 on rare prompts (points)")
-    axis.set_title("circle: GRPO in the paper's setting; diamond: GRPO at half the rate")
+    axis.set_title(
+        "circle: GRPO in the paper's setting; diamond: at half the learning rate", size=9
+    )
     plotting.save(figure, reference / "overview", pd.concat(drawn, ignore_index=True))
