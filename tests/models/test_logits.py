@@ -103,7 +103,6 @@ def test_empty_and_constant_logits():
     torch.testing.assert_close(entropy, torch.full((2,), 5.0).log())
 
 
-@pytest.mark.process
 def test_at_a_large_vocabulary_it_needs_at_most_half_of_the_memory():
     from bench.losses import peak_memory
 
