@@ -109,16 +109,12 @@ def href(path: Path, folder: Path) -> str:
 
 
 def cost(row: Rerun) -> str:
-    """What rerunning a row takes, in words."""
-    twin = "" if row.cost.name == row.method else f", as {row.cost.name} does"
-    if row.cost.hours is None:
-        return f"cost not known: {row.cost.where}"
-    if not row.cost.gpus:
-        minutes = max(1, 60 * row.cost.hours.high * row.seeds)
-        return f"about {minutes:.0f} min of one core{twin}"
-    many = row.cost.gpus * row.seeds
-    hours = f"{row.cost.hours.low * many:,.0f} to {row.cost.hours.high * many:,.0f}"
-    return f"{hours} GPU-hours on {row.cost.where}{twin}"
+    """What rerunning a row takes, all its seeds, in words."""
+    if row.cost is None:
+        return "cost not predicted"
+    if row.scope == "cluster":
+        return f"{row.cost} GPU-hours with its evaluations"
+    return f"about {max(1, 60 * row.cost.high):.0f} minutes of one core"
 
 
 def _paper(source: sources.Source, known: views.Facets) -> dict:
