@@ -214,19 +214,21 @@ def stored(spec: Spec, root: Path) -> Comparison:
     folder = root / spec.paper
     names = ("gaps", "cells", "detectable", "gains", "against_base")
     found = {name: _stored(folder / f"{name}.csv") for name in names}
-    one, problems = gathered(root, spec.paper, LAPTOP)
-    other, more = gathered(root, spec.paper, CLUSTER)
+    rows = {scope: _stored(folder / scope / "metrics.csv") for scope in RERUNS}
+    runs = [
+        provenance.table(root, spec.paper, scope, one) for scope, one in rows.items() if len(one)
+    ]
     listed = ROOT / "papers" / spec.paper / "published" / "inconsistencies.csv"
     return Comparison(
         spec=spec,
         verdicts=_stored(folder / "claims.csv"),
         summary=_stored(folder / "comparison.csv"),
         notes=cells.note_table(spec, _stored(listed), found["cells"]),
-        runs=pd.concat([one.runs, other.runs], ignore_index=True),
+        runs=pd.concat(runs, ignore_index=True) if runs else pd.DataFrame(),
         missing=pd.DataFrame(),
-        left_out=[*problems, *more],
-        scopes={},
-        cluster=other,
+        left_out=[],
+        scopes=rows,
+        cluster=Gathered(rows[CLUSTER], pd.DataFrame(), pd.DataFrame()),
         **(found | ({} if len(found["gains"]) else {"gains": pd.DataFrame(columns=COLUMNS)})),
     )
 

@@ -166,7 +166,16 @@ def effect(gaps: pd.DataFrame | None, numbers: str) -> Effect:
         return Effect(f"{_rounded(row['difference'])}{what}{why}", row["difference"], *none[:2])
     low, high = row["low"], row["high"]
     text = f"{_rounded(row['difference'])} [{_rounded(low)}, {_rounded(high)}]{what}"
+    if row["verdict"] == "inconclusive":
+        text += _corrected(row)
     return Effect(text, row["difference"], low, high)
+
+
+def _corrected(row: dict) -> str:
+    """What an interval alone does not show: the p-value after the correction over claims."""
+    by = {"p_holm": "Holm", "p_bh": "Benjamini-Hochberg"}
+    known = [(name, row[key]) for key, name in by.items() if not pd.isna(row.get(key))]
+    return "".join(f"; p = {value:.2g} after {name}'s correction" for name, value in known[:1])
 
 
 def unit(benchmark: str, metric: str) -> str:
