@@ -3,8 +3,8 @@
     rlvr docs
 
 docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
-the papers' READMEs from their configurations, their smallest rows from the dry run. Of the committed
-results come README.md's table and figure, what rows of a cluster cost and could decide
+the papers' READMEs from their configurations, their smallest rows from the dry run. Of the
+committed results come README.md's table and figure, what rows of a cluster cost and could decide
 (results/reference/<paper>/costs.csv and budget.csv, of the dry run), and docs/page.html, which is
 the page of `rlvr report` for readers without an environment.
 """

@@ -1,6 +1,6 @@
 """What a paper's rows take and what they could decide, as two tables for its readers.
 
-`rlvr docs` writes them to results/reference/<paper>/: the page and docs read costs from there alone.
+`rlvr docs` writes them to results/reference/<paper>/: the page reads costs from there alone.
 They are the dry run's and BUDGET's own numbers: predictions, of configs/cost.yaml's assumptions.
 """
 
@@ -58,7 +58,9 @@ def _there(jobs: list[plan.Job], seen: cost.Outlook) -> list[tuple]:
             continue
         e = seen.estimates[job.key]
         row = job.config if job.kind == "train" else job.of
-        named = (row.table, row.name) if row and job.kind not in ("rates", "gate") else ("", job.key)
+        named = (
+            (row.table, row.name) if row and job.kind not in ("rates", "gate") else ("", job.key)
+        )
         whole = int(job.kind == "train")
         lines.append((CLUSTER, *named, whole, *_hours(e.gpu_hours), e.disk_gb, PROFILE))
     return lines
@@ -69,13 +71,15 @@ def _hours(one: cost.Range) -> tuple[float, float]:
 
 
 def _claims(paper: str, jobs: list[plan.Job], seen: cost.Outlook) -> pd.DataFrame:
-    """Each claim that printed cells decide: its rows, their GPU-hours (the middle of the range), and
-    the power of its weakest comparison; or what it lacks."""
+    """Each claim that printed cells decide: its rows, their GPU-hours (the middle of the range),
+    and the power of its weakest comparison; or what it lacks."""
     price = {key: budget.middle(key, jobs, seen, set()) for key in budget.rows_of(jobs)}
     lines = []
     for claim in budget.claims_of(spec_of(paper), jobs):
         hours = [price[row] for row in claim.rows]
         known = round(sum(hours), 1) if hours and None not in hours else None
         names = ";".join(sorted(claim.rows))
-        lines.append((claim.id, names, known, claim.power if not claim.lacking else "", claim.lacking))
+        lines.append(
+            (claim.id, names, known, claim.power if not claim.lacking else "", claim.lacking)
+        )
     return pd.DataFrame(lines, columns=CLAIMS)

@@ -17,7 +17,7 @@ def make(*words: str) -> subprocess.CompletedProcess:
 def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
     old = tmp_path / "old"  # says that it is 3.10, and would make no environment
     pretend = "import sys; sys.version_info = (3, 10, 4); exec(sys.argv[1])"
-    old.write_text(f"#!/bin/sh\n[ \"$1\" = -c ] && exec python3 -c '{pretend}' \"$2\"\nexit 1\n")
+    old.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exec python3 -c \'{pretend}\' "$2"\nexit 1\n')
     old.chmod(0o755)
     done = make("setup", f"VENV={tmp_path / 'venv'}", f"PYTHON={old}")
     assert done.returncode != 0

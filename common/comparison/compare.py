@@ -51,6 +51,11 @@ from common.results.provenance import GREY
 __all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
 REFERENCE = ROOT / "results" / "reference"
 FORMATS = ("terminal", "md", "csv", "json", "latex")
+TEXT = ("notes", "reason", "run_ids", "state", "tables")
+TEXT = (
+    *TEXT,
+    *(f"{scope}_{part}" for scope in judge.SCOPES for part in ("numbers", "runs", "state")),
+)
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 
@@ -235,7 +240,8 @@ def stored(spec: Spec, root: Path) -> Comparison:
 
 def _stored(file: Path) -> pd.DataFrame:
     """A table that a paper may not have; missing text is ""."""
-    table = pd.read_csv(file) if file.exists() else pd.DataFrame()
+    text = dict.fromkeys(TEXT, str)  # also where none of a table's rows has any
+    table = pd.read_csv(file, dtype=text) if file.exists() else pd.DataFrame()
     text = table.select_dtypes("object").columns
     return table.assign(**{name: table[name].fillna("") for name in text})
 

@@ -132,6 +132,6 @@ def _at_size(answer: Answer, waiting: int, prices: pd.DataFrame) -> Step | None:
         return None
     hours = Range(rows["low"].sum(), rows["high"].sum())
     cost = f"{hours} GPU-hours and {Range(rows['disk_gb'].sum(), rows['disk_gb'].sum())} GB of disk"
-    seeds = f" (seeds cannot settle the {waiting} left open on the laptop)" if waiting else ""
+    seeds = " (seeds cannot settle what is left open on the laptop)" if waiting else ""
     words = f"make reproduce-{answer.paper} SCALE=cluster CLUSTER={rows['where'].iloc[0]}"
     return Step(f"would run the paper's own rows{seeds}", words, f"{cost}, predicted, not measured")

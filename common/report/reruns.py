@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.backends import backend as of
 from common.config.files import ROOT, read
 from common.config.rows import Row, rows
 from common.errors import require
@@ -45,9 +44,7 @@ def costs(file: Path) -> pd.DataFrame:
     return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=columns)
 
 
-def reruns(
-    paper: str, prices: pd.DataFrame, scales: tuple[str, ...] = SCALES
-) -> list[Rerun]:
+def reruns(paper: str, prices: pd.DataFrame, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
     """Every row that the paper's sweeps make. Raises UserError for a file that cannot be read."""
     folders = (ROOT / "papers" / paper / "configs", ROOT / "configs")
     file = cache(partial(_read, folders))  # most rows have the same family
@@ -70,7 +67,7 @@ def reruns(
 
 def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str:
     """What to type for all `seeds` of a row."""
-    python = ".venv-cluster/bin/python" if of(backend).packages else ".venv/bin/python"
+    python = f"{'.venv' if backend == 'local' else '.venv-cluster'}/bin/python"
     many = ["--multirun"] if len(seeds) > 1 else []
     seed = "seed=" + ",".join(str(seed) for seed in seeds)
     return shlex.join([python, "-m", f"papers.{paper}", *many, *words, seed])

@@ -213,9 +213,7 @@ def _budget(folder: Path) -> pd.DataFrame:
     return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=columns)
 
 
-def _answer(
-    paper: str, about: dict, stated: dict, found: Comparison, able: pd.DataFrame
-) -> Answer:
+def _answer(paper: str, about: dict, stated: dict, found: Comparison, able: pd.DataFrame) -> Answer:
     models = answers.models(found.summary)
     return answers.answer(paper, about, stated, found.verdicts, found.gaps, models, able)
 
