@@ -1,5 +1,7 @@
 """What the page says of costs is what the dry run says."""
 
+import re
+
 import pandas as pd
 import pytest
 from tiny import ROOT
@@ -32,6 +34,7 @@ def test_the_stored_costs_are_the_dry_runs(tmp_path):
     own = rows[rows["scope"] == "cluster"]
     total = prices.cost.Range(own["low"].sum(), own["high"].sum())
     assert any(f"{len(jobs)} jobs, {total} GPU-hours" in line for line in said)
+    assert not any(re.search(r"e\+\d+ GB", line) for line in said)
 
 
 def test_every_paper_has_both():
