@@ -34,6 +34,8 @@ setup: $(VENV)/.ready ## make .venv with pinned versions
 
 # torch first and exactly: on its own it resolves to the build that fits the machine's index.
 $(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < (3, 11) and \
+	  "error: PYTHON=$(PYTHON): Python " + v + ", and the packages need 3.11 or newer; set PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval]'
@@ -44,7 +46,7 @@ SUBMITTED := $(filter cluster%,$(SCALE))$(filter-out file,$(origin CLUSTER))
 
 reproduce-%: $(if $(SUBMITTED),$(SUBMITTER_READY),$(VENV)/.ready) ## one paper on this machine, to the comparison [BUDGET=4h]; SCALE=cluster|gpu CLUSTER=profile [DRY_RUN=1|full] [BUDGET=GPU-hours] [WITHOUT=ROW,ROW] [VERL="KEY=VALUE ..."]: through SLURM
 ifneq ($(SUBMITTED),)
-	$(SUBMITTER)/bin/python -m papers.$*.launch profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
+	$(SUBMITTER)/bin/python -m rlvr_papers submit paper=$* profile=$(CLUSTER) $(if $(TABLE),table=$(TABLE),scale=$(SCALE)) $(if $(ROW),row=$(ROW)) dry_run=$(DRY_RUN) $(if $(BUDGET),budget=$(BUDGET)) $(if $(WITHOUT),without=$(WITHOUT)) $(addprefix verl.,$(VERL))
 else
 	$(RLVR) reproduce paper=$* scale=$(SCALE) $(if $(BUDGET),budget=$(BUDGET))
 endif

@@ -62,7 +62,7 @@ GROUPS = {
         "join": Verb("common.comparison.join", "add finished runs to the committed tables"),
         "reference-check": Verb("common.comparison.reference", "do results follow from tables?"),
         "later-seeds": Verb("common.comparison.later_seeds", "do later seeds show the same?"),
-        "docs": Verb("common.docs", "write docs/methods.md and the generated README parts"),
+        "docs": Verb("rlvr_papers.docs", "write generated docs, README parts and docs/page.html"),
         "bench": Verb("bench.command", "speed beside other libraries"),
         "bench-gpu": Verb("bench.gpu", "speed of one GPU"),
         "verdicts": Verb("bench.verdicts", "how the verifiers judge labelled cases"),

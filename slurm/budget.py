@@ -79,7 +79,7 @@ def choose(
     claims: list[Claim], jobs: list[Job], outlook: cost.Outlook, done: set[str], hours: float
 ) -> Choice:
     """The rows within `hours`."""
-    price = {key: _middle(key, jobs, outlook, done) for key in rows_of(jobs)}
+    price = {key: middle(key, jobs, outlook, done) for key in rows_of(jobs)}
     open_ = [c for c in claims if not c.lacking and all(row in price for row in c.rows)]
     possible = [c for c in open_ if all(price[row] is not None for row in c.rows)]
     rows: list[str] = []
@@ -103,7 +103,7 @@ def choose(
     return Choice(rows, decided, left, spent)
 
 
-def _middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) -> float | None:
+def middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) -> float | None:
     """GPU-hours of a training, its evaluations and what it waits for, which rows may share; None
     where one of them cannot run."""
     own = [
@@ -152,7 +152,7 @@ def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
         if judged is None:
             continue
         form, body, selectors = parse(f"{claim['id']}: {CLUSTER}", judged)
-        cells = [printed[matches(printed, _columns(selector))] for selector in selectors]
+        cells = [_cells(printed, _columns(selector)) for selector in selectors]
         rows, lacking = _rows(spec, cells, selectors, trained)
         rows |= {key for row in rows for key in baseline.get(row, ())}
         sides = _pairs(form, selectors, cells)
@@ -164,6 +164,12 @@ def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
 
 def _columns(selector: dict) -> dict:
     return {key: value for key, value in selector.items() if value is not None}
+
+
+def _cells(printed: pd.DataFrame, columns: dict) -> pd.DataFrame:
+    """The printed cells that a selector names: none where it asks for what is not printed, such as
+    a step."""
+    return printed[matches(printed, columns)] if columns.keys() <= set(printed) else printed[:0]
 
 
 def _rows(

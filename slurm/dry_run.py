@@ -72,7 +72,7 @@ def show(
     tokens = f"{sums.tokens.low:.2g} to {sums.tokens.high:.2g} sampled tokens"
     say(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
     kept = sum(e.kept_gb for e in estimates.values())
-    disk = f"{sums.disk_gb:.3g} GB at most, {kept:.3g} of it models kept along training"
+    disk = f"{_gb(sums.disk_gb)} at most, {_gb(kept)} of it models kept along training"
     say(f"disk: {disk}; {free_gb(root):,.0f} GB are free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
     for one in count((job.config for job in jobs), say):
@@ -88,7 +88,11 @@ def _sums(estimates: list[Estimate]) -> str:
     if not estimates:
         return ""
     sums = cost.total(estimates)
-    return f", {sums.gpu_hours} GPU-hours, {sums.usd} USD, {sums.disk_gb:.3g} GB disk"
+    return f", {sums.gpu_hours} GPU-hours, {sums.usd} USD, {_gb(sums.disk_gb)} disk"
+
+
+def _gb(size: float) -> str:
+    return f"{Range(size, size)} GB"
 
 
 def _each(e: Estimate | None) -> str:
@@ -96,8 +100,8 @@ def _each(e: Estimate | None) -> str:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
-    said = f"  {took} in {tries}, {e.disk_gb:.2g} GB disk"
-    said += f" (kept models {e.kept_gb:.2g})" if e.kept_gb else ""
+    said = f"  {took} in {tries}, {_gb(e.disk_gb)} disk"
+    said += f" (kept models {_gb(e.kept_gb)})" if e.kept_gb else ""
     return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
 
 

@@ -85,9 +85,10 @@ def answer(
     verdicts: pd.DataFrame,
     gaps: pd.DataFrame,
     models: dict[str, str],
+    budget: pd.DataFrame,
 ) -> Answer:
     """The first screen's part of one paper. `about`: claims.yaml's first entry; `claims` by id;
-    `models`: laptop table -> its model."""
+    `models`: laptop table -> its model; `budget`: what rows of a cluster could decide."""
     behind = {key: group for key, group in gaps.groupby(["claim", "scope"], sort=False)}
     rows = {row["id"]: row for row in verdicts.to_dict("records")}
     scales: dict[tuple[str, str], dict[str, Finding]] = {}
@@ -122,7 +123,7 @@ def answer(
         str(about.get("arxiv", "")),
         about.get("brief", ""),
         about.get("says", ""),
-        tuple(_scale(*key, scales[key], chosen) for key in order),
+        tuple(_scale(*key, scales[key], chosen, budget) for key in order),
         headlines,
     )
 
@@ -165,7 +166,16 @@ def effect(gaps: pd.DataFrame | None, numbers: str) -> Effect:
         return Effect(f"{_rounded(row['difference'])}{what}{why}", row["difference"], *none[:2])
     low, high = row["low"], row["high"]
     text = f"{_rounded(row['difference'])} [{_rounded(low)}, {_rounded(high)}]{what}"
+    if row["verdict"] == "inconclusive":
+        text += _corrected(row)
     return Effect(text, row["difference"], low, high)
+
+
+def _corrected(row: dict) -> str:
+    """What an interval alone does not show: the p-value after the correction over claims."""
+    by = {"p_holm": "Holm", "p_bh": "Benjamini-Hochberg"}
+    known = [(name, row[key]) for key, name in by.items() if not pd.isna(row.get(key))]
+    return "".join(f"; p = {value:.2g} after {name}'s correction" for name, value in known[:1])
 
 
 def unit(benchmark: str, metric: str) -> str:
@@ -188,12 +198,18 @@ def counted(counts: Counter) -> str:
     return ", ".join(f"{counts[w]} {(one if counts[w] == 1 else verbs)[w]}" for w in known)
 
 
-def _scale(scope: str, name: str, findings: dict[str, Finding], chosen: dict[str, str]) -> Scale:
+def _scale(
+    scope: str,
+    name: str,
+    findings: dict[str, Finding],
+    chosen: dict[str, str],
+    budget: pd.DataFrame,
+) -> Scale:
     """Counts first; of the headline claims those that are decided, with their effects."""
     counts = Counter(one.word for one in findings.values())
     claims = f"{counts.total()} claim{'s' if counts.total() > 1 else ''}"
     if set(counts) == {"not run"}:
-        return Scale(name, scope, counts, f"{name}: not run; {claims} could be decided there.")
+        return Scale(name, scope, counts, f"{name}: not run; {_could(claims, budget)}.")
     sentence = f"{name}: of {claims} {counted(counts)}"
     decided = [(key, one) for key, one in findings.items() if key in chosen]
     decided = [(key, one) for key, one in decided if one.word in ("holds", "fails")]
@@ -202,6 +218,16 @@ def _scale(scope: str, name: str, findings: dict[str, Finding], chosen: dict[str
     if scope == PUBLISHED:
         said = []  # what the paper says of itself needs no effect here
     return Scale(name, scope, counts, sentence + ("; " + ", ".join(said) if said else "") + ".")
+
+
+def _could(claims: str, budget: pd.DataFrame) -> str:
+    """What BUDGET says of a cluster's rows."""
+    rows = budget[budget["gpu_hours"].notna()]
+    power = rows["power"].astype(str).str.extract(r"power (\d+) %", expand=False).astype(float)
+    return (
+        f"of {claims} {len(rows)} would have all {'its' if len(rows) == 1 else 'their'} rows, and "
+        f"{int((power >= 80).sum()) or 'none'} a power of 80 % or more for the printed difference"
+    )
 
 
 def _rank(name: str, models: dict[str, str]) -> tuple:

@@ -65,7 +65,7 @@ def shrink(png: bytes) -> tuple[bytes, int, int]:
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     few = picture.quantize(COLORS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     out = io.BytesIO()
-    few.save(out, "PNG", optimize=True)
+    few.save(out, "PNG", compress_level=6)
     return min(out.getvalue(), png, key=len), picture.width, picture.height
 
 

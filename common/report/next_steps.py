@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from common.report.answers import LAPTOP, Answer
+from common.report.answers import CLUSTER, LAPTOP, Answer
 from common.report.reruns import Rerun
 from common.report.reruns import command as typed
+from common.sweeps.cost import Range
 
 MOST = 40  # seeds: more are no plan
 METHOD = re.compile(
@@ -32,7 +33,11 @@ class Step:
 
 
 def next_step(
-    answer: Answer, claims: dict[str, dict], gaps: pd.DataFrame, reruns: list[Rerun]
+    answer: Answer,
+    claims: dict[str, dict],
+    gaps: pd.DataFrame,
+    reruns: list[Rerun],
+    prices: pd.DataFrame,
 ) -> Step | None:
     """For the most of the open headline claims at once; None where nothing is open."""
     waiting = [
@@ -50,7 +55,7 @@ def next_step(
             plans.append((name, max(needed), {(row.table, row.overrides) for row in of}, of))
     if plans:
         return _more_seeds(answer, waiting, plans)
-    return _at_size(answer, len(waiting), reruns)
+    return _at_size(answer, len(waiting), prices)
 
 
 def seeds_needed(row: dict, null: float = 0.0) -> int | None:
@@ -105,12 +110,11 @@ def _more_seeds(answer: Answer, waiting: list, plans: list) -> Step:
     most = max(plan[1] for plan in chosen)
     seeds = list(range(1, most + 1))
     words = [f"experiment={','.join(rows)}", f"table={table}", *overrides]
-    hours = [row.cost.hours for row in rows.values()]
     cost = "cost not known"
-    if all(hours):
-        low, high = (len(seeds) * sum(getattr(h, end) for h in hours) for end in ("low", "high"))
-        span = f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
-        cost = f"at most {span} hours of one core, predicted, not measured; "
+    if all(row.cost for row in rows.values()):
+        each = [(row.cost.low / row.seeds, row.cost.high / row.seeds) for row in rows.values()]
+        hours = Range(*(len(seeds) * sum(ends) for ends in zip(*each, strict=True)))
+        cost = f"at most {hours} hours of one core, predicted, not measured; "
         cost += "what is finished is not run again"
     many = f"{len(chosen)} of {len(waiting)}" if len(waiting) > 1 else "the"
     why = (
@@ -121,16 +125,13 @@ def _more_seeds(answer: Answer, waiting: list, plans: list) -> Step:
     return Step(why, typed(answer.paper, words, seeds, "local"), cost)
 
 
-def _at_size(answer: Answer, waiting: int, reruns: list[Rerun]) -> Step | None:
-    """The paper's own rows."""
-    rows = [row for row in reruns if row.scope == "cluster"]
-    if not rows:
+def _at_size(answer: Answer, waiting: int, prices: pd.DataFrame) -> Step | None:
+    """The paper's own rows, as the dry run prices them with all that they share."""
+    rows = prices[prices["scope"] == CLUSTER]
+    if rows.empty:
         return None
-    known = [row for row in rows if row.cost.hours]
-    spent = [(row.cost.gpus * row.seeds, row.cost.hours) for row in known]
-    low, high = (sum(n * getattr(h, end) for n, h in spent) for end in ("low", "high"))
-    some = f", for {len(known)} of {len(rows)} rows" if len(known) < len(rows) else ""
-    cost = f"{low:,.0f} to {high:,.0f} GPU-hours{some}, predicted, not measured"
-    seeds = f"(seeds cannot settle the {waiting} left open on the laptop)" if waiting else ""
-    why = f"would run the paper's own rows {seeds}"
-    return Step(why, f"make reproduce-{answer.paper} SCALE=cluster", cost)
+    hours = Range(rows["low"].sum(), rows["high"].sum())
+    cost = f"{hours} GPU-hours and {Range(rows['disk_gb'].sum(), rows['disk_gb'].sum())} GB of disk"
+    seeds = " (seeds cannot settle what is left open on the laptop)" if waiting else ""
+    words = f"make reproduce-{answer.paper} SCALE=cluster CLUSTER={rows['where'].iloc[0]}"
+    return Step(f"would run the paper's own rows{seeds}", words, f"{cost}, predicted, not measured")

@@ -59,7 +59,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["slug"] = views.slug
+    environment.filters |= {"slug": views.slug, "three": three}
     environment.filters["href"] = partial(href, folder=folder)
     environment.filters["groupby_order"] = views.by_section
     environment.tests["there"] = Path.exists
@@ -82,6 +82,7 @@ def render(
         left_out=left_out,
         index=lambda kind, name: views.indices(known, kind, [name]),
         cost=cost,
+        words=words(),
     )
     bare = _tight(write(pictures=_pictures(drawn, folder, 0)))  # everything beside the page
     text = write(pictures=_pictures(drawn, folder, LIMIT - len(bare.encode())))
@@ -108,17 +109,26 @@ def href(path: Path, folder: Path) -> str:
     return quote(Path(os.path.relpath(path, folder)).as_posix())
 
 
+def three(value: object) -> object:
+    """A fraction with three digits; all else as it is."""
+    return f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else value
+
+
+def words() -> list[tuple[str, str]]:
+    """The glossary of docs/testbeds.md; empty in an installed package, which has no docs."""
+    file = ROOT / "docs" / "testbeds.md"
+    table = file.read_text().split("## The training loop")[0] if file.exists() else ""
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    return [(word, meaning) for word, meaning in rows if word not in ("word", "---")]
+
+
 def cost(row: Rerun) -> str:
-    """What rerunning a row takes, in words."""
-    twin = "" if row.cost.name == row.method else f", as {row.cost.name} does"
-    if row.cost.hours is None:
-        return f"cost not known: {row.cost.where}"
-    if not row.cost.gpus:
-        minutes = max(1, 60 * row.cost.hours.high * row.seeds)
-        return f"about {minutes:.0f} min of one core{twin}"
-    many = row.cost.gpus * row.seeds
-    hours = f"{row.cost.hours.low * many:,.0f} to {row.cost.hours.high * many:,.0f}"
-    return f"{hours} GPU-hours on {row.cost.where}{twin}"
+    """What rerunning a row takes, all its seeds, in words."""
+    if row.cost is None:
+        return "cost not predicted"
+    if row.scope == "cluster":
+        return f"{row.cost} GPU-hours with its evaluations"
+    return f"about {max(1, 60 * row.cost.high):.0f} minutes of one core"
 
 
 def _paper(source: sources.Source, known: views.Facets) -> dict:
@@ -138,6 +148,7 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
     return {
         "source": source,
         "answer": source.answer,
+        "unkept": _unkept(rows["runs"]),
         "step": source.step,
         "front": _front(source.figures),
         "gains": gains,
@@ -153,6 +164,15 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
         **rows,
         **{key: [] if t is None else t.to_dict("records") for key, t in extras.items()},
     }
+
+
+def _unkept(runs: list[dict]) -> dict[str, list[dict]]:
+    """Runs of which only the committed tables are kept, by what is said of all alike."""
+    kept: dict[str, list[dict]] = {}
+    for run in runs:
+        if run["state"] == "reference" and not run["config"]:
+            kept.setdefault(str(run["detail"]), []).append(run)
+    return kept
 
 
 def _front(figures: list[Picture]) -> plots.Plot | None:
@@ -219,6 +239,6 @@ def _numbers(table) -> list[list[tuple[str, bool]]]:
             except ValueError:
                 row.append((value, False))
             else:
-                row.append((f"{number:.4g}" if "." in value else value, True))
+                row.append((three(number) if "." in value else value, True))
         rows.append(row)
     return rows

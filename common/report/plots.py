@@ -21,7 +21,11 @@ WIDTH, HEIGHT = 340, 250  # of a panel; numbers of the viewBox
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 24, 36
 WIDE, TALL = 560, 360  # a figure of one panel
 GREY = Look("#999999", "#7D858E", "grey", "-", "o")
-FOCUS = {"grpo", "f_grpo", "fade", "iac", "cw_grpo", "negative_only"}  # of all: the papers' own
+FOCUS = {  # of all methods the papers' own, and what they are called
+    **{"grpo": "GRPO", "f_grpo": "F-GRPO", "fade": "FADE", "iac": "IAC", "cw_grpo": "CW-GRPO"},
+    "negative_only": "GRPO-N",
+}
+OTHERS = "other methods, named when pointed at"
 DASHES = {"-": "", "--": "6 4", ":": "1.5 3", "-.": "7 3 1.5 3"}
 
 
@@ -38,7 +42,7 @@ class Line:
     look: Look
     path: str
     points: tuple[Point, ...]
-    faint: bool  # one seed, or a method that is not compared
+    faint: bool  # a method that is not compared
     bars: str = ""  # standard errors
 
 
@@ -97,21 +101,17 @@ def methods(path: Path) -> set[str]:
 
 
 def frontier(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
-    """Diversity against accuracy along training: a faint line a seed, a strong one their mean."""
+    """Diversity against accuracy along training: means over seeds of the methods that are compared;
+    the runs are in the CSV."""
     curves = []
     for method, rows in table.groupby("method"):
-        coloured = compared is None or method in compared
-        style = look(str(method)) if coloured else GREY
-        for seed, run in rows.groupby("seed"):
-            said = [f"seed {seed:g}|step {step:g}" for step in run["step"]]
-            curves.append(_curve(str(method), style, run, said, faint=True))
+        if compared is not None and method not in compared:
+            continue
         mean = rows.groupby("step")[["accuracy", "diversity"]].mean().reset_index()
-        if coloured:
-            many = rows["seed"].nunique()
-            said = [f"mean of {many} seed{'s' * (many > 1)}|step {s:g}" for s in mean["step"]]
-            curves.append(_curve(str(method), style, mean, said))
-    curves.sort(key=lambda curve: (not curve.faint, curve.look.name != "grey"))
-    title = "Along training, a point a checkpoint; thin lines are runs"
+        many = rows["seed"].nunique()
+        said = [f"mean of {many} seed{'s' * (many > 1)}|step {s:g}" for s in mean["step"]]
+        curves.append(_curve(str(method), look(str(method)), mean, said))
+    title = "Along training, a point a checkpoint: means over seeds"
     panel = place(title, "natural pass@1 (%)", "rare pass@64 (%)", curves, WIDE, TALL)
     return _plot(name, title, [panel], curves)
 
@@ -125,7 +125,8 @@ def fronts(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
             coloured = method in FOCUS
             style = look(str(method)) if coloured else GREY
             said = [f"mean of {r.n_seeds:g} seeds|step {r.step:g}" for r in rows.itertuples()]
-            curves.append(_curve(str(method), style, rows, said, faint=not coloured))
+            name = FOCUS.get(str(method), str(method))
+            curves.append(_curve(name, style, rows, said, faint=not coloured))
         curves.sort(key=lambda curve: not curve.faint)
         every += curves
         panels.append(
@@ -216,7 +217,7 @@ def place(
 
 
 def _plot(name: str, title: str, panels: list[Panel], curves: list[Curve]) -> Plot:
-    legend = {curve.method: curve.look for curve in curves if curve.look != GREY}
+    legend = {OTHERS if curve.look == GREY else curve.method: curve.look for curve in curves[::-1]}
     return Plot(name, title, tuple(panels), tuple(legend.items()))
 
 

@@ -1,8 +1,7 @@
 """How to rerun each row, and what that costs: from the sweeps of papers/<p>/configs/reproduce.yaml.
 
-Rows are described from the files themselves, in milliseconds; Hydra composes only the first row
-that trains each model, for its cost. Costs are predictions of common/sweeps/cost.py with
-the assumptions of configs/cost.yaml: ranges.
+Rows are described from the files themselves, in milliseconds. Costs are those of the dry run, which
+`rlvr docs` stores in results/reference/<p>/costs.csv (slurm/prices.py): ranges.
 """
 
 from __future__ import annotations
@@ -13,28 +12,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from common.backends import backend as of
+import pandas as pd
+
 from common.config.files import ROOT, read
 from common.config.rows import Row, rows
-from common.errors import UserError, require
-from common.experiment import Experiment, load
-from common.sweeps import cost
-from common.sweeps.assumptions import assumptions
-from common.sweeps.plan import BASE
-from common.sweeps.profiles import load_profile
+from common.errors import require
+from common.sweeps.cost import Range
 
 SCALES = ("full", "cluster")  # everything on this machine; the papers' own sizes
-PROFILES = {"laptop": ("local",), "cluster": ("h100-1x8", "h100-2x8")}  # the first that is enough
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one seed of `name`."""
-
-    name: str
-    hours: cost.Range | None  # None where no profile can run it
-    gpus: int
-    where: str  # the profile, or why there is none
 
 
 @dataclass(frozen=True)
@@ -47,36 +32,42 @@ class Rerun:
     method: str
     seeds: int
     command: str
-    cost: Cost  # of the first row that trains this model
+    cost: Range | None  # of all seeds: hours of a core on a laptop, of a GPU on a cluster
     experiment: str = ""
     overrides: tuple[str, ...] = ()
     ran: tuple[int, ...] = ()  # the seeds
 
 
-def reruns(paper: str, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
+def costs(file: Path) -> pd.DataFrame:
+    """The stored table; empty for a paper that `rlvr docs` has not priced."""
+    columns = ["scope", "table", "experiment", "runs", "low", "high", "disk_gb", "where"]
+    return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=columns)
+
+
+def reruns(paper: str, prices: pd.DataFrame, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
     """Every row that the paper's sweeps make. Raises UserError for a file that cannot be read."""
     folders = (ROOT / "papers" / paper / "configs", ROOT / "configs")
     file = cache(partial(_read, folders))  # most rows have the same family
-    found, costs, base, stated = [], {}, describe(file, "config"), rows(paper)
+    found, base, stated = [], describe(file, "config"), rows(paper)
+    known = prices.groupby(["scope", "table", "experiment"])[["low", "high"]].sum()
     sweeps = file("reproduce").get("scales", {})
     for scale in scales:
         for sweep in sweeps.get(scale, {}).get("sweeps", ()):
             for name in sweep["rows"]:
                 x = base | describe_row(file, stated[name])
                 words = [f"experiment={name}", f"table={sweep['table']}", *sweep["overrides"]]
-                key = (x["scope"], x["model"], name == BASE)  # which trains nothing
-                if key not in costs:
-                    costs[key] = _cost(x["label"], load([*words, "seed=1"], paper))
                 text = command(paper, words, sweep["seeds"], x["backend"])
                 place = (x["scope"], sweep["table"], x["model"], x["label"], len(sweep["seeds"]))
+                key = (x["scope"], sweep["table"], _name(name, sweep["overrides"]))
+                cost = Range(*known.loc[key]) if key in known.index else None
                 made = (name, tuple(sweep["overrides"]), tuple(sweep["seeds"]))
-                found.append(Rerun(*place, text, costs[key], *made))
+                found.append(Rerun(*place, text, cost, *made))
     return found
 
 
 def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str:
     """What to type for all `seeds` of a row."""
-    python = ".venv-cluster/bin/python" if of(backend).packages else ".venv/bin/python"
+    python = f"{'.venv' if backend == 'local' else '.venv-cluster'}/bin/python"
     many = ["--multirun"] if len(seeds) > 1 else []
     seed = "seed=" + ",".join(str(seed) for seed in seeds)
     return shlex.join([python, "-m", f"papers.{paper}", *many, *words, seed])
@@ -113,14 +104,7 @@ def _read(folders: tuple[Path, ...], name: str) -> dict:
     return read(files[0])
 
 
-def _cost(name: str, x: Experiment) -> Cost:
-    reason = ""
-    for where in PROFILES[x.scope]:
-        profile = load_profile(where)
-        try:
-            hours = cost.estimate(x, profile, assumptions()).hours
-        except UserError as error:
-            reason = str(error)
-        else:
-            return Cost(name, hours, profile.gpus, where)
-    return Cost(name, None, 0, reason)
+def _name(row: str, overrides: list[str]) -> str:
+    """What costs.csv calls the row of a sweep, which may give another name."""
+    given = [word.removeprefix("name=") for word in overrides if word.startswith("name=")]
+    return given[-1] if given else row.rpartition("/")[2]

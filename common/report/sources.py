@@ -16,7 +16,7 @@ import yaml
 from common.calibration import table as calibration
 from common.claims import file as claims
 from common.comparison import cluster_figures, maze
-from common.comparison.compare import Comparison, assess
+from common.comparison.compare import Comparison, assess, stored
 from common.comparison.gather import MAZES
 from common.comparison.spec import spec_of
 from common.config.files import ROOT
@@ -26,7 +26,7 @@ from common.report.answers import Answer
 from common.report.beside import OWN, beside
 from common.report.figures import Picture, pictures
 from common.report.next_steps import Step, next_step
-from common.report.reruns import Rerun, reruns
+from common.report.reruns import Rerun, costs, reruns
 from common.yardstick.protocol import PRIMARY
 
 # pandas' parser errors and UnicodeDecodeError are ValueErrors
@@ -73,6 +73,7 @@ class Source:
     answer: Answer | None = None  # what the first screen says
     step: Step | None = None  # what would settle more
     second: Second | None = None
+    budget: Sequence[dict] = ()  # what the rows of a cluster could decide
     power: Sequence[dict[str, str]] = ()  # what simulated cluster reruns come out with, by world
 
 
@@ -110,28 +111,37 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
     left_out: list[str] = []
     chosen, fallback = choose(root, reference, paper, "claims.csv")
     published = home / paper / "published"
-    comparison = attempt(left_out, f"papers/{paper}", lambda: _assess(paper, chosen, reference))
     committed = (reference / paper / "claims.csv").exists()
+    look = _stored if committed and _same(chosen, reference) else _assess
+    comparison = attempt(left_out, f"papers/{paper}", lambda: look(paper, chosen, reference))
     own = committed and chosen == root and not _same(root, reference)
     if own:
         place = f"{reference.name}/{paper}"
-        stored = attempt(left_out, place, lambda: _assess(paper, reference, reference))
-        if stored and comparison:
-            comparison = _beside(stored, root, comparison, reference)
+        kept = attempt(left_out, place, lambda: _stored(paper, reference, reference))
+        if kept and comparison:
+            comparison = _beside(kept, root, comparison, reference)
             fallback = f"{root.name}/ has results of your own: they stand beside the committed ones"
-        comparison = comparison or stored
+        comparison = comparison or kept
     file = home / paper / "claims.yaml"
     about, listed = attempt(left_out, f"papers/{paper}", lambda: claims.read(file)) or ({}, [])
     stated = {claim["id"]: claim for claim in listed}
-    rows = attempt(left_out, f"papers/{paper}/configs", lambda: reruns(paper)) or []
+    prices = attempt(left_out, f"{paper}/costs.csv", lambda: costs(reference / paper / "costs.csv"))
+    prices = costs(Path("none")) if prices is None else prices
+    rows = attempt(left_out, f"papers/{paper}/configs", lambda: reruns(paper, prices)) or []
+    able = attempt(left_out, f"{paper}/budget.csv", lambda: _budget(reference / paper))
+    able = _budget(Path("none")) if able is None else able
     said = step = None
     if comparison:
         said = attempt(
-            left_out, f"{paper}: first screen", lambda: _answer(paper, about, stated, comparison)
+            left_out,
+            f"{paper}: first screen",
+            lambda: _answer(paper, about, stated, comparison, able),
         )
     if said:
         step = attempt(
-            left_out, f"{paper}: next step", lambda: next_step(said, stated, comparison.gaps, rows)
+            left_out,
+            f"{paper}: next step",
+            lambda: next_step(said, stated, comparison.gaps, rows, prices),
         )
     made = attempt(left_out, f"{paper}/cluster", lambda: cluster_figures.drawn(chosen, paper)) or []
     captions = {one.name: one.caption for one in made}
@@ -164,6 +174,7 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         answer=said,
         step=step,
         second=second,
+        budget=able.fillna("").to_dict("records"),
         power=attempt(
             left_out,
             f"{paper}/calibration.csv",
@@ -195,9 +206,16 @@ def _mazes(table: Path) -> list[dict]:
     return maze.by_method(pd.read_csv(table)).to_dict("records")
 
 
-def _answer(paper: str, about: dict, stated: dict, comparison: Comparison) -> Answer:
-    models = answers.models(comparison.summary)
-    return answers.answer(paper, about, stated, comparison.verdicts, comparison.gaps, models)
+def _budget(folder: Path) -> pd.DataFrame:
+    """What rows of a cluster could decide (slurm/prices.py); empty where it is not stored."""
+    columns = ["id", "rows", "gpu_hours", "power", "lacking"]
+    file = folder / "budget.csv"
+    return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=columns)
+
+
+def _answer(paper: str, about: dict, stated: dict, found: Comparison, able: pd.DataFrame) -> Answer:
+    models = answers.models(found.summary)
+    return answers.answer(paper, about, stated, found.verdicts, found.gaps, models, able)
 
 
 def read_yardstick(root: Path, reference: Path) -> tuple[Yardstick | None, list[str]]:
@@ -235,6 +253,10 @@ def attempt(left_out: list[str], what: str, function: Callable):
 
 def _assess(paper: str, root: Path, reference: Path) -> Comparison:
     return assess(spec_of(paper), root, None, reference)
+
+
+def _stored(paper: str, root: Path, reference: Path) -> Comparison:
+    return stored(spec_of(paper), root)
 
 
 def _optional(left_out: list[str], path: Path) -> pd.DataFrame | None:

@@ -162,9 +162,14 @@ def facets(sources: list[Source]) -> Facets:
                 for frame in (source.comparison.cells, source.comparison.summary):
                     known |= set(_text(frame[[kind]])[kind])
     return {
-        kind: {name: i for i, name in enumerate(sorted(known - {""}, key=str.lower))}
+        kind: {name: i for i, name in enumerate(sorted(known - {""}, key=_by_name))}
         for kind, known in names.items()
     }
+
+
+def _by_name(name: str) -> tuple[str, str]:
+    """Case aside, and one order also for Math500 and MATH500: the page's bytes must not vary."""
+    return name.lower(), name
 
 
 def indices(facets: Facets, kind: str, names) -> str:

@@ -8,9 +8,15 @@ from tiny import ROOT
 from common.claims.file import read
 from common.report import answers, next_steps, page
 from common.report.answers import answer, counted, effect
-from common.report.reruns import Cost, Rerun
+from common.report.reruns import Rerun
 from common.sweeps.cost import Range
 
+BUDGET = pd.DataFrame(
+    {
+        "gpu_hours": [9.0, 5.0, np.nan],
+        "power": ["power 81 % or more", "printed +1, power 42 % or more", np.nan],
+    }
+)
 MODELS = {"laptop_strong": "tiny", "maze_strong": "maze model"}
 
 
@@ -32,7 +38,7 @@ def verdict(name: str, laptop: str, **changed) -> dict:
 def made(verdicts: list[dict], gaps: list[dict], **claims) -> answers.Answer:
     stated = {row["id"]: {"headline": f"Head {row['id']}"} for row in verdicts} | claims
     about = {"paper": "F", "arxiv": "1", "brief": "keep more", "says": "F keeps more."}
-    return answer("p", about, stated, pd.DataFrame(verdicts), pd.DataFrame(gaps), MODELS)
+    return answer("p", about, stated, pd.DataFrame(verdicts), pd.DataFrame(gaps), MODELS, BUDGET)
 
 
 def test_a_sentence_counts_and_shows_decided_headlines_with_their_intervals():
@@ -41,7 +47,8 @@ def test_a_sentence_counts_and_shows_decided_headlines_with_their_intervals():
     assert [scale.sentence for scale in one.scales] == [
         "Laptop, tiny: of 2 claims 1 holds, 1 is inconclusive; “Head a” holds "
         "(10.0 [7.6, 12.4] points of rare pass@64).",
-        "GPU or cluster, the paper's size: not run; 2 claims could be decided there.",
+        "GPU or cluster, the paper's size: not run; of 2 claims 2 would have all their rows, "
+        "and 1 a power of 80 % or more for the printed difference.",
     ]
     said = [
         (head.text, head.findings[0].word, head.findings[0].effect.text) for head in one.headlines
@@ -81,6 +88,14 @@ def test_what_is_missing_is_said_and_never_a_number():
     assert counted(answers.Counter(counts)) == words
 
 
+def test_an_inconclusive_effect_says_what_corrected_it():
+    row = gap("a", low=-3.4, high=-0.2, verdict="inconclusive", p_holm=np.nan, p_bh=0.067)
+    said = effect(pd.DataFrame([row]), "").text
+    assert "p = 0.067" in said
+    assert "Benjamini-Hochberg" in said
+    assert "p =" not in effect(pd.DataFrame([row | {"verdict": "holds"}]), "").text
+
+
 def test_seeds_that_would_show_a_difference_come_from_what_was_detectable():
     row = gap("a", difference=3.0, mdd=4.0, n_seeds=5, prompt_low=0.0, prompt_high=0.0)
     assert next_steps.seeds_needed(row) == 9  # 5 (4 / 3)^2
@@ -94,25 +109,26 @@ def test_seeds_that_would_show_a_difference_come_from_what_was_detectable():
 
 
 def test_the_next_command_settles_what_seeds_can_and_else_is_the_papers_own():
-    cost = Cost("F", Range(0.1, 0.2), 0, "local")
+    cost = Range(0.5, 1)  # of five seeds
     rows = [
         Rerun("laptop", "laptop_strong", "tiny", name, 5, "", cost, experiment, ("lr=1",), (1, 2))
         for name, experiment in (("F (N=8, gamma=1)", "f"), ("G", "g"), ("other", "o"))
     ]
-    rows.append(Rerun("cluster", "t", "7B", "F", 1, "", Cost("F", Range(10, 20), 8, "x")))
+    prices = pd.DataFrame({"scope": ["cluster", "laptop"], "low": [80, 1], "high": [160, 1]})
+    prices = prices.assign(disk_gb=[7, 1], where="h100-2x8")
     unsure = gap("a", difference=3.0, mdd=4.0, prompt_low=0.0, prompt_high=0.0)
     one = made([verdict("a", "inconclusive")], [unsure])
-    step = next_steps.next_step(one, {}, pd.DataFrame([unsure]), rows)
+    step = next_steps.next_step(one, {}, pd.DataFrame([unsure]), rows, prices)
     assert step.command == (
         ".venv/bin/python -m papers.p --multirun experiment=f,g table=laptop_strong lr=1 "
         "seed=1,2,3,4,5,6,7,8,9"
     )
     assert step.cost.startswith("at most 1.8 to 3.6 hours of one core, predicted, not measured")
     small = gap("a", difference=0.1, mdd=4.0)
-    step = next_steps.next_step(one, {}, pd.DataFrame([small]), rows)
+    step = next_steps.next_step(one, {}, pd.DataFrame([small]), rows, prices)
     assert (step.command, step.cost) == (
-        "make reproduce-p SCALE=cluster",
-        "80 to 160 GPU-hours, predicted, not measured",
+        "make reproduce-p SCALE=cluster CLUSTER=h100-2x8",
+        "80 to 160 GPU-hours and 7 GB of disk, predicted, not measured",
     )
 
 
@@ -131,7 +147,7 @@ def test_the_page_begins_with_the_answers(tmp_path):
         assert words in first, words
     assert 'href="#claim-paper_a-focal"' in first
     assert "[7.6, 12.4]" in first
-    assert "<details" not in first
+    assert first.count("<details") == 1  # the glossary
     assert "<details" in text
     assert "<details open" not in text
 

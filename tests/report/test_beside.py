@@ -61,9 +61,10 @@ def test_the_page_has_both_and_the_replication(tmp_path, monkeypatch):
         write(folder / "paper_a" / "claims.csv", "")
     (tmp_path / "home" / "paper_a" / "published").mkdir(parents=True)
     write(tmp_path / "home" / "paper_a" / "claims.yaml", "[]\n")
-    monkeypatch.setattr(sources, "reruns", lambda paper: [])
+    monkeypatch.setattr(sources, "reruns", lambda paper, prices: [])
     made = {root: own(), reference: comparison(CELLS)}
-    monkeypatch.setattr(sources, "_assess", lambda paper, folder, reference: made[folder])
+    for name in ("_assess", "_stored"):
+        monkeypatch.setattr(sources, name, lambda paper, folder, reference: made[folder])
     source = sources.read("paper_a", tmp_path / "home", root, reference)
     assert source.root == reference
     _, html = render(source, folder=tmp_path)

@@ -9,7 +9,7 @@ from tiny import ROOT
 
 from common.claims.file import read
 from common.comparison.against_base import against_base
-from common.report import readme
+from common.report import page, readme
 
 PAPERS, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
 
@@ -19,6 +19,14 @@ def test_the_readme_says_what_the_committed_tables_say():
     assert readme.written(text, PAPERS, REFERENCE) == text, "stale: run .venv/bin/rlvr docs"
     rows = text.split(readme.START)[1].split(readme.END)[0].strip().splitlines()[2:]
     assert len(rows) == len(readme.papers(PAPERS, REFERENCE)) == 5
+
+
+@pytest.mark.sweep
+def test_the_committed_page_is_what_the_committed_tables_give():
+    made, left_out = page.build(REFERENCE, reference=REFERENCE, folder=ROOT / "docs")
+    assert left_out == []
+    stored = (ROOT / "docs" / "page.html").read_text()
+    assert made == stored, "stale: run .venv/bin/rlvr docs"
 
 
 def test_a_page_without_marks_is_refused():

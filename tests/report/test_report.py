@@ -14,6 +14,7 @@ from common.report import figures, page, reruns, sources, views
 from common.results.files import write
 from common.sweeps.cost import Range
 
+PRICES = ROOT / "results" / "reference"
 VOID = {"meta", "link", "img", "br", "input"}
 CELLS = [
     cell("F", "AIME", "within noise", "ok", notes="INC001"),
@@ -274,14 +275,12 @@ def test_the_same_input_gives_the_same_bytes():
     assert len(texts) == 1
 
 
-def test_a_command_makes_the_row_that_it_stands_beside(monkeypatch):
+def test_a_command_makes_the_row_that_it_stands_beside():
     import shlex
 
     from common.experiment import load
 
-    monkeypatch.setattr(reruns, "_cost", lambda name, x: reruns.Cost(name, None, 0, ""))
-    monkeypatch.setattr(reruns, "load", lambda words, paper: None)
-    rows = reruns.reruns("f_grpo")
+    rows = reruns.reruns("f_grpo", reruns.costs(PRICES / "f_grpo" / "costs.csv"))
     chosen = [
         rows[1],
         next(r for r in rows if r.model == "Qwen2.5-1.5B-Math" and r.method == "F-GRPO"),
@@ -301,16 +300,15 @@ def test_a_command_makes_the_row_that_it_stands_beside(monkeypatch):
         assert ("cluster" in python) == (x.backend == "verl")
 
 
-def test_costs_come_from_the_launcher_and_say_when_there_is_none():
-    from common.experiment import load
-
-    cost = reruns._cost("GRPO", load(["experiment=grpo_n8", "seed=1"], "f_grpo"))
-    assert (cost.where, cost.gpus) == ("local", 0)
-    assert 0 < cost.hours.low <= cost.hours.high < 1
-    row = reruns.Rerun("laptop", "t", "tiny", "GRPO", 3, "", cost)
-    assert page.cost(row) == f"about {180 * cost.hours.high:.0f} min of one core"
-    on_gpus = reruns.Cost("GRPO", Range(10, 20.5), 8, "h100-1x8")
-    row = reruns.Rerun("cluster", "t", "7B", "GRPO", 1, "", on_gpus)
-    assert page.cost(row) == "80 to 164 GPU-hours on h100-1x8"
-    none = reruns.Rerun("cluster", "t", "7B", "F", 1, "", reruns.Cost("F", None, 0, "too large"))
-    assert page.cost(none) == "cost not known: too large"
+def test_costs_are_those_of_the_dry_run_and_none_is_guessed():
+    prices = reruns.costs(PRICES / "two_stage" / "costs.csv")
+    rows = [row for row in reruns.reruns("two_stage", prices) if row.scope == "cluster"]
+    trained = next(row for row in rows if row.method == "GRPO-N")
+    base = next(row for row in rows if row.method == "Base Model")
+    assert trained.cost.low > 10 * base.cost.low  # as the row itself, not as the model before it
+    assert page.cost(trained) == f"{trained.cost} GPU-hours with its evaluations"
+    assert all(row.cost for row in reruns.reruns("two_stage", prices))
+    unknown = reruns.reruns("two_stage", reruns.costs(PRICES / "none.csv"))
+    assert page.cost(unknown[0]) == "cost not predicted"
+    one = reruns.Rerun("laptop", "t", "tiny", "GRPO", 3, "", Range(0.2, 0.25))
+    assert page.cost(one) == "about 15 minutes of one core"

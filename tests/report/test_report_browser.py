@@ -6,6 +6,7 @@ from chromium import CHROMIUM, Browser
 from report_sources import cell, comparison, png, source
 from test_answers import gap, made, verdict
 
+from common.config.files import ROOT, papers
 from common.report import page
 from common.report.figures import pictures
 from common.report.next_steps import Step
@@ -84,13 +85,35 @@ def test_the_first_screen_says_it(screen):
         "F keeps more.",
         "Laptop, tiny: of 1 claim 1 holds; “F beats G” holds "
         "(10.0 [7.6, 12.4] points of rare pass@64).",
-        "not run; 1 claim could be decided there.",
+        "not run; of 1 claim 2 would have all their rows",
         "this command would settle it. It costs an hour, predicted, not measured.",
         "run --it",
     ):
         assert words in said, words
     assert shown.eval("document.querySelectorAll('details[open]').length") == 0
     assert shown.eval("document.querySelectorAll('img[src]').length") == 0  # nothing decoded yet
+
+
+def test_a_legend_names_what_is_drawn_and_no_run_is(shown):
+    keys = "[...document.querySelectorAll('.front .k')].map(e => e.innerText.trim()).sort()"
+    lines = "[...document.querySelectorAll('.front g[data-name]')].map(e => e.dataset.name).sort()"
+    assert shown.eval(keys) == shown.eval(lines) == ["FADE", "GRPO"]
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_committed_page_opens_as_it_is(browser, width):
+    page_file = ROOT / "docs" / "page.html"
+    assert page_file.stat().st_size < page.LIMIT
+    browser.errors.clear()
+    browser.wide(width)
+    browser.open(page_file.as_uri())
+    assert browser.errors == []
+    for paper in papers():
+        said = browser.eval(f"document.getElementById('answer-{paper}').innerText")
+        assert "claims" in said, paper
+        assert browser.eval(f"document.querySelectorAll('#answer-{paper} .drawn').length") == 1
+    assert browser.eval("document.documentElement.scrollWidth") <= width
+    assert browser.eval("document.querySelectorAll('.words dt').length") >= 10
 
 
 def test_2000_cells_are_there_in_time(shown):
@@ -197,7 +220,7 @@ def test_the_same_method_has_one_colour_on_light_and_on_dark(shown, theme):
         ".filter(e => !e.closest('.k') || e.closest('.k').innerText.includes('FADE'))"
         ".map(e => getComputedStyle(e).stroke)"
     )
-    assert len(colors) >= 3
+    assert len(colors) == 2  # the line and its key
     assert set(colors) == {"rgb(213, 94, 0)" if theme == "light" else "rgb(255, 138, 76)"}
     ground = shown.eval("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(255, 255, 255)" if theme == "light" else "rgb(19, 22, 25)")

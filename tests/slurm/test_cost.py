@@ -200,8 +200,8 @@ def test_kept_checkpoints_take_disk(big, tmp_path):
     lines = []
     where = {"paper": "f_grpo", "profile": profile, "root": tmp_path}
     dry_run.show(plan.plan([kept], []), **where, say=lines.append)
-    assert any(f"(kept models {2 * model:.2g})" in line for line in lines)
-    assert any(f"{2 * model:.3g} of it models kept" in line for line in lines)
+    assert any(f"(kept models {2 * model:.3g} GB)" in line for line in lines)
+    assert any(f"{2 * model:.3g} GB of it models kept" in line for line in lines)
 
 
 def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path, monkeypatch):

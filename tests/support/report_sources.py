@@ -10,7 +10,7 @@ import pandas as pd
 from common.comparison import compare
 from common.comparison.gather import Gathered
 from common.report.figures import Picture
-from common.report.reruns import Cost, Rerun
+from common.report.reruns import Rerun
 from common.report.sources import Source
 from common.sweeps.cost import Range
 
@@ -103,7 +103,7 @@ def source(made: compare.Comparison | None, *, words: str = "plain", **changed) 
         {"scope": [words], "parameter": [words], "value": [words], "source": [words]}
     )
     unread = pd.DataFrame({"item": [words], "caption": [words], "what_is_missing": [words]})
-    cost = Cost(words, Range(0.5, 1), 8, words)
+    cost = Range(4, 8)
     parts = {
         "paper": "paper_a",
         "title": words,

@@ -1,0 +1,41 @@
+"""Write what is generated in the documentation.
+
+    rlvr docs
+
+docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
+the papers' READMEs from their configurations, their smallest rows from the dry run. Of the
+committed results come README.md's table and figure, what rows of a cluster cost and could decide
+(results/reference/<paper>/costs.csv and budget.csv, of the dry run), and docs/page.html, which is
+the page of `rlvr report` for readers without an environment.
+"""
+
+from common.config.files import ROOT, papers
+from common.config.words import options
+
+REFERENCE = ROOT / "results" / "reference"
+
+
+def main(words: list[str]) -> None:
+    options(words, {})
+    from common.comparison import deviations
+    from common.methods import catalogue
+    from common.report import page
+    from common.report.readme import draw, written
+    from common.results.files import write
+    from common.sweeps import smallest
+    from slurm import prices
+
+    write(ROOT / "docs" / "methods.md", catalogue.page())
+    for paper in deviations.PAPERS:
+        write(*deviations.readme(paper))
+    for paper in smallest.SMALLEST:
+        write(*smallest.readme(paper))
+    for paper in papers():
+        if (REFERENCE / paper).is_dir():
+            prices.write(paper, REFERENCE)
+    readme, where = ROOT / "README.md", (ROOT / "papers", REFERENCE)
+    write(readme, written(readme.read_text(), *where))
+    draw(*where)
+    docs = ROOT / "docs"
+    text, _ = page.build(REFERENCE, reference=REFERENCE, folder=docs)
+    write(docs / "page.html", text)

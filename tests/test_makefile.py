@@ -1,0 +1,35 @@
+"""What a wrong word of make says, before anything is made."""
+
+import subprocess
+
+import pytest
+from tiny import ROOT
+
+pytestmark = pytest.mark.process
+
+
+def make(*words: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["make", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_python_that_is_too_old_is_refused_by_its_version(tmp_path):
+    old = tmp_path / "old"  # says that it is 3.10, and would make no environment
+    pretend = "import sys; sys.version_info = (3, 10, 4); exec(sys.argv[1])"
+    old.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exec python3 -c \'{pretend}\' "$2"\nexit 1\n')
+    old.chmod(0o755)
+    done = make("setup", f"VENV={tmp_path / 'venv'}", f"PYTHON={old}")
+    assert done.returncode != 0
+    for word in ("3.10", "3.11", f"PYTHON={old}"):
+        assert word in done.stderr, word
+    assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("scale", ["SCALE=laptop", "SCALE=cluster"])
+def test_a_paper_with_a_dash_gets_the_near_name(scale):
+    done = make("reproduce-f-grpo", scale, "DRY_RUN=1", "--old-file=.venv/.ready")
+    assert done.returncode != 0
+    assert "paper=f-grpo" in done.stderr
+    assert "f_grpo" in done.stderr
+    assert "Traceback" not in done.stderr
