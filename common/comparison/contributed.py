@@ -75,8 +75,14 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(found: pd.DataFrame) -> str:
-    """A line a row and metric; "" without contributions."""
-    lines = []
+    """`lines` as a table; "" without contributions."""
+    shown = lines(found)
+    return to_markdown(HEAD, shown) if shown else ""
+
+
+def lines(found: pd.DataFrame) -> list[list[str]]:
+    """HEAD of each row and metric, in words."""
+    shown = []
     for row in layout.objects(found):
         ours, theirs = (
             f"{row[side]:.1f} ({row[f'n_{side}']} seeds)" if row[f"n_{side}"] else "not run"
@@ -90,5 +96,5 @@ def markdown(found: pd.DataFrame) -> str:
         named = [row["paper"], f"{row['table']}: {row['method']}", said]
         named.append(f"{row['benchmark']} {row['metric']}")
         among = among if row["names"] > 1 else ""
-        lines.append([*named, ours, theirs, gap, row["verdict"], among])
-    return to_markdown(HEAD, lines) if lines else ""
+        shown.append([*named, ours, theirs, gap, row["verdict"], among])
+    return shown
