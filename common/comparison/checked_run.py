@@ -58,6 +58,8 @@ def checked(run: Path) -> Checked:
     config = config_of(run)
     remedy = "has no samples to check; only runs that were trained or evaluated here are accepted"
     require("imported" not in config and (run / "samples").is_dir(), "run", run, remedy)
+    remedy = "is no row of a paper; give what `rlvr reproduce` trained, or an evaluation of it"
+    require(bool({"row", "optim"} & set(config)), "run", run, remedy)
     meta = _meta(run)
     x = _planned(run, config)
     rows = read_csv(run / "metrics.csv")

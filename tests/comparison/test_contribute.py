@@ -13,10 +13,12 @@ from common.backends.local import train
 from common.comparison import checked_run, contribute, contributed
 from common.comparison.checked_run import checked
 from common.errors import UserError
+from common.evaluation.run import evaluate
 from common.experiment import load
 from common.report import page, readme
 from common.results.collect import verify
 from common.results.files import read_jsonl, sha256, write_csv, write_jsonl_gz
+from common.sweeps.plan import Sweep, evaluations_of
 from rlvr_papers.__main__ import call
 
 ROW, TABLE, LABEL = "f_grpo_gamma1", "laptop_strong", "F-GRPO (N=8, gamma=1)"
@@ -24,16 +26,20 @@ ROW, TABLE, LABEL = "f_grpo_gamma1", "laptop_strong", "F-GRPO (N=8, gamma=1)"
 
 @pytest.fixture(scope="module")
 def whole(pretrained, tmp_path_factory):
-    """Two seeds of one row, trained."""
+    """Two seeds of one row, trained; an evaluation of the first."""
     root = tmp_path_factory.mktemp("whole")
     (root / "models").symlink_to(pretrained / "models")
     words = [*TINY, f"experiment={ROW}", f"results_dir={root}", "optim.steps=3"]
-    return [train(load([*words, f"seed={seed}"], "f_grpo"), progress=False) for seed in (1, 2)]
+    rows = [load([*words, f"seed={seed}"], "f_grpo") for seed in (1, 2)]
+    natural = ["eval=countdown_natural", "eval.prompts.size=6", "max_tokens=20"]
+    sweep = Sweep("t", [], [], [], benchmarks={"Natural": natural}, n=8)
+    made = [train(x, progress=False) for x in rows]
+    return [*made, evaluate(evaluations_of(rows[:1], sweep)[0])]
 
 
 @pytest.fixture
 def runs(whole, tmp_path, monkeypatch):
-    """Copies of them, whose configuration a sweep of the paper has."""
+    """Copies of the trainings, whose configuration a sweep of the paper has."""
 
     def planned(paper, run_ids):
         words = [*TINY, f"experiment={ROW}", "optim.steps=3", f"table={TABLE}"]
@@ -41,7 +47,7 @@ def runs(whole, tmp_path, monkeypatch):
         return {x.run_id: replace(x, label=LABEL) for x in rows if x.run_id in run_ids}
 
     monkeypatch.setattr(checked_run, "planned", planned)
-    return [shutil.copytree(run, tmp_path / "f_grpo" / run.name) for run in whole]
+    return [shutil.copytree(run, tmp_path / "f_grpo" / run.name) for run in whole][:2]
 
 
 def seal(run):
@@ -154,9 +160,10 @@ def fewer(run):
 
 
 def another(run):
+    """Made up: the folder of seed 2 says that it is seed 1, whose configuration a sweep has."""
     path = run / "config.yaml"
-    path.write_text(path.read_text().replace("lr: 0.001", "lr: 0.002"))
-    return "run"
+    path.write_text(path.read_text().replace("\nseed: 2\n", "\nseed: 1\n"))
+    return "config.yaml is that of another run"
 
 
 def nameless(run):
@@ -185,6 +192,24 @@ def test_a_made_up_run_is_refused_by_name(runs, tmp_path, made_up):
             contribute.contribute([run], into, name="x")
         assert str(run) in str(said.value)
     assert not into.exists()
+
+
+def test_an_evaluation_goes_with_its_training(runs, whole, tmp_path):
+    run, into = tmp_path / "f_grpo" / whole[2].name, tmp_path / "contributed"
+    (folder,) = contribute.contribute([runs[0], run], into, name="x")
+    assert folder == into / "f_grpo" / ROW / "x"
+    rows = pd.read_csv(folder / "metrics.csv")
+    assert set(rows["benchmark"]) == {"natural", "rare", "Natural"}
+    assert set(rows.loc[rows["benchmark"] == "Natural", "run_id"]) == {run.name}
+    path = next((run / "samples").glob("*"))
+    write_jsonl_gz(path, [row | {"outcome": "correct"} for row in read_jsonl(path)])
+    seal(run)
+    with refuses_file(run / "eval"):
+        checked(run)
+    (run / "config.yaml").write_text("label: x\neval: {}\n")
+    seal(run)
+    with refuses("run", run):
+        checked(run)
 
 
 def test_an_unfinished_run_one_of_no_row_and_a_seed_twice_are_refused(runs, tmp_path, monkeypatch):
