@@ -12,7 +12,6 @@ Each batch is preceded by the canaries of guard.py; a verifier that fails them, 
 """
 
 import json
-from collections.abc import Callable
 from functools import cache
 from typing import get_args
 
@@ -25,29 +24,32 @@ MATH = "common.verifiers.math.verify"
 LIMITS = {"workers": 2, "deadline": 3.0, "memory_gb": 4.0, "max_faults": 0.1}
 
 
-def trl_reward(
-    verifier: str = MATH, *, reference: str = "answer", **options: object
-) -> Callable[..., list[float]]:
+class TrlReward:
+    """What `trl_reward` makes; `verdicts` are those of the last batch."""
+
+    def __init__(self, name: str, verify: Verify, reference: str):
+        self.__name__, self.verify, self.reference = name, verify, reference  # TRL logs the name
+        self.verdicts: list[Verdict] = []
+
+    def __call__(self, completions: list, **columns) -> list[float]:
+        texts = [one if isinstance(one, str) else one[-1]["content"] for one in completions]
+        references = map(str, columns[self.reference])
+        self.verdicts = self.verify(list(zip(texts, references, strict=True)))
+        if "log_metric" in columns:
+            for outcome, share in shares(self.verdicts).items():
+                columns["log_metric"](f"outcome/{outcome}", share)
+        return [verdict.reward for verdict in self.verdicts]
+
+
+def trl_reward(verifier: str = MATH, *, reference: str = "answer", **options: object) -> TrlReward:
     """A function for `reward_funcs` of TRL's GRPOTrainer; `reference` is a column of its data set.
 
-    The share of each outcome is logged where the trainer offers `log_metric`. The function's
-    `verdicts` are those of its last batch. `options` are the verifier's own, and LIMITS: workers,
-    deadline (seconds a response), memory_gb (GiB a worker), max_faults (share of a batch).
+    The share of each outcome is logged where the trainer offers `log_metric`. `options` are the
+    verifier's own, and LIMITS: workers, deadline (seconds a response), memory_gb (GiB a worker),
+    max_faults (share of a batch).
     """
-    verify = _verify(_named(verifier, options))
-
-    def reward(completions: list, **columns) -> list[float]:
-        texts = [one if isinstance(one, str) else one[-1]["content"] for one in completions]
-        judged = verify(list(zip(texts, map(str, columns[reference]), strict=True)))
-        reward.verdicts = judged
-        if "log_metric" in columns:
-            for outcome, share in shares(judged).items():
-                columns["log_metric"](f"outcome/{outcome}", share)
-        return [verdict.reward for verdict in judged]
-
-    reward.__name__ = verifier.rpartition(".")[0].rpartition(".")[2] or verifier
-    reward.verdicts = []
-    return reward
+    name = verifier.rpartition(".")[0].rpartition(".")[2] or verifier
+    return TrlReward(name, _verify(_named(verifier, options)), reference)
 
 
 async def verl_reward(
