@@ -60,7 +60,7 @@ report: $(VENV)/.ready ## results/report/index.html, from results/ alone: what e
 yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1 [PROTOCOL=yardstick_countdown|yardstick_maze]: two hours
 	$(RLVR) yardstick $(if $(PROTOCOL),protocol=$(PROTOCOL))
 
-pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, against their base model; SCALE=smoke|overnight|gpu
+pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, against their base model; SCALE=smoke|rehearsal|overnight|gpu
 	$(RLVR) pretrained $(if $(filter-out laptop,$(SCALE)),scale=$(SCALE))
 
 # No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.

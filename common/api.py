@@ -29,6 +29,7 @@ from common.metrics.samples import maj_at_k
 from common.types import Prompt, Verdict
 from common.verifiers.plain import of_plain
 from common.verifiers.pool import Pool
+from common.verifiers.trainers import trl_reward
 
 __all__ = [
     "Method",
@@ -47,6 +48,7 @@ __all__ = [
     "policy_loss",
     "subsampling_test",
     "token_loss",
+    "trl_reward",
     "verify",
     "verify_all",
 ]

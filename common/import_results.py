@@ -5,7 +5,7 @@ rlvr import files='GLOB' eval=NAME [label=MODEL] [score=NAME] [key=value ...]
 rlvr import paper=NAME files='GLOB' source='who, when, which code' [table=table1]
     [model=Qwen2.5-7B] [method=GRPO] [benchmark=MATH500] [seed=1] [step=1530] [scope=cluster]
     [results_dir=results]
-    counts or verdicts, as runs that the comparison with a paper finds: docs/importing.md
+    counts, verdicts or numbers, as runs that the comparison with a paper finds: docs/importing.md
 """
 
 

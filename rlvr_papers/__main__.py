@@ -1,5 +1,4 @@
-"""rlvr: every command of this repository, with words of the form key=value.
-    rlvr VERB [key=value ...]        rlvr VERB --help        rlvr --version
+"""rlvr VERB [key=value ...]        rlvr VERB --help        rlvr --version
 
 {verbs}
 
@@ -33,6 +32,7 @@ GROUPS = {
         "evaluate": Verb("common.evaluation.command", "sample a model on a benchmark and score it"),
         "rescore": Verb("common.evaluation.rescore", "score stored samples by another verifier"),
         "import": Verb("common.import_results", "samples or counts made elsewhere"),
+        "contribute": Verb("common.comparison.contribute", "check runs, and pack them for others"),
     },
     "measure": {
         "verify": Verb("common.verifiers.command", "verdicts on a file of responses"),

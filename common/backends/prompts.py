@@ -11,10 +11,6 @@ from common.types import Prompt
 def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
     """Training prompts, and those of each benchmark. Raises UserError as `check` does, and where
     the training prompts are chosen by solve rates that were not measured yet."""
-
-    def loaded(node: dict, key: str) -> list[Prompt]:
-        return check(resolve(of_model(node, x.model.path, x.model.revision), key)(), key)
-
     needed, node = [], x.data.train
     if "solve_rate" in node:
         from common.backends.solve_rates import measurements
@@ -24,13 +20,22 @@ def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
     known: dict[str, float] = {}
     for one in needed:  # before a set is read: minutes
         known |= rates(one.path / "counts.csv")
-    train = loaded(node, "data.train")
+    train = _loaded(x, node, "data.train")
     if needed:
         train = chooser(x.data.train, "data.train")(prompts=train, rates=known)
-    benchmarks = {
-        name: loaded(node, f"data.benchmarks.{name}") for name, node in x.data.benchmarks.items()
+    return train, benchmarks(x)
+
+
+def benchmarks(x: Experiment) -> dict[str, list[Prompt]]:
+    """The prompts of each benchmark alone."""
+    return {
+        name: _loaded(x, node, f"data.benchmarks.{name}")
+        for name, node in x.data.benchmarks.items()
     }
-    return train, benchmarks
+
+
+def _loaded(x: Experiment, node: dict, key: str) -> list[Prompt]:
+    return check(resolve(of_model(node, x.model.path, x.model.revision), key)(), key)
 
 
 def sets(x: Experiment) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """Results that were made elsewhere, as run folders that the comparison finds (docs/importing.md).
 
 A file is CSV or JSONL, plain or gzipped, with one row a problem (problem_id, n, c: samples and how
-many were correct) or one row a sample (problem_id, correct: 1, 0, true or false). table, model,
-method, benchmark, seed and step are columns too; those that are the same everywhere may be given
-here instead. Nothing is written unless every row can be used.
+many were correct), one row a sample (problem_id, correct: 1, 0, true or false) or one row a number
+(metric, value, unit, and where they are known stderr, n_problems, n_samples). table, model, method,
+benchmark, seed and step are columns too; those that are the same everywhere may be given here
+instead. Nothing is written unless every row can be used.
 """
 
 import glob
@@ -18,22 +19,32 @@ from common.config.files import ROOT
 from common.config.words import options
 from common.errors import UserError, require
 from common.metrics.passk import report
-from common.results.checks import EVALUATION, check_counts, check_names, require_none
+from common.results.checks import (
+    EVALUATION,
+    SHOWN,
+    check_counts,
+    check_names,
+    check_rows,
+    require_none,
+)
 from common.results.columns import COLUMNS
 from common.results.files import config_hash, read_jsonl, sha256, write, write_csv
 from common.results.run import Run
 
+SPREAD = ["stderr", "n_problems", "n_samples"]  # of a number, where they are known
+NUMBER = ["metric", "value", "unit"]
 KNOWN = (*EVALUATION, "problem_id", "n", "c", "sample", "correct", "response", "distinct")
+KNOWN += (*NUMBER, *SPREAD)
 RUN = ["table", "model", "method", "seed"]  # what is one run
 RIGHT = {"1": 1, "true": 1, "1.0": 1, "0": 0, "false": 0, "0.0": 0}
 
 
 def main(words: list[str]) -> None:
     known = {"paper": "", "files": "", "source": "", "scope": "cluster", "results_dir": "results"}
-    given = options(words, known | dict.fromkeys(EVALUATION, ""))
+    given = options(words, known | dict.fromkeys((*EVALUATION, "metric", "unit"), ""))
     for key in ("paper", "files", "source"):
         require(given[key] != "", key, "", f"is missing; give {key}=...")
-    fixed = {name: given[name] for name in EVALUATION if given[name]}
+    fixed = {name: given[name] for name in (*EVALUATION, "metric", "unit") if given[name]}
     for run in import_runs(
         given["paper"],
         sorted(glob.glob(given["files"], recursive=True)),
@@ -60,13 +71,18 @@ def import_runs(
     printed, names = published(home / "published"), labels(home)
     frames = []
     for file in files:
-        counts, messages = read_counts_of(Path(file), fixed)
+        counts, messages = read_file(Path(file), fixed)
         if scope == "cluster":
             messages += check_names(counts, printed, file, names)
+            if "value" in counts and not messages:
+                messages += _not_printed(counts, printed, file)
         require_none(messages)
         frames.append(counts)
+    kinds = {"value" in frame for frame in frames}
+    require(len(kinds) == 1, "files", ", ".join(files), "import numbers and counts apart")
     counts = pd.concat(frames, ignore_index=True)
-    require_none(check_counts(counts, ", ".join(files))[1])
+    check = check_rows if kinds == {True} else check_counts
+    require_none(check(counts, ", ".join(files))[1])
     hashes = {Path(file).name: sha256(Path(file).read_bytes()) for file in files}
     groups = list(counts.groupby(RUN, sort=False))
     runs = [_run_of(paper, scope, key, source, hashes) for key, _ in groups]
@@ -94,9 +110,22 @@ def _not_there(home: Path, run_id: str, counts: pd.DataFrame, source: str) -> No
             raise UserError(f"source={source}: {remedy}")
 
 
-def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """The counts in a file, with the columns EVALUATION, and what is wrong with its rows. Raises
-    UserError for a file that cannot be read or lacks a column."""
+def _not_printed(rows: pd.DataFrame, printed: pd.DataFrame, file: str) -> list[str]:
+    """A message for each metric and unit that no printed number has: it would stand for no cell."""
+    messages = []
+    for name in ("metric", "unit"):
+        known = dict.fromkeys(printed[name].astype(str))
+        for line in rows.index[~rows[name].astype(str).isin(known)]:
+            shown = ", ".join(list(known)[:SHOWN])
+            value = rows[name][line]
+            messages.append(f"{file}:{line + 2}: {name}={value} is not printed; there is {shown}")
+    return messages
+
+
+def read_file(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """The counts in a file, or its numbers (a column `value`), with the columns EVALUATION, and
+    what is wrong with its rows. Raises UserError for a file that cannot be read or lacks a
+    column."""
     frame = _frame(path)
     for name, value in fixed.items():
         if name in frame and (frame[name].astype(str) != value).any():
@@ -106,6 +135,8 @@ def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, lis
     require(not unknown, f"{path}: column", unknown, f"unknown; known are {', '.join(KNOWN)}")
     sampled = "correct" in frame
     needed = [*EVALUATION, "problem_id", *(["correct"] if sampled else ["n", "c"])]
+    if "value" in frame:
+        needed = [*EVALUATION, *NUMBER]
     missing = [name for name in needed if name not in frame]
     require(not missing, f"{path}: column", missing, "is missing; add it, or give it as KEY=VALUE")
     messages = []
@@ -117,6 +148,8 @@ def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, lis
         for line in frame.index[frame[name].notna() & ~((number >= 0) & (number % 1 == 0))]:
             messages.append(f"{path}:{line + 2}: {name}={frame[name][line]} is not a whole number")
         frame[name] = number
+    if "value" in frame:
+        return _numbers(frame, path, messages)
     if sampled:
         right = frame["correct"].astype(str).str.lower().map(RIGHT)
         for line in frame.index[right.isna() & frame["correct"].notna()]:
@@ -133,6 +166,21 @@ def read_counts_of(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, lis
     frame["problem_id"] = frame["problem_id"].astype(str)
     counts, messages = check_counts(frame, str(path))
     return counts.astype({"seed": int, "step": int}) if not messages else frame, messages
+
+
+def _numbers(
+    frame: pd.DataFrame, path: Path, messages: list[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Result rows of a file of numbers, and what is wrong with them."""
+    frame = frame.reindex(columns=[*EVALUATION, *NUMBER, *SPREAD])
+    for name in SPREAD:
+        number = pd.to_numeric(frame[name], errors="coerce")
+        for line in frame.index[frame[name].notna() & ~(number >= 0)]:
+            messages.append(f"{path}:{line + 2}: {name}={frame[name][line]}: use a number from 0")
+        frame[name] = number
+    frame["k"] = pd.to_numeric(frame["metric"].astype(str).str.extract(r"@(\d+)$")[0])
+    rows, wrong = check_rows(frame, str(path))
+    return rows if not wrong else frame, messages + wrong
 
 
 def _frame(path: Path) -> pd.DataFrame:
@@ -168,6 +216,11 @@ def _write(root: Path, run_id: str, config: dict, counts: pd.DataFrame, source: 
     run = Run(root, config["paper"], run_id, config)
     if run.done:
         run.close()
+        return run.path
+    if "value" in counts:
+        rows = counts.assign(run_id=run_id).reindex(columns=COLUMNS)
+        write_csv(run.path / "metrics.csv", rows)
+        run.finish(imported=source)
         return run.path
     frames = []
     for (step, _), part in counts.groupby(["step", "benchmark"], sort=False):

@@ -79,22 +79,28 @@ def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> p
     path, ours = (folder / spec.paper / LAPTOP / "metrics.csv" for folder in (reference, root))
     if own.empty or not path.exists() or (ours.exists() and filecmp.cmp(path, ours, shallow=False)):
         return pd.DataFrame(columns=COLUMNS)
-    sides = [_last(spec, read_csv(path)), _last(spec, own)]
-    named = [_committed_bases(sides[0]), _stated_bases(root, spec.paper, sides[1])]
-    parts = [dict(iter(x.assign(base=b).groupby(ROW))) for x, b in zip(sides, named, strict=True)]
-    rows = []
-    for key, mine in parts[1].items():
-        if key not in parts[0]:
-            continue
-        both = [parts[0][key], mine]
+    mine = _last(spec, own)
+    mine = mine.assign(base=_stated_bases(root, spec.paper, mine))
+    found = compared(_last(spec, committed(read_csv(path))), mine)
+    return found[found["n_stored"] > 0].reset_index(drop=True)
+
+
+def compared(stored: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
+    """COLUMNS of every row and metric of `own` (result rows and their base, None where it is not
+    stated); what `stored` lacks has no difference and no verdict."""
+    parts, rows = dict(iter(stored.groupby(ROW))), []
+    for key, mine in own.groupby(ROW):
+        both = [parts.get(key, stored[:0]), mine]
         bases = [None if side["base"].isna().any() else list(side["base"]) for side in both]
-        gap = difference(both[0]["value"], mine["value"], *bases)
+        values = [side["value"] for side in both]
+        gap = difference(*values, *bases) if len(both[0]) else None
         low, high = (np.nan, np.nan) if gap is None else gap.bounds()
-        means = [side["value"].mean() for side in both]
+        means = [side.mean() for side in values]
         rows.append(
             [*key, mine["unit"].iloc[0], *map(len, both), *means]
             + ([means[1] - means[0]] if gap is None else [gap.value])
-            + [low, high, np.nan if gap is None else gap.p(), verdict(gap)]
+            + [low, high, np.nan if gap is None else gap.p()]
+            + [verdict(gap) if len(both[0]) else ""]
         )
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -105,11 +111,12 @@ def _last(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
     return rows[last & pd.MultiIndex.from_frame(rows[["benchmark", "metric"]]).isin(shown)]
 
 
-def _committed_bases(rows: pd.DataFrame) -> list[str]:
-    """As docs/evidence.md says: a committed seed's number says which base it started from."""
+def committed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Committed laptop rows with their base. docs/evidence.md: a seed's number says which base it
+    started from."""
     from common.sweeps.evidence import base_seed  # Hydra: only where there are own rows
 
-    return [str(base_seed(int(seed))) for seed in rows["seed"]]
+    return rows.assign(base=[str(base_seed(int(seed))) for seed in rows["seed"]])
 
 
 def _stated_bases(root: Path, paper: str, rows: pd.DataFrame) -> list[str | None]:

@@ -24,6 +24,8 @@ from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, one_of, require
 from common.types import Prompt
 
+OWN = "hub"  # the file for any other set, which names none
+
 
 @cache
 def sets() -> dict[str, dict]:
@@ -34,7 +36,7 @@ def sets() -> dict[str, dict]:
     for group, key in (("eval", "prompts"), ("data", "train")):
         for name in names(group):
             config = read(ROOT / "configs" / group / f"{name}.yaml")
-            if config[key]["_target_"] == "common.datasets.load":
+            if config[key]["_target_"] == "common.datasets.load" and name != OWN:
                 node = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
                 if group == "eval":
                     strict(Benchmark, node)

@@ -14,6 +14,7 @@ from typing import Any
 
 from common.config.resolve import resolve
 from common.datasets.prompts import own_rows
+from common.datasets.rows import asked
 from common.datasets.templates import render
 from common.errors import UserError, require
 from common.types import Prompt
@@ -153,6 +154,7 @@ def _converted(table, *, name, hub, id, fields, convert) -> Iterator[dict]:
         try:
             row = {**row, **change(row)}
             ours = {field: row[theirs] for field, theirs in fields.items()}
+            ours["problem"] = asked(ours["problem"])
             made = {"id": id.format_map({**row, "row": i}), **ours}
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise UserError(

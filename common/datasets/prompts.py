@@ -1,25 +1,38 @@
 """Prompts from a file; tasks that make their own prompts are in `common/tasks/`."""
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from common.config.resolve import resolve
+from common.datasets.rows import asked
 from common.datasets.templates import render
-from common.errors import UserError, require
+from common.errors import UserError, one_of, require
 from common.types import Prompt
 
 FIELDS = ("id", "problem", "answer")
 
 
-def jsonl(*, path: str, instruction: str = "bare", chat: str | None = None) -> list[Prompt]:
+def jsonl(
+    *,
+    path: str,
+    instruction: str = "bare",
+    chat: str | None = None,
+    fields: Mapping[str, str] | None = None,
+) -> list[Prompt]:
     """Prompts from a JSONL file with the fields `id`, `problem`, `answer`.
+
+    `fields` gives those that have another name there: {"problem": "question"}. A field of chat
+    messages stands for the text of its only user message (rows.asked). Where no row has an id, each
+    gets one from its problem, so that it stays the same when the file is sorted or grows.
 
     The problem is the text that the model continues; with `chat` it is what the user asks, with the
     words of `instruction`, in that markup (common/datasets/templates.py), and choices or options of
     the row stand below it.
 
     Raises UserError naming the row when a field is missing or empty (an empty answer would score
-    every response wrong) or an id occurs twice.
+    every response wrong), holds other messages, or an id occurs twice.
     """
     require(
         chat is not None or instruction == "bare",
@@ -27,15 +40,29 @@ def jsonl(*, path: str, instruction: str = "bare", chat: str | None = None) -> l
         instruction,
         "goes with a chat markup: set model.chat",
     )
-    prompts: dict[str, Prompt] = {}
-    for number, row in enumerate(own_rows(path), 1):
+    names = {name: name for name in FIELDS} | dict(fields or {})
+    for name in fields or {}:
+        one_of("fields", name, FIELDS)
+    rows, prompts = own_rows(path), {}
+    unnamed = not any(isinstance(row, dict) and names["id"] in row for row in rows)
+    for number, row in enumerate(rows, 1):
         given = row if isinstance(row, dict) else {}
-        values = [given.get(name) for name in FIELDS]
+        given = given | {name: given.get(theirs) for name, theirs in names.items()}
+        try:
+            given["problem"] = asked(given["problem"])
+        except ValueError as error:
+            raise UserError(f"{path}, row {number}: {names['problem']}: {error}") from error
+        if unnamed and given["problem"]:
+            given["id"] = hashlib.sha256(str(given["problem"]).encode()).hexdigest()[:12]
+        values = [given[name] for name in FIELDS]
         texts = ["" if value is None else str(value).strip() for value in values]
-        missing = [name for name, text in zip(FIELDS, texts, strict=True) if not text]
+        missing = [names[name] for name, text in zip(FIELDS, texts, strict=True) if not text]
         if missing:
+            has = ", ".join(row) if isinstance(row, dict) else "no fields"
             raise UserError(
-                f"{path}, row {number}: missing or empty {missing}; drop the row or fix it"
+                f"{path}, row {number}: missing or empty {missing}; it has {has}. Drop the row or "
+                "fix it, or name its field with fields.problem=NAME or fields.answer=NAME beside "
+                "the path"
             )
         text = str(given["problem"])
         if chat is not None:

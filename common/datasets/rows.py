@@ -18,6 +18,23 @@ def number(row: dict) -> dict:
     return {"answer": str(int(value) if isinstance(value, float) and value.is_integer() else value)}
 
 
+def asked(value: object) -> object:
+    """The text of the one user message of a chat, [{"role": ..., "content": text}, ...], whatever
+    the assistant answers; any other value as it is.
+
+    Raises ValueError for a system message, which would be lost, and for several turns."""
+    if not isinstance(value, list):
+        return value
+    chat = [one for one in value if isinstance(one, dict) and isinstance(one.get("content"), str)]
+    said = [one["content"] for one in chat if one.get("role") == "user"]
+    other = {one.get("role") for one in chat} - {"user", "assistant"}
+    if len(chat) != len(value) or len(said) != 1 or other:
+        raise ValueError(
+            "holds more than the text of one user and an answer; write a field of text"
+        )
+    return said[0]
+
+
 def boxed(row: dict) -> dict:
     """The answer is in the last box of the worked solution; "" where that box is empty."""
     return {"answer": last_boxed(row["solution"])}

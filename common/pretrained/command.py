@@ -1,14 +1,16 @@
 """The papers' methods on small pretrained models.
 
-    rlvr pretrained [scale=smoke|overnight|gpu] [workers=1] [budget=4h] [results_dir=results]
-                    [draw=yes] [key=value ...]
+    rlvr pretrained [scale=smoke|rehearsal|overnight|gpu] [workers=1] [budget=4h]
+                    [results_dir=results] [draw=yes] [key=value ...]
+    rlvr pretrained scale=gpu predict=local-1x24 [key=value ...]
     rlvr pretrained fetch=true
 
 Trains every method of the scale (papers/pretrained/configs/reproduce.yaml) with the settings of
 config.yaml beside it, and draws their pass@k against the base model's. Further key=value words
 change every run (model=qwen25_05b data=gsm8k threads=2). Finished runs are found by their hash and
 not repeated; a stopped command resumes where it was. draw=only trains nothing. smoke goes to
-<results_dir>/smoke.
+<results_dir>/smoke. predict=PROFILE says what the scale will take on that machine (configs/slurm),
+and trains nothing.
 
     results/pretrained/<run_id>/             the runs
     results/pretrained/<scale>/              metrics.csv and counts.csv of the finished ones,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 PAPER = "pretrained"
 COUNTS = ["table", "model", "method", "seed", "step", "run_id"]
 COUNTS += ["benchmark", "problem_id", "n", "c", "distinct"]
-OWN = {"draw": "yes", "fetch": "false"}
+OWN = {"draw": "yes", "fetch": "false", "predict": ""}
 
 
 def show(root: Path, scale: str, runs: list[Experiment]) -> None:
@@ -44,7 +46,7 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     import pandas as pd
 
     from common.comparison.gather import gather
-    from common.pretrained import crossing
+    from common.pretrained import crossing, public
     from common.pretrained.resources import table as resources
     from common.results.files import write, write_csv
 
@@ -68,7 +70,8 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     write_csv(folder / "counts.csv", counts)
     write_csv(folder / "resources.csv", took)
     crossing.draw(compared, folder / "crossing")  # with crossing.csv
-    write(folder / "crossing.md", crossing.markdown(compared, took))
+    beside = public.markdown(runs[0].model.name)
+    write(folder / "crossing.md", crossing.markdown(compared, took) + beside)
     print((folder / "crossing.md").read_text())
 
 
@@ -85,6 +88,11 @@ def main(words: list[str]) -> None:
     require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
     config, changes = asked(PAPER, others)
     runs = experiments(changed(config, changes))
+    if given["predict"]:
+        from common.pretrained.predicted import markdown, predicted
+
+        print(markdown(predicted(runs, given["predict"]), given["predict"]), end="")
+        return
 
     def finish(config: Reproduce) -> None:
         show(Path(config.root), config.scale, runs)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+from common.comparison.contributed import COMMITTED
 from common.config.files import ROOT
 from common.report import sources
 from common.results.files import write, write_json
@@ -44,7 +45,8 @@ def inputs(target: Path, root: Path, reference: Path) -> str:
     by size and time of each file; the libraries by version; where the page is from these."""
     digest = hashlib.sha256()
     names = [*sources.papers(ROOT / "papers"), sources.YARDSTICK]
-    for file in _files([ROOT / name for name in CODE] + [reference / name for name in names]):
+    folders = [ROOT / name for name in CODE] + [reference / name for name in names]
+    for file in _files([*folders, COMMITTED]):
         digest.update(f"{os.path.relpath(file, ROOT)} {_sha256(file)}\n".encode())
     for file in _files([root / name for name in names]):
         state = file.stat()

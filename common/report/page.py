@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
 
-from common.comparison import gains_text, layout
+from common.comparison import contributed, gains_text, layout
 from common.config.files import ROOT
 from common.palette import FAMILIES, LINES, of_family
 from common.report import plots, sources, views
@@ -34,11 +34,12 @@ def build(
 ) -> tuple[str, list[str]]:
     """The page on the results in `root`, to stand in `folder`; and what was left out of it."""
     yardstick, left_out = sources.read_yardstick(root, reference)
+    others, more = contributed.compared(contributed.COMMITTED, reference)
     papers = []
     for paper in sources.papers(ROOT / "papers"):
         say(f"{paper} ...")
         papers.append(sources.read(paper, ROOT / "papers", root, reference))
-    return render(papers, yardstick, left_out, folder)
+    return render(papers, yardstick, left_out + more, folder, contributed.lines(others))
 
 
 def render(
@@ -46,8 +47,9 @@ def render(
     yardstick: sources.Yardstick | None,
     left_out: list[str],
     folder: Path,
+    others: Sequence[list[str]] = (),
 ) -> tuple[str, list[str]]:
-    """The page of what was read."""
+    """The page of what was read; `others`: lines of contributed.HEAD."""
     left_out = [*left_out, *(reason for source in shown for reason in source.left_out)]
     known = views.facets(shown)
     drawn = [*(yardstick.figures if yardstick else ()), *(p for s in shown for p in s.figures)]
@@ -80,6 +82,8 @@ def render(
         cells=sum((p["cells"] for p in papers), Counter()),
         states=views.STATES,
         left_out=left_out,
+        others=others,
+        others_head=contributed.HEAD,
         index=lambda kind, name: views.indices(known, kind, [name]),
         cost=cost,
         words=words(),

@@ -123,6 +123,7 @@ class Run:
             "end": _utc(time.time()),
             "host": platform.node(),
             "processor": platform.machine(),
+            "gpus": _gpus(),
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in PACKAGES},
         }
@@ -161,6 +162,14 @@ def _installed_from() -> str | None:
     except metadata.PackageNotFoundError:
         return None
     return json.loads(noted or "{}").get("vcs_info", {}).get("commit_id")
+
+
+def _gpus() -> list[str]:
+    """The names of those that this process sees."""
+    torch = sys.modules.get("torch")  # what needs no torch has used no GPU
+    if torch is None or not torch.cuda.is_available():
+        return []
+    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
 
 
 def _version(package: str) -> str | None:

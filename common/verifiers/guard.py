@@ -21,12 +21,21 @@ SWAPPED = 15
 @contextmanager
 def judges(verifier: dict, verification: Verification):
     """A guarded Verify on a pool of its own, closed at the end of the block."""
-    v, node = verification, dict(verifier)
-    prepare = getattr(module(_first(node)), "prepare", None)
+    with _pool(verifier, verification) as pool:
+        yield guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
+
+
+def lasting(verifier: dict, verification: Verification) -> Verify:
+    """As `judges`, for the life of this process, with which the pool's workers end."""
+    pool = _pool(verifier, verification)
+    return guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
+
+
+def _pool(verifier: dict, v: Verification) -> Pool:
+    prepare = getattr(module(_first(dict(verifier))), "prepare", None)
     if prepare is not None:  # such as the sandbox: refused here, before any compute is spent
         prepare()
-    with Pool(node, workers=v.workers, deadline=v.deadline, memory_gb=v.memory_gb) as pool:
-        yield guarded(pool.map, node, max_faults=v.max_faults)
+    return Pool(dict(verifier), workers=v.workers, deadline=v.deadline, memory_gb=v.memory_gb)
 
 
 def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:

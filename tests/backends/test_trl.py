@@ -3,7 +3,9 @@ method is the same, and every intended difference."""
 
 import json
 import math
+import threading
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
@@ -21,6 +23,8 @@ from common.config.schema import Method
 from common.config.strict import strict
 from common.errors import UserError
 from common.models import pretrain
+from common.types import Outcome
+from rlvr_papers import trl_reward
 
 pytestmark = pytest.mark.trains
 G, PROMPTS, TOKENS = 4, 4, 6
@@ -376,3 +380,28 @@ def test_an_optimiser_step_of_several_rollouts_is_refused(trainer):
     )
     with refuses("gradient_accumulation_steps", "2"):
         one.train()
+
+
+@pytest.mark.process
+def test_our_verifier_is_the_reward_of_trls_own_trainer(tmp_path):
+    """Off the main thread, where a verifier with a signal's time limit cannot run."""
+    right = trl_reward("common.verifiers.countdown.verify", reference="gold", workers=1)
+    gold = "1 2 3 4 = 10"
+    settings = dict(output_dir=str(tmp_path), max_steps=1, num_generations=G, use_cpu=True)
+    settings |= dict(per_device_train_batch_size=G, max_completion_length=TOKENS, bf16=False)
+    settings |= dict(save_strategy="no", report_to="none", disable_tqdm=True, logging_steps=1)
+    one = GRPOTrainer(
+        made_up_model(),
+        right,
+        GRPOConfig(**settings),
+        Dataset.from_list([{"prompt": "1 2 3 4 = 10", "gold": gold}] * 4),
+        processing_class=pretrain.tokenizer(),
+    )
+    thread = threading.Thread(target=one.train)
+    thread.start()
+    thread.join()
+    logged = {key: value for row in one.state.log_history for key, value in row.items()}
+    found = [logged[f"outcome/{name}"] for name in get_args(Outcome)]
+    assert sum(found) == pytest.approx(1)
+    assert len(right.verdicts) == G
+    assert logged["rewards/countdown/mean"] == pytest.approx(logged["outcome/correct"])

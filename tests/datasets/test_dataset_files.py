@@ -33,8 +33,8 @@ def test_every_eval_file_is_a_benchmark():
     assert len([key for key in SETS if key.startswith("eval=")]) == 16
     for file in (ROOT / "configs" / "eval").glob("*.yaml"):
         config = _composed("eval", f"eval={file.stem}")
-        if file.stem == "jsonl":
-            config.prompts.path = "mine.jsonl"
+        if file.stem in ("jsonl", "hub"):
+            config.prompts["path" if file.stem == "jsonl" else "hub"] = "mine"
         benchmark = strict(Benchmark, config)
         assert benchmark.name == file.stem
         if f"eval={file.stem}" in SETS:

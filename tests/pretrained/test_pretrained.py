@@ -9,7 +9,7 @@ from tiny import MODEL
 
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
-from common.pretrained import command, resources, smollm2
+from common.pretrained import command, predicted, public, resources, smollm2
 from common.pretrained.crossing import crosses_at, crossing, draw, markdown
 from common.sweeps.plan import asked, changed, experiments, scales_of
 
@@ -69,6 +69,46 @@ def test_every_scale_composes_and_gpu_has_the_issues_methods():
     gpu = {x.label: x for x in runs["gpu"] if x.seed == 1}
     assert gpu["GRPO (low LR)"].optim.lr == pytest.approx(0.679 * gpu["GRPO"].optim.lr)
     assert gpu["GRPO"].eval.n == 256
+    rehearsed = {x.label: x for x in runs["rehearsal"]}
+    assert list(rehearsed) == list(gpu)  # every row of gpu
+    for label, x in gpu.items():
+        assert (x.method, x.eval.k) == (rehearsed[label].method, rehearsed[label].eval.k)
+
+
+@pytest.mark.sweep
+def test_the_gpu_scale_fits_24_gb_by_the_prediction_and_no_smaller_batch_is_needed():
+    runs = experiments(scales_of("pretrained", "scale=gpu"))[:2]
+    found = predicted.predicted(runs, "local-1x24").set_index("method")
+    assert found.loc["GRPO", "memory_gb"] < 0.92 * 24
+    hours = found.loc["GRPO", "hours"]
+    assert 0.5 < hours.low < hours.high < 12
+    assert found.loc["base", "hours"].high < hours.low
+    text = predicted.markdown(found.reset_index(), "local-1x24")
+    assert f"{found['memory_gb'].max():.1f}" in text
+    with refuses("profile", "nowhere"):
+        predicted.predicted(runs, "nowhere")
+
+
+def test_public_numbers_have_their_source_and_stand_beside_ours():
+    rows = pd.read_csv(public.FILE)
+    assert rows["source"].str.len().min() > 10
+    assert (rows["value"] > rows["base"]).all()
+    text = public.markdown("Qwen2.5-0.5B-Instruct")
+    for row in rows.itertuples():
+        assert f"{row.base}" in text
+        assert f"{row.value}" in text
+    assert public.markdown("SmolLM2-135M-Instruct") == ""
+
+
+@pytest.mark.trains
+@pytest.mark.sweep
+def test_every_row_of_the_gpu_scale_trains_on_a_hollow_model(tmp_path, capsys):
+    command.main(["scale=rehearsal", "device=cpu", f"results_dir={tmp_path}"])
+    table = pd.read_csv(tmp_path / "pretrained" / "rehearsal" / "crossing.csv")
+    labels = [x.label for x in experiments(scales_of("pretrained", "scale=gpu"))][1:8]
+    assert table["method"].unique().tolist() == labels
+    assert set(table["n_seeds"]) == {2}
+    assert table["k"].max() == 256
 
 
 @pytest.mark.sweep

@@ -5,7 +5,6 @@ A verdict is never silently 0. One that cannot be had stops the run: the fault i
 batch (experiment_trainer.py), since verl itself would fill it up and train on it.
 """
 
-import asyncio
 import json
 from collections import Counter
 from dataclasses import asdict
@@ -16,40 +15,10 @@ from common.backends.verl.progress import beat
 from common.config.schema import Reward, Verification
 from common.experiment import Experiment
 from common.results.files import write, write_json
-from common.types import Verdict, Verify
-from common.verifiers.guard import judges
+from common.verifiers.batcher import Batcher
+from common.verifiers.guard import lasting
 
 FAULT = "fault.txt"
-
-
-class Batcher:
-    """Gathers pairs while others are being judged, so that a worker process gets them by the
-    batch. One a process, used from one event loop."""
-
-    def __init__(self, verify: Verify):
-        self.verify = verify
-        self.waiting: list[tuple[tuple[str, str], asyncio.Future]] = []
-        self.task: asyncio.Task | None = None
-
-    async def verdict(self, response: str, reference: str) -> Verdict:
-        future = asyncio.get_running_loop().create_future()
-        self.waiting.append(((response, reference), future))
-        if self.task is None:
-            self.task = asyncio.create_task(self._work())
-        return await future
-
-    async def _work(self) -> None:
-        while self.waiting:
-            batch, self.waiting = self.waiting, []
-            try:
-                verdicts = await asyncio.to_thread(self.verify, [pair for pair, _ in batch])
-            except BaseException as error:
-                for _, future in batch:
-                    future.set_exception(error)
-            else:
-                for (_, future), verdict in zip(batch, verdicts, strict=True):
-                    future.set_result(verdict)
-        self.task = None
 
 
 def describe(x: Experiment, path: Path) -> None:
@@ -66,8 +35,7 @@ _made: dict[str, tuple[Reward, Batcher]] = {}
 def _start(described: str) -> tuple[Reward, Batcher]:
     if described not in _made:
         parts = json.loads(Path(described).read_text())
-        # for the life of this process: the pool's workers end with it
-        verify = judges(parts["verifier"], Verification(**parts["verification"])).__enter__()
+        verify = lasting(parts["verifier"], Verification(**parts["verification"]))
         _made[described] = Reward(**parts["reward"]), Batcher(verify)
     return _made[described]
 
