@@ -87,6 +87,15 @@ class Experiment:
             "verl's asynchronous trainer (docs/cluster.md)",
         )
         require(
+            self.sampling.correction is None
+            or (self.backend == "verl" and self.method.sampler is None),
+            "sampling.correction",
+            self.sampling.correction,
+            "is for backend=verl without a memory network: the local backend computes the rollout's "
+            "log-probabilities with the trainer's own model, and DLC has a correction of its own, "
+            "method.sampler.importance_cap; set it to null",
+        )
+        require(
             self.method.rehearsal is None or self.backend == "local",
             "method.rehearsal",
             self.method.name,
@@ -124,6 +133,8 @@ class Experiment:
         its own over them states them itself (`steps` of fade_log_schedule)."""
         config = {key: value for key, value in asdict(self).items() if key not in APART}
         del config["optim"]["gradient_checkpointing"]  # memory alone
+        if self.sampling.correction is None:  # runs that were stored before the key keep their ids
+            del config["sampling"]["correction"]
         if self.optim.steps > 0:
             del config["optim"]["steps"]
         named = contents(config, self.results_dir)

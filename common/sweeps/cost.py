@@ -89,6 +89,7 @@ class Sampled:
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """The cost of one training. Raises UserError where it cannot run, with the key to change."""
     size, unit = model_size(x, a), accelerator(profile, a)
+    profile = profile.of(size.parameters)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     longest = _longest_prompt(x, a)
     _check(x, profile, size, longest, gpus)

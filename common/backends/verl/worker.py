@@ -38,6 +38,11 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
         on_cpu = os.environ.get("VERL_PLATFORM") == "cpu"
         if on_cpu:  # verl pins the reference's memory, which torch does for accelerators only
             transformer_impl.CPUOffloadPolicy = lambda pin_memory: None
+        if (
+            self.config.actor.fsdp_config.offload_policy
+        ):  # AdamW is the CPU's: this GPU's share of it
+            cores = len(os.sched_getaffinity(0)) // int(os.environ["RAY_LOCAL_WORLD_SIZE"])
+            torch.set_num_threads(max(1, cores))
         super().init_model()
         self.rollout.zmq_handle = own(self.rollout.zmq_handle)
         for part in filter(None, (self.actor, getattr(self, "ref", None))):
