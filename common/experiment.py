@@ -91,9 +91,8 @@ class Experiment:
             or (self.backend == "verl" and self.method.sampler is None),
             "sampling.correction",
             self.sampling.correction,
-            "is for backend=verl without a memory network: the local backend computes the rollout's "
-            "log-probabilities with the trainer's own model, and DLC has a correction of its own, "
-            "method.sampler.importance_cap; set it to null",
+            "is for backend=verl without a memory network: locally the loss's ratio is to what "
+            "drew, and DLC has method.sampler.importance_cap; set it to null",
         )
         require(
             self.method.rehearsal is None or self.backend == "local",

@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from common.errors import UserError, require
-from common.results.files import sha256_of, write, write_json
+from common.results.files import sha256, sha256_of, write, write_json
 
 COMMIT = "COMMIT"
 SETS = "sets.json"  # what each public set was read from: common/datasets/commits.py

@@ -3,7 +3,7 @@
     python -m papers.over_sharpening.launch    # tables, their rows and seeds
     python -m papers.over_sharpening.launch table=table4 prefetch=true    # on the login node
     python -m papers.over_sharpening.launch table=table4 profile=h100-1x8 dry_run=true
-    python -m papers.over_sharpening.launch table=table4 profile=h100-1x8    # again: what is missing
+    python -m papers.over_sharpening.launch table=table4 profile=h100-1x8    # again: the rest
     rlvr status paper=over_sharpening
 
 All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and

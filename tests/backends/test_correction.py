@@ -1,5 +1,5 @@
-"""Rollout correction, `sampling.correction`: where it can be asked for, and what says that it is on.
-verl's part of it: tests/cluster/test_verl_config.py."""
+"""Rollout correction, `sampling.correction`: where it can be asked for, and what says that it is
+on. verl's part of it: tests/cluster/test_verl_config.py."""
 
 from dataclasses import replace
 
