@@ -86,7 +86,8 @@ class Profile:
             divides and (self.small is None or (self.executor == "slurm" and self.nodes == 1)),
             "small",
             self.small,
-            "shares out one node of executor=slurm: nodes=1, and gpus divides gpus_per_node",
+            "shares out one node of executor=slurm: nodes=1, and gpus must divide gpus_per_node; "
+            "or set it to null",
         )
         taken = TAKEN & {key.replace("_", "-") for key in self.sbatch}
         tuned(self.verl)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def drawn(monkeypatch):
     """drawn(starts, on_chunk) -> start -> rows, of two engines."""
     monkeypatch.setattr(workers, "_work", engine)
     monkeypatch.setattr(workers, "gpus", lambda device: ["3", "5"])
-    x = made(Path("results"), "engine=vllm", "model=huggingface", "model.path=there")
+    x = made(Path("results"), "engine=vllm")
+    x = replace(x, model=replace(x.model, path="there", pretrain=None))
     yield lambda starts, on_chunk=lambda: None: dict(workers.drawn_by_vllm(x, [], starts, on_chunk))
     assert multiprocessing.active_children() == []
 

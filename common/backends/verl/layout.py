@@ -24,9 +24,6 @@ HELD_BYTES = 12  # without the gradient, which verl frees before vLLM wakes; als
 LOGIT_BYTES = 6
 PACKED = 16_384  # tokens a GPU and pass at least, where there is room (verl's own value)
 SHARE = 0.6  # of a GPU's memory, vLLM's: weights and cache
-LONG = (
-    0.8  # of a GPU's memory, that longer passes than those may take: nothing of this was measured
-)
 USABLE = 0.92  # of a GPU's memory; the rest is the driver's and lost between tensors
 PARALLEL = (1, 2, 4)  # 8 does not divide the 28 heads of Qwen2.5-7B
 STORAGE_UNITS = 2  # of TransferQueue, a node; verl's own eight would reserve eight CPUs
@@ -122,20 +119,20 @@ def choose(
     elif given.get(f"{OFFLOAD}.param_offload") or given.get(f"{OFFLOAD}.optimizer_offload"):
         places = ("between",)
     longest = math.ceil(load.trained / sequence_parallel(given))  # a GPU's part of it
-    long = max(PACKED, 2 * longest)
-    passes = [4 * long, 2 * long, long, longest]
-    if PASS in given or load.whole_passes:
-        passes = [given.get(PASS, long)]
+    long = given.get(PASS, max(PACKED, 2 * longest))
+    as_long = PASS in given or load.whole_passes
+    passes = [long] if as_long else [4 * long, 2 * long, long, longest]
     share = given.get(PART, SHARE)
     parallel = given.get(SPLIT) or fewest(load.parameters, gpus, share * gpu_gb)
     remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"
     require(gpus % parallel == 0, f"verl.{SPLIT}", parallel, remedy)
     found = [
-        _layout(load, nodes * gpus, gpu_gb, most, states, tokens, parallel, share)
+        _layout(load, nodes * gpus, gpu_gb, usable, states, tokens, parallel, share)
         for states, tokens in product(places, passes)
-        for most in [min(usable, LONG) if tokens > long and PASS not in given else usable]
     ]
-    fitting = (one for one in found if one.fits)
+    # none of this was measured: longer passes take no more than vLLM, with what is held beside it
+    room = (one for one in found if one.tokens <= long or one.training_gb <= one.sampling_gb)
+    fitting = (one for one in room if one.fits)
     return next(fitting, min(found, key=lambda one: one.peak_gb))
 
 
