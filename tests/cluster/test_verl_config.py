@@ -187,9 +187,9 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
 @pytest.mark.parametrize(
     ("correction", "expected"),
     [
-        ("{level:token,upper:2.0}", [[1, 2, 0.25], [2, 0.5, 0]]),
-        ("{level:token,upper:2.0,lower:0.5}", [[1, 0, 0], [0, 0.5, 0]]),
-        ("{level:sequence,upper:2.0}", [[1, 1, 1], [1.5, 1.5, 0]]),
+        ("{level:token,upper:2.0}", [[1, 2, 0.25], [2, 0.6, 0]]),
+        ("{level:token,upper:2.0,lower:0.5}", [[1, 0, 0], [0, 0.6, 0]]),
+        ("{level:sequence,upper:2.0}", [[1, 1, 1], [1.8, 1.8, 0]]),
         ("{level:sequence,upper:1.2,lower:0.5}", [[1, 1, 1], [0, 0, 0]]),
     ],
 )
@@ -203,7 +203,7 @@ def test_the_rollout_is_corrected_by_verls_own_weights(tmp_path, correction, exp
         use_critic=need_critic(verls),
     )
     main.preflight(verls)
-    ratio = torch.tensor([[1, 4, 0.25], [3, 0.5, 1]])
+    ratio = torch.tensor([[1, 4, 0.25], [3, 0.6, 1]])
     rollout = torch.full((2, 3), -3.0)
     data = {"old_log_probs": rollout + ratio.log(), "rollout_log_probs": rollout}
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
@@ -211,7 +211,7 @@ def test_the_rollout_is_corrected_by_verls_own_weights(tmp_path, correction, exp
     batch, metrics = trainer_base.compute_rollout_correction_and_add_to_batch(
         batch, verls.algorithm.rollout_correction
     )
-    expected = torch.tensor(expected)
+    expected = torch.tensor(expected, dtype=torch.float)
     assert torch.allclose(batch.batch["rollout_is_weights"], expected)
     assert torch.equal(batch.batch["response_mask"], mask)  # groups stay whole
     row = curve_row({"data": {"rlvr/reward": 0.0} | metrics, "step": 1})
