@@ -312,9 +312,9 @@ def test_every_key_of_memory_and_speed_is_one_of_verls():
 @pytest.mark.parametrize(
     ("gpus", "gpu_gb", "given", "keys"),
     [
-        (8, 80, {}, (False, False, 1)),
-        (1, 24, {}, (False, True, 1)),
-        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1)),
+        (8, 80, {}, (False, False, 1, 32_768)),
+        (1, 24, {}, (False, True, 1, 16_384)),
+        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1, 32_768)),
     ],
 )
 def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, gpu_gb, given, keys):
@@ -331,9 +331,11 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, g
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)
     rollout = omega_conf_to_dataclass(verls.actor_rollout_ref.rollout)
     fsdp = actor.fsdp_config
-    assert (fsdp.param_offload, fsdp.offload_policy, rollout.tensor_model_parallel_size) == keys
-    assert actor.ppo_max_token_len_per_gpu == 16_384
-    assert rollout.log_prob_max_token_len_per_gpu == 16_384
+    *found, tokens = keys
+    split = rollout.tensor_model_parallel_size
+    assert [fsdp.param_offload, fsdp.offload_policy, split] == found
+    assert actor.ppo_max_token_len_per_gpu == tokens
+    assert rollout.log_prob_max_token_len_per_gpu == tokens
     on_cpu = place(tmp_path, device="cpu", nodes=1, gpus=1)
     assert backend.laid_out(x, on_cpu, 1700, {}) == {}
 
