@@ -87,6 +87,14 @@ class Experiment:
             "verl's asynchronous trainer (docs/cluster.md)",
         )
         require(
+            self.sampling.correction is None
+            or (self.backend == "verl" and self.method.sampler is None),
+            "sampling.correction",
+            self.sampling.correction,
+            "is for backend=verl without a memory network: locally the loss's ratio is to what "
+            "drew, and DLC has method.sampler.importance_cap; set it to null",
+        )
+        require(
             self.method.rehearsal is None or self.backend == "local",
             "method.rehearsal",
             self.method.name,
@@ -124,6 +132,8 @@ class Experiment:
         its own over them states them itself (`steps` of fade_log_schedule)."""
         config = {key: value for key, value in asdict(self).items() if key not in APART}
         del config["optim"]["gradient_checkpointing"]  # memory alone
+        if self.sampling.correction is None:  # runs that were stored before the key keep their ids
+            del config["sampling"]["correction"]
         if self.optim.steps > 0:
             del config["optim"]["steps"]
         named = contents(config, self.results_dir)

@@ -3,8 +3,8 @@
 
     (no other word)                              what there is: tables, rows, seeds
     table=table2 prefetch=true             download their models and sets, say what is there already
-    table=table2 profile=h100-2x8 dry_run=true   jobs, a script of each kind, GPU-hours; no SLURM
-    table=table2 profile=h100-2x8          submit what is neither done nor queued; again: the rest
+    table=table2 profile=h100-1x8 dry_run=true   jobs, a script of each kind, GPU-hours; no SLURM
+    table=table2 profile=h100-1x8          submit what is neither done nor queued; again: the rest
 
 table=NAME,NAME takes the rows of these printed tables, row=NAME,NAME these rows, with what their
 evaluations wait for; without=NAME,NAME leaves rows out, such as those that do not fit.

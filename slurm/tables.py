@@ -32,7 +32,7 @@ class Table:
     # printed: the runs of those scales that stand for a printed row, as the comparison has it;
     # all: every run; else: the runs of the sweeps that have this `table`
     rows: str = PRINTED
-    profile: str = "h100-2x8"  # a file of configs/slurm/ that fits
+    profile: str = "h100-1x8"  # a file of configs/slurm/ that fits
 
 
 class Chosen(NamedTuple):

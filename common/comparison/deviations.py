@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from common.backends.printed import Sampled, beside
+from common.backends.printed import Sampled, beside, unprinted
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
 from common.comparison.standing import same_rows
@@ -56,7 +56,7 @@ def planned(paper: str) -> list[Planned]:
             for sweep in one.sweeps:
                 known = sweep.table in tables or sweep.table.startswith("table_fig")
                 for run, sampled in sampled_runs(one, sweep) if known else ():
-                    rows = beside(run, None, sampled)
+                    rows = [*beside(run, None, sampled), *unprinted(run)]
                     differs = [row.difference for row in rows if row.same is False]
                     found.setdefault(run.run_id, Planned(scale, run, sampled, differs))
     return list(found.values())

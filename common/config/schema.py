@@ -111,6 +111,32 @@ class Reward:
 
 
 @dataclass(frozen=True)
+class Correction:
+    """Importance weights for what separates vLLM's probabilities from the trainer's, as verl has
+    them: rho = pi_old / pi_rollout of each token, or the product of a response's ("sequence"),
+    multiplies the token's loss as a constant.
+
+        lower null: min(rho, upper), truncated (TIS)
+        else: rho inside [lower, upper], 0 outside, masked (IcePop)
+
+    Source: verl 0.9.1, trainer/ppo/rollout_corr_helper.py. Left out: rejection of whole responses
+    (groups would be of unequal size), normalisation over the batch, bypass_mode.
+    """
+
+    level: Literal["token", "sequence"]
+    upper: PositiveFloat
+    lower: PositiveFloat | None = None
+
+    def __post_init__(self):
+        require(
+            self.lower is None or self.lower < self.upper,
+            "sampling.correction.lower",
+            self.lower,
+            f"must be below upper={self.upper}",
+        )
+
+
+@dataclass(frozen=True)
 class Sampling:
     prompts: PositiveInt  # P, prompts a step
     group_size: PositiveInt  # N in F-GRPO, G elsewhere: responses a prompt
@@ -122,6 +148,8 @@ class Sampling:
     lag: NonNegativeInt = 0
     # of the copy of the weights that samples; a default for the same reason
     dtype: Literal["float32", "bfloat16"] = "float32"
+    # importance weights of the rollout; None: none, as in the papers
+    correction: Correction | None = None
 
 
 @dataclass(frozen=True)

@@ -46,20 +46,27 @@ def local_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
     return lambda prompts, n, settings, seed: draw(model, tokenizer, prompts, n, settings, seed)
 
 
-def vllm_engine(x: Evaluate, prompts: list[Prompt], tell: Callable[[], None]) -> Callable:
-    """(prompts, n, settings, seed) -> rows, by vLLM; compared with the trainer's model first.
-    `tell` is called before each of its steps, a token of every response that it is at."""
-    from common.models.load import load_model
+def vllm_engine(
+    x: Evaluate, prompts: list[Prompt], tell: Callable[[], None], checks: bool = True
+) -> Callable:
+    """(prompts, n, settings, seed) -> rows, by vLLM. One that `checks` is first compared with the
+    trainer's model, which takes 4 bytes a parameter of main memory. `tell` is called before each of
+    its steps, a token of every response that it is at."""
+    from common.models.load import load_model, load_tokenizer
     from common.models.store import folder
     from common.rollout import vllm
     from common.rollout.local import kept
 
     vllm.require_vllm()
-    model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
     path = folder(x.model, Path(x.results_dir))
+    if checks:
+        model, tokenizer = load_model(x.model, Path(x.results_dir), "cpu")
+    else:
+        tokenizer = load_tokenizer(path, key="model.path")
     split = {"tensor_parallel_size": x.tensor_parallel or 1}
     reported = kept(temperature=x.temperature, top_p=x.top_p)
     llm = vllm.engine(path, temperature=reported, device=x.device, threads=x.threads, **split)
     vllm.before_steps(llm, tell)
-    vllm.check_agreement(llm, model, tokenizer, prompts, reported, (x.seed, x.eval.name))
+    if checks:
+        vllm.check_agreement(llm, model, tokenizer, prompts, reported, (x.seed, x.eval.name))
     return lambda prompts, n, settings, seed: vllm.draw(llm, tokenizer, prompts, n, settings, seed)

@@ -70,7 +70,12 @@ def drawn_by_vllm(
     stands still.
     """
     todo, busy, looked = deque(starts), dict[Any, Worker](), 0.0
-    workers = [_start(x, prompts, gpu) for gpu in places(x)[: len(starts)]]
+    # All engines load the same files, so one is checked: the one that has the first chunk, which
+    # is not stored where it fails. A model made here may first have to be made, by each.
+    workers = [
+        _start(x, prompts, gpu, number == 0 or x.model.pretrain is not None)
+        for number, gpu in enumerate(places(x)[: len(starts)])
+    ]
     try:
         for worker in workers:
             busy[worker.pipe] = worker
@@ -118,10 +123,10 @@ def gpus(device: str) -> list[str | None]:
     return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
 
 
-def _start(x: Evaluate, prompts: list[Prompt], gpu: str | None) -> Worker:
+def _start(x: Evaluate, prompts: list[Prompt], gpu: str | None, checks: bool) -> Worker:
     context = multiprocessing.get_context("spawn")  # CUDA and threads do not survive a fork
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, x, prompts, gpu))
+    process = context.Process(target=_work, args=(theirs, x, prompts, gpu, checks))
     process.start()
     theirs.close()  # so that its death ends the pipe
     return Worker(process, ours, gpu, Watch(stall_s()))
@@ -155,7 +160,9 @@ def _answer(worker: Worker) -> tuple[int, Rows] | None:
     return answer
 
 
-def _work(pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None) -> None:
+def _work(
+    pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None, checks: bool
+) -> None:
     """In the process of an engine: answers each chunk's start with its rows, or an error."""
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent's, which then kills this
         signal.signal(number, signal.SIG_IGN)
@@ -174,7 +181,7 @@ def _work(pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None)
         start = pipe.recv()
         try:
             if engine is None:
-                engine = vllm_engine(x, prompts, tell)
+                engine = vllm_engine(x, prompts, tell, checks)
             pipe.send((start, chunk(engine, x, prompts, start)))
         except UserError as error:
             pipe.send(error)

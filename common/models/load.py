@@ -1,6 +1,8 @@
 """Models: a Hugging Face causal LM by folder or hub id, or a tiny one made here from
 demonstrations."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -37,16 +39,43 @@ def load_checkpoint(path: str, device: str, *, key: str):
 
     Raises UserError if the path is missing, its files cannot be read or weights are missing.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # its bars for a few tensors break ours
-    try:
-        cached = only_cached(path, key)
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=cached)
+    tokenizer = load_tokenizer(path, key=key)
+    with _read(path, key) as cached:
         model, loading = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, output_loading_info=True, local_files_only=cached
         )
+    if loading["missing_keys"]:  # transformers only warns, and trains on with random ones
+        raise UserError(
+            f"{key}={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
+            "fetch it again, or delete a cached folder"
+        )
+    return model.to(device).eval(), tokenizer
+
+
+def load_tokenizer(path: str, *, key: str):
+    """The tokenizer of `load_checkpoint`, without the model. Raises UserError as that does."""
+    from transformers import AutoTokenizer
+
+    with _read(path, key) as cached:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=cached)
+    if tokenizer.eos_token_id is None:  # a response would never end
+        raise UserError(
+            f"{key}={path}: its tokenizer has no end token; set eos_token in tokenizer_config.json"
+        )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+@contextmanager
+def _read(path: str, key: str) -> Iterator[bool]:
+    """`only_cached`; raises a UserError for what is raised while the files are read."""
+    try:
+        yield only_cached(path, key)
     except UserError:
         raise
     except Exception as error:  # transformers raises many kinds for a missing or damaged checkpoint
@@ -57,18 +86,6 @@ def load_checkpoint(path: str, device: str, *, key: str):
             )
         reason = str(error).split("\n")[0][:300]
         raise UserError(f"{key}={path}: cannot be loaded ({reason}); {remedy}") from error
-    if loading["missing_keys"]:  # transformers only warns, and trains on with random ones
-        raise UserError(
-            f"{key}={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
-            "fetch it again, or delete a cached folder"
-        )
-    if tokenizer.eos_token_id is None:  # a response would never end
-        raise UserError(
-            f"{key}={path}: its tokenizer has no end token; set eos_token in tokenizer_config.json"
-        )
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return model.to(device).eval(), tokenizer
 
 
 def only_cached(path: str, key: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from common.config.contents import contents
 from common.config.schema import Model
 from common.errors import UserError
-from common.results.files import config_hash, write
+from common.results.files import config_hash
 
 
 def identity(model: Model) -> str:
@@ -60,14 +60,16 @@ def cached(hub: str, revision: str | None) -> bool:
 
 
 def save(model, tok, path: Path) -> None:
-    """A Hugging Face checkpoint at `path`, atomically: written beside it and renamed."""
+    """A Hugging Face checkpoint at `path`: each file is written beside it, once, and renamed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         model.save_pretrained(temporary)
         tok.save_pretrained(temporary)
+        path.mkdir(parents=True, exist_ok=True)
         for file in temporary.iterdir():
-            write(path / file.name, file.read_bytes())
-            file.unlink()
+            with open(file, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(file, path / file.name)
         temporary.rmdir()
     except OSError as error:
         raise UserError(

@@ -106,6 +106,11 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def sha256_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def config_hash(config: dict) -> str:
     """Eight hex digits that identify a configuration, whatever the order of its keys."""
     return sha256(json.dumps(config, sort_keys=True).encode())[:8]

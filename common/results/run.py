@@ -14,13 +14,14 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
 import yaml
 
 from common.errors import UserError, require
-from common.results.files import sha256, write, write_json
+from common.results.files import sha256, sha256_of, write, write_json
 
 COMMIT = "COMMIT"
 SETS = "sets.json"  # what each public set was read from: common/datasets/commits.py
@@ -102,12 +103,14 @@ class Run:
         file but those of STATE."""
         write_json(self.path / "meta.json", self._meta() | more)
         files = {file.relative_to(self.path): file for file in sorted(self.path.rglob("*"))}
-        hashes = {
-            str(name): sha256(file.read_bytes())
+        kept = {
+            str(name): file
             for name, file in files.items()
             if file.is_file() and not file.name.startswith(".") and file.name != "DONE"
             if name.parts[0] not in STATE
         }
+        with ThreadPoolExecutor() as pool:  # kept models are large, and GPUs wait
+            hashes = dict(zip(kept, pool.map(sha256_of, kept.values()), strict=True))
         write_json(self.path / "DONE", hashes)
         self.close()
 

@@ -89,6 +89,7 @@ class Sampled:
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     """The cost of one training. Raises UserError where it cannot run, with the key to change."""
     size, unit = model_size(x, a), accelerator(profile, a)
+    profile = profile.of(size.parameters)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
     longest = _longest_prompt(x, a)
     _check(x, profile, size, longest, gpus)
@@ -188,7 +189,7 @@ def estimate_evaluation(
     asked = stated(e.eval.prompts) or a.benchmark_problems
     gpus, chunks = evaluation_gpus(e, profile, a, width), math.ceil(asked / e.per_chunk)
     engines = gpus // width
-    _check_engines(e, size, engines, gpus, profile, a)
+    _check_engine(e, size, gpus, profile, a)
     rounds = math.ceil(chunks / engines)  # of the one that has most; the last is not full
     responses = min(asked, rounds * e.per_chunk) * e.n
     batch = min(a.decode_batch, e.per_chunk * e.n)
@@ -443,18 +444,16 @@ def _check_main_memory(x: Experiment, profile: Profile, a: Assumptions, most: Tr
     )
 
 
-def _check_engines(
-    e: Evaluate, size: Size, engines: int, gpus: int, profile: Profile, a: Assumptions
-) -> None:
-    """Each vLLM is first compared with the trainer's model, in float32 in main memory."""
+def _check_engine(e: Evaluate, size: Size, gpus: int, profile: Profile, a: Assumptions) -> None:
+    """One vLLM is first compared with the trainer's model, in float32 in main memory."""
     if e.engine != "vllm":
         return
-    held, share = 4 * engines * size.parameters / 1e9, gpus / max(1, profile.gpus_per_node)
+    held, share = 4 * size.parameters / 1e9, gpus / max(1, profile.gpus_per_node)
     require(
         held <= a.usable_memory * share * profile.memory_gb,
         "memory_gb",
         profile.memory_gb,
-        f"{engines} engine(s) of {e.model.name} start with {held:.0f} GB of main memory, and "
+        f"{e.model.name} takes {held:.0f} GB of main memory to be compared with vLLM's, and "
         f"{gpus} GPU(s) have {share * profile.memory_gb:.0f} of it on profile {profile.name}; "
         "raise it, or tensor_parallel",
     )

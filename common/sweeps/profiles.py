@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from common.backends.verl import tuning
 from common.backends.verl.tuning import tuned
@@ -20,6 +20,14 @@ TAKEN = {  # options of sbatch that follow from other keys, or that resuming dep
     *("mem", "time", "gpus-per-node", "gres", "signal", "array", "dependency", "requeue"),
     *("job-name", "output", "error", "open-mode", "wckey", "kill-on-invalid-dep", "gpus"),
 }
+
+
+@dataclass(frozen=True)
+class Small:
+    """What of a node a training of a small model takes: more GPUs would wait for each other."""
+
+    billions: PositiveFloat  # of parameters, at most
+    gpus: PositiveInt
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class Profile:
     srun: list[str] = field(default_factory=list)
     # verl's own keys of memory and speed, of every training by backend=verl
     verl: dict[str, Any] = field(default_factory=dict)
+    small: Small | None = None  # null: every training takes all of the profile
 
     def __post_init__(self):
         require(
@@ -72,6 +81,14 @@ class Profile:
             fits = self.executor == "slurm" or getattr(self, key) is None
             remedy = "executor=local runs in this environment; set it to null"
             require(fits, key, getattr(self, key), remedy)
+        divides = self.small is None or self.gpus_per_node % self.small.gpus == 0
+        require(
+            divides and (self.small is None or (self.executor == "slurm" and self.nodes == 1)),
+            "small",
+            self.small,
+            "shares out one node of executor=slurm: nodes=1, and gpus must divide gpus_per_node; "
+            "or set it to null",
+        )
         taken = TAKEN & {key.replace("_", "-") for key in self.sbatch}
         tuned(self.verl)
         require(not taken, "sbatch", sorted(taken), "these have keys of their own in a profile")
@@ -80,6 +97,19 @@ class Profile:
     def gpus(self) -> int:
         """Of one training job, over its nodes."""
         return self.nodes * self.gpus_per_node
+
+    def of(self, parameters: float) -> "Profile":
+        """What a training of a model of so many parameters takes: all of it, or its part."""
+        if self.small is None or parameters > 1e9 * self.small.billions:
+            return self
+        parts = self.gpus_per_node // self.small.gpus
+        return replace(
+            self,
+            gpus_per_node=self.small.gpus,
+            cpus_per_node=self.cpus_per_node // parts,
+            memory_gb=self.memory_gb // parts,
+            small=None,
+        )
 
 
 def load_profile(name: str, folder: Path = FOLDER) -> Profile:

@@ -2,8 +2,8 @@
 
     python -m papers.f_grpo.launch    # tables, their rows and seeds
     python -m papers.f_grpo.launch table=table2 prefetch=true    # on the login node
-    python -m papers.f_grpo.launch table=table2 profile=h100-2x8 dry_run=true
-    python -m papers.f_grpo.launch table=table2 profile=h100-2x8    # again: what is missing
+    python -m papers.f_grpo.launch table=table2 profile=h100-1x8 dry_run=true
+    python -m papers.f_grpo.launch table=table2 profile=h100-1x8    # again: what is missing
     rlvr status paper=f_grpo
 
 All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and

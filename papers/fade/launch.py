@@ -2,8 +2,8 @@
 
     python -m papers.fade.launch    # tables, their rows and seeds
     python -m papers.fade.launch table=table4 prefetch=true    # on the login node
-    python -m papers.fade.launch table=table4 profile=h100-2x8 dry_run=true
-    python -m papers.fade.launch table=table4 profile=h100-2x8    # again: what is missing
+    python -m papers.fade.launch table=table4 profile=h100-1x8 dry_run=true
+    python -m papers.fade.launch table=table4 profile=h100-1x8    # again: what is missing
     rlvr status paper=fade
 
 All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and

@@ -2,8 +2,8 @@
 
     python -m papers.over_sharpening.launch    # tables, their rows and seeds
     python -m papers.over_sharpening.launch table=table4 prefetch=true    # on the login node
-    python -m papers.over_sharpening.launch table=table4 profile=h200-4 dry_run=true
-    python -m papers.over_sharpening.launch table=table4 profile=h200-4    # again: what is missing
+    python -m papers.over_sharpening.launch table=table4 profile=h100-1x8 dry_run=true
+    python -m papers.over_sharpening.launch table=table4 profile=h100-1x8    # again: the rest
     rlvr status paper=over_sharpening
 
 All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
@@ -12,15 +12,13 @@ samples under `scales`; profiles in configs/slurm/.
 
 from slurm.launch import Table, command
 
-PROFILE = "h200-4"
-
 TABLES = {
-    "table2": Table("AVG@8 of five methods on three models", profile=PROFILE),
-    "table3": Table("PASS@8 of the same responses", profile=PROFILE),
-    "table4": Table("DAPO with IAC and DLC", profile=PROFILE),
-    "table5": Table("alpha, and filtering", ("cluster", "cluster_filter"), profile=PROFILE),
-    "kl": Table("Algorithm 1's KL", ("cluster_kl",), rows="all", profile=PROFILE),
-    "recipes": Table("verl's own values", ("cluster_recipes",), rows="all", profile=PROFILE),
+    "table2": Table("AVG@8 of five methods on three models"),
+    "table3": Table("PASS@8 of the same responses"),
+    "table4": Table("DAPO with IAC and DLC"),
+    "table5": Table("alpha, and filtering", ("cluster", "cluster_filter")),
+    "kl": Table("Algorithm 1's KL", ("cluster_kl",), rows="all"),
+    "recipes": Table("verl's own values", ("cluster_recipes",), rows="all"),
 }
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m papers.two_stage.launch    # tables, their rows and seeds
     python -m papers.two_stage.launch table=table2 prefetch=true    # on the login node
-    python -m papers.two_stage.launch table=table2 profile=h200-4 dry_run=true
-    python -m papers.two_stage.launch table=table2 profile=h200-4    # again: what is missing
+    python -m papers.two_stage.launch table=table2 profile=h100-1x8 dry_run=true
+    python -m papers.two_stage.launch table=table2 profile=h100-1x8    # again: what is missing
     rlvr status paper=two_stage
 
 All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
@@ -12,13 +12,11 @@ samples under `scales`; profiles in configs/slurm/.
 
 from slurm.launch import Table, command
 
-PROFILE = "h200-4"
-
 TABLES = {
-    "table1": Table("Qwen2.5-Math-7B: GRPO, GSPO and their -N variants", profile=PROFILE),
-    "table2": Table("Llama 3.2 3B: GRPO and GRPO-N", profile=PROFILE),
-    "table3": Table("MATH-500 of Table 1's runs", profile=PROFILE),
-    "table4": Table("entropies of the samples of Tables 1 and 2", profile=PROFILE),
+    "table1": Table("Qwen2.5-Math-7B: GRPO, GSPO and their -N variants"),
+    "table2": Table("Llama 3.2 3B: GRPO and GRPO-N"),
+    "table3": Table("MATH-500 of Table 1's runs"),
+    "table4": Table("entropies of the samples of Tables 1 and 2"),
 }
 
 if __name__ == "__main__":

@@ -22,11 +22,12 @@ def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None 
 @pytest.mark.parametrize(
     ("load", "nodes", "gpus", "gpu_gb", "states", "tokens", "parallel"),
     [
-        (SMALL, 1, 8, 80, "gpu", 16_384, 1),
-        (SMALL, 1, 1, 80, "gpu", 16_384, 1),
+        (SMALL, 1, 8, 80, "gpu", 32_768, 1),
+        (SMALL, 1, 1, 80, "gpu", 32_768, 1),
         (SMALL, 1, 1, 48, "between", 16_384, 1),
         (SMALL, 1, 1, 24, "cpu", 16_384, 1),
         (SEVEN, 2, 8, 80, "gpu", 19_784, 1),
+        (SEVEN, 1, 8, 80, "gpu", 19_784, 1),
         (SEVEN, 1, 8, 48, "gpu", 19_784, 2),
         (SEVEN, 1, 8, 24, "cpu", 9892, 4),
         (FOURTEEN, 1, 8, 80, "gpu", 19_784, 2),
@@ -75,6 +76,21 @@ def test_passes_whose_tokens_are_weighed_are_not_shortened():
     long = replace(SEVEN, whole_passes=True)
     one = chosen(long, 1, 8, 24)
     assert (one.fits, one.tokens) == (False, 19_784)
+
+
+def test_longer_passes_take_no_more_than_sampling_does():
+    short = replace(SMALL, trained=2048)
+    found = {gpu_gb: chosen(short, 1, 8, gpu_gb) for gpu_gb in (40, 80, 141, 192)}
+    assert {gb: one.tokens for gb, one in found.items()} == {
+        40: 16_384, 80: 32_768, 141: 65_536, 192: 65_536,
+    }  # fmt: skip
+    for gpu_gb, one in found.items():
+        longer = chosen(short, 1, 8, gpu_gb, {PASS: 2 * one.tokens})
+        assert one.tokens == 65_536 or longer.training_gb > longer.sampling_gb
+        as_before = chosen(short, 1, 8, gpu_gb, {PASS: 16_384})
+        assert one.peak_gb == as_before.peak_gb
+    weighed = replace(short, whole_passes=True)  # their length is part of the method
+    assert chosen(weighed, 1, 8, 192).tokens == 16_384
 
 
 def test_gpus_of_a_node_share_a_vllm_evenly():

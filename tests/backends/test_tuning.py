@@ -41,7 +41,7 @@ def test_the_jobs_own_ray_cluster_has_its_store_already():
     x, one = load(["backend=verl"], "f_grpo"), load_profile("h100-1x8")
     assert on(x, one, {STORE: 10**9}).verl == {STORE: 10**9}
     with pytest.raises(UserError, match=rf"verl\.{STORE}=1000000000: a Ray cluster of several"):
-        on(x, replace(one, nodes=2), {STORE: 10**9})
+        on(x, replace(one, nodes=2, small=None), {STORE: 10**9})
 
 
 def test_a_sweep_may_give_keys_of_its_own():

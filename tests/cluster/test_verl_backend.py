@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import psutil
@@ -21,13 +23,24 @@ from tiny import ROOT
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
-from common.backends.verl import backend, process, reward, rows, sockets
+from omegaconf import OmegaConf
+
+from common.backends.verl import (
+    backend,
+    experiment_trainer,
+    process,
+    reward,
+    rows,
+    sockets,
+    worker,
+)
 from common.backends.verl.experiment_trainer import (
     ExperimentTrainer,
     observed,
     set_samples,
     tail,
 )
+from common.backends.verl.trainer import MethodTrainer
 from common.errors import UserError
 from common.experiment import load
 from common.types import Verdict
@@ -147,6 +160,69 @@ def test_a_validation_is_summed_up_by_benchmark():
     extra = {"outcome": ["correct", "wrong", "unparsed", "correct"]}
     found = ExperimentTrainer._val_metrics_update(None, ["a", "a", "a", "b"], [], extra, [])
     assert rows.scores({"data": found}) == {"pass@1/a": pytest.approx(100 / 3), "pass@1/b": 100}
+
+
+@pytest.fixture
+def saving(tmp_path, monkeypatch):
+    """A trainer that keeps the model of step 1, and the steps that it has saved."""
+    saved = []
+    monkeypatch.setattr(MethodTrainer, "__init__", lambda x, config: setattr(x, "config", config))
+    monkeypatch.setattr(MethodTrainer, "_save_checkpoint", lambda x: saved.append(x.global_steps))
+    folder = str(tmp_path / "run" / "work" / "checkpoints")
+    own = {"save_freq": 1, "keep_models": [1], "default_local_dir": folder, "device": "cpu"}
+    made = ExperimentTrainer(OmegaConf.create({"trainer": own}))
+    made.seen, made.global_steps = {}, 1
+    return made, saved
+
+
+def test_a_kept_model_is_exported_while_training_goes_on(saving, monkeypatch):
+    (made, saved), begun, may_end = saving, threading.Event(), threading.Event()
+
+    def export(*_):
+        begun.set()
+        assert may_end.wait(60)
+
+    monkeypatch.setattr(experiment_trainer, "export", export)
+    made._save_checkpoint()
+    assert begun.wait(60)
+    assert saved == [1]
+    made.global_steps = 2
+    second = threading.Thread(target=made._save_checkpoint)
+    second.start()
+    second.join(0.5)
+    assert saved == [1]  # the checkpoint that is exported is not deleted
+    may_end.set()
+    second.join(60)
+    assert saved == [1, 2]
+
+
+def test_an_export_that_fails_ends_the_run_at_the_next_checkpoint(saving, monkeypatch):
+    made, saved = saving
+    monkeypatch.setattr(experiment_trainer, "export", Mock(side_effect=UserError("no room")))
+    made._save_checkpoint()
+    with pytest.raises(UserError, match="no room"):
+        made._save_checkpoint()
+    assert saved == [1]
+
+
+def test_adam_in_main_memory_has_the_cpus_of_its_gpu(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(96))
+    for gpus, cpus in ((8, 12), (1, 96), (97, 1)):
+        monkeypatch.setenv("RAY_LOCAL_WORLD_SIZE", str(gpus))
+        assert worker.cores() == cpus
+
+
+@pytest.mark.parametrize("offloaded", [True, False])
+def test_it_has_them_only_where_the_cpu_steps(monkeypatch, offloaded):
+    threads, asked = [], RuntimeError("verl's own")
+    monkeypatch.setenv("RAY_LOCAL_WORLD_SIZE", "1")
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(worker.ActorRolloutRefWorker, "init_model", Mock(side_effect=asked))
+    made = worker.PolicyWorker.__new__(worker.PolicyWorker)
+    made.config = OmegaConf.create({"actor": {"fsdp_config": {"offload_policy": offloaded}}})
+    with pytest.raises(RuntimeError, match="verl's own"):
+        made.init_model()
+    assert threads == [worker.cores()] * offloaded
 
 
 def test_the_tail_of_the_difference_is_of_response_tokens_alone():

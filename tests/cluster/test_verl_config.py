@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import torch
 
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
@@ -13,12 +14,15 @@ from omegaconf import OmegaConf
 from runs import PRETRAIN
 from transfer_queue.storage.simple_storage import StorageUnitData
 from transformers import AutoModelForCausalLM
+from verl import DataProto
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.trainer.ppo.v1 import trainer_base
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from common.backends import run_experiment
 from common.backends.prompts import prompts
 from common.backends.verl import backend, config, data, dlc, explain, layout, main, methods, tuning
+from common.backends.verl.rows import curve_row
 from common.config.rows import rows
 from common.errors import UserError
 from common.experiment import load
@@ -180,6 +184,40 @@ def test_a_memory_network_is_described_to_vllm_and_to_the_worker(tmp_path):
     assert dlc.settings(load(["method=grpo"], "f_grpo"), tmp_path, policy) == {}
 
 
+@pytest.mark.parametrize(
+    ("correction", "expected"),
+    [
+        ("{level:token,upper:2.0}", [[1, 2, 0.25], [2, 0.6, 0]]),
+        ("{level:token,upper:2.0,lower:0.5}", [[1, 0, 0], [0, 0.6, 0]]),
+        ("{level:sequence,upper:2.0}", [[1, 1, 1], [1.8, 1.8, 0]]),
+        ("{level:sequence,upper:1.2,lower:0.5}", [[1, 1, 1], [0, 0, 0]]),
+    ],
+)
+def test_the_rollout_is_corrected_by_verls_own_weights(tmp_path, correction, expected):
+    """pi_old / pi_rollout of two responses, and what of it multiplies the loss."""
+    x = load(["backend=verl", "device=cuda", f"sampling.correction={correction}"], "f_grpo")
+    verls = composed(x, place(tmp_path))
+    validate_config(
+        config=verls,
+        use_reference_policy=need_reference_policy(verls),
+        use_critic=need_critic(verls),
+    )
+    main.preflight(verls)
+    ratio = torch.tensor([[1, 4, 0.25], [3, 0.6, 1]])
+    rollout = torch.full((2, 3), -3.0)
+    data = {"old_log_probs": rollout + ratio.log(), "rollout_log_probs": rollout}
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    batch = DataProto.from_single_dict(data | {"response_mask": mask})
+    batch, metrics = trainer_base.compute_rollout_correction_and_add_to_batch(
+        batch, verls.algorithm.rollout_correction
+    )
+    expected = torch.tensor(expected, dtype=torch.float)
+    assert torch.allclose(batch.batch["rollout_is_weights"], expected)
+    assert torch.equal(batch.batch["response_mask"], mask)  # groups stay whole
+    row = curve_row({"data": {"rlvr/reward": 0.0} | metrics, "step": 1})
+    assert row["correction_mean"] == pytest.approx(expected.sum().item() / 5)
+
+
 def test_models_of_the_curve_are_taken_from_checkpoints(tmp_path):
     steps = ["checkpoint_every=10", "eval.every=15"]
     plain = composed(load(steps, "f_grpo"), place(tmp_path))
@@ -274,9 +312,9 @@ def test_every_key_of_memory_and_speed_is_one_of_verls():
 @pytest.mark.parametrize(
     ("gpus", "gpu_gb", "given", "keys"),
     [
-        (8, 80, {}, (False, False, 1)),
-        (1, 24, {}, (False, True, 1)),
-        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1)),
+        (8, 80, {}, (False, False, 1, 32_768)),
+        (1, 24, {}, (False, True, 1, 16_384)),
+        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1, 32_768)),
     ],
 )
 def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, gpu_gb, given, keys):
@@ -293,9 +331,11 @@ def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, g
     actor = omega_conf_to_dataclass(verls.actor_rollout_ref.actor)
     rollout = omega_conf_to_dataclass(verls.actor_rollout_ref.rollout)
     fsdp = actor.fsdp_config
-    assert (fsdp.param_offload, fsdp.offload_policy, rollout.tensor_model_parallel_size) == keys
-    assert actor.ppo_max_token_len_per_gpu == 16_384
-    assert rollout.log_prob_max_token_len_per_gpu == 16_384
+    *found, tokens = keys
+    split = rollout.tensor_model_parallel_size
+    assert [fsdp.param_offload, fsdp.offload_policy, split] == found
+    assert actor.ppo_max_token_len_per_gpu == tokens
+    assert rollout.log_prob_max_token_len_per_gpu == tokens
     on_cpu = place(tmp_path, device="cpu", nodes=1, gpus=1)
     assert backend.laid_out(x, on_cpu, 1700, {}) == {}
 

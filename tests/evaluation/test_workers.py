@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from common.evaluation import workers
 pytestmark = pytest.mark.process
 
 
-def engine(pipe, x, prompts, gpu):
+def engine(pipe, x, prompts, gpu, checks):
     """In the place of `workers._work`: answers with the chunk's start and the GPU; refuses to draw
     from problem 40, dies of problem 50, is stopped at 60, stands still at 70, is slow at 80."""
     while True:
@@ -36,7 +37,7 @@ def engine(pipe, x, prompts, gpu):
             pipe.send(None)
             time.sleep(0.1)
         refused = UserError("engine=vllm: no") if start == 40 else None
-        pipe.send(refused or (start, [(start, gpu, os.environ.get("CUDA_VISIBLE_DEVICES"))]))
+        pipe.send(refused or (start, [(start, gpu, checks)]))
 
 
 @pytest.fixture
@@ -45,6 +46,7 @@ def drawn(monkeypatch):
     monkeypatch.setattr(workers, "_work", engine)
     monkeypatch.setattr(workers, "gpus", lambda device: ["3", "5"])
     x = made(Path("results"), "engine=vllm")
+    x = replace(x, model=replace(x.model, path="there", pretrain=None))
     yield lambda starts, on_chunk=lambda: None: dict(workers.drawn_by_vllm(x, [], starts, on_chunk))
     assert multiprocessing.active_children() == []
 
@@ -52,7 +54,8 @@ def drawn(monkeypatch):
 def test_every_chunk_is_drawn_once_and_no_engine_is_left(drawn):
     found = drawn([0, 2, 4, 6, 8])
     assert {start: rows[0][0] for start, rows in found.items()} == {n: n for n in (0, 2, 4, 6, 8)}
-    assert {rows[0][1] for rows in found.values()} == {"3", "5"}
+    assert {rows[0][1:] for rows in found.values()} == {("3", True), ("5", False)}
+    assert found[0][0][1] == "3"  # the engine that is compared with the trainer's model
     assert drawn([7])[7][0][1] == "3"  # one chunk needs one engine
 
 

@@ -13,9 +13,10 @@ from common.errors import UserError
 from common.sweeps import cost, cost_of_scoring
 from common.sweeps.assumptions import Prompts, assumptions, model_size
 from common.sweeps.plan import Sweep, evaluations_of
-from common.sweeps.profiles import load_profile
+from common.sweeps.profiles import Small, load_profile
 from slurm import cost as slurm_cost
 from slurm import dry_run, plan
+from slurm.ask import ask
 
 SEVEN = assumptions().models["Qwen/Qwen2.5-7B"]
 
@@ -177,12 +178,30 @@ def test_weights_that_one_gpu_cannot_hold_well_are_split_over_several_in_evaluat
     assert two.path == many.path  # the same run
     with refuses("tensor_parallel", "16"):
         cost.estimate_evaluation(replace(many, tensor_parallel=16), big, profile, a)
-    with refuses("memory_gb", "400"):
-        cost.estimate_evaluation(many, big, replace(profile, memory_gb=400), large)
+    with refuses("memory_gb", "141"):  # 4 bytes a weight, once, in 92 % of it
+        cost.estimate_evaluation(many, big, replace(profile, memory_gb=141), large)
+    cost.estimate_evaluation(many, big, replace(profile, memory_gb=142), large)
     on_a_box = cost.estimate_evaluation(many, big, load_profile("local-8x80"), large)
     assert (on_a_box.tensor_parallel, on_a_box.gpus) == (2, 2)
     job = plan.Job("evaluate", "e", many)
     assert slurm_cost.fitted(job, {"e": split}) == replace(many, tensor_parallel=2)
+
+
+def test_a_small_model_takes_a_part_of_the_node(big):
+    profile, a = load_profile("h100-1x8"), assumptions()
+    model = replace(big.model, path="Qwen/Qwen2.5-1.5B")
+    few, all_of_it = replace(big, model=model), replace(profile, small=None)
+    part, whole = (cost.estimate(few, one, a) for one in (profile, all_of_it))
+    assert (part.gpus, whole.gpus, cost.estimate(big, profile, a).gpus) == (4, 8, 8)
+    assert part.gpu_hours.low < whole.gpu_hours.low
+    half = ask(profile, "train", part.gpus)
+    assert (half.nodes, half.gpus_per_node, half.cpus_per_node, half.memory_gb) == (1, 4, 48, 500)
+    assert (half.parallel, ask(profile, "train", 8).parallel) == (4, 2)
+    for wrong in ({"small": Small(4.1, 3)}, {"small": Small(4.1, 16)}, {"nodes": 2}):
+        with refuses("small"):
+            replace(profile, **wrong)
+    with refuses("small"):
+        replace(profile, executor="local")
 
 
 def test_kept_checkpoints_take_disk(big, tmp_path):

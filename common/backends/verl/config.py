@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from common.backends import snapshots
 from common.backends.verl import methods, tuning
 from common.backends.verl.layout import STORAGE_UNITS
+from common.config.schema import Correction
 from common.errors import UserError, require
 from common.experiment import Experiment
 from common.methods import rate
@@ -240,13 +241,20 @@ def _on_cpu(place: Place) -> dict[str, object]:
 
 
 def _importance(x: Experiment) -> dict[str, object]:
-    """Of each token, where a memory network samples along: min(pi_theta / pi_sample, cap), which
-    multiplies its loss; verl's default is no such factor."""
-    if x.method.sampler is None or x.method.sampler.importance_cap is None:
+    """What multiplies each token's loss (schema.Correction) [sampling.correction]; where a memory
+    network samples along min(pi_theta / pi_sample, cap) [method.sampler.importance_cap]. verl's
+    default is no such factor."""
+    correction, sampler = x.sampling.correction, x.method.sampler
+    if sampler is not None and sampler.importance_cap is not None:
+        correction = Correction(level="token", upper=sampler.importance_cap)
+    if correction is None:
         return {}
+    lower, upper = correction.lower, correction.upper
     return {
-        "algorithm.rollout_correction.rollout_is": "token",
-        "algorithm.rollout_correction.rollout_is_threshold": x.method.sampler.importance_cap,
+        "algorithm.rollout_correction.rollout_is": correction.level,
+        "algorithm.rollout_correction.rollout_is_threshold": (
+            upper if lower is None else f"{lower}_{upper}"  # verl's spelling of a mask
+        ),
     }
 
 

@@ -1,6 +1,7 @@
 """verl's trainer for a whole Experiment: what the local backend logs, complete batches only, and
 our number of evaluation samples."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import ray
@@ -27,6 +28,8 @@ class ExperimentTrainer(MethodTrainer):
     def __init__(self, config):
         super().__init__(config)
         self.save_every = config.trainer.save_freq
+        self.exports, self.exported = ThreadPoolExecutor(1), Future[None]()
+        self.exported.set_result(None)
 
     @property
     def memory(self) -> bool:
@@ -64,6 +67,7 @@ class ExperimentTrainer(MethodTrainer):
             super().on_step_end()
 
     def _save_checkpoint(self):
+        self.exported.result()  # else its checkpoint would go; raises what went wrong
         drop_old(Path(self.config.trainer.default_local_dir).parent)
         # verl logs a step after it has saved and evaluated: a kill in between would lose the row
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
@@ -76,15 +80,16 @@ class ExperimentTrainer(MethodTrainer):
         self._keep_model()  # of a run that was killed after it had saved
 
     def _keep_model(self) -> None:
-        """Leave the step's model, where the experiment asks for it; backend.py does it for the
-        last."""
+        """Leave the step's model, where the experiment asks for it, while the GPUs go on. The last
+        is backend.py's; a run that ends in between does it at its next start."""
         trainer, step = self.config.trainer, self.global_steps
         if step not in trainer.keep_models:
             return
         checkpoints = Path(trainer.default_local_dir)  # below the run folder
         path = snapshots.folder(checkpoints.parents[1], step)
         if not path.exists():
-            export(checkpoints / f"global_step_{step}" / "actor", path, trainer.device)
+            actor = checkpoints / f"global_step_{step}" / "actor"
+            self.exported = self.exports.submit(export, actor, path, trainer.device)
 
     def _compute_advantage(self, batch, metrics: dict):
         """Refuses a batch in which a response is missing: verl pads it and trains on."""

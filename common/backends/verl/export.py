@@ -26,9 +26,11 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
 
     described = checkpoint / "huggingface"  # configuration and tokenizer; verl keeps them there
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    with torch.device("meta"):  # no weights are made that would be overwritten
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(described), dtype=dtype)
     weights = merge(checkpoint, dtype)
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(described), dtype=dtype)
-    missing, unexpected = model.load_state_dict(weights, strict=False)
+    missing, unexpected = model.load_state_dict(weights, strict=False, assign=True)
+    model.tie_weights()
     tied = set(getattr(model, "_tied_weights_keys", None) or ())
     if unexpected or set(missing) - tied:
         raise UserError(

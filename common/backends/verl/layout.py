@@ -1,10 +1,10 @@
 """How a model is laid out on the GPUs there are: what saves memory is used only where it is needed.
 
-From fastest to slowest: all on the GPUs; shorter passes; weights, gradients and moments in main
-memory while vLLM samples (verl's param_offload and optimizer_offload move all of them back to
-train); in main memory always, where the CPU steps too (FSDP2's offload_policy). vLLM's weights are
-split over GPUs until they take half of its share. An estimate from sizes, good to some gigabytes;
-never measured on a GPU. Imports no verl and no torch.
+From fastest to slowest: all on the GPUs, in passes as long as there is room for; shorter passes;
+weights, gradients and moments in main memory while vLLM samples (verl's param_offload and
+optimizer_offload move all of them back to train); in main memory always, where the CPU steps too
+(FSDP2's offload_policy). vLLM's weights are split over GPUs until they take half of its share. An
+estimate from sizes, good to some gigabytes; never measured on a GPU. Imports no verl and no torch.
 """
 
 import math
@@ -119,8 +119,9 @@ def choose(
     elif given.get(f"{OFFLOAD}.param_offload") or given.get(f"{OFFLOAD}.optimizer_offload"):
         places = ("between",)
     longest = math.ceil(load.trained / sequence_parallel(given))  # a GPU's part of it
-    long = max(PACKED, 2 * longest)
-    passes = [given[PASS]] if PASS in given else [long] if load.whole_passes else [long, longest]
+    long = given.get(PASS, max(PACKED, 2 * longest))
+    as_long = PASS in given or load.whole_passes
+    passes = [long] if as_long else [4 * long, 2 * long, long, longest]
     share = given.get(PART, SHARE)
     parallel = given.get(SPLIT) or fewest(load.parameters, gpus, share * gpu_gb)
     remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"
@@ -129,7 +130,9 @@ def choose(
         _layout(load, nodes * gpus, gpu_gb, usable, states, tokens, parallel, share)
         for states, tokens in product(places, passes)
     ]
-    fitting = (one for one in found if one.fits)
+    # none of this was measured: longer passes take no more than vLLM, with what is held beside it
+    room = (one for one in found if one.tokens <= long or one.training_gb <= one.sampling_gb)
+    fitting = (one for one in room if one.fits)
     return next(fitting, min(found, key=lambda one: one.peak_gb))
 
 

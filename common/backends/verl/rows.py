@@ -31,6 +31,7 @@ COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "perf/throughput": "tokens_per_second",  # a GPU; prompts and responses
     "training/rollout_probs_diff_max": "rollout_difference",  # largest |p_vLLM - p_trainer|
     "training/rollout_probs_diff_mean": "rollout_difference_mean",  # over tokens
+    "rollout_corr/rollout_is_mean": "correction_mean",  # of the weights; without them no column
 }
 
 

@@ -38,6 +38,8 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
         on_cpu = os.environ.get("VERL_PLATFORM") == "cpu"
         if on_cpu:  # verl pins the reference's memory, which torch does for accelerators only
             transformer_impl.CPUOffloadPolicy = lambda pin_memory: None
+        if self.config.actor.fsdp_config.offload_policy:
+            torch.set_num_threads(cores())
         super().init_model()
         self.rollout.zmq_handle = own(self.rollout.zmq_handle)
         for part in filter(None, (self.actor, getattr(self, "ref", None))):
@@ -83,6 +85,12 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
             path = str(Path(local_path).with_name("memory"))
             self.memory.load_checkpoint(path, None, del_local_after_load)
         super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
+
+
+def cores() -> int:
+    """CPUs that each GPU of this node has for AdamW, where it steps in main memory; else the
+    launch's OMP_NUM_THREADS holds."""
+    return max(1, len(os.sched_getaffinity(0)) // int(os.environ["RAY_LOCAL_WORLD_SIZE"]))
 
 
 def beating(engine) -> None:

@@ -1,0 +1,76 @@
+"""verl's checkpoint as a Hugging Face checkpoint: its weights, written once, and no others made."""
+
+import os
+
+import pytest
+import torch
+from refuses import refuses_file
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from common.backends.verl.export import export
+from common.errors import UserError
+from common.models import pretrain, store
+from common.results.files import write_json
+
+
+@pytest.fixture(params=[True, False], ids=["tied", "untied"])
+def checkpoint(request, tmp_path):
+    """(the folder that verl leaves of a model on one GPU, the model)."""
+    tokenizer = pretrain.tokenizer()
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        tie_word_embeddings=request.param,
+    )
+    model, folder = Qwen2ForCausalLM(config), tmp_path / "actor"
+    config.save_pretrained(folder / "huggingface")
+    tokenizer.save_pretrained(folder / "huggingface")
+    write_json(folder / "fsdp_config.json", {"world_size": 1})
+    torch.save(model.state_dict(), folder / "model_world_size_1_rank_0.pt")
+    return folder, model
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("cpu", torch.float32), ("cuda", torch.bfloat16)])
+def test_the_weights_are_the_checkpoints_and_none_are_drawn(checkpoint, tmp_path, device, dtype):
+    folder, model = checkpoint
+    before = torch.get_rng_state()
+    for _ in range(2):  # the second replaces the first
+        export(folder, tmp_path / "model", device)
+    assert torch.equal(torch.get_rng_state(), before)
+    made = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=dtype)
+    expected = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
+    torch.testing.assert_close(dict(made.state_dict()), expected, rtol=0, atol=0)
+    assert {path.name for path in tmp_path.iterdir()} == {"actor", "model"}
+
+
+def test_what_does_not_fit_is_refused_and_leaves_nothing(checkpoint, tmp_path):
+    folder, model = checkpoint
+    weights = model.state_dict()
+    del weights["model.norm.weight"]
+    torch.save(weights, folder / "model_world_size_1_rank_0.pt")
+    with pytest.raises(UserError, match=r"model\.norm\.weight"):
+        export(folder, tmp_path / "model", "cpu")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_file_is_written_once(checkpoint, tmp_path, monkeypatch):
+    _, model = checkpoint
+    moved, replace = [], os.replace
+
+    def seen(source, target):
+        moved.append(os.stat(source).st_ino)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", seen)
+    store.save(model, pretrain.tokenizer(), tmp_path / "saved")
+    files = sorted((tmp_path / "saved").iterdir())
+    assert {path.stat().st_ino for path in files} <= {*moved}
+    assert "model.safetensors" in [path.name for path in files]
+    assert list(tmp_path.glob(".*")) == []
+    (tmp_path / "file").touch()
+    with refuses_file(tmp_path / "file" / "model"):
+        store.save(model, pretrain.tokenizer(), tmp_path / "file" / "model")
