@@ -159,6 +159,7 @@ FOOTNOTES = {
     "INC105": [{"benchmark": ["SynLogic", "Avg_OOD"]}],
     "INC104": [{"table": ["table1_v2", "table13_v2"], "model": "Qwen3-4B-Base"}],
 }
+DENSE = "AIME25 (n=64)"  # of the second version's Figs 8 to 10: SCALE=cluster_v2_first
 SPEC = Spec(
     paper="f_grpo",
     title="F-GRPO",
@@ -178,4 +179,5 @@ SPEC = Spec(
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),
     figures=figures,
+    unprinted=(DENSE,),
 )
