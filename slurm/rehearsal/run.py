@@ -31,6 +31,7 @@ from slurm.rehearsal.stub import (
     hollow_evaluations,
     hollow_gate,
     reason,
+    scorable,
     stubbed,
 )
 
@@ -80,10 +81,11 @@ def rehearse(
         },
     )
     made = evaluations_of(runs, kept) if sweep.benchmarks else []
-    evaluations = hollow_evaluations(made, most=most)
+    every = hollow_evaluations(made, most=most)
+    evaluations = [e for e in every if scorable(e, most=most)]
     measures = measures_of(asked, kept, runs)
     gates = [hollow_gate(one, hollow(one.of), most=most) for one in true_gates]
-    for line in sizes(true_runs, runs, true_evaluations, evaluations, sources):
+    for line in sizes(true_runs, runs, true_evaluations, every, most, sources):
         say(line)
     for line in _asked(true_gates, gates):
         say(line)
@@ -131,6 +133,7 @@ def sizes(
     runs: list[Experiment],
     true_evaluations: list[Evaluate],
     evaluations: list[Evaluate],
+    most: Most,
     sources: dict[str, str],
 ) -> list[str]:
     """What is stubbed with its true value, then the sizes that are the row's own."""
@@ -149,6 +152,9 @@ def sizes(
     for true, e in zip(true_evaluations, evaluations, strict=True):
         said = f"{stated(e.eval.prompts) or '?'} problems, at most {e.max_tokens} tokens"
         cut = "" if e.n == true.n else f"  STUBBED: {EVALUATE['n']}, {true.n} is the row's"
+        if e.scores:
+            said += ", scored"
+            cut = cut if scorable(e, most=most) else "  STUBBED: left out, more than the samples"
         lines.append(f"  {e.row.benchmark:24} {said}, n={e.n}{cut}")
     lines.append("== data")
     return [*lines, *(f"  {name:24} {source}" for name, source in sources.items())]

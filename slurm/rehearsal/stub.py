@@ -128,6 +128,12 @@ def hollow_evaluations(made: list[Evaluate], *, most: Most) -> list[Evaluate]:
     return found
 
 
+def scorable(e: Evaluate, *, most: Most) -> bool:
+    """Whether it scores no more samples than `most.job`: of a set with more problems even one of
+    each is too many, at a third of a second of a core for a sample."""
+    return not e.scores or (stated(e.eval.prompts) or UNKNOWN) * e.n <= most.job
+
+
 def hollow_gate(one: Gated, x: Experiment, *, most: Most) -> Gated:
     """The gate of the stand-in `x`, which no paper describes: each number has to be measured, and
     may be any. Those of more samples than are drawn are left out."""

@@ -22,6 +22,7 @@ from slurm.rehearsal.stub import (
     hollow_evaluations,
     hollow_gate,
     reason,
+    scorable,
     stubbed,
 )
 
@@ -70,6 +71,7 @@ def test_only_the_named_keys_are_hollow(paper):
     for true, e, cut in zip(evaluations, own, cuts, strict=True):
         assert (cut.scores is None) == (e.scores is None)
         assert cut.scores is None or cut.scores in drawn
+        assert scorable(cut, most=LITTLE) == (not cut.scores or "greedy" not in cut.row.benchmark)
         different = set(differences(true.benchmark(), cut.benchmark()))
         different |= set(differences(true.sampling(), cut.sampling()))
         assert different <= set(EVALUATE)
