@@ -8,7 +8,7 @@ from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import Gathered
 from common.comparison.spec import problems
 from papers.f_grpo import laptop
-from papers.f_grpo.version2 import second_version
+from papers.f_grpo.version2 import DENSE, second_version
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
 PAIRS = [  # compared at matched pass@1
@@ -159,7 +159,6 @@ FOOTNOTES = {
     "INC105": [{"benchmark": ["SynLogic", "Avg_OOD"]}],
     "INC104": [{"table": ["table1_v2", "table13_v2"], "model": "Qwen3-4B-Base"}],
 }
-DENSE = "AIME25 (n=64)"  # of the second version's Figs 8 to 10: SCALE=cluster_v2_first
 SPEC = Spec(
     paper="f_grpo",
     title="F-GRPO",
