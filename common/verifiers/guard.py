@@ -17,8 +17,6 @@ from common.verifiers.worker import NO_MEMORY
 # fourth other one, and would be in all of 4 once in 3,000 batches: a run of hundreds would end.
 SWAPPED = 15
 THOUGHT = "<think>\n</think>\n"  # before an example where nothing is right without one
-    "<think>\n</think>\n"  # before an example, where nothing is right without a closed thought
-)
 
 
 @contextmanager
