@@ -171,7 +171,7 @@ def test_what_stands_before_and_after_a_training_runs_in_its_order(lab):
     rows = gather(lab.root, x.paper).scopes["cluster"].rows
     found = {run: set(part["metric"]) for run, part in rows.groupby("run_id")}
     assert {"rank1_fraction", "rank1_fraction, step 3"} <= found[measure.path.name]
-    assert "token_entropy" in found[scored.path.name]
+    assert "exact_token_entropy" in found[scored.path.name]
 
 
 def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(
