@@ -131,8 +131,8 @@ EXPECTED = {
         },
         # a made-up measure has the printed numbers alone
         not_drawn={
-            "cluster_fig3_right": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.5, "
-            "AsymGRPO delta=0.7, AsymGRPO delta=1.5, AsymGRPO delta=2, mean GRPO",
+            "cluster_fig3_right": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.7, "
+            "AsymGRPO delta=1.5, AsymGRPO delta=2, mean GRPO",
             "cluster_fig5": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.5, "
             "AsymGRPO delta=0.7, AsymGRPO delta=2, GRPO, Power alpha=2, REINFORCE, mean GRPO",
             # curves of n = 200 and one learning rate are scales of their own
