@@ -15,8 +15,8 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.size import Size
 from common.sweeps.assumptions import assumptions, memory_network, model_size
-from common.sweeps.gates import Gated
-from common.sweeps.measures import measures_of
+from common.sweeps.gates import Gate, Gated
+from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Reproduce, evaluations_of
 from common.sweeps.profiles import Profile, on
 from common.sweeps.smallest import SMALLEST
@@ -105,7 +105,7 @@ def rehearse(
         say("\n".join([f"\n{cell.state.upper()} {cell.key} {cell.detail}", *cell.log]))
     before = [e for x in runs for e in measurements(x)]
     before += [e for one in gates for e in (one.samples, *one.evaluations)]
-    beside = [*measures, *(one.gate for one in gates)]
+    beside: list[Measure | Gate] = [*measures, *(one.gate for one in gates)]
     missing = check.lacking(root, runs, evaluations, before, beside) if not failed else []
     for line in missing:
         say(f"missing: {line}")
