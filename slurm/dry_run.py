@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from common.config.files import ROOT
+from common.results.longer import finished, steps_of
 from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Network, Range
 from common.sweeps.profiles import Profile
@@ -58,6 +59,11 @@ def show(
         for job in own if kind not in plan.EVALUATED or full else []:
             said = refused.get(job.key)
             say(f"  {job.key}{f'  REFUSED: {said}' if said else _each(estimates.get(job.key))}")
+            if not said and job.kind == "train":
+                for line in _left(
+                    root / paper / job.key, job.config.optim.steps, estimates[job.key]
+                ):
+                    say(line)
             if full and job.config is not None:
                 say(_indented(yaml.safe_dump(asdict(job.config), sort_keys=False)))
         groups = [group for group in arrays if group[0].kind == kind]
@@ -103,6 +109,16 @@ def _each(e: Estimate | None) -> str:
     said = f"  {took} in {tries}, {_gb(e.disk_gb)} disk"
     said += f" (kept models {_gb(e.kept_gb)})" if e.kept_gb else ""
     return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
+
+
+def _left(run: Path, steps: int, e: Estimate) -> list[str]:
+    """What is left of a training that is finished with fewer steps; nothing of another."""
+    if not (run / "DONE").exists() or finished(run, steps):
+        return []
+    before = steps_of(run) or 0
+    share = 1 - before / steps
+    left = Range(e.gpu_hours.low * share, e.gpu_hours.high * share)
+    return [f"    goes on from step {before}: {left} GPU-h are left; all sums are of whole runs"]
 
 
 def _beside(n: Network | None) -> str:

@@ -10,11 +10,13 @@ from pathlib import Path
 import psutil
 
 from common.backends.verl.checkpoints import LATEST
+from common.datasets.commits import listed, several
 from common.errors import UserError
 from common.health import findings
 from common.results.columns import SCORE
 from common.results.files import write
 from common.results.longer import finished
+from common.results.run import SETS
 from common.sweeps.cost import Range
 from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress, run_folder
@@ -142,6 +144,9 @@ def show(root: Path, paper: str) -> str:
         said = Range(sum(r.low for r in ranges), sum(r.high for r in ranges))
         was = sum(c.actual_gpu_hours or 0 for c in both)
         lines.append(f"GPU-hours of the {len(both)} done: predicted {said}, actual {was:.3g}")
+    for name, of in several(_sets(root, paper, found)).items():
+        lines += ["", f"SET {name} was read from {len(of)} sources, and numbers of it are not"]
+        lines += [f"compared; pin its revision and run again those of one: {listed(of)}"]
     lost = [cell for cell in found if cell.unfinished]
     for cell in lost:
         lines += ["", f"{cell.state.upper()}  {cell.key}  (job {cell.job_id}) {cell.detail}"]
@@ -149,6 +154,12 @@ def show(root: Path, paper: str) -> str:
     if lost:
         lines += ["", f"{len(lost)} job(s) without a result; submit again to resume them"]
     return "\n".join(lines)
+
+
+def _sets(root: Path, paper: str, found: list[Cell]) -> dict[str, dict[str, str]]:
+    """Of each run that has begun what it read each public set from."""
+    files = {cell.key: run_folder(root, paper, cell.kind, cell.key) / SETS for cell in found}
+    return {key: json.loads(file.read_text()) for key, file in files.items() if file.exists()}
 
 
 def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:

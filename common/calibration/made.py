@@ -196,9 +196,9 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
         write(run.path / "eval" / f"step-{step:05d}-counts.csv", counts)
         write_csv(run.path / "eval" / f"step-{step:05d}.csv", rows)
         frames.append(rows)
-        kept = f"checkpoints/step-{step:05d}" if step < x.optim.steps else "model"
-        if step in snapshots.steps(x) or kept == "model":
-            write(run.path / kept / "config.json", "{}")
+    kept = [snapshots.folder(run.path, step) for step in snapshots.steps(x)]
+    for folder in (*kept, run.path / "model"):
+        write(folder / "config.json", "{}")
     write(run.path / "counts.csv", counts)
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
     active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])

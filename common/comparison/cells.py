@@ -11,8 +11,9 @@ import pandas as pd
 
 from common.comparison.single import other_problems, run_variance
 from common.comparison.spec import Spec, matches
+from common.datasets.commits import listed, several
 from common.metrics.paired import Interval, detectable_share
-from common.results.provenance import of_runs, states_of, worst
+from common.results.provenance import of_runs, sets_of, states_of, worst
 
 CELL = ["table", "model", "method", "benchmark", "metric"]
 COLUMNS = [
@@ -99,6 +100,23 @@ def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str
             "none counts. Remove the folder of one"
         )
     return rows[~twice], messages
+
+
+def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The rows without those of a table's model and benchmark whose runs read a public set from two
+    commits or files, and a message for each: numbers of different prompts are neither averaged
+    nor compared."""
+    sets, dropped, messages = sets_of(runs), [], []
+    for (table, model, benchmark), part in rows.groupby(["table", "model", "benchmark"]):
+        read = {run: sets.get(run, {}) for run in part["run_id"].unique()}
+        for name, of in several(read).items():
+            dropped.append(part.index)
+            messages.append(
+                f"{table}, {model}, {benchmark}: its runs read set {name} from {len(of)} sources, "
+                "so their numbers are of different prompts; none counts. Pin its revision and run "
+                f"again those of one: {listed(of)}"
+            )
+    return rows.drop(index=rows.index[:0].append(dropped).unique()), messages
 
 
 def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:

@@ -168,9 +168,12 @@ def assess(
     problems += check_names(reruns[CLUSTER].rows, printed, place, ours, shared)
     tables = [reruns[scope].runs for scope in RERUNS]
     runs = pd.concat([frame for frame in tables if len(frame)] or tables, ignore_index=True)
-    problems += provenance.mixed(runs)
     missing, more = provenance.jobs(root, spec.paper)
     problems += more
+    for scope, one in reruns.items():
+        whole, more = cells.one_source_each(one.rows, one.runs)
+        problems += more
+        reruns[scope] = replace(one, rows=whole)
     alone, more = cells.one_run_each(spec, reruns[CLUSTER].rows)
     alone = with_sampling(alone, reruns[CLUSTER].counts)
     problems += more

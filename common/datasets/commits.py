@@ -1,5 +1,6 @@
 """From what public sets were read. A revision such as `main` is whatever the cache has when a job
-starts, so each run stores the commit, and a comparison names sets that runs read from two."""
+starts, so each run stores the commit, and numbers of sets that runs read from two are not
+compared."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,21 @@ def public(node) -> Iterator[dict]:
         return
     for child in node.values():
         yield from public(child)
+
+
+def several(found: dict[str, dict[str, str]]) -> dict[str, dict[str, list[str]]]:
+    """Set -> what it was read from -> runs, of the sets that runs (run -> set -> what) read from
+    two commits or files."""
+    sources: dict[str, dict[str, list[str]]] = {}
+    for run, sets in found.items():
+        for name, what in sets.items():
+            sources.setdefault(name, {}).setdefault(what, []).append(run)
+    return {name: of for name, of in sources.items() if len(of) > 1}
+
+
+def listed(of: dict[str, list[str]]) -> str:
+    """One set of `several`, for a message."""
+    return "; ".join(f"{what}: {', '.join(runs)}" for what, runs in of.items())
 
 
 def read_from(node) -> dict[str, str]:

@@ -36,9 +36,11 @@ def scores(
     with torch.no_grad():
         for batch in batches([len(a) + len(b) for a, b in pairs], tokens):
             whole = [[*pairs[i][0], *pairs[i][1]] for i in batch]
-            log_prob, entropy = _of_sequences(model, whole, logits)
+            first = min(len(pairs[i][0]) for i in batch) - 1
+            log_prob, entropy = _of_sequences(model, whole, logits, first)
             for row, i in enumerate(batch):
-                start = len(pairs[i][0]) - 1  # the prompt's last token predicts the first
+                # the prompt's last token predicts the first
+                start = len(pairs[i][0]) - 1 - first
                 own = slice(start, start + len(pairs[i][1]))
                 found[i] = log_prob[row, own], entropy[row, own]
     return found
@@ -56,9 +58,11 @@ def batches(lengths: list[int], tokens: int) -> list[list[int]]:
     return found
 
 
-def _of_sequences(model, whole: list[list[int]], logits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of each token but the first, (B, L - 1). Padding stands on the right, where no token of a
-    sequence sees it."""
+def _of_sequences(
+    model, whole: list[list[int]], logits: int, first: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of each token after `first`, which no softmax is taken before, (B, L - 1 - first). Padding
+    stands on the right, where no token of a sequence sees it."""
     import torch
     from transformers import DynamicCache
 
@@ -70,8 +74,11 @@ def _of_sequences(model, whole: list[list[int]], logits: int) -> tuple[torch.Ten
     cache, parts = DynamicCache(config=model.config), []
     for start in range(0, length - 1, width):
         read = ids[:, start : min(start + width, length - 1)]
-        out = model(input_ids=read, past_key_values=cache, use_cache=True).logits
-        wanted = ids[:, start + 1 : start + 1 + read.shape[1]]
-        parts.append([one.cpu() for one in log_prob_and_entropy(out, wanted, 1.0)])
+        end = start + read.shape[1]
+        own = max(1, end - max(start, first))  # 0 would be all
+        out = model(input_ids=read, past_key_values=cache, use_cache=True, logits_to_keep=own)
+        if end > first:
+            wanted = ids[:, end - own + 1 : end + 1]
+            parts.append([one.cpu() for one in log_prob_and_entropy(out.logits, wanted, 1.0)])
     log_prob, entropy = (torch.cat(some, 1) for some in zip(*parts, strict=True))
     return log_prob, entropy

@@ -76,23 +76,16 @@ def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFram
     return pd.DataFrame(table, columns=COLUMNS)
 
 
-def mixed(runs: pd.DataFrame) -> list[str]:
-    """A message for each public set that the runs of a scope (COLUMNS) read from two commits or
-    files: their numbers are of other problems, and are compared and averaged all the same."""
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for row in runs.to_dict("records"):
-        for version in str(row["versions"]).split("; "):
-            if version.startswith(SET):
-                name, _, what = version.removeprefix(SET).partition(" ")
-                of = found.setdefault((row["scope"], name), {})
-                of.setdefault(what, []).append(f"{row['run_id']} of {row['table']}")
-    return [
-        f"set {name}: the {scope} runs read it from {len(of)} sources, so their numbers are of "
-        f"different prompts; pin its revision and run again those of the others: "
-        + "; ".join(f"{what}: {', '.join(ids)}" for what, ids in of.items())
-        for (scope, name), of in found.items()
-        if len(of) > 1
-    ]
+def sets_of(runs: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """Of each run (COLUMNS) what it read each public set from."""
+    return {
+        row["run_id"]: dict(
+            version.removeprefix(SET).split(" ", 1)
+            for version in str(row["versions"]).split("; ")
+            if version.startswith(SET)
+        )
+        for row in runs.to_dict("records")
+    }
 
 
 def worst(states) -> str:

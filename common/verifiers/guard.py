@@ -16,6 +16,7 @@ from common.verifiers.worker import NO_MEMORY
 # References that another's right answer is tried against. A path through one maze is right in every
 # fourth other one, and would be in all of 4 once in 3,000 batches: a run of hundreds would end.
 SWAPPED = 15
+THOUGHT = "<think>\n</think>\n"  # before an example where nothing is right without one
 
 
 @contextmanager
@@ -47,10 +48,16 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
     came too late must not exceed max_faults (a single one is always allowed). A verifier without
     example and KNOWN is only checked by the empty response and its faults.
     """
-    judge = module(_first(verifier))
-    example = getattr(judge, "example", lambda reference: None)
+    first = _first(verifier)
+    judge = module(first)
+    thought = THOUGHT if first.get("opened") or first.get("strict") else ""
+    own = getattr(judge, "example", lambda reference: None)
     known = getattr(judge, "KNOWN", None)
     name = verifier["_target_"]
+
+    def example(reference: str) -> str | None:
+        text = own(reference)
+        return text if text is None else thought + text
 
     def checked(pairs: list[tuple[str, str]]) -> list:
         if not pairs:

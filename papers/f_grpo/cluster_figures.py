@@ -20,6 +20,7 @@ from common.comparison.cluster_figures import (
 from common.palette import look
 from common.plotting import panels, save
 from papers.f_grpo import gamma, maze_figures
+from papers.f_grpo.version2 import DENSE
 
 GROUPS = {  # Fig. 1's settings, as Table 3 names them, in figures.MAIN's colours
     "GRPO (N=2)": ("N=2", look("GRPO (N=2)").color),
@@ -36,7 +37,7 @@ LADDERS = {  # printed table -> its model
 SETS = ["AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad", "IFEval", "SynLogic", "GPQA"]
 BASES = ("GRPO", "DAPO", "CISPO")
 DYNAMICS = [  # of the second version's Figs 8 to 10
-    Curve("AIME25 pass@1 (%)", benchmark="aime25", metric="pass@1"),
+    Curve("AIME25 pass@1 (%)", benchmark=DENSE, metric="pass@1"),
     Curve("reward", column="reward", ema=0.08),
     Curve("entropy (nats a token)", column="entropy"),
     Curve("response length (tokens)", column="response_length"),
@@ -92,10 +93,9 @@ def dynamics(root: Path, rows: pd.DataFrame, number: int, base: str) -> Figure:
         model="Qwen3-4B-Base",
         colors={method: look(method).color for method in (base, f"F-{base}")},
         curves=DYNAMICS,
-        about=f"Fig. {number} of the second version: Qwen3-4B-Base along training. AIME25 is of "
-        "the evaluations that the trainings make, one an epoch with 32 samples a problem; printed "
-        "is one every 25 steps with 64. The reward is a moving average to which each step adds "
-        "0.08 of its own, our reading of the printed coefficient.",
+        about=f"Fig. {number} of the second version: Qwen3-4B-Base along training, AIME25 with 64 "
+        "samples a problem. The reward is a moving average to which each step adds 0.08 of its "
+        "own, our reading of the printed coefficient.",
     )
 
 

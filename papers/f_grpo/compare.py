@@ -8,7 +8,7 @@ from common.comparison.compare import SameRun, Spec
 from common.comparison.gather import Gathered
 from common.comparison.spec import problems
 from papers.f_grpo import laptop
-from papers.f_grpo.version2 import second_version
+from papers.f_grpo.version2 import DENSE, second_version
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
 PAIRS = [  # compared at matched pass@1
@@ -178,4 +178,5 @@ SPEC = Spec(
     footnotes=FOOTNOTES,
     problems=problems(EVALUATED),
     figures=figures,
+    unprinted=(DENSE,),
 )

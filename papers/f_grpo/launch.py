@@ -23,7 +23,7 @@ TABLES = {
     "sweeps": Table("App. H: the values that were chosen from", ("cluster_sweeps",), rows="all"),
     # the second version: what it prints again are the runs of the first
     "table1_v2": Table("Qwen3-4B in place of Qwen2.5-1.5B-Math", BOTH),
-    "first": Table("its rows, 3 of 10 epochs: goes on", ("cluster_v2_first",), rows="all"),
+    "first": Table("its 3 of 10 epochs, Figs 8-10", ("cluster_v2_first",), rows="all"),
     "table2_v2": Table("N = 4 and 16 too", BOTH),
     "table3_v2": Table("controls: a lower learning rate, DS-GRPO", BOTH),
     "table4_v2": Table("mazes, 3.9 M parameters: one GPU", ("gpu",), profile="local-1x24"),

@@ -8,6 +8,7 @@ METHODS = [f"{focal}{base}" for base in BASES for focal in ("", "F-")]
 UNCHOSEN = {"GRPO": (1, 2), "DAPO": (0.5, 1, 2), "CISPO": (0.5, 1, 2)}
 SWEPT = [f"F-{base} (gamma={gamma})" for base in BASES for gamma in UNCHOSEN[base]]
 
+DENSE = "AIME25 (n=64)"  # of Figs 8 to 10: SCALE=cluster_v2_first
 GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # of Table 4
 MAZE = ("GRPO", "F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)")
 

@@ -19,6 +19,8 @@ from papers.fade.fits import tables
 
 V6, SMALL, LARGE = "LiveCodeBench v6", "Qwen 2.5 7B", "CWM 32B"
 BEST = ("FADE H*=1.0", "GRPO", "Power alpha=2", "AsymGRPO delta=0.5")
+DRIVEN = ("pass@4 (Tang)", "pass@4 (Chen)", "pass@1 and pass@4 (Chen)")  # keep b (Fig. 6 left)
+LAWS = (*BEST, *DRIVEN)
 ABLATIONS = ("FADE H*=1.0", "FADE (alpha only)", "FADE (delta only)", "FADE (both from entropy)")
 ABLATIONS += ("FADE (log schedule)",)
 DELTAS = {f"AsymGRPO delta={delta:g}": delta for delta in (0.3, 0.5, 0.7, 1.5, 2)}
@@ -123,13 +125,15 @@ def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
     """Figs. 6 left and 10 to 13: fits of the shifted power law to counts, as the laptop's are."""
     mine = counts[(counts["model"] == SMALL) & (counts["benchmark"] == V6) & (counts["n"] >= 100)]
     base = mine[mine["method"] == "SFT"].assign(method="base", step=0, table="table3")
-    trained = mine[mine["method"].isin(BEST)].assign(table="table3")
+    trained = mine[mine["method"].isin(LAWS)].assign(table="table3")
+    steps = trained.groupby("method")["step"].nunique().reindex(list(LAWS)).fillna(0)
     last = trained[trained["step"] == trained.groupby("method")["step"].transform("max")]
-    steps = trained.groupby("method")["step"].nunique().reindex(list(BEST)).fillna(0)
-    hue = colors(BEST)
+    last = last[last["method"].isin(BEST)]
+    hue = colors(LAWS)
     names = ("fig6_left", "fig13", "fig10", "fig11", "fig12")
-    missing = [*(["SFT"] if base.empty else []), *steps.index[steps == 0]]
-    short = [*missing, *steps.index[steps == 1]]
+    no_base = ["SFT"] if base.empty else []
+    missing = [*no_base, *(name for name in BEST if not steps[name])]
+    short = [*no_base, *steps.index[steps < 2]]
 
     def path(name: str) -> Path:
         return folder / f"{PREFIX}{name}"

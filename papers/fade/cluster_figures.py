@@ -1,5 +1,5 @@
-"""Tables 3 to 5 as figures with their standard deviations, Fig. 6 right and Fig. 8 left, from
-cluster rows: drawn by `rlvr compare paper=fade` and a cluster sweep's last job."""
+"""Tables 3 to 5 as figures with their standard deviations, Figs. 3 right, 5 left, 6 right and 8
+left, from cluster rows: drawn by `rlvr compare paper=fade` and a cluster sweep's last job."""
 
 from pathlib import Path
 
@@ -35,13 +35,11 @@ TABLES = {  # name of the figure: printed table, model
     "table5": ("table5", LARGE),
 }
 FADE = colors(["FADE H*=1.0", "FADE H*=1.3", "FADE H*=0.5", "FADE H*=H0/2"])
-WEIGHED = colors(
-    [
-        *("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE"),
-        *(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2")),
-    ]
-)
-HEAD = ("s1/s2", "srank")  # Fig. 5 left
+WEIGHED = ("GRPO", "mean GRPO", "Power alpha=2", "REINFORCE")  # Fig. 5 left
+WEIGHED += tuple(f"AsymGRPO delta={delta}" for delta in ("0.3", "0.5", "0.7", "2"))
+BY_DELTA = ("mean GRPO", *cluster_curves.DELTAS)  # Fig. 3 right
+HEAD = {"s1/s2": "s1/s2", "srank": "srank with delta 0.01, which the paper does not print"}
+RANK1 = {"rank1_fraction": "share of the largest singular value in the sum of squares, percent"}
 GROUPS = 400  # Sec. 11.2
 KEY = [*CELL[:4], "step"]
 
@@ -67,31 +65,39 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered, spec: Spec) -> list
         about=f"Fig. 8 left: what the controller chose along training, {SMALL}; step: a rollout "
         "of 10 optimiser steps.",
     )
-    made += [fig5(cluster.rows, folder), controller]
+    made += [
+        weights(cluster.rows, folder, name="fig3_right", methods=BY_DELTA, metrics=RANK1),
+        weights(cluster.rows, folder, name="fig5", methods=WEIGHED, metrics=HEAD),
+        controller,
+    ]
     return made + cluster_curves.draw(root, cluster)
 
 
-def fig5(rows: pd.DataFrame, folder: Path) -> Figure:
-    """Fig. 5 left: s1/s2 and srank of the output head's change along training."""
-    wanted = {metric: rows[rows["metric"].str.startswith(f"{metric}, step ")] for metric in HEAD}
+def weights(
+    rows: pd.DataFrame, folder: Path, *, name: str, methods: tuple[str, ...], metrics: dict
+) -> Figure:
+    """Figs. 3 right and 5 left: the output head's change along training. metrics: name -> in the
+    caption."""
+    wanted = {metric: rows[rows["metric"].str.startswith(f"{metric}, step ")] for metric in metrics}
     parts = [part.assign(curve=metric) for metric, part in wanted.items()]
     found = pd.concat(parts)[["model", "method", "seed", "curve", "step", "value"]]
-    lacking = sorted(set(WEIGHED) - set(found["method"]))
+    lacking = sorted(set(methods) - set(found["method"]))
     if lacking:
-        return Figure("cluster_fig5", left_out=f"rows without weights: {', '.join(lacking)}")
-    figure, axes = panels(2, width=2.9, height=2.7)
-    for axis, curve in zip(axes[0], HEAD, strict=True):
-        for method, color in WEIGHED.items():
+        return Figure(f"cluster_{name}", left_out=f"rows without weights: {', '.join(lacking)}")
+    figure, axes = panels(len(metrics), width=2.9, height=2.7)
+    for axis, curve in zip(axes[0], metrics, strict=True):
+        for method, color in colors(methods).items():
             line = found[(found["curve"] == curve) & (found["method"] == method)]
             axis.plot(*line.sort_values("step")[["step", "value"]].to_numpy().T, color=color,
                       marker="o", markersize=2.5, label=method)  # fmt: skip
         axis.set(title=f"output head, {curve}", xlabel="step")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    save(figure, folder / "cluster_fig5", found[found["method"].isin(list(WEIGHED))])
+    save(figure, folder / f"cluster_{name}", found[found["method"].isin(methods)])
+    number = {"fig5": "5 left", "fig3_right": "3 right"}[name]
     return Figure(
-        "cluster_fig5",
-        f"Fig. 5 left: the output head's weight change, {SMALL}; srank with delta 0.01, which the "
-        "paper does not print; step: a rollout of 10 optimiser steps.",
+        f"cluster_{name}",
+        f"Fig. {number}: the output head's weight change, {SMALL}; {'; '.join(metrics.values())}; "
+        "step: a rollout of 10 optimiser steps.",
     )
 
 

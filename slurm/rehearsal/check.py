@@ -11,6 +11,8 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.results.collect import verify
 from common.results.files import read_jsonl
+from common.sweeps.gates import Gate
+from common.sweeps.measures import Measure
 from slurm.rehearsal.stub import problems
 
 
@@ -31,10 +33,18 @@ def storage(x: Experiment) -> list[str]:
     return []
 
 
-def lacking(root: Path, runs: list[Experiment], evaluations: list[Evaluate]) -> list[str]:
-    """A line for each run, sample count, cell and claim that is not there; empty if all are."""
+def lacking(
+    root: Path,
+    runs: list[Experiment],
+    evaluations: list[Evaluate],
+    before: list[Evaluate],
+    beside: list[Measure | Gate],
+) -> list[str]:
+    """A line for each run, sample count, cell and claim that is not there; empty if all are.
+    `before`: the evaluations that trainings and gates have waited for."""
     found = [line for x in runs for line in _training(root / x.paper / x.run_id, x)]
-    found += [line for e in evaluations for line in _evaluation(e)]
+    found += [line for e in (*before, *evaluations) for line in _evaluation(e)]
+    found += [line for one in beside for line in _finished(one.path)]
     home = root / runs[0].paper
     for x in runs:
         printed = {e.row.benchmark for e in evaluations if e.row.trained == x.run_id}
@@ -62,12 +72,15 @@ def _training(run: Path, x: Experiment) -> list[str]:
 
 
 def _evaluation(e: Evaluate) -> list[str]:
-    if not (e.path / "DONE").exists():
-        return [f"{e.path.name}: no result"]
-    if e.scores:
-        return verify(e.path)
-    number = stated(e.eval.prompts)
-    return verify(e.path) + _counted(e.path / "counts.csv", e.row.benchmark, number, e.n)
+    lost = _finished(e.path)
+    if e.scores or lost:
+        return lost
+    name = e.row.benchmark if e.row else e.eval.name
+    return _counted(e.path / "counts.csv", name, stated(e.eval.prompts), e.n)
+
+
+def _finished(path: Path) -> list[str]:
+    return verify(path) if (path / "DONE").exists() else [f"{path.name}: no result"]
 
 
 def _counted(file: Path, benchmark: str, problems: int | None, n: int) -> list[str]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from common.errors import one_of
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
-from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
+from common.sweeps.gates import Gated, gates
+from common.sweeps.plan import Reproduce, Scale, Sweep, evaluations_of, runs_of
 
 
 def chosen(config: Reproduce, row: str) -> Sweep:
@@ -30,7 +31,10 @@ def chosen(config: Reproduce, row: str) -> Sweep:
     return replace(sweep, rows=wanted, seeds=seeds, baselines=baselines, also_at=also_at)
 
 
-def true_size(config: Reproduce, sweep: Sweep) -> tuple[list[Experiment], list[Evaluate]]:
-    """What `rlvr submit` would run of the sweep."""
+def true_size(
+    config: Reproduce, sweep: Sweep
+) -> tuple[list[Experiment], list[Evaluate], list[Gated]]:
+    """What `rlvr submit` would run of the sweep, less what it measures afterwards."""
     runs = runs_of(config, sweep)
-    return runs, evaluations_of(runs, sweep) if sweep.benchmarks else []
+    alone = replace(config, scales={config.scale: Scale({}, [sweep])})
+    return runs, evaluations_of(runs, sweep) if sweep.benchmarks else [], gates(alone)

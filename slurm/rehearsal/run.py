@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from common.backends.solve_rates import measurements
 from common.config.files import ROOT
 from common.datasets.prompts import stated
 from common.errors import UserError
@@ -14,6 +15,8 @@ from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.models.size import Size
 from common.sweeps.assumptions import assumptions, memory_network, model_size
+from common.sweeps.gates import Gate, Gated
+from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Reproduce, evaluations_of
 from common.sweeps.profiles import Profile, on
 from common.sweeps.smallest import SMALLEST
@@ -26,7 +29,9 @@ from slurm.rehearsal.stub import (
     Most,
     differences,
     hollow_evaluations,
+    hollow_gate,
     reason,
+    scorable,
     stubbed,
 )
 
@@ -45,7 +50,7 @@ def rehearse(
     shutil.rmtree(home, ignore_errors=True)
     row = row or SMALLEST[asked.paper]
     sweep = rows.chosen(asked, row)
-    true_runs, true_evaluations = rows.true_size(asked, sweep)
+    true_runs, true_evaluations, true_gates = rows.true_size(asked, sweep)
     profile = replace(profile, setup=[*profile.setup, f"export RLVR_DATA={cache / 'data'}"])
     size, path = model_size(true_runs[0], assumptions()), str(true_runs[0].model.path)
     width = max(model.width(x) for x in true_runs)
@@ -53,6 +58,7 @@ def rehearse(
     memory = _memory(true_runs[0], size, cache)
     nodes = [n for x in true_runs for n in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in true_evaluations]
+    nodes += [e.eval.prompts for one in true_gates for e in (one.samples, *one.evaluations)]
     sources = data.prepare(nodes, cache / "data", SHARED)
     os.environ["RLVR_DATA"] = str(cache / "data")
     if "ifeval" in sources and data.sentences(cache / "nltk"):
@@ -60,21 +66,36 @@ def rehearse(
         profile = replace(profile, setup=[*profile.setup, f"export NLTK_DATA={cache / 'nltk'}"])
         os.environ["NLTK_DATA"] = str(cache / "nltk")
     threads = max(1, (os.cpu_count() or 1) // profile.nodes)
-    runs = [
-        stubbed(x, model=folder, memory=memory, results_dir=str(root), most=most, threads=threads)
-        for x in true_runs
-    ]
-    kept = replace(sweep, also_at={name: [STEPS - 1] for name in sweep.also_at})
+
+    def hollow(x: Experiment) -> Experiment:
+        given = {"model": folder, "memory": memory, "results_dir": str(root)}
+        return stubbed(x, **given, most=most, threads=threads)
+
+    runs = [hollow(x) for x in true_runs]
+    kept = replace(
+        sweep,
+        also_at={name: [STEPS - 1] for name in sweep.also_at},
+        measures={
+            name: {row: [STEPS - 1, STEPS] for row in measured}
+            for name, measured in sweep.measures.items()
+        },
+    )
     made = evaluations_of(runs, kept) if sweep.benchmarks else []
-    evaluations = hollow_evaluations(made, most=most)
-    for line in sizes(true_runs, runs, true_evaluations, evaluations, sources):
+    every = hollow_evaluations(made, most=most)
+    evaluations = [e for e in every if scorable(e, most=most)]
+    measures = measures_of(asked, kept, runs)
+    gates = [hollow_gate(one, hollow(one.of), most=most) for one in true_gates]
+    for line in sizes(true_runs, runs, true_evaluations, every, most, sources):
+        say(line)
+    for line in _asked(true_gates, gates):
         say(line)
     refused = [line for x in true_runs for line in check.storage(x)]
     if refused:
         raise UserError("\n".join(refused))
     began = time.monotonic()
     tuned = [on(x, profile, {}) for x in runs]
-    submit.submit(tuned, evaluations, paper=asked.paper, profile=profile, root=root, say=say)
+    where: dict = {"paper": asked.paper, "profile": profile, "root": root}
+    submit.submit(tuned, evaluations, None, measures, gates, **where, say=say)
     cells = _ended(root, asked.paper)
     say(f"\n{'seconds':>8} {'state':10} job   ({time.monotonic() - began:.0f} s in all)")
     for cell in cells:
@@ -82,7 +103,10 @@ def rehearse(
     failed = [cell for cell in cells if cell.state != "done"]
     for cell in failed:
         say("\n".join([f"\n{cell.state.upper()} {cell.key} {cell.detail}", *cell.log]))
-    missing = check.lacking(root, runs, evaluations) if not failed else []
+    before = [e for x in runs for e in measurements(x)]
+    before += [e for one in gates for e in (one.samples, *one.evaluations)]
+    beside: list[Measure | Gate] = [*measures, *(one.gate for one in gates)]
+    missing = check.lacking(root, runs, evaluations, before, beside) if not failed else []
     for line in missing:
         say(f"missing: {line}")
     if failed or missing:
@@ -109,6 +133,7 @@ def sizes(
     runs: list[Experiment],
     true_evaluations: list[Evaluate],
     evaluations: list[Evaluate],
+    most: Most,
     sources: dict[str, str],
 ) -> list[str]:
     """What is stubbed with its true value, then the sizes that are the row's own."""
@@ -127,9 +152,23 @@ def sizes(
     for true, e in zip(true_evaluations, evaluations, strict=True):
         said = f"{stated(e.eval.prompts) or '?'} problems, at most {e.max_tokens} tokens"
         cut = "" if e.n == true.n else f"  STUBBED: {EVALUATE['n']}, {true.n} is the row's"
+        if e.scores:
+            said += ", scored"
+            cut = cut if scorable(e, most=most) else "  STUBBED: left out, more than the samples"
         lines.append(f"  {e.row.benchmark:24} {said}, n={e.n}{cut}")
     lines.append("== data")
     return [*lines, *(f"  {name:24} {source}" for name, source in sources.items())]
+
+
+def _asked(true: list[Gated], hollow: list[Gated]) -> list[str]:
+    """Of each gate the numbers that it asks for, any of which it lets pass."""
+    lines = ["== gates: any number passes, the stand-in's is no paper's"] if true else []
+    for was, now in zip(true, hollow, strict=True):
+        whole = {*was.gate.near, *was.gate.above}
+        left = whole - {*now.gate.near, *now.gate.above}
+        cut = f"  STUBBED: without {', '.join(sorted(left))}, of more samples" if left else ""
+        lines.append(f"  {was.gate.name:24} {', '.join(sorted(whole - left))}{cut}")
+    return lines
 
 
 def _own(x: Experiment) -> dict[str, object]:

@@ -1,4 +1,5 @@
-"""What a rehearsal changes in an experiment and its evaluations: the keys named here, no other."""
+"""What a rehearsal changes in an experiment, its evaluations and its gates: the keys named here, no
+other."""
 
 from dataclasses import dataclass, replace
 
@@ -6,9 +7,11 @@ from common.config.schema import Sampler
 from common.datasets.prompts import stated
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
+from common.sweeps.gates import Gated
 
 STEPS = 3  # two at the start, and the last
 MICRO = 32  # responses of a pass: their logits are 32 x 6 x 150,000 numbers, some copies of 115 MB
+ANY = 1000.0  # half the width of what a gate lets pass: percent, and nats
 UNKNOWN = 500  # problems of a set whose size is not stated
 EXPERIMENT = {
     "model.path": "a stand-in: class, vocabulary, context and tokenizer its own, two narrow layers",
@@ -123,6 +126,48 @@ def hollow_evaluations(made: list[Evaluate], *, most: Most) -> list[Evaluate]:
         found.append(replace(e, n=n, scores=names.get(e.scores, e.scores)))
         names[e.path.name] = found[-1].path.name
     return found
+
+
+def scorable(e: Evaluate, *, most: Most) -> bool:
+    """Whether it scores no more samples than `most.job`: of a set with more problems even one of
+    each is too many, at a third of a second of a core for a sample."""
+    return not e.scores or (stated(e.eval.prompts) or UNKNOWN) * e.n <= most.job
+
+
+def hollow_gate(one: Gated, x: Experiment, *, most: Most) -> Gated:
+    """The gate of the stand-in `x`, which no paper describes: each number has to be measured, and
+    may be any. Those of more samples than are drawn are left out."""
+    path = str(x.model.path)
+    like = {"model": x.model, "device": x.device, "threads": x.threads}
+    like |= {"results_dir": x.results_dir}
+    samples, *evaluations = hollow_evaluations(
+        [
+            replace(
+                e,
+                **like,
+                row=e.row and replace(e.row, trained=x.run_id),
+                eval=replace(e.eval, prompts=_counted_by(e.eval.prompts, path)),
+            )
+            for e in (one.samples, *one.evaluations)
+        ],
+        most=most,
+    )
+    drawn = {e.row.benchmark: e.n for e in evaluations}
+
+    def there(number: str) -> bool:
+        benchmark, found, k = number.rpartition(" pass@")
+        return not found or int(k) <= drawn[benchmark]
+
+    gate = replace(
+        one.gate,
+        results_dir=x.results_dir,
+        model=path,
+        prompts=samples.path.name,
+        benchmarks={e.row.benchmark: e.path.name for e in evaluations},
+        near={name: [at, ANY] for name, (at, _) in one.gate.near.items() if there(name)},
+        above={name: -ANY for name in one.gate.above},
+    )
+    return Gated(gate, samples, evaluations, x, one.rows)
 
 
 def differences(true: dict, stubbed: dict, prefix: str = "") -> dict[str, tuple]:

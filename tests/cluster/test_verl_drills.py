@@ -1,5 +1,6 @@
-"""Every part of a real verl run is killed or stopped, with RLVR_DRILLS=all: a start of verl takes
-minutes, so make test-verl does one of them, in test_verl_run.py.
+"""Every part of a real verl run is killed or stopped, with RLVR_DRILLS=all, and a finished one goes
+on to more steps: a start of verl takes minutes, so make test-verl does one of the drills, in
+test_verl_run.py.
 """
 
 import os
@@ -18,6 +19,8 @@ from runs import flags, of_this_run, pretrained
 from common.backends.verl.process import LOOK_S
 from common.config.files import ROOT
 from common.experiment import load
+from common.results.collect import verify
+from common.results.files import read_csv, read_jsonl
 
 pytestmark = pytest.mark.skipif(
     find_spec("verl") is None or os.environ.get("RLVR_DRILLS") != "all",
@@ -48,6 +51,31 @@ PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return pretrained(tmp_path_factory.mktemp("drills"))
+
+
+def test_a_finished_run_goes_on_to_more_steps(model, tmp_path):
+    def trained(*words: str) -> Path:
+        arguments = flags(model, tmp_path, "eval.every=1", *words)
+        command = [sys.executable, "-m", "papers.f_grpo", *arguments]
+        with open(tmp_path / "log.txt", "ab") as output:
+            code = subprocess.run(command, cwd=ROOT, stdout=output, stderr=output).returncode
+        assert code == 0, (tmp_path / "log.txt").read_text()[-5000:]
+        run = tmp_path / "f_grpo" / load(arguments, "f_grpo").run_id
+        assert verify(run) == []
+        return run
+
+    run = trained("optim.steps=2", "keep_state=true")
+    kept = ("eval/step-00002.csv", "model/model.safetensors", "samples/natural.jsonl.gz")
+    before = [(run / name).read_bytes() for name in kept]
+    curve = (run / "metrics.jsonl").read_text()
+    assert trained("optim.steps=3") == run
+    moved = (kept[0], "checkpoints/step-00002/model.safetensors", "samples-00002/natural.jsonl.gz")
+    assert [(run / name).read_bytes() for name in moved] == before
+    assert (run / "metrics.jsonl").read_text().startswith(curve)
+    assert [row["step"] for row in read_jsonl(run / "metrics.jsonl")] == [1, 2, 3]
+    assert (run / kept[1]).read_bytes() != before[1]
+    assert sorted(set(read_csv(run / "metrics.csv")["step"])) == [1, 2, 3]
+    assert not (run / "work").exists()
 
 
 @pytest.mark.parametrize(("part", "number"), DRILLS)

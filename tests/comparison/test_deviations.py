@@ -17,7 +17,6 @@ HELD = {  # paper -> the printed settings that some row does not have
         "rollout engine",
         "engine",
         "samples per problem n (protocol)",
-        "AIME25 on the curve",
     },
     "two_stage": set(),
     "cov_grpo": {
@@ -40,6 +39,7 @@ HELD = {  # paper -> the printed settings that some row does not have
         "system",
         "LiveCodeBench v5",
         "H*",
+        "initial H_hat",  # of the first step, not the gate's
         "EMA update as printed",
         "PPO clip in Algorithms 1-2",  # of 32B, as Sec. 11.1 prints it
     },

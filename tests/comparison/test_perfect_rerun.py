@@ -49,7 +49,8 @@ SETS = 9
 # perfect.highest
 BEST = dict.fromkeys(("Qwen2.5-7B", "Llama-3.2-3B-Instruct", "Qwen3-4B-Base"), 459)
 MODELS = ("Qwen 2.5 7B", "CWM 32B")
-CURVE = f"FADE H*=1.0, GRPO, Power alpha=2, AsymGRPO delta=0.5 of {MODELS[0]}"
+FOUR = "FADE H*=1.0, GRPO, Power alpha=2, AsymGRPO delta=0.5"
+CURVE = f"{FOUR} of {MODELS[0]}"
 EXPECTED = {
     "f_grpo": Expected(
         scales=("cluster", "cluster_v2", "gpu"),
@@ -59,11 +60,13 @@ EXPECTED = {
         figures={
             **dict.fromkeys(("cluster_fig1b", "cluster_fig1c"), 2 * 4),
             **{f"cluster_table{i}_v2_{base}": 2 * SETS * 9 for i in (12, 13, 14) for base in BASES},
-            # two methods: 10 evaluations, three columns of three logged steps
-            **{f"cluster_v2_fig{i}": 2 * (10 + 3 * 3) for i in (8, 9, 10)},
             "cluster_gamma": 3 * 3 * 3 * 10,  # models, methods, exponents, evaluations
             "cluster_maze_fig6": 18 * 4,  # rows, k = 1, 128, 1024, 2048
             "cluster_maze_fig7": 18 * (3 + 10 + 10),  # logged steps, evaluations at two k
+        },
+        not_drawn={  # their AIME25 is of the first stage, cluster_v2_first
+            f"cluster_v2_fig{i}": f"rows without a curve: {base}, F-{base} of Qwen3-4B-Base"
+            for i, base in enumerate(("GRPO", "DAPO", "CISPO"), 8)
         },
     ),
     "two_stage": Expected(
@@ -128,11 +131,15 @@ EXPECTED = {
         },
         # a made-up measure has the printed numbers alone
         not_drawn={
+            "cluster_fig3_right": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.7, "
+            "AsymGRPO delta=1.5, AsymGRPO delta=2, mean GRPO",
             "cluster_fig5": "rows without weights: AsymGRPO delta=0.3, AsymGRPO delta=0.5, "
             "AsymGRPO delta=0.7, AsymGRPO delta=2, GRPO, Power alpha=2, REINFORCE, mean GRPO",
             # curves of n = 200 and one learning rate are scales of their own
             **dict.fromkeys(
-                ("cluster_fig6_left", "cluster_fig13"), f"rows without counts: {CURVE}"
+                ("cluster_fig6_left", "cluster_fig13"),
+                f"rows without counts: {FOUR}, pass@4 (Tang), pass@4 (Chen), pass@1 and pass@4 "
+                f"(Chen) of {MODELS[0]}",
             ),
             "cluster_fig1_7b": f"rows without a curve: {CURVE}",
             "cluster_fig1_32b": f"rows without a curve: {CURVE}".replace(*MODELS),
@@ -315,6 +322,21 @@ def test_a_first_stage_fills_the_cells_until_the_whole_run_does(tmp_path):
         assert (~trained).sum() == 2 * SETS + (2 if "cluster" in scales else 0)
         assert all("is of more and counts" in said for said in result.left_out)
         assert len(result.left_out) == (2 * SETS if "cluster" in scales else 0)
+
+
+def test_a_first_stage_draws_the_curves_of_its_kept_checkpoints(tmp_path):
+    def of_figure_8(x):
+        return x.model.name == "Qwen3-4B-Base" and x.label in ("GRPO", "F-GRPO")
+
+    made = perfect.rerun(tmp_path, "f_grpo", scales=("cluster_v2_first",), only=of_figure_8)
+    result = assess(made.spec, tmp_path)
+    assert result.left_out == []
+    figures = cluster_figures.draw(made.spec, tmp_path, result.cells, result.cluster)
+    shown = {one.name: one for one in figures}
+    assert not shown["cluster_v2_fig8"].left_out
+    drawn = pd.read_csv(tmp_path / "f_grpo" / "figures" / "cluster_v2_fig8.csv")
+    steps = drawn[drawn["curve"].str.startswith("AIME25")].groupby("method")["step"].agg(list)
+    assert steps.to_dict() == {name: [*range(25, 401, 25)] for name in ("GRPO", "F-GRPO")}
 
 
 @pytest.mark.parametrize(

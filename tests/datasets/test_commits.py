@@ -1,5 +1,5 @@
-"""Each run stores the commit of every public set, goes on with that one alone, and a comparison
-names sets that were read from two."""
+"""Each run stores the commit of every public set, goes on with that one alone, and numbers of
+sets that were read from two are not compared."""
 
 import json
 
@@ -7,10 +7,11 @@ import pandas as pd
 from dataset_nodes import NODES
 from refuses import refuses
 
-from common.datasets.commits import read_from
+from common.comparison.cells import one_source_each
+from common.datasets.commits import read_from, several
 from common.results import provenance
 from common.results.run import Run
-from slurm import prefetch
+from slurm import prefetch, status
 
 AMC = NODES["eval=amc23"]
 HUB = AMC["hub"]
@@ -59,16 +60,28 @@ def test_a_run_stores_what_it_read_and_goes_on_with_that_alone(tmp_path):
     assert not (tmp_path / "f_grpo" / "made" / "sets.json").exists()
 
 
-def test_a_comparison_names_a_set_of_two_commits_and_its_runs(tmp_path):
+def test_numbers_of_a_set_of_two_commits_are_neither_averaged_nor_compared(tmp_path):
     ones = {"a": {"amc23": "hub@c", "aime24": "hub@x"}, "b": {"amc23": "hub@d"}, "c": {}}
-    about = {"scope": "cluster", "table": "table1"}
-    runs = [about | {"run_id": n} | finished(tmp_path, n, found) for n, found in ones.items()]
-    (said,) = provenance.mixed(pd.DataFrame(runs, columns=provenance.COLUMNS))
-    for part in ("set amc23", "hub@c: a of table1", "hub@d: b of table1"):
+    runs = [{"run_id": n} | finished(tmp_path, n, found) for n, found in ones.items()]
+    table = pd.DataFrame(runs, columns=provenance.COLUMNS)
+    places = [("AMC", "a"), ("AMC", "b"), ("AIME", "a"), ("AIME", "c"), ("MATH", "b")]
+    rows = pd.DataFrame(places, columns=["benchmark", "run_id"]).assign(table="table1", model="M")
+    left, (said,) = one_source_each(rows, table)
+    for part in ("table1, M, AMC", "set amc23", "hub@c: a", "hub@d: b"):
         assert part in said
-    assert provenance.mixed(pd.DataFrame(runs[1:], columns=provenance.COLUMNS)) == []
-    other = [runs[0], runs[1] | {"scope": "laptop"}]
-    assert provenance.mixed(pd.DataFrame(other, columns=provenance.COLUMNS)) == []
+    assert left.index.tolist() == [2, 3, 4]
+    whole, said = one_source_each(rows[1:], table)
+    assert (len(whole), said) == (4, [])
+    empty, said = one_source_each(rows[:0], table[:0])
+    assert (len(empty), said) == (0, [])
+
+
+def test_the_status_names_a_set_of_two_commits_and_its_runs(tmp_path):
+    found = [status.Cell(name, "evaluate", "1", "done") for name in "abc"]
+    for name, commit in (("a", "c"), ("b", "d")):
+        finished(tmp_path, name, {"amc23": f"hub@{commit}", "aime24": "hub@x"})
+    read = status._sets(tmp_path, "f_grpo", found)
+    assert several(read) == {"amc23": {"hub@c": ["a"], "hub@d": ["b"]}}
 
 
 def test_prefetch_says_the_commit(hub):

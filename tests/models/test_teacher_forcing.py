@@ -29,7 +29,7 @@ def given(request):
     """A random model, and prompts and responses of unlike lengths."""
     torch.manual_seed(0)
     model = FAMILIES[request.param]().eval()
-    lengths = [(1, 1), (5, 1), (1, 9), (3, 30), (8, 12), (2, 30)]
+    lengths = [(1, 1), (5, 1), (1, 9), (3, 30), (8, 12), (2, 30), (40, 2)]
     ids = lambda n: torch.randint(1, VOCAB, (n,)).tolist()  # noqa: E731
     return model, [(ids(prompt), ids(response)) for prompt, response in lengths]
 
@@ -72,6 +72,9 @@ def test_no_more_logits_than_allowed_are_there_at_once(given, monkeypatch):
     teacher_forcing.scores(model, pairs, tokens=80, logits=10 * VOCAB)
     assert max(seen) <= 10 * VOCAB
     assert len(seen) > 10
+    seen.clear()
+    teacher_forcing.scores(model, pairs[-1:])  # a long prompt: of the response alone
+    assert seen == [2 * VOCAB]
 
 
 def test_batches_are_by_length_and_within_the_bound():

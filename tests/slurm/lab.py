@@ -73,11 +73,11 @@ class Lab:
         words = {name: [*given, *small] for name, given in SETS.items()}
         return evaluations_of(runs, Sweep("t", [], [], [], benchmarks=words, n=8, **changes))
 
-    def submit(self, runs: list, evaluated: list | None = None, **changes) -> list[str]:
+    def submit(self, runs: list, evaluated=(), measures=(), gates=(), **changes) -> list[str]:
         """Submit; returns what was said."""
         said, profile = [], replace(self.profile, **changes)
         where = {"paper": self.paper, "profile": profile, "root": self.root}
-        submit(runs, evaluated or [], **where, say=said.append)
+        submit(runs, [*evaluated], None, measures, gates, **where, say=said.append)
         return said
 
     def cells(self) -> dict:

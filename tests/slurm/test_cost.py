@@ -10,6 +10,7 @@ from lab import MATH, SWEEP
 from refuses import refuses
 
 from common.errors import UserError
+from common.results.files import write
 from common.sweeps import cost, cost_of_scoring
 from common.sweeps.assumptions import Prompts, assumptions, model_size
 from common.sweeps.plan import Sweep, evaluations_of
@@ -221,6 +222,19 @@ def test_kept_checkpoints_take_disk(big, tmp_path):
     dry_run.show(plan.plan([kept], []), **where, say=lines.append)
     assert any(f"(kept models {2 * model:.3g} GB)" in line for line in lines)
     assert any(f"{2 * model:.3g} GB of it models kept" in line for line in lines)
+
+
+def test_of_a_run_that_goes_on_the_rest_is_said(big, tmp_path):
+    profile, run, lines = load_profile("h100-2x8"), tmp_path / "f_grpo" / big.run_id, []
+    write(run / "config.yaml", "optim: {steps: 25}")  # of 100
+    where = {"paper": "f_grpo", "profile": profile, "root": tmp_path}
+    dry_run.show(plan.plan([big], []), **where, say=lines.append)
+    assert not any("goes on" in line for line in lines)
+    write(run / "DONE", "{}")
+    dry_run.show(plan.plan([big], []), **where, say=lines.append)
+    hours = cost.estimate(big, profile, assumptions()).gpu_hours
+    left = cost.Range(0.75 * hours.low, 0.75 * hours.high)
+    assert any(f"goes on from step 25: {left} GPU-h are left" in line for line in lines)
 
 
 def test_dry_run_prints_jobs_scripts_and_costs_and_writes_nothing(big, tmp_path, monkeypatch):

@@ -20,7 +20,9 @@ from slurm.rehearsal.stub import (
     Most,
     differences,
     hollow_evaluations,
+    hollow_gate,
     reason,
+    scorable,
     stubbed,
 )
 
@@ -59,7 +61,8 @@ def row_of(paper: str):
 
 @pytest.mark.parametrize("paper", ["two_stage", pytest.param("f_grpo", marks=pytest.mark.sweep)])
 def test_only_the_named_keys_are_hollow(paper):
-    (x,), evaluations = row_of(paper)
+    (x,), evaluations, gates = row_of(paper)
+    assert not gates
     check(x)
     sweep = rows.chosen(asked(paper, "scale=cluster"), SMALLEST[paper])
     own = evaluations_of([made(x, LITTLE)], sweep)
@@ -68,10 +71,35 @@ def test_only_the_named_keys_are_hollow(paper):
     for true, e, cut in zip(evaluations, own, cuts, strict=True):
         assert (cut.scores is None) == (e.scores is None)
         assert cut.scores is None or cut.scores in drawn
+        assert scorable(cut, most=LITTLE) == (not cut.scores or "greedy" not in cut.row.benchmark)
         different = set(differences(true.benchmark(), cut.benchmark()))
         different |= set(differences(true.sampling(), cut.sampling()))
         assert different <= set(EVALUATE)
         assert cut.n == min(true.n, max(1, 1000 // (stated(e.eval.prompts) or 500)))
+
+
+@pytest.mark.sweep
+def test_a_gate_lets_any_number_pass_that_was_measured():
+    config = asked("fade", "scale=cluster")
+    runs, _, gates = rows.true_size(config, rows.chosen(config, "qwen7b_fade_h1"))
+    assert {name for one in gates for name in one.rows} >= {runs[0].name}
+    for true in gates:
+        x = made(true.of, LITTLE)
+        cut = hollow_gate(true, x, most=LITTLE)
+        gate = cut.gate
+        assert gate.prompts == cut.samples.path.name != true.gate.prompts
+        assert [*gate.benchmarks.values()] == [e.path.name for e in cut.evaluations]
+        assert gate.above.keys() == true.gate.above.keys()
+        lost = true.gate.near.keys() - gate.near.keys()
+        assert lost == (
+            {f"LiveCodeBench v6 pass@{k}" for k in (10, 100)} if cut.evaluations else set()
+        )
+        for e in (cut.samples, *cut.evaluations):
+            assert (e.device, e.model.path, e.results_dir) == ("cpu", "stand-in", x.results_dir)
+            assert e.n * (stated(e.eval.prompts) or 500) <= 1000
+        assert "qwen25_7b" not in str(cut.samples.eval.prompts)  # whose tokenizer is not there
+    whole = hollow_gate(gates[0], made(gates[0].of, MUCH), most=MUCH)
+    assert whole.gate.near.keys() == gates[0].gate.near.keys()
 
 
 @pytest.mark.sweep

@@ -13,10 +13,16 @@ import pytest
 import yaml
 from tiny import ROOT
 
+from common.backends.solve_rates import measurements, on_prompts
 from common.comparison.gather import gather
+from common.datasets.solve_rate import unfiltered
 from common.errors import UserError
+from common.evaluation.config import Row
 from common.models import store
+from common.results.collect import verify
 from common.results.run import source
+from common.sweeps.gates import Gate, Gated
+from common.sweeps.measures import Measure
 
 SHORT = ("optim.steps=6", "eval.every=3", "checkpoint_every=2", "keep_checkpoints=true")
 
@@ -122,6 +128,50 @@ def test_two_methods_two_seeds_are_trained_evaluated_and_compared(lab):
     for key in ("commit", "diff_sha256"):
         assert meta[key] == submitted[key] == source()[key]
     assert lab.submit(runs, evaluated) == ["14 of 14 jobs done, 0 queued, 0 to submit"]
+
+
+def test_what_stands_before_and_after_a_training_runs_in_its_order(lab):
+    """Solve rates and a gate before it; its samples' scores and its weights after it."""
+    (x,) = lab.runs(1, overrides=(*SHORT, "scope=cluster"))
+    rated = x.data.train | {"solve_rate": {"n": 2, "drop_easiest": 0.25}}
+    x = replace(x, data=replace(x.data, train=rated))
+    (rates,) = measurements(x)
+    read = on_prompts(x, unfiltered(rated), 4)
+    gate = Gate(
+        name="gate-start",
+        paper=x.paper,
+        results_dir=x.results_dir,
+        model="start",
+        prompts=read.path.name,
+        benchmarks={},
+        near={},
+        above={"solve_rate": -1.0, "entropy": 0.0},
+        remedy="",
+    )
+    row = Row(x.paper, x.scope, x.table, x.label, "weights", x.seed, x.run_id, 6, None)
+    measure = Measure(
+        run="papers.fade.weights.cluster.run",
+        takes="papers.fade.weights.cluster.takes",
+        row=row,
+        model=x.model,
+        steps=[3, 6],
+        updates=1,
+        results_dir=x.results_dir,
+    )
+    evaluated = lab.evaluations([x], scored=["Rare"])
+    lab.submit([x], evaluated, [measure], [Gated(gate, read, [], x, {x.name})])
+    cells = lab.settled()
+    assert {cell.state for cell in cells.values()} == {"done"}, lab.show()
+    (scored,) = (e for e in evaluated if e.scores)
+    order = [rates.path, gate.path, lab.root / x.paper / x.run_id, scored.path]
+    ends = [(path / "DONE").stat().st_mtime for path in (read.path, *order)]
+    assert ends[0] < ends[2] < ends[3] < ends[4]
+    assert ends[1] < ends[3] < (measure.path / "DONE").stat().st_mtime
+    assert not [line for path in (*order, measure.path) for line in verify(path)]
+    rows = gather(lab.root, x.paper).scopes["cluster"].rows
+    found = {run: set(part["metric"]) for run, part in rows.groupby("run_id")}
+    assert {"rank1_fraction", "rank1_fraction, step 3"} <= found[measure.path.name]
+    assert "exact_token_entropy" in found[scored.path.name]
 
 
 def test_a_failed_training_job_takes_its_evaluations_with_it_and_is_named(

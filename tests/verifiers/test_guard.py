@@ -1,8 +1,11 @@
 """Canaries, in this process: what a verifier must say of pairs whose verdicts are known."""
 
+import json
+
 import broken_verifiers
 import pytest
 
+from common.config.resolve import resolve
 from common.errors import UserError
 from common.tasks import countdown, maze
 from common.verifiers import maze as rules
@@ -29,6 +32,27 @@ def test_a_verifier_that_fails_a_canary_is_not_asked(pairs, function, message):
     checked = guarded(verify, {"_target_": f"broken_verifiers.{function}"}, max_faults=0.1)
     with pytest.raises(UserError, match=message):
         checked(pairs)
+
+
+MATH, CODE = "common.verifiers.math.verify", "common.verifiers.code.verify"
+TESTS = {"fn_name": None, "test_type": "stdin", "time_limit": 6}
+TESTS |= {"tests": [{"input": "1", "output": "2"}]}
+
+
+@pytest.mark.parametrize(
+    ("verifier", "reference"),
+    [
+        ({"_target_": MATH, "opened": True}, "3"),
+        ({"_target_": MATH, "opened": True, "convention": "open_rs"}, "3"),
+        pytest.param({"_target_": CODE, "strict": True}, TESTS, marks=pytest.mark.sandbox),
+        pytest.param({"_target_": CODE, "opened": True}, TESTS, marks=pytest.mark.sandbox),
+    ],
+)
+def test_an_example_has_the_closed_thought_without_which_nothing_is_right(verifier, reference):
+    text = reference if isinstance(reference, str) else json.dumps(reference)
+    judge = resolve(verifier, "data.verifier")
+    checked = guarded(lambda pairs: [judge(*pair) for pair in pairs], verifier, max_faults=0.1)
+    assert [verdict.outcome for verdict in checked([("", text)])] == ["unparsed"]
 
 
 def test_a_path_that_is_right_in_some_mazes_is_no_fault():

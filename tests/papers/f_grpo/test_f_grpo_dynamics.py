@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from papers.f_grpo.cluster_figures import dynamics
+from papers.f_grpo.cluster_figures import DENSE, dynamics
 
 LOG = [
     {"step": 1, "reward": 0.0, "entropy": 0.5, "response_length": 900.0},
@@ -20,7 +20,7 @@ def test_a_pair_is_drawn_with_the_moving_average_of_its_reward(tmp_path):
         path.parent.mkdir(parents=True)
         path.write_text("".join(json.dumps(row) + "\n" for row in LOG))
         about = {"table": "table1_v2", "model": "Qwen3-4B-Base", "method": method, "seed": 1}
-        of = {"run_id": method, "benchmark": "aime25", "metric": "pass@1", "step": 153}
+        of = {"run_id": method, "benchmark": DENSE, "metric": "pass@1", "step": 153}
         parts.append(about | of | {"value": 12.5})
     rows = pd.DataFrame(parts)
     made = dynamics(tmp_path, rows, 9, "DAPO")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from common.results.files import write
-from papers.fade.cluster_curves import BEST, FOCUS, SIGNS, V6, draw, spread
+from papers.fade.cluster_curves import BEST, DRIVEN, FOCUS, LAWS, SIGNS, V6, draw, spread
 
 ABOUT = {"table": "table3", "model": "Qwen 2.5 7B", "seed": 1, "benchmark": V6}
 
@@ -18,7 +18,7 @@ def runs(tmp_path_factory):
     """(root, rows, counts) of FADE's methods at three steps; pass@100 rises with both."""
     root, rows, counts = tmp_path_factory.mktemp("curves"), [], []
     rng = np.random.default_rng(0)
-    for place, method in enumerate(dict.fromkeys([*BEST, *SIGNS, *FOCUS, "SFT"])):
+    for place, method in enumerate(dict.fromkeys([*LAWS, *SIGNS, *FOCUS, "SFT"])):
         run = ABOUT | {"method": method, "run_id": f"run{place}"}
         for step in (100, 200, 300):
             found = [("pass@1", 10.0), ("pass@10", 20.0), ("pass@100", step / 10 + place)]
@@ -37,10 +37,8 @@ def test_curves_are_drawn_of_their_runs(runs):
     root, rows, counts = runs
     made = draw(root, SimpleNamespace(rows=rows, counts=counts))
     left_out = {one.name for one in made if one.left_out}
-    # no 32B, no ablation, no row of one learning rate, and no pass@4 among these
-    assert left_out == {
-        *("cluster_fig1_32b", "cluster_fig9", "cluster_fig14_equalised", "cluster_fig14_same")
-    }
+    # no 32B, no ablation, no row of one learning rate
+    assert left_out == {*("cluster_fig1_32b", "cluster_fig9", "cluster_fig14_same")}
     drawn = {
         one.name: pd.read_csv(root / "fade" / "figures" / f"{one.name}.csv")
         for one in made
@@ -58,6 +56,11 @@ def test_curves_are_drawn_of_their_runs(runs):
     law = drawn["cluster_fig6_left"]
     assert set(law["step"]) == {0, 100, 200, 300}
     assert (law["b"] > 0).all()
+    assert set(law["method"]) == {"base", *LAWS}
+    few = counts[~counts["method"].isin(DRIVEN)]
+    said = {one.name: one.left_out for one in draw(root, SimpleNamespace(rows=rows, counts=few))}
+    assert all(name in said["cluster_fig6_left"] for name in DRIVEN)
+    assert not said["cluster_fig10"]
 
 
 def test_the_steps_of_a_figure_are_few_and_have_both_ends():

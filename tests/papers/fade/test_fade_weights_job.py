@@ -22,7 +22,8 @@ from common.results.collect import verify
 from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Sweep, runs_of, scales_of
 from common.sweeps.profiles import load_profile
-from papers.fade.cluster_figures import WEIGHED, fig5
+from papers.fade.cluster_figures import BY_DELTA, HEAD, RANK1, WEIGHED
+from papers.fade.cluster_figures import weights as figure
 from papers.fade.weights import cluster
 from papers.fade.weights.checkpoints import SINGLE
 from slurm import cost, plan, status
@@ -176,14 +177,19 @@ def test_steps_that_a_training_does_not_keep_are_refused():
         measures_of(config, replace(sweep, measures={"weight": {}}), runs)
 
 
-def test_figure_5_is_drawn_of_every_step(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "methods", "metrics"),
+    [("fig5", WEIGHED, HEAD), ("fig3_right", BY_DELTA, RANK1)],
+)
+def test_a_figure_of_weights_is_drawn_of_every_step(tmp_path, name, methods, metrics):
     about = {"model": "Qwen 2.5 7B", "seed": 1}
     rows = pd.DataFrame(
         about | {"method": method, "step": step, "metric": f"{metric}, step {step}k", "value": 2.0}
-        for method in WEIGHED
-        for metric in ("s1/s2", "srank", "inner")
+        for method in methods
+        for metric in (*metrics, "inner")
         for step in (100, 400)
     )
-    assert fig5(rows, tmp_path).left_out == ""
-    assert len(pd.read_csv(tmp_path / "cluster_fig5.csv")) == len(WEIGHED) * 2 * 2
-    assert "mean GRPO" in fig5(rows[rows["method"] != "mean GRPO"], tmp_path).left_out
+    asked = {"name": name, "methods": methods, "metrics": metrics}
+    assert figure(rows, tmp_path, **asked).left_out == ""
+    assert len(pd.read_csv(tmp_path / f"cluster_{name}.csv")) == len(methods) * len(metrics) * 2
+    assert "mean GRPO" in figure(rows[rows["method"] != "mean GRPO"], tmp_path, **asked).left_out
