@@ -1,0 +1,83 @@
+"""How the first week on a cluster begins: trials, and nodes that will not do. On a real SLURM."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from lab import sh
+from refuses import refuses
+from tiny import ROOT
+
+from common.results.files import read_csv, read_jsonl
+from slurm import status
+from slurm.dry_run import TITLES
+from slurm.launch import launch, tables_of
+
+NO_FLOCK = """
+import errno, fcntl
+def flock(*_):
+    raise OSError(errno.ENOTSUP, "Operation not supported")
+fcntl.flock = flock
+"""
+
+
+def test_a_job_of_each_kind_and_a_trial_end_well_and_apart(lab):
+    """`rlvr submit paper=fade table=smoke`, and three steps of its row, beside each other."""
+    words, fade = [f"results_dir={lab.root}", "table=smoke", "profile=test"], tables_of("fade")
+    launch("fade", fade, words)
+    launch("fade", fade, [*words, "row=tiny_grpo", "optim.steps=3"])
+    lab.settled()
+    kinds, trained = {}, {}
+    for name in ("smoke", "smoke/trial"):
+        root = lab.root / name
+        cells = status.cells(root, "fade")
+        assert {cell.state for cell in cells} == {"done"}, status.show(root, "fade")
+        kinds[name] = {cell.kind for cell in cells}
+        (run,) = [root / "fade" / cell.key for cell in cells if cell.kind == "train"]
+        trained[name] = [row["step"] for row in read_jsonl(run / "metrics.jsonl")]
+        (measured,) = [root / "fade" / cell.key for cell in cells if cell.kind == "evaluate"]
+        samples = read_csv(measured / "counts.csv")["n"]
+    assert kinds["smoke"] == {*TITLES} - {"command"}
+    assert kinds["smoke/trial"] == {"model", "rates", "train", "evaluate", "score", "compare"}
+    assert trained == {"smoke": [1, 2, 3, 4], "smoke/trial": [1, 2, 3]}
+    assert set(samples) == {1}  # of the trial
+
+
+@pytest.fixture
+def no_flock(tmp_path, monkeypatch):
+    """Jobs that are submitted now can lock no file, as on Lustre without `-o flock`."""
+    (tmp_path / "sitecustomize.py").write_text(NO_FLOCK)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+
+
+def test_too_few_cpus_are_refused_before_anything_is_sent(lab, big):
+    """Ray would wait for ever for what verl reserves."""
+    with refuses("cpus_per_node", 8):
+        lab.submit([big], accelerator="h100", cpus_per_node=8, python=sys.executable)
+    assert not (lab.root / "f_grpo" / "cluster").exists()
+    assert sh("squeue", "-h") == ""
+
+
+def test_a_node_says_everything_that_it_lacks(slurm, tmp_path, no_flock):
+    given = ["-A", "lab", "--gres=gpu:1", "--cpus-per-task=8"]
+    asked = [sys.executable, "-m", "rlvr_papers", "preflight", "device=cuda", f"folder={tmp_path}"]
+    done = subprocess.run(
+        ["srun", *given, *asked], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 2, done.stderr
+    for problem in ("cpus=8: verl reserves 9", "flock=Operation not supported", "triton="):
+        assert problem in done.stderr
+
+
+def test_a_job_that_can_lock_nothing_ends_at_once_and_says_so(lab, no_flock):
+    """A resumed one too: it must not wait a quarter of an hour for a lock that nobody holds."""
+    (run,) = lab.runs(1)
+    place = lab.root / lab.paper / run.run_id
+    place.mkdir(parents=True)
+    (place / ".lock").touch()
+    lab.submit([run])
+    assert lab.settled(600)[run.run_id].state == "failed"
+    (ended,) = [row["how"] for row in lab.attempts(run) if "how" in row]
+    assert "results_dir=" in ended
+    assert "cannot be locked" in lab.show()
