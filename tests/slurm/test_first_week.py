@@ -51,22 +51,23 @@ def no_flock(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
 
 
-def test_too_few_cpus_are_refused_before_anything_is_sent(lab, big):
+def test_too_few_cpus_are_refused_before_anything_is_sent(lab, big, monkeypatch):
     """Ray would wait for ever for what verl reserves."""
-    with refuses("cpus_per_node", 8):
-        lab.submit([big], accelerator="h100", cpus_per_node=8, python=sys.executable)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")  # no model is looked for
+    with refuses("cpus_per_node", 5):
+        lab.submit([big], accelerator="h100", cpus_per_node=5, python=sys.executable, setup=[])
     assert not (lab.root / "f_grpo" / "cluster").exists()
     assert sh("squeue", "-h") == ""
 
 
 def test_a_node_says_everything_that_it_lacks(slurm, tmp_path, no_flock):
-    given = ["-A", "lab", "--gres=gpu:1", "--cpus-per-task=8"]
+    given = ["-A", "lab", "--gres=gpu:1", "--cpus-per-task=5"]
     asked = [sys.executable, "-m", "rlvr_papers", "preflight", "device=cuda", f"folder={tmp_path}"]
     done = subprocess.run(
         ["srun", *given, *asked], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 2, done.stderr
-    for problem in ("cpus=8: verl reserves 9", "flock=Operation not supported", "triton="):
+    for problem in ("cpus=5: verl reserves 6", "flock=Operation not supported", "triton="):
         assert problem in done.stderr
 
 
