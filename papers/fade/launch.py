@@ -19,7 +19,6 @@ from slurm.launch import Table, command
 LARGE = "h100-12x8"  # twelve nodes: a GPU for each of a step's 96 responses
 
 TABLES = {
-    "smoke": Table("tiny jobs of every kind", ("cluster_smoke",), rows="all", profile="debug"),
     # 32B alone: scale=cluster_32b, on h100-12x8
     "table3": Table("LiveCodeBench v6 at 7B and 32B", ("cluster_base", "cluster", "cluster_32b")),
     "table4": Table("AIME at 7B", ("cluster_base", "cluster")),

@@ -23,13 +23,13 @@ fcntl.flock = flock
 
 
 def test_a_job_of_each_kind_and_a_trial_end_well_and_apart(lab):
-    """`rlvr submit paper=fade table=smoke`, and three steps of its row, beside each other."""
-    words, fade = [f"results_dir={lab.root}", "table=smoke", "profile=test"], tables_of("fade")
+    """`rlvr submit paper=fade scale=jobs_smoke`, and three steps of its row, beside each other."""
+    words, fade = [f"results_dir={lab.root}", "scale=jobs_smoke", "profile=test"], tables_of("fade")
     launch("fade", fade, words)
     launch("fade", fade, [*words, "row=tiny_grpo", "optim.steps=3"])
     lab.settled()
     kinds, trained = {}, {}
-    for name in ("smoke", "smoke/trial"):
+    for name in ("smoke", "trial/smoke"):
         root = lab.root / name
         cells = status.cells(root, "fade")
         assert {cell.state for cell in cells} == {"done"}, status.show(root, "fade")
@@ -39,8 +39,8 @@ def test_a_job_of_each_kind_and_a_trial_end_well_and_apart(lab):
         (measured,) = [root / "fade" / cell.key for cell in cells if cell.kind == "evaluate"]
         samples = read_csv(measured / "counts.csv")["n"]
     assert kinds["smoke"] == {*TITLES} - {"command"}
-    assert kinds["smoke/trial"] == {"model", "rates", "train", "evaluate", "score", "compare"}
-    assert trained == {"smoke": [1, 2, 3, 4], "smoke/trial": [1, 2, 3]}
+    assert kinds["trial/smoke"] == {"model", "rates", "train", "evaluate", "score", "compare"}
+    assert trained == {"smoke": [1, 2, 3, 4], "trial/smoke": [1, 2, 3]}
     assert set(samples) == {1}  # of the trial
 
 

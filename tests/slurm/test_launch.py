@@ -96,6 +96,8 @@ def test_a_trial_is_the_row_in_few_steps_and_apart(capsys):
     assert {e.row.benchmark for e in tried.evaluations} == {
         e.row.benchmark for e in true.evaluations if e.row.trained == whole.run_id
     }
+    measured = chosen("fade", {}, **WORDS | {"row": "qwen7b_grpo", "steps": "3"})
+    assert (measured.measures, measured.gates) == ([], [])  # they are of steps far beyond
     for refused in ({"steps": "3"}, {"steps": "0", "row": words["row"]}):
         with refuses("optim.steps", refused["steps"]):
             chosen("f_grpo", {}, **WORDS | refused)
