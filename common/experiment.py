@@ -84,7 +84,7 @@ class Experiment:
             "sampling.lag",
             self.sampling.lag,
             "is for backend=local without a memory network (method.sampler); set it to 0, or use "
-            "verl's asynchronous trainer (docs/cluster.md)",
+            "verl's asynchronous trainer (docs/cluster-gpu.md)",
         )
         require(
             self.sampling.correction is None

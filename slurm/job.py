@@ -208,5 +208,7 @@ def _wait_for_lock(path: Path, seconds: float = 900) -> None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
-            except BlockingIOError:  # any other error says that nothing can be locked there
+            except BlockingIOError:
                 time.sleep(0.5)
+            except OSError:  # nothing can be locked there: the run itself will say so
+                return

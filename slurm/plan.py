@@ -53,8 +53,8 @@ def plan(
     A model that is pretrained here, or that one of the paper's `commands` makes, is made once,
     before all that start from it; and so are the solve rates that choose training prompts. An
     evaluation waits for the training of its model, for its baseline's, whose curve limits what is
-    chosen, and for the samples that it scores; that of a model which is not trained waits for the
-    command that makes it, if one does. A measure waits for the training whose models it reads. A
+    chosen, and for the samples that it scores; that of a model which is not trained waits for what
+    makes it, if anything does. A measure waits for the training whose models it reads. A
     training waits for the gates of its start model, and they for what they read. The comparison
     waits for all to end, not to succeed: what failed must be seen in it.
     """
@@ -64,15 +64,19 @@ def plan(
     untrained = {e.row.trained for e in evaluations if e.row.checkpoint == UNTRAINED}
     known = {x.run_id: x for x in experiments}
 
-    def made_by(path: str | None) -> tuple[str, ...]:
-        if path not in makers or commands is None:
+    def made_by(x: Experiment) -> tuple[str, ...]:
+        if x.model.pretrain is not None:
+            key = f"model-{_model_id(x)}"
+            first.setdefault(key, Job("model", key, x))
+            return (key,)
+        if x.model.path not in makers or commands is None:
             return ()
-        key = makers[path]
+        key = makers[x.model.path]
         first.setdefault(key, Job("command", key, commands[key]))
         return (key,)
 
     def passed(one: Gated) -> str:
-        start, key = made_by(one.of.model.path), one.gate.path.name
+        start, key = made_by(one.of), one.gate.path.name
         read: list[tuple[Kind, Any]] = [("rates", one.samples)]
         read += [("evaluate", e) for e in one.evaluations]
         for kind, e in read:
@@ -83,12 +87,7 @@ def plan(
     for x in experiments:
         if x.run_id in untrained:
             continue
-        needs = made_by(x.model.path)
-        if x.model.pretrain is not None:
-            key = f"model-{_model_id(x)}"
-            first.setdefault(key, Job("model", key, x))
-            needs = (key,)
-        start = needs
+        needs = start = made_by(x)
         for rates in measurements(x):
             key = rates.path.name
             first.setdefault(key, Job("rates", key, rates, start, of=x))
@@ -98,7 +97,7 @@ def plan(
     for e in (e for e in evaluations if e.path.name not in first):
         needs = tuple(key for key in (e.row.trained, e.row.baseline) if key is not None)
         if e.row.trained in untrained:
-            needs = made_by(known[e.row.trained].model.path)
+            needs = made_by(known[e.row.trained])
         kind: Kind = "score" if e.scores else "evaluate"
         needs = (*needs, e.scores) if e.scores else needs
         jobs.append(Job(kind, e.path.name, e, needs, of=known.get(e.row.trained)))

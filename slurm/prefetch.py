@@ -49,7 +49,8 @@ def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> 
 
 
 def model_is_here(one: Weights, offline: bool) -> None:
-    """Refuse a folder that does not exist, and, `offline`, a hub model that is not cached."""
+    """Refuse a folder that does not exist, and, `offline`, a hub model whose weights are not in the
+    cache."""
     key, path, revision = one
     if Path(path).exists():
         return
@@ -59,22 +60,26 @@ def model_is_here(one: Weights, offline: bool) -> None:
         path,
         "no such folder here; give one that all nodes see, or a hub id",
     )
-    if offline:
-        from huggingface_hub import try_to_load_from_cache
-
-        require(
-            isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str),
-            key,
-            path,
-            f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
-            f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}",
-        )
+    require(
+        not offline or cached(path, revision),
+        key,
+        path,
+        f"HF_HUB_OFFLINE is set and the model is not in the cache; where the hub can be "
+        f"reached run: hf download {path}{f' --revision {revision}' if revision else ''}",
+    )
 
 
 def set_is_here(node: dict) -> None:
     """Refuse a set that is neither a local file nor cached."""
     if not (node.get("path") or local_file(node["name"], node.get("local"))):
         snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
+
+
+def _tokenizer_is_here(path: str) -> None:
+    from huggingface_hub import try_to_load_from_cache
+
+    held = Path(path).exists() or try_to_load_from_cache(path, "tokenizer_config.json")
+    require(held is True or isinstance(held, str), "tokenizer", path, "not in the cache")
 
 
 def count(configs: Iterable, say: Callable = print) -> list[str]:
@@ -89,7 +94,7 @@ def count(configs: Iterable, say: Callable = print) -> list[str]:
         try:
             set_is_here(node)
             if node.get("max_prompt_tokens"):
-                model_is_here(Weights("tokenizer", node["tokenizer"], None), offline=True)
+                _tokenizer_is_here(node["tokenizer"])
         except UserError:
             say(f"set {name}: not here, or its tokenizer; prefetch=true counts it, else the job")
             continue

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from common.backends.verl.process import LOST, RAY
+from common.backends.verl.process import LOST, RAY, keep_ray_logs
 from common.backends.verl.sockets import MARK, READABLE
 from common.errors import Fault, UserError
 from common.results.files import write
@@ -31,6 +31,7 @@ WAIT_S = 600  # for the head's address, and for all nodes to join
 STATUS_S = 60  # for one answer of `ray status`, which never gives up on a head that has died
 LOOK_S = 20  # between two looks at the nodes while the driver runs
 SILENT = 3  # looks without an answer before the head counts as dead: a node may be busy
+FAILED = "failed"  # what `done` holds where the driver did not end well
 TRIES = 3  # Ray ends itself when a busy node takes longer than 30 s to start
 
 
@@ -40,6 +41,7 @@ def head(folder: Path, nodes: int, gpus: int):
 
     The workers end when `<folder>/done` appears, which it does however the driver ends. Where a
     node is lost, `<folder>/lost` says so, which ends the driver (common/backends/verl/process.py).
+    After a failure Ray's own logs are in `<folder>/NODE.ray`, of every node.
     """
     if nodes == 1:
         yield
@@ -52,7 +54,7 @@ def head(folder: Path, nodes: int, gpus: int):
     os.environ |= _authentication(folder)
     where, scratch = f"{address}:{port}", tempfile.mkdtemp(prefix="ray-")
     here = [f"--node-ip-address={address}", f"--port={port}", f"--temp-dir={scratch}"]
-    process, ended = None, threading.Event()
+    process, ended, how = None, threading.Event(), FAILED
     try:
         for attempt in range(1, TRIES + 1):
             process = _start("--head", "--include-dashboard=false", *here, gpus=gpus)
@@ -69,14 +71,15 @@ def head(folder: Path, nodes: int, gpus: int):
             looking = (*what, folder / "lost", process, ended)
             threading.Thread(target=look, args=looking, daemon=True).start()
         yield
+        how = ""
     finally:
         ended.set()
         for name in ("RAY_ADDRESS", LOST, *_authentication(folder)):
             os.environ.pop(name, None)
-        write(folder / "done", "")
+        write(folder / "done", how)
         if process is not None:
             _end(process)
-        shutil.rmtree(scratch, ignore_errors=True)
+        _clear(Path(scratch), folder)
 
 
 def _look(
@@ -160,8 +163,16 @@ def work(folder: Path, gpus: int) -> str:
                 write(folder / "lost", f"Ray has lost the node {socket.gethostname()}")
                 break
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)  # Ray puts its own on each node at this path
+        _clear(Path(scratch), folder)  # Ray puts its own on each node at this path
     raise Fault(f"ray ended with {process.returncode} on {socket.gethostname()}")
+
+
+def _clear(scratch: Path, folder: Path) -> None:
+    """Remove what Ray has written on this node; its logs are kept unless all went well."""
+    done = folder / "done"
+    if not done.exists() or done.read_text() == FAILED:
+        keep_ray_logs(scratch, folder / socket.gethostname().split(".")[0])
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _start(*arguments: str, gpus: int) -> subprocess.Popen:

@@ -87,9 +87,8 @@ def chosen(
     own = {one.path.name: one for config in configs for one in measures(config)}
     mine = [one for one in own.values() if one.row.trained in picked]
     starts = {one.gate.name: one for config in configs for one in gates(config)}
-    whole = not steps  # a trial measures no weights and waits for no gate
-    beside = (mine, [*starts.values()]) if whole else ([], [])
-    return Chosen(*kept, configs[0].commands, Path(configs[0].root), *beside)
+    root = Path(configs[0].root)
+    return Chosen(*kept, configs[0].commands, root, mine, [*starts.values()])
 
 
 def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterator[str]:

@@ -219,7 +219,8 @@ def changed(
 
 def tried(config: Reproduce, steps: int) -> Reproduce:
     """The scale's rows as trials: so many steps of their own size with a checkpoint after each, the
-    last model evaluated with one sample a problem, on the first seed. Results are apart."""
+    last model evaluated with one sample a problem, on the first seed. Results are apart. A trial
+    measures no weights and waits for no gate."""
     words = [f"optim.steps={steps}", f"eval.every={steps}", "checkpoint_every=1"]
     words += ["keep_checkpoints=false", "eval.n=1", "eval.curve_n=1", "eval.k=[1]"]
     scale = config.scales[config.scale]
@@ -236,11 +237,13 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
             checkpoint="last",
             also_at={},
             baselines={},
+            measures={},
         )
         for one in scale.sweeps
     ]
     scales = {**config.scales, config.scale: replace(scale, sweeps=sweeps)}
-    return replace(config, scales=scales, results_dir=str(Path(config.results_dir) / "trial"))
+    apart = str(Path(config.results_dir) / "trial")
+    return replace(config, scales=scales, gates={}, results_dir=apart)
 
 
 def without(config: Reproduce, names: list[str]) -> Reproduce:

@@ -101,12 +101,12 @@ def test_what_does_not_fit_is_refused_before_ray_starts(flags, message):
         main.preflight(configured(*flags))
 
 
-# ---- the asynchronous trainer of docs/cluster.md, which needs GPUs
+# ---- the asynchronous trainer of docs/cluster-gpu.md, which needs GPUs
 
 
 def asynchronous() -> list[str]:
     """The flags of the documented command."""
-    text = (ROOT / "docs" / "cluster.md").read_text()
+    text = (ROOT / "docs" / "cluster-gpu.md").read_text()
     (block,) = [part for part in text.split("```sh") if "trainer_mode=separate_async" in part]
     return shlex.split(block.split("```")[0].replace("\\\n", " "))[3:]
 

@@ -1,5 +1,5 @@
 """Does the dress rehearsal notice? Puts the defects of defects.yaml back, one at a time, in a copy
-of the tree, and rehearses (docs/cluster.md, The dress rehearsal).
+of the tree, and rehearses (docs/cluster-gpu.md, The dress rehearsal).
 
     .venv-cluster/bin/python tests/slurm/defects.py [ID ...]
 

@@ -8,7 +8,7 @@ from tiny import ROOT, TINY
 from common.comparison.published import published
 from common.comparison.standing import stand_for
 from common.errors import UserError
-from slurm import prefetch, status
+from slurm import plan, prefetch, status
 from slurm.dry_run import TITLES
 from slurm.launch import launch, tables_of
 from slurm.tables import PRINTED, chosen
@@ -96,6 +96,8 @@ def test_a_trial_is_the_row_in_few_steps_and_apart(capsys):
     assert {e.row.benchmark for e in tried.evaluations} == {
         e.row.benchmark for e in true.evaluations if e.row.trained == whole.run_id
     }
+    measured = chosen("fade", {}, **WORDS | {"row": "qwen7b_grpo", "steps": "3"})
+    assert (measured.measures, measured.gates) == ([], [])  # they are of steps far beyond
     for refused in ({"steps": "3"}, {"steps": "0", "row": words["row"]}):
         with refuses("optim.steps", refused["steps"]):
             chosen("f_grpo", {}, **WORDS | refused)
@@ -107,6 +109,14 @@ def test_a_trial_is_the_row_in_few_steps_and_apart(capsys):
         assert {title for title in TITLES.values() if f"== {title}" in out} == {
             TITLES[kind] for kind in ("train", "evaluate", "compare")
         }
+
+
+def test_the_tiny_jobs_are_of_every_kind_and_wait_for_their_model():
+    found = chosen("fade", {}, **WORDS | {"scale": "jobs_smoke"})
+    jobs = plan.plan(found.runs, found.evaluations, found.commands, found.measures, found.gates)
+    assert {job.kind for job in jobs} == {*TITLES} - {"command"}
+    (model,) = [job.key for job in jobs if job.kind == "model"]
+    assert [job.needs for job in jobs if job.kind == "rates"] == [(model,)] * 2  # a gate's too
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The verl backend: whole experiments (`backend=verl`, docs/cluster.md), and every method file
+"""The verl backend: whole experiments (`backend=verl`, docs/cluster-week.md), and every method file
 of `configs/method/` inside stock verl. Only this folder imports verl.
 
     backend.py   a run from prompts to result rows; config.py, data.py, memory.py, process.py,
@@ -50,6 +50,6 @@ Left out: DPH-RL's rehearsal set, which would have to join each mini-batch with 
 Left out of whole experiments: asynchronous training (FADE sec 11.1). verl's
 trainer.v1.trainer_mode=separate_async has samplers of their own, but hands weights over by nccl,
 nixl, kimi or mooncake only, each of which needs a GPU or RDMA (naive is refused), so it could not
-be tried here; docs/cluster.md has the flags. Our trainer, which keeps a controller's state and
+be tried here; docs/cluster-gpu.md has the flags. Our trainer, which keeps a controller's state and
 refuses incomplete batches, is a subclass of the synchronous one.
 """

@@ -199,7 +199,7 @@ def _attempt(
 
 def keep_ray_logs(scratch: Path, log: Path) -> None:
     """Ray's own logs, a file a process, in a folder beside the log."""
-    for logs in scratch.glob("ray/session_latest/logs"):
+    for logs in (*scratch.glob("session_latest/logs"), *scratch.glob("ray/session_latest/logs")):
         with suppress(OSError):  # the failure is to be reported, not this
             shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
 

@@ -55,7 +55,7 @@ OURS = {  # what the experiment decides: the start of verl's key, and what to se
     "actor_rollout_ref.model.path.": "model.path",
     "actor_rollout_ref.model.lora": (
         "nothing: LoRA trains a small part of the weights, and the papers trained all of them; "
-        "docs/cluster.md, Memory, has what saves memory without changing the result"
+        "docs/cluster-week.md, Memory, has what saves memory without changing the result"
     ),
     f"{ACTOR}.policy_loss.": "method=NAME, method.loss or method.token_weights",
     f"{ACTOR}.optim.": "optim.betas, optim.weight_decay or optim.grad_clip",
