@@ -1,7 +1,5 @@
 """What saves memory is used where it is needed, from the fastest to the slowest."""
 
-from dataclasses import replace
-
 import pytest
 from refuses import refuses
 
@@ -9,10 +7,10 @@ from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choos
 from common.models.size import Size
 
 # Sizes as in configs/cost.yaml; responses of 8,192 tokens after prompts of 1,700.
-SMALL = Load(Size(1.54e9, 28, 1536, 256, 151_936, 4096), 4096, 4096, False, False)
-SEVEN = Load(Size(7.62e9, 28, 3584, 512, 152_064, 131_072), 9892, 9892, False, False)
-FOURTEEN = Load(Size(14.77e9, 40, 5120, 1024, 151_936, 40_960), 9892, 9892, False, False)
-CWM = Load(Size(32.6e9, 64, 6144, 1024, 128_256, 131_072), 34_468, 34_468, False, False)
+SMALL = Load(Size(1.54e9, 28, 1536, 256, 151_936, 4096), 4096, 4096, False)
+SEVEN = Load(Size(7.62e9, 28, 3584, 512, 152_064, 131_072), 9892, 9892, False)
+FOURTEEN = Load(Size(14.77e9, 40, 5120, 1024, 151_936, 40_960), 9892, 9892, False)
+CWM = Load(Size(32.6e9, 64, 6144, 1024, 128_256, 131_072), 34_468, 34_468, False)
 
 
 def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None = None):
@@ -69,12 +67,6 @@ def test_what_the_user_gives_stays():
 def test_a_vllm_that_does_not_divide_a_node_is_refused():
     with refuses("tensor_model_parallel_size", "3"):
         chosen(SEVEN, 1, 8, 80, {SPLIT: 3})
-
-
-def test_passes_whose_tokens_are_weighed_are_not_shortened():
-    long = replace(SEVEN, whole_passes=True)
-    one = chosen(long, 1, 8, 24)
-    assert (one.fits, one.tokens) == (False, 19_784)
 
 
 def test_gpus_of_a_node_share_a_vllm_evenly():

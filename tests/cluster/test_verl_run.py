@@ -1,5 +1,6 @@
 """A real training with all that must outlive a kill: a controller (FADE) and a memory network that
-samples along (DLC). Killed after its first checkpoint, then finished by the same command.
+samples along (DLC), on two ranks with a vLLM each. Killed after its first checkpoint, then finished
+by the same command.
 
 Every number is checked against the local backend's own functions on the recorded tokens.
 """
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
 exact = pytest.mark.skipif(DEVICE != "cpu", reason="float32, digit by digit: on the CPU")
-STEPS, PROMPTS, GROUP = 3, 4, 8
+STEPS, PROMPTS, GROUP, RANKS = 3, 4, 8, 2
 CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
 BETTER = ["model.pretrain.demonstrations=60000", "model.pretrain.layers=2"]
@@ -60,6 +61,7 @@ def command(arguments: list[str], log: Path, recorded: Path, **more: str) -> sub
             cwd=ROOT,
             env=os.environ
             | {"PYTHONPATH": os.pathsep.join(paths), "RECORDED": str(recorded)}
+            | {"RANKS": str(RANKS)}
             | more,
             stdout=output,
             stderr=subprocess.STDOUT,
