@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from drills import drill
+from drills import drill, running
 from runs import DEVICE, flags, of_this_run, policy, pretrained
 
 from common.backends import snapshots
@@ -46,6 +46,7 @@ STEPS, PROMPTS, GROUP, RANKS = 3, 4, 8, 2
 CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
 BETTER = ["model.pretrain.demonstrations=60000", "model.pretrain.layers=2"]
+PARTS = ("ray::WorkerDict", "VLLM::EngineCore")  # of each rank: it trains, it samples
 PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
 METHOD = ["method=fade", "method.controller.beta=0.3", "method.clock=rollout"]
 SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}"
@@ -93,6 +94,7 @@ def resumed(tmp_path_factory):
         while not latest.exists() and first.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         assert latest.exists(), log.read_text()[-5000:]
+        assert DEVICE != "cpu" or running(first.pid, PARTS) == dict.fromkeys(PARTS, RANKS)
         drill(first, log, run, "VLLM::EngineCore", signal.SIGSTOP)  # what nobody but us notices
     finally:
         for left in of_this_run(run):  # of one that has failed the drill

@@ -20,8 +20,8 @@ from common.experiment import Experiment
 from common.methods import rate
 
 SETUP = "make setup-cluster (GPUs) or make setup-cluster-cpu makes an environment that has it"
-CLIP = "common.losses.clip.ppo_clip"
-WEIGHTED = "common.losses.covariance.weighted_ppo_clip"  # CLIP, of advantages w_t A
+WEIGHTED = "common.losses.covariance.weighted_ppo_clip"  # of w_t A it is the loss of CLIPPED
+CLIPPED = "grpo"
 REPOSITORY = "common.losses.covariance.cw_grpo_repository"
 # Token weights that look at one response alone: the same whatever else verl packs beside it.
 ALONE = ("common.losses.polarity.a3po",)
@@ -267,13 +267,14 @@ def learning_rate(x: Experiment) -> float:
 
 def loss_method(x: Experiment) -> str:
     """The method whose loss a run has: its own, or, where method.loss names the function of another
-    method file, such as the dual clip, that one's; where our trainer has weighted the advantages,
-    that of a plain clip. Raises UserError for a loss of no method file, and beside token weights of
-    one response, which are computed with the method's own loss."""
-    weighted = bool(_weights(x))
-    target = CLIP if weighted else x.method.loss["_target_"]
+    method file, such as the dual clip, that one's; GRPO's clip where our trainer has weighted the
+    advantages. Raises UserError for a loss of no method file, and beside token weights of one
+    response, which are computed with the method's own loss."""
+    if _weights(x):
+        return CLIPPED
+    target = x.method.loss["_target_"]
     alike = [x.method.name]
-    if x.method.token_weights is None or weighted:
+    if x.method.token_weights is None:
         alike += [name for name in methods.names() if methods.plain_loss(name)]
     found = (name for name in alike if methods.compose(name).loss["_target_"] == target)
     name = next(found, None)

@@ -142,8 +142,9 @@ def weighed(
 ) -> torch.Tensor:
     """Advantages (B, T) times the token weights of `node` (function and arguments), which see
     the whole batch, prompt-major. Rows come in any order and are grouped by uid; verl's padding
-    rows stay as they are. With one optimiser step a rollout the policy is still the one that sampled,
-    so its log-probabilities are old_log_probs, as in the local backend before its only update."""
+    rows stay as they are. With one optimiser step a rollout the policy is still the one that
+    sampled, so its log-probabilities are old_log_probs, as in the local backend before its only
+    update."""
     arguments = {key: value for key, value in node.items() if key != "function"}
     rows = plugin.group_rows(uid, response_mask.sum(1) > 0).flatten()
     weigh = resolve({"_target_": node["function"], **arguments}, "method.token_weights")
