@@ -125,8 +125,8 @@ def with_advantages(verls: DictConfig, batch: DataProto) -> TensorDict:
     with open_dict(algorithm):
         algorithm.log_probs = trainer.drawn(**held).tolist()
         if methods.controller(name) is not None:
-            measured = dict(solve_rate=0.4, entropy=0.8)
-            algorithm.controlled = [trainer.control(name, {}, {}, measured, 1)[1]]
+            measured, chosen = dict(solve_rate=0.4, entropy=0.8), algorithm.controller or {}
+            algorithm.controlled = [trainer.control(name, chosen, {}, measured, 1)[1]]
     data = compute_advantage(batch, algorithm.adv_estimator, config=algorithm)
     if node := OmegaConf.to_container(algorithm.token_weights):
         A, uid = data.batch["advantages"], batch.non_tensor_batch["uid"]

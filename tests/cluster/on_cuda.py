@@ -24,7 +24,7 @@ from engines import (
     training_worker,
     with_advantages,
 )
-from torch.testing._internal.distributed import fake_pg
+from torch.testing._internal.distributed import fake_pg  # noqa: F401 (registers "fake")
 from verl.utils import tensordict_utils as tu
 
 from common.backends.verl import config, layout
@@ -72,9 +72,8 @@ def trained(model: Path, states: str, more: dict) -> dict:
 
 def main(folder: Path) -> None:
     # there is no NCCL, and with one process nothing is to be sent
-    torch.distributed.init_process_group(
-        "cpu:gloo,cuda:fake", store=fake_pg.FakeStore(), rank=0, world_size=1
-    )
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("cpu:gloo,cuda:fake", store=store, rank=0, world_size=1)
     found = {}
     for precision, more in PRECISIONS.items():
         for states in STATES:

@@ -18,6 +18,7 @@ import torch.multiprocessing
 from engines import (
     G,
     P,
+    T,
     configured,
     experiment,
     loss_of,
@@ -32,21 +33,22 @@ from common.backends.verl import methods, worker
 from common.errors import UserError
 
 WORLDS = (1, 2, 4)
-DYNAMIC = dict(use_dynamic_bsz=True, max_token_len_per_gpu=40)  # the longest row has 16
 PACKINGS = {
-    "fixed": dict(use_dynamic_bsz=False, use_remove_padding=False),  # two rows a pass
-    "dynamic": dict(DYNAMIC, use_remove_padding=False),
-    "packed": dict(DYNAMIC, use_remove_padding=True),
+    # two padded rows a pass
+    "fixed": dict(use_dynamic_bsz=False, use_remove_padding=False),
+    # as on GPUs: as many rows as have 40 tokens (the longest has 16), one after another
+    "packed": dict(use_dynamic_bsz=True, max_token_len_per_gpu=40, use_remove_padding=True),
 }
+SMALL = {"pass_at_k_chen": ["method.advantage.k=2"]}  # the file's 4 is all of a group
 MORE = {  # what else a loss may be made of
     "grpo, entropy bonus": ["method=grpo", "method.entropy_coef=0.01"],
     "gspo, entropy bonus": ["method=gspo", "method.entropy_coef=0.01"],
     "grpo, KL": ["method=grpo", "method.kl_coef=0.1"],
     "dr_grpo, KL": ["method=dr_grpo", "method.kl_coef=0.1"],
-    "f_grpo, dual clip": ["method=f_grpo", "method.loss._target_=common.losses.clip.dual_clip"],
-    "f_grpo, token sum": [
-        "method=f_grpo",
-        "method.aggregation={_target_:common.losses.aggregate.token_sum,max_tokens:10}",
+    "grpo, token sum": [
+        "method=grpo",
+        "method.aggregation._target_=common.losses.aggregate.token_sum",
+        f"+method.aggregation.max_tokens={T}",
     ],
     "cw_grpo by group": [
         "method=cw_grpo",
@@ -61,7 +63,8 @@ def cases(folder: Path) -> dict:
     model = folder / "model"
     batch = mini_batch(random_model(model))
     found, refused = {}, {}
-    for name, words in ({n: [f"method={n}"] for n in methods.names()} | MORE).items():
+    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in methods.names()}
+    for name, words in (plain | MORE).items():
         try:
             verls = configured(experiment("device=cpu", *words), model)
         except UserError as error:
