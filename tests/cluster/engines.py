@@ -80,7 +80,7 @@ def mini_batch(network: Qwen2ForCausalLM) -> DataProto:
 
 def experiment(*words: str) -> Experiment:
     shape = [f"sampling.prompts={P}", f"sampling.group_size={G}", f"sampling.max_tokens={T}"]
-    optim = ["optim.mini_batches=1", "optim.micro_batch=2", "optim.warmup_steps=0"]
+    optim = ["optim.mini_batches=1", "optim.micro_batch=4", "optim.warmup_steps=0"]
     return load(["backend=verl", *shape, *optim, *words], "f_grpo")
 
 

@@ -34,10 +34,10 @@ from common.errors import UserError
 
 WORLDS = (1, 2, 4)
 PACKINGS = {
-    # two padded rows a pass
+    # four padded rows a pass
     "fixed": dict(use_dynamic_bsz=False, use_remove_padding=False),
-    # as on GPUs: as many rows as have 40 tokens (the longest has 16), one after another
-    "packed": dict(use_dynamic_bsz=True, max_token_len_per_gpu=40, use_remove_padding=True),
+    # as on GPUs: as many rows as have 60 tokens (the longest has 16), one after another
+    "packed": dict(use_dynamic_bsz=True, max_token_len_per_gpu=60, use_remove_padding=True),
 }
 SMALL = {"pass_at_k_chen": ["method.advantage.k=2"]}  # the file's 4 is all of a group
 MORE = {  # what else a loss may be made of
