@@ -9,9 +9,10 @@ import torch
 from loss_batches import AGGREGATIONS, CLIP, METHODS, batch, real_tokens, scalar_and_gradient
 from tensors import assert_close
 
+from common.backends.verl.repository import cw_grpo_repository_weights
 from common.losses.aggregate import sequence_mean_token_mean
 from common.losses.clip import cispo, ppo_clip
-from common.losses.covariance import clip_cov, cw_grpo_repository, cw_grpo_repository_weights
+from common.losses.covariance import clip_cov, cw_grpo_repository
 from common.losses.sequence import gspo
 
 

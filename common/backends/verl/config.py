@@ -333,7 +333,10 @@ def _weights(x: Experiment) -> dict:
     longer is."""
     node, loss = dict(x.method.token_weights or {}), x.method.loss["_target_"]
     if loss == REPOSITORY:
-        node = {"_target_": f"{REPOSITORY}_weights", "group_size": x.sampling.group_size}
+        node = {
+            "_target_": "common.backends.verl.repository.cw_grpo_repository_weights",
+            "group_size": x.sampling.group_size,
+        }
         mean, target = "sequence_mean_token_mean", x.method.aggregation["_target_"]
         said = f"with {loss} backend=verl computes {mean} alone"
         require(target.endswith(f".{mean}"), "method.aggregation._target_", target, said)
