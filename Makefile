@@ -113,7 +113,7 @@ test-cluster: $(READY) ## a real SLURM, verl and vLLM on this machine, without a
 test-slurm: $(READY)
 	$(BIN)/python -m pytest -rs tests/slurm --ignore=tests/slurm/test_ray.py
 
-# A start of verl takes 7 GB, so those are apart.
+# A start of verl takes 7 GB, with two ranks 10, so those are apart.
 test-verl: $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/cluster $(addprefix --ignore=,$(STARTS))
 

@@ -225,7 +225,8 @@ def cw_grpo_repository(
     B T / N > 1, a hidden rise of the learning rate; the weights are not detached, so their gradient
     flows too; and they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (the
     repository's holds the 12 responses to one prompt). old_log_prob is not used: the repository
-    takes one step a rollout, and its ratio is always 1. Nothing is clipped.
+    takes one step a rollout, and its ratio is always 1. Nothing is clipped. backend=verl takes each
+    prompt's group, whatever a pass holds (common/backends/verl/repository.py).
     """
     real = mask > 0
     log_p = torch.where(real, log_prob, 0)

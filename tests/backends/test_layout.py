@@ -9,10 +9,10 @@ from common.backends.verl.layout import OFFLOAD, PASS, SHARE, SPLIT, Load, choos
 from common.models.size import Size
 
 # Sizes as in configs/cost.yaml; responses of 8,192 tokens after prompts of 1,700.
-SMALL = Load(Size(1.54e9, 28, 1536, 256, 151_936, 4096), 4096, 4096, False, False)
-SEVEN = Load(Size(7.62e9, 28, 3584, 512, 152_064, 131_072), 9892, 9892, False, False)
-FOURTEEN = Load(Size(14.77e9, 40, 5120, 1024, 151_936, 40_960), 9892, 9892, False, False)
-CWM = Load(Size(32.6e9, 64, 6144, 1024, 128_256, 131_072), 34_468, 34_468, False, False)
+SMALL = Load(Size(1.54e9, 28, 1536, 256, 151_936, 4096), 4096, 4096, False)
+SEVEN = Load(Size(7.62e9, 28, 3584, 512, 152_064, 131_072), 9892, 9892, False)
+FOURTEEN = Load(Size(14.77e9, 40, 5120, 1024, 151_936, 40_960), 9892, 9892, False)
+CWM = Load(Size(32.6e9, 64, 6144, 1024, 128_256, 131_072), 34_468, 34_468, False)
 
 
 def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None = None):
@@ -72,12 +72,6 @@ def test_a_vllm_that_does_not_divide_a_node_is_refused():
         chosen(SEVEN, 1, 8, 80, {SPLIT: 3})
 
 
-def test_passes_whose_tokens_are_weighed_are_not_shortened():
-    long = replace(SEVEN, whole_passes=True)
-    one = chosen(long, 1, 8, 24)
-    assert (one.fits, one.tokens) == (False, 19_784)
-
-
 def test_longer_passes_take_no_more_than_sampling_does():
     short = replace(SMALL, trained=2048)
     found = {gpu_gb: chosen(short, 1, 8, gpu_gb) for gpu_gb in (40, 80, 141, 192)}
@@ -89,8 +83,6 @@ def test_longer_passes_take_no_more_than_sampling_does():
         assert one.tokens == 65_536 or longer.training_gb > longer.sampling_gb
         as_before = chosen(short, 1, 8, gpu_gb, {PASS: 16_384})
         assert one.peak_gb == as_before.peak_gb
-    weighed = replace(short, whole_passes=True)  # their length is part of the method
-    assert chosen(weighed, 1, 8, 192).tokens == 16_384
 
 
 def test_gpus_of_a_node_share_a_vllm_evenly():

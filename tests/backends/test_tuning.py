@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from compositions import composed
 
-from common.backends.verl.tuning import PASS, ROLLOUT, STORE, chosen
+from common.backends.verl.tuning import ROLLOUT, STORE, chosen
 from common.errors import UserError
 from common.experiment import load
 from common.sweeps.profiles import load_profile, on
@@ -78,12 +78,6 @@ def test_what_is_the_experiments_or_unknown_is_refused(key, value, said):
         chosen(x)
     assert f"verl.{key}={value}" in str(caught.value)
     assert said in str(caught.value)
-
-
-def test_the_length_of_a_pass_belongs_to_methods_that_weigh_its_tokens():
-    x = replace(composed(("method=clip_cov",), "f_grpo"), backend="verl", verl={PASS: 16_384})
-    with pytest.raises(UserError, match="method clip_cov weighs the tokens of a pass"):
-        chosen(x)
 
 
 def test_another_backend_takes_no_such_key():

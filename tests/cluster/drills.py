@@ -32,6 +32,12 @@ def launched_by(pid: int) -> list[psutil.Process]:
     return [*drivers, *(one for driver in drivers for one in driver.children(recursive=True))]
 
 
+def running(pid: int, parts: tuple[str, ...]) -> dict[str, int]:
+    """How many processes of a training run have each of these in their name."""
+    names = [one.name for one in watch.parts(launched_by(pid)) if not one.copy]
+    return {part: sum(part in name for name in names) for part in parts}
+
+
 def marked(process: psutil.Process) -> bool:
     try:
         return MARK in process.environ() or process.status() == psutil.STATUS_ZOMBIE

@@ -1,17 +1,22 @@
 """What the tests of whole verl runs share: a tiny model, its flags, and what a run leaves.
 
 `python tests/cluster/runs.py ARGUMENTS` is papers.f_grpo with the agent loop of recorder.py, and
-leaves verl's files of validation samples.
+leaves verl's files of validation samples. On a CPU it has RANKS pretended GPUs (environment), each
+with a process of training and a vLLM.
 """
 
 import os
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
 from common.backends import command
 from common.backends.verl import backend, config
+from common.config.files import ROOT
 from common.experiment import load
 from common.models import load as load_module
 from common.models import store
@@ -67,6 +72,23 @@ def policy(path: Path):
     return load_module.load_model(chosen, path, "cpu")
 
 
+def program(name: str, folder: Path, **environment: str | None) -> None:
+    """Run a program of this folder with more environment, None for less; its deadline is for one
+    that hangs, not for a busy machine."""
+    here = Path(__file__).parent
+    paths = os.pathsep.join(map(str, (ROOT, here, here.parent / "support")))
+    changed = os.environ | {"PYTHONPATH": paths} | environment
+    done = subprocess.run(
+        [sys.executable, str(here / name), str(folder)],
+        cwd=ROOT,
+        env={key: value for key, value in changed.items() if value is not None},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+
+
 def of_this_run(run: Path) -> list[int]:
     """Processes that have the run's folder on their command line or in their environment (where
     verl's log lies)."""
@@ -79,7 +101,8 @@ def of_this_run(run: Path) -> list[int]:
 
 
 def main() -> None:
-    settings, finish, key = config.settings, backend.finish, "agent_loop_config_path"
+    settings, finish, here = config.settings, backend.finish, backend.here
+    key, ranks = "agent_loop_config_path", int(os.environ["RANKS"])
 
     def recording(*arguments):
         loops = str(Path(__file__).with_name("recorder.yaml"))
@@ -89,7 +112,11 @@ def main() -> None:
         shutil.copytree(place.work / "validation", run.path.parent / "validation")
         finish(x, run, place)
 
-    config.settings, backend.finish = recording, kept
+    def there(x, folder):
+        place = here(x, folder)
+        return replace(place, gpus=ranks) if place.device == "cpu" else place
+
+    config.settings, backend.finish, backend.here = recording, kept, there
     command("f_grpo")
 
 

@@ -75,8 +75,8 @@ def differs(x, part: str) -> bool:
 def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     x = load([f"experiment={name}", "backend=verl"], paper)
     refused = None
-    grouped = "group_size" in (x.method.token_weights or {})  # computed by our trainer
-    known = {"token_weights"} if grouped else set()
+    weighted = bool(x.method.token_weights) or x.method.name == "cw_grpo_repository"
+    known = {"token_weights"} if weighted else set()  # computed by our trainer
     if any(differs(x, part) for part in {*methods.PART_KEYS} - known):  # the experiment's own
         refused = r"write configs/method/NAME\.yaml"
     if refused:
@@ -105,7 +105,7 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     assert tuple(actor.optim.betas) == x.optim.betas
     assert actor.optim.clip_grad == x.optim.grad_clip
     assert actor.policy_loss.method == {k: v for k, v in x.method.loss.items() if k != "_target_"}
-    assert actor.policy_loss.weighted == bool(verls.algorithm.token_weights) == grouped
+    assert bool(verls.algorithm.token_weights) == weighted
     assert actor.loss_agg_mode == AGGREGATIONS[x.method.aggregation["_target_"].rpartition(".")[2]]
     assert actor.entropy_coeff == x.method.entropy_coef
     assert rollout.val_kwargs.n == x.eval.n

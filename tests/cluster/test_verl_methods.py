@@ -13,6 +13,7 @@ import torch
 pytest.importorskip("verl", reason="verl is not installed here: make test-cluster runs these")
 
 from omegaconf import OmegaConf
+from refuses import refuses
 from verl import DataProto
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.ray_trainer import compute_advantage
@@ -73,7 +74,7 @@ def data(batch) -> DataProto:
 
 
 def actor(
-    name: str, *, loss=None, token_weights=None, weighted=False, **settings
+    name: str, *, loss=None, token_weights=None, aggregation="", **settings
 ) -> FSDPActorConfig:
     """verl's actor configuration as the flags of a method make it."""
     return FSDPActorConfig(
@@ -84,7 +85,7 @@ def actor(
             loss_mode=f"rlvr_{name}",
             method=loss or {},
             token_weights=token_weights or {},
-            weighted=weighted,
+            aggregation=aggregation,
         ),
         **settings,
     )
@@ -291,7 +292,7 @@ def test_a_broken_plugin_that_verl_drops_in_silence_stops_our_command(tmp_path):
     assert fixed.returncode == 0, fixed.stderr
 
 
-# ---- token weights of whole groups
+# ---- token weights that compare responses
 
 
 def test_weights_of_groups_are_the_local_ones_however_verl_orders_the_rows(batch):
@@ -314,12 +315,13 @@ def test_weights_of_groups_are_the_local_ones_however_verl_orders_the_rows(batch
     kept = torch.zeros(len(mask), dtype=bool)
     kept[part] = True
     log_prob = (old[kept] + 0.1).requires_grad_()
-    config = actor("cw_grpo", weighted=verls[f"{verl_config.LOSS}.weighted"])
+    loss_mode = verls[f"{verl_config.LOSS}.loss_mode"]
+    mode = verls["actor_rollout_ref.actor.loss_agg_mode"]
+    config = actor(loss_mode.removeprefix("rlvr_"), aggregation=mode)
     config.global_batch_info.update(
         dp_size=1, batch_num_tokens=mask.sum(), global_batch_size=P * G, loss_scale_factor=None
     )
-    mode = "seq-mean-token-mean"
-    total, _ = core_algos.get_policy_loss_fn("rlvr_cw_grpo")(
+    total, _ = core_algos.get_policy_loss_fn(loss_mode)(
         old[kept], log_prob, weighted[kept], mask[kept], mode, config
     )
     whole = torch.zeros_like(mask)
@@ -335,12 +337,22 @@ def test_weights_of_groups_are_the_local_ones_however_verl_orders_the_rows(batch
     assert gradients[0].abs().max() > 1e-4
 
 
-def test_weights_of_groups_where_they_are_not_the_method_are_refused():
-    x = load(["experiment=cluster/distill15b_cw_grpo"], "cov_grpo")
+@pytest.mark.parametrize("name", ["cluster/distill15b_clip_cov", "cw_grpo_repository"])
+def test_weights_that_compare_responses_where_they_are_not_the_method_are_refused(name):
+    x = load([f"experiment={name}"], "cov_grpo")
+    assert verl_config.settings(x, PLACE, 64, 4096, {})["algorithm.token_weights"]
     twice = replace(x, optim=replace(x.optim, mini_batches=2))
-    with pytest.raises(UserError, match=r"optim.mini_batches=2: .* set it to 1"):
+    with refuses("optim.mini_batches", 2):
         verl_config.settings(twice, PLACE, 64, 4096, {})
-    loss = {"_target_": "common.losses.covariance.kl_cov", "kl_coef": 1.0}
-    other = replace(x, method=replace(x.method, name="kl_cov", loss=loss))
-    with pytest.raises(UserError, match=r"method.loss._target_=common.losses.covariance.kl_cov"):
-        verl_config.settings(other, PLACE, 64, 4096, {})
+    penalty = load(["method=kl_cov", "optim.mini_batches=1"], "f_grpo")
+    with refuses("method.loss._target_", "common.losses.covariance.kl_cov"):
+        verl_config.settings(penalty, PLACE, 64, 4096, {})
+
+
+def test_the_repository_reading_is_that_of_one_aggregation():
+    x = load(["experiment=cw_grpo_repository"], "cov_grpo")
+    other = {"_target_": "common.losses.aggregate.token_mean"}
+    with refuses("method.aggregation._target_", other["_target_"]):
+        verl_config.settings(
+            replace(x, method=replace(x.method, aggregation=other)), PLACE, 64, 4096, {}
+        )

@@ -1,5 +1,6 @@
 """A real training with all that must outlive a kill: a controller (FADE) and a memory network that
-samples along (DLC). Killed after its first checkpoint, then finished by the same command.
+samples along (DLC), on two ranks with a vLLM each. Killed after its first checkpoint, then finished
+by the same command.
 
 Every number is checked against the local backend's own functions on the recorded tokens.
 """
@@ -18,7 +19,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from drills import drill
+from drills import drill, running
 from runs import DEVICE, flags, of_this_run, policy, pretrained
 
 from common.backends import snapshots
@@ -41,10 +42,11 @@ pytestmark = pytest.mark.skipif(
     find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
 )
 exact = pytest.mark.skipif(DEVICE != "cpu", reason="float32, digit by digit: on the CPU")
-STEPS, PROMPTS, GROUP = 3, 4, 8
+STEPS, PROMPTS, GROUP, RANKS = 3, 4, 8, 2
 CAP = 1.1  # of the importance ratio: a quarter of the tokens are above
 # right a quarter of the time: a step in which all groups are right or wrong alike shows no loss
 BETTER = ["model.pretrain.demonstrations=60000", "model.pretrain.layers=2"]
+PARTS = ("ray::WorkerDict", "VLLM::EngineCore")  # of each rank: it trains, it samples
 PATIENCE = 1800  # seconds for a start of verl: the machine may be busy
 METHOD = ["method=fade", "method.controller.beta=0.3", "method.clock=rollout"]
 SAMPLER = f"method.sampler={{mu:0.2,lr:3e-3,start:policy,shrink:1,importance_cap:{CAP}}}"
@@ -60,6 +62,7 @@ def command(arguments: list[str], log: Path, recorded: Path, **more: str) -> sub
             cwd=ROOT,
             env=os.environ
             | {"PYTHONPATH": os.pathsep.join(paths), "RECORDED": str(recorded)}
+            | {"RANKS": str(RANKS)}
             | more,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -91,6 +94,7 @@ def resumed(tmp_path_factory):
         while not latest.exists() and first.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         assert latest.exists(), log.read_text()[-5000:]
+        assert DEVICE != "cpu" or running(first.pid, PARTS) == dict.fromkeys(PARTS, RANKS)
         drill(first, log, run, "VLLM::EngineCore", signal.SIGSTOP)  # what nobody but us notices
     finally:
         for left in of_this_run(run):  # of one that has failed the drill

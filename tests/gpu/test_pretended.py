@@ -72,6 +72,18 @@ def test_a_tensor_may_be_written_and_resized():
     assert a.tolist() == [4, 6, 7, 0, 0]
 
 
+def test_a_storage_is_freed_and_taken_again(pretended):
+    before, a = torch.cuda.memory_allocated(), cuda(1.0, 2.0, 3.0)
+    storage, size = a.untyped_storage(), a.untyped_storage().nbytes()
+    storage.resize_(0)
+    assert torch.cuda.memory_allocated() == before
+    storage.resize_(size)
+    assert torch.cuda.memory_allocated() == before + size
+    assert a.isnan().all()
+    a.fill_(4)
+    assert a.tolist() == [4, 4, 4]
+
+
 def test_new_memory_holds_anything():
     assert torch.empty(4, device="cuda").isnan().all()
     assert (torch.empty(4, dtype=torch.long, device="cuda") == -1).all()

@@ -9,11 +9,10 @@ import torch
 from loss_batches import AGGREGATIONS, CLIP, METHODS, batch, real_tokens, scalar_and_gradient
 from tensors import assert_close
 
-from common.losses.clip import cispo
-from common.losses.covariance import (
-    clip_cov,
-    cw_grpo_repository,
-)
+from common.backends.verl.repository import cw_grpo_repository_weights
+from common.losses.aggregate import sequence_mean_token_mean
+from common.losses.clip import cispo, ppo_clip
+from common.losses.covariance import clip_cov, cw_grpo_repository
 from common.losses.sequence import gspo
 
 
@@ -126,6 +125,29 @@ def test_the_split_into_micro_batches_changes_nothing(name, micro, aggregate):
         assert difference > 1e-3
     else:
         assert difference < 1e-6
+
+
+def test_the_repository_reading_as_token_weights_of_each_group():
+    """ppo_clip with them has the gradient of the loss on each group by itself, cut to its longest
+    response; a group without a gradient has none."""
+    size = 4
+    log_prob, _, A, mask = batch(9, B=3 * size)
+    A = A - A.view(-1, size).mean(1).repeat_interleave(size)[:, None]
+    A[size : 2 * size] = 0
+    weights = cw_grpo_repository_weights(log_prob, log_prob, A, mask, group_size=size)
+    x = log_prob.clone().requires_grad_()
+    ours, _ = ppo_clip(x, log_prob, weights * A, mask, **CLIP)
+    (ours * sequence_mean_token_mean(mask)).sum().backward()
+    y = log_prob.clone().requires_grad_()
+    for rows in torch.arange(3 * size).split(size):
+        width = int(mask[rows].sum(1).max())
+        cut = (values[rows, :width] for values in (y, log_prob, A.expand_as(mask), mask))
+        loss, _ = cw_grpo_repository(*cut)
+        (loss * sequence_mean_token_mean(mask[rows, :width]) / 3).sum().backward()
+    assert_close(x.grad, y.grad, 1e-12)
+    assert y.grad.abs().max() > 1e-3
+    assert x.grad[size : 2 * size].abs().max() == 0
+    assert not weights.requires_grad
 
 
 def test_clip_cov_chooses_by_seed_and_value():

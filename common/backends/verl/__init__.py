@@ -35,15 +35,20 @@ Arguments come from the method file; flags change them, and an unknown one is re
 
 (`_target_` is set already where `method=` was given.) verl's clip_ratio* act on verl's losses only.
 
-What differs from the local backend: token weights over a mini-batch (CW-GRPO's file, Clip-Cov,
-KL-Cov) are computed on the micro-batch verl hands over, as in verl's own clip_cov and kl_cov, so
-there the micro-batch size is part of the method; those of one response (A3PO) are the same
-whatever it is; those over the groups of prompts (CW-GRPO as printed) are computed by our trainer,
-before verl packs, and are the same. KL is verl's estimator, which clamps the log-ratio; the entropy
+What differs from the local backend: KL is verl's estimator, which clamps the log-ratio; the entropy
 bonus and KL term are verl's, aggregated as the policy loss is.
 
+No result depends on the number of GPUs or on what verl packs into a pass. Token weights that
+compare responses (CW-GRPO, also its repository's; Clip-Cov) are computed by our trainer, before
+verl packs, for the one optimiser step of a rollout; those of one response (A3PO) in the loss. By
+hand, with verl's flags alone, all are computed on the micro-batch that verl hands over, as in
+verl's own clip_cov and kl_cov: there its size, and with it the number of GPUs, is part of the
+method.
+
 Refused: losses that look at more than log-probabilities, advantages and mask (SimKO: at entropies
-and the likeliest tokens), which verl does not hand to its policy losses.
+and the likeliest tokens), which verl does not hand to its policy losses. In whole experiments also
+weights that compare responses where optim.mini_batches > 1, and with them KL-Cov, whose penalty
+acts from the second step on.
 
 Left out: DPH-RL's rehearsal set, which would have to join each mini-batch with a loss of its own.
 

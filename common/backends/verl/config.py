@@ -21,9 +21,11 @@ from common.experiment import Experiment
 from common.methods import rate
 
 SETUP = "make setup-cluster (GPUs) or make setup-cluster-cpu makes an environment that has it"
-WEIGHTED = (
-    "common.losses.covariance.weighted_ppo_clip"  # -w_t min(r_t A, ...): w_t A is an advantage
-)
+WEIGHTED = "common.losses.covariance.weighted_ppo_clip"  # of w_t A it is the loss of CLIPPED
+CLIPPED = "grpo"
+REPOSITORY = "common.losses.covariance.cw_grpo_repository"
+# Token weights that look at one response alone: the same whatever else verl packs beside it.
+ALONE = ("common.losses.polarity.a3po",)
 LOSS = "actor_rollout_ref.actor.policy_loss"
 FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an error
@@ -36,7 +38,6 @@ NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an
     f"{LOSS}.method",
     f"{LOSS}.token_weights",
     f"{LOSS}.aggregation",
-    f"{LOSS}.weighted",
     "actor_rollout_ref.model.override_config.attn_implementation",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision",
@@ -86,7 +87,7 @@ def settings(
     mini = x.sampling.prompts // x.optim.mini_batches
     micro = _micro_batch(x, mini, place)
     work, mode = place.work, methods.verls_mode(x.method.aggregation["_target_"])
-    grouped = _grouped(x)
+    weights = _weights(x)
     return {
         # -- data
         "data.train_files": str(work / "train.parquet"),
@@ -116,10 +117,9 @@ def settings(
         f"{LOSS}._target_": "common.backends.verl.plugin.MethodLossConfig",
         f"{LOSS}.loss_mode": methods.PREFIX + loss_method(x),  # whose loss, with these arguments
         f"{LOSS}.method": _arguments(x, "loss"),  # [method.loss]
-        # [method.token_weights], of a micro-batch; those of whole groups are our trainer's
-        f"{LOSS}.token_weights": {} if grouped else _arguments(x, "token_weights"),
-        f"{LOSS}.weighted": bool(grouped),
-        "algorithm.token_weights": grouped,
+        # [method.token_weights], of one response; those that compare responses are our trainer's
+        f"{LOSS}.token_weights": {} if weights else _arguments(x, "token_weights"),
+        "algorithm.token_weights": weights,
         "algorithm.covariances": x.covariances,  # what a step logs besides; read by our trainer
         f"{LOSS}.aggregation": mode,  # read by plugin.py
         "actor_rollout_ref.actor.loss_agg_mode": mode,  # [method.aggregation]
@@ -140,7 +140,7 @@ def settings(
         "actor_rollout_ref.actor.optim.betas": list(x.optim.betas),
         "actor_rollout_ref.actor.optim.weight_decay": x.optim.weight_decay,
         "actor_rollout_ref.actor.optim.clip_grad": x.optim.grad_clip,
-        # -- memory: what one pass holds, never the result (but see __init__ on token weights)
+        # -- memory: what one pass holds, never the result
         "actor_rollout_ref.actor.strategy": "fsdp2",  # F-GRPO App. H.2
         "actor_rollout_ref.actor.use_dynamic_bsz": not cpu,
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": micro,  # responses a GPU
@@ -219,7 +219,7 @@ def _on_cpu(place: Place) -> dict[str, object]:
     """float32 throughout, so that the numbers can be compared with the local backend's."""
     own_ray = {
         "ray_kwargs.ray_init.num_cpus": 16,  # counted, not used: verl's actors reserve one each
-        "ray_kwargs.ray_init.num_gpus": 1,
+        "ray_kwargs.ray_init.num_gpus": place.gpus,  # that do not exist: a process each
         "ray_kwargs.ray_init.object_store_memory": 200_000_000,  # bytes
     }
     return {
@@ -275,8 +275,11 @@ def learning_rate(x: Experiment) -> float:
 
 def loss_method(x: Experiment) -> str:
     """The method whose loss a run has: its own, or, where method.loss names the function of another
-    method file, such as the dual clip, that one's. Raises UserError for a loss of no method file,
-    and beside token weights, which verl computes with the method's own loss."""
+    method file, such as the dual clip, that one's; GRPO's clip where our trainer has weighted the
+    advantages. Raises UserError for a loss of no method file, and beside token weights of one
+    response, which are computed with the method's own loss."""
+    if _weights(x):
+        return CLIPPED
     target = x.method.loss["_target_"]
     alike = [x.method.name]
     if x.method.token_weights is None:
@@ -319,7 +322,7 @@ def check(x: Experiment, *, nodes: int, gpus: int) -> None:
     )
     methods.require_in_verl(loss_method(x))
     for part in methods.PART_KEYS:
-        if part == "loss" or (part == "token_weights" and _grouped(x)):
+        if part == "loss" or (part == "token_weights" and _weights(x)):
             continue
         ours = getattr(x.method, part)
         theirs = methods.compose(x.method.name).get(part)
@@ -330,25 +333,35 @@ def check(x: Experiment, *, nodes: int, gpus: int) -> None:
             )
 
 
-def _grouped(x: Experiment) -> dict:
-    """Token weights that see whole groups (they have a group_size), by function and arguments, for
-    trainer.py to multiply the advantages with; empty where the method has none. Raises UserError
-    where that is not the method: a loss that does otherwise with them, or a second optimiser step,
-    whose weights would be of a policy that no longer is."""
-    node = dict(x.method.token_weights or {})
-    if "group_size" not in node:
+def _weights(x: Experiment) -> dict:
+    """Token weights that compare responses, by function and arguments, for trainer.py to multiply
+    the advantages with before verl packs; empty where the method has none. So no result depends on
+    the number of GPUs. Raises UserError where that is not the method: a loss that does otherwise
+    with them (KL-Cov), or a second optimiser step, whose weights would be of a policy that no
+    longer is."""
+    node, loss = dict(x.method.token_weights or {}), x.method.loss["_target_"]
+    if loss == REPOSITORY:
+        node = {
+            "_target_": "common.backends.verl.repository.cw_grpo_repository_weights",
+            "group_size": x.sampling.group_size,
+        }
+        mean, target = "sequence_mean_token_mean", x.method.aggregation["_target_"]
+        said = f"with {loss} backend=verl computes {mean} alone"
+        require(target.endswith(f".{mean}"), "method.aggregation._target_", target, said)
+    if node.get("_target_") in (None, *ALONE):
         return {}
+    why = "backend=verl computes weights that compare responses once a rollout, before it packs; "
     require(
         x.optim.mini_batches == 1,
         "optim.mini_batches",
         x.optim.mini_batches,
-        "backend=verl computes weights of whole groups once a rollout; set it to 1",
+        f"{why}set it to 1, or use backend=local",
     )
     require(
-        x.method.loss["_target_"] == WEIGHTED,
+        loss in (WEIGHTED, REPOSITORY),
         "method.loss._target_",
-        x.method.loss["_target_"],
-        f"backend=verl puts weights of whole groups into the advantages; only {WEIGHTED} is that",
+        loss,
+        f"{why}it puts them into the advantages, which is {WEIGHTED} alone; use backend=local",
     )
     return {"function": node.pop("_target_"), **node}
 

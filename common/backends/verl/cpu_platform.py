@@ -1,6 +1,6 @@
 """verl's platform "cpu" (cpu.py), registered where this is imported: in every process of a run.
 
-Ray is told of one GPU that does not exist, so that verl's placement works as on a node of one GPU.
+Ray is told of GPUs that do not exist, so that verl's placement works as on a node with GPUs.
 Left out: memory figures (0), profiling.
 """
 

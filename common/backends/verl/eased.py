@@ -16,9 +16,9 @@ RAN_OUT = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of me
 
 
 def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
-    """Tokens of the shortest pass: a GPU's part of one response of full length. Infinite where the
-    length of a pass changes the result, or where verl does not pack by tokens."""
-    if x.method.token_weights is not None or not settings[f"{ACTOR}.use_dynamic_bsz"]:
+    """Tokens of the shortest pass: a GPU's part of one response of full length. Infinite where verl
+    does not pack by tokens."""
+    if not settings[f"{ACTOR}.use_dynamic_bsz"]:
         return math.inf
     longest = min(prompt + x.sampling.max_tokens, context)
     return math.ceil(longest / sequence_parallel(settings))

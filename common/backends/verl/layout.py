@@ -47,7 +47,6 @@ class Load:
     trained: int  # tokens of the longest prompt and response in training
     sampled: int  # tokens of the longest that vLLM samples, evaluation included
     reference: bool  # a second model, for KL; verl keeps it in main memory
-    whole_passes: bool  # token weights are of a pass, so that it is not shortened
     memory: Size | None = None  # DLC's memory network, trained and sampled with beside the policy
 
     @property
@@ -68,7 +67,6 @@ def load_of(x: Experiment, size: Size, *, prompt: int, memory: Size | None) -> L
         trained=min(prompt + x.sampling.max_tokens, size.context),
         sampled=min(prompt + longest, size.context),
         reference=x.method.kl_coef > 0,
-        whole_passes=x.method.token_weights is not None,
         memory=memory,
     )
 
@@ -119,9 +117,8 @@ def choose(
     elif given.get(f"{OFFLOAD}.param_offload") or given.get(f"{OFFLOAD}.optimizer_offload"):
         places = ("between",)
     longest = math.ceil(load.trained / sequence_parallel(given))  # a GPU's part of it
-    long = given.get(PASS, max(PACKED, 2 * longest))
-    as_long = PASS in given or load.whole_passes
-    passes = [long] if as_long else [4 * long, 2 * long, long, longest]
+    long = max(PACKED, 2 * longest)
+    passes = [given[PASS]] if PASS in given else [4 * long, 2 * long, long, longest]
     share = given.get(PART, SHARE)
     parallel = given.get(SPLIT) or fewest(load.parameters, gpus, share * gpu_gb)
     remedy = f"must divide the {gpus} GPU(s) of a node; change it or the profile"

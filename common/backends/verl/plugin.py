@@ -30,7 +30,6 @@ class MethodLossConfig(PolicyLossConfig):
 
     method: dict = field(default_factory=dict)  # of the loss
     token_weights: dict = field(default_factory=dict)
-    weighted: bool = False  # the advantages carry the token weights already (trainer.py)
     aggregation: str = ""  # verl's mode that is meant; empty: the method file's
 
 
@@ -131,9 +130,7 @@ def policy_loss(name: str):
         _same_aggregation(name, loss_agg_mode, config)
         given = config.policy_loss.get("method", {})
         supplied = {}
-        if config.policy_loss.get("weighted", False):
-            supplied["token_weights"] = torch.ones_like(log_prob)
-        elif methods.compose(name).get("token_weights") is not None:
+        if methods.compose(name).get("token_weights") is not None:
             chosen = config.policy_loss.get("token_weights", {})
             weigh = methods.bind(name, "token_weights", chosen)
             supplied["token_weights"] = weigh(

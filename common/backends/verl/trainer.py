@@ -92,8 +92,8 @@ class MethodTrainer(PPOTrainerSync):
         return self.config.data.train_batch_size // mini
 
     def _weigh(self, batch, node: dict):
-        """Token weights of whole groups into the advantages, here where groups are whole: verl
-        spreads their rows over GPUs and micro-batches."""
+        """Token weights that compare responses into the advantages, here where all are there: verl
+        spreads the rows over GPUs and micro-batches."""
         where = dict(keys=batch.keys, partition_id=batch.partition_id)
         fields = ["uid", "response_mask", "old_log_probs", "advantages"]
         data = tq.kv_batch_get(**where, select_fields=fields)
@@ -141,9 +141,10 @@ def weighed(
     advantages: torch.Tensor,
 ) -> torch.Tensor:
     """Advantages (B, T) times the token weights of `node` (function and arguments), which see
-    whole groups, prompt-major. Rows come in any order and are grouped by uid; verl's padding rows
-    stay as they are. With one optimiser step a rollout the policy is still the one that sampled,
-    so its log-probabilities are old_log_probs, as in the local backend before its only update."""
+    the whole batch, prompt-major. Rows come in any order and are grouped by uid; verl's padding
+    rows stay as they are. With one optimiser step a rollout the policy is still the one that
+    sampled, so its log-probabilities are old_log_probs, as in the local backend before its only
+    update."""
     arguments = {key: value for key, value in node.items() if key != "function"}
     rows = plugin.group_rows(uid, response_mask.sum(1) > 0).flatten()
     weigh = resolve({"_target_": node["function"], **arguments}, "method.token_weights")

@@ -88,17 +88,8 @@ def sequence_parallel(keys: dict[str, Any]) -> int:
 
 
 def chosen(x: Experiment) -> dict[str, object]:
-    """The experiment's own keys, as `tuned`. Raises UserError too where a method's token weights
-    are of a whole pass, and its length is given: there it is part of the method."""
-    keys = tuned(x.verl)
-    require(
-        x.method.token_weights is None or PASS not in keys,
-        f"verl.{PASS}",
-        keys.get(PASS),
-        f"method {x.method.name} weighs the tokens of a pass, so its length changes the result; "
-        "drop the key",
-    )
-    return keys
+    """The experiment's own keys, as `tuned`."""
+    return tuned(x.verl)
 
 
 def tuned(given: dict) -> dict[str, object]:

@@ -164,6 +164,15 @@ def _storages() -> None:
         held.copy_(torch.empty(0, dtype=torch.uint8).set_(self), non_blocking=non_blocking)
         return held.untyped_storage()
 
+    resize_on_host = kind.resize_
+
+    def resize_(self, size: int):
+        if self.device.type != "cuda":
+            return resize_on_host(self, size)
+        tensor = torch.empty(0, dtype=torch.uint8, device="cuda").set_(self)
+        torch.ops.fakecuda.resize_storage(tensor, size)
+        return self
+
     on_host = kind.clone
 
     def clone(self):
@@ -171,7 +180,7 @@ def _storages() -> None:
             return on_host(self)
         return torch.empty(0, dtype=torch.uint8, device="cuda").set_(self).clone().untyped_storage()
 
-    kind.to, kind.clone = to, clone
+    kind.to, kind.clone, kind.resize_ = to, clone, resize_
     kind.cuda = lambda self, device=None, non_blocking=False: to(
         self, device="cuda", non_blocking=non_blocking
     )

@@ -62,6 +62,15 @@ Tensor unowned(const Tensor& t) {
   at::DataPtr bytes(t.storage().mutable_data(), here());
   return view_of(storage_over(std::move(bytes), int64_t(t.storage().nbytes()), &device_memory()), t, c10::DispatchKey::CUDA);
 }
+// A storage of another size at another address, as FSDP frees and takes the weights of a layer.
+void resize_storage(const Tensor& t, int64_t bytes) {
+  auto* storage = t.storage().unsafeGetStorageImpl();
+  const size_t kept = std::min<size_t>(bytes, storage->nbytes());
+  auto fresh = device_memory().allocate(bytes);
+  if (kept) std::memcpy(fresh.get(), storage->data(), kept);
+  storage->set_data_ptr_noswap(std::move(fresh));
+  storage->set_nbytes(bytes);
+}
 int64_t figure(c10::string_view name) {
   auto& now = ledger();
   return name == "held" ? now.held : name == "peak" ? now.peak : now.limit;
@@ -111,6 +120,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
 }
 TORCH_LIBRARY(fakecuda, m) {
   m.def("unowned(Tensor t) -> Tensor", pretended::unowned);
+  m.def("resize_storage(Tensor t, int bytes) -> ()", pretended::resize_storage);
   m.def("figure(str name) -> int", pretended::figure);
   m.def("set_limit(int bytes) -> ()", pretended::set_limit);
   m.def("reset_peak() -> ()", pretended::reset_peak);

@@ -1,0 +1,85 @@
+"""`python tests/cluster/on_cuda.py FOLDER`: three steps of verl's engine in the form that it has on
+a GPU, on a pretended one: packed rows, checkpointing, verl's own precision; where layout.py puts
+weights and moments, and in float32 too. FOLDER/found.pt:
+
+    {(states, precision): {losses, norms, weights, parameters, resting, peak}}     memory in bytes
+"""
+
+# ruff: noqa: E402 (verl looks for a device when it is imported)
+import gc
+import sys
+from pathlib import Path
+
+import fakecuda
+
+fakecuda.install(gb=4)
+
+import torch
+from engines import (
+    configured,
+    experiment,
+    loss_of,
+    mini_batch,
+    random_model,
+    training_worker,
+    with_advantages,
+)
+from torch.testing._internal.distributed import fake_pg  # noqa: F401 (registers "fake")
+from verl.utils import tensordict_utils as tu
+
+from common.backends.verl import config, layout
+
+STATES = ("gpu", "between", "cpu")
+FSDP = layout.OFFLOAD
+PRECISIONS = {
+    "as configured": {},
+    "float32": {f"{FSDP}.mixed_precision": config.FP32, f"{FSDP}.dtype": "float32"},
+}
+STEPS = 3
+
+
+def keys(states: str) -> dict:
+    """verl's keys of a layout; passes of three rows or so."""
+    numbers = dict(training_gb=1.0, sampling_gb=1.0, vllm_gb=1.0, host_gb=1.0, fits=True)
+    return layout.Layout(states, tokens=60, parallel=1, share=0.6, **numbers).keys()
+
+
+def trained(model: Path, states: str, more: dict) -> dict:
+    """What a worker has computed and held on the device, after STEPS steps on one mini-batch."""
+    words = ["method=f_grpo", "optim.lr=1e-3"]
+    verls = configured(experiment("device=cuda", *words), model, **keys(states), **more)
+    network = random_model(model)
+    batch = mini_batch(network)
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    worker = training_worker(verls)
+    worker.set_loss_fn(loss_of(verls))
+    seen = {"losses": [], "norms": []}
+    for _ in range(STEPS):
+        torch.cuda.reset_peak_memory_stats()
+        metrics = tu.get(worker.train_batch(with_advantages(verls, batch)), "metrics")
+        seen["losses"].append(metrics["loss"])
+        seen["norms"].append(metrics["grad_norm"])
+    gc.collect()
+    parameters = list(worker.engine.module.parameters())
+    return seen | {
+        "weights": torch.cat([p.to_local().detach().cpu().flatten() for p in parameters]),
+        "dtype": parameters[0].dtype,
+        "resting": torch.cuda.memory_allocated() - before,
+        "peak": torch.cuda.max_memory_allocated() - before,
+    }
+
+
+def main(folder: Path) -> None:
+    # there is no NCCL, and with one process nothing is to be sent
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("cpu:gloo,cuda:fake", store=store, rank=0, world_size=1)
+    found = {}
+    for precision, more in PRECISIONS.items():
+        for states in STATES:
+            found[states, precision] = trained(folder / "model", states, more)
+    torch.save(found, folder / "found.pt")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

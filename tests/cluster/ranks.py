@@ -1,0 +1,124 @@
+"""`python tests/cluster/ranks.py FOLDER`: the loss and gradient of one mini-batch by every method,
+through verl's engine on 1, 2 and 4 processes (gloo), as FOLDER/<processes>.pt:
+
+    {packing: {method: (loss, gradient of all weights as one vector)}}
+
+and FOLDER/refused.json: methods that backend=verl refuses, with the message. Everything is imported
+once, and the processes are forked before any backward pass.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import torch
+import torch.multiprocessing
+from engines import (
+    G,
+    P,
+    T,
+    configured,
+    experiment,
+    loss_of,
+    mini_batch,
+    random_model,
+    training_worker,
+    with_advantages,
+)
+from verl.utils import tensordict_utils as tu
+
+from common.backends.verl import methods, worker
+from common.errors import UserError
+
+WORLDS = (1, 2, 4)
+PACKINGS = {
+    # four padded rows a pass
+    "fixed": dict(use_dynamic_bsz=False, use_remove_padding=False),
+    # as on GPUs: as many rows as have 60 tokens (the longest has 16), one after another
+    "packed": dict(use_dynamic_bsz=True, max_token_len_per_gpu=60, use_remove_padding=True),
+}
+SMALL = {"pass_at_k_chen": ["method.advantage.k=2"]}  # the file's 4 is all of a group
+MORE = {  # what else a loss may be made of
+    "grpo, entropy bonus": ["method=grpo", "method.entropy_coef=0.01"],
+    "gspo, entropy bonus": ["method=gspo", "method.entropy_coef=0.01"],
+    "grpo, KL": ["method=grpo", "method.kl_coef=0.1"],
+    "dr_grpo, KL": ["method=dr_grpo", "method.kl_coef=0.1"],
+    "grpo, token sum": [
+        "method=grpo",
+        "method.aggregation._target_=common.losses.aggregate.token_sum",
+        f"+method.aggregation.max_tokens={T}",
+    ],
+    "cw_grpo by group": [
+        "method=cw_grpo",
+        "method.token_weights._target_=papers.cov_grpo.covariance.formulas.by_group",
+        f"+method.token_weights.group_size={G}",
+    ],
+}
+
+
+def cases(folder: Path) -> dict:
+    """name -> (loss function, the mini-batch for it), and what is refused, which is written."""
+    model = folder / "model"
+    batch = mini_batch(random_model(model))
+    found, refused = {}, {}
+    plain = {name: [f"method={name}", *SMALL.get(name, [])] for name in methods.names()}
+    for name, words in (plain | MORE).items():
+        try:
+            verls = configured(experiment("device=cpu", *words), model)
+        except UserError as error:
+            refused[name] = str(error)
+            continue
+        found[name] = loss_of(verls), with_advantages(verls, batch)
+    found["memory network"] = worker.cross_entropy, found["grpo"][1]
+    (folder / "refused.json").write_text(json.dumps(refused))
+    return found
+
+
+def one(rank: int, world: int, port: int, folder: Path, given: dict) -> None:
+    """A process of `world`."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    verls = configured(
+        experiment("device=cpu"),
+        folder / "model",
+        **{"actor_rollout_ref.model.use_remove_padding": True},
+    )
+    made = training_worker(verls)
+    gradient = []
+
+    def hand_over() -> float:
+        parameters = made.engine.module.parameters()
+        gradient[:] = [torch.cat([p.grad.full_tensor().flatten() for p in parameters])]
+        made.engine.optimizer_zero_grad()
+        return 0.0
+
+    made.engine.optimizer_step = hand_over
+    found: dict = {packing: {} for packing in PACKINGS}
+    for name, (loss, tensors) in given.items():
+        made.set_loss_fn(loss)
+        for packing, words in PACKINGS.items():
+            mine = tensors.chunk(world)[rank]  # as verl hands rows to its workers
+            tu.assign_non_tensor(mine, **words)
+            metrics = tu.get(made.train_batch(mine), "metrics")
+            found[packing][name] = metrics["loss"], gradient[0]
+    if rank == 0:
+        torch.save(found, folder / f"{world}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def main(folder: Path) -> None:
+    assert max(WORLDS) <= P * G // 2
+    given = cases(folder)
+    for world in WORLDS:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        torch.multiprocessing.start_processes(
+            one, (world, port, folder, given), nprocs=world, start_method="fork"
+        )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,61 @@
+"""verl's engine as it is on a GPU (packed rows, checkpointing, bfloat16 passes), on a pretended one
+(on_cuda.py): wherever layout.py puts weights and moments, they are the same ones afterwards."""
+
+from importlib.util import find_spec
+
+import fakecuda
+import pytest
+import torch
+from runs import program
+
+pytestmark = [
+    pytest.mark.skipif(
+        find_spec("verl") is None, reason="verl is not installed here: make test-cluster runs these"
+    ),
+    pytest.mark.skipif(fakecuda.build.missing() is not None, reason=str(fakecuda.build.missing())),
+]
+WEIGHT = 4  # bytes; the gradient and each of Adam's two moments take as many
+PRECISIONS = ("as configured", "float32")
+OTHERS = ("between", "cpu")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("on-cuda")
+    unset = dict.fromkeys(("VERL_PLATFORM", "VERL_ENGINE_DEVICE", "CUDA_VISIBLE_DEVICES"))
+    modules = {"VERL_USE_EXTERNAL_MODULES": "common.backends.verl.plugin"}
+    # there is no compiler for a device that does not exist
+    program("on_cuda.py", folder, **unset, **modules, TORCHDYNAMO_DISABLE="1")
+    return torch.load(folder / "found.pt")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("states", OTHERS)
+def test_weights_do_not_depend_on_where_they_are_kept(found, states, precision):
+    """The optimiser steps on the GPU or on the CPU: up to rounding the same, over three steps."""
+    here, there = found["gpu", precision], found[states, precision]
+    assert there["losses"] == pytest.approx(here["losses"], rel=1e-5, abs=1e-6)
+    assert there["norms"] == pytest.approx(here["norms"], rel=1e-5)
+    torch.testing.assert_close(there["weights"], here["weights"], rtol=1e-5, atol=1e-6)
+
+
+def test_passes_are_in_bfloat16_and_weights_in_float32(found):
+    """The first loss is of the same weights, and its ratios are rounded to eight bits."""
+    lower, full = (found["gpu", precision] for precision in PRECISIONS)
+    assert {lower["dtype"], full["dtype"]} == {torch.float32}
+    assert lower["losses"][0] != pytest.approx(full["losses"][0], rel=1e-6)
+    assert lower["losses"][0] == pytest.approx(full["losses"][0], abs=0.03)
+    assert lower["norms"][0] == pytest.approx(full["norms"][0], rel=0.1)
+    moved = (lower["weights"] - full["weights"]).abs()
+    assert 0 < moved.mean() < 1e-3  # three steps of 1e-3 each
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_memory_is_held_where_the_layout_says(found, precision):
+    at = {states: found[states, precision] for states in ("gpu", *OTHERS)}
+    size = WEIGHT * len(at["gpu"]["weights"])
+    assert 3 * size <= at["gpu"]["resting"] < 3.5 * size  # weights and moments; gradients are gone
+    for states in OTHERS:  # what sampling finds: verl hands the GPU over to vLLM
+        assert at[states]["resting"] < 0.5 * size
+    assert at["between"]["peak"] >= 4 * size  # all comes back to train
+    assert at["cpu"]["peak"] < at["between"]["peak"] - 2 * size
