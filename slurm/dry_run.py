@@ -96,6 +96,7 @@ def _each(e: Estimate | None) -> str:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
+    took += f" ({e.at_middle_lengths} at middle lengths)" if e.at_middle_lengths else ""
     said = f"  {took} in {tries}, {e.disk_gb:.2g} GB disk"
     said += f" (kept models {e.kept_gb:.2g})" if e.kept_gb else ""
     return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
