@@ -8,7 +8,7 @@ import yaml
 
 from common.config.files import ROOT
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate, Network, Range
+from common.sweeps.cost import Estimate, Held, Network, Range
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
 from slurm.ask import ask
@@ -99,7 +99,21 @@ def _each(e: Estimate | None) -> str:
     took += f" ({e.at_middle_lengths} at middle lengths)" if e.at_middle_lengths else ""
     said = f"  {took} in {tries}, {e.disk_gb:.2g} GB disk"
     said += f" (kept models {e.kept_gb:.2g})" if e.kept_gb else ""
-    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
+    return (
+        f"{said}, {e.memory_gb:.2g} GB a GPU{_cache(e.cache)}{_beside(e.network)}"
+        if e.gpus
+        else said
+    )
+
+
+def _cache(held: Held | None) -> str:
+    """A training's line on vLLM's cache."""
+    if held is None:
+        return ""
+    return (
+        f"\n    vLLM's cache: {held.tokens:,} tokens, {held.whole:.0f} whole responses at once, "
+        f"{held.preemptions} preemptions a step"
+    )
 
 
 def _beside(n: Network | None) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from common.backends import backend, snapshots
-from common.backends.verl import layout, tuning
+from common.backends.verl import cache, layout, tuning
 from common.backends.verl.layout import HELD_BYTES, STATE_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
@@ -66,6 +66,7 @@ class Estimate:
     kept_gb: float = 0.0  # of the disk: models of steps before the last
     # of a training, where responses have the middle of their expected lengths
     at_middle_lengths: Range | None = None
+    cache: "Held | None" = None  # of a training that samples with vLLM
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,15 @@ class Network:
     cache_share: float  # of the sampler's cache
     gpu_hours: Range  # of the training's
     sampling: Range  # share of the steps' sampling
+
+
+@dataclass(frozen=True)
+class Held:
+    """The cache of one vLLM in a training."""
+
+    tokens: int
+    whole: float  # responses of full length at once
+    preemptions: Range  # a step, over all engines
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,8 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
 
     middle = a.at_middle_lengths()
     alike = taken([_training(x, profile, middle, size, gpus, end) for end in (0, 1)]).gpu_hours
-    one = replace(taken(ends), kept_gb=kept / 1e9, at_middle_lengths=alike)
+    held = _held(x, profile, a, size) if backend(x.backend).needs_gpu and x.optim.steps else None
+    one = replace(taken(ends), kept_gb=kept / 1e9, at_middle_lengths=alike, cache=held)
     if network is None:
         return one
     width = _width(x, size, profile, a)
@@ -135,6 +146,24 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
         sampling=Range(*sorted(end.memory_share for end in ends)),
     )
     return replace(one, network=beside)
+
+
+def _held(x: Experiment, profile: Profile, a: Assumptions, size: Size) -> Held:
+    """Of exponential lengths."""
+    unit, longest = accelerator(profile, a), _longest_prompt(x, a)
+    memory = memory_network(x, size, a)
+    one = laid_out(x, size, memory, longest, unit, profile, a.usable_memory)
+    load = layout.load_of(x, size, prompt=longest, memory=memory)
+    found = cache.cache_of(load, one, unit.memory_gb)
+    engines = max(1, profile.gpus // one.parallel)
+    responses = math.ceil(x.sampling.prompts * x.sampling.group_size / engines)
+    prompt = a.prompts(x.data.name).typical
+    limit = min(x.sampling.max_tokens, size.context - prompt)
+    ends = [
+        engines * cache.preemptions(responses, mean, limit, prompt, found.tokens)
+        for mean in a.responses(x.model, x.data.name, limit)
+    ]
+    return Held(found.tokens, found.whole, Range(*ends))
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,9 @@ def test_a_batch_waits_for_its_longest_response():
 def test_vllm_takes_its_kernels_and_reads_each_prompt_once():
     """Twice the roofline's time a step at every batch and length, half of the peak in a prefill."""
     ends = [1, 256], [0, 1000]
-    steps = [[2000 * kernels.roofline_s([SIZE], b, c, 1000, 1000) for c in ends[1]] for b in ends[0]]
+    steps = [
+        [2000 * kernels.roofline_s([SIZE], b, c, 1000, 1000) for c in ends[1]] for b in ends[0]
+    ]
     table = kernels.Kernels("made up", *ends, [kernels.Engine("m", 1, 2.5e5, steps)])
     found = kernels.nearest(table, {"m": SIZE}, SIZE, 1, 1000, 1000)
     assert found.share(256, 500) == pytest.approx(0.5)
@@ -147,7 +149,9 @@ def test_what_others_measured_lies_in_the_range():
     assert low < 120
     assert high > 145
     zoo = {"prompts": 1024, "group": 8, "tokens": 8192, "kl": True}
-    assert seven_b(**zoo)("h100-2x8")[0] < 540 < seven_b(**zoo, size="Qwen/Qwen3-14B")("h100-2x8")[1]
+    assert (
+        seven_b(**zoo)("h100-2x8")[0] < 540 < seven_b(**zoo, size="Qwen/Qwen3-14B")("h100-2x8")[1]
+    )
     row = composed(("experiment=cluster/qwen7b_grpo_kl",), "f_grpo")
     hours = cost.estimate(row, load_profile("h100-1x8"), assumptions()).gpu_hours
     assert hours.low < 330 < 920 < hours.high

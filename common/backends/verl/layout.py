@@ -26,6 +26,10 @@ HELD_BYTES = 12  # without the gradient, which verl frees before vLLM wakes; als
 LOGIT_BYTES, TEMPERED_BYTES, BONUS_BYTES = 2, 4, 6
 PACKED = 16_384  # tokens a GPU and pass at least, where there is room (verl's own value)
 SHARE = 0.6  # of a GPU's memory, vLLM's: weights and cache
+SEQUENCES = 512  # that one vLLM decodes at once: max_num_seqs
+BATCHED = 8192  # tokens that it reads at once, at least: max_num_batched_tokens
+BLOCK = 16  # tokens of its cache
+RUNTIME_BYTES = 2.5e9  # of CUDA, its graphs and NCCL, outside its pools; ours
 USABLE = 0.92  # of a GPU's memory; the rest is the driver's and lost between tensors
 PARALLEL = (1, 2, 4)  # 8 does not divide the 28 heads of Qwen2.5-7B
 STORAGE_UNITS = 2  # of TransferQueue, a node; verl's own eight would reserve eight CPUs
@@ -158,13 +162,23 @@ def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -
     cache = a_token * load.sampled / parallel / 1e9  # of one response
     host = {"gpu": 0, "between": STATE_BYTES, "cpu": STATE_BYTES}[states] * P + reference
     room = usable * gpu_gb
-    fits = max(training, sampling) <= room and weights + cache <= share * gpu_gb
+    kept = weights + reserved_bytes(load, parallel) / 1e9
+    fits = max(training, sampling) <= room and kept + cache <= share * gpu_gb
     return Layout(states, tokens, parallel, share, training, sampling, weights, host / 1e9, fits)
 
 
 def token_bytes(size: Size) -> int:
     """Of the cache, keys and values in bfloat16."""
     return 4 * size.layers * size.kv_width
+
+
+def reserved_bytes(load: Load, parallel: int) -> float:
+    """Of one GPU, what vLLM finds in use beside weights when it sizes its cache: states of the
+    longest pass (about 32 bytes a token and unit of the width), and logits of all sequences, in
+    float32 with two copies."""
+    size = load.size
+    states = 32 * size.hidden * max(BATCHED, load.sampled) / parallel
+    return states + 3 * 4 * SEQUENCES * size.vocab + RUNTIME_BYTES
 
 
 def pass_bytes(size: Size, tokens: int, logit_bytes: int = LOGIT_BYTES) -> float:
