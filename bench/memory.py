@@ -1,5 +1,6 @@
-"""GPU memory in training as PyTorch's tracker counts it (bench/fsdp.py), beside the formula that the
-dry run and backend=verl go by (common/backends/verl/layout.py): writes the table of docs/memory.md.
+"""GPU memory in training as PyTorch's tracker counts it (bench/fsdp.py), beside the formula that
+the dry run and backend=verl go by (common/backends/verl/layout.py): writes the table of
+docs/memory.md.
 
     python -m bench.memory        # two to five minutes, no GPU
 """

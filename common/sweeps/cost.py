@@ -1,13 +1,13 @@
 """What a run will take, from tokens, model size and accelerator, and what cannot run at all.
 
-vLLM's steps are those of measured kernels (configs/kernels.yaml), training runs at the share of the
-peak that others measured, and what is not known (mean response length, what vLLM's server adds, the
-pause between steps) is a span of configs/cost.yaml, with its source. Apart from that counts the wait
-for the longest response of a batch. At the low end responses are shorter and the shares better, and
-lengths are exponential, so that the longest of n has mean * ln(n) tokens; at the high end one always
-reaches the limit. No torch, no GPU, no network. Left out: queueing, attention's part of training's
-operations (it counts from some 16,000 tokens on), communication between nodes, what is kept in main
-memory and moved, a slow verifier.
+vLLM's steps are those of measured kernels (configs/kernels.yaml), training runs at the share of
+the peak that others measured, and what is not known (mean response length, what vLLM's server adds,
+the pause between steps) is a span of configs/cost.yaml, with its source. The wait for the longest
+response of a batch is a term of its own. At the low end responses are shorter, the shares better
+and lengths exponential, so that the longest of n has mean * ln(n) tokens; at the high end one
+always reaches the limit. No torch, no GPU, no network. Left out: queueing, attention's part of
+training's operations (it counts from some 16,000 tokens on), communication between nodes, what is
+kept in main memory and moved, a slow verifier.
 """
 
 import math

@@ -97,8 +97,8 @@ def _local(x: Experiment, size: Size, network: Size | None, prompt: int) -> floa
 def activation_bytes(size: Size, *, checkpointing: bool) -> float:
     """What a token leaves for the backward pass in float32, logits apart: of each layer, or, with
     checkpointing, of one and the input of all. A block keeps about 13.5 vectors as wide as the
-    model and 4 as wide as its MLP (counted: tests/sweeps/test_memory.py); the width of the MLP is
-    what the number of parameters leaves for it."""
+    model and 4 as wide as its MLP (counted: tests/sweeps/test_local_memory.py); the width of the
+    MLP is what the number of parameters leaves for it."""
     layer = (size.parameters - size.vocab * size.hidden) / size.layers
     wide = max(0.0, layer / size.hidden - 2 * (size.hidden + size.kv_width)) / 3
     block = 4 * (13.5 * size.hidden + 4 * wide)

@@ -1,4 +1,4 @@
-"""The dry run's picture of vLLM's cache beside vLLM's own arithmetic and scheduler, without a model."""
+"""The dry run's picture of vLLM's cache beside vLLM's own arithmetic and scheduler, no model."""
 
 import json
 

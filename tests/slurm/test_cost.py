@@ -38,7 +38,8 @@ def test_the_estimate_grows_with_what_costs(big):
     short = cost.estimate(big, replace(profile, time_min=120), a)
     assert short.attempts > base.attempts >= 1
     half = cost.estimate(big, replace(profile, nodes=1), a)
-    assert 1.5 * base.hours.low < half.hours.low < 2.5 * base.hours.low
+    # less than twice: what a batch waits for its longest response, and the start, stay
+    assert 1.2 * base.hours.low < half.hours.low < 2 * base.hours.low
 
 
 def test_sizes_agree_with_the_models_themselves(one):
@@ -142,7 +143,7 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     start = a.start_s["gpu"] / 3600
     # 8 rounds of 16 of 500 problems on the first engine
     share = 8 * 16 / 500 * 4
-    assert large.hours.low - start == pytest.approx((small.hours.low - start) * share)
+    assert large.hours.low - start == pytest.approx((small.hours.low - start) * share, rel=0.01)
     one = cost.estimate_evaluation(many, big, replace(profile, gpus_per_node=1), a)
     assert one.gpus == 1
     whole = cost.estimate_evaluation(

@@ -1,5 +1,5 @@
-"""vLLM's cache of keys and values on the GPUs of a training: how much fits, and how often it will be
-full. By vLLM's own rules, without vLLM: tests/cluster/test_vllm_cache.py holds both beside each
+"""vLLM's cache of keys and values on the GPUs of a training: how much fits, and how often it will
+be full. By vLLM's own rules, without vLLM: tests/cluster/test_vllm_cache.py holds both beside each
 other.
 """
 

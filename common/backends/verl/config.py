@@ -158,8 +158,8 @@ def settings(
         # -- rollout
         "actor_rollout_ref.rollout.name": "vllm",  # F-GRPO trained with SGLang (App. H.2)
         "actor_rollout_ref.rollout.n": x.sampling.group_size,  # responses a prompt
-        # [sampling.temperature] verl casts it to the logits' type before it divides them; vLLM, which
-        # does not, is given the same number
+        # [sampling.temperature] verl casts it to the type of the logits before it divides them;
+        # vLLM, which does not, is given the same number
         "actor_rollout_ref.rollout.temperature": (
             x.sampling.temperature if cpu else in_bfloat16(x.sampling.temperature)
         ),
