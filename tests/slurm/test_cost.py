@@ -149,7 +149,10 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     whole = cost.estimate_evaluation(
         replace(many, batch=500 * 1024), big, replace(profile, gpus_per_node=1), a
     )
-    waits = 31 * (3000 - 1100) * 2 * 7.62e9 / (3350e9 * 0.5) / 3600  # for the longest, alone
+    prompt = a.prompts(many.eval.name, big.data.name).typical
+    step_ms = 5.8 + (5.86 - 5.8) * (3000 + prompt - 2000) / 6000  # configs/kernels.yaml
+    share = a.accelerators["h100"].vllm_efficiency[0]
+    waits = 31 * (3000 - 1100) * step_ms / 1000 / share / 3600  # for the longest, alone
     more = (one.attempts - whole.attempts) * start
     assert one.hours.high - whole.hours.high == pytest.approx(waits + more)
     assert cost.evaluation_gpus(replace(many, engine="local"), profile, a) == 1
