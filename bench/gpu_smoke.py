@@ -39,7 +39,7 @@ from common.results.files import read_csv, read_jsonl, write, write_csv
 from common.results.run import source
 from common.sweeps import measured
 from common.sweeps.assumptions import assumptions, model_size
-from common.sweeps.cost import Engine, decode_rate
+from common.sweeps.cost import Engine, decode_rate, measured_kernels
 
 HUB = "Qwen/Qwen2.5-0.5B"
 STEPS, N = 3, 256
@@ -353,21 +353,22 @@ def efficiencies(
         return [missing("measured efficiencies", why)]
     here = replace(x, model=replace(x.model, path=str(exported), pretrain=None))
     unit, size = a.accelerators[keys[0]], model_size(here, a)
-    engine = Engine(unit, 1, found.samples // there.gpus)
+    kernels = measured_kernels(size, 1, a)
+    engine = Engine(unit, 1, found.samples // there.gpus, kernels=kernels)
     mean = found.prompt_tokens + found.response_tokens
     got = measured.Measured(
         accelerator=keys[0],
         compute_efficiency=measured.compute_efficiency(
             found, size.parameters, unit.tflops, there.gpus
         ),
-        decode_efficiency=found.rollout_tokens_s / decode_rate(size, None, engine, mean, 1.0),
+        vllm_efficiency=found.rollout_tokens_s / decode_rate(size, None, engine, mean, 1.0),
         model=x.model.path,
         gpus=there.gpus,
         samples=found.samples,
         commit=source()["commit"],
     )
     write(path, yaml.safe_dump(asdict(got), sort_keys=False))
-    value = f"compute {got.compute_efficiency:.3f}, decoding {got.decode_efficiency:.3f}: {path}"
+    value = f"compute {got.compute_efficiency:.3f}, decoding {got.vllm_efficiency:.3f}: {path}"
     return [Row("measured efficiencies", value)]
 
 

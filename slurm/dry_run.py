@@ -9,7 +9,7 @@ import yaml
 from common.config.files import ROOT
 from common.results.longer import finished, steps_of
 from common.sweeps.assumptions import FILE
-from common.sweeps.cost import Estimate, Network, Range
+from common.sweeps.cost import Estimate, Held, Network, Range
 from common.sweeps.profiles import Profile
 from slurm import cost, plan, records
 from slurm.ask import ask
@@ -106,9 +106,22 @@ def _each(e: Estimate | None) -> str:
         return ""
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
+    took += f" ({e.at_middle_lengths} at middle lengths)" if e.at_middle_lengths else ""
     said = f"  {took} in {tries}, {_gb(e.disk_gb)} disk"
     said += f" (kept models {_gb(e.kept_gb)})" if e.kept_gb else ""
-    return f"{said}, {e.memory_gb:.2g} GB a GPU{_beside(e.network)}" if e.gpus else said
+    if not e.gpus:
+        return said
+    return f"{said}, {e.memory_gb:.2g} GB a GPU{_cache(e.cache)}{_beside(e.network)}"
+
+
+def _cache(held: Held | None) -> str:
+    """A training's line on vLLM's cache."""
+    if held is None:
+        return ""
+    return (
+        f"\n    vLLM's cache: {held.tokens:,} tokens, {held.whole:.0f} whole responses at once, "
+        f"{held.preemptions} preemptions a step"
+    )
 
 
 def _left(run: Path, steps: int, e: Estimate) -> list[str]:

@@ -1,6 +1,7 @@
 """configs/cost.yaml: what the plan's predictions assume, and the sizes of models."""
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +27,8 @@ class Accelerator:
     float32_tflops: float
     bandwidth_gb_s: float
     compute_efficiency: Span
-    decode_efficiency: Span
+    decode_efficiency: Span  # of the roofline: the local loop's
+    vllm_efficiency: Span  # of the speed of vLLM's kernels (kernels.py)
     usd_per_hour: float
 
 
@@ -74,6 +76,19 @@ class Assumptions:
         )
         return min(low, limit), min(high, limit)
 
+    def at_middle_lengths(self) -> "Assumptions":
+        """With responses of one length each, the geometric mean of the two ends."""
+        known = {
+            model: {name: _middle(span) for name, span in sets.items()}
+            for model, sets in self.response_tokens.items()
+        }
+        share = _middle(self.response_share)
+        return replace(self, response_tokens=known, response_share=share)
+
+
+def _middle(span: Span) -> Span:
+    return (math.sqrt(span[0] * span[1]),) * 2
+
 
 def assumptions(path: Path = FILE) -> Assumptions:
     """What `path` says, with the efficiencies that `rlvr gpu-smoke` measured, if it did."""
@@ -100,11 +115,11 @@ def size_at(path: str, key: str, a: Assumptions) -> Size:
         return a.models[path]
     file = Path(path) / "config.json"
     if file.exists():
-        return _from_config(json.loads(file.read_text()))
+        return size_of_config(json.loads(file.read_text()))
     raise UserError(f"{key}={path}: its size is not known here; add it under `models` of {FILE}")
 
 
-def _from_config(c: dict) -> Size:
+def size_of_config(c: dict) -> Size:
     hidden, layers, vocab = c["hidden_size"], c["num_hidden_layers"], c["vocab_size"]
     heads = c["num_attention_heads"]
     head = c.get("head_dim") or hidden // heads

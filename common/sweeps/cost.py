@@ -1,11 +1,13 @@
 """What a run will take, from tokens, model size and accelerator, and what cannot run at all.
 
-A roofline between two ends: every input that is not known (mean response length, efficiency of
-training and of decoding, the pause between steps) is a span of configs/cost.yaml, with its source.
-The low end takes the shorter responses and the better efficiencies, and lets no GPU wait; the high
-end takes the others, and lets every batch wait for one response of full length. No torch, no GPU,
-no network. Left out: queueing, attention's part of the operations (it counts from some 16,000
-tokens on), communication between nodes, what is kept in main memory and moved, a slow verifier.
+vLLM's steps are those of measured kernels (configs/kernels.yaml), training runs at the share of
+the peak that others measured, and what is not known (mean response length, what vLLM's server adds,
+the pause between steps) is a span of configs/cost.yaml, with its source. The wait for the longest
+response of a batch is a term of its own. At the low end responses are shorter, the shares better
+and lengths exponential, so that the longest of n has mean * ln(n) tokens; at the high end one
+always reaches the limit. No torch, no GPU, no network. Left out: queueing, attention's part of
+training's operations (it counts from some 16,000 tokens on), communication between nodes, what is
+kept in main memory and moved, a slow verifier.
 """
 
 import math
@@ -13,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from common.backends import backend, snapshots
-from common.backends.verl import layout, tuning
+from common.backends.verl import cache, layout, tuning
 from common.backends.verl.layout import HELD_BYTES, STATE_BYTES
 from common.datasets.prompts import stated
 from common.errors import require
@@ -28,6 +30,7 @@ from common.sweeps.assumptions import (
     memory_network,
     model_size,
 )
+from common.sweeps.kernels import Measured, kernels_of_h100, nearest, roofline_s
 from common.sweeps.memory import laid_out, peak_gb
 from common.sweeps.profiles import Profile
 
@@ -61,6 +64,9 @@ class Estimate:
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
     network: "Network | None" = None  # a training's memory network (DLC)
     kept_gb: float = 0.0  # of the disk: models of steps before the last
+    # of a training, where responses have the middle of their expected lengths
+    at_middle_lengths: Range | None = None
+    cache: "Held | None" = None  # of a training that samples with vLLM
 
 
 @dataclass(frozen=True)
@@ -76,14 +82,29 @@ class Network:
 
 
 @dataclass(frozen=True)
+class Held:
+    """The cache of one vLLM in a training."""
+
+    tokens: int
+    whole: float  # responses of full length at once
+    preemptions: Range  # a step, over all engines
+
+
+@dataclass(frozen=True)
 class Sampled:
     """Responses that are drawn together, and what is waited for."""
 
     responses: float
     mean: float  # tokens of one
+    prompts: float  # different ones; each is read once
     prompt: float  # tokens
     limit: int  # tokens of the longest
     batches: float  # each ends with its longest response
+
+    def longest(self, end: int) -> float:
+        """Tokens of the longest response of a batch."""
+        likely = self.mean * math.log(max(math.e, self.responses / max(1, self.batches)))
+        return self.limit if end else min(self.limit, likely)
 
 
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
@@ -94,7 +115,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     longest = _longest_prompt(x, a)
     _check(x, profile, size, longest, gpus)
     network = memory_network(x, size, a)
-    memory = peak_gb(x, size, network, longest, gpus, unit, profile, a.usable_memory)
+    memory = peak_gb(x, size, network, longest, unit, profile, a.usable_memory)
     ends = [_training(x, profile, a, size, gpus, end) for end in (0, 1)]
     _check_time(x, profile, a, ends[0])
     _check_main_memory(x, profile, a, ends[1])
@@ -103,10 +124,16 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     # run, so the number of attempts does not matter
     stored += 2 * HELD_BYTES * (size.parameters + (network.parameters if network else 0))
     kept = 2 * size.parameters * len(snapshots.steps(x))
-    seconds = [end.steps_s + end.curve_s for end in ends]
-    tokens = [end.rollout + end.evaluated for end in ends]
-    one = priced(seconds, gpus, stored + kept, memory, tokens, profile, a)
-    one = replace(one, kept_gb=kept / 1e9)
+
+    def taken(ends: list[Training]) -> Estimate:
+        seconds = [end.steps_s + end.curve_s for end in ends]
+        tokens = [end.rollout + end.evaluated for end in ends]
+        return priced(seconds, gpus, stored + kept, memory, tokens, profile, a)
+
+    middle = a.at_middle_lengths()
+    alike = taken([_training(x, profile, middle, size, gpus, end) for end in (0, 1)]).gpu_hours
+    held = _held(x, profile, a, size) if backend(x.backend).needs_gpu and x.optim.steps else None
+    one = replace(taken(ends), kept_gb=kept / 1e9, at_middle_lengths=alike, cache=held)
     if network is None:
         return one
     width = _width(x, size, profile, a)
@@ -120,6 +147,24 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
         sampling=Range(*sorted(end.memory_share for end in ends)),
     )
     return replace(one, network=beside)
+
+
+def _held(x: Experiment, profile: Profile, a: Assumptions, size: Size) -> Held:
+    """Of exponential lengths."""
+    unit, longest = accelerator(profile, a), _longest_prompt(x, a)
+    memory = memory_network(x, size, a)
+    one = laid_out(x, size, memory, longest, unit, profile, a.usable_memory)
+    load = layout.load_of(x, size, prompt=longest, memory=memory)
+    found = cache.cache_of(load, one, unit.memory_gb)
+    engines = max(1, profile.gpus // one.parallel)
+    responses = math.ceil(x.sampling.prompts * x.sampling.group_size / engines)
+    prompt = a.prompts(x.data.name).typical
+    limit = min(x.sampling.max_tokens, size.context - prompt)
+    ends = [
+        engines * cache.preemptions(responses, mean, limit, prompt, found.tokens)
+        for mean in a.responses(x.model, x.data.name, limit)
+    ]
+    return Held(found.tokens, found.whole, Range(*ends))
 
 
 @dataclass(frozen=True)
@@ -144,11 +189,16 @@ def _training(
     draws = (1 + (x.sampling.dynamic_batches - 1) / 2 * end) * x.optim.steps
     responses = x.sampling.prompts * x.sampling.group_size
     rollout = Sampled(
-        draws * responses, mean, prompts.typical, x.sampling.max_tokens, batches=draws
+        draws * responses,
+        mean,
+        prompts=draws * x.sampling.prompts,
+        prompt=prompts.typical,
+        limit=x.sampling.max_tokens,
+        batches=draws,
     )
     curve = list(_curve(x, a, end))
     memory = memory_network(x, size, a)
-    engine = _engine(unit, _width(x, size, profile, a), gpus, responses, a)
+    engine = _engine(x, size, _width(x, size, profile, a), profile, gpus, responses, a)
     both, alone = (sampling_s([rollout], size, other, engine, end) for other in (memory, None))
     passes = 6 + 2 + 2 * (x.method.kl_coef > 0)  # update; old and reference log-probabilities
     trained = x.optim.steps * responses * (prompts.typical + mean)
@@ -193,14 +243,14 @@ def estimate_evaluation(
     rounds = math.ceil(chunks / engines)  # of the one that has most; the last is not full
     responses = min(asked, rounds * e.per_chunk) * e.n
     batch = min(a.decode_batch, e.per_chunk * e.n)
-    engine = Engine(_joined(unit, width), 1, batch, a.usable_memory)
+    kernels = measured_kernels(size, width, a) if e.engine == "vllm" else None
+    engine = Engine(_joined(unit, width), 1, batch, a.usable_memory, kernels)
     ends = a.responses(trained.model, e.eval.name, e.max_tokens)
-    seconds = [
-        sampling_s(
-            [Sampled(responses, mean, prompts.typical, e.max_tokens, rounds)], size, None, engine, i
-        )
-        for i, mean in enumerate(ends)
+    drawn = [
+        Sampled(responses, mean, responses / e.n, prompts.typical, e.max_tokens, rounds)
+        for mean in ends
     ]
+    seconds = [sampling_s([one], size, None, engine, end) for end, one in enumerate(drawn)]
     least = a.start_s[_kind(profile)] + seconds[0] / rounds
     require(
         least < 60 * profile.time_min,
@@ -247,6 +297,10 @@ class Engine:
     units: int
     batch: float
     share: float = 0.6  # of its memory, for weights and cache; the rest is the trainer's
+    kernels: Measured | None = None  # of vLLM; None: the accelerator's share of the roofline
+
+    def efficiency(self, end: int) -> float:
+        return (self.unit.vllm_efficiency if self.kernels else self.unit.decode_efficiency)[1 - end]
 
 
 def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
@@ -259,10 +313,27 @@ def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
     ).parallel
 
 
-def _engine(unit: Accelerator, width: int, gpus: int, responses: float, a: Assumptions) -> Engine:
+def _engine(
+    x: Experiment,
+    size: Size,
+    width: int,
+    profile: Profile,
+    gpus: int,
+    responses: float,
+    a: Assumptions,
+) -> Engine:
     """Of a training, on `gpus` accelerators."""
     units = max(1, gpus // width)
-    return Engine(_joined(unit, width), units, max(1, min(a.decode_batch, responses / units)))
+    batch = max(1, min(a.decode_batch, responses / units))
+    vllm = backend(x.backend).engine == "vllm" and _kind(profile) == "gpu"
+    kernels = measured_kernels(size, width, a) if vllm else None
+    return Engine(_joined(accelerator(profile, a), width), units, batch, kernels=kernels)
+
+
+def measured_kernels(size: Size, width: int, a: Assumptions) -> Measured:
+    """vLLM's, of a model of this `size` on `width` GPUs; they were measured on an H100."""
+    h100 = a.accelerators["h100"]
+    return nearest(kernels_of_h100(), a.models, size, width, h100.tflops, h100.bandwidth_gb_s)
 
 
 def _joined(unit: Accelerator, width: int) -> Accelerator:
@@ -282,33 +353,38 @@ def sampling_s(
     engine: Engine,
     end: int,
 ) -> float:
-    """Seconds for `parts`, at one end; the high one waits once a batch for a response of full
-    length, which is alone then."""
-    eff = engine.unit.decode_efficiency
-    both = size.parameters + (memory.parameters if memory else 0)
-    alone = 2 * both / (engine.unit.bandwidth_gb_s * 1e9 * eff[1])  # a token
+    """Seconds for `parts`, at one end. The step of a full batch decodes all tokens; then each batch
+    waits for its longest response, which is alone. (A step is affine in its sequences, so this is
+    also the time of a batch that empties slowly.)"""
+    share, one = engine.efficiency(end), replace(engine, batch=1)
     seconds = 0.0
     for part in parts:
-        rate = decode_rate(size, memory, engine, part.prompt + part.mean, eff[1 - end])
+        longest = part.longest(end)
+        rate = decode_rate(size, memory, engine, part.prompt + part.mean, share)
+        alone = decode_rate(size, memory, one, part.prompt + longest, share)
         seconds += part.responses * part.mean / (engine.units * rate)
-        seconds += end * part.batches * max(0, part.limit - part.mean) * alone
+        seconds += part.batches * max(0, longest - part.mean) / alone
+        if engine.kernels:
+            read = engine.unit.tflops * 1e12 * engine.kernels.prefill_share() * share
+            operations = 2 * (size.parameters + (memory.parameters if memory else 0))
+            seconds += part.prompts * part.prompt * operations / (engine.units * read)
     return seconds
 
 
 def decode_rate(
     size: Size, memory: Size | None, engine: Engine, tokens: float, efficiency: float
 ) -> float:
-    """Tokens a second of one engine with sequences of `tokens`: a step reads all weights and the
-    batch's keys and values once, in bfloat16, or computes 2 operations a weight and sequence, if
-    that is longer. A memory network (DLC) is read and computed beside."""
+    """Tokens a second of one engine with sequences of `tokens`, at this share of the speed of its
+    kernels, or, where they are not measured, of the roofline. A memory network (DLC) is read and
+    computed beside."""
     unit, models = engine.unit, [size, *([memory] if memory else [])]
-    weights = sum(2 * one.parameters for one in models)
     cache = tokens * sum(map(layout.token_bytes, models))  # of a sequence
+    weights = sum(2 * one.parameters for one in models)
     room = max(1.0, engine.share * unit.memory_gb * 1e9 - weights)
     batch = max(1.0, min(engine.batch, room / cache))
-    read = (weights + batch * cache) / (unit.bandwidth_gb_s * 1e9)
-    compute = weights * batch / (unit.tflops * 1e12)
-    return efficiency * batch / max(read, compute)
+    reached = engine.kernels.share(batch, tokens) if engine.kernels else 1.0
+    least = roofline_s(models, batch, tokens, unit.tflops, unit.bandwidth_gb_s)
+    return efficiency * reached * batch / least
 
 
 def priced(
@@ -369,6 +445,7 @@ def _curve(x: Experiment, a: Assumptions, end: int) -> Iterable[Sampled]:
         yield Sampled(
             asked * (x.eval.n + points * x.eval.curve_n),
             mean,
+            asked * (points + 1),
             a.prompts(name, x.data.name).typical,
             x.eval.max_tokens,
             batches=share * (points + 1),

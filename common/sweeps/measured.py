@@ -1,5 +1,5 @@
 """Speeds that a run of backend=verl measured, from verl's own metrics, and the efficiencies that
-the dry run's roofline would need to give them.
+the dry run would need to give them.
 
 `rlvr gpu-smoke` writes FILE on a machine with GPUs; where it stands, `assumptions.py`
 takes an accelerator's efficiencies from it. A small model or a short run reaches less than a large
@@ -23,7 +23,7 @@ class Measured:
 
     accelerator: str  # key of `accelerators` in configs/cost.yaml
     compute_efficiency: float
-    decode_efficiency: float
+    vllm_efficiency: float  # of the speed of its kernels
     model: str
     gpus: int
     samples: int  # a step
@@ -103,7 +103,7 @@ def with_measured(accelerators: dict, path: Path = FILE) -> dict:
     changed = replace(
         stated,
         compute_efficiency=_at_least(got.compute_efficiency, stated.compute_efficiency),
-        decode_efficiency=_at_least(got.decode_efficiency, stated.decode_efficiency),
+        vllm_efficiency=_at_least(got.vllm_efficiency, stated.vllm_efficiency),
     )
     return accelerators | {got.accelerator: changed}
 

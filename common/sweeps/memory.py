@@ -15,25 +15,24 @@ def peak_gb(
     size: Size,
     network: Size | None,
     prompt: int,
-    gpus: int,
     unit: Accelerator,
     profile: Profile,
     usable: float,
 ) -> float:
-    """The most that one of `gpus` accelerators holds at once; `network` is DLC's memory network.
+    """The most that one accelerator holds at once; `network` is DLC's memory network.
     Raises UserError where that is more than the share `usable` of its memory, with the key to
     change."""
     if x.optim.steps == 0:
         return 2 * size.parameters / 1e9
     if backend(x.backend).needs_gpu:
         return _verl(x, size, network, prompt, unit, profile, usable)
-    peak = _local(x, size, network, prompt, gpus)
+    peak = _local(x, size, network, prompt)
     require(
         peak <= usable * unit.memory_gb,
         "optim.micro_batch",
         x.optim.micro_batch,
-        f"about {peak:.0f} GB on each of {gpus} GPUs of {unit.memory_gb:g} GB: lower it, or choose "
-        "a profile with more nodes or memory",
+        f"about {peak:.0f} GB of {unit.memory_gb:g}: lower it, set "
+        "optim.gradient_checkpointing=true, or choose a profile with more memory",
     )
     return peak
 
@@ -86,21 +85,28 @@ def _verl(
     return one.peak_gb
 
 
-def _local(x: Experiment, size: Size, network: Size | None, prompt: int, gpus: int) -> float:
-    """All in one pass of micro_batch responses: checkpointed activations (bfloat16), logits with
-    their gradient (float32)."""
-    tokens = x.optim.micro_batch * min(prompt + x.sampling.max_tokens, size.context)
-    activations = 2 * tokens * size.hidden * (size.layers + 16)
-    logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab
-    return (_states(x, size, network) / gpus + _gathered(size) + activations + logits) / 1e9
+def _local(x: Experiment, size: Size, network: Size | None, prompt: int) -> float:
+    """One process: states in float32, and all of one pass of micro_batch responses."""
+    length = min(prompt + x.sampling.max_tokens, size.context)
+    kept = activation_bytes(size, checkpointing=x.optim.gradient_checkpointing)
+    activations = x.optim.micro_batch * length * kept
+    logits = 2 * 4 * x.optim.micro_batch * x.sampling.max_tokens * size.vocab  # and their gradient
+    return (_states(x, size, network) + activations + logits) / 1e9
+
+
+def activation_bytes(size: Size, *, checkpointing: bool) -> float:
+    """What a token leaves for the backward pass in float32, logits apart: of each layer, or, with
+    checkpointing, of one and the input of all. A block keeps about 13.5 vectors as wide as the
+    model and 4 as wide as its MLP (counted: tests/sweeps/test_local_memory.py); the width of the
+    MLP is what the number of parameters leaves for it."""
+    layer = (size.parameters - size.vocab * size.hidden) / size.layers
+    wide = max(0.0, layer / size.hidden - 2 * (size.hidden + size.kv_width)) / 3
+    block = 4 * (13.5 * size.hidden + 4 * wide)
+    return block + 4 * size.hidden * size.layers if checkpointing else block * size.layers
 
 
 def _states(x: Experiment, size: Size, network: Size | None) -> float:
     reference = 4 if x.method.kl_coef > 0 else 0
+    rounded = 2 if x.sampling.dtype == "bfloat16" else 0  # the copy that samples
     beside = STATE_BYTES * network.parameters if network else 0
-    return (STATE_BYTES + reference) * size.parameters + beside
-
-
-def _gathered(size: Size) -> float:
-    """Of FSDP: a layer's weights, whole, in bfloat16."""
-    return 2 * size.parameters / size.layers
+    return (STATE_BYTES + reference + rounded) * size.parameters + beside

@@ -101,6 +101,8 @@ def test_every_experiment_becomes_verls_dataclasses(paper, name, tmp_path):
     assert rollout.n == actor.rollout_n == x.sampling.group_size
     assert rollout.response_length == max(x.sampling.max_tokens, x.eval.max_tokens)
     assert rollout.prompt_length == 30
+    assert rollout.temperature == torch.tensor(x.sampling.temperature).bfloat16().item()
+    assert not actor.fsdp_config.use_no_sync_for_gradient_accumulation
     assert actor.optim.lr == config.learning_rate(x)
     assert tuple(actor.optim.betas) == x.optim.betas
     assert actor.optim.clip_grad == x.optim.grad_clip

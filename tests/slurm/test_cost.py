@@ -40,7 +40,8 @@ def test_the_estimate_grows_with_what_costs(big):
     short = cost.estimate(big, replace(profile, time_min=120), a)
     assert short.attempts > base.attempts >= 1
     half = cost.estimate(big, replace(profile, nodes=1), a)
-    assert 1.5 * base.hours.low < half.hours.low < 2.5 * base.hours.low
+    # less than twice: what a batch waits for its longest response, and the start, stay
+    assert 1.2 * base.hours.low < half.hours.low < 2 * base.hours.low
 
 
 def test_sizes_agree_with_the_models_themselves(one):
@@ -144,13 +145,16 @@ def test_an_evaluation_takes_its_samples_and_a_gpu_for_every_eight_chunks(big):
     start = a.start_s["gpu"] / 3600
     # 8 rounds of 16 of 500 problems on the first engine
     share = 8 * 16 / 500 * 4
-    assert large.hours.low - start == pytest.approx((small.hours.low - start) * share)
+    assert large.hours.low - start == pytest.approx((small.hours.low - start) * share, rel=0.01)
     one = cost.estimate_evaluation(many, big, replace(profile, gpus_per_node=1), a)
     assert one.gpus == 1
     whole = cost.estimate_evaluation(
         replace(many, batch=500 * 1024), big, replace(profile, gpus_per_node=1), a
     )
-    waits = 31 * (3000 - 1100) * 2 * 7.62e9 / (3350e9 * 0.5) / 3600  # for the longest, alone
+    prompt = a.prompts(many.eval.name, big.data.name).typical
+    step_ms = 5.8 + (5.86 - 5.8) * (3000 + prompt - 2000) / 6000  # configs/kernels.yaml
+    share = a.accelerators["h100"].vllm_efficiency[0]
+    waits = 31 * (3000 - 1100) * step_ms / 1000 / share / 3600  # for the longest, alone
     more = (one.attempts - whole.attempts) * start
     assert one.hours.high - whole.hours.high == pytest.approx(waits + more)
     assert cost.evaluation_gpus(replace(many, engine="local"), profile, a) == 1

@@ -66,14 +66,14 @@ def test_the_dry_run_reads_what_was_measured(tmp_path):
     known = assumptions().accelerators
     file = tmp_path / "efficiency.yaml"
     assert measured.with_measured(known, file) == known
-    got = {"accelerator": "h100", "compute_efficiency": 0.11, "decode_efficiency": 0.22}
+    got = {"accelerator": "h100", "compute_efficiency": 0.11, "vllm_efficiency": 0.22}
     got |= {"model": "m", "gpus": 8, "samples": 2048, "commit": None}
     file.write_text(yaml.safe_dump(got))
     changed = measured.with_measured(known, file)
     # the least that is expected: larger models reach more
-    most = known["h100"].compute_efficiency[1], known["h100"].decode_efficiency[1]
+    most = known["h100"].compute_efficiency[1], known["h100"].vllm_efficiency[1]
     assert changed["h100"].compute_efficiency == (0.11, most[0])
-    assert changed["h100"].decode_efficiency == (0.22, most[1])
+    assert changed["h100"].vllm_efficiency == (0.22, most[1])
     assert changed["h100"].tflops == known["h100"].tflops
     assert {k: v for k, v in changed.items() if k != "h100"} == {
         k: v for k, v in known.items() if k != "h100"

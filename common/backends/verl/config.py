@@ -5,6 +5,7 @@ GPU), so a dry run shows exactly what a run will use. What is not named here is 
 """
 
 import importlib.util
+import struct
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from common.backends import snapshots
 from common.backends.verl import methods, tuning
-from common.backends.verl.layout import STORAGE_UNITS
+from common.backends.verl.layout import BATCHED, SEQUENCES, STORAGE_UNITS
 from common.config.schema import Correction
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -148,6 +149,9 @@ def settings(
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": micro,  # responses a GPU
         "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": micro,  # responses a GPU
         "actor_rollout_ref.actor.fsdp_config.seed": x.seed,
+        # gradients are summed over the GPUs in every pass and kept in parts; verl's YAML says so
+        # too, its dataclass the opposite, which keeps whole gradients between passes
+        "actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation": False,
         # -- model
         "actor_rollout_ref.model.path": place.model,
         "actor_rollout_ref.model.use_remove_padding": not cpu,  # needs flash-attn
@@ -155,15 +159,19 @@ def settings(
         # -- rollout
         "actor_rollout_ref.rollout.name": "vllm",  # F-GRPO trained with SGLang (App. H.2)
         "actor_rollout_ref.rollout.n": x.sampling.group_size,  # responses a prompt
-        "actor_rollout_ref.rollout.temperature": x.sampling.temperature,
+        # [sampling.temperature] verl casts it to the type of the logits before it divides them;
+        # vLLM, which does not, is given the same number
+        "actor_rollout_ref.rollout.temperature": (
+            x.sampling.temperature if cpu else in_bfloat16(x.sampling.temperature)
+        ),
         "actor_rollout_ref.rollout.top_p": 1.0,  # F-GRPO Table 5
         "actor_rollout_ref.rollout.top_k": -1,  # F-GRPO Table 5
         "actor_rollout_ref.rollout.seed": x.seed,
         "actor_rollout_ref.rollout.max_model_len": total,  # tokens
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,  # models up to 8 B fit one GPU
         "actor_rollout_ref.rollout.gpu_memory_utilization": 0.6,  # the rest is FSDP's
-        "actor_rollout_ref.rollout.max_num_seqs": 64 if cpu else 512,  # responses a GPU at once
-        "actor_rollout_ref.rollout.max_num_batched_tokens": max(8192, total),  # a GPU
+        "actor_rollout_ref.rollout.max_num_seqs": 64 if cpu else SEQUENCES,  # an engine, at once
+        "actor_rollout_ref.rollout.max_num_batched_tokens": max(BATCHED, total),  # a GPU
         "actor_rollout_ref.rollout.calculate_log_probs": True,  # kept with the samples
         "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls": (
             "common.backends.verl.extension.Extension"
@@ -256,6 +264,13 @@ def _importance(x: Experiment) -> dict[str, object]:
             upper if lower is None else f"{lower}_{upper}"  # verl's spelling of a mask
         ),
     }
+
+
+def in_bfloat16(value: float) -> float:
+    """The nearest number that bfloat16 has: 0.7 becomes 0.69921875."""
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", rounded))[0]
 
 
 def learning_rate(x: Experiment) -> float:

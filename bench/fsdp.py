@@ -1,0 +1,116 @@
+"""What one GPU holds in a training pass of verl's FSDP2 engine, at true size and without a GPU.
+
+PyTorch's FSDP2 and its memory tracker run on fake tensors and a fake process group: every
+allocation is counted, none is made. The wrapping is verl 0.9.1's (utils/fsdp_utils.py). Stood in
+for by functions of the same memory: flash-attention, flash-attn's cross entropy, and the entropy
+that torch.compile fuses, none of which runs without a GPU. Not seen: fragmentation, NCCL's buffers,
+what the kernels take for themselves.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
+
+
+class _Attention(torch.autograd.Function):
+    """Flash-attention keeps q, k, v, its output and one float32 a query and head."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        out, scale = torch.empty_like(q), torch.empty(q.shape[:3], dtype=torch.float32)
+        ctx.save_for_backward(q, k, v, out, scale)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return tuple(torch.empty_like(one) for one in ctx.saved_tensors[:3])
+
+
+class _OfLogits(torch.autograd.Function):
+    """One float32 a token, of its logits, with a gradient in their place or beside them."""
+
+    @staticmethod
+    def forward(ctx, logits, in_place):
+        ctx.save_for_backward(logits)
+        ctx.in_place = in_place
+        return torch.empty(len(logits), dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx, grad):
+        logits = ctx.saved_tensors[0]
+        return logits if ctx.in_place else torch.empty_like(logits), None
+
+
+def _attention(module, q, k, v, mask, **rest):
+    return _Attention.apply(q, k, v).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("packed_like", _attention)
+
+
+def peak_gb(
+    shape: dict, *, gpus: int, tokens: int, bonus: bool = False, tempered: bool = False
+) -> float:
+    """The most that one of `gpus` GPUs holds while it learns a packed pass of `tokens`, with both
+    moments and the gradients of a pass before it. `shape` is one of bench/shapes.py; `bonus`: the
+    loss has an entropy bonus; `tempered`: the temperature is not 1."""
+    with _group(gpus) as mesh, FakeTensorMode():
+        model = _sharded(shape, mesh)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+        tracker = FSDPMemTracker(model, optimizer)
+        ids = torch.zeros(1, tokens, dtype=torch.long)
+        tracker.track_inputs((ids,))
+        with tracker:
+            for parameter in model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+            optimizer.step()  # makes the moments
+            _learn(model, ids, bonus, tempered)
+        (held,) = tracker.get_tracker_snapshot("peak").values()
+    return held["Total"] / 1e9
+
+
+@contextmanager
+def _group(gpus: int) -> Iterator[DeviceMesh]:
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=gpus)
+    try:
+        yield init_device_mesh("cpu", (gpus,))  # real, of no GPU
+    finally:
+        dist.destroy_process_group()
+
+
+def _sharded(shape: dict, mesh: DeviceMesh) -> torch.nn.Module:
+    config = AutoConfig.for_model(**shape)
+    model = AutoModelForCausalLM.from_config(
+        config, dtype=torch.float32, attn_implementation="packed_like"
+    )
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=True)
+    parts = [*model.model.layers]
+    if not config.tie_word_embeddings:
+        parts += [model.model.embed_tokens, model.lm_head]
+    for part in [*parts, model]:
+        fully_shard(part, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
+    return model
+
+
+def _learn(model: torch.nn.Module, ids: torch.Tensor, bonus: bool, tempered: bool) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        places = torch.arange(ids.shape[1])[None]
+        output = model(input_ids=ids, position_ids=places, use_cache=False)
+        logits = output.logits.squeeze(0)
+        if tempered:
+            logits = logits / torch.ones(len(logits), 1).to(logits.dtype)
+        parts = [_OfLogits.apply(logits, not bonus)]
+        parts += [_OfLogits.apply(logits, False)] if bonus else []
+        loss = sum(part.sum() for part in parts)
+    del output, logits, parts
+    loss.backward()
