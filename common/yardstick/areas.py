@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from common.claims.gaps import MIN_SEEDS
 from common.comparison.matched import ACCURACY, first_reach, interpolated
@@ -85,7 +85,7 @@ def areas(
     ]  # fmt: skip
     every = [one for runs in read for one in runs.values()]
     shared = [level for level in levels if all(one[level] is not None for one in every)]
-    if not shared:
+    if not every or not shared:
         return [{} for _ in groups], []
     return [
         {s: np.mean([one[level] for level in shared], axis=0) for s, one in runs.items()}
@@ -159,18 +159,17 @@ def reliability(gaps: Sequence[dict[int, float]]) -> float:
     seeds = sorted(set.intersection(*(set(one) for one in gaps))) if gaps else []
     if len(gaps) < 3 or len(seeds) < 4:
         return np.nan
-    values, rng, found = np.array([[one[s] for s in seeds] for one in gaps]), _rng(), []
-    for _ in range(SPLITS):
-        order = rng.permutation(len(seeds))
-        halves = (order[: len(seeds) // 2], order[len(seeds) // 2 :])
-        a, b = (values[:, half].mean(axis=1) for half in halves)
-        found.append(spearmanr(a, b).statistic)
-    r = float(np.nanmean(found))
+    values, rng = np.array([[one[s] for s in seeds] for one in gaps]), np.random.default_rng(0)
+    halves = np.argsort(rng.random((SPLITS, len(seeds))), axis=1) < len(seeds) // 2  # (SPLITS, S)
+    ranks = [
+        rankdata(values @ half.T / half.sum(axis=1), axis=0) for half in (halves, ~halves)
+    ]  # (methods, SPLITS) each
+    a, b = (one - one.mean(axis=0) for one in ranks)
+    spread = np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
+    if not spread.all():  # all are equal
+        return np.nan
+    r = float(np.mean((a * b).sum(axis=0) / spread))
     return 2 * r / (1 + r) if r > 0 else r
-
-
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(0)
 
 
 def rank(drawn: Sequence[Curve], edition: Third) -> pd.DataFrame:
@@ -184,13 +183,15 @@ def rank(drawn: Sequence[Curve], edition: Third) -> pd.DataFrame:
     theirs = best.pop(GRPO)
     if theirs is None:
         return pd.DataFrame(columns=COLUMNS)
-    able = {name: rate for name, rate in best.items() if rate is not None}
-    pairs = {name: (groups[name][rate], groups[GRPO][theirs]) for name, rate in able.items()}
+    pairs = {
+        name: (groups[name][rate] if rate else {}, groups[GRPO][theirs])
+        for name, rate in best.items()
+    }
     frames = []
     for equal, measures in READ.items():
         for measure in measures:
             found = compare(pairs, equal, edition.levels[equal], measure)
-            rates = found["method"].map(able)
+            rates = found["method"].map(best)
             frames.append(found.assign(reading=BEST, rate=rates, against=theirs))
     for rate, runs in groups[GRPO].items():
         same = {

@@ -73,8 +73,10 @@ def show(
     return made
 
 
-def show_third(edition: Third, folder: Path) -> list[str]:
-    """Compare and draw what is gathered of the third edition; the names of what was made."""
+def show_third(edition: Third, folder: Path, controls_alone: bool) -> list[str]:
+    """Compare and draw what is gathered of the third edition; the names of what was made. The
+    controls, which are read on dev prompts, can be shown alone: what a testbed's rates and steps
+    are may still be changed by them, and by no number of a test prompt."""
     from common.yardstick import areas, controls, last, third_page
     from common.yardstick import ranking as yardstick_ranking
 
@@ -83,10 +85,15 @@ def show_third(edition: Third, folder: Path) -> list[str]:
     start = counts["step"] == 0
     # the last evaluation draws more samples, so that it is no point of the frontier
     drawn = yardstick_ranking.curves(rows, counts[~at_last | start], edition.curves)
+    judged = controls.controls(drawn)
+    if controls_alone:
+        write_csv(folder / "controls.csv", judged)
+        write(folder / "controls.md", third_page.controls_part(judged))
+        return ["controls.csv", "controls.md"]
     tables = {
         "ranking": areas.rank(drawn, edition),
         "against_base": last.against_base(rows, counts),
-        "controls": controls.controls(drawn),
+        "controls": judged,
     }
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
@@ -110,13 +117,14 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     every = [x for runs in stages for x in runs]
     folder, end = root / edition.name, config.seconds and time() + config.seconds
 
-    def finish() -> None:
+    def finish(stage: str) -> None:
         for reason in store.write(root, edition.name, every, OF_SAMPLES):
             print(f"left out: {reason}", file=sys.stderr)
-        print(f"{folder}: {', '.join(show_third(edition, folder))}")
+        made = show_third(edition, folder, controls_alone=stage == STAGES[0])
+        print(f"{folder}: {', '.join(made)}")
 
     if given["draw"] == "only":
-        finish()
+        finish(STAGES[-1])
         return
     give_way()
     failed = []
@@ -129,7 +137,7 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
             train_all(runs, config.workers, end=end)
         except UserError as error:  # the other stages do not wait for it
             failed.append(str(error))
-        finish()
+        finish(name)
     if failed:
         raise UserError("\n".join(failed))
     left = sum(not done(x) for x in every)

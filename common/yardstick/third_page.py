@@ -42,7 +42,7 @@ def markdown(
     best = ranking[ranking["reading"] == BEST]
     seeds = spread(last["n_seeds"]) if len(last) else "none"
     about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": answer(best)}
-    parts = [HEAD.format(**about), _controls(controls), _best(best)]
+    parts = [HEAD.format(**about), controls_part(controls), _best(best)]
     parts.append(_plain(ranking[ranking["reading"] == OWN], "GRPO's own rates", "rate"))
     parts.append(_plain(ranking[ranking["reading"] == SAME], "At the same rate", "method"))
     parts.append(_last(last))
@@ -75,7 +75,13 @@ def _best(best: pd.DataFrame) -> str:
     lines = []
     for row in tested.to_dict("records"):
         others = [_of(best, *one).set_index("method").loc[row["method"]] for one in beside]
-        line = [row["method"], row["rate"], _gap(row), _p(row), row["verdict"]]
+        line = [
+            row["method"],
+            row["rate"] or "none reads enough levels",
+            _gap(row),
+            _p(row),
+            row["verdict"],
+        ]
         lines.append([*line, *map(_gap, others)])
     head = ["method", "rate", "minus GRPO", "p (Holm)", "verdict", "natural pass@64"]
     head += ["at equal entropy", "at equal KL"]
@@ -118,7 +124,7 @@ def _last(last: pd.DataFrame) -> str:
     return f"## After the last step, minus the base model\n\n{table}"
 
 
-def _controls(controls: pd.DataFrame) -> str:
+def controls_part(controls: pd.DataFrame) -> str:
     lines = [
         [row["control"], row["rate"], _gap(row, low="low", high="high"), row["verdict"]]
         for row in controls.to_dict("records")
