@@ -137,7 +137,8 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
             train_all(runs, config.workers, end=end)
         except UserError as error:  # the other stages do not wait for it
             failed.append(str(error))
-        finish(name)
+        if any(map(done, every)):
+            finish(name)
     if failed:
         raise UserError("\n".join(failed))
     left = sum(not done(x) for x in every)

@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tiny import TINY
 
+from common.errors import UserError
 from common.metrics.paired import Interval
 from common.results.columns import COLUMNS
 from common.sweeps.plan import scales_of
-from common.yardstick import areas, third
+from common.yardstick import areas, command, third
 from common.yardstick.controls import controls
 from common.yardstick.last import against_base
 from common.yardstick.ranking import ACCURACY, Curve, curves
@@ -207,7 +209,7 @@ def test_curves_have_what_the_samples_say_and_start_at_their_own_base():
     drawn = curves(rows, counts, MAZE.curves)
     assert [(c.method, c.rate, c.seed) for c in drawn] == [("GRPO", RATES[0], s) for s in (1, 2, 3)]
     assert drawn[0].values["natural", "kl_from_start"].tolist() == [[0], [0.5], [1]]
-    with pytest.raises(Exception, match="no finished run of the base model"):
+    with pytest.raises(UserError, match="no finished run of the base model"):
         curves(rows[rows["run_id"] != "base-s2"], counts, MAZE.curves)
 
 
@@ -226,3 +228,57 @@ def test_the_page_says_what_is_compared_and_ranks_nothing_unreliable():
     assert order[:3] == ["fade", "iac", "max_rl"]
     assert "No method" in answer(ranking.iloc[:0])
     assert markdown(MAZE, ranking.iloc[:0], last.iloc[:0], found)
+
+
+@pytest.mark.parametrize("word", ["methods=iac", "seeds=1"])
+def test_what_the_edition_fixes_is_refused(word, tmp_path):
+    with pytest.raises(UserError, match=word):
+        command.main(["protocol=third_maze", f"results_dir={tmp_path}", word])
+
+
+@pytest.mark.sweep
+@pytest.mark.trains
+def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
+    """Two methods at two rates, three seeds from three base models, in tiny."""
+    plan, shown = third.plan, ("base", "GRPO", "IAC")
+
+    def few(config):
+        return [
+            [x for x in runs if x.seed <= 3 and x.label in shown and x.table != "lr 1e-5"]
+            for runs in plan(config)
+        ]
+
+    def here(tasks, workers, then=()):
+        for title, function, arguments in [*tasks, *then]:
+            if title.startswith("iac-s3"):
+                raise UserError("iac has failed")
+            function(*arguments)
+
+    monkeypatch.setattr(third, "plan", few)
+    monkeypatch.setattr("common.sweeps.evidence.give_way", lambda: None)
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", here)
+    apart = ("optim.lr", "eval.n", "eval.k", "eval.curve_n", "eval.rare")
+    words = [word for word in TINY if not word.startswith(apart)]
+    words += ["data.benchmarks.dev_natural.size=6", "data.benchmarks.dev_rare.size=6"]
+    words += ["optim.steps=4", "eval.every=1", "eval.batch=2048", "sampling.group_size=8"]
+    words = ["protocol=third_countdown", f"results_dir={tmp_path}", *words]
+    with pytest.raises(UserError, match="iac has failed"):
+        command.main(words)
+    folder = tmp_path / "third_countdown"
+    said = capsys.readouterr().out
+    assert said.index("controls.csv, controls.md") < said.index("yardstick.md")
+    judged = pd.read_csv(folder / "controls.csv").set_index(["rate", "control"])
+    first = judged.loc[("lr 1e-4", "RL raises pass@1")]
+    assert first[["n_seeds", "step"]].tolist() == [3, 3]
+    last = pd.read_csv(folder / "against_base.csv")
+    assert set(last["method"]) == {"GRPO", "IAC"}
+    assert set(last["benchmark"]) == {"natural", "rare"}
+    assert last.loc[last["method"] == "GRPO", "n_seeds"].eq(3).all()
+    metrics = pd.read_csv(folder / "metrics.csv")
+    assert set(metrics["metric"]) == {"token_entropy", "kl_from_start"}
+    bases = {path.name for path in (tmp_path / "models").glob("test-qwen2-*")}
+    assert len(bases) == 3
+    before = (folder / "yardstick.md").read_bytes()
+    command.main([*words, "draw=only"])
+    assert (folder / "yardstick.md").read_bytes() == before
+    assert b"has been compared" in before  # four steps of a tiny model rise by no two points

@@ -10,9 +10,9 @@ from common.metrics.paired import two_way_interval
 from common.yardstick.areas import verdict
 
 METHODS, RATES, SEEDS, PROBLEMS = 11, 3, 9, {"dev": 40, "test": 80}
-SD = 4.0  # points of a run's area over seeds and their base models
+SD = 3.0  # points of a run's area over seeds and their base models, as in the second edition
 BASE_SHARE = 0.55  # of that variance, which every run from a base has in common
-OF_PROBLEM, INTERACTION = 10.0, 15.0  # of a method's effect on a problem; of one run's
+OF_PROBLEM, INTERACTION = 5.0, 15.0  # of a method's effect on a problem; of one run's
 
 
 def verdicts(rng, effects, *, bases: int = SEEDS) -> list[str]:
