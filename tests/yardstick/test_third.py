@@ -6,7 +6,7 @@ import pytest
 from tiny import TINY
 
 from common.errors import UserError
-from common.metrics.paired import Interval
+from common.metrics.paired import Interval, two_way_interval
 from common.results.columns import COLUMNS
 from common.sweeps.plan import scales_of
 from common.yardstick import areas, command, third
@@ -176,12 +176,13 @@ def test_controls_pass_fail_or_stay_open():
 
 
 def gathered() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows and counts of three seeds of base and GRPO; of 256 samples a problem 64 are right at the
-    start, 128 after the last step."""
+    """Rows and counts of three seeds of base and GRPO; of 256 samples of a problem 60 + 2 seed are
+    right at the start, 128 + 2 seed after the last step."""
     rows, counts = [], []
     for seed in (1, 2, 3):
-        for method, step, n, right in (("base", 0, 256, 64), ("GRPO", 5, 64, 20),
-                                       ("GRPO", 10, 256, 128)):  # fmt: skip
+        more = 2 * seed
+        for method, step, n, right in (("base", 0, 256, 60 + more), ("GRPO", 5, 64, 20),
+                                       ("GRPO", 10, 256, 128 + more)):  # fmt: skip
             run_id = f"{method}-s{seed}"
             table = "base" if method == "base" else RATES[0]
             for benchmark in ("natural", "rare", "dev_natural", "dev_rare"):
@@ -199,9 +200,22 @@ def test_after_the_last_step_methods_are_compared_with_their_own_base():
     found = against_base(*gathered()).set_index(["benchmark", "metric"])
     assert set(found.index.get_level_values(0)) == {"natural", "rare"}
     one = found.loc[("natural", "pass@1")]
-    assert one[["value", "difference", "n_seeds"]].tolist() == [25, 12.5, 3]
-    assert 0 < one["low"] < 25 < one["high"] < 100
+    expected = [100 * 132 / 512, 100 * 68 / 512, 3]
+    assert one[["value", "difference", "n_seeds"]].tolist() == pytest.approx(expected)
+    spread = one["difference_high"] - one["difference_low"]
+    assert 0 < one["low"] < one["value"] < one["high"] < 100
+    x, gap = np.array([[x, 0] for x in (130, 132, 134)]), np.array([[68, 0]] * 3)
+    assert spread == pytest.approx(2 * two_way_interval(100 * gap / 256).half())
+    assert one["high"] == pytest.approx(two_way_interval(100 * x / 256).of_share(2)[1])
     assert found.loc[("rare", "pass@256"), "difference"] == 0
+
+
+def test_the_interval_of_a_share_stays_inside():
+    low, high = Interval(97.0, 3.0, 20).of_share(40)
+    assert 50 < low < 97 < high < 100
+    assert Interval(50.0, 1.0, 1e6).of_share(40) == pytest.approx((48.04, 51.96), abs=0.01)
+    assert Interval(100.0, 0.0, 1.0).of_share(40) == pytest.approx((91.24, 100), abs=0.01)
+    assert Interval(0.0, 0.0, 1.0).of_share(40) == pytest.approx((0, 8.76), abs=0.01)
 
 
 def test_curves_have_what_the_samples_say_and_start_at_their_own_base():
@@ -239,12 +253,12 @@ def test_what_the_edition_fixes_is_refused(word, tmp_path):
 @pytest.mark.sweep
 @pytest.mark.trains
 def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
-    """Two methods at two rates, three seeds from three base models, in tiny."""
+    """Two methods at one rate, three seeds from three base models, in tiny."""
     plan, shown = third.plan, ("base", "GRPO", "IAC")
 
     def few(config):
         return [
-            [x for x in runs if x.seed <= 3 and x.label in shown and x.table != "lr 1e-5"]
+            [x for x in runs if x.seed <= 3 and x.label in shown and x.table in ("base", "lr 1e-4")]
             for runs in plan(config)
         ]
 
