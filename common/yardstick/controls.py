@@ -59,7 +59,7 @@ def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
         for control in CONTROLS:
             first = (below, GRPO) if control.a == LOWER else (rate, control.a)
             b = groups.get((rate, GRPO if control.b == BASE else control.b), {})
-            about = {"rate": rate, "control": control.says, "a": control.a, "b": control.b}
+            about: dict = {"rate": rate, "control": control.says, "a": control.a, "b": control.b}
             benchmark, metric = DEV + control.measure[0], control.measure[1]
             about |= {"benchmark": benchmark, "metric": metric, "margin": control.margin}
             rows.append(about | _judged(groups.get(first, {}), b, control, (benchmark, metric)))
@@ -75,8 +75,9 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
     seeds = sorted(set(a) & set(b))
     if len(seeds) < MIN_SEEDS:
         return {"n_seeds": len(seeds), "verdict": "not run"}
-    common = set.intersection(*(set(runs[s].steps.tolist()) for runs in (a, b) for s in seeds))
-    step = max(common)
+    step = max(set.intersection(*(set(runs[s].steps.tolist()) for runs in (a, b) for s in seeds)))
+    if step == 0:  # the base model's: no checkpoint in common
+        return {"n_seeds": len(seeds), "verdict": "not run"}
     if control.b == BASE:
         gap = [_at(a[s], step, measure) - _at(a[s], 0, measure) for s in seeds]
     else:

@@ -49,9 +49,16 @@ class Third:
     @property
     def curves(self) -> Protocol:
         """As `ranking.curves` takes it: every seed has its own base model."""
-        measures = dict.fromkeys({one for read in READ.values() for one in read}, "")
-        apart = {"levels": (0.0, 0.0), "rankings": {}, "drawn": PRIMARY}
-        return Protocol(self.name, "", self.task, measures=measures, bases=10**6, **apart)
+        return Protocol(
+            name=self.name,
+            model="",
+            task=self.task,
+            levels=(0.0, 0.0),
+            rankings={},
+            measures=dict.fromkeys({one for read in READ.values() for one in read}, ""),
+            drawn=PRIMARY,
+            bases=10**6,
+        )
 
 
 LEVELS = {

@@ -1,5 +1,7 @@
 """The third edition: what it runs, and its comparisons on made-up frontiers of a known order."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,7 +71,9 @@ def test_each_seed_has_its_own_base_and_the_controls_come_first():
     points = {x.optim.steps // x.eval.every for x in by_rate.values()}
     assert len(points) == 1
     lengths = [x.optim.lr * x.optim.steps for x in by_rate.values()]
-    assert max(lengths) / min(lengths) < 3
+    assert max(lengths) / min(lengths) < 2
+    every_step = sorted(x.eval.every for x in by_rate.values())
+    assert all(slow % fast == 0 for fast, slow in pairwise(every_step))
     kinds = {x.data.benchmarks[name]["split"] for x in every for name in ("natural", "rare")}
     assert kinds == {"test"}
     assert {x.data.benchmarks["dev_rare"]["split"] for x in every} == {"dev"}
