@@ -25,6 +25,9 @@ it was. draw=only trains nothing.
     results/PROTOCOL/counts.csv.gz          their counts a problem
     results/PROTOCOL/{ranking,curves}.csv   what is compared, from these two files alone
     results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
+
+The third edition writes controls.{csv,md} after its first stage, and after each further one
+ranking.csv, against_base.csv, yardstick.md and figures/areas.
 """
 
 from __future__ import annotations
