@@ -64,7 +64,7 @@ class Third:
 LEVELS = {
     EQUAL_ACCURACY: tuple(range(2, 11)),
     EQUAL_ENTROPY: tuple(range(10, 51, 5)),
-    EQUAL_KL: (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0),
+    EQUAL_KL: (0.2, 0.4, 0.6, 0.8, 1.0, 1.2),
 }
 EDITIONS = {
     one.name: one
