@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # torch takes seconds, and --help needs none
 # Keys of an Experiment that no number of it depends on.
 APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
 APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "keep_state", "covariances")
-APART += ("stop_rules",)
+APART += ("stop_rules", "kl_from_start")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Experiment:
     # since configurations stored before it lack the key
     keep_state: bool = False
     covariances: bool = False  # a step logs how few tokens hold them (losses/contributions.py)
+    kl_from_start: bool = False  # each evaluation has it (backends/evaluations.py)
     # verl's own keys of memory and speed (backends/verl/tuning.py)
     verl: dict[str, Any] = field(default_factory=dict)
 
@@ -93,6 +94,12 @@ class Experiment:
             self.sampling.correction,
             "is for backend=verl without a memory network: locally the loss's ratio is to what "
             "drew, and DLC has method.sampler.importance_cap; set it to null",
+        )
+        require(
+            not self.kl_from_start or (self.backend == "local" and self.eval.temperature == 1),
+            "kl_from_start",
+            self.kl_from_start,
+            f"needs backend=local, not {self.backend}, and eval.temperature=1; set it to false",
         )
         require(
             self.method.rehearsal is None or self.backend == "local",

@@ -14,10 +14,13 @@ from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
 from common.models.load import load_model
 from common.models.store import identity, save
+from common.models.teacher_forcing import scores
 from common.progress import tracked
 from common.results.columns import COLUMNS, SCORE
 from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
 from common.types import Prompt, Verify
+
+KL_SAMPLES = 8  # of each problem, enough for a hundredth of a nat over the testbeds' problems
 
 
 class CutOff:
@@ -50,6 +53,7 @@ class Evaluations:
     ):
         self.x, self.folder, self.model, self.tokenizer = x, folder, model, tokenizer
         self.prompts, self.benchmarks, self.verify = prompts, benchmarks, verify
+        self.start = None  # the model that training started from, once it is asked for
 
     def on_the_curve(self, step: int) -> dict[str, float]:
         """The evaluation of a step before the last; returns its scores."""
@@ -110,6 +114,8 @@ class Evaluations:
         {"pass@1/BENCHMARK": percent}, as the training curve has them."""
         x = self.x
         frames = [metric_rows(one, x.eval.k) for one in sampled]
+        if x.kl_from_start:
+            frames.append(pd.DataFrame([self.kl_from_start(one) for one in sampled]))
         if step == x.optim.steps and x.eval.rare_nll_samples > 0:
             frames.append(self.rare_nll())
         rows = pd.concat(frames, ignore_index=True).assign(
@@ -126,6 +132,28 @@ class Evaluations:
         first = rows[rows.metric == "pass@1"]
         values = zip(first.benchmark, first.value, strict=True)
         return {f"{SCORE}{name}": float(value) for name, value in values}
+
+    def kl_from_start(self, sampled: Sampled) -> dict:
+        """One result row: the KL divergence of whole responses from the model that training started
+        from, in nats, by the first KL_SAMPLES samples y of each problem:
+
+            mean over y of log pi(y | x) - log pi_start(y | x)
+        """
+        if self.start is None:
+            self.start, _ = load_model(
+                self.x.model, Path(self.x.results_dir), str(self.model.device)
+            )
+        rows = sampled.rows[sampled.rows["sample"] < KL_SAMPLES]
+        texts = {prompt.id: prompt.text for prompt in self.benchmarks[sampled.benchmark]}
+        pairs = samples.pairs(rows.to_dict("records"), texts, self.tokenizer)
+        start = [log_prob.sum().item() for log_prob, _ in scores(self.start, pairs)]
+        gap = rows["log_prob"] - start
+        by_problem = gap.groupby(rows["problem_id"]).mean()
+        size = len(by_problem)
+        stderr = by_problem.std() / size**0.5 if size > 1 else None
+        row = {"benchmark": sampled.benchmark, "metric": "kl_from_start", "unit": "nats"}
+        row |= {"value": by_problem.mean(), "stderr": stderr}
+        return row | {"n_problems": size, "n_samples": min(KL_SAMPLES, len(rows) // size)}
 
     def rare_nll(self) -> pd.DataFrame:
         """Delta NLL on the base model's rare right answers to the first 256 training prompts."""

@@ -30,7 +30,8 @@ from common.errors import UserError, one_of, require
 TABLES = (".csv", ".md")
 FITTED = ("laptop_strong_fig10_solve_rates",)  # by likelihood
 YARDSTICKS = ("yardstick", "yardstick_countdown", "yardstick_maze")
-COMMANDS = {name: [f"yardstick protocol={name} draw=only"] for name in YARDSTICKS}
+THIRD = ("third_maze", "third_countdown")  # checked from when they are stored
+COMMANDS = {name: [f"yardstick protocol={name} draw=only"] for name in (*YARDSTICKS, *THIRD)}
 
 
 def main(words: list[str]) -> None:
@@ -58,9 +59,10 @@ def intervals(stored: Path, names: list[str]) -> list[str]:
     from common.config.files import ROOT
     from common.config.files import papers as all_papers
 
-    papers, every = [name for name in names if name not in YARDSTICKS], all_papers()
+    papers, every = [name for name in names if name not in COMMANDS], all_papers()
+    editions = [*YARDSTICKS, *(name for name in THIRD if (stored / name).exists())]
     problems = prose.differences(ROOT / "README.md", stored, papers, linked=True)
-    for page, whose in (("evidence", every), ("yardstick", list(YARDSTICKS))):
+    for page, whose in (("evidence", every), ("yardstick", editions)):
         if set(whose) <= set(names):
             file = ROOT / "docs" / f"{page}.md"
             problems += prose.differences(file, stored, whose, linked=False)

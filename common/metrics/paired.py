@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, ndtri, stdtr, stdtridf, stdtrit
+from scipy.special import expit, gammaln, logit, ndtri, stdtr, stdtridf, stdtrit
 
 from common.errors import UserError
 from common.metrics.passk import pass_at_k, pass_at_k_table
@@ -35,6 +35,18 @@ class Interval:
     def half(self, level: float = 0.95) -> float:
         """Half of the interval's length."""
         return stdtrit(self.df, (1 + level) / 2) * self.stderr
+
+    def of_share(self, problems: int, level: float = 0.95) -> tuple[float, float]:
+        """`bounds` of a percentage, inside 0..100: the t interval of its logit, with the standard
+        error that the delta method gives; Wilson's for so many problems at 0 and 100 itself."""
+        t, share = float(stdtrit(self.df, (1 + level) / 2)), self.value / 100
+        if not 0 < share < 1:
+            z = float(ndtri((1 + level) / 2)) ** 2
+            far = 100 * z / (problems + z)
+            return (0.0, far) if share <= 0 else (100 - far, 100.0)
+        half = t * self.stderr / 100 / (share * (1 - share))
+        low, high = (expit(logit(share) + side) for side in (-half, half))
+        return 100 * float(low), 100 * float(high)
 
     def p(self, null: float = 0.0) -> float:
         """Two-sided p-value of value = null; without any spread 1 if equal and 0 if not."""

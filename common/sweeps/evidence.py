@@ -10,9 +10,9 @@ testbeds in each: whenever it is stopped, the seeds that it reached are whole. I
 else on the machine. `rlvr reproduce paper=NAME scale=...` then makes the tables, and `rlvr join`
 adds them to those that are stored.
 
-Seeds 1 to 5 start from the base model of those scales, later ones from two further bases,
-pretrained with seeds of their own, in turn: so the base is in the interval of what is read over all
-seeds.
+Seeds 1 to 5 start from the base model of those scales, 6 to 9 from two further bases in turn, as
+the stored ones did. From 10 on every seed starts from a base model of its own, so that seeds are
+independent.
 """
 
 import os
@@ -40,10 +40,13 @@ WORDS = {
 
 
 FIRST = 5  # seeds of the scales themselves, all from one base model
+SHARED = 9  # the last seed that shares its base model with another
 
 
 def base_seed(seed: int) -> int:
     """The seed that the base model of a run's seed is pretrained with."""
+    if seed > SHARED:
+        return seed
     return 0 if seed <= FIRST else 1 + seed % 2
 
 

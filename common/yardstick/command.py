@@ -12,6 +12,9 @@ them where it is fair: at matched pass@1.
     yardstick_countdown   the second edition: at the same learning rate and at a third of it; more
     yardstick_maze        optimiser steps a rollout, points every 5 steps, three base models; on
                           either testbed
+    third_maze            the third edition: areas between frontiers at three learning rates, nine
+    third_countdown       seeds from nine base models, positive controls first; methods and seeds
+                          are fixed, and it gives way to all else on the machine
 
 `methods` takes names and .yaml files of your own. Further key=value words change
 every run. Finished runs are found by their hash and not repeated; a stopped command resumes where
@@ -22,20 +25,25 @@ it was. draw=only trains nothing.
     results/PROTOCOL/counts.csv.gz          their counts a problem
     results/PROTOCOL/{ranking,curves}.csv   what is compared, from these two files alone
     results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
+
+The third edition writes controls.{csv,md} after its first stage, and after each further one
+ranking.csv, against_base.csv, yardstick.md and figures/areas.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING
 
 from common.config.files import names
 from common.config.words import split
-from common.errors import one_of, require
+from common.errors import UserError, one_of, require
 from common.results.files import write, write_csv
 from common.yardstick import store
 from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
+from common.yardstick.third import EDITIONS, Third
 
 if TYPE_CHECKING:
     from common.experiment import Experiment
@@ -68,6 +76,79 @@ def show(
     return made
 
 
+def show_third(edition: Third, folder: Path, controls_alone: bool) -> list[str]:
+    """Compare and draw what is gathered of the third edition; the names of what was made. The
+    controls, which are read on dev prompts, can be shown alone: what a testbed's rates and steps
+    are may still be changed by them, and by no number of a test prompt."""
+    from common.yardstick import areas, controls, last, third_page
+    from common.yardstick import ranking as yardstick_ranking
+
+    rows, counts = store.read(folder)
+    at_last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
+    start = counts["step"] == 0
+    # the last evaluation draws more samples, so that it is no point of the frontier
+    drawn = yardstick_ranking.curves(rows, counts[~at_last | start], edition.curves)
+    judged = controls.controls(drawn)
+    if controls_alone:
+        write_csv(folder / "controls.csv", judged)
+        write(folder / "controls.md", third_page.controls_part(judged))
+        return ["controls.csv", "controls.md"]
+    tables = {
+        "ranking": areas.rank(drawn, edition),
+        "against_base": last.against_base(rows, counts),
+        "controls": judged,
+    }
+    for name, table in tables.items():
+        write_csv(folder / f"{name}.csv", table)
+    write(folder / "yardstick.md", third_page.markdown(edition, *tables.values()))
+    third_page.figure(edition, tables["ranking"], folder / "figures" / "areas")
+    return ["yardstick.md", *(f"{name}.csv" for name in tables), "figures/areas.png"]
+
+
+def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
+    """The third edition: a table after each stage, at idle priority."""
+    from common.sweeps.evidence import give_way
+    from common.sweeps.plan import asked, changed
+    from common.sweeps.reproduce import done, train_all
+    from common.yardstick.ranking import OF_SAMPLES
+    from common.yardstick.third import STAGES, plan
+
+    require(given["methods"] == "all", "methods", given["methods"], "the third edition fixes them")
+    require(given["seeds"] == "", "seeds", given["seeds"], "the third edition fixes them")
+    config, changes = asked("yardstick", [f"scale={edition.name}", *words])
+    root, stages = Path(config.root), plan(changed(config, changes))
+    every = [x for runs in stages for x in runs]
+    folder, end = root / edition.name, config.seconds and time() + config.seconds
+
+    def finish(stage: str) -> None:
+        for reason in store.write(root, edition.name, every, OF_SAMPLES):
+            print(f"left out: {reason}", file=sys.stderr)
+        made = show_third(edition, folder, controls_alone=stage == STAGES[0])
+        print(f"{folder}: {', '.join(made)}")
+
+    if given["draw"] == "only":
+        finish(STAGES[-1])
+        return
+    give_way()
+    failed = []
+    for name, runs in zip(STAGES, stages, strict=True):
+        left = sum(not done(x) for x in runs)
+        print(f"{name}: {len(runs)} runs, {len(runs) - left} done", flush=True)
+        if not left:
+            continue
+        try:
+            train_all(runs, config.workers, end=end)
+        except UserError as error:  # the other stages do not wait for it
+            failed.append(str(error))
+        if any(map(done, every)):
+            finish(name)
+    if failed:
+        raise UserError("\n".join(failed))
+    left = sum(not done(x) for x in every)
+    if left:
+        print(f"budget={config.budget}: {left} of {len(every)} runs are left; again to go on")
+
+
 def main(words: list[str]) -> None:
     from common.sweeps.plan import asked, changed
     from common.sweeps.reproduce import reproduce
@@ -75,7 +156,10 @@ def main(words: list[str]) -> None:
 
     given, others = split(words, OWN)
     require(given["draw"] in ("yes", "only"), "draw", given["draw"], "use yes or only")
-    one_of("protocol", given["protocol"], PROTOCOLS)
+    one_of("protocol", given["protocol"], {**PROTOCOLS, **EDITIONS})
+    if given["protocol"] in EDITIONS:
+        third(EDITIONS[given["protocol"]], given, others)
+        return
     config, changes = asked("yardstick", [f"scale={given['protocol']}", *others])
     protocol = PROTOCOLS[config.scale]
     if given["seeds"]:

@@ -23,6 +23,7 @@ from common.metrics.passk import pass_at_k
 from common.yardstick.protocol import BASE, BOTH, COLLAPSE, REFERENCE, STEPS, Protocol
 
 MIN_SEEDS = 3  # for an interval or a test, as claims
+OF_SAMPLES = ("token_entropy", "kl_from_start")
 SMALL_IS_GOOD = (STEPS, COLLAPSE)
 COLUMNS = [
     "rate",
@@ -76,13 +77,13 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
     were evaluated on other problems than it.
     """
     runs = rows.groupby("run_id", sort=False)[["table", "method", "seed"]].first()
-    entropy = rows[rows["metric"] == "token_entropy"].set_index(["run_id", "step", "benchmark"])
-    entropy = entropy["value"].sort_index()
+    sampled = rows[rows["metric"].isin(OF_SAMPLES)]
+    sampled = sampled.set_index(["run_id", "step", "benchmark", "metric"])["value"].sort_index()
     active = rows[rows["metric"] == "active_groups"].set_index("run_id")["value"]
     by_run = dict(list(counts.groupby("run_id")))
     points = {
         run_id: {
-            int(step): _point(part, entropy.loc[run_id, step], protocol)
+            int(step): _point(part, sampled.loc[run_id, step], protocol)
             for step, part in by_run[run_id].groupby("step")
         }
         for run_id in runs.index
@@ -118,7 +119,7 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
 
 
 def _point(
-    counts: pd.DataFrame, entropy: pd.Series, protocol: Protocol
+    counts: pd.DataFrame, sampled: pd.Series, protocol: Protocol
 ) -> dict[tuple[str, str], np.ndarray]:
     """The measures of one evaluation, a problem, in percent where they are shares.
 
@@ -134,8 +135,7 @@ def _point(
         measures |= {(benchmark, f"pass@{k}"): shares[:, i] for i, k in enumerate(ks)}
         measures |= {(benchmark, f"cover@{tau:g}"): 100.0 * (c >= tau * n) for tau in taus}
         measures[benchmark, "distinct_correct"] = part["distinct"].to_numpy(float)
-        measures[benchmark, "token_entropy"] = np.array([entropy[benchmark]])
-    return measures
+    return measures | {name: np.array([value]) for name, value in sampled.items()}
 
 
 def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,15 +17,16 @@ if TYPE_CHECKING:
 COUNTS = ["run_id", "step", "benchmark", "problem_id", "n", "c", "distinct"]
 
 
-def write(root: Path, name: str, runs: list[Experiment]) -> list[str]:
-    """Write metrics.csv and counts.csv.gz of those runs of root/name that are finished; returns
-    what was left out. Without any run nothing is written, so tables that came without their runs
-    (results/reference/) stay."""
+def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] = ()) -> list[str]:
+    """Write metrics.csv, of these `metrics` alone where some are named, and counts.csv.gz of those
+    runs of root/name that are finished; returns what was left out. Without any run nothing is
+    written, so tables that came without their runs (results/reference/) stay."""
     from common.comparison.gather import gather
 
     found = gather(root, name, {x.run_id: x for x in runs})
     for one in found.scopes.values():  # the laptop's alone
-        write_csv(root / name / "metrics.csv", one.rows)
+        kept = one.rows["metric"].isin(metrics) if metrics else slice(None)
+        write_csv(root / name / "metrics.csv", one.rows[kept])
         write_csv(root / name / "counts.csv.gz", one.counts[COUNTS])
     return found.left_out
 

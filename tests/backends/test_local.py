@@ -61,6 +61,23 @@ def test_same_seed_same_bytes(tiny, run, pretrained, tmp_path):
     assert not set(content(other).values()) & set(content(run).values())
 
 
+def test_divergence_from_the_start_is_nothing_at_first_and_changes_no_other_number(tiny, run):
+    """It is measured by the samples of an evaluation, and with the weights as they are it is 0."""
+    x = tiny("kl_from_start=true", "optim.steps=0", "eval.rare_nll_samples=0")
+    rows = read_csv(train(x, progress=False) / "metrics.csv")
+    assert rows.loc[rows["metric"] == "kl_from_start", "value"].abs().max() < 1e-4
+    before = read_csv(run / "metrics.csv")
+    shutil.rmtree(run)
+    after = read_csv(train(tiny(BONUS, "kl_from_start=true"), progress=False) / "metrics.csv")
+    kl = after[after["metric"] == "kl_from_start"]
+    assert set(zip(kl["benchmark"], kl["step"], strict=True)) == {
+        (benchmark, step) for benchmark in ("natural", "rare") for step in (3, 6)
+    }
+    assert (kl["value"] > 0.01).all()
+    rest = after[after["metric"] != "kl_from_start"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rest, before)
+
+
 def test_what_a_run_leaves(tiny, run):
     x = tiny(BONUS)
     files = {str(f.relative_to(run)) for f in run.rglob("*") if f.is_file()}

@@ -278,7 +278,8 @@ def test_an_experiment_cannot_be_changed():
 
 NOT_NUMBERS = {
     "scope", "table", "label", "keep_checkpoints", "keep_at", "keep_state", "covariances",
-    "results_dir", "wandb", "stop_rules", "threads", "checkpoint_every", "verification", "verl",
+    "kl_from_start", "results_dir", "wandb", "stop_rules", "threads", "checkpoint_every",
+    "verification", "verl",
 }  # fmt: skip
 
 

@@ -33,6 +33,13 @@ def test_the_runs_are_the_scales_own_with_more_seeds():
     assert made == [(name, seed) for seed in (1, 6, 7) for name in ("tiny-qwen2", "maze-qwen2")]
 
 
+def test_seeds_that_are_not_stored_have_base_models_of_their_own():
+    bases = [evidence.base_seed(seed) for seed in range(1, 20)]
+    assert bases[:9] == [0, 0, 0, 0, 0, 1, 2, 1, 2]
+    assert len(set(bases[9:])) == 10
+    assert not set(bases[9:]) & set(bases[:9])
+
+
 @pytest.mark.sweep
 def test_a_budget_stops_it_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
     where = (*TINY, f"results_dir={tmp_path}")

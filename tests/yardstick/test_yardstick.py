@@ -423,7 +423,7 @@ def test_plan_names_what_the_backend_refuses(tmp_path):
         ("draw=no", "draw=no"),
         ("methods=grppo", "methods=grppo"),
         ("eval.curve_n=64", "eval.curve_n=64"),
-        ("protocol=third", "protocol=third.*yardstick_countdown"),
+        ("protocol=fourth", "protocol=fourth.*yardstick_countdown.*third_maze"),
         ("optim.setps=4", "setps"),
     ],
 )

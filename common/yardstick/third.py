@@ -1,0 +1,98 @@
+"""The yardstick's third edition: what it fixes and what it runs (docs/evidence.md).
+
+Rows, rates, steps and seeds are those of papers/yardstick/configs/reproduce.yaml. Every seed starts
+from a base model of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from common.comparison.matched import ACCURACY
+from common.comparison.matched import DIVERSITY as PRIMARY
+from common.yardstick.protocol import Protocol
+
+if TYPE_CHECKING:
+    from common.experiment import Experiment
+    from common.sweeps.plan import Reproduce
+
+GRPO, BASE = "GRPO", "base"
+FASTEST = "lr 1e-4"
+MARGIN = 3.0  # points, within which two methods are equivalent
+LEAST_LEVELS = 5  # that both sides of a comparison must have
+DEV = "dev_"  # before the name of a benchmark
+LAST_KS = (1, 64, 256)  # of pass@k after the last step
+PASS64, DISTINCT = ("natural", "pass@64"), ("natural", "distinct_correct")
+# what is held equal: accuracy in points above the base model, entropy in percent of the base
+# model's that is lost, nats of divergence from it
+EQUAL_ACCURACY, EQUAL_ENTROPY, EQUAL_KL = "pass@1", "entropy", "KL"
+READ = {  # what is read at each; the first of all is tested
+    EQUAL_ACCURACY: (PRIMARY, PASS64, DISTINCT, ("rare", "distinct_correct")),
+    EQUAL_ENTROPY: (PRIMARY, ACCURACY),
+    EQUAL_KL: (PRIMARY, ACCURACY),
+}
+CONTROLLED = (GRPO, "KL", "DAPO", "CISPO", "GRPO (N=2)", "GRPO (N=32)")  # rows of the controls
+CONTROL_SEEDS = 5
+STAGES = ("controls", "seeds 1 to 3", "seeds 4 to 6", "seeds 7 to 9")
+
+
+@dataclass(frozen=True)
+class Third:
+    """One testbed of the edition."""
+
+    name: str  # of its configuration and its results folder
+    task: str
+    levels: dict[str, tuple[float, ...]]  # at which the frontiers are read, by what is held equal
+
+    @property
+    def curves(self) -> Protocol:
+        """As `ranking.curves` takes it: every seed has its own base model."""
+        return Protocol(
+            name=self.name,
+            model="",
+            task=self.task,
+            levels=(0.0, 0.0),
+            rankings={},
+            measures=dict.fromkeys({one for read in READ.values() for one in read}, ""),
+            drawn=PRIMARY,
+            bases=10**6,
+        )
+
+
+LEVELS = {
+    EQUAL_ACCURACY: tuple(range(2, 11)),
+    EQUAL_ENTROPY: tuple(range(10, 51, 5)),
+    EQUAL_KL: (0.2, 0.4, 0.6, 0.8, 1.0, 1.2),
+}
+EDITIONS = {
+    one.name: one
+    for one in (
+        Third("third_maze", "mazes with loops", LEVELS),
+        Third("third_countdown", "Subset-Countdown", LEVELS),
+    )
+}
+
+
+def plan(config: Reproduce) -> list[list[Experiment]]:
+    """The scale's runs in the order of STAGES, each from its seed's own base model: the controls,
+    then seed by seed, so that a queue that is stopped has whole stages behind it."""
+    from common.sweeps.plan import experiments, from_base
+
+    runs = [from_base(x, x.seed) for x in experiments(config)]
+    stages: list[list[Experiment]] = [[] for _ in STAGES]
+    for x in sorted(runs, key=lambda x: (x.seed, x.optim.steps > 0)):
+        stages[_stage(x)].append(x)
+    return stages
+
+
+def _stage(x: Experiment) -> int:
+    controls = x.label in (BASE, *CONTROLLED) and x.seed <= CONTROL_SEEDS
+    return 0 if controls else 1 + (x.seed - 1) // 3
+
+
+def methods(labels: Sequence[str]) -> list[str]:
+    """Those that are compared with GRPO: neither it nor what is only run for the controls."""
+    apart = set(CONTROLLED[2:]) | {GRPO, BASE}
+    return [name for name in dict.fromkeys(labels) if name not in apart]

@@ -1,0 +1,168 @@
+"""The third edition's page and figure, from its tables alone."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from common.palette import look
+from common.plotting import COLORS, panels, save
+from common.results.tables import markdown as to_markdown
+from common.yardstick.areas import BEST, OWN, SAME
+from common.yardstick.table import spread
+from common.yardstick.third import (
+    EQUAL_ACCURACY,
+    EQUAL_ENTROPY,
+    EQUAL_KL,
+    GRPO,
+    MARGIN,
+    PASS64,
+    PRIMARY,
+    Third,
+)
+
+RELIABLE = 0.5  # split-half reliability below which nothing is ranked
+HEAD = """# The yardstick's third edition: {task}
+
+**Does a method beat a smaller learning rate?** Each method at the rate that is best for it on dev
+prompts, against GRPO at the rate that is best for GRPO: rare pass@64, averaged over a rise of
+pass@1 from +2 to +10 points above each run's own base model (docs/evidence.md has the rules).
+Seeds: {seeds}, each from a base model of its own. Differences are in points with 95 % intervals
+over seeds and problems; p is corrected (Holm); *equivalent*: the interval lies within {margin:g}
+points. What has not run yet is not in the tables.
+
+{answer}
+
+![difference from GRPO at its best rate](figures/areas.png)
+"""
+
+
+def markdown(
+    edition: Third, ranking: pd.DataFrame, last: pd.DataFrame, controls: pd.DataFrame
+) -> str:
+    best = ranking[ranking["reading"] == BEST]
+    seeds = spread(last["n_seeds"]) if len(last) else "none"
+    about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": answer(best)}
+    parts = [HEAD.format(**about), controls_part(controls), _best(best)]
+    parts.append(_plain(ranking[ranking["reading"] == OWN], "GRPO's own rates", "rate"))
+    parts.append(_plain(ranking[ranking["reading"] == SAME], "At the same rate", "method"))
+    parts.append(_last(last))
+    return "\n".join(part for part in parts if part)
+
+
+def answer(best: pd.DataFrame) -> str:
+    """How many methods beat GRPO, are as good, are worse, are undecided or not read."""
+    tested = _of(best, EQUAL_ACCURACY, PRIMARY)
+    if tested.empty:
+        return "No method has been compared yet."
+    words = ("better", "equivalent", "worse", "undecided", "not read")
+    named = {word: tested.loc[tested["verdict"] == word, "method"].tolist() for word in words}
+    said = [f"{word}: {', '.join(names)}" for word, names in named.items() if names]
+    return f"Of {len(tested)} methods, {'; '.join(said)}."
+
+
+def _of(ranking: pd.DataFrame, equal: str, measure: tuple[str, str]) -> pd.DataFrame:
+    same = (ranking["benchmark"] == measure[0]) & (ranking["metric"] == measure[1])
+    return ranking[same & (ranking["equal"] == equal)]
+
+
+def _best(best: pd.DataFrame) -> str:
+    tested = _of(best, EQUAL_ACCURACY, PRIMARY)
+    if tested.empty:
+        return ""
+    reliable = tested["reliability"].iloc[0] >= RELIABLE
+    tested = tested.sort_values("difference" if reliable else "method", ascending=not reliable)
+    beside = [(EQUAL_ACCURACY, PASS64), (EQUAL_ENTROPY, PRIMARY), (EQUAL_KL, PRIMARY)]
+    lines = []
+    for row in tested.to_dict("records"):
+        others = [_of(best, *one).set_index("method").loc[row["method"]] for one in beside]
+        line = [
+            row["method"],
+            row["rate"] or "none reads enough levels",
+            _gap(row),
+            _p(row),
+            row["verdict"],
+        ]
+        lines.append([*line, *map(_gap, others)])
+    head = ["method", "rate", "minus GRPO", "p (Holm)", "verdict", "natural pass@64"]
+    head += ["at equal entropy", "at equal KL"]
+    r = tested["reliability"].iloc[0]
+    order = (
+        "ranked" if reliable else f"in alphabetical order, for below {RELIABLE:g} none is ranked"
+    )
+    said = "unknown" if pd.isna(r) else f"{r:.2f}"
+    text = f"Split-half reliability of the order: {said}; the methods are {order}.\n\n"
+    against = tested["against"].iloc[0]
+    table = to_markdown(head, lines, "llrrlrrr")
+    return f"## Best rates\n\nGRPO at {against}. {text}{table}"
+
+
+def _plain(ranking: pd.DataFrame, title: str, by: str) -> str:
+    shown = ranking.dropna(subset=["difference"])
+    if shown.empty:
+        return ""
+    lines = [
+        [
+            *[row["method"], row["rate"], row["against"], f"{row['benchmark']} {row['metric']}"],
+            *[_gap(row), _p(row), row["verdict"]],
+        ]
+        for row in shown.sort_values(["rate", by]).to_dict("records")
+    ]
+    head = ["method", "rate", f"{GRPO} at", "measure", "difference", "p (Holm)", "verdict"]
+    return f"## {title}\n\n{to_markdown(head, lines, 'llllrrl')}"
+
+
+def _last(last: pd.DataFrame) -> str:
+    if last.empty:
+        return ""
+    names = [*dict.fromkeys(zip(last["benchmark"], last["metric"], strict=True))]
+    lines = []
+    for (rate, method), part in last.groupby(["rate", "method"], sort=False):
+        cells = part.set_index(["benchmark", "metric"])
+        lines.append([method, rate, *(_gap(cells.loc[name]) for name in names)])
+    head = ["method", "rate", *(" ".join(name) for name in names)]
+    table = to_markdown(head, lines, "ll" + "r" * len(names))
+    return f"## After the last step, minus the base model\n\n{table}"
+
+
+def controls_part(controls: pd.DataFrame) -> str:
+    lines = [
+        [row["control"], row["rate"], _gap(row, low="low", high="high"), row["verdict"]]
+        for row in controls.to_dict("records")
+    ]
+    head = ["control", "rate", "difference (dev prompts)", "verdict"]
+    passed = controls.groupby("rate", sort=False)["verdict"].agg(lambda x: (x == "passes").all())
+    carries = [rate for rate, every in passed.items() if every]
+    said = f"Every control passes at: {', '.join(carries) or 'no rate'}.\n\n"
+    return f"## Positive controls\n\n{said}{to_markdown(head, lines, 'llrl')}"
+
+
+def _gap(row, low: str = "difference_low", high: str = "difference_high") -> str:
+    if pd.isna(row["difference"]):
+        return "–"
+    if pd.isna(row[low]):
+        return f"{row['difference']:+.1f}"
+    return f"{row['difference']:+.1f} [{row[low]:.1f}, {row[high]:.1f}]"
+
+
+def _p(row) -> str:
+    return "–" if pd.isna(row["p_holm"]) else f"{row['p_holm']:.2g}"
+
+
+def figure(edition: Third, ranking: pd.DataFrame, path: Path) -> None:
+    """The test as a dot and its interval for each method; grey: the margin."""
+    best = _of(ranking[ranking["reading"] == BEST], EQUAL_ACCURACY, PRIMARY)
+    shown = best.dropna(subset=["difference"]).sort_values("difference")
+    drawn, axes = panels(1, width=6.4, height=0.9 + 0.22 * max(len(shown), 4))
+    axis = axes[0, 0]
+    axis.axvspan(-MARGIN, MARGIN, color=COLORS[6], alpha=0.12, lw=0)
+    axis.axvline(0, color=COLORS[6], lw=0.8)
+    for place, row in enumerate(shown.to_dict("records")):
+        mark = look(row["method"])
+        ends = [row["difference_low"], row["difference_high"]]
+        axis.plot(ends, [place, place], color=mark.color, lw=1.2)
+        axis.plot(row["difference"], place, mark.marker, color=mark.color, ms=5.5)
+    axis.set_yticks(range(len(shown)), shown["method"])
+    axis.set_ylim(-0.7, max(len(shown), 1) - 0.3)
+    axis.set_xlabel("rare pass@64 from +2 to +10 points of pass@1, minus GRPO's (points)")
+    drawn.suptitle(f"Right of 0: better than GRPO at its best rate ({edition.task})", fontsize=9)
+    save(drawn, path, shown)
