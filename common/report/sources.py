@@ -89,8 +89,8 @@ class Yardstick:
 
 
 def papers(home: Path) -> list[str]:
-    """The papers that have printed numbers, by name."""
-    return sorted(path.parent.name for path in home.glob("*/published"))
+    """The papers below `home`, by name: the folders that have claims."""
+    return sorted(path.parent.name for path in home.glob("*/claims.yaml"))
 
 
 def choose(root: Path, reference: Path, name: str, mark: str) -> tuple[Path, str]:

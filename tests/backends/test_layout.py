@@ -22,15 +22,15 @@ def chosen(load: Load, nodes: int, gpus: int, gpu_gb: float, given: dict | None 
 @pytest.mark.parametrize(
     ("load", "nodes", "gpus", "gpu_gb", "states", "tokens", "parallel"),
     [
-        (SMALL, 1, 8, 80, "gpu", 32_768, 1),
-        (SMALL, 1, 1, 80, "gpu", 32_768, 1),
+        (SMALL, 1, 8, 80, "gpu", 65_536, 1),
+        (SMALL, 1, 1, 80, "gpu", 65_536, 1),
         (SMALL, 1, 1, 48, "between", 16_384, 1),
-        (SMALL, 1, 1, 24, "cpu", 16_384, 1),
-        (SEVEN, 2, 8, 80, "gpu", 19_784, 1),
-        (SEVEN, 1, 8, 80, "gpu", 19_784, 1),
-        (SEVEN, 1, 8, 48, "gpu", 19_784, 2),
+        (SMALL, 1, 1, 24, "cpu", 32_768, 1),
+        (SEVEN, 2, 8, 80, "gpu", 79_136, 1),
+        (SEVEN, 1, 8, 80, "gpu", 39_568, 1),
+        (SEVEN, 1, 8, 48, "gpu", 39_568, 2),
         (SEVEN, 1, 8, 24, "cpu", 19_784, 4),
-        (FOURTEEN, 1, 8, 80, "gpu", 19_784, 2),
+        (FOURTEEN, 1, 8, 80, "gpu", 39_568, 2),
         (FOURTEEN, 1, 8, 48, "between", 9892, 4),
         (CWM, 1, 8, 80, "cpu", 34_468, 4),
         (CWM, 1, 8, 48, "cpu", 34_468, 4),
@@ -54,9 +54,9 @@ def test_by_hand():
     one = chosen(SEVEN, 1, 8, 80)
     states = 16 * 7.62 / 8
     layer, table = 2 * 7.62 / 28, 152_064 * 3584 / 1e9
-    kept = 2 * 3584 * (28 + 4) * 19_784 / 1e9
+    kept = 2 * 3584 * (28 + 4) * 39_568 / 1e9
     # the output layer's backward pass: its logits, weights and gradient
-    a_pass = layer + kept + 2 * 152_064 * 19_784 / 1e9 + 4 * table
+    a_pass = layer + kept + 2 * 152_064 * 39_568 / 1e9 + 4 * table
     assert one.training_gb == pytest.approx(states + a_pass)
     assert one.sampling_gb == pytest.approx(12 * 7.62 / 8 + 0.6 * 80)
     assert (one.vllm_gb, one.host_gb) == (pytest.approx(2 * 7.62), 0)
@@ -79,7 +79,7 @@ def test_longer_passes_take_no_more_than_sampling_does():
     short = replace(SMALL, trained=2048)
     found = {gpu_gb: chosen(short, 1, 8, gpu_gb) for gpu_gb in (40, 80, 141, 192)}
     assert {gb: one.tokens for gb, one in found.items()} == {
-        40: 16_384, 80: 32_768, 141: 65_536, 192: 65_536,
+        40: 32_768, 80: 65_536, 141: 65_536, 192: 65_536,
     }  # fmt: skip
     for gpu_gb, one in found.items():
         longer = chosen(short, 1, 8, gpu_gb, {PASS: 2 * one.tokens})

@@ -44,7 +44,8 @@ def test_rows_can_be_told_apart():
 @pytest.mark.parametrize(("paper", "scale"), SCALES)
 def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
     found = runs(paper, scale)
-    assert any(x.optim.steps == 0 for x in found)  # the model that the others start from
+    # the model that the others start from; nothing is claimed of the tiny jobs
+    assert any(x.optim.steps == 0 for x in found) or scale == "jobs_smoke"
     names = [x.run_id for x in found]
     assert len(set(names)) == len(names)
     assert {x.paper for x in found} == {paper}
