@@ -245,7 +245,7 @@ def _stored(file: Path) -> pd.DataFrame:
     """A table that a paper may not have; missing text is ""."""
     text = dict.fromkeys(TEXT, str)  # also where none of a table's rows has any
     table = pd.read_csv(file, dtype=text) if file.exists() else pd.DataFrame()
-    text = table.select_dtypes("object").columns
+    text = table.select_dtypes(exclude="number").columns
     return table.assign(**{name: table[name].fillna("") for name in text})
 
 

@@ -174,7 +174,7 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         answer=said,
         step=step,
         second=second,
-        budget=able.fillna("").to_dict("records"),
+        budget=able.astype(object).fillna("").to_dict("records"),
         power=attempt(
             left_out,
             f"{paper}/calibration.csv",

@@ -11,7 +11,12 @@ from common.report import cache
 def small(tmp_path, monkeypatch):
     """A checkout of one file of each kind, and main() -> (what was left out, was it made)."""
     root = tmp_path / "results"
-    for name in ("common/a.py", "papers/p/published/table1.csv", "configs/base.yaml"):
+    for name in (
+        "common/a.py",
+        "papers/p/claims.yaml",
+        "papers/p/published/table1.csv",
+        "configs/base.yaml",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     for name in ("p/claims.csv", "yardstick/ranking.csv", "reference/p/claims.csv"):
