@@ -314,9 +314,9 @@ def test_every_key_of_memory_and_speed_is_one_of_verls():
 @pytest.mark.parametrize(
     ("gpus", "gpu_gb", "given", "keys"),
     [
-        (8, 80, {}, (False, False, 1, 32_768)),
-        (1, 24, {}, (False, True, 1, 16_384)),
-        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1, 32_768)),
+        (8, 80, {}, (False, False, 1, 65_536)),
+        (1, 24, {}, (False, True, 1, 32_768)),
+        (8, 80, {"param_offload": True, "optimizer_offload": True}, (True, False, 1, 65_536)),
     ],
 )
 def test_the_layout_of_a_gpus_memory_reaches_verl(tmp_path, monkeypatch, gpus, gpu_gb, given, keys):
