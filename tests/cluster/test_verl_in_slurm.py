@@ -46,7 +46,8 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def sweep(cluster, tmp_path_factory):
-    """(lab, the runs, the first of which was told to stop and went on, seconds)."""
+    """(lab, the runs, the first of which was told to stop and went on, seconds, the checkpoints
+    that its second start kept)."""
     root = tmp_path_factory.mktemp("sweep") / "results"
 
     def tiny(*words: str):
@@ -68,12 +69,20 @@ def sweep(cluster, tmp_path_factory):
     assert begun(), lab.show()  # else a job before it has failed, and nothing is left in the queue
     # as before a time limit; the job requeues itself, and SLURM lets it wait for two minutes
     sh("scancel", "--signal=USR2", lab.job(runs[0]))
+    lab.wait(lambda: len(lab.attempts(runs[0])) == 2, PATIENCE)  # it has saved, and waits
+    checkpoints = root / lab.paper / runs[0].run_id / "work" / "checkpoints"
+    old = [checkpoints / f"global_step_{step}" for step in range(101, 106)]  # of earlier starts
+    for folder in old:
+        (folder / "actor").mkdir(parents=True)
+    gone = lambda: not any(map(Path.exists, old))  # noqa: E731
+    lab.wait(lambda: gone() or not sh("squeue", "-h"), PATIENCE)
+    kept = sorted(path.name for path in checkpoints.glob("global_step_*"))
     lab.settled(PATIENCE)
-    return lab, runs, time.monotonic() - began
+    return lab, runs, time.monotonic() - began, kept
 
 
 def test_every_job_is_done_and_ends_in_the_metrics(sweep):
-    lab, runs, seconds = sweep
+    lab, runs, seconds, _ = sweep
     cells = lab.cells().values()
     assert {cell.state for cell in cells} == {"done"}, lab.show()
     kinds = sorted(cell.kind for cell in cells)
@@ -90,7 +99,7 @@ def test_every_job_is_done_and_ends_in_the_metrics(sweep):
 
 
 def test_every_training_was_verls(sweep):
-    lab, runs, _ = sweep
+    lab, runs, *_ = sweep
     for run in runs:
         folder = lab.root / lab.paper / run.run_id
         assert verify(folder) == []
@@ -104,11 +113,12 @@ def test_every_training_was_verls(sweep):
 
 
 def test_the_one_that_was_told_to_stop_saved_its_step_and_went_on_from_there(sweep):
-    lab, runs, _ = sweep
+    lab, runs, _, kept = sweep
     first, stopped, second, ended = lab.attempts(runs[0])
     assert first["step"] == 0
     assert stopped["how"] == "stopped: USR2: time limit or preemption"  # and in time
     assert 2 <= second["step"] <= STEPS  # no periodic checkpoint was due
+    assert kept == [f"global_step_{second['step']}"]  # of six
     assert ended["how"] == "done"
     for run in runs[1:]:
         assert [row.get("step") for row in lab.attempts(run)] == [0, None]
