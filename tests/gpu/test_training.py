@@ -70,9 +70,10 @@ STEPS = 2
 @pytest.fixture
 def trained(tiny, tmp_path, monkeypatch):
     """trained(device, *words) -> (rows of the curve, drawn responses, weights, synchronisations of
-    each step)."""
+    each step). With `instead`, what another device drew, both train on the same responses: after an
+    update the weights differ in their last digits, and a token may be another one."""
 
-    def run(device: str, *words: str):
+    def run(device: str, *words: str, instead: list[RolloutBatch] | None = None):
         x = tiny(f"device={device}", *MADE_UP, *words)
         folder = tmp_path / device
         folder.mkdir(exist_ok=True)
@@ -82,7 +83,7 @@ def trained(tiny, tmp_path, monkeypatch):
         def noted(*given):
             batch, gap = draw(*given)
             drawn.append(batch)
-            return batch, gap
+            return batch if instead is None else moved(instead[len(drawn) - 1], device), gap
 
         monkeypatch.setattr(loop.sampler, "draw", noted)
         rows, waits = [], []
@@ -100,7 +101,8 @@ def trained(tiny, tmp_path, monkeypatch):
 @pytest.mark.parametrize("case", CASES)
 def test_curves_are_the_cpus(case, trained):
     here, drawn_here, weights_here, _ = trained("cpu", *CASES[case])
-    there, drawn_there, weights_there, _ = trained("cuda", *CASES[case])
+    same = drawn_here if PRETENDED else None
+    there, drawn_there, weights_there, _ = trained("cuda", *CASES[case], instead=same)
     for ours, theirs in zip(here, there, strict=True):
         assert ours.keys() == theirs.keys()
         if case == "KL in the reward":
@@ -109,12 +111,21 @@ def test_curves_are_the_cpus(case, trained):
         assert alike(drawn_here[0], drawn_there[0]) > 0.98
         assert there[0] == pytest.approx(here[0], rel=0.1, abs=0.05, nan_ok=True)
         return
-    for ours, theirs in zip(drawn_here, drawn_there, strict=True):
-        assert torch.equal(ours.response_ids, theirs.response_ids.cpu())
+    assert torch.equal(drawn_here[0].response_ids, drawn_there[0].response_ids.cpu())
+    assert all(alike(*both) > 0.9 for both in zip(drawn_here, drawn_there, strict=True))
     for ours, theirs in zip(here, there, strict=True):
         assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-5, nan_ok=True)
     for name, ours in weights_here.items():
         torch.testing.assert_close(weights_there[name].cpu(), ours, rtol=1e-4, atol=1e-4)
+
+
+def moved(batch: RolloutBatch, device: str) -> RolloutBatch:
+    return RolloutBatch(
+        **{
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in vars(batch).items()
+        }
+    )
 
 
 def alike(one: RolloutBatch, other: RolloutBatch) -> float:
@@ -132,11 +143,7 @@ def test_the_gradient_of_a_batch_is_the_cpus(case, tiny, tmp_path):
         loop = make_loop(tiny(f"device={device}", *MADE_UP, *CASES[case]), tmp_path / device)
         if batch is None:
             batch, reward, *_ = loop.rollout(1)
-        moved = {
-            name: value.to(device) if isinstance(value, torch.Tensor) else value
-            for name, value in vars(batch).items()
-        }
-        row = loop.update(RolloutBatch(**moved), (reward - reward.mean()).to(device), 0)
+        row = loop.update(moved(batch, device), (reward - reward.mean()).to(device), 0)
         found.append((row, [p.grad.cpu() for p in loop.model.parameters()]))
     (here, ours), (there, theirs) = found
     bound = 1e-5 if PRETENDED else 1e-3
