@@ -17,7 +17,7 @@ from common.models.store import identity, save
 from common.models.teacher_forcing import scores
 from common.progress import tracked
 from common.results.columns import COLUMNS, SCORE
-from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
+from common.results.files import config_hash, read_csv, read_jsonl, write, write_csv, write_jsonl_gz
 from common.types import Prompt, Verify
 
 KL_SAMPLES = 8  # of each problem, enough for a hundredth of a nat over the testbeds' problems
@@ -160,7 +160,8 @@ class Evaluations:
         from common.evaluation import rare_nll  # the papers' other runs do not measure it
 
         x = self.x
-        cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model)
+        judged = config_hash(x.data.verifier)  # another verifier has other right answers
+        cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model) / judged
         base, _ = load_model(x.model, Path(x.results_dir), str(self.model.device))
         prompts = self.prompts[:256]
         rare = rare_nll.rare_correct(base, self.tokenizer, prompts, self.verify, x.eval, cache)
