@@ -1,4 +1,4 @@
-"""How the first week on a cluster begins: trials, and nodes that will not do. On a real SLURM."""
+"""Nodes and profiles that will not do, on a real SLURM."""
 
 import os
 import subprocess
@@ -9,39 +9,12 @@ from lab import sh
 from refuses import refuses
 from tiny import ROOT
 
-from common.results.files import read_csv, read_jsonl
-from slurm import status
-from slurm.dry_run import TITLES
-from slurm.launch import launch, tables_of
-
 NO_FLOCK = """
 import errno, fcntl
 def flock(*_):
     raise OSError(errno.ENOTSUP, "Operation not supported")
 fcntl.flock = flock
 """
-
-
-def test_a_job_of_each_kind_and_a_trial_end_well_and_apart(lab):
-    """`rlvr submit paper=fade scale=jobs_smoke`, and three steps of its row, beside each other."""
-    words, fade = [f"results_dir={lab.root}", "scale=jobs_smoke", "profile=test"], tables_of("fade")
-    launch("fade", fade, words)
-    launch("fade", fade, [*words, "row=tiny_grpo", "optim.steps=3"])
-    lab.settled()
-    kinds, trained = {}, {}
-    for name in ("smoke", "trial/smoke"):
-        root = lab.root / name
-        cells = status.cells(root, "fade")
-        assert {cell.state for cell in cells} == {"done"}, status.show(root, "fade")
-        kinds[name] = {cell.kind for cell in cells}
-        (run,) = [root / "fade" / cell.key for cell in cells if cell.kind == "train"]
-        trained[name] = [row["step"] for row in read_jsonl(run / "metrics.jsonl")]
-        (measured,) = [root / "fade" / cell.key for cell in cells if cell.kind == "evaluate"]
-        samples = read_csv(measured / "counts.csv")["n"]
-    assert kinds["smoke"] == {*TITLES} - {"command"}
-    assert kinds["trial/smoke"] == {"model", "rates", "train", "evaluate", "score", "compare"}
-    assert trained == {"smoke": [1, 2, 3, 4], "trial/smoke": [1, 2, 3]}
-    assert set(samples) == {1}  # of the trial
 
 
 @pytest.fixture
