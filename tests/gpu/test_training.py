@@ -70,8 +70,8 @@ STEPS = 2
 @pytest.fixture
 def trained(tiny, tmp_path, monkeypatch):
     """trained(device, *words) -> (rows of the curve, drawn responses, weights, synchronisations of
-    each step). With `instead`, what another device drew, both train on the same responses: after an
-    update the weights differ in their last digits, and a token may be another one."""
+    each step). With `instead`, what another device drew, both train on the same responses from the
+    second step on: after an update the weights differ in their last digits, and so may a token."""
 
     def run(device: str, *words: str, instead: list[RolloutBatch] | None = None):
         x = tiny(f"device={device}", *MADE_UP, *words)
@@ -83,7 +83,8 @@ def trained(tiny, tmp_path, monkeypatch):
         def noted(*given):
             batch, gap = draw(*given)
             drawn.append(batch)
-            return batch if instead is None else moved(instead[len(drawn) - 1], device), gap
+            own = instead is None or not rows
+            return batch if own else moved(instead[len(drawn) - 1], device), gap
 
         monkeypatch.setattr(loop.sampler, "draw", noted)
         rows, waits = [], []
