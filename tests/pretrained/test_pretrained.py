@@ -9,7 +9,7 @@ from tiny import MODEL
 
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
-from common.pretrained import command, predicted, public, resources, smollm2
+from common.pretrained import command, gain, predicted, public, resources, smollm2
 from common.pretrained.crossing import crosses_at, crossing, draw, markdown
 from common.sweeps.plan import asked, changed, experiments, scales_of
 
@@ -44,6 +44,27 @@ def test_seeds_are_averaged_and_other_problems_left_out():
     assert table["n_seeds"].tolist() == [2, 2]
     assert table["value"].tolist() == pytest.approx([37.5, 37.5])
     assert crossing(SHARP, [1]).empty  # no base model
+
+
+def responses(form: int, right: int, without: int, *, of: int = 20) -> pd.DataFrame:
+    """`form` responses that stop with an answer, `right` of them correct; `without` that are
+    correct and go on; the others have no answer."""
+    kinds = [("correct", True)] * right + [("wrong", True)] * (form - right)
+    kinds += [("correct", False)] * without
+    kinds += [("wrong", False), ("invalid", True)] * of
+    return pd.DataFrame(kinds[:of], columns=["outcome", "stopped"])
+
+
+def test_what_a_gain_is_made_of():
+    start = gain.shares(responses(form=4, right=1, without=2))
+    assert start == pytest.approx((0.2, 0.25, 0.1))
+    answers = gain.parts(start, gain.shares(responses(form=16, right=4, without=2)))
+    assert answers == pytest.approx([15, 0, 0])  # right as often as before where it answers
+    sums = gain.parts(start, gain.shares(responses(form=4, right=4, without=2)))
+    assert sums == pytest.approx([0, 15, 0])
+    both = gain.parts(start, gain.shares(responses(form=16, right=12, without=0)))
+    assert both == pytest.approx([30, 25, -10])
+    assert gain.shares(responses(form=0, right=0, without=5)) == pytest.approx((0, 0, 0.25))
 
 
 @pytest.mark.parametrize(
@@ -172,6 +193,9 @@ def test_the_whole_command(tmp_path, capsys):
     assert took["gb"].between(0.1, 20).all()
     assert (folder / "crossing.png").exists()
     assert "one seed" in capsys.readouterr().out
+    made_of = pd.read_csv(folder / "gain.csv").groupby("method")["points"].sum()
+    gained = table[table["k"] == 1].set_index("method")["difference"]
+    assert made_of.to_dict() == pytest.approx(gained.to_dict())
     before = (folder / "crossing.md").read_bytes()
     command.main([*words, "draw=only"])
     assert (folder / "crossing.md").read_bytes() == before

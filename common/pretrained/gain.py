@@ -1,0 +1,89 @@
+"""How much of a gain in pass@1 is form, and how much is right answers.
+
+A response has form where it stopped by itself and the verifier read an answer in it. With
+a = P(form), r = P(right | form), u = P(right without form), and a bar for the mean of base model
+and trained model,
+
+    pass@1 = a r + u
+    gain   = (a' - a) r_bar  +  (r' - r) a_bar  +  (u' - u)        the three columns, exactly
+
+so that a model which only learns to answer and to stop gains by the first alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from common.metrics.paired import two_way_interval
+from common.results.files import read_jsonl
+from common.sweeps.plan import BASE
+
+if TYPE_CHECKING:
+    from common.experiment import Experiment
+
+PARTS = ("form", "right answers", "right without form")
+COLUMNS = ["method", "benchmark", "part", "points", "low", "high", "n_seeds"]
+
+
+def shares(samples: pd.DataFrame) -> tuple[float, float, float]:
+    """(a, r, u) of a run's stored samples; r is 0 where no response has form."""
+    right = (samples["outcome"] == "correct").to_numpy()
+    answered = samples["outcome"].isin(["correct", "wrong"]).to_numpy()
+    form = answered & samples["stopped"].astype(bool).to_numpy()
+    return form.mean(), right[form].mean() if form.any() else 0.0, (right & ~form).mean()
+
+
+def parts(start: tuple[float, float, float], end: tuple[float, float, float]) -> np.ndarray:
+    """The gain's PARTS, in points, of the shares of the base model and of a trained one."""
+    (a, r, u), (a1, r1, u1) = start, end
+    return 100 * np.array([(a1 - a) * (r + r1) / 2, (r1 - r) * (a + a1) / 2, u1 - u])
+
+
+def split(home: Path, runs: list[Experiment]) -> pd.DataFrame:
+    """COLUMNS: the parts of each method's gain after its last step over the base model, whose run
+    is among `runs`. The interval is over seeds alone (t, 95 %), missing for one seed; runs that are
+    not finished are left out."""
+    found: dict[tuple[str, str], list] = {}
+    for x in runs:
+        folder = home / x.run_id
+        if (folder / "DONE").exists():
+            for file in sorted((folder / "samples").glob("*.jsonl.gz")):
+                of = shares(pd.DataFrame(read_jsonl(file)))
+                found.setdefault((x.label, file.name.removesuffix(".jsonl.gz")), []).append(of)
+    rows = []
+    for (method, benchmark), ends in found.items():
+        if method == BASE or (BASE, benchmark) not in found:
+            continue
+        gains = np.array([parts(found[BASE, benchmark][0], end) for end in ends])  # (S, 3)
+        for part, values in zip(PARTS, gains.T, strict=True):
+            low, high = (np.nan, np.nan)
+            if len(values) > 1:
+                low, high = two_way_interval(values[:, None]).bounds()
+            rows.append([method, benchmark, part, values.mean(), low, high, len(values)])
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A line a method and benchmark, a column a part."""
+    from common.results.tables import markdown as to_markdown
+
+    lines = []
+    for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False):
+        cells = map(_cell, one["points"], one["low"], one["high"])
+        lines.append([method, benchmark, str(one["n_seeds"].iloc[0]), *cells])
+    head = ["method", "benchmark", "seeds", *PARTS]
+    return (
+        "\n## What the gain in pass@1 is made of\n\n"
+        "Points over the base model, after the last step: from responses that stop and hold an "
+        "answer more often (form), from more right answers among these, and from right answers "
+        "without form. Intervals are over seeds alone.\n\n"
+        + to_markdown(head, lines, "llr" + "r" * len(PARTS))
+    )
+
+
+def _cell(points: float, low: float, high: float) -> str:
+    return f"{points:+.1f}" if np.isnan(low) else f"{points:+.1f} [{low:+.1f}, {high:+.1f}]"
