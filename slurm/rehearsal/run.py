@@ -25,11 +25,11 @@ from slurm.attempts import attempts
 from slurm.rehearsal import check, data, model, rows
 from slurm.rehearsal.stub import (
     EVALUATE,
-    STEPS,
     Most,
     differences,
     hollow_evaluations,
     hollow_gate,
+    hollow_sweep,
     reason,
     scorable,
     stubbed,
@@ -72,14 +72,7 @@ def rehearse(
         return stubbed(x, **given, most=most, threads=threads)
 
     runs = [hollow(x) for x in true_runs]
-    kept = replace(
-        sweep,
-        also_at={name: [STEPS - 1] for name in sweep.also_at},
-        measures={
-            name: {row: [STEPS - 1, STEPS] for row in measured}
-            for name, measured in sweep.measures.items()
-        },
-    )
+    kept = hollow_sweep(sweep)
     made = evaluations_of(runs, kept) if sweep.benchmarks else []
     every = hollow_evaluations(made, most=most)
     evaluations = [e for e in every if scorable(e, most=most)]

@@ -8,6 +8,7 @@ from common.datasets.prompts import stated
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.gates import Gated
+from common.sweeps.plan import Sweep
 
 STEPS = 3  # two at the start, and the last
 MICRO = 32  # responses of a pass: their logits are 32 x 6 x 150,000 numbers, some copies of 115 MB
@@ -114,6 +115,21 @@ def _prompts(x: Experiment, most: int) -> int:
         return x.sampling.prompts
     mini = x.optim.mini_batches
     return max(1, most // drawn // mini) * mini
+
+
+def hollow_sweep(sweep: Sweep) -> Sweep:
+    """The steps that it evaluates and measures, as those of a stubbed run: the second and the
+    last."""
+    stated = isinstance(sweep.checkpoint, int)  # the others find theirs by the curve
+    return replace(
+        sweep,
+        checkpoint=STEPS - 1 if stated else sweep.checkpoint,
+        also_at={name: [STEPS if stated else STEPS - 1] for name in sweep.also_at},
+        measures={
+            name: {row: [STEPS - 1, STEPS] for row in measured}
+            for name, measured in sweep.measures.items()
+        },
+    )
 
 
 def hollow_evaluations(made: list[Evaluate], *, most: Most) -> list[Evaluate]:

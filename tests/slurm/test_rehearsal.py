@@ -17,10 +17,12 @@ from slurm.rehearsal.model import ANSWERS, FAMILIES, HEAD, family, transitions, 
 from slurm.rehearsal.stub import (
     CUT,
     EVALUATE,
+    STEPS,
     Most,
     differences,
     hollow_evaluations,
     hollow_gate,
+    hollow_sweep,
     reason,
     scorable,
     stubbed,
@@ -52,6 +54,10 @@ def check(x) -> None:
     family(x.model.path)
     sampler = x.method.sampler  # DLC's memory network has one head too, and vLLM computes on it
     assert width(x) // (sampler.shrink if sampler else 1) == HEAD
+
+
+def evaluations(config, sweep):
+    return evaluations_of(runs_of(config, sweep), sweep) if sweep.benchmarks else []
 
 
 def row_of(paper: str):
@@ -106,10 +112,13 @@ def test_a_gate_lets_any_number_pass_that_was_measured():
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_row_of_every_paper_can_be_made_hollow(paper):
     config = asked(paper, "scale=cluster")
-    runs = [x for sweep in config.scales["cluster"].sweeps for x in runs_of(config, sweep)]
+    sweeps = config.scales["cluster"].sweeps
+    runs = [x for sweep in sweeps for x in runs_of(config, sweep)]
     assert len(runs) >= 5
     for x in runs:
         check(x)
+    steps = {e.row.checkpoint for one in sweeps for e in evaluations(config, hollow_sweep(one))}
+    assert {step for step in steps if isinstance(step, int)} <= {0, STEPS - 1, STEPS}
     assert SMALLEST[paper] in [x.name for x in runs]
 
 
