@@ -55,7 +55,9 @@ def prepare(nodes: list[dict], folder: Path, copies: Path) -> dict[str, str]:
 
 def sentences(folder: Path) -> bool:
     """NLTK's sentence model as empty files in `folder`, where it has none: some of IFEval's
-    instructions count sentences. Returns whether it has none."""
+    instructions count sentences. Returns whether it has none; then this process finds them too."""
+    import nltk
+
     from common.verifiers.ifeval.verifier import has_punkt
 
     if has_punkt():
@@ -63,6 +65,8 @@ def sentences(folder: Path) -> bool:
     english = folder / "tokenizers" / "punkt_tab" / "english"
     for name in ("collocations.tab", "sent_starters.txt", "abbrev_types.txt", "ortho_context.tab"):
         write(english / name, "")
+    nltk.data.path.append(str(folder))
+    has_punkt.cache_clear()
     return True
 
 
@@ -82,6 +86,8 @@ def made(node: dict, source: list[dict], *, answers: str = "") -> list[dict]:
     gold, window = node.get("gold") or "answer", node.get("window")
     usable = [row | {gold: row.get(gold) or row.get("tests")} for row in source]
     usable = [row for row in usable if row[gold] not in ("", None, [])]
+    # a text with two golds would be dropped
+    usable = list({" ".join(row["problem"].split()): row for row in usable}.values())
     count = node["rows"] or len(usable)
     least = node.get("kept") or count
     kept = min(count, least[0] if isinstance(least, list) else least)

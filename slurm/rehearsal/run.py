@@ -64,7 +64,6 @@ def rehearse(
     if "ifeval" in sources and data.sentences(cache / "nltk"):
         sources["NLTK's punkt_tab"] = "stub: an empty one"
         profile = replace(profile, setup=[*profile.setup, f"export NLTK_DATA={cache / 'nltk'}"])
-        os.environ["NLTK_DATA"] = str(cache / "nltk")
     threads = max(1, (os.cpu_count() or 1) // profile.nodes)
 
     def hollow(x: Experiment) -> Experiment:

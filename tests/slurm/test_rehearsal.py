@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+import nltk
 import pytest
 from compositions import PAPERS, asked
 from defects import FILE, ROOT, places, sources
@@ -12,6 +13,7 @@ from common.datasets.prompts import stated
 from common.errors import UserError
 from common.sweeps.plan import evaluations_of, runs_of
 from common.sweeps.smallest import SMALLEST
+from common.verifiers.ifeval.verifier import has_punkt
 from slurm.rehearsal import data, rows
 from slurm.rehearsal.model import ANSWERS, FAMILIES, HEAD, family, transitions, width
 from slurm.rehearsal.stub import (
@@ -141,6 +143,8 @@ def test_a_set_without_a_copy_has_its_true_count():
     assert len({row["id"] for row in found}) == 7
     texts = {row["problem"] for row in found}  # the source's other row has nothing to be scored by
     assert texts == {"p", *(f"p (own {i})" for i in range(2, 8))}
+    twice = data.made(node, [source[0], source[0] | {"id": "c", "problem": "p "}])
+    assert len({" ".join(row["problem"].split()) for row in twice}) == 7
     assert sum(row["date"] >= "2024-01-01" for row in found) == 3
     empty = data.made({"name": "own", "rows": None}, [{"id": "a", "answer": "1", "problem": "p"}])
     assert [row["id"] for row in empty] == ["own-0"]
@@ -148,6 +152,16 @@ def test_a_set_without_a_copy_has_its_true_count():
     assert [row["tests"] for row in trained_on] == ["1", "2", "3", "1"]
     some = data.made({"name": "own", "rows": 4, "kept": [2, 3], "gold": "tests"}, source)
     assert [row["tests"] for row in some] == [["1"], ["1"], "", ""]
+
+
+@pytest.mark.skipif(has_punkt(), reason="NLTK's sentence model is here already")
+def test_empty_sentences_stand_in_for_nltks(tmp_path, monkeypatch):
+    monkeypatch.setattr("nltk.data.path", list(nltk.data.path))
+    assert not has_punkt()
+    assert data.sentences(tmp_path)
+    assert has_punkt()
+    assert not data.sentences(tmp_path)
+    has_punkt.cache_clear()
 
 
 def test_the_defects_that_a_rehearsal_must_notice_can_be_put_back():
