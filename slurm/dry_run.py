@@ -2,19 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from common.config.files import ROOT
+from common.errors import UserError
 from common.results.longer import finished, steps_of
 from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Held, Network, Range
 from common.sweeps.profiles import Profile
-from slurm import cost, plan, records
+from slurm import cost, plan, preflight, records
 from slurm.ask import ask
 from slurm.prefetch import count
-from slurm.preflight import free_gb
 from slurm.script import Offline, dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -79,8 +80,14 @@ def show(
     say(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
     kept = sum(e.kept_gb for e in estimates.values())
     disk = f"{_gb(sums.disk_gb)} at most, {_gb(kept)} of it models kept along training"
-    say(f"disk: {disk}; {free_gb(root):,.0f} GB are free here, at {root}")
+    say(f"disk: {disk}; {preflight.free_gb(root):,.0f} GB are free here, at {root}")
     say(queue_shape(jobs, estimates, profile))
+    commands = [job.config for job in jobs if job.kind == "command"]
+    for check in (partial(preflight.inputs, commands), partial(preflight.room, sums.disk_gb, root)):
+        try:
+            check()
+        except UserError as error:
+            say(f"submit will refuse on this machine: {error}")
     for one in count((job.config for job in jobs), say):
         say(f"REFUSED: {one}; submit refuses all")
     if refused:
