@@ -42,7 +42,9 @@ def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame):
             numbers = _measured(gaps, row["id"], scope) + _words(row, scope)[1]
             lines.append(Padding(Text(numbers, "dim"), (0, 0, 0, 4)))
     if lines:
-        lines.insert(0, Text("What a rerun decided: verdict, claim, [source]; below, the numbers", "bold"))
+        lines.insert(
+            0, Text("What a rerun decided, with the place in the paper and numbers", "bold")
+        )
     for scope in scopes:
         counts = verdicts[scope].value_counts()
         known = [(word, counts[word]) for word in COLORS if word in counts]
