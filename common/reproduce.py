@@ -39,3 +39,5 @@ def finish(config: Reproduce) -> None:
         draw(config.paper, root)
 
     compared(spec_of(config.paper), Path(config.root), measured, drawn)
+    if config.scale == "smoke":
+        print("scale=smoke ran every part once, with a few steps: its numbers mean nothing")

@@ -1,20 +1,22 @@
 """What would be submitted and what it would take, without SLURM, GPU or network."""
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from common.config.files import ROOT
+from common.errors import UserError
 from common.results.longer import finished, steps_of
 from common.sweeps.assumptions import FILE
 from common.sweeps.cost import Estimate, Held, Network, Range
 from common.sweeps.profiles import Profile
-from slurm import cost, plan, records
+from slurm import cost, plan, preflight, records
 from slurm.ask import ask
 from slurm.prefetch import count
-from slurm.preflight import free_gb
 from slurm.script import Offline, dependency, slurm_executor
 from slurm.submitit_inside import sbatch_text
 
@@ -43,6 +45,7 @@ def show(
     """Print the jobs of each kind with what they take, and one sbatch text a kind. With `full` the
     resolved configuration of every job and the text of every array. A job that cannot run on the
     profile is shown with the reason; `submit` refuses the whole. Writes nothing."""
+    tell = partial(_told, say=say)
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
     path = records.folder(root, paper) / "SUBMISSION"
@@ -53,12 +56,12 @@ def show(
         if not own:
             continue
         found = [estimates[job.key] for job in own if job.key in estimates]
-        say(f"\n== {title}: {len(own)} job(s){_sums(found)}")
+        tell(f"\n== {title}: {len(own)} job(s){_sums(found)}")
         for line in _evaluated(own, outlook) if kind in plan.EVALUATED and not full else []:
-            say(line)
+            tell(line)
         for job in own if kind not in plan.EVALUATED or full else []:
             said = refused.get(job.key)
-            say(f"  {job.key}{f'  REFUSED: {said}' if said else _each(estimates.get(job.key))}")
+            tell(f"  {job.key}{f'  REFUSED: {said}' if said else _each(estimates.get(job.key))}")
             if not said and job.kind == "train":
                 for line in _left(
                     root / paper / job.key, job.config.optim.steps, estimates[job.key]
@@ -75,19 +78,38 @@ def show(
         if len(groups) > 1 and not full:
             say(f"# ... and {len(groups) - 1} more array(s) like it")
     sums = cost.total(list(estimates.values()))
-    tokens = f"{sums.tokens.low:.2g} to {sums.tokens.high:.2g} sampled tokens"
-    say(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
+    tokens = f"{Range(sums.tokens.low / 1e9, sums.tokens.high / 1e9)} billion sampled tokens"
+    tell(f"\n{len(jobs)} jobs{_sums(list(estimates.values()))}, {tokens}")
     kept = sum(e.kept_gb for e in estimates.values())
     disk = f"{_gb(sums.disk_gb)} at most, {_gb(kept)} of it models kept along training"
-    say(f"disk: {disk}; {free_gb(root):,.0f} GB are free here, at {root}")
-    say(queue_shape(jobs, estimates, profile))
+    tell(f"disk: {disk}; {preflight.free_gb(root):,.0f} GB are free here, at {root}")
+    tell(queue_shape(jobs, estimates, profile))
+    commands = [job.config for job in jobs if job.kind == "command"]
+    for check in (partial(preflight.inputs, commands), partial(preflight.room, sums.disk_gb, root)):
+        try:
+            check()
+        except UserError as error:
+            say(f"submit will refuse on this machine: {error}")
     for one in count((job.config for job in jobs), say):
         say(f"REFUSED: {one}; submit refuses all")
     if refused:
         say(f"{len(refused)} job(s) cannot run on {profile.name}, see REFUSED; submit refuses all")
         say(f"{cost.leaves_out(jobs, outlook)} leaves their rows out")
     more = "" if full else "; dry_run=full prints all scripts and configurations"
-    say(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
+    tell(f"assumptions: {FILE.relative_to(ROOT)}; nothing was submitted{more}")
+
+
+def _told(text: str, say: Callable, width: int = 100) -> None:
+    """Say `text`, its long lines broken after a comma, a colon or a semicolon; a refusal whole."""
+    for line in text.split("\n"):
+        start, *rest = re.split(r"(?<=[,;:]) ", line)
+        for part in rest:
+            if len(start) + 1 + len(part) <= width or "REFUSED" in line:
+                start += f" {part}"
+            else:
+                say(start)
+                start = f"      {part}"
+        say(start)
 
 
 def _sums(estimates: list[Estimate]) -> str:
@@ -107,7 +129,7 @@ def _each(e: Estimate | None) -> str:
     tries = f"at most {e.attempts} attempt(s)" if e.attempts > 1 else "one attempt"
     took = f"{e.gpu_hours} GPU-h" if e.gpus else f"{e.hours} hours, {e.memory_gb:.2g} GB of memory"
     took += f" ({e.at_middle_lengths} at middle lengths)" if e.at_middle_lengths else ""
-    said = f"  {took} in {tries}, {_gb(e.disk_gb)} disk"
+    said = f"  {took}, {tries}, {_gb(e.disk_gb)} disk"
     said += f" (kept models {_gb(e.kept_gb)})" if e.kept_gb else ""
     if not e.gpus:
         return said

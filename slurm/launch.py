@@ -90,6 +90,9 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         keys = {key: value(key, text) for key, text in pairs(tuning).items()}
         found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
         _send(paper, found, profile, budget=given["budget"], dry_run=given["dry_run"].lower())
+        if ANSWERS[given["dry_run"].lower()]:
+            again = [word for word in words if not word.startswith("dry_run=")]
+            print(f"next:    rlvr submit {' '.join([f'paper={paper}', *again])}")
 
 
 def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: str) -> None:

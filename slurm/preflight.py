@@ -29,14 +29,7 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
     """Refuse what will fail: no room on the disk, no SLURM, a partition or an account that sbatch
     does not take."""
-    needed = total([estimates[j.key] for j in jobs if j.key in estimates]).disk_gb
-    free = free_gb(root)
-    require(
-        needed < free,
-        "results_dir",
-        root,
-        f"{free:.3g} GB free, about {needed:.3g} GB needed; free space or choose another folder",
-    )
+    room(total([estimates[j.key] for j in jobs if j.key in estimates]).disk_gb, root)
     if profile.executor == "slurm" and not queue.available():
         queue.run("sbatch", "--version")  # says what is missing
     if profile.executor == "slurm":
@@ -45,6 +38,22 @@ def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Pat
         for one in {(job.kind, gpus[job.key]): job for job in jobs}.values():
             executor = slurm_executor([one], root, profile, None, gpus=gpus[one.key])
             _test_only(sbatch_text(executor, 1), profile)
+
+
+def room(needed: float, root: Path) -> None:
+    """Refuse a disk with less than `needed` GB free."""
+    free = free_gb(root)
+    remedy = "free space or choose another folder"
+    said = f"{free:,.0f} GB free, about {needed:,.0f} GB needed; {remedy}"
+    require(needed < free, "results_dir", root, said)
+
+
+def inputs(commands: Sequence[Command]) -> None:
+    """Refuse a command without its inputs, unless the model that it makes is there."""
+    for command in commands:
+        for pattern in command.inputs if not Path(command.makes).exists() else ():
+            remedy = f"no such file; first: {command.prepare}"
+            require(any(Path().glob(pattern)), "inputs", pattern, remedy)
 
 
 def free_gb(root: Path) -> float:
@@ -72,10 +81,7 @@ def check(
         if any("ifeval" in e.eval.verifier["_target_"] for e in evaluations):
             _installed("verifier=ifeval", "lm_eval")
     offline = any(word not in ("", "0") for word in _said(profile))
-    for command in commands:
-        for pattern in command.inputs if not Path(command.makes).exists() else ():
-            remedy = f"no such file; first: {command.prepare}"
-            require(any(Path().glob(pattern)), "inputs", pattern, remedy)
+    inputs(commands)
     for one in models(experiments, commands):
         model_is_here(one, offline)
     for node in sets(experiments, evaluations) if offline else []:

@@ -16,7 +16,7 @@ from slurm import budget, cost, plan
 from slurm.launch import tables_of
 from slurm.tables import asked_for, chosen
 
-PROFILE = "h100-2x8"  # on which each row of all five papers fits
+PROFILE = "h100-1x8"  # the default of `rlvr submit`, on which every row of the five papers fits
 HERE, CLUSTER = "full", "cluster"  # scales: this machine's, the paper's own
 ROWS = ["scope", "table", "experiment", "runs", "low", "high", "disk_gb", "where"]
 CLAIMS = ["id", "rows", "gpu_hours", "power", "lacking"]

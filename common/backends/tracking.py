@@ -1,4 +1,5 @@
-"""The optional mirror: `metrics.jsonl` is the truth, wandb repeats it when asked.
+"""The optional mirror: `metrics.jsonl` is the truth, wandb repeats it when asked, with pass@k of
+every evaluation and some responses of the last.
 
 One training is one wandb run, however often it resumes; one that begins at the first step is new.
 wandb drops a row whose step is not above the last, as those after a checkpoint are when a run
@@ -14,11 +15,15 @@ from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pandas as pd
+
 from common.errors import UserError, require
 from common.experiment import Experiment
-from common.results.files import write
+from common.results.files import read_csv, read_jsonl, write
 
 ID = "wandb_id.txt"  # in the run folder
+SHOWN = 32  # responses of each benchmark in the table
+COLUMNS = ("problem_id", "sample", "outcome", "parsed", "response")
 
 
 def check(mode: str) -> None:
@@ -67,10 +72,34 @@ def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:
     )
     tracked.define_metric("step")
     tracked.define_metric("*", step_metric="step")
+
+    def send(row: dict) -> None:
+        row = row | passes(folder, row["step"])
+        if row["step"] == x.optim.steps and (found := responses(folder)):
+            row["samples"] = wandb.Table(columns=["benchmark", *COLUMNS], data=found)
+        tracked.log(row)
+
     if x.wandb == "offline":
         for row in _until(folder / "metrics.jsonl", start):
-            tracked.log(row)
-    return tracked.log
+            send(row)
+    return send
+
+
+def passes(folder: Path, step: int) -> dict[str, float]:
+    """{"pass@8/BENCHMARK": percent} for each k of the step's evaluation, if there was one."""
+    file = folder / "eval" / f"step-{step:05d}.csv"
+    rows = read_csv(file) if file.exists() else pd.DataFrame(columns=["metric"])
+    rows = rows[rows["metric"].str.fullmatch(r"pass@\d+")]
+    return {f"{row.metric}/{row.benchmark}": float(row.value) for row in rows.itertuples()}
+
+
+def responses(folder: Path) -> list[list]:
+    """The first SHOWN responses to each benchmark, as rows of the table; none before the end."""
+    return [
+        [file.name.removesuffix(".jsonl.gz"), *(row[name] for name in COLUMNS)]
+        for file in sorted((folder / "samples").glob("*.jsonl.gz"))
+        for row in read_jsonl(file)[:SHOWN]
+    ]
 
 
 def _id(run_id: str, folder: Path, start: int) -> str:

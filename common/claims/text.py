@@ -41,6 +41,10 @@ def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame):
             lines.append(Text.assemble(verdict, f" {row['claim']} [{row['source']}]"))
             numbers = _measured(gaps, row["id"], scope) + _words(row, scope)[1]
             lines.append(Padding(Text(numbers, "dim"), (0, 0, 0, 4)))
+    if lines:
+        lines.insert(
+            0, Text("What a rerun decided, with the place in the paper and numbers", "bold")
+        )
     for scope in scopes:
         counts = verdicts[scope].value_counts()
         known = [(word, counts[word]) for word in COLORS if word in counts]

@@ -26,6 +26,7 @@ from common.metrics.paired import Interval
 from common.results.files import read_csv
 
 ROW = ["table", "model", "method", "benchmark", "metric", "step"]
+DRAWN = ["n_problems", "n_samples"]  # what a value's noise depends on
 SIDES = ["n_stored", "n_own", "stored", "own"]
 COLUMNS = [*ROW, "unit", *SIDES, "difference", "low", "high", "p", "verdict"]
 LEAST = 2  # degrees of freedom
@@ -74,14 +75,16 @@ def verdict(gap: Interval | None) -> str:
 
 def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> pd.DataFrame:
     """COLUMNS of every laptop row and metric that the paper's tables show and both sides have at
-    the same last step. own: the gathered laptop rows of `root`; those of `reference` are read. None
-    where `root` holds the committed rows themselves, as a copy of that folder does."""
+    the same last step, of as many problems and samples. own: the gathered laptop rows of `root`;
+    those of `reference` are read. None where `root` holds the committed rows themselves, as a copy
+    of that folder does."""
     path, ours = (folder / spec.paper / LAPTOP / "metrics.csv" for folder in (reference, root))
     if own.empty or not path.exists() or (ours.exists() and filecmp.cmp(path, ours, shallow=False)):
         return pd.DataFrame(columns=COLUMNS)
-    mine = _last(spec, own)
+    theirs = _last(spec, committed(read_csv(path)))
+    mine = _last(spec, own).merge(theirs[[*ROW, *DRAWN]].drop_duplicates(), on=[*ROW, *DRAWN])
     mine = mine.assign(base=_stated_bases(root, spec.paper, mine))
-    found = compared(_last(spec, committed(read_csv(path))), mine)
+    found = compared(theirs, mine)
     return found[found["n_stored"] > 0].reset_index(drop=True)
 
 

@@ -67,7 +67,6 @@ def render(
     environment.tests["there"] = Path.exists
     environment.globals |= {"mark": views.mark, "dashes": plots.DASHES}
     papers = [_paper(source, known) for source in shown]
-    totals = {scope: sum((p["counts"][scope] for p in papers), Counter()) for scope in SHOWN}
     write = partial(
         environment.get_template("page.html").render,
         style=(HERE / "style.css").read_text() + _colours(),
@@ -77,8 +76,6 @@ def render(
         ranking=_numbers(yardstick.ranking) if yardstick else [],
         scopes=SHOWN,
         facets=known,
-        totals=totals,
-        claimed=_claimed(totals),
         cells=sum((p["cells"] for p in papers), Counter()),
         states=views.STATES,
         left_out=left_out,

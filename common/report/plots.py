@@ -89,6 +89,8 @@ def plot(path: Path, compared: set[str] | None = None) -> Plot | None:
         table = pd.read_csv(path) if draw else pd.DataFrame()
     except (OSError, ValueError):  # pandas' parser errors are ValueErrors
         return None
+    # a few steps have no pass@64, for example
+    table = table.dropna(subset=table.columns.intersection(["accuracy", "diversity", "mean"]))
     return draw(path.stem, table, compared) if len(table) else None
 
 
@@ -111,7 +113,7 @@ def frontier(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
         many = rows["seed"].nunique()
         said = [f"mean of {many} seed{'s' * (many > 1)}|step {s:g}" for s in mean["step"]]
         curves.append(_curve(str(method), look(str(method)), mean, said))
-    title = "Along training, a point a checkpoint: means over seeds"
+    title = "Along training: a point is a checkpoint, a mean over seeds"
     panel = place(title, "natural pass@1 (%)", "rare pass@64 (%)", curves, WIDE, TALL)
     return _plot(name, title, [panel], curves)
 

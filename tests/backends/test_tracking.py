@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from tiny import ROOT, TINY
 
@@ -36,6 +37,8 @@ def test_wandb_gets_the_rows_of_metrics_jsonl(tiny, monkeypatch):
 
 class Wandb:
     """Stands for the module: remembers what it is asked, and drops rows as wandb's runs do."""
+
+    Table = staticmethod(lambda columns, data: [dict(zip(columns, row)) for row in data])  # noqa: B905
 
     def __init__(self):
         self.asked, self.axes, self.rows = [], [], []
@@ -67,6 +70,22 @@ def test_a_resumed_training_is_one_run_and_no_row_of_it_is_dropped(tmp_path, mon
     assert all(asked["name"] == x.run_id for asked in fake.asked)
     assert max(len(asked["id"]) for asked in fake.asked) <= 64
     assert set(fake.axes) == {("step", None), ("*", "step")}
+
+
+def test_wandb_gets_pass_at_k_of_every_evaluation_and_responses_of_the_last(tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", fake := Wandb())
+    x = replace(tiny("optim.steps=2", "eval.every=1"), wandb="offline")
+    path = train(x, progress=False)
+    *_, before, last = fake.rows
+    rows = pd.read_csv(path / "metrics.csv").query("benchmark == 'rare' and step == 2")
+    for k in x.eval.k:
+        value = rows[rows["metric"] == f"pass@{k}"]["value"].item()
+        assert last[f"pass@{k}/rare"] == pytest.approx(value)
+        assert f"pass@{k}/rare" in fake.rows[0] or k > x.eval.curve_n
+    assert "samples" not in before
+    rare = [row for row in last["samples"] if row["benchmark"] == "rare"]
+    stored = read_jsonl(path / "samples" / "rare.jsonl.gz")[: tracking.SHOWN]
+    assert [row["response"] for row in rare] == [row["response"] for row in stored]
 
 
 ATTEMPT = """

@@ -67,6 +67,7 @@ def test_rows_are_compared_at_one_step_and_base_by_base(tmp_path):
     table = pd.DataFrame(stored).reindex(columns=COLUMNS)
     write_csv(reference / "f_grpo" / "laptop" / "metrics.csv", table)
     own = rows([41.0, 42.0, 43.0], name="own") + rows([1.0, 2.0], "DAPO", step=100, name="d")
+    own = pd.DataFrame(own).reindex(columns=COLUMNS).to_dict("records")
     for run in ("own1", "own2", "own3"):
         write(root / "f_grpo" / run / "config.yaml", "model: {pretrain: {seed: 0}}\n")
 
@@ -85,6 +86,8 @@ def test_rows_are_compared_at_one_step_and_base_by_base(tmp_path):
     (plain,) = found().to_dict("records")
     assert plain["difference"] == pytest.approx(42 - 380 / 7)
     assert replication.replication(SPEC, reference, pd.DataFrame(own), reference).empty
+    own = [row | {"n_samples": 64} for row in own]
+    assert found().empty  # fewer samples have more noise
 
 
 def test_the_table_shows_both_sides_and_the_difference():

@@ -47,8 +47,8 @@ def test_a_sentence_counts_and_shows_decided_headlines_with_their_intervals():
     assert [scale.sentence for scale in one.scales] == [
         "Laptop, tiny: of 2 claims 1 holds, 1 is inconclusive; “Head a” holds "
         "(10.0 [7.6, 12.4] points of rare pass@64).",
-        "GPU or cluster, the paper's size: not run; of 2 claims 2 would have all their rows, "
-        "and 1 a power of 80 % or more for the printed difference.",
+        "GPU or cluster, the paper's size: not run; a rerun could test 2 of 2 claims, "
+        "and 1 with a power of 80 % or more for the printed difference.",
     ]
     said = [
         (head.text, head.findings[0].word, head.findings[0].effect.text) for head in one.headlines

@@ -10,7 +10,7 @@ from report_sources import CLAIM, cell, comparison, picture, png, source
 from tiny import ROOT
 
 from common.errors import UserError
-from common.report import figures, page, reruns, sources, views
+from common.report import figures, page, plots, reruns, sources, views
 from common.results.files import write
 from common.sweeps.cost import Range
 
@@ -256,6 +256,16 @@ def test_figures_that_do_not_fit_are_linked_and_the_page_stays_under_three_megab
     beside = [a["href"] for a, _ in html.find("a") if a["href"].endswith(".png")]
     assert beside == [src for src in shown if not src.startswith("data:")]
     assert links(html, tmp_path) == []
+
+
+def test_a_curve_without_pass_at_64_is_not_drawn(tmp_path):
+    head, row = "method,seed,run_id,step,accuracy,diversity", "GRPO,1,r,3,2.5,"
+    file = tmp_path / "smoke_matched.csv"
+    file.write_text(f"{head}\n{row}\n")
+    assert plots.plot(file) is None
+    file.write_text(f"{head}\n{row}\n{row}7\n")
+    (panel,) = plots.plot(file).panels
+    assert [len(line.points) for line in panel.lines] == [1]
 
 
 def test_a_figure_gets_smaller_not_other():

@@ -85,7 +85,7 @@ def test_the_first_screen_says_it(screen):
         "F keeps more.",
         "Laptop, tiny: of 1 claim 1 holds; “F beats G” holds "
         "(10.0 [7.6, 12.4] points of rare pass@64).",
-        "not run; of 1 claim 2 would have all their rows",
+        "not run; a rerun could test 2 of 1 claim",
         "this command would settle it. It costs an hour, predicted, not measured.",
         "run --it",
     ):

@@ -16,7 +16,7 @@ from common.backends.solve_rates import measurements
 from common.backends.verl.checkpoints import LATEST
 from common.sweeps.plan import Command
 from common.sweeps.profiles import load_profile
-from slurm import plan, preflight, status
+from slurm import dry_run, plan, preflight, status
 from slurm.job import Task
 
 RUN = """
@@ -86,6 +86,16 @@ def test_what_starts_from_a_commands_model_waits_for_it(one, command, monkeypatc
     assert not status.is_done(Path(), "f_grpo", jobs[0])
     Path(command.makes).mkdir()
     assert status.is_done(Path(), "f_grpo", jobs[0])
+
+
+def test_a_dry_run_says_what_submit_would_refuse_here(one, command, tmp_path, monkeypatch):
+    starts = replace(one, model=replace(one.model, path=command.makes, pretrain=None))
+    monkeypatch.setattr(preflight, "free_gb", lambda root: 0.0)
+    jobs, lines = plan.plan([starts], [], {"sft": command}), []
+    where = {"paper": "f_grpo", "profile": load_profile("test"), "root": tmp_path}
+    dry_run.show(jobs, **where, say=lines.append)
+    for key in ("inputs=in/*.csv: ", f"results_dir={tmp_path}: "):
+        assert any(f"refuse on this machine: {key}" in line for line in lines)
 
 
 def ran(folder: Path, command: Command, nodes: int) -> list[subprocess.Popen]:

@@ -57,6 +57,7 @@ def test_every_launcher_shows_its_tables_and_dry_runs_one(paper, tmp_path, capsy
     out = capsys.readouterr().out
     assert "nothing was submitted" in out
     assert "REFUSED" not in out
+    assert out.endswith(f"next:    rlvr submit {' '.join([f'paper={paper}', *words])}\n")
     assert not [*tmp_path.iterdir()]
 
 

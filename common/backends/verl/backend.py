@@ -110,6 +110,7 @@ def train(
                     f"{place.work / 'log'}"
                 )
     finish(x, run, place)
+    send({"step": x.optim.steps})  # of the files that `finish` has written
     return run.path
 
 

@@ -77,65 +77,16 @@
 
   // The panel shows a copy of what stands elsewhere in the page.
   let opener = null;
-  let pinned = false;
   function show(title, nodes, from) {
     const heading = document.createElement("h4");
     heading.textContent = title;
     body.replaceChildren(heading, ...nodes);
     panel.hidden = false;
-    for (const old of all(".tile.on")) old.classList.remove("on");
     opener = from;
   }
   function close(back) {
     panel.hidden = true;
-    for (const old of all(".tile.on")) old.classList.remove("on");
     if (back) opener?.focus();
-    pinned = false;
-  }
-  function showClaim(tile) {
-    const row = document.getElementById(tile.hash.slice(1));
-    if (!row) return;
-    const list = document.createElement("dl");
-    for (const cell of all("td", row)) {
-      const term = document.createElement("dt");
-      const words = document.createElement("dd");
-      term.textContent = cell.dataset.label;
-      words.append(...[...cell.cloneNode(true).childNodes]);
-      list.append(term, words);
-    }
-    const source = row.querySelector("th .quiet").cloneNode(true);
-    const link = document.createElement("a");
-    link.href = tile.hash;
-    link.textContent = "in its place";
-    show(row.querySelector(".text").textContent, [source, list, link], tile);
-    tile.classList.add("on");
-  }
-  for (const group of all(".tiles")) {
-    const tiles = all(".tile", group);
-    tiles.forEach((tile, i) => (tile.tabIndex = i ? -1 : 0));
-    group.addEventListener("mouseover", (event) => {
-      const tile = event.target.closest(".tile");
-      if (tile && !pinned) showClaim(tile);
-    });
-    group.addEventListener("mouseleave", () => pinned || group.contains(document.activeElement) || close());
-    group.addEventListener("focusin", (event) => event.target.matches(".tile") && showClaim(event.target));
-    group.addEventListener("focusout", () => pinned || close());
-    group.addEventListener("click", (event) => {
-      const tile = event.target.closest(".tile");
-      if (!tile) return;
-      event.preventDefault();
-      showClaim(tile);
-      pinned = true;
-    });
-    group.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
-      const shown = tiles.filter((tile) => tile.offsetParent);
-      const next = shown[shown.indexOf(event.target.closest(".tile")) + step];
-      if (!step || !next) return;
-      event.preventDefault();
-      for (const tile of tiles) tile.tabIndex = tile === next ? 0 : -1;
-      next.focus();
-    });
   }
   document.addEventListener("click", async (event) => {
     const value = event.target.closest(".value");
@@ -148,7 +99,6 @@
       const row = cell.parentElement.cells[0].firstChild.textContent.trim();
       const words = [row, group?.textContent, column?.textContent].filter(Boolean).join(", ");
       show(words, [...cell.querySelector(".more").cloneNode(true).childNodes], value);
-      pinned = true;
     } else if (copy) {
       const code = copy.parentElement.querySelector("code");
       try {
