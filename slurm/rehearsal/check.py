@@ -39,14 +39,15 @@ def lacking(
     evaluations: list[Evaluate],
     before: list[Evaluate],
     beside: list[Measure | Gate],
+    cells: bool,
 ) -> list[str]:
-    """A line for each run, sample count, cell and claim that is not there; empty if all are.
-    `before`: the evaluations that trainings and gates have waited for."""
+    """A line for each run, sample count, cell (where `cells`) and claim that is not there; empty
+    if all are. `before`: the evaluations that trainings and gates have waited for."""
     found = [line for x in runs for line in _training(root / x.paper / x.run_id, x)]
     found += [line for e in (*before, *evaluations) for line in _evaluation(e)]
     found += [line for one in beside for line in _finished(one.path)]
     home = root / runs[0].paper
-    for x in runs:
+    for x in runs if cells else ():
         printed = {e.row.benchmark for e in evaluations if e.row.trained == x.run_id}
         found += _cells(home / "cells.csv", x, printed or set(x.data.benchmarks))
     for one in drawn(root, runs[0].paper):

@@ -88,27 +88,31 @@ def rehearse(
     tuned = [on(x, profile, {}) for x in runs]
     where: dict = {"paper": asked.paper, "profile": profile, "root": root}
     submit.submit(tuned, evaluations, None, measures, gates, **where, say=say)
-    cells = _ended(root, asked.paper)
+    jobs = _ended(root, asked.paper)
     say(f"\n{'seconds':>8} {'state':10} job   ({time.monotonic() - began:.0f} s in all)")
-    for cell in cells:
-        say(f"{_seconds(root, asked.paper, cell.key):8.0f} {cell.state:10} {cell.kind} {cell.key}")
-    failed = [cell for cell in cells if cell.state != "done"]
-    for cell in failed:
-        say("\n".join([f"\n{cell.state.upper()} {cell.key} {cell.detail}", *cell.log]))
+    for job in jobs:
+        say(f"{_seconds(root, asked.paper, job.key):8.0f} {job.state:10} {job.kind} {job.key}")
+    failed = [job for job in jobs if job.state != "done"]
+    for job in failed:
+        say("\n".join([f"\n{job.state.upper()} {job.key} {job.detail}", *job.log]))
     before = [e for x in runs for e in measurements(x)]
     before += [e for one in gates for e in (one.samples, *one.evaluations)]
     beside: list[Measure | Gate] = [*measures, *(one.gate for one in gates)]
-    missing = check.lacking(root, runs, evaluations, before, beside) if not failed else []
+    cells = not isinstance(sweep.checkpoint, int)
+    if not cells:
+        say(f"cells not checked: they are of step {sweep.checkpoint}, which the stub does not have")
+    missing = [] if failed else check.lacking(root, runs, evaluations, before, beside, cells)
     for line in missing:
         say(f"missing: {line}")
     if failed or missing:
         raise UserError(
-            f"rehearsal of {asked.paper} {row}: {len(failed)} of {len(cells)} jobs failed, "
+            f"rehearsal of {asked.paper} {row}: {len(failed)} of {len(jobs)} jobs failed, "
             f"{len(missing)} results are missing; logs and results are in {home}"
         )
     say(
         f"rehearsal of {asked.paper} {row} passed in {time.monotonic() - start:.0f} s: "
-        f"{len(cells)} jobs, every expected cell and claim. Figures: the comparison draws none"
+        f"{len(jobs)} jobs, every expected {'cell and ' if cells else ''}claim. Figures: the "
+        "comparison draws none"
     )
 
 
