@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,12 @@ class Gap:
     strata: tuple | None = None
     fixed: float = 0.0  # of the value, what numbers without a seed add
     single: bool = False  # fewer than MIN_SEEDS seeds: their spread is taken from elsewhere
-    noise: RunNoise | None = None  # of one further run of it, on a cluster
+    cluster: bool = False
+
+    @cached_property
+    def noise(self) -> RunNoise | None:
+        """Of one further run of it, on a cluster."""
+        return run_noise(self.terms) if self.cluster else None
 
     @property
     def seeds(self) -> int:
@@ -99,15 +105,14 @@ def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> G
         summed[x.seeds] = summed.get(x.seeds, 0) + part
     parts = tuple(summed.values())
     strata = tuple(benchmark for benchmark, _ in problems) if shared else None
-    noise = run_noise(terms) if cluster else None
     if few:
-        interval = single_interval(value, terms, parts, strata, noise, seeds)
+        interval = single_interval(value, terms, parts, strata, seeds)
         fixed = value - sum(weight * x.values.mean() for weight, x in random)
     else:
         interval = two_way_interval(*parts, strata=strata)
         fixed = value - interval.value
     whole = replace(interval, value=value)
-    return Gap(terms, whole, parts, strata, fixed, few, noise)
+    return Gap(terms, whole, parts, strata, fixed, few, cluster)
 
 
 def row(gap: Gap, null: float | None, brief: bool = False) -> dict:

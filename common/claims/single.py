@@ -64,7 +64,6 @@ def single_interval(
     terms: Sequence[tuple[float, Found]],
     parts: Sequence[np.ndarray],
     strata: Sequence | None,
-    noise: RunNoise,
     seeds: int,
 ) -> Interval:
     """Over problems, which have the samples in them, and over the known spread of `seeds` runs.
@@ -79,7 +78,7 @@ def single_interval(
             if x.seeds is not None
         ]
         variance, df = float(np.square(errors).sum()), KNOWN
-    total = variance + noise.seeds / seeds
+    total = variance + run_noise(terms).seeds / seeds
     if total < 1e-24:  # rounding alone
         return Interval(value, 0.0, 1.0)
     df = min(total**2 * df / variance**2, KNOWN) if variance > 0 else KNOWN

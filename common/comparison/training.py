@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.gather import by_run
-from common.results.files import write_csv
+from common.results.files import read_jsonl, write_csv
 
 BLOCK = 10  # training steps that one point of a curve of means stands for
 PHASES = {"first": (0, 0.1), "middle": (0.4, 0.6), "last": (0.9, 1)}  # shares of a training: ours
@@ -22,7 +22,7 @@ def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series
     for run_id, run in by_run(rows).iterrows():
         path = root / paper / run_id / "metrics.jsonl"
         if path.exists() and path.stat().st_size:  # the base model's is empty
-            yield run, pd.read_json(path, lines=True)
+            yield run, pd.DataFrame(read_jsonl(path))
 
 
 def blocks(log: pd.DataFrame, columns: list[str]) -> pd.DataFrame:

@@ -104,17 +104,22 @@ def change(old: Tensors, new: Tensors, name: str, rows: int, dtype: str = "float
 
 def named(paths: list[str]) -> list[Checkpoint]:
     """Checkpoints by the names of their folders, with the step that a name ends with (step-00300,
-    global_step_300). Where they are of one run, the last is its end."""
+    global_step_300); what a run kept, RUN/checkpoints/step-00300, is named after its run too. The
+    last of them is their end, where they are of several runs the last of each. Raises UserError for
+    a folder that is given twice."""
+    folders = [locate(path) for path in paths]
+    held = [one.parent if one.name == "model" else one for one in folders]
+    runs = [one.parent.parent if one.parent.name == "checkpoints" else one for one in held]
+    several = len({run for run, one in zip(runs, held, strict=True) if run != one}) > 1
     checkpoints: list[Checkpoint] = []
-    for path in paths:
-        folder = locate(path)
-        name = folder.parent.name if folder.name == "model" else folder.name
-        require(
-            name not in {one.name for one in checkpoints}, "after", path, f"{name} is given twice"
-        )
+    for path, folder, one, run in zip(paths, folders, held, runs, strict=True):
+        name = one.name if run == one else f"{run.name} {one.name}"
+        known = {other.name for other in checkpoints}
+        require(name not in known, "after", path, f"{name} is given twice")
         step = re.search(r"step[-_]?(\d+)$", name)
+        label = run.name if several else "given"
         checkpoints.append(
-            Checkpoint(folder, name, "given", step=int(step.group(1)) if step else None)
+            Checkpoint(folder, name, label, step=int(step.group(1)) if step else None)
         )
     return checkpoints
 

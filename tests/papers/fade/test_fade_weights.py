@@ -261,6 +261,18 @@ def test_steps_are_read_from_names_and_thirds_drawn(tmp_path):
     assert [path.name for path in drawn][-1] == "table12_alignment_laptop"
 
 
+def test_the_same_steps_of_two_runs_are_measured_together(tmp_path):
+    kept = [
+        save(tmp_path / run / "checkpoints" / f"step-{step:05d}", values(i))
+        for i, (run, step) in enumerate([("a", 300), ("a", 1000), ("b", 300), ("b", 1000)], 1)
+    ]
+    turned = measured(tmp_path, save(tmp_path / "base", values(0)), *kept)["alignment"]
+    names = [f"{run} step-{step}" for run in "ab" for step in ("00300", "01000")]
+    assert list(dict.fromkeys(turned.checkpoint)) == names
+    ends = {"a": "a step-01000", "b": "b step-01000"}
+    assert turned["last"].tolist() == turned.label.map(ends).tolist()
+
+
 def test_differences_in_double(tmp_path):
     """In float32 10^4 - 10^-4 is 10^4."""
     corner = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
