@@ -11,7 +11,7 @@ from common.claims import judge
 from common.claims.file import CLUSTER, predicate
 from common.claims.select import indexed
 from common.comparison import cells
-from common.comparison.compare import with_own_rows
+from common.comparison.compare import KEY, with_own_rows
 from common.comparison.gains import gains
 from common.comparison.gather import LAPTOP, Gathered
 from common.comparison.published import published
@@ -86,6 +86,7 @@ class Judge:
             for one in self.stated
         ]
         numbers = scopes[CLUSTER].assign(seed=np.nan, run_id=None)
+        numbers = numbers.drop_duplicates([*KEY, "step"])  # every seed's truth is the same
         averages = {}
         verdicts, _, _ = judge.judge(stated, {"published": numbers}, None, averages, brief=True)
         return verdicts.set_index("id")["published"]

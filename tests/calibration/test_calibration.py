@@ -147,6 +147,17 @@ def test_a_draw_is_the_same_however_many_there_are(stored):
     assert not all(np.array_equal(*both) for both in zip(one.right, other.right, strict=True))
 
 
+@pytest.mark.sweep
+def test_the_truth_of_two_seeds_is_that_of_one(stored):
+    plan, before, root, _ = stored
+    judge, one = Judge(plan.spec, root, before), Gatherer(before, plan)
+    one = one.truth(World(plan, AS_PRINTED))
+    second = one.rows.assign(seed=2, run_id=one.rows["run_id"] + "-2")
+    both = replace(one, rows=pd.concat([one.rows, second], ignore_index=True))
+    assert (judge.truths(one) == "holds").any()
+    pd.testing.assert_series_equal(judge.truths(both), judge.truths(one))
+
+
 # ---- the table
 
 
