@@ -7,6 +7,7 @@ Every number is checked against the local backend's own functions on the recorde
 
 import copy
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -140,6 +141,16 @@ def test_it_ends_as_if_nothing_had_happened(resumed):
     assert verls["actor_rollout_ref"]["rollout"]["n"] == GROUP
     kept = sorted(path.name for path in (run / "checkpoints").iterdir())
     assert kept == ["step-00001", "step-00002"]
+
+
+def test_the_first_step_says_what_was_drawn_beside_the_memory(resumed):
+    _, run, _, _ = resumed
+    log = (run.parent.parent / "log.txt").read_text()
+    said = re.findall(r"first step's draws ([\d.e+-]+) % parsed, ([\d.e+-]+) % of groups", log)
+    first = pd.read_json(run / "metrics.jsonl", lines=True).iloc[0]
+    assert len(said) == 1  # not again in the run that goes on
+    told = 100 * (1 - first.unparsed), 100 * first.active_groups
+    assert tuple(map(float, said[0])) == pytest.approx(told, rel=5e-3, abs=0.01)
 
 
 def test_samples_are_judged_as_the_verifier_judges_them(resumed):
