@@ -53,7 +53,7 @@ def test_a_row_that_does_not_fit_is_named_and_submit_refuses_all(tmp_path):
     names = "cwm32b_grpo,cwm32b_power_2,cwm32b_power_asym,cwm32b_fade_h1,cwm32b_asym_05"
     with pytest.raises(cost.UserError, match=f"without={names} sends the other rows"):
         cost.predictions(jobs, profile)
-    assert lines[-2] == f"without={names} leaves their rows out"
+    assert f"without={names} leaves their rows out" in lines
 
 
 @pytest.mark.sweep
