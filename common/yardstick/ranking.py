@@ -135,7 +135,9 @@ def _point(
         measures |= {(benchmark, f"pass@{k}"): shares[:, i] for i, k in enumerate(ks)}
         measures |= {(benchmark, f"cover@{tau:g}"): 100.0 * (c >= tau * n) for tau in taus}
         measures[benchmark, "distinct_correct"] = part["distinct"].to_numpy(float)
-    return measures | {name: np.array([value]) for name, value in sampled.items()}
+        of_samples = sampled[benchmark].items()
+        measures |= {(benchmark, metric): np.array([value]) for metric, value in of_samples}
+    return measures
 
 
 def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:
