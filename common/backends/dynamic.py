@@ -4,7 +4,7 @@ has enough groups with mixed rewards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -54,6 +54,14 @@ def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> li
     while len(drawn) < most and sum(int(one.mixed.sum()) for one in drawn) < groups:
         drawn.append(draw(len(drawn)))
     return drawn
+
+
+def drawn_shares(row: Mapping[str, float]) -> dict[str, float]:
+    """`mixed` and `parsed` as `first_step` takes them, of a row of the curve: of all that was
+    drawn, where groups were evicted and the row says so."""
+    if "drawn_mixed" in row:
+        return {"mixed": row["drawn_mixed"], "parsed": row["drawn_parsed"]}
+    return {"mixed": row["active_groups"], "parsed": 1 - row["unparsed"]}
 
 
 def first_step(*, mixed: float, parsed: float, mu: float) -> str:

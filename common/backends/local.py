@@ -180,7 +180,7 @@ class Loop:
         x = self.x
         batch, reward, row, drawn = self.rollout(step)
         if step == 1 and x.method.sampler is not None:
-            seen = {"mixed": row["active_groups"], "parsed": 1 - row["unparsed"]}
+            seen = dynamic.drawn_shares(row)
             print(dynamic.first_step(**seen, mu=x.method.sampler.mu), file=sys.stderr)
         shaped = reward
         if x.method.kl_in_reward:

@@ -9,7 +9,7 @@ from refuses import refuses
 from scipy.stats import chisquare
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from common.backends.dynamic import first_step
+from common.backends.dynamic import drawn_shares, first_step
 from common.backends.local import Loop, train
 from common.config.schema import Sampler
 from common.errors import UserError
@@ -375,3 +375,7 @@ def test_a_first_step_ends_a_run_that_cannot_learn_and_tells_of_any_other():
     with refuses("method.sampler.mu", 0.5):
         first_step(mixed=0.0, parsed=0.0, mu=0.5)
     assert "25 % parsed" in first_step(mixed=0.0, parsed=0.25, mu=0.5)
+    kept = {"active_groups": 1.0, "unparsed": 0.25}
+    assert drawn_shares(kept) == {"mixed": 1.0, "parsed": 0.75}
+    evicted = kept | {"drawn_mixed": 0.1, "drawn_parsed": 0.5}
+    assert drawn_shares(evicted) == {"mixed": 0.1, "parsed": 0.5}

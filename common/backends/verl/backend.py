@@ -144,6 +144,11 @@ def one_launch(
                 if row is not None:
                     append(row)
                     note(row)
+                    if row["step"] == 1 and x.method.sampler is not None:
+                        from common.backends.dynamic import drawn_shares, first_step  # has torch
+
+                        seen = drawn_shares(row)
+                        print(first_step(**seen, mu=x.method.sampler.mu), file=sys.stderr)
                 elif scores:  # of a validation that a kill kept from its step
                     amend(curve, line["step"], scores)
                     note({"step": line["step"]} | scores)

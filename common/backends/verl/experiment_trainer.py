@@ -11,7 +11,7 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.metric import reduce_metrics
 
 from common.backends import snapshots
-from common.backends.dynamic import first_step
+from common.backends.dynamic import drawn_shares, first_step
 from common.backends.verl import rows
 from common.backends.verl.checkpoints import drop_old
 from common.backends.verl.export import export
@@ -113,18 +113,10 @@ class ExperimentTrainer(MethodTrainer):
         seen |= tail(**tq.kv_batch_get(**where, select_fields=fields).to_padded_tensor())
         metrics.update({PREFIX + key: value for key, value in seen.items()})
         if self.memory and self.global_steps == 1:
-            self._tell_first_step(metrics)
+            row = {key.removeprefix(PREFIX): value for key, value in metrics.items()}
+            engine = self.config.actor_rollout_ref.rollout.engine_kwargs.vllm
+            first_step(**drawn_shares(row), mu=engine.hf_overrides.memory_mu)  # may end the run
         return super()._compute_advantage(batch, metrics)
-
-    def _tell_first_step(self, metrics: dict) -> None:
-        """What DLC has drawn, evicted groups among it where there are any; ends a run that cannot
-        learn."""
-        seen = {"mixed": metrics[PREFIX + "active_groups"]}
-        seen |= {"parsed": 1 - metrics[PREFIX + "unparsed"]}
-        evicts = PREFIX + "drawn_mixed" in metrics
-        seen = {key: metrics[f"{PREFIX}drawn_{key}"] for key in seen} if evicts else seen
-        engine = self.config.actor_rollout_ref.rollout.engine_kwargs.vllm
-        print(first_step(**seen, mu=engine.hf_overrides.memory_mu), flush=True)
 
     def _update_actor(self, batch, metrics: dict):
         batch = super()._update_actor(batch, metrics)
