@@ -128,6 +128,7 @@ def one_launch(
         lost = rows.lost_row(curve, place.work, step)
         if lost is not None:
             append(lost)
+            _tell_first_step(x, lost)
         lines = process.launch(
             run.path / "verl.yaml",
             place.work,
@@ -144,16 +145,20 @@ def one_launch(
                 if row is not None:
                     append(row)
                     note(row)
-                    if row["step"] == 1 and x.method.sampler is not None:
-                        from common.backends.dynamic import drawn_shares, first_step  # has torch
-
-                        seen = drawn_shares(row)
-                        print(first_step(**seen, mu=x.method.sampler.mu), file=sys.stderr)
+                    _tell_first_step(x, row)
                 elif scores:  # of a validation that a kill kept from its step
                     amend(curve, line["step"], scores)
                     note({"step": line["step"]} | scores)
         except UserError as error:
             raise type(error)(f"{error}\n{again(x, checkpointed(place.work))}") from error
+
+
+def _tell_first_step(x: Experiment, row: dict) -> None:
+    """What DLC's first step has drawn, of its row of the curve."""
+    if row["step"] == 1 and x.method.sampler is not None:
+        from common.backends.dynamic import drawn_shares, first_step  # has torch
+
+        print(first_step(**drawn_shares(row), mu=x.method.sampler.mu), file=sys.stderr)
 
 
 def again(x: Experiment, step: int) -> str:
