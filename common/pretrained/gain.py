@@ -30,16 +30,19 @@ COLUMNS = ["method", "benchmark", "part", "points", "low", "high", "n_seeds"]
 
 
 def shares(samples: pd.DataFrame) -> tuple[float, float, float]:
-    """(a, r, u) of a run's stored samples; r is 0 where no response has form."""
+    """(a, r, u) of a run's stored samples; r is missing where no response has form."""
     right = (samples["outcome"] == "correct").to_numpy()
     answered = samples["outcome"].isin(["correct", "wrong"]).to_numpy()
     form = answered & samples["stopped"].astype(bool).to_numpy()
-    return form.mean(), right[form].mean() if form.any() else 0.0, (right & ~form).mean()
+    return form.mean(), right[form].mean() if form.any() else np.nan, (right & ~form).mean()
 
 
 def parts(start: tuple[float, float, float], end: tuple[float, float, float]) -> np.ndarray:
-    """The gain's PARTS, in points, of the shares of the base model and of a trained one."""
+    """The gain's PARTS, in points, of the shares of the base model and of a trained one. Where one
+    of them has no response with form, its r is taken as the other's: the gain is then form."""
     (a, r, u), (a1, r1, u1) = start, end
+    known, known1 = r1 if np.isnan(r) else r, r if np.isnan(r1) else r1
+    r, r1 = np.nan_to_num([known, known1])  # missing in both: a is 0, and so are the parts
     return 100 * np.array([(a1 - a) * (r + r1) / 2, (r1 - r) * (a + a1) / 2, u1 - u])
 
 

@@ -64,7 +64,10 @@ def test_what_a_gain_is_made_of():
     assert sums == pytest.approx([0, 15, 0])
     both = gain.parts(start, gain.shares(responses(form=16, right=12, without=0)))
     assert both == pytest.approx([30, 25, -10])
-    assert gain.shares(responses(form=0, right=0, without=5)) == pytest.approx((0, 0, 0.25))
+    none = gain.shares(responses(form=0, right=0, without=5))
+    assert none == pytest.approx((0, np.nan, 0.25), nan_ok=True)
+    assert gain.parts(none, start) == pytest.approx([5, 0, -15])  # what is unknown is no gain
+    assert gain.parts(none, none) == pytest.approx([0, 0, 0])
 
 
 @pytest.mark.parametrize(
