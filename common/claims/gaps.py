@@ -9,12 +9,9 @@ import numpy as np
 
 from common.claims.select import Found
 from common.claims.single import RunNoise, run_noise, single_interval
+from common.metrics.bases import base_seed, base_share, mean_over_bases
 from common.metrics.bootstrap import clustered_bounds
-from common.metrics.paired import (
-    Interval,
-    subsampling_test,
-    two_way_interval,
-)
+from common.metrics.paired import Interval, seed_means, subsampling_test, two_way_interval
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
 DRAWS = 1000  # of the bootstraps that are shown beside an interval
@@ -24,6 +21,7 @@ GAPS = [  # columns of the table of comparisons
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
     *["prompt_low", "prompt_high", "seed_low", "seed_high", "subsampling_p", "verdict", "test"],
 ]
+TRAINED = ("laptop", "covariance")  # how tables begin whose rows are of runs from base models
 # What decides a comparison.
 NUMBERS = "numbers"
 SEEDS, BOTH = "seeds", "seeds and problems"
@@ -87,7 +85,8 @@ class Gap:
 def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> Gap:
     """The weighted sum of what was found, with its interval: over seeds, and over problems where
     there are counts. `cluster`: with fewer than MIN_SEEDS seeds their spread is taken from
-    elsewhere (`single_interval`)."""
+    elsewhere (`single_interval`). On a laptop seeds that share their base model are not independent
+    (`mean_over_bases`)."""
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)
     random = [(weight, x) for weight, x in terms if x.seeds is not None]
@@ -109,10 +108,26 @@ def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> G
         interval = single_interval(value, terms, parts, strata, seeds)
         fixed = value - sum(weight * x.values.mean() for weight, x in random)
     else:
-        interval = two_way_interval(*parts, strata=strata)
+        spread = None if cluster else _over_bases(random, summed, strata)
+        interval = two_way_interval(*parts, strata=strata, between_seeds=spread)
         fixed = value - interval.value
     whole = replace(interval, value=value)
     return Gap(terms, whole, parts, strata, fixed, few, cluster)
+
+
+def _over_bases(
+    random: list[tuple[float, Found]], parts: dict[tuple, np.ndarray], strata: tuple | None
+) -> list[tuple[float, float]] | None:
+    """Of each part the variance of its mean and degrees of freedom, where base models are shared;
+    None of toys and simulations, which have none."""
+    tables = {str(table) for _, x in random for table in x.tables}
+    if not tables or not all(table.startswith(TRAINED) for table in tables):
+        return None
+    share = base_share(str(metric) for _, x in random for metric in x.metrics)
+    return [
+        mean_over_bases(seed_means(part, strata), [base_seed(int(seed)) for seed in seeds], share)
+        for seeds, part in parts.items()
+    ]
 
 
 def row(gap: Gap, null: float | None, brief: bool = False) -> dict:

@@ -22,6 +22,7 @@ import yaml
 from common.comparison import layout
 from common.comparison.gather import LAPTOP
 from common.comparison.spec import Spec
+from common.metrics.bases import base_seed
 from common.metrics.paired import Interval
 from common.results.files import read_csv
 
@@ -117,8 +118,6 @@ def _last(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
 def committed(rows: pd.DataFrame) -> pd.DataFrame:
     """Committed laptop rows with their base. docs/evidence.md: a seed's number says which base it
     started from."""
-    from common.sweeps.evidence import base_seed  # Hydra: only where there are own rows
-
     return rows.assign(base=[str(base_seed(int(seed))) for seed in rows["seed"]])
 
 

@@ -72,7 +72,7 @@ def detectable_share(p: float, problems: int, power: float = 0.8) -> float:
 def two_way_interval(
     *parts: np.ndarray,
     strata: Sequence | None = None,
-    between_seeds: tuple[float, float] | None = None,
+    between_seeds: Sequence[tuple[float, float]] | None = None,
 ) -> Interval:
     """Interval of the mean over seeds and problems of a sum of parts, both taken as random.
 
@@ -80,8 +80,8 @@ def two_way_interval(
     order; seeds are independent between the parts. Methods run with the same seeds are one part, x
     - y; with other seeds two, x and -y. Statistics without problems have P = 1: seeds alone are
     random then. `strata` (P,) names each problem's benchmark; the estimate is the plain mean over
-    benchmarks. `between_seeds`: variance over seeds of the seed means and its degrees of freedom,
-    where more is known of it than from the seeds of one part.
+    benchmarks. `between_seeds`: of each part the variance of the mean of its `seed_means` and its
+    degrees of freedom, where seeds are not independent or more is known of their spread.
 
         var = A + B - C, floored at max(A, B)
         A = sum_i  var over seeds of the seed means / S_i
@@ -106,30 +106,24 @@ def two_way_interval(
             raise UserError(f"values of shape {part.shape}: need (seeds, {problems}) without NaN")
         if len(part) < 2:
             raise UserError("one seed has no spread over seeds; run at least two, better five")
-    labels, groups = np.unique(
-        np.zeros(problems) if strata is None else strata, return_inverse=True
-    )
-    members = [groups == index for index in range(len(labels))]
-    value, c, over_seeds, over_problems = 0.0, 0.0, [], []
-    for part in parts:
-        seeds = np.mean([part[:, rows].mean(axis=1) for rows in members], axis=0)
-        value += seeds.mean()
-        over_seeds.append((seeds.var(ddof=1) / len(part), len(part) - 1))
+    members = _members(problems, strata)
+    means = [seed_means(part, strata) for part in parts]
+    value = sum(one.mean() for one in means)
+    over_seeds = between_seeds or [(x.var(ddof=1) / len(x), len(x) - 1) for x in means]
+    c, over_problems = 0.0, []
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
     for rows in members:
         size = rows.sum()
         if size < 2:
             continue
-        term = summed[rows].var(ddof=1) / (size * len(labels) ** 2)
+        term = summed[rows].var(ddof=1) / (size * len(members) ** 2)
         over_problems.append((term, size - 1))
         for part in parts:
             x = part[:, rows]
             rest = x - x.mean(axis=0) - x.mean(axis=1, keepdims=True) + x.mean()
             df = (len(x) - 1) * (size - 1)
-            c += (rest**2).sum() / (df * len(x) * size * len(labels) ** 2)
+            c += (rest**2).sum() / (df * len(x) * size * len(members) ** 2)
     (a, df_a), (b, df_b) = _welch(over_seeds), _welch(over_problems)
-    if between_seeds is not None:
-        a, df_a = between_seeds[0] / len(parts[0]), between_seeds[1]
     variance = max(a + b - c, a, b)
     if variance < 1e-24:  # rounding alone
         return Interval(float(value), 0.0, 1.0)
@@ -138,18 +132,29 @@ def two_way_interval(
     return Interval(float(value), float(np.sqrt(variance)), float(df))
 
 
+def seed_means(part: np.ndarray, strata: Sequence | None = None) -> np.ndarray:
+    """(S, P) -> (S,): of each seed the plain mean over benchmarks of the mean over problems."""
+    members = _members(part.shape[1], strata)
+    return np.mean([part[:, rows].mean(axis=1) for rows in members], axis=0)
+
+
+def _members(problems: int, strata: Sequence | None) -> list[np.ndarray]:
+    """Of each benchmark, which problems are its own."""
+    labels, groups = np.unique(
+        np.zeros(problems) if strata is None else strata, return_inverse=True
+    )
+    return [groups == index for index in range(len(labels))]
+
+
 def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interval:
     """Interval of the mean over problems of a sum of parts with the runs taken as fixed: for single
     runs, whose spread over seeds is unknown. Parts, strata and the degrees of freedom are those of
     `two_way_interval`, whose B is the variance; a benchmark of one problem counts as fixed."""
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
-    strata = [0] * len(summed) if strata is None else strata
-    labels = {name: index for index, name in enumerate(sorted(set(strata)))}
-    groups = np.array([labels[name] for name in strata])
-    members = [summed[groups == index] for index in range(len(labels))]
+    members = [summed[rows] for rows in _members(len(summed), strata)]
     value = float(np.mean([x.mean() for x in members]))
     terms = [
-        (x.var(ddof=1) / (len(x) * len(labels) ** 2), len(x) - 1) for x in members if len(x) > 1
+        (x.var(ddof=1) / (len(x) * len(members) ** 2), len(x) - 1) for x in members if len(x) > 1
     ]
     variance, df = _welch(terms)
     if variance < 1e-24:  # rounding alone
@@ -157,7 +162,7 @@ def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interva
     return Interval(value, float(np.sqrt(variance)), float(df))
 
 
-def _welch(terms: list[tuple[float, int]]) -> tuple[float, float]:
+def _welch(terms: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Sum of independent variance estimates and its degrees of freedom."""
     total, squares = sum(term for term, _ in terms), sum(term**2 / df for term, df in terms)
     return total, total**2 / squares if squares > 0 else 1.0

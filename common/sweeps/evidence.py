@@ -25,6 +25,7 @@ from common.config.files import papers as all_papers
 from common.config.words import options
 from common.errors import one_of, require
 from common.experiment import Experiment
+from common.metrics.bases import FIRST, base_seed
 from common.sweeps.plan import changed, experiments, from_base, scales_of
 from common.sweeps.reproduce import done, train_all
 
@@ -37,17 +38,6 @@ WORDS = {
     "budget": "",
     "results_dir": "results",
 }
-
-
-FIRST = 5  # seeds of the scales themselves, all from one base model
-SHARED = 9  # the last seed that shares its base model with another
-
-
-def base_seed(seed: int) -> int:
-    """The seed that the base model of a run's seed is pretrained with."""
-    if seed > SHARED:
-        return seed
-    return 0 if seed <= FIRST else 1 + seed % 2
 
 
 def base_of(x: Experiment) -> Experiment:

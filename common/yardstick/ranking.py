@@ -217,7 +217,10 @@ def paired(gaps: list[np.ndarray]) -> list[Interval]:
     spreads, sizes = [gap.mean(axis=1).var(ddof=1) for gap in gaps], [len(gap) - 1 for gap in gaps]
     average = np.average(spreads, weights=sizes)
     return [
-        two_way_interval(gap, between_seeds=None if variance > average else (average, sum(sizes)))
+        two_way_interval(
+            gap,
+            between_seeds=None if variance > average else [(average / len(gap), sum(sizes))],
+        )
         for gap, variance in zip(gaps, spreads, strict=True)
     ]
 
