@@ -1,7 +1,5 @@
 """Print against the testbeds: signs and ranks of made rows, and the committed table."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -129,13 +127,15 @@ def test_the_committed_table_is_what_the_committed_rows_give():
 def test_the_page_holds_the_committed_table_and_says_no_more():
     text, rows = (ROOT / "docs" / "testbeds.md").read_text(), agreement.stored(REFERENCE)
     assert agreement.written(text, rows) == text, "stale: run .venv/bin/rlvr docs"
-    shares = {}
+    shares, beyond = {}, {}
     for one in agreement.summary(rows).to_dict("records"):
         if one["a"] == "published":
             assert not one["p"] < 0.05, one
             shares[one["measure"], one["b"]] = one["agree"] / one["n"]
+            beyond[one["measure"], one["b"]] = (one["agree"] - one["by_chance"]) / one["n"]
     assert all(share > 0.5 for key, share in shares.items() if key != (PASS1, "countdown")), shares
     assert shares[PASS1, "countdown"] < 0.2
+    assert all(abs(share) < 0.25 for (measure, _), share in beyond.items() if measure != PASS1)
     signs = rows.set_index("measure")[list(agreement.SOURCES)]
     positive = (signs > 0).groupby("measure").sum() / signs.notna().groupby("measure").sum()
     assert (positive.loc[[LARGE, LARGE_NATURAL]] > 0.5).all(axis=None)
@@ -145,4 +145,4 @@ def test_the_page_holds_the_committed_table_and_says_no_more():
 
 def test_a_page_without_marks_is_refused():
     with refuses("docs/testbeds.md", "marks"):
-        agreement.written("# A page", agreement.stored(Path(REFERENCE)))
+        agreement.written("# A page", agreement.stored(REFERENCE))
