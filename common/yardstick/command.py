@@ -27,7 +27,8 @@ it was. draw=only trains nothing.
     results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
 
 The third edition writes controls.{csv,md} after its first stage, and after each further one
-ranking.csv, against_base.csv, yardstick.md and figures/areas.
+ranking.csv, against_base.csv, yardstick.md and figures/areas. It goes on from its runs, and from
+tables that came without them: on another machine copy results/reference/PROTOCOL/ to results/.
 """
 
 from __future__ import annotations
@@ -120,33 +121,37 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     every = [x for runs in stages for x in runs]
     folder, end = root / edition.name, config.seconds and time() + config.seconds
 
-    def finish(stage: str) -> None:
+    stored, failed = store.stored(folder), []
+
+    def missing(runs: list[Experiment]) -> list[Experiment]:
+        return [x for x in runs if x.run_id not in stored and not done(x)]
+
+    def finish() -> None:
         for reason in store.write(root, edition.name, every, OF_SAMPLES):
             print(f"left out: {reason}", file=sys.stderr)
-        made = show_third(edition, folder, controls_alone=stage == STAGES[0])
+        later = every[len(stages[0]) :]
+        made = show_third(edition, folder, controls_alone=len(missing(later)) == len(later))
         print(f"{folder}: {', '.join(made)}")
 
     if given["draw"] == "only":
-        finish(STAGES[-1])
+        finish()
         return
     give_way()
-    failed = []
     for name, runs in zip(STAGES, stages, strict=True):
-        left = sum(not done(x) for x in runs)
-        print(f"{name}: {len(runs)} runs, {len(runs) - left} done", flush=True)
+        left = missing(runs)
+        print(f"{name}: {len(runs)} runs, {len(runs) - len(left)} done", flush=True)
         if not left:
             continue
         try:
-            train_all(runs, config.workers, end=end)
+            train_all(left, config.workers, end=end)
         except UserError as error:  # the other stages do not wait for it
             failed.append(str(error))
-        if any(map(done, every)):
-            finish(name)
+        if not missing(runs) or (failed and any(map(done, every))):
+            finish()
     if failed:
         raise UserError("\n".join(failed))
-    left = sum(not done(x) for x in every)
-    if left:
-        print(f"budget={config.budget}: {left} of {len(every)} runs are left; again to go on")
+    if left := missing(every):
+        print(f"budget={config.budget}: {len(left)} of {len(every)} runs are left; again to go on")
 
 
 def main(words: list[str]) -> None:

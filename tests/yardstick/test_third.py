@@ -1,5 +1,6 @@
 """The third edition: what it runs, and its comparisons on made-up frontiers of a known order."""
 
+import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 from tiny import TINY
 
+from common.comparison.keep import keep
 from common.errors import UserError
 from common.metrics.paired import Interval, two_way_interval
 from common.results.columns import COLUMNS
@@ -299,4 +301,23 @@ def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
     before = (folder / "yardstick.md").read_bytes()
     command.main([*words, "draw=only"])
     assert (folder / "yardstick.md").read_bytes() == before
+    # elsewhere, from the tables alone: only what failed is trained, and the tables have both
+    kept, trained = tmp_path / "elsewhere" / "third_countdown", []
+    keep(folder, kept)
+    shutil.copytree(tmp_path / "models", tmp_path / "elsewhere" / "models")
+
+    def train(tasks, workers, then=()):
+        for title, function, arguments in [*tasks, *then]:
+            trained.append(title)
+            function(*arguments)
+
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", train)
+    words[1] = f"results_dir={tmp_path / 'elsewhere'}"
+    command.main(words)
+    assert [title.rpartition("-")[0] for title in trained] == ["iac-s3"]
+    whole = pd.read_csv(kept / "metrics.csv")
+    stayed = whole[whole["run_id"].isin(metrics["run_id"])]
+    assert stayed.reset_index(drop=True).equals(metrics)
+    assert set(whole["run_id"]) == {*metrics["run_id"], *trained}
+    assert pd.read_csv(kept / "against_base.csv")["n_seeds"].eq(3).all()
     assert b"has been compared" in before  # four steps of a tiny model rise by no two points
