@@ -27,13 +27,15 @@ it was. draw=only trains nothing.
     results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
 
 The third edition writes controls.{csv,md} after its first stage, and after each further one
-ranking.csv, against_base.csv, yardstick.md and figures/areas. It goes on from its runs, and from
+ranking.csv, against_base.csv, yardstick.md and figures/areas: nothing of a stage that is not whole,
+whose runs are in metrics.csv and counts.csv.gz all the same. It goes on from its runs, and from
 tables that came without them: on another machine copy results/reference/PROTOCOL/ to results/.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import takewhile
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
@@ -77,20 +79,21 @@ def show(
     return made
 
 
-def show_third(edition: Third, folder: Path, controls_alone: bool) -> list[str]:
-    """Compare and draw what is gathered of the third edition; the names of what was made. The
-    controls, which are read on dev prompts, can be shown alone: what a testbed's rates and steps
-    are may still be changed by them, and by no number of a test prompt."""
+def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> list[str]:
+    """Compare and draw the runs of these stages, which are whole; the names of what was made. The
+    controls, which are read on dev prompts, are shown alone: what a testbed's rates and steps are
+    may still be changed by them, and by no number of a test prompt."""
     from common.yardstick import areas, controls, last, third_page
     from common.yardstick import ranking as yardstick_ranking
 
-    rows, counts = store.read(folder)
+    shown = [x.run_id for runs in stages for x in runs]
+    rows, counts = (table[table["run_id"].isin(shown)] for table in store.read(folder))
     at_last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
     start = counts["step"] == 0
     # the last evaluation draws more samples, so that it is no point of the frontier
     drawn = yardstick_ranking.curves(rows, counts[~at_last | start], edition.curves)
     judged = controls.controls(drawn)
-    if controls_alone:
+    if len(stages) == 1:
         write_csv(folder / "controls.csv", judged)
         write(folder / "controls.md", third_page.controls_part(judged))
         return ["controls.csv", "controls.md"]
@@ -120,7 +123,6 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     root, stages = Path(config.root), plan(changed(config, changes))
     every = [x for runs in stages for x in runs]
     folder, end = root / edition.name, config.seconds and time() + config.seconds
-
     stored, failed = store.stored(folder), []
 
     def missing(runs: list[Experiment]) -> list[Experiment]:
@@ -129,8 +131,8 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     def finish() -> None:
         for reason in store.write(root, edition.name, every, OF_SAMPLES):
             print(f"left out: {reason}", file=sys.stderr)
-        later = every[len(stages[0]) :]
-        made = show_third(edition, folder, controls_alone=len(missing(later)) == len(later))
+        whole = [*takewhile(lambda runs: not missing(runs), stages)]
+        made = show_third(edition, folder, whole) if whole else ["no stage is whole"]
         print(f"{folder}: {', '.join(made)}")
 
     if given["draw"] == "only":
@@ -146,8 +148,7 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
             train_all(left, config.workers, end=end)
         except UserError as error:  # the other stages do not wait for it
             failed.append(str(error))
-        if not missing(runs) or (failed and any(map(done, every))):
-            finish()
+        finish()
     if failed:
         raise UserError("\n".join(failed))
     if left := missing(every):
