@@ -178,7 +178,7 @@ def test_controls_pass_fail_or_stay_open():
         "a KL penalty keeps diversity": "open",
         "32 responses beat 2": "not run",
     }
-    assert found["lr 3e-5"]["a lower rate keeps diversity"] == "not run"
+    assert "a lower rate keeps diversity" not in found["lr 3e-5"]  # the slowest
 
 
 def gathered() -> tuple[pd.DataFrame, pd.DataFrame]:
