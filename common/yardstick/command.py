@@ -44,6 +44,7 @@ from common.config.files import names
 from common.config.words import split
 from common.errors import UserError, one_of, require
 from common.results.files import write, write_csv
+from common.results.stored import run_ids
 from common.yardstick import store
 from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
 from common.yardstick.third import EDITIONS, Third
@@ -123,7 +124,7 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     root, stages = Path(config.root), plan(changed(config, changes))
     every = [x for runs in stages for x in runs]
     folder, end = root / edition.name, config.seconds and time() + config.seconds
-    stored, failed = store.stored(folder), []
+    stored, failed = run_ids(folder / store.FILES[0]), []
 
     def missing(runs: list[Experiment]) -> list[Experiment]:
         return [x for x in runs if x.run_id not in stored and not done(x)]

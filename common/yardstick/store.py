@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write_csv
+from common.results.stored import with_stored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,28 +21,20 @@ COUNTS = ["run_id", "step", "benchmark", "problem_id", "n", "c", "distinct"]
 
 def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] = ()) -> list[str]:
     """Write metrics.csv, of these `metrics` alone where some are named, and counts.csv.gz of those
-    runs of root/name that are finished; returns what was left out. What the tables hold already of
-    `runs` whose folders are not there stays: they came without their runs (results/reference/)."""
-    import pandas as pd
-
+    runs of root/name that are finished; returns what was left out. Runs that the tables hold
+    without their folders stay in them; without any run nothing is written."""
     from common.comparison.gather import gather
 
     found, folder = gather(root, name, {x.run_id: x for x in runs}), root / name
-    gone = {x.run_id for x in runs if not (folder / x.run_id).exists()} & stored(folder)
     for one in found.scopes.values():  # the laptop's alone
         rows = one.rows[one.rows["metric"].isin(metrics)] if metrics else one.rows
-        made = [rows, one.counts[COUNTS]]
-        if gone:
-            before = [table[table["run_id"].isin(gone)] for table in read(folder)]
-            made = [pd.concat(both, ignore_index=True) for both in zip(made, before, strict=True)]
+        made = [
+            with_stored(table, folder / file, runs)
+            for file, table in zip(FILES, (rows, one.counts[COUNTS]), strict=True)
+        ]
         for file, table in zip(FILES, made, strict=True):
-            write_csv(folder / file, table.sort_values("run_id", kind="stable"))
+            write_csv(folder / file, table)
     return found.left_out
-
-
-def stored(folder: Path) -> set[str]:
-    """The ids of the runs that a folder's tables hold."""
-    return set(read(folder)[0]["run_id"]) if (folder / FILES[0]).exists() else set()
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
