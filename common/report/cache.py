@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+from common.comparison import agreement
 from common.comparison.contributed import COMMITTED
 from common.config.files import ROOT
 from common.report import sources
@@ -46,7 +47,7 @@ def inputs(target: Path, root: Path, reference: Path) -> str:
     digest = hashlib.sha256()
     names = [*sources.papers(ROOT / "papers"), sources.YARDSTICK]
     folders = [ROOT / name for name in CODE] + [reference / name for name in names]
-    for file in _files([*folders, COMMITTED]):
+    for file in [*_files([*folders, COMMITTED]), *reference.glob(agreement.FILE)]:
         digest.update(f"{os.path.relpath(file, ROOT)} {_sha256(file)}\n".encode())
     for file in _files([root / name for name in names]):
         state = file.stat()

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import jinja2
 
-from common.comparison import contributed, gains_text, layout
+from common.comparison import agreement, contributed, gains_text, layout
 from common.config.files import ROOT
 from common.palette import FAMILIES, LINES, of_family
 from common.report import plots, sources, views
@@ -35,11 +35,13 @@ def build(
     """The page on the results in `root`, to stand in `folder`; and what was left out of it."""
     yardstick, left_out = sources.read_yardstick(root, reference)
     others, more = contributed.compared(contributed.COMMITTED, reference)
+    agreed = sources.read_agreement(reference, more)
     papers = []
     for paper in sources.papers(ROOT / "papers"):
         say(f"{paper} ...")
         papers.append(sources.read(paper, ROOT / "papers", root, reference))
-    return render(papers, yardstick, left_out + more, folder, contributed.lines(others))
+    lines = contributed.lines(others)
+    return render(papers, yardstick, left_out + more, folder, lines, agreed)
 
 
 def render(
@@ -48,8 +50,10 @@ def render(
     left_out: list[str],
     folder: Path,
     others: Sequence[list[str]] = (),
+    agreed: Sequence[list[str]] = (),
 ) -> tuple[str, list[str]]:
-    """The page of what was read; `others`: lines of contributed.HEAD."""
+    """The page of what was read; `others`: lines of contributed.HEAD, `agreed`: of
+    agreement.HEAD."""
     left_out = [*left_out, *(reason for source in shown for reason in source.left_out)]
     known = views.facets(shown)
     drawn = [*(yardstick.figures if yardstick else ()), *(p for s in shown for p in s.figures)]
@@ -81,6 +85,8 @@ def render(
         left_out=left_out,
         others=others,
         others_head=contributed.HEAD,
+        agreed=agreed,
+        agreed_head=agreement.HEAD,
         index=lambda kind, name: views.indices(known, kind, [name]),
         cost=cost,
         words=words(),

@@ -14,9 +14,9 @@ import pandas as pd
 from common.claims.file import CLUSTER, LAPTOP, read
 from common.comparison.against_base import MEASURES
 from common.comparison.contributed import COMMITTED, compared, markdown
-from common.errors import require
 from common.palette import GREY, look
 from common.report.answers import TOYS, WORDS, counted
+from common.results.tables import replaced
 
 START, END = (
     "<!-- answers: written by `rlvr docs` -->",
@@ -34,12 +34,9 @@ HEAD = (
 def written(text: str, home: Path, reference: Path, contributed: Path = COMMITTED) -> str:
     """The README's `text` with its table as of the committed results. Raises UserError where the
     marks are not there."""
-    require(START in text and END in text, "README.md", "marks", f"keep {START} and {END} in it")
-    before, rest = text.split(START, 1)
-    _, after = rest.split(END, 1)
     lines = [line(paper, home, reference) for paper in papers(home, reference)]
     table = "\n".join([*HEAD, *lines, ""]) + contributed_rows(contributed, reference)
-    return f"{before}{START}\n{table}{END}{after}"
+    return replaced("README.md", text, (START, END), table)
 
 
 def contributed_rows(home: Path, reference: Path) -> str:

@@ -15,7 +15,7 @@ import yaml
 
 from common.calibration import table as calibration
 from common.claims import file as claims
-from common.comparison import cluster_figures, maze
+from common.comparison import agreement, cluster_figures, maze
 from common.comparison.compare import Comparison, assess, stored
 from common.comparison.gather import MAZES
 from common.comparison.spec import spec_of
@@ -239,6 +239,17 @@ def _primary(ranking: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     rows = ranking[(ranking[list(constant)] == list(constant.values())).all(axis=1)]
     measure = f"{' '.join(PRIMARY)} where natural pass@1 first reaches {constant['level']} %"
     return measure, rows.drop(columns=list(constant))
+
+
+def read_agreement(reference: Path, left_out: list[str]) -> list[list[str]]:
+    """Lines of agreement.HEAD; none where the committed table is not there or cannot be read."""
+    if not (reference / agreement.FILE).exists():
+        return []
+
+    def load():
+        return agreement.lines(agreement.summary(agreement.stored(reference)))
+
+    return attempt(left_out, agreement.FILE, load) or []
 
 
 def attempt(left_out: list[str], what: str, function: Callable):

@@ -27,12 +27,15 @@ it was. draw=only trains nothing.
     results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
 
 The third edition writes controls.{csv,md} after its first stage, and after each further one
-ranking.csv, against_base.csv, yardstick.md and figures/areas.
+ranking.csv, against_base.csv, yardstick.md and figures/areas: nothing of a stage that is not whole,
+whose runs are in metrics.csv and counts.csv.gz all the same. It goes on from its runs, and from
+tables that came without them: on another machine copy results/reference/PROTOCOL/ to results/.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import takewhile
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
@@ -41,6 +44,7 @@ from common.config.files import names
 from common.config.words import split
 from common.errors import UserError, one_of, require
 from common.results.files import write, write_csv
+from common.results.stored import run_ids
 from common.yardstick import store
 from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
 from common.yardstick.third import EDITIONS, Third
@@ -76,20 +80,21 @@ def show(
     return made
 
 
-def show_third(edition: Third, folder: Path, controls_alone: bool) -> list[str]:
-    """Compare and draw what is gathered of the third edition; the names of what was made. The
-    controls, which are read on dev prompts, can be shown alone: what a testbed's rates and steps
-    are may still be changed by them, and by no number of a test prompt."""
+def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> list[str]:
+    """Compare and draw the runs of these stages, which are whole; the names of what was made. The
+    controls, which are read on dev prompts, are shown alone: what a testbed's rates and steps are
+    may still be changed by them, and by no number of a test prompt."""
     from common.yardstick import areas, controls, last, third_page
     from common.yardstick import ranking as yardstick_ranking
 
-    rows, counts = store.read(folder)
+    shown = [x.run_id for runs in stages for x in runs]
+    rows, counts = (table[table["run_id"].isin(shown)] for table in store.read(folder))
     at_last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
     start = counts["step"] == 0
     # the last evaluation draws more samples, so that it is no point of the frontier
     drawn = yardstick_ranking.curves(rows, counts[~at_last | start], edition.curves)
     judged = controls.controls(drawn)
-    if controls_alone:
+    if len(stages) == 1:
         write_csv(folder / "controls.csv", judged)
         write(folder / "controls.md", third_page.controls_part(judged))
         return ["controls.csv", "controls.md"]
@@ -119,34 +124,36 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     root, stages = Path(config.root), plan(changed(config, changes))
     every = [x for runs in stages for x in runs]
     folder, end = root / edition.name, config.seconds and time() + config.seconds
+    stored, failed = run_ids(folder / store.FILES[0]), []
 
-    def finish(stage: str) -> None:
+    def missing(runs: list[Experiment]) -> list[Experiment]:
+        return [x for x in runs if x.run_id not in stored and not done(x)]
+
+    def finish() -> None:
         for reason in store.write(root, edition.name, every, OF_SAMPLES):
             print(f"left out: {reason}", file=sys.stderr)
-        made = show_third(edition, folder, controls_alone=stage == STAGES[0])
+        whole = [*takewhile(lambda runs: not missing(runs), stages)]
+        made = show_third(edition, folder, whole) if whole else ["no stage is whole"]
         print(f"{folder}: {', '.join(made)}")
 
     if given["draw"] == "only":
-        finish(STAGES[-1])
+        finish()
         return
     give_way()
-    failed = []
     for name, runs in zip(STAGES, stages, strict=True):
-        left = sum(not done(x) for x in runs)
-        print(f"{name}: {len(runs)} runs, {len(runs) - left} done", flush=True)
+        left = missing(runs)
+        print(f"{name}: {len(runs)} runs, {len(runs) - len(left)} done", flush=True)
         if not left:
             continue
         try:
-            train_all(runs, config.workers, end=end)
+            train_all(left, config.workers, end=end)
         except UserError as error:  # the other stages do not wait for it
             failed.append(str(error))
-        if any(map(done, every)):
-            finish(name)
+        finish()
     if failed:
         raise UserError("\n".join(failed))
-    left = sum(not done(x) for x in every)
-    if left:
-        print(f"budget={config.budget}: {left} of {len(every)} runs are left; again to go on")
+    if left := missing(every):
+        print(f"budget={config.budget}: {len(left)} of {len(every)} runs are left; again to go on")
 
 
 def main(words: list[str]) -> None:

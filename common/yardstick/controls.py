@@ -47,7 +47,7 @@ CONTROLS = (
 
 def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
     """COLUMNS: a row for each control at each rate, fastest first; one whose runs are not there has
-    no numbers and is "not run".
+    no numbers and is "not run". The slowest rate has none below it to be compared with.
 
     passes: the 95 % interval of a - b lies above -margin; fails: it lies below 0; else open."""
     groups: dict[tuple[str, str], Runs] = {}
@@ -57,6 +57,8 @@ def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
     rows = []
     for rate, below in zip(rates, [*rates[1:], None], strict=True):
         for control in CONTROLS:
+            if control.a == LOWER and below is None:
+                continue
             first = (below, GRPO) if control.a == LOWER else (rate, control.a)
             b = groups.get((rate, GRPO if control.b == BASE else control.b), {})
             about: dict = {"rate": rate, "control": control.says, "a": control.a, "b": control.b}

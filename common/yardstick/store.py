@@ -8,26 +8,32 @@ from typing import TYPE_CHECKING
 
 from common.results.columns import COLUMNS
 from common.results.files import read_csv, write_csv
+from common.results.stored import with_stored
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from common.experiment import Experiment
 
+FILES = ("metrics.csv", "counts.csv.gz")
 COUNTS = ["run_id", "step", "benchmark", "problem_id", "n", "c", "distinct"]
 
 
 def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] = ()) -> list[str]:
     """Write metrics.csv, of these `metrics` alone where some are named, and counts.csv.gz of those
-    runs of root/name that are finished; returns what was left out. Without any run nothing is
-    written, so tables that came without their runs (results/reference/) stay."""
+    runs of root/name that are finished; returns what was left out. Runs that the tables hold
+    without their folders stay in them; without any run nothing is written."""
     from common.comparison.gather import gather
 
-    found = gather(root, name, {x.run_id: x for x in runs})
+    found, folder = gather(root, name, {x.run_id: x for x in runs}), root / name
     for one in found.scopes.values():  # the laptop's alone
-        kept = one.rows["metric"].isin(metrics) if metrics else slice(None)
-        write_csv(root / name / "metrics.csv", one.rows[kept])
-        write_csv(root / name / "counts.csv.gz", one.counts[COUNTS])
+        rows = one.rows[one.rows["metric"].isin(metrics)] if metrics else one.rows
+        made = [
+            with_stored(table, folder / file, runs)
+            for file, table in zip(FILES, (rows, one.counts[COUNTS]), strict=True)
+        ]
+        for file, table in zip(FILES, made, strict=True):
+            write_csv(folder / file, table)
     return found.left_out
 
 
@@ -35,5 +41,5 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The written (rows, counts). Raises UserError where there are none."""
     import pandas as pd
 
-    rows = read_csv(folder / "metrics.csv", COLUMNS)
-    return rows, pd.read_csv(folder / "counts.csv.gz", dtype={"problem_id": str})
+    rows, counts = (folder / file for file in FILES)
+    return read_csv(rows, COLUMNS), pd.read_csv(counts, dtype={"problem_id": str})

@@ -7,6 +7,7 @@ import pytest
 from refuses import refuses
 from tiny import MODEL
 
+from common.comparison.keep import keep
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
 from common.pretrained import command, gain, predicted, public, resources, smollm2
@@ -202,4 +203,12 @@ def test_the_whole_command(tmp_path, capsys):
     before = (folder / "crossing.md").read_bytes()
     command.main([*words, "draw=only"])
     assert (folder / "crossing.md").read_bytes() == before
+    # elsewhere, from the tables alone: nothing is trained and the same comes out
+    kept = tmp_path / "elsewhere" / "smoke" / "pretrained" / "smoke"
+    keep(folder, kept)
+    (kept / "crossing.md").unlink()
+    words[-1] = f"results_dir={tmp_path / 'elsewhere'}"
+    command.main(words)
+    assert (kept / "crossing.md").read_bytes() == before
+    assert not (tmp_path / "elsewhere" / "models").exists()
     assert np.isfinite(table["difference"]).all()

@@ -19,7 +19,12 @@ def small(tmp_path, monkeypatch):
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    for name in ("p/claims.csv", "yardstick/ranking.csv", "reference/p/claims.csv"):
+    for name in (
+        "p/claims.csv",
+        "yardstick/ranking.csv",
+        "reference/p/claims.csv",
+        "reference/agreement.csv",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
     monkeypatch.setattr(cache, "ROOT", tmp_path)
@@ -50,6 +55,7 @@ def test_the_same_inputs_leave_the_page(small):
         "results/p/claims.csv",
         "results/yardstick/ranking.csv",
         "results/reference/p/claims.csv",
+        "results/reference/agreement.csv",
         "results/report/index.html",
     ],
 )

@@ -214,6 +214,23 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
     assert left_out == ["yardstick/ranking.csv: 'level'"]
 
 
+def test_the_agreement_of_the_testbeds_is_shown_where_it_can_be_read(tmp_path):
+    left_out = []
+    assert sources.read_agreement(tmp_path, left_out) == []
+    assert not left_out
+    table = tmp_path / "agreement.csv"
+    table.write_text("measure,published,countdown,mazes\n" + "pass@1,2,1,-1\n" * 3)
+    lines = sources.read_agreement(tmp_path, left_out)
+    assert [line[2] for line in lines] == ["3 of 3", "0 of 3", "0 of 3"]
+    text, _ = page.render([], None, [], tmp_path, agreed=lines)
+    shown = [text for _, text in Page(text).find("td")]
+    assert shown[:6] == lines[0]
+    assert not Page(page.render([], None, [], tmp_path)[0]).find("section", id="agreement")
+    table.write_text("measure\npass@1\n")  # not ours
+    assert sources.read_agreement(tmp_path, left_out) == []
+    assert len(left_out) == 1
+
+
 def test_of_the_ranking_only_the_rows_that_rank_are_shown(tmp_path):
     (tmp_path / "yardstick").mkdir()
     lines = [
