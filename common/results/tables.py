@@ -2,6 +2,8 @@
 through tabulate, which pads its columns, so that a longer word in one cell would change every line
 of a committed table."""
 
+from common.errors import require
+
 
 def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
     """A table of words. `align`: l or r for each of the first columns; the others are l."""
@@ -31,3 +33,12 @@ def latex(head: list[str], rows: list[list[str]], columns: str) -> str:
     words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
     names = [latex_escaped(word) for word in head]
     return words.to_latex(index=False, header=names, column_format=columns)
+
+
+def replaced(name: str, text: str, marks: tuple[str, str], part: str) -> str:
+    """The `text` of a page, `name`, with `part` between its marks. Raises UserError where these are
+    not there."""
+    start, end = marks
+    require(start in text and end in text, name, "marks", f"keep {start} and {end} in it")
+    before, rest = text.split(start, 1)
+    return f"{before}{start}\n{part}{end}{rest.split(end, 1)[1]}"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from common.config.files import ROOT
-from common.errors import require
 from common.experiment import Experiment
+from common.results.tables import replaced
 from common.sweeps.assumptions import assumptions
 from common.sweeps.cost import estimate
 from common.sweeps.plan import Reproduce, runs_of, scales_of, tried
@@ -29,10 +29,7 @@ def readme(paper: str) -> tuple[Path, str]:
     """(the paper's README.md, its text with the row between the marks). Raises UserError where the
     marks are not there."""
     path = ROOT / "papers" / paper / "README.md"
-    text = path.read_text()
-    require(START in text and END in text, str(path), "marks", f"keep {START} and {END} in it")
-    before, rest = text.split(START, 1)
-    return path, f"{before}{START}\n{said(paper)}\n{END}{rest.split(END, 1)[1]}"
+    return path, replaced(str(path), path.read_text(), (START, END), f"{said(paper)}\n")
 
 
 def said(paper: str) -> str:

@@ -73,7 +73,7 @@ def test_the_level_is_what_every_seed_reached_and_where_first():
     frame = rows(
         curve("t", "base", 1, {0: (20.0, 50.0)}),
         # Up to 40, back to 30, up again: 36 is first passed 16/20 of the way to (40, 40).
-        curve("t", GRPO, 1, {10: (20.0, 50.0), 20: (40.0, 40.0), 30: (30.0, 10.0), 40: (50.0, 0.0)}),
+        curve("t", GRPO, 1, {10: (20.0, 50.0), 20: (40.0, 40.0), 30: (30.0, 10.0), 40: (50.0, 0)}),
         curve("t", GRPO, 2, {10: (36.0, 20.0), 20: (25.0, 25.0)}),  # the lowest of all maxima
         # 16/40 of the way: 50 - 0.4 * 40
         curve("t", F_GRPO, 1, {10: (20.0, 50.0), 20: (60.0, 10.0)}),
