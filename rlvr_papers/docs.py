@@ -5,8 +5,8 @@
 docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
 the papers' READMEs from their configurations, their smallest rows from the dry run. Of the
 committed results come README.md's table and figure, what rows of a cluster cost and could decide
-(results/reference/<paper>/costs.csv and budget.csv, of the dry run), the methods of three papers
-against each other in docs/testbeds.md, the counts of verdicts in docs/evidence.md, and
+(results/reference/<paper>/costs.csv and budget.csv, of the dry run), the methods beside
+GRPO and each other in docs/testbeds.md, the counts of verdicts in docs/evidence.md, and
 docs/page.html, which is the page of `rlvr report` for readers without an environment.
 """
 
@@ -22,6 +22,7 @@ def main(words: list[str]) -> None:
     from common.methods import catalogue
     from common.report import kinds, page
     from common.report.readme import draw, written
+    from common.report.readme import papers as committed
     from common.results.files import write
     from common.sweeps import smallest
     from slurm import prices
@@ -39,7 +40,7 @@ def main(words: list[str]) -> None:
     draw(*where)
     docs = ROOT / "docs"
     testbeds, evidence = docs / "testbeds.md", docs / "evidence.md"
-    write(testbeds, head_to_head.written(testbeds.read_text(), *where))
-    write(evidence, kinds.written(evidence.read_text(), papers(), *where))
+    write(testbeds, head_to_head.written(testbeds.read_text(), committed(*where), *where))
+    write(evidence, kinds.written(evidence.read_text(), committed(*where), *where))
     text, _ = page.build(REFERENCE, reference=REFERENCE, folder=docs)
     write(docs / "page.html", text)

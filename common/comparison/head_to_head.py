@@ -1,5 +1,5 @@
-"""The methods of three papers against each other: F-GRPO, FADE and over-sharpening share GRPO's
-settings, seeds and base models, so that what they change can be compared directly.
+"""Each paper's method against its GRPO, in all measures, and those of three papers against each
+other: F-GRPO, FADE and over-sharpening share GRPO's settings, seeds and base models.
 
 `rlvr docs` writes the table into docs/testbeds.md. Read as claims are, as the mean of the last
 three checkpoints, paired by seed and problem; no difference is corrected for the others.
@@ -18,7 +18,7 @@ from common.comparison.difference import Side, differences
 from common.comparison.gather import LAPTOP, read
 from common.results.tables import markdown, replaced
 
-PAPERS = ("f_grpo", "fade", "over_sharpening")
+SHARED = ("f_grpo", "fade", "over_sharpening")  # papers whose GRPO is the same trainings
 MEASURES = (("rare", "pass@64"), ("natural", "pass@64"), ("natural", "pass@1"))
 MARKS = ("<!-- head to head: written by `rlvr docs` -->", "<!-- end of head to head -->")
 
@@ -39,11 +39,12 @@ def methods(paper: str, home: Path, reference: Path) -> tuple[Method, Method]:
     return baseline, method
 
 
-def pairs(home: Path, reference: Path) -> list[tuple[Method, Method]]:
-    """Each method with its paper's GRPO, then with each method of a paper before it."""
-    found = [methods(paper, home, reference) for paper in PAPERS]
-    each = [method for _, method in found]
-    return [(b, a) for a, b in found] + [(b, a) for a, b in combinations(each, 2)]
+def pairs(papers: list[str], home: Path, reference: Path) -> list[tuple[Method, Method]]:
+    """Each method with its paper's GRPO, then those of SHARED with each other."""
+    found = {paper: methods(paper, home, reference) for paper in papers}
+    shared = [found[paper][1] for paper in SHARED]
+    both = [*found.values(), *combinations(shared, 2)]
+    return [(method, other) for other, method in both]
 
 
 def table(found: list[tuple[Method, Method]]) -> pd.DataFrame:
@@ -56,10 +57,10 @@ def table(found: list[tuple[Method, Method]]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def written(text: str, home: Path, reference: Path) -> str:
+def written(text: str, papers: list[str], home: Path, reference: Path) -> str:
     """docs/testbeds.md's `text` with the table as of the committed results."""
     lines = []
-    for (a, b), rows in table(pairs(home, reference)).groupby(["a", "b"], sort=False):
+    for (a, b), rows in table(pairs(papers, home, reference)).groupby(["a", "b"], sort=False):
         cells = [
             f"{row.difference:+.1f} [{row.low:.1f}, {row.high:.1f}]" for row in rows.itertuples()
         ]
