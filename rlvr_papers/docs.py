@@ -6,8 +6,9 @@ docs/methods.md comes from the method files and the docstrings of their function
 the papers' READMEs from their configurations, their smallest rows from the dry run. Of the
 committed results come README.md's table and figure, what rows of a cluster cost and could decide
 (results/reference/<paper>/costs.csv and budget.csv, of the dry run), how far the testbeds agree
-with print (results/reference/agreement.csv and docs/testbeds.md), and docs/page.html, which is the
-page of `rlvr report` for readers without an environment.
+with print (results/reference/agreement.csv), that and the methods beside GRPO and each other in
+docs/testbeds.md, the counts of verdicts in docs/evidence.md, and docs/page.html, which is the page
+of `rlvr report` for readers without an environment.
 """
 
 from common.config.files import ROOT, papers
@@ -18,10 +19,11 @@ REFERENCE = ROOT / "results" / "reference"
 
 def main(words: list[str]) -> None:
     options(words, {})
-    from common.comparison import agreement, deviations
+    from common.comparison import agreement, deviations, head_to_head
     from common.methods import catalogue
-    from common.report import page
+    from common.report import kinds, page
     from common.report.readme import draw, written
+    from common.report.readme import papers as committed
     from common.results.files import write, write_csv
     from common.sweeps import smallest
     from slurm import prices
@@ -39,7 +41,9 @@ def main(words: list[str]) -> None:
     draw(*where)
     docs = ROOT / "docs"
     write_csv(REFERENCE / agreement.FILE, agreement.table(REFERENCE))
-    testbeds = docs / "testbeds.md"
+    testbeds, evidence = docs / "testbeds.md", docs / "evidence.md"
     write(testbeds, agreement.written(testbeds.read_text(), agreement.stored(REFERENCE)))
+    write(testbeds, head_to_head.written(testbeds.read_text(), committed(*where), *where))
+    write(evidence, kinds.written(evidence.read_text(), committed(*where), *where))
     text, _ = page.build(REFERENCE, reference=REFERENCE, folder=docs)
     write(docs / "page.html", text)

@@ -42,9 +42,9 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
     each run's curve is read where it first reaches it, linearly between its points. Rows have table
     "<table>, <A> vs <B> at matched pass@1"; none where there is no base model or only one method.
 
-    Less than LEAST_RISE points are refused, and what a run reaches between checkpoints that are
-    farther apart than the closest of both methods: the rows then have no value, and the metric's
-    name says why (docs/evidence.md).
+    Less than LEAST_RISE points are refused, what a run reaches before its first checkpoint, and
+    what it reaches between checkpoints that are farther apart than the closest of both methods: the
+    rows then have no value, and the metric's name says why (docs/evidence.md).
     """
     points, matched = curves(rows, table), []
     for pair in pairs:
@@ -82,7 +82,9 @@ def _refusal(rise: float, curves: dict, places: dict) -> str:
         return f" ({REFUSED}: less than {LEAST_RISE:g})"
     steps = {run: curve["step"].to_numpy() for run, curve in curves.items()}
     spacing = min(np.diff(x).min() for x in steps.values())
-    for run, (i, _) in places.items():
+    for run, (i, share) in places.items():
+        if i == 1 and share < 1 - 1e-9:
+            return f" ({REFUSED}: seed {run[1]:g} of {run[0]} is there before its first checkpoint)"
         if i and steps[run][i] - steps[run][i - 1] > spacing:
             return f" ({REFUSED}: no checkpoint of seed {run[1]:g} within {spacing:g} steps of it)"
     return ""

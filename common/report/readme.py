@@ -15,7 +15,8 @@ from common.claims.file import CLUSTER, LAPTOP, read
 from common.comparison.against_base import MEASURES
 from common.comparison.contributed import COMMITTED, compared, markdown
 from common.palette import GREY, look
-from common.report.answers import TOYS, WORDS, counted
+from common.report.answers import PUBLISHED, TOYS, WORDS, counted
+from common.report.kinds import RL, kinds
 from common.results.tables import replaced
 
 START, END = (
@@ -24,10 +25,9 @@ START, END = (
 )
 LINE = 3.2  # points between two labels of the figure
 HEAD = (
-    "| paper | its idea | at the paper's size | on a small model: its headline claims | "
-    "pass@1 minus the base model's: the method (GRPO) | "
-    "pass@64 on rare prompts: the method (GRPO) |",
-    "| --- | --- | --- | --- | ---: | ---: |",
+    "| paper | its idea | headline claims, by print | at the paper's size | small model | "
+    "change in pass@1 (GRPO's) | in rare pass@64 (GRPO's) |",
+    "| --- | --- | --- | --- | --- | ---: | ---: |",
 )
 
 
@@ -52,16 +52,18 @@ def papers(home: Path, reference: Path) -> list[str]:
 
 
 def line(paper: str, home: Path, reference: Path) -> str:
-    """A paper's row: verdicts of its headline claims at both scales, and what its method did to the
-    base model, with GRPO's beside it."""
+    """A paper's row: verdicts of its headline claims on its own numbers and at both scales, and
+    what its method did to the base model, with GRPO's beside it."""
     about, claims = read(home / paper / "claims.yaml")
     verdicts = pd.read_csv(reference / paper / "claims.csv", keep_default_na=False).set_index("id")
     chosen = [claim for claim in claims if "headline" in claim and claim.get("family") not in TOYS]
-    headlines = verdicts.loc[[claim["id"] for claim in chosen]]
+    headlines, of = verdicts.loc[[claim["id"] for claim in chosen]], kinds(paper, home, reference)
     link = f"**[{about['paper']}](papers/{paper}/README.md)**"
     link += f" ([{about['arxiv']}](https://arxiv.org/abs/{about['arxiv']}))"
     found = against_base(paper, reference)
-    cells = [link, about["brief"], ran(headlines[CLUSTER]), ran(headlines[LAPTOP])]
+    trained = headlines.loc[[name for name in headlines.index if of.get(name) == RL]]
+    cells = [link, about["brief"], ran(headlines[PUBLISHED], "none printed")]
+    cells += [ran(headlines[CLUSTER]), ran(trained[LAPTOP])]
     cells += [effect(found, *measure) for measure in MEASURES]
     return f"| {' | '.join(cells)} |"
 
@@ -71,10 +73,10 @@ def against_base(paper: str, reference: Path) -> pd.DataFrame:
     return pd.read_csv(reference / paper / "against_base.csv")
 
 
-def ran(verdicts: pd.Series) -> str:
-    """How the claims came out that were run; "not run" where none was."""
+def ran(verdicts: pd.Series, none: str = "not run") -> str:
+    """How the claims came out that were run; `none` where none was."""
     counts = Counter(word for word in verdicts if word in WORDS and word != "not run")
-    return counted(counts) or "not run"
+    return counted(counts) or none
 
 
 def effect(found: pd.DataFrame, benchmark: str, metric: str) -> str:

@@ -57,11 +57,11 @@ def test_matched_accuracy_by_hand():
 def test_the_base_model_is_the_first_point_of_every_run():
     frame = rows(
         curve("elsewhere", "base", 1, {0: (20.0, 50.0)}),
-        curve("t", GRPO, 7, {50: (40.0, 30.0)}),
+        curve("t", GRPO, 7, {50: (25.0, 45.0)}),
         curve("t", F_GRPO, 8, {50: (25.0, 46.0)}),
     )
     out = matched.at_matched_accuracy(frame, "t", SPEC.pairs).set_index("method")
-    # Level 25: a quarter of the way from the base (20, 50) to GRPO's only point (40, 30).
+    # Level 25, 5 above the base (20, 50): each run's only point.
     assert out["value"].to_dict() == pytest.approx({GRPO: 45.0, F_GRPO: 46.0})
     assert out["seed"].to_dict() == {GRPO: 7, F_GRPO: 8}
     points = matched.curves(frame, "t")
@@ -73,9 +73,10 @@ def test_the_level_is_what_every_seed_reached_and_where_first():
     frame = rows(
         curve("t", "base", 1, {0: (20.0, 50.0)}),
         # Up to 40, back to 30, up again: 36 is first passed 16/20 of the way to (40, 40).
-        curve("t", GRPO, 1, {10: (40.0, 40.0), 20: (30.0, 10.0), 30: (50.0, 0.0)}),
+        curve("t", GRPO, 1, {10: (20.0, 50.0), 20: (40.0, 40.0), 30: (30.0, 10.0), 40: (50.0, 0)}),
         curve("t", GRPO, 2, {10: (36.0, 20.0), 20: (25.0, 25.0)}),  # the lowest of all maxima
-        curve("t", F_GRPO, 1, {10: (60.0, 10.0)}),  # 16/40 of the way: 50 - 0.4 * 40
+        # 16/40 of the way: 50 - 0.4 * 40
+        curve("t", F_GRPO, 1, {10: (20.0, 50.0), 20: (60.0, 10.0)}),
     )
     out = matched.at_matched_accuracy(frame, "t", SPEC.pairs)
     read_at = {(m, s): v for m, s, v in out[["method", "seed", "value"]].values}
@@ -267,7 +268,9 @@ def test_show_writes_the_verdicts(made_up, capsys):
     assert text.startswith("claim,source,published,laptop,cluster,")
     assert capsys.readouterr().out == text
     assert verdicts["laptop"]["focal_grpo"] == "holds"
-    assert verdicts["laptop"]["focal_grpo_matched"] == "holds"
+    assert verdicts["laptop"]["focal_grpo_matched"] == "inconclusive"
+    # Each run has one checkpoint, and most pass the level before it.
+    assert "refused" in verdicts["laptop_numbers"]["focal_grpo_matched"]
     assert verdicts["laptop"]["focal_dapo"] == "not run"
     assert verdicts["published"]["focal_grpo"] == "holds"
     assert set(verdicts["cluster"]) <= {"not run", "not claimed here"}

@@ -1,0 +1,59 @@
+"""How many laptop claims have which verdict, by what they were decided on: RL apart from theory,
+measurements and toys, of which nearly all are decided and would hide how many of RL's are open.
+
+`rlvr docs` writes the table into docs/evidence.md.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+
+from common.claims.file import LAPTOP, read
+from common.report.answers import EXACT, TOYS, models, scale
+from common.results.tables import markdown, replaced
+
+RL, TOY = "RL of a small model", "toys and simulations"
+KINDS = (RL, EXACT.lower(), TOY)
+SHOWN = ("holds", "fails", "inconclusive", "mechanism not engaged")
+MARKS = ("<!-- verdicts: written by `rlvr docs` -->", "<!-- end of verdicts -->")
+
+
+def kinds(paper: str, home: Path, reference: Path) -> dict[str, str]:
+    """The kind of each claim of a paper that has a laptop verdict, by its id."""
+    folder = reference / paper
+    gaps = pd.read_csv(folder / "gaps.csv")
+    behind = dict([*gaps[gaps["scope"] == LAPTOP].groupby("claim")])
+    known = models(pd.read_csv(folder / "comparison.csv"))
+    verdicts = pd.read_csv(folder / "claims.csv", keep_default_na=False).set_index("id")[LAPTOP]
+    found = {}
+    for claim in read(home / paper / "claims.yaml")[1]:
+        name = claim["id"]
+        if LAPTOP in claim and verdicts.get(name) in SHOWN:
+            where = scale(LAPTOP, claim.get("family", ""), behind.get(name), known)
+            found[name] = EXACT.lower() if where == EXACT else TOY if where in TOYS.values() else RL
+    return found
+
+
+def counts(papers: list[str], home: Path, reference: Path) -> pd.DataFrame:
+    """kind, paper and a column a verdict of SHOWN; kinds and papers in their order."""
+    rows = []
+    for paper in papers:
+        verdicts = pd.read_csv(reference / paper / "claims.csv").set_index("id")[LAPTOP]
+        of = Counter((kind, verdicts[name]) for name, kind in kinds(paper, home, reference).items())
+        rows += [(kind, paper, *(of[kind, word] for word in SHOWN)) for kind in KINDS]
+    found = pd.DataFrame(rows, columns=["kind", "paper", *SHOWN])
+    return found.sort_values("kind", key=lambda x: x.map(KINDS.index), kind="stable")
+
+
+def written(text: str, papers: list[str], home: Path, reference: Path) -> str:
+    """docs/evidence.md's `text` with the table as of the committed results."""
+    lines = []
+    for kind, part in counts(papers, home, reference).groupby("kind", sort=False):
+        whole = part[[*SHOWN]].sum()
+        for name, row in [*part.set_index("paper")[[*SHOWN]].iterrows(), ("all", whole)]:
+            if row.sum():
+                share = f"{row['inconclusive'] / row.sum():.0%}".replace("%", " %")
+                lines.append([kind, name, *(str(row[word]) for word in SHOWN), share])
+    head = ["decided on", "paper", *SHOWN, "inconclusive, share"]
+    return replaced("docs/evidence.md", text, MARKS, markdown(head, lines, "llrrrrr"))
