@@ -19,7 +19,7 @@ from common.claims.judge import NOT_ENGAGED
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 INTERVAL = re.compile(
     rf"(?:(?P<value>{NUMBER})\s+(?:lower\s+|higher\s+)?)?"
-    rf"\[(?P<low>{NUMBER}),\s(?P<high>{NUMBER})(?:\s[a-z]+)?\](?!\()"
+    rf"\[(?P<low>{NUMBER}),\s+(?P<high>{NUMBER})(?:\s[a-z]+)?\](?!\()"
     rf"(?:(?:\s[a-z]+)?(?:\s[A-Z]\w+)?:\s+(?:the\s+claim\s+)?"
     rf"(?P<verdict>holds|fails|inconclusive|{NOT_ENGAGED})\b)?"
 )
