@@ -25,7 +25,7 @@ START, END = (
 )
 LINE = 3.2  # points between two labels of the figure
 HEAD = (
-    "| paper | its idea | headline claims, by print | at the paper's size | small model | "
+    "| paper | its idea | headline claims in print | at the paper's size | on a small model | "
     "change in pass@1 (GRPO's) | in rare pass@64 (GRPO's) |",
     "| --- | --- | --- | --- | --- | ---: | ---: |",
 )
