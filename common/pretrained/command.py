@@ -57,7 +57,11 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     from common.results.stored import with_stored
 
     files = [root / PAPER / scale / name for name in TABLES]
-    made = [with_stored(*both, runs) for both in zip(_finished(root, runs), files, strict=True)]
+    ids, finished = [x.run_id for x in runs], _finished(root, runs)
+    made = [
+        with_stored(table, file, root / PAPER, ids)
+        for table, file in zip(finished, files, strict=True)
+    ]
     require(len(made[1]) > 0, "scale", scale, f"no finished runs to compare below {root}")
     for table, file in zip(made, files, strict=True):
         write_csv(file, table)

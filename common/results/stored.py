@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from common.experiment import Experiment
-
 
 def run_ids(path: Path) -> set[str]:
     """The runs that a table holds; none where it is not there."""
@@ -20,16 +18,16 @@ def run_ids(path: Path) -> set[str]:
     return set(pd.read_csv(path, usecols=["run_id"])["run_id"]) if path.exists() else set()
 
 
-def with_stored(table: pd.DataFrame, path: Path, runs: Sequence[Experiment]) -> pd.DataFrame:
-    """`table`, and the rows that the table at `path` holds of those `runs` whose folders are not
-    there, run by run in the order of `runs`."""
+def with_stored(table: pd.DataFrame, path: Path, home: Path, runs: Sequence[str]) -> pd.DataFrame:
+    """`table`, and the rows that the table at `path` holds of those `runs` (ids) that have no
+    folder in `home`, run by run in the order of `runs`."""
     import pandas as pd
 
-    gone = {x.run_id for x in runs if not Path(x.results_dir, x.paper, x.run_id).exists()}
+    gone = {run for run in runs if not (home / run).exists()}
     both = [table]
     if gone & run_ids(path):
         before = pd.read_csv(path, dtype={"problem_id": str})
         both = [part for part in (table, before[before["run_id"].isin(gone)]) if len(part)]
-    order = {x.run_id: i for i, x in enumerate(runs)}
+    order = {run: i for i, run in enumerate(runs)}
     joined = pd.concat(both, ignore_index=True)
     return joined.sort_values("run_id", key=lambda ids: ids.map(order), kind="stable")

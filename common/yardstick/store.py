@@ -25,11 +25,12 @@ def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] 
     without their folders stay in them; without any run nothing is written."""
     from common.comparison.gather import gather
 
-    found, folder = gather(root, name, {x.run_id: x for x in runs}), root / name
+    planned, folder = {x.run_id: x for x in runs}, root / name
+    found = gather(root, name, planned)
     for one in found.scopes.values():  # the laptop's alone
         rows = one.rows[one.rows["metric"].isin(metrics)] if metrics else one.rows
         made = [
-            with_stored(table, folder / file, runs)
+            with_stored(table, folder / file, folder, list(planned))
             for file, table in zip(FILES, (rows, one.counts[COUNTS]), strict=True)
         ]
         for file, table in zip(FILES, made, strict=True):
