@@ -34,7 +34,8 @@ combination of these values.
 "~" reads |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
-(metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. All of a claim
+(metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. Laptop seeds
+that share a base model are not independent (common/metrics/bases.py). All of a claim
 is read on the seeds that all of its selectors have (of a count each pair for itself), so that they
 are paired. With fewer than three
 seeds nothing is decided on a laptop. On a cluster, where the papers have one run a cell, the spread
