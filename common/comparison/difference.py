@@ -14,8 +14,9 @@ A line is a benchmark and a metric that both have: by default pass@1 and the pas
 k. Runs are read at their last step, a paper's laptop rows as its claims read them: the mean of the
 last three checkpoints. The interval is over seeds and problems, both taken as random; runs of
 equal seeds are paired. A paper's laptop seeds that share a base model are not taken as independent
-(common/metrics/bases.py); seeds of run folders are, whatever model they start from. p is corrected for the lines of the table (Holm). With fewer than three
-seeds there is a difference and no interval.
+(common/metrics/bases.py); seeds of run folders are, whatever model they start from. p is corrected
+for the lines of the table (Holm). With fewer than three seeds there is a difference and no
+interval.
 """
 
 import glob
