@@ -35,7 +35,8 @@ READ = {  # what is read at each; the first of all is tested
 }
 CONTROLLED = (GRPO, "KL", "DAPO", "CISPO", "GRPO (N=2)", "GRPO (N=32)")  # rows of the controls
 CONTROL_SEEDS = 5
-STAGES = ("controls", "seeds 1 to 3", "seeds 4 to 6", "seeds 7 to 9")
+SLOWEST = "lr 3e-6"  # where it is declared: after all else
+STAGES = ("controls", "seeds 1 to 3", "seeds 4 to 6", "seeds 7 to 9", SLOWEST)
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def plan(config: Reproduce) -> list[list[Experiment]]:
 
 
 def _stage(x: Experiment) -> int:
+    if x.table == SLOWEST:
+        return STAGES.index(SLOWEST)
     controls = x.label in (BASE, *CONTROLLED) and x.seed <= CONTROL_SEEDS
     return 0 if controls else 1 + (x.seed - 1) // 3
 

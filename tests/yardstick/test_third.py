@@ -61,13 +61,17 @@ def against_best(ranking) -> pd.DataFrame:
 @pytest.mark.sweep
 def test_each_seed_has_its_own_base_and_the_controls_come_first():
     stages = third.plan(scales_of("yardstick", "scale=third_maze"))
+    faster = ("lr 1e-4", "lr 3e-5", "lr 1e-5")
     every = [x for runs in stages for x in runs]
-    assert len({x.run_id for x in every}) == len(every) == 9 + 12 * 3 * 9 + 4 * 3 * 5
+    assert len({x.run_id for x in every}) == len(every) == 9 + 12 * 4 * 9 + 4 * 3 * 5
     assert all(x.model.pretrain.seed == x.seed for x in every)
     assert {x.label for x in stages[0]} == {"base", *third.CONTROLLED}
     assert {x.seed for x in stages[0]} == {1, 2, 3, 4, 5}
-    for group, seeds in zip(stages[1:], ((1, 2, 3), (4, 5, 6), (7, 8, 9)), strict=True):
+    groups = [(1, 2, 3), (4, 5, 6), (7, 8, 9), range(1, 10)]
+    for group, seeds in zip(stages[1:], groups, strict=True):
         assert {x.seed for x in group} == set(seeds)
+    assert {x.table for x in stages[-1]} == {"lr 3e-6"}
+    assert {x.table for runs in stages[:-1] for x in runs} == {"base", *faster}
     assert len(third.methods([x.label for x in every])) == 11
     by_rate = {x.table: x for x in every if x.label == "GRPO"}
     points = {x.optim.steps // x.eval.every for x in by_rate.values()}
