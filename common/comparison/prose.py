@@ -53,10 +53,13 @@ def _linked(line: str) -> tuple[str, str]:
 def _comparisons(folder: Path) -> pd.DataFrame:
     """difference, low, high and the verdict of the claim, of each comparison of laptop runs; of a
     yardstick without a verdict."""
-    if (ranking := folder / "ranking.csv").exists():
-        names = ["difference", "difference_low", "difference_high"]
-        found = pd.read_csv(ranking)[names].dropna().set_axis(["difference", "low", "high"], axis=1)
-        return found.assign(verdict=None)
+    for file, names in (
+        ("ranking.csv", ["difference", "difference_low", "difference_high"]),
+        ("controls.csv", ["difference", "low", "high"]),  # a third edition's first stage
+    ):
+        if (folder / file).exists():
+            found = pd.read_csv(folder / file)[names].dropna()
+            return found.set_axis(["difference", "low", "high"], axis=1).assign(verdict=None)
     gaps = pd.read_csv(folder / "gaps.csv")
     claims = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]
     gaps = gaps[(gaps["scope"] == "laptop") & gaps["low"].notna()]

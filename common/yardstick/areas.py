@@ -9,7 +9,7 @@ its first checkpoint: on the chord from the base model nothing was measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 import numpy as np
 import pandas as pd
@@ -74,36 +74,45 @@ def areas(
     levels: Sequence[float],
     measure: tuple[str, str],
     split: str = "",
-) -> tuple[list[dict[int, np.ndarray]], list[float]]:
-    """(each group's areas by seed, (problems,) each; the levels that they are the mean over).
+) -> tuple[list[dict[int, np.ndarray]], dict[int, list[float]]]:
+    """(each group's areas by seed, (problems,) each; the levels by seed that they are the mean
+    over). A seed's levels are those that its runs of all groups have; with fewer than LEAST_LEVELS
+    it is left out."""
+    found: list[dict[int, np.ndarray]] = [{} for _ in groups]
+    shared: dict[int, list[float]] = {}
+    for seed in sorted(set.intersection(*(set(runs) for runs in groups))):
+        read = [
+            {level: reading(runs[seed], equal, level, measure, split) for level in levels}
+            for runs in groups
+        ]
+        both = [level for level in levels if all(one[level] is not None for one in read)]
+        if len(both) >= LEAST_LEVELS:
+            shared[seed] = both
+            for of_group, one in zip(found, read, strict=True):
+                of_group[seed] = np.mean([one[level] for level in both], axis=0)
+    return found, shared
 
-    The levels are those that every run of every group has; areas are empty where there is none."""
-    read = [
-        {s: {level: reading(c, equal, level, measure, split) for level in levels}
-         for s, c in runs.items()}
-        for runs in groups
-    ]  # fmt: skip
-    every = [one for runs in read for one in runs.values()]
-    shared = [level for level in levels if all(one[level] is not None for one in every)]
-    if not every or not shared:
-        return [{} for _ in groups], []
-    return [
-        {s: np.mean([one[level] for level in shared], axis=0) for s, one in runs.items()}
-        for runs in read
-    ], shared
+
+def enough(read: Sized, groups: Sequence[Runs]) -> bool:
+    """Whether the seeds that were `read` are two thirds of those that all groups have."""
+    seeds = set.intersection(*(set(runs) for runs in groups))
+    return len(read) >= MIN_SEEDS and 3 * len(read) >= 2 * len(seeds)
 
 
 def chosen_rate(by_rate: dict[str, Runs], levels: Sequence[float]) -> str | None:
-    """The rate with the largest area on the dev prompts, of those that read enough levels there,
-    over the levels that all of these read; None where no rate does."""
+    """The rate with the largest area on the dev prompts, of those whose own runs read enough
+    levels there, over the levels and seeds that all of these read; where these are too few, the
+    rate that reads the most levels; None where no rate does."""
 
-    def read(rates: list[str]) -> tuple[list[dict[int, np.ndarray]], list[float]]:
+    def read(rates: list[str]) -> tuple[list[dict[int, np.ndarray]], dict[int, list[float]]]:
         return areas([by_rate[rate] for rate in rates], EQUAL_ACCURACY, levels, PRIMARY, DEV)
 
-    able = [rate for rate in by_rate if len(read([rate])[1]) >= LEAST_LEVELS]
+    able = [rate for rate in by_rate if enough(read([rate])[1], [by_rate[rate]])]
+    if not able:
+        return None
     found, shared = read(able)
-    if not shared:
-        return max(able, key=lambda rate: len(read([rate])[1]), default=None)
+    if not enough(shared, [by_rate[rate] for rate in able]):
+        return max(able, key=lambda rate: sum(map(len, read([rate])[1].values())))
     means = [np.mean([one.mean() for one in runs.values()]) for runs in found]
     return able[int(np.argmax(means))]
 
@@ -125,28 +134,29 @@ def compare(
     levels: Sequence[float],
     measure: tuple[str, str],
 ) -> pd.DataFrame:
-    """A row each of `pairs`, of the first minus the second on their shared seeds, corrected
-    together (Holm), with the split-half reliability of their order."""
+    """A row each of `pairs`, of the first minus the second on the seeds that read enough levels in
+    both, corrected together (Holm), with the split-half reliability of their order. n_levels: of
+    the seed that has the fewest."""
     rows, intervals, gaps = [], [], []
-    for name, (a, b) in pairs.items():
-        seeds = sorted(set(a) & set(b))
-        both = [{s: runs[s] for s in seeds} for runs in (a, b)]
+    for name, both in pairs.items():
         (first, second), shared = areas(both, equal, levels, measure)
-        row = {"method": name, "n_seeds": len(seeds), "n_levels": len(shared)}
+        row = {"method": name, "n_seeds": len(shared)}
         interval = None
-        if len(shared) >= LEAST_LEVELS and len(seeds) >= MIN_SEEDS:
-            gap = np.stack([first[s] - second[s] for s in seeds])
+        if enough(shared, both):
+            gap = np.stack([first[s] - second[s] for s in shared])
             interval = two_way_interval(gap)
-            row |= {"from": shared[0], "to": shared[-1], "difference": interval.value}
+            every = sorted({level for of_seed in shared.values() for level in of_seed})
+            row |= {"from": every[0], "to": every[-1], "difference": interval.value}
+            row |= {"n_levels": min(map(len, shared.values()))}
             low, high = interval.bounds()
             row |= {"difference_low": low, "difference_high": high, "p": interval.p()}
-            gaps.append(dict(zip(seeds, gap.mean(axis=1), strict=True)))
+            gaps.append(dict(zip(shared, gap.mean(axis=1), strict=True)))
         rows.append(row)
         intervals.append(interval)
     frame = pd.DataFrame(rows, columns=COLUMNS)
     frame["p_holm"] = holm(frame["p"].to_numpy(float))
-    both = zip(intervals, frame["p_holm"], strict=True)
-    frame["verdict"] = [verdict(one, p, measure[1]) for one, p in both]
+    found = zip(intervals, frame["p_holm"], strict=True)
+    frame["verdict"] = [verdict(one, p, measure[1]) for one, p in found]
     frame["equal"], (frame["benchmark"], frame["metric"]) = equal, measure
     frame["reliability"] = reliability(gaps)
     return frame

@@ -40,7 +40,7 @@ def test_last_digits_may_differ_and_all_else_is_named(tmp_path):
 
 def test_the_readmes_intervals_are_stored_and_one_changed_number_is_seen(tmp_path):
     papers = sorted(x.parent.name for x in STORED.glob("*/gaps.csv"))
-    assert intervals(STORED, [*papers, *YARDSTICKS]) == []
+    assert intervals(STORED, [*papers, *YARDSTICKS, "third_maze"]) == []
     assert len(papers) == 5
     changed = ("7.1 [3.4, 10.9]", "7.2 [3.4, 10.8]", "7.1 [3.4, 10.8]: fails")
     of_base = ("9.9 [7.7, 12.3]", "9.8 [7.7, 12.2]")

@@ -95,15 +95,30 @@ def test_the_first_chord_and_what_is_not_reached_are_no_reading():
     assert areas.reading(one, EQUAL_KL, 1.2, ACCURACY) == pytest.approx(26)
 
 
-def test_an_area_is_the_mean_over_the_levels_that_every_run_has():
-    fast = {1: curve("a", RATES[0], 1, (0, 4, 12), (0, 4, 12))}
+def test_a_seeds_area_is_the_mean_over_the_levels_that_both_its_runs_have():
+    fast = {seed: curve("a", RATES[0], seed, (0, 4, 12), (0, 4, 12)) for seed in (1, 2)}
     slow = {1: curve("b", RATES[0], 1, (0, 2, 9), (0, 4, 18))}
+    slow[2] = curve("b", RATES[0], 2, (0, 9, 12), (0, 9, 12))  # past most levels at its first
     (a, b), shared = areas.areas([fast, slow], EQUAL_ACCURACY, LEVELS, PRIMARY)
-    assert shared == [4, 5, 6, 7, 8, 9]
+    assert shared == {1: [4, 5, 6, 7, 8, 9]}
     assert a[1] == pytest.approx(60 - 6.5)
     assert b[1] == pytest.approx(60 - 13)
-    assert areas.areas([fast, {1: curve("c", "", 1, (0, 1), (0, 1))}], EQUAL_ACCURACY, LEVELS,
-                       PRIMARY) == ([{}, {}], [])  # fmt: skip
+    short = {1: curve("c", "", 1, (0, 1), (0, 1))}
+    assert areas.areas([fast, short], EQUAL_ACCURACY, LEVELS, PRIMARY) == ([{}, {}], {})
+
+
+def test_one_base_that_rises_too_fast_does_not_spoil_the_others():
+    """Six of nine seeds are enough for a comparison and for the choice of a rate, five are not."""
+    for jumps, said in ((3, "better"), (4, "not read")):
+        drawn = [*runs("GRPO", 3), *runs("good", 2), *runs("good", 1, rate=RATES[1], dev=4)]
+        fast = [*runs("GRPO", 3, rises=(0, 9, 12)), *runs("good", 2, rises=(0, 9, 12))]
+        kept = [c for c in drawn if c.seed > jumps] + [c for c in fast if c.seed <= jumps]
+        table = against_best(areas.rank(kept, MAZE))
+        if said == "not read":
+            assert table.empty  # GRPO has no rate
+            continue
+        assert table.loc["good", ["verdict", "rate", "n_seeds"]].tolist() == [said, RATES[0], 6]
+        assert table.loc["good", "difference"] == pytest.approx(6, abs=0.5)
 
 
 def test_a_slow_learner_on_the_same_frontier_is_no_better_and_a_better_frontier_is():
