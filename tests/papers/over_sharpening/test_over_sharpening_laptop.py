@@ -44,9 +44,8 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     compare.compare(SPEC, tmp_path, "csv")
     capsys.readouterr()
     verdicts = pd.read_csv(tmp_path / "over_sharpening" / "claims.csv").set_index("id")["laptop"]
-    assert (
-        verdicts["iac_grpo_avg"] == verdicts["iac_grpo_pass"] == verdicts["iac_matched"] == "holds"
-    )
+    assert verdicts["iac_grpo_avg"] == verdicts["iac_grpo_pass"] == "holds"
+    assert verdicts["iac_matched"] == "inconclusive"  # passed before the only checkpoint: refused
     assert verdicts["iac_peak_pass"] == verdicts["iac_peak_avg"] == "holds"
     assert verdicts["dapo_iac"] == "fails"
     assert verdicts["iac_others_avg"] == "not run"
