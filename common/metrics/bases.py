@@ -17,9 +17,9 @@ def base_seed(seed: int) -> int:
 
 
 def base_share(metrics: Iterable[str]) -> float:
-    """The share of the variance over seeds that comes from the base model, as measured on the
-    stored runs of three bases (docs/evidence.md): that of natural pass@1 for accuracies alone, and
-    that of rare pass@64 for everything else."""
+    """The share of the variance over seeds that is taken to come from the base model: of pass@1
+    the share that natural pass@1 was found to have, of everything else that of rare pass@64. Three
+    base models measure it badly, and the larger of two estimates is used (docs/evidence.md)."""
     return ACCURACY_SHARE if set(metrics) == {"pass@1"} else SHARE
 
 

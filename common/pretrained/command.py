@@ -123,8 +123,9 @@ def main(words: list[str]) -> None:
     if given["draw"] == "only":
         finish(config)
         return
-    for path in {x.model.path for x in runs}:
+    stored = run_ids(Path(config.root) / PAPER / config.scale / TABLES[0])
+    left = [x for x in runs if x.run_id not in stored]
+    for path in {x.model.path for x in left}:
         remedy = "is not there; rlvr pretrained fetch=true makes it"
         require(path != FOLDER or Path(FOLDER).exists(), "model.path", path, remedy)
-    stored = run_ids(Path(config.root) / PAPER / config.scale / TABLES[0])
-    reproduce(config, finish, [x for x in runs if x.run_id not in stored], task=measured)
+    reproduce(config, finish, left, task=measured)

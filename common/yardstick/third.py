@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GRPO, BASE = "GRPO", "base"
 FASTEST = "lr 1e-4"
 MARGIN = 3.0  # points, within which two methods are equivalent
-LEAST_LEVELS = 5  # that both sides of a comparison must have
+LEAST_LEVELS = 5  # that a seed must have on both sides of a comparison
 DEV = "dev_"  # before the name of a benchmark
 LAST_KS = (1, 64, 256)  # of pass@k after the last step
 PASS64, DISTINCT = ("natural", "pass@64"), ("natural", "distinct_correct")

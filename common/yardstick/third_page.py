@@ -81,9 +81,10 @@ def _best(best: pd.DataFrame) -> str:
             _gap(row),
             _p(row),
             row["verdict"],
+            str(row["n_seeds"]),
         ]
         lines.append([*line, *map(_gap, others)])
-    head = ["method", "rate", "minus GRPO", "p (Holm)", "verdict", "natural pass@64"]
+    head = ["method", "rate", "minus GRPO", "p (Holm)", "verdict", "seeds", "natural pass@64"]
     head += ["at equal entropy", "at equal KL"]
     r = tested["reliability"].iloc[0]
     order = (
@@ -92,7 +93,7 @@ def _best(best: pd.DataFrame) -> str:
     said = "unknown" if pd.isna(r) else f"{r:.2f}"
     text = f"Split-half reliability of the order: {said}; the methods are {order}.\n\n"
     against = tested["against"].iloc[0]
-    table = to_markdown(head, lines, "llrrlrrr")
+    table = to_markdown(head, lines, "llrrlrrrr")
     return f"## Best rates\n\nGRPO at {against}. {text}{table}"
 
 

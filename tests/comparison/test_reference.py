@@ -57,6 +57,13 @@ def test_the_readmes_intervals_are_stored_and_one_changed_number_is_seen(tmp_pat
             assert f"{wrong}' is no stored comparison's of f_grpo" in seen[0]
 
 
+def test_an_interval_that_goes_on_in_an_indented_line_is_read(tmp_path):
+    page = tmp_path / "README.md"
+    for bound, wrong in (("10.8", 0), ("10.9", 1)):
+        page.write_text(f"- rare pass@64 is +7.1 [3.4,\n  {bound}] above GRPO's\n")
+        assert len(differences_of_prose(page, STORED, ["f_grpo"], linked=False)) == wrong
+
+
 def test_so_are_those_of_other_pages(tmp_path):
     names, right, wrong = [*YARDSTICKS], "-7.1 [-15.1, 0.8]", "-7.1 [-15.1, 0.9]"
     text = (ROOT / "docs" / "yardstick.md").read_text()
