@@ -28,8 +28,9 @@ it was. draw=only trains nothing.
 
 The third edition writes controls.{csv,md} after its first stage, and after each further one
 ranking.csv, against_base.csv, yardstick.md and figures/areas: nothing of a stage that is not whole,
-whose runs are in metrics.csv and counts.csv.gz all the same. It goes on from its runs, and from
-tables that came without them: on another machine copy results/reference/PROTOCOL/ to results/.
+whose runs are in metrics.csv and counts.csv.gz all the same. On Countdown the further stages have
+only the rates at which every control passes. It goes on from its runs, and from tables that came
+without them: on another machine copy results/reference/PROTOCOL/ to results/.
 """
 
 from __future__ import annotations
@@ -85,14 +86,8 @@ def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> 
     controls, which are read on dev prompts, are shown alone: what a testbed's rates and steps are
     may still be changed by them, and by no number of a test prompt."""
     from common.yardstick import areas, controls, last, third_page
-    from common.yardstick import ranking as yardstick_ranking
 
-    shown = [x.run_id for runs in stages for x in runs]
-    rows, counts = (table[table["run_id"].isin(shown)] for table in store.read(folder))
-    at_last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
-    start = counts["step"] == 0
-    # the last evaluation draws more samples, so that it is no point of the frontier
-    drawn = yardstick_ranking.curves(rows, counts[~at_last | start], edition.curves)
+    rows, counts, drawn = _drawn(edition, folder, [x for runs in stages for x in runs])
     judged = controls.controls(drawn)
     if len(stages) == 1:
         write_csv(folder / "controls.csv", judged)
@@ -110,13 +105,26 @@ def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> 
     return ["yardstick.md", *(f"{name}.csv" for name in tables), "figures/areas.png"]
 
 
+def _drawn(edition: Third, folder: Path, runs: list[Experiment]):
+    """Result rows, counts and frontiers of these runs."""
+    from common.yardstick.ranking import curves
+
+    ids = [x.run_id for x in runs]
+    rows, counts = (table[table["run_id"].isin(ids)] for table in store.read(folder))
+    at_last = counts["step"] == counts.groupby("run_id")["step"].transform("max")
+    start = counts["step"] == 0
+    # the last evaluation draws more samples, so that it is no point of the frontier
+    return rows, counts, curves(rows, counts[~at_last | start], edition.curves)
+
+
 def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     """The third edition: a table after each stage, at idle priority."""
     from common.sweeps.evidence import give_way
     from common.sweeps.plan import asked, changed
     from common.sweeps.reproduce import done, train_all
+    from common.yardstick.controls import carries, controls
     from common.yardstick.ranking import OF_SAMPLES
-    from common.yardstick.third import STAGES, plan
+    from common.yardstick.third import STAGES, at_rates, plan
 
     require(given["methods"] == "all", "methods", given["methods"], "the third edition fixes them")
     require(given["seeds"] == "", "seeds", given["seeds"], "the third edition fixes them")
@@ -129,18 +137,32 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     def missing(runs: list[Experiment]) -> list[Experiment]:
         return [x for x in runs if x.run_id not in stored and not done(x)]
 
-    def finish() -> None:
+    def gathered() -> list[list[Experiment]]:
+        """Gather what is finished; the stages to run, as far as the controls say it by now."""
         for reason in store.write(root, edition.name, every, OF_SAMPLES):
             print(f"left out: {reason}", file=sys.stderr)
-        whole = [*takewhile(lambda runs: not missing(runs), stages)]
+        if edition.every_rate:
+            return stages
+        if missing(stages[0]):
+            return stages[:1]
+        *_, drawn = _drawn(edition, folder, stages[0])
+        return at_rates(stages, carries(controls(drawn)))
+
+    def show(planned: list[list[Experiment]]) -> None:
+        whole = [*takewhile(lambda runs: not missing(runs), planned)]
         made = show_third(edition, folder, whole) if whole else ["no stage is whole"]
         print(f"{folder}: {', '.join(made)}")
 
+    planned = gathered()
     if given["draw"] == "only":
-        finish()
+        show(planned)
         return
     give_way()
-    for name, runs in zip(STAGES, stages, strict=True):
+    for place, name in enumerate(STAGES):
+        if place == len(planned):
+            print(f"{name}: not begun; it needs a rate at which every control passes")
+            break
+        runs = planned[place]
         left = missing(runs)
         print(f"{name}: {len(runs)} runs, {len(runs) - len(left)} done", flush=True)
         if not left:
@@ -149,11 +171,12 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
             train_all(left, config.workers, end=end)
         except UserError as error:  # the other stages do not wait for it
             failed.append(str(error))
-        finish()
+        planned = gathered()
+        show(planned)
     if failed:
         raise UserError("\n".join(failed))
-    if left := missing(every):
-        print(f"budget={config.budget}: {len(left)} of {len(every)} runs are left; again to go on")
+    if left := missing([x for runs in planned for x in runs]):
+        print(f"budget={config.budget}: {len(left)} runs are left; again to go on")
 
 
 def main(words: list[str]) -> None:

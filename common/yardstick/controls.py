@@ -68,6 +68,12 @@ def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def carries(judged: pd.DataFrame) -> list[str]:
+    """The rates at which every control passes."""
+    passed = judged.groupby("rate", sort=False)["verdict"].agg(lambda x: (x == "passes").all())
+    return [rate for rate, every in passed.items() if every]
+
+
 def _speed(rate: str) -> float:
     """ "lr 1e-4" -> 1e-4."""
     return float(rate.split()[-1])

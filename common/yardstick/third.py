@@ -46,6 +46,7 @@ class Third:
     name: str  # of its configuration and its results folder
     task: str
     levels: dict[str, tuple[float, ...]]  # at which the frontiers are read, by what is held equal
+    every_rate: bool  # whether methods run at every rate, or only where all of its controls pass
 
     @property
     def curves(self) -> Protocol:
@@ -70,8 +71,8 @@ LEVELS = {
 EDITIONS = {
     one.name: one
     for one in (
-        Third("third_maze", "mazes with loops", LEVELS),
-        Third("third_countdown", "Subset-Countdown", LEVELS),
+        Third("third_maze", "mazes with loops", LEVELS, every_rate=True),
+        Third("third_countdown", "Subset-Countdown", LEVELS, every_rate=False),
     )
 }
 
@@ -86,6 +87,13 @@ def plan(config: Reproduce) -> list[list[Experiment]]:
     for x in sorted(runs, key=lambda x: (x.seed, x.optim.steps > 0)):
         stages[_stage(x)].append(x)
     return stages
+
+
+def at_rates(stages: list[list[Experiment]], rates: Sequence[str]) -> list[list[Experiment]]:
+    """The stages with nothing at other rates; only the first of them, the controls, without any."""
+    first, *later = stages
+    kept = [[x for x in runs if x.table in (BASE, *rates)] for runs in later]
+    return [first, *kept] if rates else [first]
 
 
 def _stage(x: Experiment) -> int:

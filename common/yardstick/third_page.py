@@ -8,6 +8,7 @@ from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.results.tables import markdown as to_markdown
 from common.yardstick.areas import BEST, OWN, SAME
+from common.yardstick.controls import carries
 from common.yardstick.table import spread
 from common.yardstick.third import (
     EQUAL_ACCURACY,
@@ -131,9 +132,7 @@ def controls_part(controls: pd.DataFrame) -> str:
         for row in controls.to_dict("records")
     ]
     head = ["control", "rate", "difference (dev prompts)", "verdict"]
-    passed = controls.groupby("rate", sort=False)["verdict"].agg(lambda x: (x == "passes").all())
-    carries = [rate for rate, every in passed.items() if every]
-    said = f"Every control passes at: {', '.join(carries) or 'no rate'}.\n\n"
+    said = f"Every control passes at: {', '.join(carries(controls)) or 'no rate'}.\n\n"
     return f"## Positive controls\n\n{said}{to_markdown(head, lines, 'llrl')}"
 
 

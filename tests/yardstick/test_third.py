@@ -14,7 +14,7 @@ from common.metrics.paired import Interval, two_way_interval
 from common.results.columns import COLUMNS
 from common.sweeps.plan import scales_of
 from common.yardstick import areas, command, third
-from common.yardstick.controls import controls
+from common.yardstick.controls import carries, controls
 from common.yardstick.last import against_base
 from common.yardstick.ranking import ACCURACY, Curve, curves
 from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, EQUAL_KL, PRIMARY
@@ -83,6 +83,20 @@ def test_each_seed_has_its_own_base_and_the_controls_come_first():
     kinds = {x.data.benchmarks[name]["split"] for x in every for name in ("natural", "rare")}
     assert kinds == {"test"}
     assert {x.data.benchmarks["dev_rare"]["split"] for x in every} == {"dev"}
+
+
+def test_after_the_controls_there_are_only_the_rates_that_they_allow():
+    stages = third.plan(scales_of("yardstick", "scale=third_countdown"))
+    allowed = third.at_rates(stages, ["lr 3e-5"])
+    assert allowed[0] == stages[0]
+    for runs, every in zip(allowed[1:4], stages[1:4], strict=True):
+        assert {x.table for x in runs} == {"base", "lr 3e-5"} & {x.table for x in every}
+        assert {x.label for x in runs} == {x.label for x in every}
+    assert third.at_rates(stages, []) == stages[:1]
+    judged = pd.DataFrame(
+        {"rate": ["a", "a", "b", "b"], "verdict": ["passes", "open", *["passes"] * 2]}
+    )
+    assert carries(judged) == ["b"]
 
 
 def test_the_first_chord_and_what_is_not_reached_are_no_reading():
@@ -294,6 +308,8 @@ def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
             function(*arguments)
 
     monkeypatch.setattr(third, "plan", few)
+    allowed = ["lr 1e-4"]
+    monkeypatch.setattr("common.yardstick.controls.carries", lambda _: allowed)
     monkeypatch.setattr("common.sweeps.evidence.give_way", lambda: None)
     monkeypatch.setattr("common.sweeps.reproduce.run_all", here)
     apart = ("optim.lr", "eval.n", "eval.k", "eval.curve_n", "eval.rare")
@@ -340,3 +356,9 @@ def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
     command.main([*words, "draw=only"])
     assert (kept / "yardstick.md").read_bytes() == page
     assert b"has been compared" in page  # four steps of a tiny model rise by no two points
+    # where no rate passes, nothing but the controls is shown or run
+    allowed.clear()
+    (kept / "yardstick.md").unlink()
+    command.main(words)
+    assert not (kept / "yardstick.md").exists()
+    assert len(trained) == 1
