@@ -7,8 +7,9 @@ the papers' READMEs from their configurations, their smallest rows from the dry 
 committed results come README.md's table and figure, what rows of a cluster cost and could decide
 (results/reference/<paper>/costs.csv and budget.csv, of the dry run), how far the testbeds agree
 with print (results/reference/agreement.csv), that and the methods beside GRPO and each other in
-docs/testbeds.md, the counts of verdicts in docs/evidence.md, and docs/page.html, which is the page
-of `rlvr report` for readers without an environment.
+docs/testbeds.md, the counts of verdicts in docs/evidence.md, the yardstick's answer in README.md
+and docs/yardstick.md, and docs/page.html, which is the page of `rlvr report` for readers without an
+environment.
 """
 
 from common.config.files import ROOT, papers
@@ -26,6 +27,7 @@ def main(words: list[str]) -> None:
     from common.report.readme import papers as committed
     from common.results.files import write, write_csv
     from common.sweeps import smallest
+    from common.yardstick import answer
     from slurm import prices
 
     write(ROOT / "docs" / "methods.md", catalogue.page())
@@ -40,6 +42,8 @@ def main(words: list[str]) -> None:
     write(readme, written(readme.read_text(), *where))
     draw(*where)
     docs = ROOT / "docs"
+    for file in (readme, docs / "yardstick.md"):
+        write(file, answer.written(file, REFERENCE))
     write_csv(REFERENCE / agreement.FILE, agreement.table(REFERENCE))
     testbeds, evidence = docs / "testbeds.md", docs / "evidence.md"
     write(testbeds, agreement.written(testbeds.read_text(), agreement.stored(REFERENCE)))

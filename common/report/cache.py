@@ -15,6 +15,7 @@ from common.comparison.contributed import COMMITTED
 from common.config.files import ROOT
 from common.report import sources
 from common.results.files import write, write_json
+from common.yardstick.third import EDITIONS
 
 CODE = ("common", "papers", "configs", "slurm")
 LIBRARIES = ("jinja2", "matplotlib", "numpy", "omegaconf", "pandas", "pillow", "scipy")
@@ -45,7 +46,7 @@ def inputs(target: Path, root: Path, reference: Path) -> str:
     the committed results by their contents; the results in `root`, of which there may be gigabytes,
     by size and time of each file; the libraries by version; where the page is from these."""
     digest = hashlib.sha256()
-    names = [*sources.papers(ROOT / "papers"), sources.YARDSTICK]
+    names = [*sources.papers(ROOT / "papers"), *EDITIONS]
     folders = [ROOT / name for name in CODE] + [reference / name for name in names]
     for file in [*_files([*folders, COMMITTED]), *reference.glob(agreement.FILE)]:
         digest.update(f"{os.path.relpath(file, ROOT)} {_sha256(file)}\n".encode())

@@ -23,6 +23,7 @@ from common.report import plots, sources, views
 from common.report.beside import SHOWN
 from common.report.figures import Picture, data_uri, fitting
 from common.report.reruns import Rerun
+from common.yardstick.third_page import BEST_HEAD
 
 LIMIT = 3_000_000  # bytes of the page
 MARKUP = 300  # and what stands around a figure or a link that is inside it
@@ -33,7 +34,7 @@ def build(
     root: Path, *, reference: Path, folder: Path, say: Callable = lambda words: None
 ) -> tuple[str, list[str]]:
     """The page on the results in `root`, to stand in `folder`; and what was left out of it."""
-    yardstick, left_out = sources.read_yardstick(root, reference)
+    yardsticks, left_out = sources.read_yardstick(root, reference)
     others, more = contributed.compared(contributed.COMMITTED, reference)
     agreed = sources.read_agreement(reference, more)
     papers = []
@@ -41,12 +42,12 @@ def build(
         say(f"{paper} ...")
         papers.append(sources.read(paper, ROOT / "papers", root, reference))
     lines = contributed.lines(others)
-    return render(papers, yardstick, left_out + more, folder, lines, agreed)
+    return render(papers, yardsticks, left_out + more, folder, lines, agreed)
 
 
 def render(
     shown: list[sources.Source],
-    yardstick: sources.Yardstick | None,
+    yardsticks: list[sources.Yardstick],
     left_out: list[str],
     folder: Path,
     others: Sequence[list[str]] = (),
@@ -56,7 +57,8 @@ def render(
     agreement.HEAD."""
     left_out = [*left_out, *(reason for source in shown for reason in source.left_out)]
     known = views.facets(shown)
-    drawn = [*(yardstick.figures if yardstick else ()), *(p for s in shown for p in s.figures)]
+    drawn = [p for one in yardsticks for p in one.figures]
+    drawn += [p for s in shown for p in s.figures]
     drawn += [p for s in shown if s.second for p in s.second.figures]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
@@ -76,8 +78,8 @@ def render(
         style=(HERE / "style.css").read_text() + _colours(),
         script=(HERE / "page.js").read_text(),
         papers=papers,
-        yardstick=yardstick,
-        ranking=_numbers(yardstick.ranking) if yardstick else [],
+        yardsticks=yardsticks,
+        yardstick_head=BEST_HEAD,
         scopes=SHOWN,
         facets=known,
         cells=sum((p["cells"] for p in papers), Counter()),
@@ -233,19 +235,3 @@ def _pictures(drawn: list[Picture], folder: Path, budget: int) -> dict[Path, dic
         }
         for p in drawn
     }
-
-
-def _numbers(table) -> list[list[tuple[str, bool]]]:
-    """Rows of (text, is it a number), long fractions rounded."""
-    rows = []
-    for values in table.itertuples(index=False):
-        row = []
-        for value in values:
-            try:
-                number = float(value)
-            except ValueError:
-                row.append((value, False))
-            else:
-                row.append((three(number) if "." in value else value, True))
-        rows.append(row)
-    return rows

@@ -20,12 +20,6 @@ from common.palette import Look, look
 WIDTH, HEIGHT = 340, 250  # of a panel; numbers of the viewBox
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 24, 36
 WIDE, TALL = 560, 360  # a figure of one panel
-GREY = Look("#999999", "#7D858E", "grey", "-", "o")
-FOCUS = {  # of all methods the papers' own, and what they are called
-    **{"grpo": "GRPO", "f_grpo": "F-GRPO", "fade": "FADE", "iac": "IAC", "cw_grpo": "CW-GRPO"},
-    "negative_only": "GRPO-N",
-}
-OTHERS = "other methods, named when pointed at"
 DASHES = {"-": "", "--": "6 4", ":": "1.5 3", "-.": "7 3 1.5 3"}
 
 
@@ -42,7 +36,6 @@ class Line:
     look: Look
     path: str
     points: tuple[Point, ...]
-    faint: bool  # a method that is not compared
     bars: str = ""  # standard errors
 
 
@@ -75,7 +68,6 @@ class Curve:
     x: np.ndarray
     y: np.ndarray
     said: list[str]
-    faint: bool = False
     error: np.ndarray | None = None
 
 
@@ -118,25 +110,6 @@ def frontier(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
     return _plot(name, title, [panel], curves)
 
 
-def fronts(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
-    """The yardstick's: a panel a rate, means over seeds."""
-    panels, every = [], []
-    for rate, part in table.groupby("rate", sort=False):
-        curves = []
-        for method, rows in part.groupby("method"):
-            coloured = method in FOCUS
-            style = look(str(method)) if coloured else GREY
-            said = [f"mean of {r.n_seeds:g} seeds|step {r.step:g}" for r in rows.itertuples()]
-            name = FOCUS.get(str(method), str(method))
-            curves.append(_curve(name, style, rows, said, faint=not coloured))
-        curves.sort(key=lambda curve: not curve.faint)
-        every += curves
-        panels.append(
-            place(f"{rate} learning rate", "natural pass@1 (%)", "rare pass@256 (%)", curves, 470)
-        )
-    return _plot(name, "Up and right is better", panels, every)
-
-
 def training(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
     """A panel a measure, against the step; means and standard errors over seeds."""
     panels, every = [], []
@@ -163,10 +136,6 @@ DRAWN: dict[tuple[str, ...], Callable] = {
     ("method", "seed", "run_id", "step", "accuracy", "diversity"): frontier,
     ("step", "mean", "sem", "n_seeds", "method", "benchmark", "metric"): training,
     ("k", "mean", "sem", "n_seeds", "method", "benchmark"): at_k,
-    (
-        *("rate", "method", "step", "n_seeds"),
-        *("accuracy", "accuracy_sem", "diversity", "diversity_sem"),
-    ): fronts,
 }
 
 
@@ -203,7 +172,7 @@ def place(
         tops = zip(px, up(curve.y - _error(curve)), up(curve.y + _error(curve)), strict=True)
         bars = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in tops if abs(b - c) > 0.5)
         made = tuple(Point(round(float(a), 1), round(float(b), 1), one) for a, b, one in points)
-        lines.append(Line(curve.method, curve.look, path, made, curve.faint, bars))
+        lines.append(Line(curve.method, curve.look, path, made, bars))
     marks = sorted({float(x) for curve in curves for x in curve.x}) if log else _ticks(x0, x1)
     marks = [x for x in marks if not log or math.log2(x) % (2 if len(marks) > 6 else 1) == 0]
     return Panel(
@@ -219,7 +188,7 @@ def place(
 
 
 def _plot(name: str, title: str, panels: list[Panel], curves: list[Curve]) -> Plot:
-    legend = {OTHERS if curve.look == GREY else curve.method: curve.look for curve in curves[::-1]}
+    legend = {curve.method: curve.look for curve in curves[::-1]}
     return Plot(name, title, tuple(panels), tuple(legend.items()))
 
 

@@ -27,12 +27,14 @@ from common.report.beside import OWN, beside
 from common.report.figures import Picture, pictures
 from common.report.next_steps import Step, next_step
 from common.report.reruns import Rerun, costs, reruns
-from common.yardstick.protocol import PRIMARY
+from common.yardstick.answer import sentence
+from common.yardstick.third import EDITIONS
+from common.yardstick.third_page import best_lines
 
 # pandas' parser errors and UnicodeDecodeError are ValueErrors
 UNREADABLE = (UserError, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError)
 UNREADABLE += (ImportError, yaml.YAMLError, zlib.error)
-YARDSTICK = "yardstick"
+RANKING = "ranking.csv"
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Yardstick:
-    """All methods under one protocol (`make yardstick`)."""
+    """Whether a method beats a smaller learning rate on one testbed: the third edition."""
 
-    root: Path
+    name: str
+    task: str
     fallback: str
-    measure: str  # what ranks
-    ranking: pd.DataFrame
+    answer: str
+    lines: list[list[str]]  # of third_page.BEST_HEAD
     figures: list[Picture]
 
 
@@ -218,27 +221,24 @@ def _answer(paper: str, about: dict, stated: dict, found: Comparison, able: pd.D
     return answers.answer(paper, about, stated, found.verdicts, found.gaps, models, able)
 
 
-def read_yardstick(root: Path, reference: Path) -> tuple[Yardstick | None, list[str]]:
-    """The ranking and its figures, or None and why there are none."""
-    left_out: list[str] = []
-    chosen, fallback = choose(root, reference, YARDSTICK, "ranking.csv")
-    ranking = _table(left_out, chosen / YARDSTICK / "ranking.csv")
-    if ranking is None:
-        return None, left_out
-    primary = attempt(left_out, "yardstick/ranking.csv", lambda: _primary(ranking))
-    if primary is None:
-        return None, left_out
-    drawn, problems = pictures(chosen / YARDSTICK / "figures")
-    measure, rows = primary
-    return Yardstick(chosen, fallback, measure, rows, drawn), [*left_out, *problems]
+def read_yardstick(root: Path, reference: Path) -> tuple[list[Yardstick], list[str]]:
+    """Each testbed of which more than the controls has run, and what could not be read."""
+    shown, left_out = [], []
+    for name, edition in EDITIONS.items():
+        chosen, fallback = choose(root, reference, name, RANKING)
+        if not (chosen / name / RANKING).exists():
+            continue
 
+        def load(edition=edition, file=chosen / name / RANKING) -> tuple[str, list[list[str]]]:
+            ranking = pd.read_csv(file)
+            return sentence(edition, ranking), best_lines(ranking)
 
-def _primary(ranking: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """Of 1,300 rows those that rank the methods: the primary measure at the first level."""
-    constant = {"level": ranking["level"].iloc[0], "benchmark": PRIMARY[0], "metric": PRIMARY[1]}
-    rows = ranking[(ranking[list(constant)] == list(constant.values())).all(axis=1)]
-    measure = f"{' '.join(PRIMARY)} where natural pass@1 first reaches {constant['level']} %"
-    return measure, rows.drop(columns=list(constant))
+        if read := attempt(left_out, f"{name}/{RANKING}", load):
+            said, lines = read
+            drawn, problems = pictures(chosen / name / "figures")
+            left_out += problems
+            shown.append(Yardstick(name, edition.task, fallback, said, lines, drawn))
+    return shown, left_out
 
 
 def read_agreement(reference: Path, left_out: list[str]) -> list[list[str]]:

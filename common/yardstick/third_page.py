@@ -7,6 +7,7 @@ import pandas as pd
 from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.results.tables import markdown as to_markdown
+from common.yardstick.answer import rows_of, sentence
 from common.yardstick.areas import BEST, OWN, SAME
 from common.yardstick.controls import carries
 from common.yardstick.table import spread
@@ -21,6 +22,10 @@ from common.yardstick.third import (
     Third,
 )
 
+BEST_HEAD = [
+    *["method", "rate", "minus GRPO", "p (Holm)", "verdict", "seeds"],
+    *["natural pass@64", "at equal entropy", "at equal KL"],
+]
 RELIABLE = 0.5  # split-half reliability below which nothing is ranked
 HEAD = """# The yardstick's third edition: {task}
 
@@ -40,42 +45,25 @@ points. What has not run yet is not in the tables.
 def markdown(
     edition: Third, ranking: pd.DataFrame, last: pd.DataFrame, controls: pd.DataFrame
 ) -> str:
-    best = ranking[ranking["reading"] == BEST]
     seeds = spread(last["n_seeds"]) if len(last) else "none"
-    about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": answer(best)}
-    parts = [HEAD.format(**about), controls_part(controls), _best(best)]
+    said = sentence(edition, ranking)
+    about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": said}
+    parts = [HEAD.format(**about), controls_part(controls), _best(ranking)]
     parts.append(_plain(ranking[ranking["reading"] == OWN], "GRPO's own rates", "rate"))
     parts.append(_plain(ranking[ranking["reading"] == SAME], "At the same rate", "method"))
     parts.append(_last(last))
     return "\n".join(part for part in parts if part)
 
 
-def answer(best: pd.DataFrame) -> str:
-    """How many methods beat GRPO, are as good, are worse, are undecided or not read."""
-    tested = _of(best, EQUAL_ACCURACY, PRIMARY)
-    if tested.empty:
-        return "No method has been compared yet."
-    words = ("better", "equivalent", "worse", "undecided", "not read")
-    named = {word: tested.loc[tested["verdict"] == word, "method"].tolist() for word in words}
-    said = [f"{word}: {', '.join(names)}" for word, names in named.items() if names]
-    return f"Of {len(tested)} methods, {'; '.join(said)}."
-
-
-def _of(ranking: pd.DataFrame, equal: str, measure: tuple[str, str]) -> pd.DataFrame:
-    same = (ranking["benchmark"] == measure[0]) & (ranking["metric"] == measure[1])
-    return ranking[same & (ranking["equal"] == equal)]
-
-
-def _best(best: pd.DataFrame) -> str:
-    tested = _of(best, EQUAL_ACCURACY, PRIMARY)
-    if tested.empty:
-        return ""
-    reliable = tested["reliability"].iloc[0] >= RELIABLE
-    tested = tested.sort_values("difference" if reliable else "method", ascending=not reliable)
+def best_lines(ranking: pd.DataFrame) -> list[list[str]]:
+    """Lines of BEST_HEAD, a method each."""
+    tested = _ordered(ranking)
     beside = [(EQUAL_ACCURACY, PASS64), (EQUAL_ENTROPY, PRIMARY), (EQUAL_KL, PRIMARY)]
     lines = []
     for row in tested.to_dict("records"):
-        others = [_of(best, *one).set_index("method").loc[row["method"]] for one in beside]
+        others = [
+            rows_of(ranking, BEST, *one).set_index("method").loc[row["method"]] for one in beside
+        ]
         line = [
             row["method"],
             row["rate"] or "none reads enough levels",
@@ -85,17 +73,27 @@ def _best(best: pd.DataFrame) -> str:
             str(row["n_seeds"]),
         ]
         lines.append([*line, *map(_gap, others)])
-    head = ["method", "rate", "minus GRPO", "p (Holm)", "verdict", "seeds", "natural pass@64"]
-    head += ["at equal entropy", "at equal KL"]
-    r = tested["reliability"].iloc[0]
-    order = (
-        "ranked" if reliable else f"in alphabetical order, for below {RELIABLE:g} none is ranked"
-    )
+    return lines
+
+
+def _ordered(ranking: pd.DataFrame) -> pd.DataFrame:
+    """The test's rows: ranked where their order is reliable, else by name."""
+    tested = rows_of(ranking, BEST)
+    ranked = (tested["reliability"] >= RELIABLE).any()
+    return tested.sort_values("difference" if ranked else "method", ascending=not ranked)
+
+
+def _best(ranking: pd.DataFrame) -> str:
+    tested = rows_of(ranking, BEST)
+    if tested.empty:
+        return ""
+    r, against = tested[["reliability", "against"]].iloc[0]
     said = "unknown" if pd.isna(r) else f"{r:.2f}"
-    text = f"Split-half reliability of the order: {said}; the methods are {order}.\n\n"
-    against = tested["against"].iloc[0]
-    table = to_markdown(head, lines, "llrrlrrrr")
-    return f"## Best rates\n\nGRPO at {against}. {text}{table}"
+    by_name = f"in alphabetical order, for below {RELIABLE:g} none is ranked"
+    order = "ranked" if r >= RELIABLE else by_name
+    text = f"Split-half reliability of the order: {said}; the methods are {order}."
+    table = to_markdown(BEST_HEAD, best_lines(ranking), "llrrlrrrr")
+    return f"## Best rates\n\nGRPO at {against}. {text}\n\n{table}"
 
 
 def _plain(ranking: pd.DataFrame, title: str, by: str) -> str:
@@ -149,20 +147,29 @@ def _p(row) -> str:
 
 
 def figure(edition: Third, ranking: pd.DataFrame, path: Path) -> None:
-    """The test as a dot and its interval for each method; grey: the margin."""
-    best = _of(ranking[ranking["reading"] == BEST], EQUAL_ACCURACY, PRIMARY)
-    shown = best.dropna(subset=["difference"]).sort_values("difference")
+    """The test as a dot and its interval for each method, below them its positive control, GRPO's
+    own slower rates; grey: the margin."""
+    own = rows_of(ranking, OWN)
+    says = [
+        f"{GRPO}, {rate.split()[-1]} minus {against.split()[-1]}"
+        for rate, against in zip(own["rate"], own["against"], strict=True)
+    ]
+    best = _ordered(ranking)
+    shown = pd.concat([best.assign(label=best["method"]), own.assign(label=says)])
+    shown = shown.dropna(subset=["difference"]).iloc[::-1]  # the first on top
     drawn, axes = panels(1, width=6.4, height=0.9 + 0.22 * max(len(shown), 4))
     axis = axes[0, 0]
     axis.axvspan(-MARGIN, MARGIN, color=COLORS[6], alpha=0.12, lw=0)
     axis.axvline(0, color=COLORS[6], lw=0.8)
+    axis.axhline(shown["reading"].eq(OWN).sum() - 0.5, color=COLORS[6], lw=0.8, ls=":")
     for place, row in enumerate(shown.to_dict("records")):
         mark = look(row["method"])
         ends = [row["difference_low"], row["difference_high"]]
         axis.plot(ends, [place, place], color=mark.color, lw=1.2)
         axis.plot(row["difference"], place, mark.marker, color=mark.color, ms=5.5)
-    axis.set_yticks(range(len(shown)), shown["method"])
+    axis.set_yticks(range(len(shown)), shown["label"])
     axis.set_ylim(-0.7, max(len(shown), 1) - 0.3)
-    axis.set_xlabel("rare pass@64 from +2 to +10 points of pass@1, minus GRPO's (points)")
-    drawn.suptitle(f"Right of 0: better than GRPO at its best rate ({edition.task})", fontsize=9)
+    axis.set_xlabel("rare pass@64 from +2 to +10 points of pass@1: difference in points")
+    title = f"Right of 0: keeps more than GRPO at its best rate ({edition.task})"
+    drawn.suptitle(f"{title}\nbelow: GRPO's own smaller rates, the positive control", fontsize=9)
     save(drawn, path, shown)

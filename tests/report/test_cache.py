@@ -21,7 +21,7 @@ def small(tmp_path, monkeypatch):
         (tmp_path / name).write_text("x")
     for name in (
         "p/claims.csv",
-        "yardstick/ranking.csv",
+        "third_maze/ranking.csv",
         "reference/p/claims.csv",
         "reference/agreement.csv",
     ):
@@ -53,7 +53,7 @@ def test_the_same_inputs_leave_the_page(small):
         "papers/p/published/table1.csv",
         "configs/base.yaml",
         "results/p/claims.csv",
-        "results/yardstick/ranking.csv",
+        "results/third_maze/ranking.csv",
         "results/reference/p/claims.csv",
         "results/reference/agreement.csv",
         "results/report/index.html",

@@ -4,7 +4,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
-import pandas as pd
 import pytest
 from report_sources import CLAIM, cell, comparison, picture, png, source
 from tiny import ROOT
@@ -58,8 +57,8 @@ class Page(HTMLParser):
         ]
 
 
-def render(*shown, yardstick=None, folder=Path("folder")) -> tuple[str, Page]:
-    text, _ = page.render(list(shown), yardstick, [], folder)
+def render(*shown, yardsticks=(), folder=Path("folder")) -> tuple[str, Page]:
+    text, _ = page.render(list(shown), list(yardsticks), [], folder)
     return text, Page(text)
 
 
@@ -100,8 +99,8 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><b data-x='"
 def test_every_text_is_escaped(tmp_path):
     cells = [cell(HOSTILE, HOSTILE, "differs", "ok", reason=HOSTILE, model=HOSTILE, metric=HOSTILE)]
     hostile = source(comparison(cells, words=HOSTILE), words=HOSTILE, fallback=HOSTILE)
-    ranking = sources.Yardstick(tmp_path, HOSTILE, HOSTILE, pd.DataFrame({HOSTILE: [HOSTILE]}), [])
-    text, html = render(hostile, yardstick=ranking)
+    yardstick = sources.Yardstick("third_maze", HOSTILE, HOSTILE, HOSTILE, [[HOSTILE]], [])
+    text, html = render(hostile, yardsticks=[yardstick])
     assert text.count("alert(1)") > 40  # it is there, as text
     assert len(html.find("script")) == 1
     assert "alert(1)" not in html.find("script")[0][1]
@@ -203,15 +202,6 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
     assert [p.name for p in made.figures] == ["whole"]
     assert "paper_a/figures/whole.png: the CSV of its numbers is not there" in made.left_out
     assert "could not be compared" in text
-    assert sources.read_yardstick(root, root) == (
-        None,
-        ["results/yardstick/ranking.csv: is not there"],
-    )
-    (root / "yardstick").mkdir()
-    (root / "yardstick" / "ranking.csv").write_text("method\ngrpo\n")  # not ours
-    yardstick, left_out = sources.read_yardstick(root, root)
-    assert yardstick is None
-    assert left_out == ["yardstick/ranking.csv: 'level'"]
 
 
 def test_the_agreement_of_the_testbeds_is_shown_where_it_can_be_read(tmp_path):
@@ -222,28 +212,42 @@ def test_the_agreement_of_the_testbeds_is_shown_where_it_can_be_read(tmp_path):
     table.write_text("measure,published,countdown,mazes\n" + "pass@1,2,1,-1\n" * 3)
     lines = sources.read_agreement(tmp_path, left_out)
     assert [line[2] for line in lines] == ["3 of 3", "0 of 3", "0 of 3"]
-    text, _ = page.render([], None, [], tmp_path, agreed=lines)
+    text, _ = page.render([], [], [], tmp_path, agreed=lines)
     shown = [text for _, text in Page(text).find("td")]
     assert shown[:6] == lines[0]
-    assert not Page(page.render([], None, [], tmp_path)[0]).find("section", id="agreement")
+    assert not Page(page.render([], [], [], tmp_path)[0]).find("section", id="agreement")
     table.write_text("measure\npass@1\n")  # not ours
     assert sources.read_agreement(tmp_path, left_out) == []
     assert len(left_out) == 1
 
 
-def test_of_the_ranking_only_the_rows_that_rank_are_shown(tmp_path):
-    (tmp_path / "yardstick").mkdir()
+def test_the_yardsticks_answer_is_shown_where_more_than_the_controls_has_run(tmp_path):
+    assert sources.read_yardstick(tmp_path, tmp_path) == ([], [])
+    (tmp_path / "third_maze").mkdir()
+    file = tmp_path / "third_maze" / "ranking.csv"
+    numbers = "lr 1e-4,lr 1e-5,3.0,1.0,5.0,.01"
     lines = [
-        f"plain,{level},{benchmark},{metric},{level}{metric[-2:]}"
-        for level in (30, 32)
-        for benchmark, metric in (("natural", "pass@64"), ("rare", "pass@64"), ("rare", "pass@1"))
+        f"best rates,{equal},{benchmark},pass@64,{method},{numbers},{word},3,.8"
+        for equal in ("pass@1", "entropy", "KL")
+        for benchmark in ("rare", "natural")
+        for method, word in (("FADE", "better"), ("IAC", "undecided"))
     ]
-    table = "\n".join(["rate,level,benchmark,metric,value", *lines])
-    (tmp_path / "yardstick" / "ranking.csv").write_text(table)
-    yardstick, left_out = sources.read_yardstick(tmp_path, tmp_path)
+    head = "reading,equal,benchmark,metric,method,rate,against,difference,difference_low,"
+    head += "difference_high,p_holm,verdict,n_seeds,reliability"
+    file.write_text("\n".join([head, *lines]))
+    (one,), left_out = sources.read_yardstick(tmp_path, tmp_path)
     assert left_out == []
-    assert yardstick.ranking.to_dict("records") == [{"rate": "plain", "value": "3064"}]
-    assert yardstick.measure == "rare pass@64 where natural pass@1 first reaches 30 %"
+    assert "FADE of 2 methods keeps more" in one.answer
+    assert [line[:3] for line in one.lines] == [
+        ["FADE", "lr 1e-4", "+3.0 [1.0, 5.0]"],
+        ["IAC", "lr 1e-4", "+3.0 [1.0, 5.0]"],
+    ]
+    _, html = render(yardsticks=[one])
+    assert [text for _, text in html.find("td")][:3] == one.lines[0][:3]
+    file.write_text("method\ngrpo\n")  # not ours
+    shown, left_out = sources.read_yardstick(tmp_path, tmp_path)
+    assert shown == []
+    assert len(left_out) == 1
 
 
 def test_without_a_finished_comparison_the_committed_one_is_shown_and_named(tmp_path):

@@ -148,7 +148,7 @@ def test_a_part_unfolds_and_its_pictures_are_loaded_then(screen):
 
 def test_a_point_says_method_seed_step_and_values(screen):
     shown = screen
-    shown.point(".front g:not(.faint)[data-name=FADE] [data-s*='step 50']")
+    shown.point(".front g[data-name=FADE] [data-s*='step 50']")
     assert shown.eval("document.getElementById('tip').hidden") is False
     said = shown.eval("document.getElementById('tip').textContent")
     assert said == (

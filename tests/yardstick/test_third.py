@@ -6,19 +6,19 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import TINY
+from tiny import ROOT, TINY
 
 from common.comparison.keep import keep
 from common.errors import UserError
 from common.metrics.paired import Interval, two_way_interval
 from common.results.columns import COLUMNS
 from common.sweeps.plan import scales_of
-from common.yardstick import areas, command, third
+from common.yardstick import answer, areas, command, third
 from common.yardstick.controls import carries, controls
 from common.yardstick.last import against_base
 from common.yardstick.ranking import ACCURACY, Curve, curves
 from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, EQUAL_KL, PRIMARY
-from common.yardstick.third_page import answer, markdown
+from common.yardstick.third_page import markdown
 
 MAZE = EDITIONS["third_maze"]
 LEVELS = MAZE.levels[EQUAL_ACCURACY]
@@ -273,14 +273,40 @@ def test_the_page_says_what_is_compared_and_ranks_nothing_unreliable():
     ranking, found = areas.rank(drawn, MAZE), controls(drawn)
     text = markdown(MAZE, ranking, last, found)
     assert "Every control passes at: no rate" in text
-    assert "better: iac, fade" in text or "better: fade, iac" in text
-    assert "equivalent: max_rl" in text
+    assert "iac, fade of 3 methods keep more diversity than GRPO at its best learning rate" in text
+    assert "; max_rl keeps as much." in text
     unreliable = ranking.assign(reliability=0.2)
     lines = [line.split(" | ")[0] for line in markdown(MAZE, unreliable, last, found).splitlines()]
     order = [line.strip("| ") for line in lines if line.strip("| ") in ("iac", "fade", "max_rl")]
     assert order[:3] == ["fade", "iac", "max_rl"]
-    assert "No method" in answer(ranking.iloc[:0])
+    assert "no method has been compared" in markdown(MAZE, ranking.iloc[:0], last, found)
     assert markdown(MAZE, ranking.iloc[:0], last.iloc[:0], found)
+
+
+def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
+    drawn = [*runs("GRPO", 3), *runs("GRPO", 2, rate=RATES[1], seeds=6)]
+    few = [*drawn, *runs("bad", 5), *runs("good", 1), *runs("fast", 3, rises=(0, 11, 12))]
+    ranking = areas.rank(few, MAZE)
+    said = answer.sentence(MAZE, ranking)
+    assert (
+        "good of 3 methods keeps more diversity than GRPO at its best learning rate (3e-5)" in said
+    )
+    assert "; bad keeps less; fast could not be read. Positive control" in said
+    own = answer.rows_of(ranking, areas.OWN).iloc[0]
+    assert f"against 1e-4: 3e-5 {own['difference']:+.1f} [" in said
+    assert said.endswith(", better.")
+    assert "none of 1 methods keeps more" in answer.sentence(
+        MAZE, areas.rank(drawn[:9] + runs("b", 3), MAZE)
+    )
+    assert "could not be compared" in answer.control(ranking.iloc[:0])
+
+
+def test_the_pages_say_what_the_stored_tables_say():
+    reference = ROOT / "results" / "reference"
+    for page in (ROOT / "README.md", ROOT / "docs" / "yardstick.md"):
+        assert answer.written(page, reference) == page.read_text(), "stale: run .venv/bin/rlvr docs"
+    for name in answer.stored(reference):
+        assert (reference / name / answer.FIGURE).exists()
 
 
 @pytest.mark.parametrize("word", ["methods=iac", "seeds=1"])

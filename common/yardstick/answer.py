@@ -1,0 +1,89 @@
+"""Does any method beat a smaller learning rate? A sentence on each testbed, from its ranking.csv:
+of the test, and of its positive control (docs/evidence.md).
+
+`rlvr docs` writes them with their figures into the README and docs/yardstick.md.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+
+from common.results.tables import replaced
+from common.yardstick.areas import BEST, OWN
+from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, Third
+
+MARKS = ("<!-- yardstick: written by `rlvr docs` -->", "<!-- end of yardstick -->")
+FIGURE = Path("figures") / "areas.png"
+SAID = {  # of one method, of several
+    "better": ("keeps more", "keep more"),
+    "worse": ("keeps less", "keep less"),
+    "equivalent": ("keeps as much", "keep as much"),
+    "undecided": ("is undecided", "are undecided"),
+    "not read": ("could not be read", "could not be read"),
+}
+FEW = 3  # methods that are named
+
+
+def rows_of(
+    ranking: pd.DataFrame,
+    reading: str,
+    equal: str = EQUAL_ACCURACY,
+    measure: tuple[str, str] = PRIMARY,
+) -> pd.DataFrame:
+    """Of a ranking the rows of one reading and measure: by default those of the test."""
+    same = (ranking["benchmark"] == measure[0]) & (ranking["metric"] == measure[1])
+    return ranking[same & (ranking["reading"] == reading) & (ranking["equal"] == equal)]
+
+
+def sentence(edition: Third, ranking: pd.DataFrame) -> str:
+    """How many methods keep more diversity than GRPO, and whether GRPO's slower rates do."""
+    best = rows_of(ranking, BEST)
+    if best.empty:
+        return f"On {edition.task} no method has been compared yet."
+    seeds = int(best["n_seeds"].max())
+    start = f"On {edition.task}, with {seeds} seeds from {seeds} base models, "
+    against = f"{GRPO} at its best learning rate ({best['against'].iloc[0].split()[-1]})"
+    parts = []
+    for word, verbs in SAID.items():
+        names = best.loc[best["verdict"] == word, "method"].tolist()
+        if word == "better":
+            who = f"{', '.join(names) or 'none'} of {len(best)} methods"
+            parts.append(f"{who} {verbs[len(names) > 1]} diversity than {against}")
+        elif names:
+            who = ", ".join(names) if len(names) <= FEW else str(len(names))
+            parts.append(f"{who} {verbs[len(names) > 1]}")
+    return f"{start}{'; '.join(parts)}. {control(ranking)}"
+
+
+def control(ranking: pd.DataFrame) -> str:
+    """The test's positive control: GRPO at each slower rate against its fastest."""
+    own = rows_of(ranking, OWN)
+    said = [
+        f"{row['rate'].split()[-1]} {row['difference']:+.1f} "
+        f"[{row['difference_low']:.1f}, {row['difference_high']:.1f}], {row['verdict']}"
+        for row in own.dropna(subset=["difference"]).to_dict("records")
+    ]
+    if not said:
+        return f"{GRPO}'s own rates could not be compared."
+    fastest = own["against"].iloc[0].split()[-1]
+    return f"Positive control, {GRPO} at a smaller rate against {fastest}: {'; '.join(said)}."
+
+
+def stored(reference: Path) -> dict[str, pd.DataFrame]:
+    """ranking.csv of each testbed of which more than the controls is stored."""
+    files = {name: reference / name / "ranking.csv" for name in EDITIONS}
+    return {name: pd.read_csv(file) for name, file in files.items() if file.exists()}
+
+
+def written(page: Path, reference: Path) -> str:
+    """The text of a page with the sentences and figures. Raises UserError where it has no marks."""
+    home = Path(os.path.relpath(reference, page.parent))
+    parts = [
+        f"{sentence(EDITIONS[name], ranking)}\n\n"
+        f"![what each method keeps beyond {GRPO}]({(home / name / FIGURE).as_posix()})\n"
+        for name, ranking in stored(reference).items()
+    ]
+    return replaced(page.name, page.read_text(), MARKS, "\n".join(parts))
