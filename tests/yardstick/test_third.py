@@ -85,6 +85,7 @@ def test_each_seed_has_its_own_base_and_the_controls_come_first():
     assert {x.data.benchmarks["dev_rare"]["split"] for x in every} == {"dev"}
 
 
+@pytest.mark.sweep
 def test_after_the_controls_there_are_only_the_rates_that_they_allow():
     stages = third.plan(scales_of("yardstick", "scale=third_countdown"))
     allowed = third.at_rates(stages, ["lr 3e-5"])
