@@ -2,7 +2,7 @@
 
 A run's frontier is its diversity as a function of how far its pass@1 has risen above its own base
 model's, read where it first rises so far, linearly between checkpoints. Its area is the mean over
-the levels, +2 to +10 points. The same is read at equal loss of entropy and at equal divergence from
+the levels, +2 to +16 points. The same is read at equal loss of entropy and at equal divergence from
 the base model. A level that a run does not reach is missing, and so is one that it reaches before
 its first checkpoint: on the chord from the base model nothing was measured.
 """
@@ -21,16 +21,17 @@ from common.metrics.bootstrap import holm
 from common.metrics.paired import Interval, two_way_interval
 from common.yardstick.ranking import Curve
 from common.yardstick.third import (
+    AS_FIRST_DECLARED,
     DEV,
     EQUAL_ACCURACY,
     EQUAL_ENTROPY,
     FASTEST,
     GRPO,
     LEAST_LEVELS,
+    LEVELS,
     MARGIN,
     PRIMARY,
     READ,
-    Third,
     methods,
 )
 
@@ -48,7 +49,7 @@ def travelled(curve: Curve, equal: str, split: str = "") -> np.ndarray:
     """How far a run is from its base model at each checkpoint, (T,): points of pass@1, percent of
     the entropy lost, or nats."""
     benchmark, metric = split + ACCURACY[0], ACCURACY[1]
-    if equal == EQUAL_ACCURACY:
+    if equal in (EQUAL_ACCURACY, AS_FIRST_DECLARED):
         x = curve.mean((benchmark, metric))
         return x - x[0]
     if equal == EQUAL_ENTROPY:
@@ -182,13 +183,13 @@ def reliability(gaps: Sequence[dict[int, float]]) -> float:
     return 2 * r / (1 + r) if r > 0 else r
 
 
-def rank(drawn: Sequence[Curve], edition: Third) -> pd.DataFrame:
+def rank(drawn: Sequence[Curve]) -> pd.DataFrame:
     """COLUMNS: each method at its best rate against GRPO at its own best, which is the test; each
     at GRPO's rate; and GRPO's rates against its fastest, the positive control."""
     groups: dict[str, dict[str, Runs]] = {}
     for c in drawn:
         groups.setdefault(c.method, {}).setdefault(c.rate, {})[c.seed] = c
-    levels = edition.levels[EQUAL_ACCURACY]
+    levels = LEVELS[EQUAL_ACCURACY]
     best = {name: chosen_rate(groups[name], levels) for name in (GRPO, *methods(list(groups)))}
     theirs = best.pop(GRPO)
     if theirs is None:
@@ -200,7 +201,7 @@ def rank(drawn: Sequence[Curve], edition: Third) -> pd.DataFrame:
     frames = []
     for equal, measures in READ.items():
         for measure in measures:
-            found = compare(pairs, equal, edition.levels[equal], measure)
+            found = compare(pairs, equal, LEVELS[equal], measure)
             rates = found["method"].map(best)
             frames.append(found.assign(reading=BEST, rate=rates, against=theirs))
     for rate, runs in groups[GRPO].items():

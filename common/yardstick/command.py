@@ -94,7 +94,7 @@ def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> 
         write(folder / "controls.md", third_page.controls_part(judged))
         return ["controls.csv", "controls.md"]
     tables = {
-        "ranking": areas.rank(drawn, edition),
+        "ranking": areas.rank(drawn),
         "against_base": last.against_base(rows, counts),
         "controls": judged,
     }

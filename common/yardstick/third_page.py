@@ -12,10 +12,12 @@ from common.yardstick.areas import BEST, OWN, SAME
 from common.yardstick.controls import carries
 from common.yardstick.table import spread
 from common.yardstick.third import (
+    AS_FIRST_DECLARED,
     EQUAL_ACCURACY,
     EQUAL_ENTROPY,
     EQUAL_KL,
     GRPO,
+    LEVELS,
     MARGIN,
     PASS64,
     PRIMARY,
@@ -24,17 +26,17 @@ from common.yardstick.third import (
 
 BEST_HEAD = [
     *["method", "rate", "minus GRPO", "p (Holm)", "verdict", "seeds"],
-    *["natural pass@64", "at equal entropy", "at equal KL"],
+    *["as first declared, to +10", "natural pass@64", "at equal entropy", "at equal KL"],
 ]
 RELIABLE = 0.5  # split-half reliability below which nothing is ranked
 HEAD = """# The yardstick's third edition: {task}
 
 **Does a method beat a smaller learning rate?** Each method at the rate that is best for it on dev
 prompts, against GRPO at the rate that is best for GRPO: rare pass@64, averaged over a rise of
-pass@1 from +2 to +10 points above each run's own base model (docs/evidence.md has the rules).
-Seeds: {seeds}, each from a base model of its own. Differences are in points with 95 % intervals
-over seeds and problems; p is corrected (Holm); *equivalent*: the interval lies within {margin:g}
-points. What has not run yet is not in the tables.
+pass@1 from +{low} to +{high} points above each run's own base model (docs/evidence.md has the
+rules). Seeds: {seeds}, each from a base model of its own. Differences are in points with 95 %
+intervals over seeds and problems; p is corrected (Holm); *equivalent*: the interval lies within
+{margin:g} points. What has not run yet is not in the tables.
 
 {answer}
 
@@ -48,6 +50,7 @@ def markdown(
     seeds = spread(last["n_seeds"]) if len(last) else "none"
     said = sentence(edition, ranking)
     about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": said}
+    about |= {"low": min(LEVELS[EQUAL_ACCURACY]), "high": max(LEVELS[EQUAL_ACCURACY])}
     parts = [HEAD.format(**about), controls_part(controls), _best(ranking)]
     parts.append(_plain(ranking[ranking["reading"] == OWN], "GRPO's own rates", "rate"))
     parts.append(_plain(ranking[ranking["reading"] == SAME], "At the same rate", "method"))
@@ -58,7 +61,8 @@ def markdown(
 def best_lines(ranking: pd.DataFrame) -> list[list[str]]:
     """Lines of BEST_HEAD, a method each."""
     tested = _ordered(ranking)
-    beside = [(EQUAL_ACCURACY, PASS64), (EQUAL_ENTROPY, PRIMARY), (EQUAL_KL, PRIMARY)]
+    beside = [(AS_FIRST_DECLARED, PRIMARY), (EQUAL_ACCURACY, PASS64)]
+    beside += [(EQUAL_ENTROPY, PRIMARY), (EQUAL_KL, PRIMARY)]
     lines = []
     for row in tested.to_dict("records"):
         others = [
@@ -92,7 +96,7 @@ def _best(ranking: pd.DataFrame) -> str:
     by_name = f"in alphabetical order, for below {RELIABLE:g} none is ranked"
     order = "ranked" if r >= RELIABLE else by_name
     text = f"Split-half reliability of the order: {said}; the methods are {order}."
-    table = to_markdown(BEST_HEAD, best_lines(ranking), "llrrlrrrr")
+    table = to_markdown(BEST_HEAD, best_lines(ranking), "llrrlrrrrr")
     return f"## Best rates\n\nGRPO at {against}. {text}\n\n{table}"
 
 
@@ -169,7 +173,8 @@ def figure(edition: Third, ranking: pd.DataFrame, path: Path) -> None:
         axis.plot(row["difference"], place, mark.marker, color=mark.color, ms=5.5)
     axis.set_yticks(range(len(shown)), shown["label"])
     axis.set_ylim(-0.7, max(len(shown), 1) - 0.3)
-    axis.set_xlabel("rare pass@64 from +2 to +10 points of pass@1: difference in points")
+    low, high = min(LEVELS[EQUAL_ACCURACY]), max(LEVELS[EQUAL_ACCURACY])
+    axis.set_xlabel(f"rare pass@64 from +{low} to +{high} points of pass@1: difference in points")
     title = f"Right of 0: keeps more than GRPO at its best rate ({edition.task})"
     drawn.suptitle(f"{title}\nbelow: GRPO's own smaller rates, the positive control", fontsize=9)
     save(drawn, path, shown)

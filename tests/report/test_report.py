@@ -12,6 +12,7 @@ from common.errors import UserError
 from common.report import figures, page, plots, reruns, sources, views
 from common.results.files import write
 from common.sweeps.cost import Range
+from common.yardstick import third
 
 PRICES = ROOT / "results" / "reference"
 VOID = {"meta", "link", "img", "br", "input"}
@@ -228,7 +229,7 @@ def test_the_yardsticks_answer_is_shown_where_more_than_the_controls_has_run(tmp
     numbers = "lr 1e-4,lr 1e-5,3.0,1.0,5.0,.01"
     lines = [
         f"best rates,{equal},{benchmark},pass@64,{method},{numbers},{word},3,.8"
-        for equal in ("pass@1", "entropy", "KL")
+        for equal in third.READ
         for benchmark in ("rare", "natural")
         for method, word in (("FADE", "better"), ("IAC", "undecided"))
     ]

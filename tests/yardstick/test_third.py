@@ -21,7 +21,6 @@ from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, EQUAL_KL, PRIMARY
 from common.yardstick.third_page import markdown
 
 MAZE = EDITIONS["third_maze"]
-LEVELS = MAZE.levels[EQUAL_ACCURACY]
 PROBLEMS = 30
 RATES = ("lr 1e-4", "lr 3e-5")
 
@@ -114,12 +113,12 @@ def test_a_seeds_area_is_the_mean_over_the_levels_that_both_its_runs_have():
     fast = {seed: curve("a", RATES[0], seed, (0, 4, 12), (0, 4, 12)) for seed in (1, 2)}
     slow = {1: curve("b", RATES[0], 1, (0, 2, 9), (0, 4, 18))}
     slow[2] = curve("b", RATES[0], 2, (0, 9, 12), (0, 9, 12))  # past most levels at its first
-    (a, b), shared = areas.areas([fast, slow], EQUAL_ACCURACY, LEVELS, PRIMARY)
+    (a, b), shared = areas.areas([fast, slow], EQUAL_ACCURACY, range(2, 11), PRIMARY)
     assert shared == {1: [4, 5, 6, 7, 8, 9]}
     assert a[1] == pytest.approx(60 - 6.5)
     assert b[1] == pytest.approx(60 - 13)
     short = {1: curve("c", "", 1, (0, 1), (0, 1))}
-    assert areas.areas([fast, short], EQUAL_ACCURACY, LEVELS, PRIMARY) == ([{}, {}], {})
+    assert areas.areas([fast, short], EQUAL_ACCURACY, range(2, 11), PRIMARY) == ([{}, {}], {})
 
 
 def test_one_base_that_rises_too_fast_does_not_spoil_the_others():
@@ -128,12 +127,12 @@ def test_one_base_that_rises_too_fast_does_not_spoil_the_others():
         drawn = [*runs("GRPO", 3), *runs("good", 2), *runs("good", 1, rate=RATES[1], dev=4)]
         fast = [*runs("GRPO", 3, rises=(0, 9, 12)), *runs("good", 2, rises=(0, 9, 12))]
         kept = [c for c in drawn if c.seed > jumps] + [c for c in fast if c.seed <= jumps]
-        table = against_best(areas.rank(kept, MAZE))
+        table = against_best(areas.rank(kept))
         if said == "not read":
             assert table.empty  # GRPO has no rate
             continue
         assert table.loc["good", ["verdict", "rate", "n_seeds"]].tolist() == [said, RATES[0], 6]
-        assert table.loc["good", "difference"] == pytest.approx(6, abs=0.5)
+        assert table.loc["good", "difference"] == pytest.approx(7, abs=0.5)
 
 
 def test_a_slow_learner_on_the_same_frontier_is_no_better_and_a_better_frontier_is():
@@ -144,12 +143,12 @@ def test_a_slow_learner_on_the_same_frontier_is_no_better_and_a_better_frontier_
         *runs("bad", 4.5),
         *runs("stays", 3, rises=(0, 1, 2, 3, 4)),
     ]
-    table = against_best(areas.rank(drawn, MAZE))
+    table = against_best(areas.rank(drawn))
     assert table["verdict"].to_dict() == {
         "slow": "equivalent", "good": "better", "bad": "worse", "stays": "not read",
     }  # fmt: skip
-    assert table.loc["good", "difference"] == pytest.approx(6, abs=0.5)
-    assert table.loc["good", ["from", "to", "n_levels", "n_seeds"]].tolist() == [2, 10, 9, 9]
+    assert table.loc["good", "difference"] == pytest.approx(7, abs=0.5)
+    assert table.loc["good", ["from", "to", "n_levels", "n_seeds"]].tolist() == [2, 12, 11, 9]
     assert (table["reliability"] > 0.5).all()
 
 
@@ -160,15 +159,15 @@ def test_a_rate_is_chosen_on_dev_prompts():
         *runs("iac", 3, dev=3),
         *runs("iac", 2, rate=RATES[1], dev=2),
     ]
-    ranking = areas.rank(drawn, MAZE)
+    ranking = areas.rank(drawn)
     table = against_best(ranking)
     assert table.loc["iac", ["rate", "against"]].tolist() == ["lr 3e-5", "lr 1e-4"]
-    assert table.loc["iac", "difference"] == pytest.approx(6, abs=0.5)
+    assert table.loc["iac", "difference"] == pytest.approx(7, abs=0.5)
     own = ranking[(ranking["reading"] == areas.OWN) & (ranking["benchmark"] == "rare")]
     assert own["rate"].tolist() == ["lr 3e-5"]
-    assert own["difference"].item() == pytest.approx(12, abs=0.5)
+    assert own["difference"].item() == pytest.approx(14, abs=0.5)
     same = ranking[ranking["reading"] == areas.SAME].set_index("rate")["difference"]
-    assert same.to_dict() == pytest.approx({"lr 1e-4": 0, "lr 3e-5": -6}, abs=0.5)
+    assert same.to_dict() == pytest.approx({"lr 1e-4": 0, "lr 3e-5": -7}, abs=0.5)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +270,7 @@ def test_the_page_says_what_is_compared_and_ranks_nothing_unreliable():
     rows, counts = gathered()
     last = against_base(rows, counts)
     drawn = [*runs("GRPO", 3), *runs("iac", 2), *runs("fade", 2), *runs("max_rl", 3)]
-    ranking, found = areas.rank(drawn, MAZE), controls(drawn)
+    ranking, found = areas.rank(drawn), controls(drawn)
     text = markdown(MAZE, ranking, last, found)
     assert "Every control passes at: no rate" in text
     assert "iac, fade of 3 methods keep more diversity than GRPO at its best learning rate" in text
@@ -287,7 +286,7 @@ def test_the_page_says_what_is_compared_and_ranks_nothing_unreliable():
 def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     drawn = [*runs("GRPO", 3), *runs("GRPO", 2, rate=RATES[1], seeds=6)]
     few = [*drawn, *runs("bad", 5), *runs("good", 1), *runs("fast", 3, rises=(0, 11, 12))]
-    ranking = areas.rank(few, MAZE)
+    ranking = areas.rank(few)
     said = answer.sentence(MAZE, ranking)
     assert (
         "good of 3 methods keeps more diversity than GRPO at its best learning rate (3e-5)" in said
@@ -297,7 +296,7 @@ def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     assert f"against 1e-4: 3e-5 {own['difference']:+.1f} [" in said
     assert said.endswith(", better.")
     assert "none of 1 methods keeps more" in answer.sentence(
-        MAZE, areas.rank(drawn[:9] + runs("b", 3), MAZE)
+        MAZE, areas.rank(drawn[:9] + runs("b", 3))
     )
     assert "could not be compared" in answer.control(ranking.iloc[:0])
 
