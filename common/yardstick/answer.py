@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from textwrap import fill
 
 import pandas as pd
 
 from common.results.tables import replaced
 from common.yardstick.areas import BEST, OWN
+from common.yardstick.table import spread
 from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, Third
 
 MARKS = ("<!-- yardstick: written by `rlvr docs` -->", "<!-- end of yardstick -->")
@@ -41,35 +43,39 @@ def rows_of(
 def sentence(edition: Third, ranking: pd.DataFrame) -> str:
     """How many methods keep more diversity than GRPO, and whether GRPO's slower rates do."""
     best = rows_of(ranking, BEST)
-    if best.empty:
+    if (best["verdict"] == "not read").all():  # also where there is none
         return f"On {edition.task} no method has been compared yet."
-    seeds = int(best["n_seeds"].max())
-    start = f"On {edition.task}, with {seeds} seeds from {seeds} base models, "
-    against = f"{GRPO} at its best learning rate ({best['against'].iloc[0].split()[-1]})"
+    seeds = spread(best.loc[best["verdict"] != "not read", "n_seeds"].astype(int))
+    against = (
+        f"diversity than {GRPO} at its best learning rate ({best['against'].iloc[0].split()[-1]})"
+    )
     parts = []
     for word, verbs in SAID.items():
         names = best.loc[best["verdict"] == word, "method"].tolist()
+        many = len(names) > 1
         if word == "better":
-            who = f"{', '.join(names) or 'none'} of {len(best)} methods"
-            parts.append(f"{who} {verbs[len(names) > 1]} diversity than {against}")
+            who = ", ".join(names) or "none"
+            verb = verbs[many] if names else "is shown to keep more"
+            parts.append(f"{who} of {len(best)} methods {verb} {against}")
         elif names:
             who = ", ".join(names) if len(names) <= FEW else str(len(names))
-            parts.append(f"{who} {verbs[len(names) > 1]}")
-    return f"{start}{'; '.join(parts)}. {control(ranking)}"
+            parts.append(f"{who} {verbs[many]}")
+    where = f"On {edition.task} ({seeds} seeds, each from its own base model)"
+    return f"{where}, {'; '.join(parts)}. {control(ranking)}"
 
 
 def control(ranking: pd.DataFrame) -> str:
-    """The test's positive control: GRPO at each slower rate against its fastest."""
+    """The test's positive control: whether GRPO keeps more at a slower rate than at its fastest."""
     own = rows_of(ranking, OWN)
-    said = [
-        f"{row['rate'].split()[-1]} {row['difference']:+.1f} "
-        f"[{row['difference_low']:.1f}, {row['difference_high']:.1f}], {row['verdict']}"
-        for row in own.dropna(subset=["difference"]).to_dict("records")
-    ]
-    if not said:
+    if own.empty:
         return f"{GRPO}'s own rates could not be compared."
     fastest = own["against"].iloc[0].split()[-1]
-    return f"Positive control, {GRPO} at a smaller rate against {fastest}: {'; '.join(said)}."
+    rates = [rate.split()[-1] for rate in own.loc[own["verdict"] == "better", "rate"]]
+    if rates:
+        return f"{GRPO} itself keeps more at {' and '.join(rates)} than at {fastest}."
+    return (
+        f"{GRPO}'s own smaller rates are not shown to keep more than {fastest} (positive control)."
+    )
 
 
 def stored(reference: Path) -> dict[str, pd.DataFrame]:
@@ -82,7 +88,7 @@ def written(page: Path, reference: Path) -> str:
     """The text of a page with the sentences and figures. Raises UserError where it has no marks."""
     home = Path(os.path.relpath(reference, page.parent))
     parts = [
-        f"{sentence(EDITIONS[name], ranking)}\n\n"
+        f"{fill(sentence(EDITIONS[name], ranking), 120)}\n\n"
         f"![what each method keeps beyond {GRPO}]({(home / name / FIGURE).as_posix()})\n"
         for name, ranking in stored(reference).items()
     ]

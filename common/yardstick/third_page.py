@@ -1,6 +1,7 @@
 """The third edition's page and figure, from its tables alone."""
 
 from pathlib import Path
+from textwrap import fill
 
 import pandas as pd
 
@@ -48,7 +49,7 @@ def markdown(
     edition: Third, ranking: pd.DataFrame, last: pd.DataFrame, controls: pd.DataFrame
 ) -> str:
     seeds = spread(last["n_seeds"]) if len(last) else "none"
-    said = sentence(edition, ranking)
+    said = fill(sentence(edition, ranking), 100)
     about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": said}
     about |= {"low": min(LEVELS[EQUAL_ACCURACY]), "high": max(LEVELS[EQUAL_ACCURACY])}
     parts = [HEAD.format(**about), controls_part(controls), _best(ranking)]
@@ -70,7 +71,7 @@ def best_lines(ranking: pd.DataFrame) -> list[list[str]]:
         ]
         line = [
             row["method"],
-            row["rate"] or "none reads enough levels",
+            "none reads enough levels" if pd.isna(row["rate"]) else row["rate"],
             _gap(row),
             _p(row),
             row["verdict"],
