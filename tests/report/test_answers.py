@@ -136,7 +136,7 @@ def test_the_page_begins_with_the_answers(tmp_path):
     one = made([verdict("focal", "holds")], [gap("focal")], focal={"headline": "Head <b>"})
     step = next_steps.Step("would settle it", "run --it", "an hour, predicted, not measured")
     shown = source(comparison([cell("F", "AIME", "not run", "")]), answer=one, step=step)
-    text, _ = page.render([shown], None, [], tmp_path)
+    text, _ = page.render([shown], [], [], tmp_path)
     first = text[: text.index('id="filters"')]
     for words in (
         "F keeps more.",

@@ -46,7 +46,7 @@ def address(tmp_path_factory) -> str:
     answer = made([verdict("focal", "holds")], [gap("focal")], focal={"headline": "F beats G"})
     step = Step("would settle it", "run --it", "an hour, predicted, not measured")
     shown = source(comparison(cells), figures=figures, answer=answer, step=step, second=second)
-    text, _ = page.render([shown], None, [], folder)
+    text, _ = page.render([shown], [], [], folder)
     (folder / "index.html").write_text(text)
     return (folder / "index.html").as_uri()
 
