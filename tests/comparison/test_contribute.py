@@ -111,10 +111,10 @@ def test_two_contributions_of_a_row_show_their_spread(runs, tmp_path):
     written = readme.contributed_rows(into, tmp_path / "reference")
     assert text in written
     assert readme.contributed_rows(tmp_path / "none", tmp_path / "reference") == ""
-    html, _ = page.render([], None, [], tmp_path, contributed.lines(found))
+    html, _ = page.render([], [], [], tmp_path, contributed.lines(found))
     assert 'id="others"' in html
     assert f"{pair['own'].min():.1f} to {pair['own'].max():.1f}" in html
-    assert 'id="others"' not in page.render([], None, [], tmp_path)[0]
+    assert 'id="others"' not in page.render([], [], [], tmp_path)[0]
     with refuses("name", "one"):
         contribute.contribute([runs[1]], into, name="one")
     damaged = into / "f_grpo" / ROW / "two" / "metrics.csv"
