@@ -51,8 +51,11 @@ from common.yardstick.protocol import AGAINST_LOWER, PROTOCOLS, Protocol
 from common.yardstick.third import EDITIONS, Third
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from common.experiment import Experiment
     from common.sweeps.plan import Reproduce
+    from common.yardstick.ranking import Curve
 
 OWN = {"protocol": "yardstick", "seeds": "", "methods": "all", "draw": "yes"}
 
@@ -105,7 +108,9 @@ def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> 
     return ["yardstick.md", *(f"{name}.csv" for name in tables), "figures/areas.png"]
 
 
-def _drawn(edition: Third, folder: Path, runs: list[Experiment]):
+def _drawn(
+    edition: Third, folder: Path, runs: list[Experiment]
+) -> tuple[pd.DataFrame, pd.DataFrame, list[Curve]]:
     """Result rows, counts and frontiers of these runs."""
     from common.yardstick.ranking import curves
 
