@@ -138,7 +138,7 @@ docs: $(VENV)/.ready
 	$(RLVR) docs
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
-	$(RLVR) bench names=step,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,weights
+	$(RLVR) bench names=step,cost,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,weights
 	$(CLUSTER_VENV)/bin/python -m rlvr_papers bench names=losses,advantages,validation
 
 $(VENV)/.bench: $(VENV)/.ready

@@ -1,7 +1,7 @@
 """Speed beside other libraries.
 
-    rlvr bench [names=step,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,weights,
-                losses,advantages,validation]
+    rlvr bench [names=step,cost,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,
+                weights,losses,advantages,validation]
 
 Runs them (all without names=), prints one table and keeps the rows. The last three are measured
 beside verl, so `make bench` runs them in .venv-cluster.
@@ -26,8 +26,8 @@ from common.errors import one_of
 from common.results.files import write_csv, write_json
 
 NAMES = (
-    *("step", "rollout", "dlc", "simulation", "metrics", "verifiers", "code_verifier", "startup"),
-    *("weights", "losses", "advantages", "validation"),
+    *("step", "cost", "rollout", "dlc", "simulation", "metrics", "verifiers", "code_verifier"),
+    *("startup", "weights", "losses", "advantages", "validation"),
 )
 PACKAGES = ("torch", "transformers", "trl", "verl", "vllm", "numpy", "scipy")
 
