@@ -1,12 +1,13 @@
 """Milliseconds of one RL step with a paper's method, and with GRPO: what the method costs.
 
 The steps are those of bench/step.py: the same prompts, sizes and random model. The methods take
-turns, step by step, in one process. F-GRPO's abstract says that its weight has no computational
-cost.
+turns, step by step, in one process, and each round begins with another one. F-GRPO's abstract says
+that its weight has no computational cost.
 """
 
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -23,10 +24,12 @@ def run(rounds: int = 40, warm_up: int = 8) -> list[dict]:
     """A row a method; every method's first `warm_up` steps are left out."""
     with tempfile.TemporaryDirectory() as folder:
         loops = {name: loop(Path(folder) / name, name) for name in (GRPO, *METHODS)}
-        times = [
-            {name: timed(lambda one=one: one.one_step(one.step + 1)) for name, one in loops.items()}
-            for _ in range(warm_up + rounds)
-        ][warm_up:]
+        rows = []
+        for done in range(warm_up + rounds):
+            first = done % len(loops)  # each round begins with another method
+            order = [*loops][first:] + [*loops][:first]
+            rows.append({name: timed(partial(loops[name].one_step, done + 1)) for name in order})
+    times = rows[warm_up:]
     ms = {name: 1e3 * median(one[name] for one in times) for name in loops}
     size = f"{PROMPTS * SAMPLES} sequences x {TOKENS} tokens"
     return [row(f"RL step, {name}, {size}", ms[name], ms[GRPO], "ms", GRPO) for name in METHODS]
