@@ -1,17 +1,21 @@
-"""What one GPU holds in a training pass of verl's FSDP2 engine, at true size and without a GPU.
+"""What one GPU holds in a training pass of verl's FSDP2 engine, at true size: counted without a
+GPU, and measured on one.
 
 PyTorch's FSDP2 and its memory tracker run on fake tensors and a fake process group: every
 allocation is counted, none is made. The wrapping is verl 0.9.1's (utils/fsdp_utils.py). Stood in
 for by functions of the same memory: flash-attention, flash-attn's cross entropy, and the entropy
 that torch.compile fuses, none of which runs without a GPU. Not seen: fragmentation, NCCL's buffers,
-what the kernels take for themselves.
+what the kernels take for themselves. On one GPU the same pass is made with PyTorch's own
+flash-attention; there the last two functions still stand in.
 """
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -50,7 +54,11 @@ class _OfLogits(torch.autograd.Function):
 
 
 def _attention(module, q, k, v, mask, **rest):
-    return _Attention.apply(q, k, v).transpose(1, 2).contiguous(), None
+    if q.device.type == "cuda":
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    else:
+        out = _Attention.apply(q, k, v)
+    return out.transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register("packed_like", _attention)
@@ -62,7 +70,7 @@ def peak_gb(
     """The most that one of `gpus` GPUs holds while it learns a packed pass of `tokens`, with both
     moments and the gradients of a pass before it. `shape` is one of bench/shapes.py; `bonus`: the
     loss has an entropy bonus; `tempered`: the temperature is not 1."""
-    with _group(gpus) as mesh, FakeTensorMode():
+    with _group("cpu", gpus) as mesh, FakeTensorMode():
         model = _sharded(shape, mesh)
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
         tracker = FSDPMemTracker(model, optimizer)
@@ -77,11 +85,33 @@ def peak_gb(
     return held["Total"] / 1e9
 
 
+def held_gb(
+    shape: dict, *, tokens: int, bonus: bool = False, tempered: bool = False
+) -> tuple[float, float]:
+    """The same pass on the one GPU of this machine: the most that its tensors took, and the most
+    that PyTorch's allocator took for them."""
+    gc.collect()  # a model refers to itself
+    torch.cuda.empty_cache()
+    with _group("cuda", 1) as mesh, torch.device("cuda"):
+        model = _sharded(shape, mesh)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+        ids = torch.randint(0, shape["vocab_size"], (1, tokens))
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        torch.cuda.reset_peak_memory_stats()
+        _learn(model, ids, bonus, tempered)
+        torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() / 1e9, torch.cuda.max_memory_reserved() / 1e9
+
+
 @contextmanager
-def _group(gpus: int) -> Iterator[DeviceMesh]:
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=gpus)
+def _group(device: str, gpus: int) -> Iterator[DeviceMesh]:
+    real = device == "cuda" and dist.is_nccl_available()
+    store, backend = (dist.HashStore(), "nccl") if real else (FakeStore(), "fake")
+    dist.init_process_group(backend, store=store, rank=0, world_size=gpus)
     try:
-        yield init_device_mesh("cpu", (gpus,))  # real, of no GPU
+        yield init_device_mesh(device, (gpus,))  # "cpu": tensors of no GPU
     finally:
         dist.destroy_process_group()
 
@@ -103,8 +133,8 @@ def _sharded(shape: dict, mesh: DeviceMesh) -> torch.nn.Module:
 
 
 def _learn(model: torch.nn.Module, ids: torch.Tensor, bonus: bool, tempered: bool) -> None:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        places = torch.arange(ids.shape[1])[None]
+    with torch.autocast(ids.device.type, dtype=torch.bfloat16):
+        places = torch.arange(ids.shape[1], device=ids.device)[None]
         output = model(input_ids=ids, position_ids=places, use_cache=False)
         logits = output.logits.squeeze(0)
         if tempered:

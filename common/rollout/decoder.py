@@ -11,8 +11,7 @@ return float32 logits.
     keep(rows)                     continue with these rows only
 
 On a GPU `LlamaDecoder` records a step as a CUDA graph and replays it: launching its kernels one by
-one from Python takes longer than they run. No true GPU has run that yet; a pretended one, which
-records and replays as CUDA does, has (tests/gpu).
+one from Python takes longer than they run.
 """
 
 import copy
@@ -204,10 +203,11 @@ class LlamaDecoder:
         return attend(q, k, v, seen) if q.shape[2] > 1 else self._one(q, k, v, hidden)
 
     def _one(self, q, k, v, hidden):
-        """One query a row; `hidden` (B, 1, 1, T) is what it does not see."""
-        if q.device.type != "cpu":
-            return attend(q, k, v, None if hidden is None else ~hidden)
-        # On CPU two batched products take half the time of the fused kernel.
+        """One query a row; `hidden` (B, 1, 1, T) is what it does not see.
+
+        Two batched products: on a CPU they take half the time of scaled_dot_product_attention, and
+        on an H200 in float32 a fifth of it (docs/speed.md), which copies keys for grouped heads.
+        """
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)
         scores = (q @ k.transpose(-1, -2)).mul_(self.head_dim**-0.5)

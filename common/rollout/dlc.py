@@ -149,10 +149,11 @@ def _random(policy, shrink: int, seed: int):
     """The policy's architecture, its width divided by `shrink`; fresh weights, the head zero."""
     config = copy.deepcopy(policy.config)
     config.tie_word_embeddings = False
-    for size in ("hidden_size", "intermediate_size"):
+    for size, parts in (("hidden_size", config.num_attention_heads), ("intermediate_size", 1)):
         value = getattr(config, size)
-        fits = shrink >= 1 and value % (shrink * config.num_attention_heads) == 0
-        require(fits, "method.sampler.shrink", shrink, f"must divide {size}={value} by heads")
+        fits = shrink >= 1 and value % (shrink * parts) == 0
+        by = f" by {parts} heads" if parts > 1 else ""
+        require(fits, "method.sampler.shrink", shrink, f"must divide {size}={value}{by}")
         setattr(config, size, value // shrink)
     if getattr(config, "head_dim", None) is not None:
         config.head_dim = config.hidden_size // config.num_attention_heads

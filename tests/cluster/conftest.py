@@ -1,7 +1,8 @@
 """verl on CPU, in this process: the CPU platform, our plugin, one process group of one.
 
 CLUSTER_TESTS=cuda, on a node with a GPU, runs what is not written for the CPU's float32 there: the
-whole run of test_verl_run.py. Else GPUs are hidden, and the last line of pytest says so.
+engine of test_verl_on_cuda.py and the whole run of test_verl_run.py. Else GPUs are hidden, and the
+last line of pytest says so.
 """
 
 import atexit
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 DEVICE = os.environ.get("CLUSTER_TESTS", "cpu")  # as in runs.py, which imports too much for here
-ON_GPUS = ("test_verl_run.py",)
+ON_GPUS = ("test_verl_on_cuda.py", "test_verl_run.py")
 
 
 def gpus() -> int:

@@ -1,6 +1,6 @@
 """`python tests/cluster/on_cuda.py FOLDER`: three steps of verl's engine in the form that it has on
-a GPU, on a pretended one: packed rows, checkpointing, verl's own precision; where layout.py puts
-weights and moments, and in float32 too. FOLDER/found.pt:
+a GPU: packed rows, checkpointing, verl's own precision; where layout.py puts weights and moments,
+and in float32 too. It takes the true GPU where there is one, else a pretended one. FOLDER/found.pt:
 
     {(states, precision): {losses, norms, weights, parameters, resting, peak}}     memory in bytes
 """
@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 
 import fakecuda
-
-fakecuda.install(gb=4)
-
 import torch
+
+PRETENDED = not torch.cuda.is_available()
+if PRETENDED:
+    fakecuda.install(gb=4)
+
 from engines import (
     configured,
     experiment,
@@ -71,9 +73,13 @@ def trained(model: Path, states: str, more: dict) -> dict:
 
 
 def main(folder: Path) -> None:
-    # there is no NCCL, and with one process nothing is to be sent
+    # a pretended GPU has no NCCL, and with one process nothing is to be sent
+    backend = "cpu:gloo,cuda:fake" if PRETENDED else "cpu:gloo,cuda:nccl"
     store = torch.distributed.HashStore()
-    torch.distributed.init_process_group("cpu:gloo,cuda:fake", store=store, rank=0, world_size=1)
+    torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+    # cuBLAS takes a workspace for each thread: the forward's and the backward's
+    first = torch.ones(8, 8, device="cuda", requires_grad=True)
+    (first @ first).sum().backward()
     found = {}
     for precision, more in PRECISIONS.items():
         for states in STATES:

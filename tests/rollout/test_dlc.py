@@ -7,7 +7,7 @@ import pytest
 import torch
 from refuses import refuses
 from scipy.stats import chisquare
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from common.backends.dynamic import drawn_shares, first_step
 from common.backends.local import Loop, train
@@ -353,6 +353,17 @@ def test_a_whole_run_trains_and_logs_the_memory(tiny):
     losses = [row["memory_loss"] for row in read_jsonl(run / "metrics.jsonl")]
     assert len(losses) == 6
     assert losses[-1] < losses[0]
+
+
+def test_heads_need_not_divide_the_inner_width():
+    """Qwen2.5-1.5B: 12 heads, and 8960 / 12 is no whole number."""
+    sizes = dict(hidden_size=48, intermediate_size=40, num_hidden_layers=1, vocab_size=16)
+    config = Qwen2Config(**sizes, num_attention_heads=3, num_key_value_heads=1)
+    policy = Qwen2ForCausalLM(config)
+    memory = MemoryNetwork(policy, mu=0.5, lr=1e-3, start="random", shrink=2, seed=0)
+    assert (memory.model.config.hidden_size, memory.model.config.intermediate_size) == (24, 20)
+    ids = torch.randint(0, 16, (2, 5))
+    assert torch.equal(memory.model(input_ids=ids).logits, torch.zeros(2, 5, 16))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ From fastest to slowest: all on the GPUs, in passes as long as there is room for
 weights, gradients and moments in main memory while vLLM samples (verl's param_offload and
 optimizer_offload move all of them back to train); in main memory always, where the CPU steps too
 (FSDP2's offload_policy). vLLM's weights are split over GPUs until they take half of its share. An
-estimate from sizes, within 15 % of what PyTorch's tracker counts (docs/memory.md); never measured
-on a GPU. Imports no verl and no torch.
+estimate from sizes, within 15 % of what PyTorch's tracker counts, and that was measured for one
+model on one GPU (docs/memory.md). Imports no verl and no torch.
 """
 
 import math
