@@ -7,9 +7,9 @@ the papers' READMEs from their configurations, their smallest rows from the dry 
 committed results come README.md's table and figure, what rows of a cluster cost and could decide
 (results/reference/<paper>/costs.csv and budget.csv, of the dry run), how far the testbeds agree
 with print (results/reference/agreement.csv), that and the methods beside GRPO and each other in
-docs/testbeds.md, the counts of verdicts in docs/evidence.md, the yardstick's answer in README.md
-and docs/yardstick.md, and docs/page.html, which is the page of `rlvr report` for readers without an
-environment.
+docs/testbeds.md, the counts of verdicts and how many seeds would settle the open ones in
+docs/evidence.md, the yardstick's answer in README.md and docs/yardstick.md, and docs/page.html,
+which is the page of `rlvr report` for readers without an environment.
 """
 
 from common.config.files import ROOT, papers
@@ -22,7 +22,7 @@ def main(words: list[str]) -> None:
     options(words, {})
     from common.comparison import agreement, deviations, head_to_head
     from common.methods import catalogue
-    from common.report import kinds, page
+    from common.report import kinds, page, power
     from common.report.readme import draw, written
     from common.report.readme import papers as committed
     from common.results.files import write, write_csv
@@ -48,6 +48,7 @@ def main(words: list[str]) -> None:
     testbeds, evidence = docs / "testbeds.md", docs / "evidence.md"
     write(testbeds, agreement.written(testbeds.read_text(), agreement.stored(REFERENCE)))
     write(testbeds, head_to_head.written(testbeds.read_text(), committed(*where), *where))
-    write(evidence, kinds.written(evidence.read_text(), committed(*where), *where))
+    for table in (kinds, power):
+        write(evidence, table.written(evidence.read_text(), committed(*where), *where))
     text, _ = page.build(REFERENCE, reference=REFERENCE, folder=docs)
     write(docs / "page.html", text)
