@@ -3,8 +3,8 @@ reference-check`.
 
 An interval is written `[low, high]` or `[low, high lower]`, as text, not as a link, with digits
 after the point as it likes. It has to be that of a comparison in its paper's gaps.csv or
-against_base.csv, or of a difference from GRPO in the yardstick's ranking.csv, rounded, whichever
-side is taken from which; a number right before it has to be the difference, and a verdict right
+against_base.csv, or of one in a yardstick's ranking.csv or controls.csv, rounded, whichever side is
+taken from which; a number right before it has to be the difference, and a verdict right
 after it that of the claim.
 """
 
@@ -24,6 +24,11 @@ INTERVAL = re.compile(
     rf"(?P<verdict>holds|fails|inconclusive|{NOT_ENGAGED})\b)?"
 )
 PAPER = re.compile(r"papers/(\w+)/")
+COMPARED = ["difference", "low", "high"]
+YARDSTICK = {  # its tables of comparisons, and their columns for COMPARED
+    "ranking.csv": ["difference", "difference_low", "difference_high"],
+    "controls.csv": COMPARED,
+}
 
 
 def differences(readme: Path, stored: Path, names: list[str], *, linked: bool) -> list[str]:
@@ -53,13 +58,13 @@ def _linked(line: str) -> tuple[str, str]:
 def _comparisons(folder: Path) -> pd.DataFrame:
     """difference, low, high and the verdict of the claim, of each comparison of laptop runs; of a
     yardstick without a verdict."""
-    for file, names in (
-        ("ranking.csv", ["difference", "difference_low", "difference_high"]),
-        ("controls.csv", ["difference", "low", "high"]),  # a third edition's first stage
-    ):
-        if (folder / file).exists():
-            found = pd.read_csv(folder / file)[names].dropna()
-            return found.set_axis(["difference", "low", "high"], axis=1).assign(verdict=None)
+    tables = [file for file in YARDSTICK if (folder / file).exists()]
+    if tables:
+        found = [
+            pd.read_csv(folder / file)[YARDSTICK[file]].dropna().set_axis(COMPARED, axis=1)
+            for file in tables
+        ]
+        return pd.concat(found).assign(verdict=None)
     gaps = pd.read_csv(folder / "gaps.csv")
     claims = pd.read_csv(folder / "claims.csv").set_index("id")["laptop"]
     gaps = gaps[(gaps["scope"] == "laptop") & gaps["low"].notna()]

@@ -73,6 +73,12 @@ def test_so_are_those_of_other_pages(tmp_path):
     assert f"{wrong}' is no stored comparison's of {names[0]}, {names[1]}" in seen
 
 
+def test_a_control_is_a_comparison_too(tmp_path):
+    row = pd.read_csv(STORED / "third_maze" / "controls.csv").iloc[0]
+    (tmp_path / "page.md").write_text(f"{row.difference:.1f} [{row.low:.1f}, {row.high:.1f}]")
+    assert differences_of_prose(tmp_path / "page.md", STORED, ["third_maze"], linked=False) == []
+
+
 @pytest.mark.process
 def test_one_changed_number_of_the_commit_is_seen_and_nothing_else_differs(tmp_path, capsys):
     """Without the change the committed results are as stored: no other table is named."""
