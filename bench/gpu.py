@@ -6,7 +6,7 @@ Rollout beside transformers' `generate` and vLLM (where it is installed), a trai
 transformers' own forward pass, what DLC's memory network costs, and the categorical simulation,
 all of random weights, the sides by turns in one process; medians. Writes RESULTS/bench/gpu.csv, one
 row a measurement, and gpu.json: device, versions, load. To keep them, copy them to
-results/reference/gpu/.
+results/reference/gpu/<device>/.
 
 Without a GPU it ends at once. smoke=true runs the same code on the CPU, at the smallest size, and
 writes gpu_smoke.csv: it says that the bench works, and nothing about speed.

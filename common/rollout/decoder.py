@@ -206,7 +206,7 @@ class LlamaDecoder:
         """One query a row; `hidden` (B, 1, 1, T) is what it does not see.
 
         Two batched products: on a CPU they take half the time of scaled_dot_product_attention, and
-        on an H200 in float32 a fifth of it (docs/speed.md), which copies keys for grouped heads.
+        on an H200 in float32 a fifth of it (docs/gpu.md).
         """
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)

@@ -152,7 +152,7 @@ def _random(policy, shrink: int, seed: int):
     for size, parts in (("hidden_size", config.num_attention_heads), ("intermediate_size", 1)):
         value = getattr(config, size)
         fits = shrink >= 1 and value % (shrink * parts) == 0
-        by = f" by {parts} heads" if parts > 1 else ""
+        by = f" / {parts} heads" if parts > 1 else ""
         require(fits, "method.sampler.shrink", shrink, f"must divide {size}={value}{by}")
         setattr(config, size, value // shrink)
     if getattr(config, "head_dim", None) is not None:
