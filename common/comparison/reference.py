@@ -62,7 +62,7 @@ def intervals(stored: Path, names: list[str]) -> list[str]:
     papers, every = [name for name in names if name not in COMMANDS], all_papers()
     editions = [*YARDSTICKS, *(name for name in THIRD if (stored / name).exists())]
     problems = prose.differences(ROOT / "README.md", stored, papers, linked=True)
-    for page, whose in (("evidence", every), ("yardstick", editions)):
+    for page, whose in (("evidence", [*every, *editions]), ("yardstick", editions)):
         if set(whose) <= set(names):
             file = ROOT / "docs" / f"{page}.md"
             problems += prose.differences(file, stored, whose, linked=False)

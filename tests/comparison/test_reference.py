@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from common.comparison.prose import differences as differences_of_prose
-from common.comparison.reference import YARDSTICKS, differences, intervals, main
+from common.comparison.reference import THIRD, YARDSTICKS, differences, intervals, main
 from common.config.files import ROOT
 from common.errors import UserError
 
@@ -40,7 +40,7 @@ def test_last_digits_may_differ_and_all_else_is_named(tmp_path):
 
 def test_the_readmes_intervals_are_stored_and_one_changed_number_is_seen(tmp_path):
     papers = sorted(x.parent.name for x in STORED.glob("*/gaps.csv"))
-    assert intervals(STORED, [*papers, *YARDSTICKS, "third_maze"]) == []
+    assert intervals(STORED, [*papers, *YARDSTICKS, *THIRD]) == []
     assert len(papers) == 5
     changed = ("7.1 [3.4, 10.9]", "7.2 [3.4, 10.8]", "7.1 [3.4, 10.8]: fails")
     of_base = ("9.9 [7.7, 12.3]", "9.8 [7.7, 12.2]")
@@ -65,7 +65,7 @@ def test_an_interval_that_goes_on_in_an_indented_line_is_read(tmp_path):
 
 
 def test_so_are_those_of_other_pages(tmp_path):
-    names, right, wrong = [*YARDSTICKS, "third_maze"], "-7.1 [-15.1, 0.8]", "-7.1 [-15.1, 0.9]"
+    names, right, wrong = [*YARDSTICKS, *THIRD], "-7.1 [-15.1, 0.8]", "-7.1 [-15.1, 0.9]"
     text = (ROOT / "docs" / "yardstick.md").read_text()
     assert right in text
     (tmp_path / "page.md").write_text(text.replace(right, wrong, 1))
