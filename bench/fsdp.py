@@ -77,10 +77,7 @@ def peak_gb(
         ids = torch.zeros(1, tokens, dtype=torch.long)
         tracker.track_inputs((ids,))
         with tracker:
-            for parameter in model.parameters():
-                parameter.grad = torch.zeros_like(parameter)
-            optimizer.step()  # makes the moments
-            _learn(model, ids, bonus, tempered)
+            _learn(model, optimizer, ids, bonus, tempered)
         (held,) = tracker.get_tracker_snapshot("peak").values()
     return held["Total"] / 1e9
 
@@ -96,11 +93,8 @@ def held_gb(
         model = _sharded(shape, mesh)
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
         ids = torch.randint(0, shape["vocab_size"], (1, tokens))
-        for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        optimizer.step()
         torch.cuda.reset_peak_memory_stats()
-        _learn(model, ids, bonus, tempered)
+        _learn(model, optimizer, ids, bonus, tempered)
         torch.cuda.synchronize()
     return torch.cuda.max_memory_allocated() / 1e9, torch.cuda.max_memory_reserved() / 1e9
 
@@ -132,7 +126,17 @@ def _sharded(shape: dict, mesh: DeviceMesh) -> torch.nn.Module:
     return model
 
 
-def _learn(model: torch.nn.Module, ids: torch.Tensor, bonus: bool, tempered: bool) -> None:
+def _learn(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    ids: torch.Tensor,
+    bonus: bool,
+    tempered: bool,
+) -> None:
+    """A pass with both moments and the gradients of a pass before it."""
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()  # makes the moments
     with torch.autocast(ids.device.type, dtype=torch.bfloat16):
         places = torch.arange(ids.shape[1], device=ids.device)[None]
         output = model(input_ids=ids, position_ids=places, use_cache=False)

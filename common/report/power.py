@@ -14,7 +14,7 @@ from common.report.next_steps import MOST, null, seeds_needed
 from common.results.tables import markdown, replaced
 
 FEW = 20  # seeds: about twice as many as most rows have
-WORDS = (
+SOON, LATER, NEVER, NO_TEST = WORDS = (
     f"at most {FEW} seeds",
     f"{FEW + 1} to {MOST}",
     "more, or no number of seeds",
@@ -28,11 +28,11 @@ def settled_by(claim: dict, gaps: pd.DataFrame) -> str:
     differs as much as seen, in 80 % of repetitions and before the correction over claims."""
     tested = gaps[gaps["mdd"].notna() & gaps["p_claim"].notna()]
     if tested.empty:
-        return WORDS[3]
+        return NO_TEST
     needed = [seeds_needed(row, null(claim)) for row in tested.to_dict("records")]
     if not all(needed):
-        return WORDS[2]
-    return WORDS[0] if max(needed) <= FEW else WORDS[1]
+        return NEVER
+    return SOON if max(needed) <= FEW else LATER
 
 
 def counts(papers: list[str], home: Path, reference: Path) -> pd.DataFrame:

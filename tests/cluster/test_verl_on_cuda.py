@@ -41,7 +41,8 @@ def test_weights_do_not_depend_on_where_they_are_kept(found, states, precision):
     here, there = found["gpu", precision], found[states, precision]
     assert there["losses"] == pytest.approx(here["losses"], rel=1e-5, abs=1e-6)
     assert there["norms"] == pytest.approx(here["norms"], rel=1e-5)
-    atol = 1e-6 if PRETENDED else 1e-5  # Adam's steps are of 1e-3
+    # a step of Adam is 1e-3; on an H200 one weight of 22,208 was 2.2e-6 from the CPU's
+    atol = 1e-6 if PRETENDED else 1e-5
     torch.testing.assert_close(there["weights"], here["weights"], rtol=1e-5, atol=atol)
 
 

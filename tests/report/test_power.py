@@ -15,13 +15,13 @@ MARGIN = {"laptop": {"difference": {"relation": ">", "value": 1}}}
 @pytest.mark.parametrize(
     ("claim", "changes", "word"),
     [
-        ({}, {"difference": 4.0}, power.WORDS[0]),  # 9 x (4 / 4)^2, and one more
-        ({}, {"difference": 2.0}, power.WORDS[1]),  # 9 x (4 / 2)^2 = 36
-        ({}, {"difference": 1.5}, power.WORDS[2]),  # 64
-        (MARGIN, {"difference": 2.5}, power.WORDS[2]),  # of what is above 1: 64
-        ({}, {"prompt_low": -9, "prompt_high": 9}, power.WORDS[2]),
-        ({}, {"mdd": None}, power.WORDS[3]),
-        ({}, {"p_claim": None}, power.WORDS[3]),
+        ({}, {"difference": 4.0}, power.SOON),  # 9 x (4 / 4)^2, and one more
+        ({}, {"difference": 2.0}, power.LATER),  # 9 x (4 / 2)^2 = 36
+        ({}, {"difference": 1.5}, power.NEVER),  # 64
+        (MARGIN, {"difference": 2.5}, power.NEVER),  # of what is above 1: 64
+        ({}, {"prompt_low": -9, "prompt_high": 9}, power.NEVER),
+        ({}, {"mdd": None}, power.NO_TEST),
+        ({}, {"p_claim": None}, power.NO_TEST),
     ],
 )
 def test_a_claim_needs_as_many_seeds_as_its_smallest_difference(claim, changes, word):
