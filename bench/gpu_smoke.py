@@ -39,7 +39,7 @@ from common.results.files import read_csv, read_jsonl, write, write_csv
 from common.results.run import source
 from common.sweeps import measured
 from common.sweeps.assumptions import assumptions, model_size
-from common.sweeps.cost import Engine, decode_rate, measured_kernels
+from common.sweeps.sampling_time import Engine, decode_rate, measured_kernels
 
 HUB = "Qwen/Qwen2.5-0.5B"
 STEPS, N = 3, 256

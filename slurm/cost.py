@@ -6,7 +6,8 @@ from typing import Any
 from common.config.resolve import named
 from common.errors import UserError
 from common.sweeps.assumptions import assumptions
-from common.sweeps.cost import Estimate, Range, estimate, estimate_evaluation
+from common.sweeps.cost import Estimate, Range, estimate
+from common.sweeps.cost_of_evaluation import estimate_evaluation
 from common.sweeps.cost_of_scoring import estimate_scoring
 from common.sweeps.profiles import Profile
 from slurm.plan import SAMPLED, Job

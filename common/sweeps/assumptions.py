@@ -76,6 +76,10 @@ class Assumptions:
         )
         return min(low, limit), min(high, limit)
 
+    def start(self, profile: Profile) -> float:
+        """Seconds until a job of this profile computes."""
+        return self.start_s["cpu" if profile.accelerator == "cpu" else "gpu"]
+
     def at_middle_lengths(self) -> "Assumptions":
         """With responses of one length each, the geometric mean of the two ends."""
         known = {

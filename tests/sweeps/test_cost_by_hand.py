@@ -11,8 +11,15 @@ from common.backends.verl import explain
 from common.models.size import Size
 from common.sweeps import cost, kernels
 from common.sweeps.assumptions import Accelerator, assumptions, memory_network
-from common.sweeps.cost import Engine, Sampled
 from common.sweeps.profiles import load_profile
+from common.sweeps.sampling_time import (
+    Engine,
+    Sampled,
+    decode_rate,
+    joined,
+    measured_kernels,
+    sampling_s,
+)
 
 UNIT = Accelerator(80, 1000, 100, 1000, (0.25, 0.5), (0.25, 0.5), (0.25, 0.5), 1)
 SIZE = Size(1e9, 10, 1000, 100, 1000, 4096)
@@ -38,7 +45,7 @@ def seven_b(*, prompts: int, group: int, tokens: int, kl: bool, size: str = "Qwe
 def test_decoding_by_hand():
     """1e9 weights, batch 256 limited by bandwidth: 2e9 bytes and the cache, over 1e12 bytes/s."""
     seconds = (2e9 + 256 * CACHE) / 1e12
-    rate = cost.decode_rate(SIZE, None, Engine(UNIT, 1, 256), 500, 0.5)
+    rate = decode_rate(SIZE, None, Engine(UNIT, 1, 256), 500, 0.5)
     assert rate == pytest.approx(0.5 * 256 / seconds)
 
 
@@ -46,7 +53,7 @@ def test_a_memory_network_is_read_beside_the_policy():
     """DLC at half the width, an eighth of the policy's weights here and half of its cache."""
     memory = replace(SIZE, parameters=1.25e8, kv_width=50)
     seconds = (2e9 + 2.5e8 + 256 * 1.5 * CACHE) / 1e12
-    rate = cost.decode_rate(SIZE, memory, Engine(UNIT, 1, 256), 500, 0.5)
+    rate = decode_rate(SIZE, memory, Engine(UNIT, 1, 256), 500, 0.5)
     assert rate == pytest.approx(0.5 * 256 / seconds)
 
 
@@ -59,7 +66,7 @@ def test_a_batch_waits_for_its_longest_response():
         step = (2e9 + 256 * CACHE / 500 * 150) / 1e12 / UNIT.decode_efficiency[1 - end]
         alone = (2e9 + CACHE / 500 * (50 + longest)) / 1e12 / UNIT.decode_efficiency[1 - end]
         seconds = 1000 * 100 * step / (2 * 256) + 2 * (longest - 100) * alone
-        assert cost.sampling_s([part], SIZE, None, engine, end) == pytest.approx(seconds)
+        assert sampling_s([part], SIZE, None, engine, end) == pytest.approx(seconds)
 
 
 def test_vllm_takes_its_kernels_and_reads_each_prompt_once():
@@ -74,7 +81,7 @@ def test_vllm_takes_its_kernels_and_reads_each_prompt_once():
     assert found.prefill_share() == 0.5
     roofline, vllm = Engine(UNIT, 2, 256), Engine(UNIT, 2, 256, kernels=found)
     part = Sampled(1000, mean=100, prompts=100, prompt=50, limit=1450, batches=2)
-    plain, there = (cost.sampling_s([part], SIZE, None, one, 0) for one in (roofline, vllm))
+    plain, there = (sampling_s([part], SIZE, None, one, 0) for one in (roofline, vllm))
     prefill = 100 * 50 / (2 * 2.5e5 * UNIT.vllm_efficiency[1])
     assert there == pytest.approx(2 * plain + prefill)
 
@@ -84,13 +91,13 @@ def test_the_kernels_of_the_nearest_model():
     model of the table takes its own steps, between two lengths halfway; three GPUs count as two."""
     a, table = assumptions(), kernels.kernels_of_h100()
     wide = Size(1.9e9, 28, 1536, 256, 151_936, 4096)
-    assert cost.measured_kernels(wide, 1, a).size.kv_width == 256
+    assert measured_kernels(wide, 1, a).size.kv_width == 256
     size = a.models["Qwen/Qwen2.5-7B"]
-    found = cost.measured_kernels(size, 3, a)
+    found = measured_kernels(size, 3, a)
     assert (found.engine.model, found.engine.tensor_parallel) == ("Qwen/Qwen2.5-7B", 2)
     row = found.engine.step_ms[table.batches.index(64)]
-    unit = cost._joined(a.accelerators["h100"], 2)
-    rate = cost.decode_rate(size, None, Engine(unit, 1, 64, kernels=found), 1250, 1.0)
+    unit = joined(a.accelerators["h100"], 2)
+    rate = decode_rate(size, None, Engine(unit, 1, 64, kernels=found), 1250, 1.0)
     assert rate == pytest.approx(64_000 / ((row[0] + row[1]) / 2))
 
 
