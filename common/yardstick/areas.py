@@ -4,7 +4,8 @@ A run's frontier is its diversity as a function of how far its pass@1 has risen 
 model's, read where it first rises so far, linearly between checkpoints. Its area is the mean over
 the levels, +2 to +16 points. The same is read at equal loss of entropy and at equal divergence from
 the base model. A level that a run does not reach is missing, and so is one that it reaches before
-its first checkpoint: on the chord from the base model nothing was measured.
+its first checkpoint: on the chord from the base model nothing was measured. The last checkpoint is
+no point of a frontier: it has more samples a problem than the others.
 """
 
 from __future__ import annotations
