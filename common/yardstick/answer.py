@@ -13,7 +13,7 @@ from textwrap import fill
 import pandas as pd
 
 from common.results.tables import replaced
-from common.yardstick.areas import BEST, OWN
+from common.yardstick.areas import BEST, OWN, SAME
 from common.yardstick.table import spread
 from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, Third
 
@@ -61,7 +61,19 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
             who = ", ".join(names) if len(names) <= FEW else str(len(names))
             parts.append(f"{who} {verbs[many]}")
     where = f"On {edition.task} ({seeds} seeds, each from its own base model)"
-    return f"{where}, {'; '.join(parts)}. {control(ranking)}"
+    return " ".join([f"{where}, {'; '.join(parts)}.", *narrow(ranking), control(ranking)])
+
+
+def narrow(ranking: pd.DataFrame) -> list[str]:
+    """A sentence for each rate that is the only one of some methods, where others have more."""
+    rates = rows_of(ranking, SAME).groupby("method")["rate"].agg(list)
+    single = rates[rates.map(len) == 1].map(lambda of_one: of_one[0].split()[-1])
+    if rows_of(ranking, OWN).empty:
+        return []
+    return [
+        f"{n} {'methods' if n > 1 else 'method'} ran at {rate} alone."
+        for rate, n in single.value_counts().items()
+    ]
 
 
 def control(ranking: pd.DataFrame) -> str:

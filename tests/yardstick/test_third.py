@@ -294,6 +294,9 @@ def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     assert "; bad keeps less; fast could not be read. " in said
     assert said.endswith("GRPO itself keeps more at 3e-5 than at 1e-4.")
     assert "(6 seeds, each from its own base model)" in said
+    assert answer.narrow(ranking) == ["3 methods ran at 1e-4 alone."]
+    both = [*few, *runs("bad", 5, rate=RATES[1]), *runs("good", 1, rate=RATES[1])]
+    assert answer.narrow(areas.rank(both)) == ["1 method ran at 1e-4 alone."]
     alike = areas.rank([*runs("GRPO", 3), *runs("GRPO", 3, rate=RATES[1])])
     assert "not shown to keep more than 1e-4" in answer.control(alike)
     assert "none of 1 methods is shown to keep more" in answer.sentence(
