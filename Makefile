@@ -57,7 +57,7 @@ compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 report: $(VENV)/.ready ## results/report/index.html, from results/ alone: what each paper claims, what came out, what to run next
 	$(RLVR) report
 
-yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1 [PROTOCOL=yardstick_countdown|yardstick_maze|third_maze|third_countdown]: two hours
+yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1 [PROTOCOL=yardstick_countdown|yardstick_maze|third_maze|third_countdown]: some two hours
 	$(RLVR) yardstick $(if $(PROTOCOL),protocol=$(PROTOCOL))
 
 pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, against their base model; SCALE=smoke|rehearsal|overnight|gpu

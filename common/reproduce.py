@@ -3,7 +3,8 @@
     rlvr reproduce paper=NAME [scale=smoke|laptop|laptop_maze|full] [workers=2] [budget=4h]
                    [results_dir=results]
 
-papers/NAME/configs/reproduce.yaml says what a scale runs: rows, seeds, the paper's own parts.
+papers/NAME/configs/reproduce.yaml says what a scale runs: rows, seeds, the paper's own parts. With
+paper=NAME, --help shows it.
 """
 
 from pathlib import Path

@@ -69,7 +69,11 @@ GROUPS = {
     },
 }
 VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
-HYDRA = ("train", "reproduce", "evaluate")  # Hydra answers their --help, --cfg and --multirun
+HYDRA = (
+    "train",
+    "reproduce",
+    "evaluate",
+)  # Hydra answers their --help, --cfg and --multirun
 
 
 def main() -> None:
@@ -101,7 +105,8 @@ def call(words: list[str]) -> None:
     found = import_module(verb.module)
     rest = [name, *rest] if verb.module == SLURM else rest
     sys.argv[0] = f"rlvr {name}"  # a run's meta.json keeps the command
-    if name not in HYDRA and {"-h", "--help"} & set(rest):
+    unnamed = name == "reproduce" and not any(word.startswith("paper=") for word in rest)
+    if {"-h", "--help"} & set(rest) and (name not in HYDRA or unnamed):
         print((found.__doc__ or "").strip())
     else:
         getattr(found, verb.function)(rest)

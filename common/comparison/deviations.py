@@ -118,7 +118,7 @@ def named(rows: list[Planned], difference: str) -> str:
 
 def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[str]:
     """One line a printed table."""
-    yield "| item | rows with a configuration | command | deviations | state |"
+    yield "| item | printed rows with a configuration | command | deviations | state |"
     yield "| --- | --- | --- | --- | --- |"
     spec, printed = spec_of(paper), published(ROOT / "papers" / paper / "published")
     done = measured(paper)
@@ -142,7 +142,12 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
         state = "run" if table in done else "not run" if fills else "no configuration"
         names = ", ".join(f"`{row.run.name}`" for row in fills[:SHOWN])
         names += f" and {len(fills) - SHOWN} more" if len(fills) > SHOWN else ""
-        about = f"{len(filled)} of {len(wanted)}" + (f": {names}" if names else "")
+        by = (
+            f", by {len(fills)} configurations: {names}"
+            if len(fills) > len(filled)
+            else f": {names}"
+        )
+        about = f"{len(filled)} of {len(wanted)}" + (by if names else "")
         cited = ", ".join(map(str, differs)) or ("none" if fills else "")
         yield f"| {table} | {about} | {command} | {cited} | {state} |"
 

@@ -7,11 +7,11 @@
 
 Trains every method of the scale (papers/pretrained/configs/reproduce.yaml) with the settings of
 config.yaml beside it, and draws their pass@k against the base model's. Further key=value words
-change every run (model=qwen25_05b data=gsm8k threads=2). A stopped command resumes where it was.
-Finished runs are found by their hash and not repeated, nor are those that the tables below hold
-without their folders: to go on elsewhere copy results/reference/pretrained/ to results/. draw=only
-trains nothing. smoke goes to <results_dir>/smoke. predict=PROFILE says what the scale will take on
-that machine (configs/slurm), and trains nothing.
+change every run (model=qwen25_05b data=gsm8k_train threads=2). A stopped command resumes where it
+was. Finished runs are found by their hash and not repeated, nor are those that the tables below
+hold without their folders: to go on elsewhere copy results/reference/pretrained/ to results/.
+draw=only trains nothing. smoke goes to <results_dir>/smoke. predict=PROFILE says what the scale
+will take on that machine (configs/slurm), and trains nothing.
 
     results/pretrained/<run_id>/             the runs
     results/pretrained/<scale>/              metrics, counts, resources and shares.csv of the

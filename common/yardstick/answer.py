@@ -15,7 +15,7 @@ import pandas as pd
 from common.results.tables import replaced
 from common.yardstick.areas import BEST, OWN, SAME
 from common.yardstick.table import spread
-from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, Third
+from common.yardstick.third import DISTINCT, EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, Third
 
 MARKS = ("<!-- yardstick: written by `rlvr docs` -->", "<!-- end of yardstick -->")
 FIGURE = Path("figures") / "areas.png"
@@ -46,9 +46,8 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
     if (best["verdict"] == "not read").all():  # also where there is none
         return f"On {edition.task} no method has been compared yet."
     seeds = spread(best.loc[best["verdict"] != "not read", "n_seeds"].astype(int))
-    against = (
-        f"diversity than {GRPO} at its best learning rate ({best['against'].iloc[0].split()[-1]})"
-    )
+    rate = best["against"].iloc[0].split()[-1]
+    against = f"rare pass@64 than {GRPO} at its best rate ({rate})"
     parts = []
     for word, verbs in SAID.items():
         names = best.loc[best["verdict"] == word, "method"].tolist()
@@ -56,12 +55,13 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
         if word == "better":
             who = ", ".join(names) or "none"
             verb = verbs[many] if names else "is shown to keep more"
-            parts.append(f"{who} of {len(best)} methods {verb} {against}")
+            parts.append(f"{who} of {len(best)} methods, each at its best rate, {verb} {against}")
         elif names:
             who = ", ".join(names) if len(names) <= FEW else str(len(names))
             parts.append(f"{who} {verbs[many]}")
     where = f"On {edition.task} ({seeds} seeds, each from its own base model)"
-    return " ".join([f"{where}, {'; '.join(parts)}.", *narrow(ranking), control(ranking)])
+    said = [f"{where}, {'; '.join(parts)}.", *narrow(ranking), control(ranking)]
+    return " ".join([*said, *secondary(ranking)])
 
 
 def narrow(ranking: pd.DataFrame) -> list[str]:
@@ -76,18 +76,26 @@ def narrow(ranking: pd.DataFrame) -> list[str]:
     ]
 
 
-def control(ranking: pd.DataFrame) -> str:
-    """The test's positive control: whether GRPO keeps more at a slower rate than at its fastest."""
-    own = rows_of(ranking, OWN)
+def secondary(ranking: pd.DataFrame) -> list[str]:
+    """A sentence on a reading that decides nothing (docs/evidence.md): distinct right answers."""
+    words = rows_of(ranking, BEST, measure=DISTINCT)["verdict"].value_counts().to_dict()
+    if not words:
+        return []
+    counts = [f"{n} {SAID[word][n > 1]}" for word, n in words.items()]
+    where = "In distinct right answers to natural prompts, a secondary reading"
+    return [f"{where}, {', '.join(counts)}; {control(ranking, DISTINCT)}"]
+
+
+def control(ranking: pd.DataFrame, measure: tuple[str, str] = PRIMARY) -> str:
+    """A reading's positive control: whether GRPO keeps more at slower rates than at its fastest."""
+    own = rows_of(ranking, OWN, measure=measure)
     if own.empty:
         return f"{GRPO}'s own rates could not be compared."
     fastest = own["against"].iloc[0].split()[-1]
     rates = [rate.split()[-1] for rate in own.loc[own["verdict"] == "better", "rate"]]
     if rates:
         return f"{GRPO} itself keeps more at {' and '.join(rates)} than at {fastest}."
-    return (
-        f"{GRPO}'s own smaller rates are not shown to keep more than {fastest} (positive control)."
-    )
+    return f"{GRPO}'s own smaller rates are not shown to keep more than {fastest}."
 
 
 def stored(reference: Path) -> dict[str, pd.DataFrame]:

@@ -24,6 +24,7 @@ from common.yardstick.ranking import Curve
 from common.yardstick.third import (
     AS_FIRST_DECLARED,
     DEV,
+    DISTINCT,
     EQUAL_ACCURACY,
     EQUAL_ENTROPY,
     FASTEST,
@@ -31,6 +32,7 @@ from common.yardstick.third import (
     LEAST_LEVELS,
     LEVELS,
     MARGIN,
+    PASS64,
     PRIMARY,
     READ,
     methods,
@@ -65,7 +67,7 @@ def reading(
     """The measure where the run first travelled so far, (problems,); None where it never did, or
     did so before its first checkpoint."""
     place = first_reach(travelled(curve, equal, split), level)
-    if place is None or place[0] == 0 or (place[0] == 1 and place[1] < 1):
+    if place is None or place[0] == 0 or (place[0] == 1 and place[1] < 1 - 1e-9):
         return None
     return interpolated(curve.values[split + measure[0], measure[1]], place)
 
@@ -101,10 +103,15 @@ def enough(read: Sized, groups: Sequence[Runs]) -> bool:
     return len(read) >= MIN_SEEDS and 3 * len(read) >= 2 * len(seeds)
 
 
+def speed(rate: str) -> float:
+    """ "lr 1e-4" -> 1e-4."""
+    return float(rate.split()[-1])
+
+
 def chosen_rate(by_rate: dict[str, Runs], levels: Sequence[float]) -> str | None:
     """The rate with the largest area on the dev prompts, of those whose own runs read enough
     levels there, over the levels and seeds that all of these read; where these are too few, the
-    rate that reads the most levels; None where no rate does."""
+    rate that reads the most levels, of equal ones the smallest; None where no rate does."""
 
     def read(rates: list[str]) -> tuple[list[dict[int, np.ndarray]], dict[int, list[float]]]:
         return areas([by_rate[rate] for rate in rates], EQUAL_ACCURACY, levels, PRIMARY, DEV)
@@ -114,7 +121,7 @@ def chosen_rate(by_rate: dict[str, Runs], levels: Sequence[float]) -> str | None
         return None
     found, shared = read(able)
     if not enough(shared, [by_rate[rate] for rate in able]):
-        return max(able, key=lambda rate: sum(map(len, read([rate])[1].values())))
+        return max(able, key=lambda rate: (sum(map(len, read([rate])[1].values())), -speed(rate)))
     means = [np.mean([one.mean() for one in runs.values()]) for runs in found]
     return able[int(np.argmax(means))]
 
@@ -211,11 +218,12 @@ def rank(drawn: Sequence[Curve]) -> pd.DataFrame:
             for name, by_rate in groups.items()
             if name in best and rate in by_rate
         }
-        found = compare(same, EQUAL_ACCURACY, levels, PRIMARY)
-        frames.append(found.assign(reading=SAME, rate=rate, against=rate))
+        for measure in (PRIMARY, DISTINCT):
+            found = compare(same, EQUAL_ACCURACY, levels, measure)
+            frames.append(found.assign(reading=SAME, rate=rate, against=rate))
     if fastest := groups[GRPO].get(FASTEST):
         slower = {rate: (runs, fastest) for rate, runs in groups[GRPO].items() if rate != FASTEST}
-        for measure in (PRIMARY, ("natural", "pass@64")):
+        for measure in (PRIMARY, PASS64, DISTINCT):
             found = compare(slower, EQUAL_ACCURACY, levels, measure)
             named = {"reading": OWN, "rate": found["method"], "against": FASTEST, "method": GRPO}
             frames.append(found.assign(**named))

@@ -15,7 +15,7 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS
 from common.comparison.matched import ACCURACY
 from common.metrics.paired import two_way_interval
-from common.yardstick.areas import Runs
+from common.yardstick.areas import Runs, speed
 from common.yardstick.ranking import Curve
 from common.yardstick.third import BASE, DEV, GRPO, MARGIN, PRIMARY
 
@@ -49,11 +49,11 @@ def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
     """COLUMNS: a row for each control at each rate, fastest first; one whose runs are not there has
     no numbers and is "not run". The slowest rate has none below it to be compared with.
 
-    passes: the 95 % interval of a - b lies above -margin; fails: it lies below 0; else open."""
+    passes: the 95 % interval of a - b lies above -margin; fails: it lies below it; else open."""
     groups: dict[tuple[str, str], Runs] = {}
     for c in drawn:
         groups.setdefault((c.rate, c.method), {})[c.seed] = c
-    rates = sorted({rate for rate, _ in groups}, key=_speed, reverse=True)
+    rates = sorted({rate for rate, _ in groups}, key=speed, reverse=True)
     rows = []
     for rate, below in zip(rates, [*rates[1:], None], strict=True):
         for control in CONTROLS:
@@ -74,11 +74,6 @@ def carries(judged: pd.DataFrame) -> list[str]:
     return [rate for rate, every in passed.items() if every]
 
 
-def _speed(rate: str) -> float:
-    """ "lr 1e-4" -> 1e-4."""
-    return float(rate.split()[-1])
-
-
 def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dict:
     seeds = sorted(set(a) & set(b))
     if len(seeds) < MIN_SEEDS:
@@ -92,7 +87,7 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
         gap = [_at(a[s], step, measure) - _at(b[s], step, measure) for s in seeds]
     interval = two_way_interval(np.stack(gap))
     low, high = interval.bounds()
-    found = "passes" if low > -control.margin else "fails" if high < 0 else "open"
+    found = "passes" if low > -control.margin else "fails" if high < -control.margin else "open"
     row = {"step": step, "difference": interval.value, "low": low, "high": high}
     return row | {"n_seeds": len(seeds), "verdict": found}
 

@@ -6,6 +6,7 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS
 from common.metrics.paired import two_way_interval
 from common.metrics.passk import pass_at_k
+from common.yardstick.ranking import require_same_problems
 from common.yardstick.third import BASE, DEV, LAST_KS
 
 COLUMNS = [
@@ -17,7 +18,9 @@ COLUMNS = [
 def against_base(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     """COLUMNS: pass@k (percent) of each method at each rate after its last step, with an interval
     of the share (`Interval.of_share`), and minus that of its seeds' base models, in points. Test
-    prompts alone; no interval for fewer than three seeds."""
+    prompts alone; no interval for fewer than three seeds. Raises UserError as
+    `require_same_problems`."""
+    require_same_problems(counts)
     runs = rows.groupby("run_id", sort=False)[["table", "method", "seed"]].first()
     last = counts[counts["step"] == counts.groupby("run_id")["step"].transform("max")]
     last = last[~last["benchmark"].str.startswith(DEV)]

@@ -17,6 +17,7 @@ import pandas as pd
 
 from common.comparison.matched import ACCURACY, first_reach, interpolated
 from common.errors import UserError
+from common.metrics.bases import base_share, mean_over_bases
 from common.metrics.bootstrap import holm
 from common.metrics.paired import Interval, two_way_interval
 from common.metrics.passk import pass_at_k
@@ -73,9 +74,10 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
 
     rows: common.results.columns.COLUMNS, `table` is a rate or both; counts: run_id, step,
     benchmark, problem_id, n, c, distinct. The collapse rate is the share (%) of training groups
-    without a gradient, over the whole run. Raises UserError without the base model, or where runs
-    were evaluated on other problems than it.
+    without a gradient, over the whole run. Raises UserError without the base model, and as
+    `require_same_problems`.
     """
+    require_same_problems(counts)
     runs = rows.groupby("run_id", sort=False)[["table", "method", "seed"]].first()
     sampled = rows[rows["metric"].isin(OF_SAMPLES)]
     sampled = sampled.set_index(["run_id", "step", "benchmark", "metric"])["value"].sort_index()
@@ -106,9 +108,6 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
             )
         measured = {0: start} | points[run_id]
         steps = np.array(sorted(measured))
-        for name in start:
-            if any(measured[step][name].shape != start[name].shape for step in steps):
-                raise UserError(f"run {run_id}: {name} has other problems than the base model")
         values = {name: np.stack([measured[step][name] for step in steps]) for name in start}
         values[STEPS] = steps[:, None].astype(float)
         if COLLAPSE in protocol.measures:
@@ -116,6 +115,20 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
         rates = sorted(protocol.rates, reverse=True) if table == BOTH else (table,)
         drawn += [Curve(rate, method, int(seed), steps, values) for rate in rates]
     return drawn
+
+
+def require_same_problems(counts: pd.DataFrame) -> None:
+    """Raises UserError where an evaluation has other problems than the first: differences are of
+    the same problems."""
+    named = counts["benchmark"] + " " + counts["problem_id"].astype(str)
+    asked = named.groupby([counts["run_id"], counts["step"]], sort=False).agg(frozenset)
+    for (run_id, step), problems in asked.items():
+        if problems != asked.iloc[0]:
+            strange = sorted(problems ^ asked.iloc[0])[0]
+            raise UserError(
+                f"run {run_id}: step {step} has other problems than run {asked.index[0][0]} "
+                f"({strange} is in one alone); compare runs of one testbed"
+            )
 
 
 def _point(
@@ -145,9 +158,9 @@ def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:
     the order of rank.
 
     Intervals of values are over seeds and problems (`two_way_interval`; entropy and steps: seeds
-    alone). Differences are from GRPO on the seeds of both (`paired`); p_holm is corrected for all
-    methods of one ranking, level and measure. Values are missing where some seed did not reach the
-    level, intervals and p also where fewer than 3 seeds did.
+    alone), with seeds of one base model clustered. Differences are from GRPO on the seeds of both
+    (`paired`); p_holm is corrected for all methods of one ranking, level and measure. Values are
+    missing where some seed did not reach the level, intervals and p also where fewer than 3 did.
     """
     frames, above = [], protocol.bases > 1
     for name, level in product(protocol.rankings, protocol.levels):
@@ -161,7 +174,7 @@ def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:
                 reference[curve.seed] = curve.at(level, above=above)
         itself = REFERENCE if rate == theirs else None
         for measure in protocol.measures:
-            rows = _rows(runs, reference, itself, measure)
+            rows = _rows(runs, reference, itself, measure, protocol)
             frame = pd.DataFrame(rows, columns=COLUMNS)
             frame["p_holm"] = holm(frame["p"].to_numpy(float))
             ascending = measure in SMALL_IS_GOOD
@@ -174,11 +187,15 @@ def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:
 
 
 def _rows(
-    runs: dict[str, dict], reference: dict, itself: str | None, measure: tuple[str, str]
+    runs: dict[str, dict],
+    reference: dict,
+    itself: str | None,
+    measure: tuple[str, str],
+    protocol: Protocol,
 ) -> list[dict]:
     """One row a method of one measure: method -> seed -> values at the level, or None; `reference`:
     GRPO's by seed, which has no difference from `itself`."""
-    rows, gaps = [], {}
+    rows, gaps, share = [], {}, base_share([measure[1]])
     theirs = {seed: at[measure] for seed, at in reference.items() if at is not None}
     for method, by_seed in sorted(runs.items()):
         reached = {seed: at[measure] for seed, at in by_seed.items() if at is not None}
@@ -189,21 +206,24 @@ def _rows(
         values = np.stack(list(reached.values()))
         row["value"] = values.mean()
         if len(values) >= MIN_SEEDS:
-            row["low"], row["high"] = two_way_interval(values).bounds()
+            over = mean_over_bases(values.mean(axis=1), [*map(protocol.base, reached)], share)
+            row["low"], row["high"] = two_way_interval(values, between_seeds=[over]).bounds()
         shared = sorted(set(reached) & set(theirs))
         if method != itself and shared:
             gap = np.stack([reached[seed] - theirs[seed] for seed in shared])
             row["difference"] = gap.mean()
             if len(gap) >= MIN_SEEDS:
-                gaps[len(rows) - 1] = gap
+                over = mean_over_bases(gap.mean(axis=1), [*map(protocol.base, shared)], share)
+                gaps[len(rows) - 1] = gap, over
     for index, interval in zip(gaps, paired(list(gaps.values())), strict=True):
         low, high = interval.bounds()
         rows[index] |= {"difference_low": low, "difference_high": high, "p": interval.p()}
     return rows
 
 
-def paired(gaps: list[np.ndarray]) -> list[Interval]:
-    """Intervals of the means of differences, (seeds, problems) each, of many methods from one.
+def paired(gaps: list[tuple[np.ndarray, tuple[float, float]]]) -> list[Interval]:
+    """Intervals of the means of differences, (seeds, problems) each, of many methods from one; each
+    with the variance of its mean over seeds and their degrees of freedom (`mean_over_bases`).
 
     As `two_way_interval`, but the variance between seeds is at least its average over all methods,
     which has their degrees of freedom together. A method's own three seeds have two, and Holm's
@@ -214,14 +234,14 @@ def paired(gaps: list[np.ndarray]) -> list[Interval]:
     """
     if not gaps:
         return []
-    spreads, sizes = [gap.mean(axis=1).var(ddof=1) for gap in gaps], [len(gap) - 1 for gap in gaps]
+    spreads = [variance * len(gap) for gap, (variance, _) in gaps]
+    sizes = [df for _, (_, df) in gaps]
     average = np.average(spreads, weights=sizes)
     return [
         two_way_interval(
-            gap,
-            between_seeds=None if variance > average else [(average / len(gap), sum(sizes))],
+            gap, between_seeds=[own if spread > average else (average / len(gap), sum(sizes))]
         )
-        for gap, variance in zip(gaps, spreads, strict=True)
+        for (gap, own), spread in zip(gaps, spreads, strict=True)
     ]
 
 

@@ -14,6 +14,7 @@ from common.yardstick.controls import carries
 from common.yardstick.table import spread
 from common.yardstick.third import (
     AS_FIRST_DECLARED,
+    DISTINCT,
     EQUAL_ACCURACY,
     EQUAL_ENTROPY,
     EQUAL_KL,
@@ -27,7 +28,8 @@ from common.yardstick.third import (
 
 BEST_HEAD = [
     *["method", "rate", "minus GRPO", "p (Holm)", "verdict", "seeds"],
-    *["as first declared, to +10", "natural pass@64", "at equal entropy", "at equal KL"],
+    *["as first declared, to +10", "natural pass@64", "natural distinct right answers"],
+    *["at equal entropy", "at equal KL"],
 ]
 RELIABLE = 0.5  # split-half reliability below which nothing is ranked
 HEAD = """# The yardstick's third edition: {task}
@@ -35,9 +37,10 @@ HEAD = """# The yardstick's third edition: {task}
 **Does a method beat a smaller learning rate?** Each method at the rate that is best for it on dev
 prompts, against GRPO at the rate that is best for GRPO: rare pass@64, averaged over a rise of
 pass@1 from +{low} to +{high} points above each run's own base model (docs/evidence.md has the
-rules). Seeds: {seeds}, each from a base model of its own. Differences are in points with 95 %
-intervals over seeds and problems; p is corrected (Holm); *equivalent*: the interval lies within
-{margin:g} points. What has not run yet is not in the tables.
+rules). Seeds: {seeds}, each from a base model of its own. Differences are in points (distinct right
+answers: in answers a problem) with 95 % intervals over seeds and problems; p is corrected (Holm);
+*equivalent*: the interval lies within {margin:g} points. Columns to the right of the seeds decide
+nothing, and no correction is in their intervals. What has not run yet is not in the tables.
 
 {answer}
 
@@ -62,7 +65,7 @@ def markdown(
 def best_lines(ranking: pd.DataFrame) -> list[list[str]]:
     """Lines of BEST_HEAD, a method each."""
     tested = _ordered(ranking)
-    beside = [(AS_FIRST_DECLARED, PRIMARY), (EQUAL_ACCURACY, PASS64)]
+    beside = [(AS_FIRST_DECLARED, PRIMARY), (EQUAL_ACCURACY, PASS64), (EQUAL_ACCURACY, DISTINCT)]
     beside += [(EQUAL_ENTROPY, PRIMARY), (EQUAL_KL, PRIMARY)]
     lines = []
     for row in tested.to_dict("records"):
@@ -97,7 +100,7 @@ def _best(ranking: pd.DataFrame) -> str:
     by_name = f"in alphabetical order, for below {RELIABLE:g} none is ranked"
     order = "ranked" if r >= RELIABLE else by_name
     text = f"Split-half reliability of the order: {said}; the methods are {order}."
-    table = to_markdown(BEST_HEAD, best_lines(ranking), "llrrlrrrrr")
+    table = to_markdown(BEST_HEAD, best_lines(ranking), "llrrlrrrrrr")
     return f"## Best rates\n\nGRPO at {against}. {text}\n\n{table}"
 
 
@@ -142,9 +145,11 @@ def controls_part(controls: pd.DataFrame) -> str:
 def _gap(row, low: str = "difference_low", high: str = "difference_high") -> str:
     if pd.isna(row["difference"]):
         return "–"
-    if pd.isna(row[low]):
-        return f"{row['difference']:+.1f}"
-    return f"{row['difference']:+.1f} [{row[low]:.1f}, {row[high]:.1f}]"
+    digits = 2 if row.get("metric") == DISTINCT[1] else 1  # answers, not points
+    value = f"{row['difference']:+.{digits}f}"
+    return (
+        value if pd.isna(row[low]) else f"{value} [{row[low]:.{digits}f}, {row[high]:.{digits}f}]"
+    )
 
 
 def _p(row) -> str:

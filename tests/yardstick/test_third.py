@@ -166,8 +166,20 @@ def test_a_rate_is_chosen_on_dev_prompts():
     own = ranking[(ranking["reading"] == areas.OWN) & (ranking["benchmark"] == "rare")]
     assert own["rate"].tolist() == ["lr 3e-5"]
     assert own["difference"].item() == pytest.approx(14, abs=0.5)
-    same = ranking[ranking["reading"] == areas.SAME].set_index("rate")["difference"]
+    same = answer.rows_of(ranking, areas.SAME).set_index("rate")["difference"]
     assert same.to_dict() == pytest.approx({"lr 1e-4": 0, "lr 3e-5": -7}, abs=0.5)
+
+
+def test_of_rates_that_read_as_many_levels_the_smallest_is_chosen():
+    """No seed has run at both."""
+    levels = third.LEVELS[EQUAL_ACCURACY]
+    by_rate = {
+        rate: {s: curve("iac", rate, s, (0, 2, 5, 8, 12), (0, 2, 5, 8, 12)) for s in seeds}
+        for rate, seeds in zip(RATES, ((1, 2, 3), (4, 5, 6)), strict=True)
+    }
+    assert areas.chosen_rate(by_rate, levels) == RATES[1]
+    by_rate[RATES[0]][7] = by_rate[RATES[0]][1]
+    assert areas.chosen_rate(by_rate, levels) == RATES[0]
 
 
 @pytest.mark.parametrize(
@@ -212,6 +224,12 @@ def test_controls_pass_fail_or_stay_open():
         "32 responses beat 2": "not run",
     }
     assert "a lower rate keeps diversity" not in found["lr 3e-5"]  # the slowest
+    below = (0.6, 1.5, 2.2, 2.9, 3.8)  # 0.7 to 3.7 points by its interval, and 3 are allowed
+    rises = [(0, 2, 5, 8, 12 - one) for one in below]
+    dapo = [curve("DAPO", RATES[0], 1 + i, x, x) for i, x in enumerate(rises)]
+    found = controls([*runs("GRPO", 3, seeds=5), *dapo]).set_index("control")
+    assert found.loc["DAPO is not below GRPO", "verdict"] == "open"
+    assert found.loc["DAPO is not below GRPO", "high"] == pytest.approx(-0.66, abs=0.02)
 
 
 def gathered() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -273,7 +291,7 @@ def test_the_page_says_what_is_compared_and_ranks_nothing_unreliable():
     ranking, found = areas.rank(drawn), controls(drawn)
     text = " ".join(markdown(MAZE, ranking, last, found).split())  # its lines are wrapped
     assert "Every control passes at: no rate" in text
-    assert "iac, fade of 3 methods keep more diversity than GRPO at its best learning rate" in text
+    assert "iac, fade of 3 methods, each at its best rate, keep more rare pass@64 than" in text
     assert "; max_rl keeps as much." in text
     unreliable = ranking.assign(reliability=0.2)
     lines = [line.split(" | ")[0] for line in markdown(MAZE, unreliable, last, found).splitlines()]
@@ -288,9 +306,8 @@ def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     few = [*drawn, *runs("bad", 5), *runs("good", 1), *runs("fast", 3, rises=(0, 11, 12))]
     ranking = areas.rank(few)
     said = answer.sentence(MAZE, ranking)
-    assert (
-        "good of 3 methods keeps more diversity than GRPO at its best learning rate (3e-5)" in said
-    )
+    assert "good of 3 methods, each at its best rate, keeps more rare pass@64 than GRPO" in said
+    assert "than GRPO at its best rate (3e-5); bad keeps" in said
     assert "; bad keeps less; fast could not be read. " in said
     assert said.endswith("GRPO itself keeps more at 3e-5 than at 1e-4.")
     assert "(6 seeds, each from its own base model)" in said
@@ -299,7 +316,7 @@ def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     assert answer.narrow(areas.rank(both)) == ["1 method ran at 1e-4 alone."]
     alike = areas.rank([*runs("GRPO", 3), *runs("GRPO", 3, rate=RATES[1])])
     assert "not shown to keep more than 1e-4" in answer.control(alike)
-    assert "none of 1 methods is shown to keep more" in answer.sentence(
+    assert "none of 1 methods, each at its best rate, is shown to keep more" in answer.sentence(
         MAZE, areas.rank(drawn[:9] + runs("b", 3))
     )
     assert "could not be compared" in answer.control(ranking.iloc[:0])
