@@ -15,7 +15,7 @@ import pandas as pd
 from common.results.tables import replaced
 from common.yardstick.areas import BEST, OWN, SAME
 from common.yardstick.table import spread
-from common.yardstick.third import DISTINCT, EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, Third
+from common.yardstick.third import DISTINCT, EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, SEEDS, Third
 
 MARKS = ("<!-- yardstick: written by `rlvr docs` -->", "<!-- end of yardstick -->")
 FIGURE = Path("figures") / "areas.png"
@@ -45,7 +45,8 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
     best = rows_of(ranking, BEST)
     if (best["verdict"] == "not read").all():  # also where there is none
         return f"On {edition.task} no method has been compared yet."
-    seeds = spread(best.loc[best["verdict"] != "not read", "n_seeds"].astype(int))
+    read = best.loc[best["verdict"] != "not read", "n_seeds"].astype(int)
+    seeds = spread(read) + (f" of {SEEDS} seeds so far" if max(read) < SEEDS else " seeds")
     rate = best["against"].iloc[0].split()[-1]
     against = f"rare pass@64 than {GRPO} at its best rate ({rate})"
     parts = []
@@ -59,7 +60,7 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
         elif names:
             who = ", ".join(names) if len(names) <= FEW else str(len(names))
             parts.append(f"{who} {verbs[many]}")
-    where = f"On {edition.task} ({seeds} seeds, each from its own base model)"
+    where = f"On {edition.task} ({seeds}, each from its own base model)"
     said = [f"{where}, {'; '.join(parts)}.", *narrow(ranking), control(ranking)]
     return " ".join([*said, *secondary(ranking)])
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 GRPO, BASE = "GRPO", "base"
 FASTEST = "lr 1e-4"
+SEEDS = 9  # of every method, in the end
 MARGIN = 3.0  # points, within which two methods are equivalent
 LEAST_LEVELS = 5  # that a seed must have on both sides of a comparison
 DEV = "dev_"  # before the name of a benchmark

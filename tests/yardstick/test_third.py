@@ -310,7 +310,7 @@ def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     assert "than GRPO at its best rate (3e-5); bad keeps" in said
     assert "; bad keeps less; fast could not be read. " in said
     assert said.endswith("GRPO itself keeps more at 3e-5 than at 1e-4.")
-    assert "(6 seeds, each from its own base model)" in said
+    assert "(6 of 9 seeds so far, each from its own base model)" in said
     assert answer.narrow(ranking) == ["3 methods ran at 1e-4 alone."]
     both = [*few, *runs("bad", 5, rate=RATES[1]), *runs("good", 1, rate=RATES[1])]
     assert answer.narrow(areas.rank(both)) == ["1 method ran at 1e-4 alone."]
