@@ -6,6 +6,7 @@ any compute is spent. `strict` does the same for any other frozen dataclass (a s
 sweep).
 """
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,6 +72,12 @@ class Experiment:
     verl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
+        require(
+            re.fullmatch(r"[^./\\][^/\\]*", self.name) is not None,
+            "name",
+            self.name,
+            "names the run's folder: give a name without slashes that begins with no dot",
+        )
         require(
             self.sampling.prompts % self.optim.mini_batches == 0,
             "optim.mini_batches",

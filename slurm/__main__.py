@@ -59,6 +59,7 @@ def main(words: list[str]) -> None:
     if verb == "status":
         print(status.show(Path(asked.root), paper))
     else:
+        status.submitted(Path(asked.root), paper)  # a folder of no jobs is a mistaken word
         cancelled = status.cancel(Path(asked.root), paper)
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")
 

@@ -128,11 +128,16 @@ def _tree(pid: int) -> list[psutil.Process]:
         return []
 
 
+def submitted(root: Path, paper: str) -> list[Cell]:
+    """As `cells`. Raises UserError where there are none."""
+    if found := cells(root, paper):
+        return found
+    raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here")
+
+
 def show(root: Path, paper: str) -> str:
     """The status as text: counts, a line a job, failures with the end of their logs."""
-    found = cells(root, paper)
-    if not found:
-        raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here")
+    found = submitted(root, paper)
     counts: dict[str, int] = {}
     for cell in found:
         counts[cell.state] = counts.get(cell.state, 0) + 1

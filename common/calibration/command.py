@@ -56,8 +56,9 @@ def main(words: list[str]) -> None:
     require(given["world"] in (*WORLDS, "all"), "world", given["world"], f"use all or {WORLDS}")
     worlds = WORLDS if given["world"] == "all" else (given["world"],)
     draws, seeds, scale = int(given["draws"]), int(given["seeds"]), given["scale"]
-    known = made.configured(paper).scales
+    known = [name for name in made.configured(paper).scales if name.startswith(CLUSTER)]
     require(scale in ("", *known), "scale", scale, f"use one of {', '.join(known)}")
+    require(given["json"] in ("true", "false"), "json", given["json"], "use true or false")
     table, few = calibrate(paper, draws=draws, seeds=seeds, worlds=worlds, scale=scale)
     folder, name = Path(given["results_dir"]) / paper, f"calibration{scale and '_'}{scale}"
     write(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))

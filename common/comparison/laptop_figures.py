@@ -16,12 +16,18 @@ Colors = dict[str, str]  # method -> color
 def draw(rows: pd.DataFrame, colors: Colors, folder: Path, final: bool = False) -> None:
     """training, matched, passk and methods of every table, as <folder>/<table>_<figure>; final:
     methods after the last step, where no claim is read."""
-    for table in rows["table"].unique():
+    for table in tables(rows, colors):
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         training(shown, colors, folder / f"{table}_training")
         at_matched(shown, table, colors, folder / f"{table}_matched")
         pass_at_k(shown, colors, folder / f"{table}_passk")
         methods(last(shown) if final else late(shown), folder / f"{table}_methods")
+
+
+def tables(rows: pd.DataFrame, colors: Colors) -> list[str]:
+    """Those in which a main method has run: a single run of another method makes no figure."""
+    main = rows["method"].isin(colors) & (rows["method"] != "base")
+    return rows.loc[main, "table"].unique().tolist()
 
 
 def present(rows: pd.DataFrame, colors: Colors) -> Colors:

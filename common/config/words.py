@@ -26,14 +26,15 @@ def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, 
     """(a command's options: `defaults`, with the values that `words` give them; the other words,
     in order).
 
-    The others are for Hydra, whose words may also be `~key` or `--multirun`. An option without "="
-    has the value "".
+    The others are for Hydra, whose words may also be `~key` or `--multirun`. Raises UserError for
+    an option without a value: `row=$ROW` of an empty variable must not mean every row.
     """
     given = dict(defaults)
     others = []
     for word in words:
         key, _, value = word.partition("=")
         if key in defaults:
+            _filled(key, value)
             given[key] = value
         else:
             others.append(word)
@@ -47,8 +48,12 @@ def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]
     for key, value in given.items():
         if key not in defaults:
             raise unknown(key, value, defaults)
-        require(value != "", key, "", f"is empty; give {key}=VALUE or leave it out")
+        _filled(key, value)
     return {**defaults, **given}
+
+
+def _filled(key: str, value: str) -> None:
+    require(value != "", key, "", f"is empty; give {key}=VALUE or leave it out")
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:

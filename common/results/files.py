@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import gzip
 import hashlib
@@ -50,7 +51,10 @@ def _cannot_write(path: Path, error: OSError) -> UserError:
 def write_csv(path: Path, frame: pd.DataFrame) -> None:
     """Write a table atomically; numbers keep 10 significant digits, missing stays empty. A path
     that ends in .gz is compressed, with a fixed time stamp: equal tables give equal bytes."""
-    text = frame.to_csv(index=False, float_format="%.10g", lineterminator="\n")
+    form = {"index": False, "float_format": "%.10g", "lineterminator": "\n"}
+    text = frame.to_csv(**form)
+    if "\r" in text:  # it ends a line too, and before Python 3.13 alone it is not quoted
+        text = frame.to_csv(**form, quoting=csv.QUOTE_NONNUMERIC)
     write(path, gzip.compress(text.encode(), mtime=0) if path.suffix == ".gz" else text)
 
 

@@ -29,7 +29,9 @@ def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
     """What a finished run folder says of itself; paths are relative to `root`. `damage` is
     results.damage's."""
     hashes = json.loads((run / "DONE").read_text())
-    meta = json.loads((run / "meta.json").read_text()) if (run / "meta.json").exists() else {}
+    meta, damage = _meta(run), dict(damage)
+    if meta is None:
+        meta, damage["meta.json"] = {}, "changed"
     home = run.relative_to(root).as_posix()
     samples = sorted(name for name in hashes if name.startswith("samples/"))
     packages = {"python": meta.get("python"), **meta.get("packages", {})}
@@ -48,6 +50,16 @@ def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
         "state": state,
         "detail": "; ".join(f"{name} is {what}" for name, what in damage.items()),
     }
+
+
+def _meta(run: Path) -> dict | None:
+    """What a run's meta.json holds, nothing where it has none; None where it cannot be read."""
+    file = run / "meta.json"
+    try:
+        meta = json.loads(file.read_text()) if file.exists() else {}
+    except ValueError:
+        return None
+    return meta if isinstance(meta, dict) else None
 
 
 def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFrame:

@@ -66,7 +66,8 @@ def _base(run: Path) -> pd.DataFrame | None:
     known = _asked(run)
     for marker in run.parent.glob("*/DONE"):
         other = marker.parent
-        untrained = "\n  steps: 0\n" in (other / "config.yaml").read_text()
+        config = other / "config.yaml"
+        untrained = config.exists() and "\n  steps: 0\n" in config.read_text()
         if other != run and untrained and _asked(other) == known:
             return _last(other)
     return None

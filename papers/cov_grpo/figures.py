@@ -28,7 +28,7 @@ def draw(root: Path) -> None:
     rows, _ = read(root, "cov_grpo", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     curves, measured = laptop.read(root, "training"), laptop.read(root, "stability")
-    for table in rows["table"].unique():
+    for table in laptop_figures.tables(rows, MAIN):
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         fig1(curves[curves["table"] == table], folder / f"{table}_fig1")
         table3(shown, folder / f"{table}_table3")

@@ -45,7 +45,7 @@ def draw(root: Path) -> None:
         simulation_figures.draw(simulation, folder)
     rows, _ = read(root, "f_grpo", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
-    for table in rows["table"].unique():
+    for table in laptop_figures.tables(rows, MAIN):
         group_size(rows[rows["table"] == table], folder / f"{table}_group_size")
     measured = root / "f_grpo" / LAPTOP / "tail_miss.csv"
     if measured.exists():

@@ -60,7 +60,7 @@ def draw(root: Path) -> None:
     shown = rows.loc[rows["method"].isin(MAIN), "table"]  # not the code rewards' table
     rows = rows[rows["table"].isin(shown)]
     laptop_figures.draw(rows, MAIN, folder)
-    for table in rows["table"].unique():
+    for table in laptop_figures.tables(rows, MAIN):
         part = rows[(rows["table"] == table) | (rows["method"] == "base")]
         curves = laptop.read(root, table)
         controller(curves, AVERAGES, folder / f"{table}_fig8_controller")

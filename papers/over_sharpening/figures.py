@@ -43,7 +43,7 @@ def draw(root: Path) -> None:
         toy_figures.draw(toy, folder)
     rows, _ = read(root, "over_sharpening", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
-    for table in rows["table"].unique():
+    for table in laptop_figures.tables(rows, MAIN):
         entropy(laptop.read(root, table), folder / f"{table}_entropy")
         alphas(rows[rows["table"] == table], folder / f"{table}_alpha")
     maze.draw(root, "over_sharpening", "Over-sharpening", MAZE, MAZE_AGAINST)

@@ -39,7 +39,7 @@ def draw(root: Path) -> None:
     rows, counts = read(root, "two_stage", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
     training, entropies = laptop.read(root, "training"), laptop.read(root, "entropies")
-    for table in rows["table"].unique():
+    for table in laptop_figures.tables(rows, MAIN):
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         curve = training[training["table"] == table]
         fig2(shown, curve, folder / f"{table}_fig2")

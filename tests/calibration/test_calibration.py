@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from refuses import refuses
 from scipy.special import expit
 
 from common.calibration import made, rates
-from common.calibration.command import calibrate, scales
+from common.calibration.command import calibrate, main, scales
 from common.calibration.draws import Gatherer
 from common.calibration.judged import Judge
 from common.calibration.table import false_claims, shares, summary, text
@@ -205,6 +206,12 @@ def test_the_committed_table_begins_with_these_draws():
     both = few.merge(stored, on=key, how="left", suffixes=("", "_stored")).fillna(0)
     assert (both["count"] - both["count_stored"]).abs().max() <= 1
     assert len(few) >= 4
+
+
+@pytest.mark.parametrize("word", ["scale=smoke", "json=x", "draws=0"])
+def test_a_mistaken_word_is_refused_before_anything_is_drawn(word):
+    with refuses(*word.split("=")):
+        main(["paper=two_stage", word])
 
 
 def test_every_paper_has_scales_that_printed_numbers_are_of():

@@ -1,15 +1,18 @@
 """Figures of laptop runs show the numbers that claims are decided on."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from common.claims.judge import LAST
 from common.claims.select import select, tidy
-from common.comparison import gather, laptop_figures, maze
+from common.comparison import figures, gather, laptop_figures, maze
 from common.comparison.laptop_figures import late, over_seeds
 from common.config.files import ROOT
 from common.palette import colors
+from common.results.files import write_csv
 
 STORED = ROOT / "results" / "reference"
 
@@ -43,6 +46,20 @@ def test_a_curve_starts_at_the_base_models_of_its_own_seeds():
     assert curves["a"]["mean"].tolist() == [30.0, 5.0]
     assert curves["b"]["mean"].tolist() == [20.0, 5.0]  # no base model of seed 9: that of all
     assert np.isnan(curves["a"]["sem"][0])
+
+
+@pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo", "two_stage", "over_sharpening", "fade"])
+def test_a_single_run_of_another_method_is_no_figure(paper, tmp_path):
+    """As `rlvr train paper=f_grpo method=fade` leaves one, in a table of its own."""
+    rows, _ = gather.read(STORED, paper, gather.LAPTOP)
+    one = rows[(rows["method"] != "base") & rows["seed"].eq(rows["seed"].iloc[0])]
+    one = one[one["run_id"] == one["run_id"].iloc[0]].assign(table="laptop", method="mine")
+    base = rows[rows["method"] == "base"]
+    folder = tmp_path / paper / gather.LAPTOP
+    write_csv(folder / "metrics.csv", pd.concat([base, one]))
+    shutil.copy(STORED / paper / gather.LAPTOP / "counts.csv.gz", folder)
+    figures.draw(paper, tmp_path)
+    assert not list((tmp_path / paper).glob("figures/laptop_[!m]*"))
 
 
 @pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo"])

@@ -95,7 +95,7 @@ def test_other_data_and_models_compose():
         "threads=0", "checkpoint_every=0", "device=gpu", "wandb=on", "model.pretrain.layers=0",
         "model.pretrain.heads=3",
         # combinations
-        "model.path=folder",
+        "model.path=folder", "name=mine/first", "name=../out",
         # the functions that a method file names
         "+method.advantage.gama=1", "method.loss._target_=common.losses.clip.ppo",
         "+data.verifier.tolerance=1",

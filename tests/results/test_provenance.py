@@ -57,6 +57,14 @@ def test_deleting_a_sample_file_turns_its_cells_grey(root):
     assert cell(result, "DAPO")["state"] == ""
 
 
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_meta_file_is_said_and_stops_no_comparison(root, text):
+    (root / "f_grpo" / "GRPO-s1" / "meta.json").write_text(text)
+    result = compare.assess(SPEC, root)
+    (row,) = result.runs.to_dict("records")
+    assert (row["state"], row["detail"]) == ("changed", "meta.json is changed")
+
+
 def test_a_changed_sample_file_turns_its_cells_grey(root):
     with open(root / "f_grpo" / "GRPO-s1" / "samples" / "AIME24.jsonl.gz", "ab") as file:
         file.write(b"x")

@@ -40,6 +40,12 @@ def frame(**changes) -> pd.DataFrame:
     return pd.DataFrame([ROW | changes], columns=COLUMNS)
 
 
+def test_a_carriage_return_in_a_text_ends_no_row(tmp_path):
+    rows = pd.DataFrame({"problem_id": ["a\rb", "c"], "n": [1, 2], "value": [0.5, None]})
+    write_csv(tmp_path / "t.csv", rows)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "t.csv"), rows)
+
+
 def finished(root, run_id="a", rows=None):
     run = Run(root, "paper", run_id, {"seed": 1})
     write_csv(run.path / "metrics.csv", frame(run_id=run_id) if rows is None else rows)

@@ -35,6 +35,8 @@ def test_the_last_step_stands_beside_the_base_model(tmp_path):
     made(tmp_path / "other", steps=0, values=(1.0, 2.0), size=7)  # other prompts
     assert "no run of it" in summary(run, "next")
     made(tmp_path / "base", steps=0, values=(4.0, 70.0))
+    (tmp_path / "unrelated").mkdir()
+    (tmp_path / "unrelated" / "DONE").touch()  # a folder that no run of ours left
     lines = summary(run, "the next command").splitlines()
     assert [line.split() for line in lines[1:3]] == [
         ["b", "6", "12.3", "+-", "1.2", "60.0", "+-", "2.5", "(k=16)"],
