@@ -228,8 +228,9 @@ def test_the_yardsticks_answer_is_shown_where_more_than_the_controls_has_run(tmp
     file = tmp_path / "third_maze" / "ranking.csv"
     numbers = "lr 1e-4,lr 1e-5,3.0,1.0,5.0,.01"
     lines = [
-        f"best rates,{equal},{benchmark},pass@64,{method},{numbers},{word},3,.8"
+        f"best rates,{equal},{benchmark},{metric},{method},{numbers},{word},3,.8"
         for equal in third.READ
+        for metric in ("pass@64", "distinct_correct")
         for benchmark in ("rare", "natural")
         for method, word in (("FADE", "better"), ("IAC", "undecided"))
     ]
@@ -238,7 +239,7 @@ def test_the_yardsticks_answer_is_shown_where_more_than_the_controls_has_run(tmp
     file.write_text("\n".join([head, *lines]))
     (one,), left_out = sources.read_yardstick(tmp_path, tmp_path)
     assert left_out == []
-    assert "FADE of 2 methods keeps more" in one.answer
+    assert "FADE of 2 methods, each at its best rate, keeps more" in one.answer
     assert [line[:3] for line in one.lines] == [
         ["FADE", "lr 1e-4", "+3.0 [1.0, 5.0]"],
         ["IAC", "lr 1e-4", "+3.0 [1.0, 5.0]"],
