@@ -69,11 +69,7 @@ GROUPS = {
     },
 }
 VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
-HYDRA = (
-    "train",
-    "reproduce",
-    "evaluate",
-)  # Hydra answers their --help, --cfg and --multirun
+HYDRA = ("train", "reproduce", "evaluate")  # Hydra answers their --help, --cfg and --multirun
 
 
 def main() -> None:

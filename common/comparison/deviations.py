@@ -142,12 +142,8 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
         state = "run" if table in done else "not run" if fills else "no configuration"
         names = ", ".join(f"`{row.run.name}`" for row in fills[:SHOWN])
         names += f" and {len(fills) - SHOWN} more" if len(fills) > SHOWN else ""
-        by = (
-            f", by {len(fills)} configurations: {names}"
-            if len(fills) > len(filled)
-            else f": {names}"
-        )
-        about = f"{len(filled)} of {len(wanted)}" + (by if names else "")
+        by = f", by {len(fills)} configurations" if len(fills) > len(filled) else ""
+        about = f"{len(filled)} of {len(wanted)}" + (f"{by}: {names}" if names else "")
         cited = ", ".join(map(str, differs)) or ("none" if fills else "")
         yield f"| {table} | {about} | {command} | {cited} | {state} |"
 

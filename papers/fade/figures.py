@@ -57,8 +57,6 @@ def draw(root: Path) -> None:
     """Every figure that the results below `root` allow, into <root>/fade/figures/."""
     folder = root / "fade" / "figures"
     rows, counts = read(root, "fade", LAPTOP)
-    shown = rows.loc[rows["method"].isin(MAIN), "table"]  # not the code rewards' table
-    rows = rows[rows["table"].isin(shown)]
     laptop_figures.draw(rows, MAIN, folder)
     for table in laptop_figures.tables(rows, MAIN):
         part = rows[(rows["table"] == table) | (rows["method"] == "base")]
