@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.backends import snapshots
+from common.errors import require
 from common.evaluation import samples
 from common.evaluation.samples import Sampled, metric_rows, sample
 from common.experiment import Experiment
@@ -64,6 +65,15 @@ class Evaluations:
         """The model as it is, where the run leaves that of the step."""
         if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
+
+    def require_before(self, step: int) -> None:
+        """Raise UserError unless every evaluation before the checkpoint's step is there: without
+        one the run would finish with a gap in its curve, and nothing would say so."""
+        every = self.x.eval.every
+        for earlier in range(every, step, every):
+            path = self.folder / "eval" / f"step-{earlier:05d}.csv"
+            remedy = f"put the file back, or delete {self.folder} and run again"
+            require(path.exists(), "eval", path, f"is missing; {remedy}")
 
     def make_up(self, step: int) -> dict[str, float]:
         """Of a run that was to end at `step`, was stopped before it had evaluated and goes on;

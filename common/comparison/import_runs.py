@@ -28,7 +28,7 @@ from common.results.checks import (
     require_none,
 )
 from common.results.columns import COLUMNS
-from common.results.files import config_hash, read_jsonl, sha256, write, write_csv
+from common.results.files import config_hash, hashes, read_jsonl, write, write_csv
 from common.results.run import Run
 
 SPREAD = ["stderr", "n_problems", "n_samples"]  # of a number, where they are known
@@ -83,9 +83,8 @@ def import_runs(
     counts = pd.concat(frames, ignore_index=True)
     check = check_rows if kinds == {True} else check_counts
     require_none(check(counts, ", ".join(files))[1])
-    hashes = {Path(file).name: sha256(Path(file).read_bytes()) for file in files}
     groups = list(counts.groupby(RUN, sort=False))
-    runs = [_run_of(paper, scope, key, source, hashes) for key, _ in groups]
+    runs = [_run_of(paper, scope, key, source, hashes(files)) for key, _ in groups]
     for (run_id, _), (_, part) in zip(runs, groups, strict=True):
         _not_there(root / paper, run_id, part, source)
     return [
@@ -196,7 +195,7 @@ def _frame(path: Path) -> pd.DataFrame:
         raise UserError(f"{path}: cannot be read ({error})") from error
 
 
-def _run_of(paper: str, scope: str, key: tuple, source: str, hashes: dict) -> tuple[str, dict]:
+def _run_of(paper: str, scope: str, key: tuple, source: str, files: dict) -> tuple[str, dict]:
     """The id and the configuration of the run of a table, model, method and seed."""
     row = dict(zip(RUN, key, strict=True))
     config = {
@@ -206,7 +205,7 @@ def _run_of(paper: str, scope: str, key: tuple, source: str, hashes: dict) -> tu
         "model": {"name": row["model"]},
         "label": row["method"],
         "seed": int(row["seed"]),
-        "imported": {"source": source, "files": hashes},
+        "imported": {"source": source, "files": files},
     }
     readable = re.sub(r"[^\w.+-]+", "-", f"{row['model']}-{row['method']}")[-60:].strip("-.")
     return f"imported-{readable}-s{config['seed']}-{config_hash(config)}", config

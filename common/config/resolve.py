@@ -14,6 +14,8 @@ from types import ModuleType
 
 from common.errors import UserError, require
 
+NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # what an annotation takes
+
 
 def named(node: dict, key: str):
     """What `node["_target_"]` names: a function, or a constant as it stands. Raises UserError if
@@ -35,8 +37,9 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
     arguments.
 
     The caller gives those named in `supplied` at every call, or, `open_ended`, any that are
-    missing. Raises UserError if the path cannot be imported or an argument is unknown or missing,
-    so that a typing mistake in a method file is found before the first rollout.
+    missing. Raises UserError if the path cannot be imported, or an argument is unknown, missing or
+    of another type than its annotation, so that a typing mistake in a method file is found before
+    the first rollout.
     """
     from functools import partial
 
@@ -49,6 +52,9 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
         require(
             name in known, f"{key}.{name}", value, f"unknown argument of {target}; it takes {known}"
         )
+        kind = getattr(parameters[name].annotation, "__name__", parameters[name].annotation)
+        fits = type(value) in NUMBERS.get(kind, (type(value),))
+        require(fits, f"{key}.{name}", value, f"{target} takes a {kind} (1.0e-5, not 1e-5, in YAML)")
     missing = [
         name
         for name in known

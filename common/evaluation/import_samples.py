@@ -17,7 +17,7 @@ from common.evaluation.match import match
 from common.evaluation.rescore import SHOWN
 from common.evaluation.samples import COLUMNS
 from common.evaluation.store import each, fill, finish, keep_problems, of_part, problems, stored
-from common.results.files import sha256
+from common.results.files import hashes
 from common.results.run import Run
 from common.types import Prompt
 from common.verifiers.pool import Pool
@@ -42,8 +42,8 @@ def import_samples(words: list[str]) -> Path:
     prompts = problems(bare(x.eval.prompts))
     groups, alone = match(list(read.problems), prompts)
     _say_what_matched(groups, alone, prompts)
-    hashes = {file.name: sha256(file.read_bytes()) for file in files}
-    config = {"label": x.label, "import": read.kind, "files": hashes, "eval": x.benchmark()}
+    config = {"label": x.label, "import": read.kind, "files": hashes(files), "eval": x.benchmark()}
+    config |= {"score": given["score"]} if given["score"] else {}
     name = run_name(f"{x.label}-{x.eval.name}", config)
     run = Run(Path(x.results_dir), PAPER, name, config)
     if not run.done:

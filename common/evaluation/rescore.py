@@ -92,8 +92,8 @@ def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, st
     import pandas as pd
 
     references = {row["id"]: row["reference"] for row in read_jsonl(source / "problems.jsonl.gz")}
-    limits = {"deadline": benchmark["deadline"], "memory_gb": float(settings["memory_gb"])}
-    with Pool(benchmark["verifier"], workers=int(settings["workers"]), **limits) as pool:
+    limits = {key: value(key, settings[key]) for key in ("workers", "memory_gb")}
+    with Pool(benchmark["verifier"], deadline=benchmark["deadline"], **limits) as pool:
 
         def chunk(start: int) -> pd.DataFrame:
             rows = pd.DataFrame(read_jsonl(source / "samples" / f"{start:07d}.jsonl.gz"))

@@ -50,10 +50,8 @@ TABLES = ("metrics.csv", "counts.csv", "resources.csv", "shares.csv")  # each ha
 def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     """Tables and figure of the runs that are finished, and of those that the tables hold already.
     Raises UserError where the base model or every method is missing."""
-    import pandas as pd
-
     from common.pretrained import crossing, gain, public
-    from common.results.files import write, write_csv
+    from common.results.files import read_csv, write, write_csv
     from common.results.stored import with_stored
 
     files = [root / PAPER / scale / name for name in TABLES]
@@ -66,7 +64,7 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     for table, file in zip(made, files, strict=True):
         write_csv(file, table)
     # as they are written, so that tables without their runs give the same
-    _, counts, took, shares = (pd.read_csv(file, dtype={"problem_id": str}) for file in files)
+    _, counts, took, shares = (read_csv(file, []) for file in files)
     folder, compared = files[0].parent, crossing.crossing(counts, runs[0].eval.k)
     require(len(compared) > 0, "scale", scale, f"no finished runs to compare below {root}")
     crossing.draw(compared, folder / "crossing")  # with crossing.csv

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import zlib
+from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,15 +89,15 @@ def read_jsonl(path: Path) -> list[dict]:
 
 
 def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
-    """A table that must start with `columns`. Raises UserError if it is missing, damaged or
-    other."""
+    """A table, plain or gzipped, that must start with `columns`. Raises UserError if it is missing,
+    damaged or other."""
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path)
+        frame = pd.read_csv(path, dtype={"problem_id": str})
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist; run what makes it first") from error
-    except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
+    except (OSError, EOFError, ValueError, zlib.error) as error:  # pandas' own are ValueErrors
         raise UserError(f"{path} is damaged ({error}); delete it and run again") from error
     if list(frame.columns[: len(columns)]) != list(columns):
         raise UserError(
@@ -113,6 +114,14 @@ def sha256(data: bytes) -> str:
 def sha256_of(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hashes(files: Sequence[str | Path]) -> dict[str, str]:
+    """SHA-256 of each file, by its path from the folder that holds them all: two files of one name
+    in different folders are two."""
+    paths = [Path(file).absolute() for file in files]
+    top = os.path.commonpath([path.parent for path in paths])
+    return {path.relative_to(top).as_posix(): sha256_of(path) for path in paths}
 
 
 def config_hash(config: dict) -> str:

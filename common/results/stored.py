@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.results.files import read_csv
+
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def run_ids(path: Path) -> set[str]:
     """The runs that a table holds; none where it is not there."""
-    import pandas as pd
-
-    return set(pd.read_csv(path, usecols=["run_id"])["run_id"]) if path.exists() else set()
+    return set(read_csv(path, [])["run_id"]) if path.exists() else set()
 
 
 def with_stored(table: pd.DataFrame, path: Path, home: Path, runs: Sequence[str]) -> pd.DataFrame:
@@ -26,7 +26,7 @@ def with_stored(table: pd.DataFrame, path: Path, home: Path, runs: Sequence[str]
     gone = {run for run in runs if not (home / run).exists()}
     both = [table]
     if gone & run_ids(path):
-        before = pd.read_csv(path, dtype={"problem_id": str})
+        before = read_csv(path, [])
         both = [part for part in (table, before[before["run_id"].isin(gone)]) if len(part)]
     order = {run: i for i, run in enumerate(runs)}
     joined = pd.concat(both, ignore_index=True)

@@ -41,9 +41,11 @@ class Pool:
     """
 
     def __init__(self, verifier: dict, *, workers: int, deadline: float, memory_gb: float):
-        require(workers > 0, "verification.workers", workers, "must be at least 1")
-        require(deadline > 0, "verification.deadline", deadline, "must be above 0 seconds")
-        require(memory_gb > 0, "verification.memory_gb", memory_gb, "must be above 0 GiB")
+        whole = isinstance(workers, int) and workers > 0
+        require(whole, "verification.workers", workers, "must be a whole number, at least 1")
+        for key, value in {"deadline": deadline, "memory_gb": memory_gb}.items():
+            fits = isinstance(value, (int, float)) and value > 0
+            require(fits, f"verification.{key}", value, "must be a number above 0")
         self._settings: dict = {"verifier": verifier, "memory_gb": memory_gb}
         self.deadline = deadline
         self._workers = [_Worker(self) for _ in range(workers)]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.results.columns import COLUMNS
 from common.results.files import read_csv, write_csv
 from common.results.stored import with_stored
 
@@ -40,7 +39,5 @@ def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The written (rows, counts). Raises UserError where there are none."""
-    import pandas as pd
-
     rows, counts = (folder / file for file in FILES)
-    return read_csv(rows, COLUMNS), pd.read_csv(counts, dtype={"problem_id": str})
+    return read_csv(rows), read_csv(counts, COUNTS)

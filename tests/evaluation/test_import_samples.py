@@ -89,6 +89,7 @@ def test_import_of_another_log_and_of_one_score_of_several(tmp_path):
     samples = stored(run)
     assert samples["outcome"].tolist() == ["correct", "unparsed"] * 2
     assert samples["score"].tolist() == [0.0] * 4
+    assert import_samples([*words, "score=short"]) != run
 
 
 def test_import_refuses(tmp_path):

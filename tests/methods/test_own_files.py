@@ -23,7 +23,7 @@ name: shrunk
 advantage: {_target_: "mine.py:shrunk", shrink: 0.5}
 """
 REWARDS = """
-def short(response, reference, *, most=5):
+def short(response, reference, *, most: int = 5):
     return len(response) <= most
 
 def graded(response, reference):
@@ -94,6 +94,8 @@ def test_a_plain_function_is_a_verifier(monkeypatch, folder):
     assert named({"_target_": "rewards:short"}, "verifier")("abc", "") is True
     with refuses("least", 3):
         resolve({"_target_": "rewards.py:short", "least": 3}, "verifier")
+    with refuses("most", "3e0"):  # what YAML reads as a text
+        resolve({"_target_": "rewards.py:short", "most": "3e0"}, "verifier")
 
 
 def test_its_own_message_is_kept():

@@ -20,15 +20,18 @@ from common.results.columns import COLUMNS
 from common.results.files import (
     amend,
     config_hash,
+    hashes,
     jsonl_appender,
     read_csv,
     read_jsonl,
     require_steps,
+    sha256,
     write,
     write_csv,
     write_jsonl_gz,
 )
 from common.results.run import Run
+from common.results.stored import run_ids
 
 ROW = dict(
     table="t", model="m", method="GRPO", benchmark="natural", metric="pass@1", k=1, value=12.5,
@@ -182,6 +185,23 @@ def test_a_damaged_csv_is_named(tmp_path, text):
     path.write_bytes(text.encode(errors="surrogateescape"))
     with refuses_file(path):
         read_csv(path)
+
+
+def test_a_table_that_is_cut_off_is_named(tmp_path):
+    path = tmp_path / "counts.csv.gz"
+    write_csv(path, pd.DataFrame({"problem_id": ["007"] * 99, "run_id": map(str, range(99))}))
+    assert list(read_csv(path, ["problem_id"])["problem_id"]) == ["007"] * 99
+    path.write_bytes(path.read_bytes()[:-20])
+    with refuses_file(path):
+        run_ids(path)
+
+
+def test_files_of_one_name_in_two_folders_are_two(tmp_path):
+    for name, text in (("a/x.csv", "1"), ("b/x.csv", "2"), ("b/y.csv", "2")):
+        write(tmp_path / name, text)
+    one, two = sha256(b"1"), sha256(b"2")
+    assert hashes([tmp_path / "a/x.csv", tmp_path / "b/x.csv"]) == {"a/x.csv": one, "b/x.csv": two}
+    assert hashes([tmp_path / "b/x.csv", tmp_path / "b/y.csv"]) == {"x.csv": two, "y.csv": two}
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -339,6 +339,7 @@ def test_the_filter_answers_every_row_in_order(tmp_path):
         (["tolerance=1"], "unknown argument of common.verifiers.countdown.verify"),
         (["workers"], "options are given as key=value"),
         (["workers=0"], "verification.workers=0"),
+        (["workers=two"], "verification.workers=two"),
         (["problems=absent.jsonl"], "absent.jsonl does not exist"),
     ],
 )
