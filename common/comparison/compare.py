@@ -21,7 +21,7 @@ import pandas as pd
 from common.claims import judge
 from common.claims.file import read
 from common.claims.select import COUNTED
-from common.comparison import cells
+from common.comparison import cells, figures
 from common.comparison.against_base import against_base
 from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
@@ -138,8 +138,7 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     if form == "terminal":
         compare_text.terminal(result)
         print(f"tables:  claims, gaps, cells, detectable, comparison (.csv, .md) in {folder}")
-        if drawn := len(list((folder / "figures").glob("*.png"))):
-            print(f"figures: {drawn} in {folder / 'figures'}")
+        print(f"figures: {figures.drawn(root, spec.paper)}")
         print(f"next:    rlvr report results_dir={root}")
     else:
         print(compare_text.RENDERERS[form](result), end="")

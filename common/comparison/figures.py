@@ -10,11 +10,22 @@ from pathlib import Path
 from common.config.files import ROOT, known_paper
 from common.config.resolve import named
 from common.config.words import options
+from common.errors import require
 
 
 def main(words: list[str]) -> None:
     given = options(words, {"paper": "", "results_dir": "results"})
-    draw(known_paper(given["paper"]), Path(given["results_dir"]))
+    paper, root = known_paper(given["paper"]), Path(given["results_dir"])
+    remedy = f"has no {paper}/; run `rlvr reproduce paper={paper}` first"
+    require((root / paper).is_dir(), "results_dir", root, remedy)
+    draw(paper, root)
+    print(f"figures: {drawn(root, paper)}")
+
+
+def drawn(root: Path, paper: str) -> str:
+    """How many figures of the paper there are, and where."""
+    folder = root / paper / "figures"
+    return f"{len(list(folder.glob('*.png')))} in {folder}"
 
 
 def draw(paper: str, root: Path) -> None:

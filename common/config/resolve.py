@@ -54,7 +54,7 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
         )
         kind = getattr(parameters[name].annotation, "__name__", parameters[name].annotation)
         fits = type(value) in NUMBERS.get(kind, (type(value),))
-        require(fits, f"{key}.{name}", value, f"{target} takes a {kind} (1.0e-5, not 1e-5, in YAML)")
+        require(fits, f"{key}.{name}", value, f"{target} takes a {kind} (YAML: 1.0e-5, not 1e-5)")
     missing = [
         name
         for name in known

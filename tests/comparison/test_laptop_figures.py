@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from refuses import refuses
 
 from common.claims.judge import LAST
 from common.claims.select import select, tidy
@@ -33,6 +34,17 @@ def test_a_run_is_shown_as_it_is_read(benchmark, metric):
     steps = steps["value"].sort_index()
     expected = steps.iloc[-1] if metric == "distinct_correct" else steps.iloc[-LAST:].mean()
     assert shown["value"].iloc[0] == pytest.approx(expected)
+
+
+def test_figures_say_where_they_are_and_refuse_a_folder_without_results(tmp_path, capsys):
+    with refuses("results_dir", tmp_path):
+        figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
+    shutil.copytree(STORED / "f_grpo" / "simulation", tmp_path / "f_grpo" / "simulation")
+    figures.main(["paper=f_grpo", f"results_dir={tmp_path}"])
+    folder = tmp_path / "f_grpo" / "figures"
+    pictures = len(list(folder.glob("*.png")))
+    assert pictures > 0
+    assert f"{pictures} in {folder}" in capsys.readouterr().out
 
 
 def test_a_curve_starts_at_the_base_models_of_its_own_seeds():
