@@ -10,7 +10,7 @@ from pathlib import Path
 from common.config.files import ROOT, names, read
 from common.config.refusal import refusal
 from common.config.rows import is_group, register
-from common.config.words import for_hydra
+from common.config.words import for_hydra, quoted
 from common.errors import UserError, require
 
 GROUPS = ("method", "model", "data", "eval")  # method=mine.yaml takes a file of the user's own
@@ -44,7 +44,7 @@ def merged(group: str, file: Path):
 def prepared(words: list[str]) -> list[str]:
     """The words of a command line as Hydra takes them. Where one names a file of the user's own
     (method=mine.yaml) Hydra is given the file, and the word its name."""
-    return [_known(word) for word in for_hydra(words)]
+    return [quoted(_known(word)) for word in for_hydra(words)]
 
 
 def _known(word: str) -> str:

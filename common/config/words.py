@@ -71,3 +71,13 @@ def for_hydra(words: Iterable[str]) -> list[str]:
         else:
             raise UserError(f"{word}: options are given as key=value (see --help)")
     return [*values, *options]
+
+
+def quoted(word: str) -> str:
+    """The word, its value in quotes where Hydra reads it in no other way: with a letter outside
+    ASCII, `=` or `#`, and of a path (elsewhere they call a function) with parentheses."""
+    key, _, value = word.partition("=")
+    odd = r"[^\x00-\x7f]|[=#()]" if value.startswith(("/", "./", "../")) else r"[^\x00-\x7f]|[=#]"
+    if not re.search(odd, value) or value[0] in "\"'[{":
+        return word
+    return f"{key}='" + value.replace("'", r"\'") + "'"

@@ -1,6 +1,8 @@
 """Method files and functions of the user's own, in the user's own folder."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from refuses import refuses
@@ -50,6 +52,10 @@ def test_a_file_is_a_method_for_training_theory_and_others():
     assert x.method.advantage == {"_target_": "mine.py:shrunk", "shrink": 0.5}
     assert x.method.loss["_target_"] == "common.losses.clip.ppo_clip"  # of _base
     assert method("shrunk.yaml") == x.method
+    Path("müller").mkdir()
+    for file in ("shrunk.yaml", "plain.yaml"):
+        shutil.copy(file, "müller")
+    assert load(["method=müller/shrunk.yaml"], "f_grpo").method == x.method
     assert method("shrunk.yaml", shrink=1).advantage["shrink"] == 1
 
 
