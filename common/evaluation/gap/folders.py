@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.config.files import read
-from common.errors import UserError, require
+from common.errors import require
 from common.evaluation.logs import KINDS
 from common.evaluation.side import Problem, Sample, Side
 from common.evaluation.store import stored
@@ -51,13 +51,10 @@ def folder(path: Path, benchmark: str | None) -> Side:
 def counts(path: Path, benchmark: str | None) -> Side:
     """The side of a CSV file with benchmark, problem_id, n, c: scores without responses. Raises
     UserError for several benchmarks of which none is named."""
-    import pandas as pd
-
     from common.results.checks import check_counts
+    from common.results.files import read_csv
 
-    if not path.exists():
-        raise UserError(f"{path} does not exist; give an evaluation folder, a log or counts")
-    table = pd.read_csv(path, dtype={"problem_id": str})
+    table = read_csv(path, [])
     missing = {"benchmark", "problem_id", "n", "c"} - set(table.columns)
     require(not missing, "file", path, f"has no column {', '.join(sorted(missing))}")
     if benchmark is not None:
