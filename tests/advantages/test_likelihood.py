@@ -9,9 +9,10 @@ from refuses import refuses
 from tensors import assert_close, rows
 
 from common.errors import UserError
+from common.methods import exact
 from common.methods import theory as lab
+from common.methods.binding import all_groups, group_weights
 from common.methods.binding import bind as method_of
-from common.methods.binding import group_weights
 from common.methods.theory import compose
 
 POLICY = torch.tensor([0.4, 0.1, 0.35, 0.15], dtype=torch.float64)
@@ -95,14 +96,14 @@ def enumerated(*words: str) -> torch.Tensor:
     given = compose(list(words))
     bound, arguments = lab.start(given)
     fixed = {"G": given.G, "reward": given.reward, "arguments": arguments}
-    return lab.enumerated_update(bound, POLICY, CORRECT, **fixed)
+    return exact.enumerated_update(bound, POLICY, CORRECT, **fixed)
 
 
 @pytest.mark.parametrize("name", ["grpo", "f_grpo", "max_rl"])
 def test_summing_over_all_groups_is_the_closed_form(name):
     given = compose([f"method={name}", "G=6"])
-    weights = group_weights(method_of(given.method), lab.all_groups(6), given.reward, {})
-    expected = lab.expected_update(weights, POLICY, CORRECT)
+    weights = group_weights(method_of(given.method), all_groups(6), given.reward, {})
+    expected = exact.expected_update(weights, POLICY, CORRECT)
     assert_close(enumerated(f"method={name}", "G=6"), expected, 1e-12)
 
 

@@ -18,8 +18,8 @@ from common.errors import UserError
 from common.experiment import load
 from common.losses.clip import ppo_clip
 from common.losses.top_tokens import above_quantile, simko
-from common.methods import theory
-from common.methods.binding import bind, group_weights
+from common.methods import exact, theory
+from common.methods.binding import all_groups, bind, group_weights
 
 PAPER = {"alpha": 0.01, "lambda_top1": 1.1, "tau": 0.8}
 
@@ -169,7 +169,7 @@ def step(*words: str) -> torch.Tensor:
     given = theory.compose(["method=simko", "G=5", *words])
     bound, arguments = theory.start(given)
     fixed = {"G": given.G, "reward": given.reward, "arguments": arguments}
-    return theory.loss_update(bound, POLICY, CORRECT, **fixed)
+    return exact.loss_update(bound, POLICY, CORRECT, **fixed)
 
 
 def expected_step(alpha: float, lambda_top1: float, K: int, G: int = 5) -> torch.Tensor:
@@ -194,11 +194,11 @@ def test_the_labs_step_is_exact_and_grpos_at_its_limit():
     off = step("method.loss.alpha=0", "method.loss.lambda_top1=1")
     weights = group_weights(
         bind(theory.compose(["method=grpo", "G=5"]).method),
-        theory.all_groups(5),
+        all_groups(5),
         theory.compose(["G=5"]).reward,
         {},
     )
-    assert_close(off, theory.expected_update(weights, POLICY, CORRECT))
+    assert_close(off, exact.expected_update(weights, POLICY, CORRECT))
     words = ["method.loss.alpha=0.3", "method.loss.lambda_top1=1.5", "method.loss.K=2"]
     assert_close(step(*words), expected_step(0.3, 1.5, K=2))
     assert_close(step(), expected_step(0.01, 1.1, K=3))

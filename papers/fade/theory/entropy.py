@@ -1,7 +1,7 @@
 """Theorem 13.1 against the exact entropy change of a tabular softmax policy (FADE Eq. 7, Fig. 4).
 
 A policy over K actions, some of them right; weights of AsymGRPO for groups of G, so that delta
-moves the sign alone; expected updates, from common/methods/theory.py. Nothing is sampled but the
+moves the sign alone; expected updates, from common/methods/exact.py. Nothing is sampled but the
 policies.
 """
 
@@ -10,7 +10,8 @@ import pandas as pd
 import torch
 
 from common.advantages.sign import asym_grpo
-from common.methods.theory import after_step, all_groups, entropy, expected_update, masses
+from common.methods.binding import all_groups
+from common.methods.exact import after_step, entropy, expected_update, masses
 
 DELTAS = (0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 G = 8

@@ -1,7 +1,7 @@
 """The gradient masses of every method, exactly: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
 
 Written by `python -m papers.fade.theory` to <results_dir>/fade/weights/. The lab is
-methods/theory.py; here are the paper's grids, its closed forms beside the exact values, and the
+methods/exact.py; here are the paper's grids, its closed forms beside the exact values, and the
 variance of a weight that is estimated from G responses (sec 14).
 
 Left out: W-REINFORCE of Fig. 2, which sec 8 gives no formula for.
@@ -14,8 +14,9 @@ import pandas as pd
 import torch
 
 from common.config.schema import Method, Reward
-from common.methods.binding import Bound, bind, group_weights, observe
-from common.methods.theory import all_groups, binomial, family, masses
+from common.methods.binding import Bound, all_groups, bind, group_weights, observe
+from common.methods.exact import binomial, masses
+from common.methods.theory import family
 from papers.fade.theory.closed_forms import closed_form, peak
 
 REWARD = Reward(correct=1.0, wrong=0.0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from common.config.schema import Reward
-from common.methods import theory as lab
+from common.methods import exact
 from common.methods.binding import all_groups, bind, group_weights
 from papers.fade.theory import closed_forms, masses
 
@@ -50,7 +50,7 @@ def test_masses_equal_enumeration_of_all_groups(by_advantage, name, arguments):
     bound = first(by_advantage, name, **arguments)
     weights = group_weights(bound, all_groups(5), Reward(correct=1.0, wrong=0.0), {})
     for p in (0.1, 0.45):
-        mass = lab.masses(weights, p)
+        mass = exact.masses(weights, p)
         assert (mass["m_S"], mass["m_F"]) == pytest.approx(enumerated(weights, p), abs=1e-12)
 
 
