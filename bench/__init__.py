@@ -1,7 +1,8 @@
-"""Speed beside the usual tools, one thread on both sides: `rlvr bench`.
+"""Speed compared with the usual tools, one thread on both sides: `rlvr bench`.
 
-A module has `run() -> list[dict]`, rows of COLUMNS; `ratio` is above 1 where this repository is
-the faster side, whatever the unit. Nothing here fails on a slow machine: it measures and reports.
+Each module has `run() -> list[dict]`, which returns rows of COLUMNS. `ratio` is above 1 where this
+repository ("ours") is faster than the other tool ("peer"), whatever the unit. Nothing here fails on
+a slow machine: it measures and reports.
 """
 
 import math
@@ -17,21 +18,22 @@ MISSING_VERL = "peer not installed: verl, in an environment of its own (make set
 
 
 def timed(function) -> float:
-    """Seconds of one call."""
+    """Return the seconds of one call."""
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
 
 
 def alternate(ours, peer, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of every call; the sides take turns, so that a busy machine slows both."""
+    """Return the seconds of every call of both sides. The sides take turns, so that a busy machine
+    slows both."""
     times = [(timed(ours), timed(peer)) for _ in range(rounds)]
     return [first for first, _ in times], [second for _, second in times]
 
 
 def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7, device: str = "cpu") -> float:
-    """FLOP/s of one product of two `size` x `size` matrices (float32 without a `dtype`), the best
-    of `rounds`: what this machine's thread, or a GPU, can reach."""
+    """Return the FLOP/s of one product of two `size` x `size` matrices (float32 without a `dtype`),
+    the best of `rounds`. This is what one thread of this machine, or a GPU, can reach."""
     import torch
 
     a = torch.randn(size, size, device=device).to(dtype or torch.float32)
@@ -46,7 +48,8 @@ def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7, device: str = "cp
 
 
 def flops_a_token(model) -> int:
-    """FLOP of one token's forward pass in the matrix products with weights, attention left out."""
+    """Return the FLOP of one token's forward pass in the matrix products with weights, without
+    attention."""
     import torch
 
     linear = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
@@ -54,7 +57,8 @@ def flops_a_token(model) -> int:
 
 
 def row(name: str, ours: float, peer: float | None, unit: str, note: str) -> dict:
-    """One row; times compare as peer / ours, rates (a unit with "/s") as ours / peer."""
+    """Return one row. Times compare as peer / ours, rates (a unit that ends with "/s") as ours /
+    peer."""
     ratio = math.nan
     if peer is not None:
         ratio = ours / peer if unit.endswith("/s") else peer / ours

@@ -1,8 +1,8 @@
-"""Milliseconds of GRPO's advantage, 512 prompts x 16 responses, beside verl's two versions.
+"""Milliseconds of GRPO's advantage, 512 prompts x 16 responses, compared with verl's two versions.
 
 Ours takes the rewards as (P, G) and leaves the broadcast over tokens to the loss, as the local
-backend does; verl's take and return (B, T). A row of ours that also sums token rewards and
-broadcasts to (B, T) stands beside the same peers.
+backend does. verl's versions take and return (B, T). A second row of ours also sums token rewards
+and broadcasts to (B, T); it is compared with the same peers.
 """
 
 from importlib import metadata, util
@@ -52,7 +52,7 @@ def run(rounds: int = 7) -> list[dict]:
 
 
 def verl_advantages(token_rewards, mask, index) -> dict:
-    """Name -> verl's function on this batch, empty where verl is not installed."""
+    """Return name -> verl's function on this batch; empty where verl is not installed."""
     if util.find_spec("verl") is None:
         return {}
     from verl.trainer.ppo import core_algos

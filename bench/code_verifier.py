@@ -1,7 +1,8 @@
-"""Small tests a second of the code verifier, isolation on, beside a bubblewrap for every program.
+"""Small tests per second of the code verifier with isolation, compared with one bubblewrap per
+program.
 
-Both sides run the same program on two workers, as two processes, and check what it prints. The
-peer starts `prlimit bwrap python` each time: the same namespaces and limits, a new interpreter.
+Both sides run the same program on two workers, as two processes, and check what it prints. The peer
+starts `prlimit bwrap python` each time: the same namespaces and limits, but a new interpreter.
 """
 
 import os
@@ -20,12 +21,12 @@ INPUT, OUTPUT = "3\n1 2 3\n", "6\n"
 
 
 def run(rounds: int = 5, tests: int = 200) -> list[dict]:
-    """Tests a second; the peer runs a fifth of them."""
+    """Return the tests per second of both sides; the peer runs a fifth as many tests."""
     context = get_context("spawn")
     with ProcessPoolExecutor(WORKERS, context) as pool:
         jobs = {"ours": tests // WORKERS, "peer": tests // WORKERS // 5}
         for side in jobs:
-            list(pool.map(_work, [side] * 4 * WORKERS, [2] * 4 * WORKERS))  # starts, file cache
+            list(pool.map(_work, [side] * 4 * WORKERS, [2] * 4 * WORKERS))  # starts and file cache
         ours, peer = alternate(
             lambda: list(pool.map(_work, ["ours"] * WORKERS, [jobs["ours"]] * WORKERS)),
             lambda: list(pool.map(_work, ["peer"] * WORKERS, [jobs["peer"]] * WORKERS)),
@@ -50,7 +51,8 @@ def _work(side: str, tests: int) -> None:
 
 
 def plain() -> list[str]:
-    """bubblewrap around a bare interpreter: the sandbox's own binds, every namespace new."""
+    """Return the command of bubblewrap around a bare interpreter: the sandbox's own binds, every
+    namespace new."""
     python, binds = sandbox._python()
     folders = [name for name in ("/usr/lib", "/usr/lib64") if os.path.isdir(name)]
     command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]

@@ -1,12 +1,13 @@
-"""Speed beside other libraries.
+"""Speed compared with other libraries.
 
     rlvr bench [names=step,cost,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,
                 weights,losses,advantages,validation]
 
-Runs them (all without names=), prints one table and keeps the rows. The last three are measured
-beside verl, so `make bench` runs them in .venv-cluster.
+Runs the named benchmarks (all without names=), prints one table and keeps the rows. The last three
+are compared with verl, so `make bench` runs them in .venv-cluster.
 
-Writes results/bench/<name>.csv, one row a measurement, and <name>.json: versions, processor, load.
+Writes results/bench/<name>.csv with one row per measurement, and <name>.json with versions,
+processor and load.
 """
 
 import importlib
@@ -42,7 +43,7 @@ def main(words: list[str]) -> None:
     from transformers.utils import logging
 
     torch.set_num_threads(1)
-    logging.set_verbosity_error()  # it would remark on the end token that no model can say
+    logging.set_verbosity_error()  # else it warns about the end token that no model can produce
     logging.disable_progress_bar()
     frames = []
     for name in names:
@@ -55,7 +56,7 @@ def main(words: list[str]) -> None:
 
 
 def circumstances() -> dict:
-    """Versions, processor, time, and how busy the machine was just before."""
+    """Return versions, processor, time, and how busy the machine was just before."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,8 +1,8 @@
-"""Milliseconds of one RL step with a paper's method, and with GRPO: what the method costs.
+"""Milliseconds of one RL step with a paper's method compared with GRPO: what the method costs.
 
 The steps are those of bench/step.py: the same prompts, sizes and random model. The methods take
-turns, step by step, in one process, and each round begins with another one. F-GRPO's abstract says
-that its weight has no computational cost.
+turns, step by step, in one process, and each round begins with another method. F-GRPO's abstract
+says that its weight has no computational cost.
 """
 
 import tempfile
@@ -21,7 +21,7 @@ GRPO = "grpo"
 
 
 def run(rounds: int = 40, warm_up: int = 8) -> list[dict]:
-    """A row a method; every method's first `warm_up` steps are left out."""
+    """Return one row per method. Every method's first `warm_up` steps are left out."""
     with tempfile.TemporaryDirectory() as folder:
         loops = {name: loop(Path(folder) / name, name) for name in (GRPO, *METHODS)}
         rows = []

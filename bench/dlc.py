@@ -1,10 +1,11 @@
-"""What DLC's memory network costs in decoding: common.rollout.local.generate with `memory=` beside
-the same call without.
+"""What DLC's memory network costs in decoding: common.rollout.local.generate with `memory=`
+compared with the same call without it.
 
-Both models decode in lockstep, each with a cache of its own. Times, not rates: every response runs
-to the limit, so both sides decode the same tokens. `peer` is the policy alone, so 1 / ratio is the
-overhead. It should be at most 1.3 for a memory network of a quarter of the policy's size (shrink 2)
-and 2.1 for one of its size; over_sharpening sec 3.2 reports 5 in vLLM.
+Both models decode in lockstep, each with a cache of its own. The rows are times, not rates: every
+response runs to the limit, so both sides decode the same number of tokens. `peer` is the policy
+alone, so 1 / ratio is the overhead. It should be at most 1.3 for a memory network of a quarter of
+the policy's size (shrink 2) and 2.1 for one of the policy's size; over_sharpening sec 3.2 reports 5
+in vLLM.
 """
 
 from dataclasses import replace
@@ -20,12 +21,13 @@ from common.rollout.dlc import MemoryNetwork
 from common.rollout.local import encode, generate
 from common.seeds import generator
 
-LIMITS = {2: 1.3, 1: 2.1}  # shrink: overhead
+LIMITS = {2: 1.3, 1: 2.1}  # shrink: the most overhead
 
 
 def run(rounds: int = 5) -> list[dict]:
-    """The laptop's model and one of 4 layers x 512, a training step's 256 sequences of each, and an
-    evaluation batch of the first. Weights are random: no time depends on them."""
+    """Return rows for the laptop's model and one of 4 layers x 512: the 256 sequences of a training
+    step with each, and an evaluation batch with the first. Weights are random, because no time
+    depends on them."""
     x = load([], "f_grpo")
     texts = [prompt.text for prompt in resolve(x.data.train, "data.train")()]
     tokenizer = pretrain.tokenizer()
@@ -63,8 +65,8 @@ def size(model) -> int:
 def seconds(
     policy, memory, ids, mask, group, eos_id, rounds, dtype=None, tokens: int = FIXED
 ) -> tuple[float, float]:
-    """Median seconds (with, without) the memory network; the first round, uncounted, loads
-    kernels. `eos_id` is one that no model here can say."""
+    """Return the median seconds (with, without) the memory network. The first round loads kernels
+    and is not counted. `eos_id` is one that no model here can produce."""
 
     def call(memory):
         generate(

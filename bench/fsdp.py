@@ -1,12 +1,12 @@
-"""What one GPU holds in a training pass of verl's FSDP2 engine, at true size: counted without a
+"""The memory of one GPU in a training pass of verl's FSDP2 engine at true size: counted without a
 GPU, and measured on one.
 
-PyTorch's FSDP2 and its memory tracker run on fake tensors and a fake process group: every
-allocation is counted, none is made. The wrapping is verl 0.9.1's (utils/fsdp_utils.py). Stood in
-for by functions of the same memory: flash-attention, flash-attn's cross entropy, and the entropy
-that torch.compile fuses, none of which runs without a GPU. Not seen: fragmentation, NCCL's buffers,
-what the kernels take for themselves. On one GPU the same pass is made with PyTorch's own
-flash-attention; there the last two functions still stand in.
+To count it, PyTorch's FSDP2 and its memory tracker run on fake tensors and a fake process group:
+every allocation is counted, none is made. The wrapping is verl 0.9.1's (utils/fsdp_utils.py).
+Flash-attention, flash-attn's cross entropy and the entropy that torch.compile fuses do not run
+without a GPU; functions that use the same memory replace them. Fragmentation, NCCL's buffers and
+what the kernels take for themselves are not counted. To measure it, the same pass runs on one GPU
+with PyTorch's own flash-attention; the last two functions are replaced there too.
 """
 
 import gc
@@ -25,7 +25,8 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
 
 class _Attention(torch.autograd.Function):
-    """Flash-attention keeps q, k, v, its output and one float32 a query and head."""
+    """A function that uses the memory of flash-attention, which keeps q, k, v, its output and one
+    float32 per query and head."""
 
     @staticmethod
     def forward(ctx, q, k, v):
@@ -39,7 +40,8 @@ class _Attention(torch.autograd.Function):
 
 
 class _OfLogits(torch.autograd.Function):
-    """One float32 a token, of its logits, with a gradient in their place or beside them."""
+    """A function of the logits that returns one float32 per token. It keeps the logits, and its
+    gradient takes their place (`in_place`) or new memory."""
 
     @staticmethod
     def forward(ctx, logits, in_place):
@@ -67,9 +69,10 @@ AttentionInterface.register("packed_like", _attention)
 def peak_gb(
     shape: dict, *, gpus: int, tokens: int, bonus: bool = False, tempered: bool = False
 ) -> float:
-    """The most that one of `gpus` GPUs holds while it learns a packed pass of `tokens`, with both
-    moments and the gradients of a pass before it. `shape` is one of bench/shapes.py; `bonus`: the
-    loss has an entropy bonus; `tempered`: the temperature is not 1."""
+    """Return the most GB that one of `gpus` GPUs holds during a training pass over `tokens` packed
+    tokens, with both moments and the gradients of an earlier pass. `shape` is one of
+    bench/shapes.py; `bonus`: the loss has an entropy bonus; `tempered`: the temperature is not
+    1."""
     with _group("cpu", gpus) as mesh, FakeTensorMode():
         model = _sharded(shape, mesh)
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
@@ -85,9 +88,9 @@ def peak_gb(
 def held_gb(
     shape: dict, *, tokens: int, bonus: bool = False, tempered: bool = False
 ) -> tuple[float, float]:
-    """The same pass on the one GPU of this machine: the most that its tensors took, and the most
-    that PyTorch's allocator took for them."""
-    gc.collect()  # a model refers to itself
+    """Run the same pass on the one GPU of this machine. Return the most GB that its tensors took,
+    and the most GB that PyTorch's allocator took for them."""
+    gc.collect()  # a model has reference cycles
     torch.cuda.empty_cache()
     with _group("cuda", 1) as mesh, torch.device("cuda"):
         model = _sharded(shape, mesh)
@@ -105,7 +108,7 @@ def _group(device: str, gpus: int) -> Iterator[DeviceMesh]:
     store, backend = (dist.HashStore(), "nccl") if real else (FakeStore(), "fake")
     dist.init_process_group(backend, store=store, rank=0, world_size=gpus)
     try:
-        yield init_device_mesh(device, (gpus,))  # "cpu": tensors of no GPU
+        yield init_device_mesh(device, (gpus,))  # "cpu": tensors that need no GPU
     finally:
         dist.destroy_process_group()
 
@@ -133,7 +136,7 @@ def _learn(
     bonus: bool,
     tempered: bool,
 ) -> None:
-    """A pass with both moments and the gradients of a pass before it."""
+    """Run a training pass with both moments and the gradients of an earlier pass."""
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()  # makes the moments

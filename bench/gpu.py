@@ -2,14 +2,14 @@
 
     rlvr bench-gpu [smoke=false] [results_dir=results]
 
-Rollout beside transformers' `generate` and vLLM (where it is installed), a training step beside
-transformers' own forward pass, what DLC's memory network costs, and the categorical simulation,
-all of random weights, the sides by turns in one process; medians. Writes RESULTS/bench/gpu.csv, one
-row a measurement, and gpu.json: device, versions, load. To keep them, copy them to
-results/reference/gpu/<device>/.
+Measures a rollout against transformers' `generate` and vLLM (where it is installed), a training
+step against transformers' own forward pass, what DLC's memory network costs, and the categorical
+simulation. All models have random weights, the sides take turns in one process, and the numbers are
+medians. Writes RESULTS/bench/gpu.csv with one row per measurement, and gpu.json with device,
+versions and load. To keep them, copy them to results/reference/gpu/<device>/.
 
-Without a GPU it ends at once. smoke=true runs the same code on the CPU, at the smallest size, and
-writes gpu_smoke.csv: it says that the bench works, and nothing about speed.
+Without a GPU it ends at once with an error. smoke=true runs the same code on the CPU, at the
+smallest size, and writes gpu_smoke.csv: it shows that the bench works, and nothing about speed.
 """
 
 import gc
@@ -30,8 +30,9 @@ from common.errors import UserError, require
 if TYPE_CHECKING:
     import pandas as pd
 
-# Of random weights: the laptop's model (configs/model/tiny.yaml), one of ten times its size, and
-# the config.json of SmolLM2-135M and of Qwen2.5-1.5B; "words" is the vocabulary.
+# Models with random weights: the laptop's model (configs/model/tiny.yaml), one of ten times its
+# size, and two with the config.json of SmolLM2-135M and Qwen2.5-1.5B. "words" is the vocabulary
+# size.
 SIZES = {
     "0.4 M": dict(words=64, hidden=128, layers=2, heads=4, kv_heads=2, inner=384),
     "4 M": dict(words=64, hidden=256, layers=5, heads=8, kv_heads=4, inner=768),
@@ -46,12 +47,12 @@ class Plan:
 
     device: str
     sizes: tuple[str, ...]
-    prompts: int  # of a rollout
-    group: int  # responses to each
-    length: int  # tokens of a prompt
-    tokens: int  # of a response
+    prompts: int  # prompts in a rollout
+    group: int  # responses per prompt
+    length: int  # tokens per prompt
+    tokens: int  # tokens per response
     rounds: int
-    steps: int  # of the simulation
+    steps: int  # steps of the simulation
     groups: tuple[int, ...]  # N of the simulation
     matmul: int  # rows of the matrices whose product is the peak
 
@@ -75,8 +76,8 @@ def main(words: list[str]) -> None:
 
 
 def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.DataFrame":
-    """Every row, kept in `folder` as it comes; at the time `end` (Unix seconds) no further one is
-    begun."""
+    """Measure and return all rows. Each row is written to `folder` as soon as it is there. After
+    the time `end` (Unix seconds) no further measurement begins."""
     import pandas as pd
 
     from bench.command import circumstances
@@ -107,7 +108,7 @@ def require_gpu(verb: str = "bench-gpu") -> None:
 
 
 def device(plan: Plan) -> dict:
-    """Name and memory of what is measured."""
+    """Return the name and memory of the device that is measured."""
     import torch
 
     if plan.device == "cpu":
@@ -118,7 +119,7 @@ def device(plan: Plan) -> dict:
 
 
 def random_weights(size: str, plan: Plan):
-    """A Qwen2 in float32 of `size`, without a tokenizer."""
+    """Return a Qwen2 of `size` in float32 with random weights, without a tokenizer."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -141,7 +142,7 @@ def random_weights(size: str, plan: Plan):
 
 
 def prompt_ids(size: str, plan: Plan):
-    """Random prompts without padding, and their mask."""
+    """Return random prompts without padding, and their mask."""
     import torch
 
     words = SIZES[size]["words"]
@@ -151,8 +152,8 @@ def prompt_ids(size: str, plan: Plan):
 
 
 def in_turn(sides: dict[str, Callable], plan: Plan) -> dict[str, float]:
-    """Median seconds of each side; the sides take turns, and the first round, uncounted, loads
-    kernels."""
+    """Return the median seconds of each side. The sides take turns; the first round loads kernels
+    and is not counted."""
     import torch
 
     def finished(function) -> None:
@@ -168,7 +169,7 @@ def in_turn(sides: dict[str, Callable], plan: Plan) -> dict[str, float]:
 
 
 def freed() -> None:
-    """Memory of what went out of scope is given back before the next size."""
+    """Give back the memory of what went out of scope, before the next size is measured."""
     import torch
 
     gc.collect()
@@ -180,7 +181,8 @@ def freed() -> None:
 
 
 def rollouts(plan: Plan) -> Iterator[dict]:
-    """bfloat16 on all sides; ours copies the float32 weights each time and keeps log-probs."""
+    """Yield rollouts of each size, in bfloat16 on all sides. Ours copies the float32 weights each
+    time and keeps log-probs."""
     for size in plan.sizes:
         yield from rollout(size, plan)
         freed()
@@ -230,7 +232,7 @@ def rollout(size: str, plan: Plan) -> Iterator[dict]:
         if util.find_spec("vllm") is not None:
             try:
                 sides["vllm"] = vllm_side(peer, Path(folder), ids.tolist(), plan)
-            except Exception as error:  # a model it cannot run: the others are still measured
+            except Exception as error:  # vLLM cannot run it: the other sides are still measured
                 why = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
         seconds = in_turn(sides, plan)
         if sides.pop("vllm", None) is not None:
@@ -254,7 +256,8 @@ def rollout(size: str, plan: Plan) -> Iterator[dict]:
 
 
 def vllm_side(model, folder: Path, prompts: list[list[int]], plan: Plan) -> Callable:
-    """The same rollout by vLLM, without log-probs. Leaves half of the GPU to the other sides."""
+    """Return a function that draws the same rollout with vLLM, without log-probs. vLLM takes 40 %
+    of the GPU and leaves the rest to the other sides."""
     model.save_pretrained(folder)
     from common.rollout.vllm import engine
 
@@ -292,8 +295,9 @@ def vllm_side(model, folder: Path, prompts: list[list[int]], plan: Plan) -> Call
 
 
 def training(plan: Plan) -> Iterator[dict]:
-    """Forward, backward and AdamW in float32; the peer reads each prompt again with each of its
-    responses and takes log_softmax of the logits, as one would write it first."""
+    """Yield a training step of each size: forward, backward and AdamW in float32. The peer reads
+    each prompt again with each of its responses and takes log_softmax of the logits, as one would
+    write it first. A size that does not fit in memory has no row."""
     import torch
 
     for size in plan.sizes:
@@ -352,14 +356,14 @@ def training_step(size: str, plan: Plan) -> dict:
 
 
 def memory_networks(plan: Plan) -> Iterator[dict]:
-    """Seconds with and without a memory network, as bench/dlc.py; shrink 2 has about a quarter of
-    the policy's parameters, shrink 1 as many."""
+    """Yield the seconds with and without a memory network, as bench/dlc.py. With shrink 2 it has
+    about a quarter of the policy's parameters, with shrink 1 as many as the policy."""
     import torch
 
     from bench.dlc import seconds
     from common.rollout.dlc import MemoryNetwork
 
-    for size in plan.sizes[:3]:  # 1.5 B with another of its size is a matter for vLLM
+    for size in plan.sizes[:3]:  # two models of 1.5 B are a matter for vLLM
         policy, (ids, mask) = random_weights(size, plan), prompt_ids(size, plan)
         for shrink in (1,) if SIZES[size]["heads"] % 2 else (2, 1):
             memory = MemoryNetwork(policy, mu=0.5, lr=1e-3, start="random", shrink=shrink, seed=0)

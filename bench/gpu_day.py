@@ -2,13 +2,14 @@
 
     rlvr gpu-day [minutes=30] [size=full] [results_dir=results]
 
-In this order: what it will manage, said after a minute; the tests of tests/gpu; bench-gpu; then the
-mazes of F-GRPO's second version (Table 4), cheapest row first, each with checkpoints, so that the
-same command goes on where it stopped. It leaves RESULTS/reference/gpu/<device>/: summary.md,
-speeds, versions, metrics and the samples' hashes, the folder to commit (docs/gpu.md).
+Runs four parts in this order: an estimate of what fits into the time, printed after a minute; the
+tests of tests/gpu; bench-gpu; then the mazes of F-GRPO's second version (Table 4), cheapest row
+(experiment) first. The rows save checkpoints, so that the same command goes on where it stopped.
+The folder to commit (docs/gpu.md) is RESULTS/reference/gpu/<device>/, with summary.md, speeds,
+versions, metrics and the samples' hashes.
 
-It wants one NVIDIA GPU, PyTorch, transformers and the packages of NEEDS; no network, no verl and no
-vLLM. size=smallest runs all of it in a minute or two, and no number of it means anything.
+It needs one NVIDIA GPU, PyTorch, transformers and the packages of NEEDS, but no network, no verl
+and no vLLM. size=smallest runs all of it in a minute or two; none of its numbers means anything.
 """
 
 import subprocess
@@ -24,7 +25,7 @@ from common.config.files import ROOT
 from common.config.words import options
 from common.errors import require
 
-# What training and bench-gpu import beside torch and transformers, by module and distribution.
+# Packages besides torch and transformers that training and bench-gpu import: module, distribution.
 NEEDS = {
     "hydra": "hydra-core",
     "omegaconf": "omegaconf",
@@ -36,16 +37,16 @@ NEEDS = {
     "rich": "rich",
     "yaml": "pyyaml",
 }
-TESTS, BENCH = 0.2, 0.45  # of the time, after which tests and bench-gpu have ended
+TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench-gpu have ended
 
 
 @dataclass(frozen=True)
 class Size:
-    scale: str  # of F-GRPO's reproduce.yaml
-    plan: Plan  # of bench-gpu
-    tests: tuple[str, ...]  # pytest's words
-    rows: int  # at most, the cheapest
-    samples: int  # a problem, when an evaluation is timed
+    scale: str  # a scale of F-GRPO's reproduce.yaml
+    plan: Plan  # plan of bench-gpu
+    tests: tuple[str, ...]  # arguments of pytest
+    rows: int  # how many rows to train at most, the cheapest first
+    samples: int  # samples per problem when an evaluation is timed
 
 
 SIZES = {
@@ -73,7 +74,7 @@ def main(words: list[str]) -> None:
 
 
 class Day:
-    """One call of the command: what it has found so far is in `folder` at any moment."""
+    """One call of the command. At any moment `folder` has what the call has found so far."""
 
     def __init__(self, size: Size, seconds: float, results: Path):
         from bench.gpu_rows import runs
@@ -110,12 +111,12 @@ class Day:
         self.said.append(f"{minutes}:{seconds:02d} {line}")
 
     def attempt(self, what: str, part: Callable[[], None]) -> None:
-        """A part that fails is told and leaves the others their time."""
+        """Run one part. If it fails, say so and leave the other parts their time."""
         import torch
 
         try:
             part()
-        except Exception as error:  # of whatever kind: the half hour is not to be lost
+        except Exception as error:  # of any kind: the rest of the half hour must not be lost
             said = (str(error).splitlines() or [""])[0][:300]
             self.tell(f"{what}: FAILED, {type(error).__name__}: {said}")
         torch.cuda.empty_cache()
@@ -128,8 +129,8 @@ class Day:
             self.tell(line)
 
     def tests(self) -> None:
-        """The tests of tests/gpu, in a process of their own, while the mazes are made in this
-        one."""
+        """Run the tests of tests/gpu in a process of their own while this process makes the
+        mazes."""
         from bench.gpu_rows import make_mazes
 
         if util.find_spec("pytest") is None or not (ROOT / "tests").is_dir():
@@ -156,7 +157,7 @@ class Day:
         self.tell(f"bench-gpu: {len(rows)} measurements")
 
     def keep(self) -> None:
-        """Write what a reader needs of the runs so far, and the page."""
+        """Write what a reader needs of the runs so far, and the summary page."""
         from bench.gpu_rows import gather
         from common.results.files import write
 

@@ -1,5 +1,5 @@
-"""The maze rows of `rlvr gpu-day`: what a step of them takes, training with an end, and what is
-kept of them."""
+"""The maze rows (experiments) of `rlvr gpu-day`: timing a step, training until a given time, and
+what is kept of the runs."""
 
 import json
 import tempfile
@@ -18,12 +18,12 @@ from common.sweeps.plan import changed, experiments, scales_of
 from common.sweeps.reproduce import done
 from common.sweeps.reproduce import train as trained
 
-PROBED = 512  # training mazes, where a step is timed: a million take minutes
+PROBED = 512  # training mazes when a step is timed: a million take minutes
 EVERY = 100  # steps between the points of the curve that is kept
 
 
 def runs(scale: str, results: Path) -> list[Experiment]:
-    """Table 4's rows, cheapest first."""
+    """Return the rows of Table 4, cheapest first."""
     config = scales_of("f_grpo", f"scale={scale}", f"results_dir={results}")
     return experiments(changed(config, ["device=cuda"]))
 
@@ -38,19 +38,19 @@ def steps_done(x: Experiment) -> int:
 
 
 def make_mazes(runs: list[Experiment]) -> None:
-    """The training mazes of all rows, which this process then has (common/tasks/maze.py)."""
+    """Make the training mazes of all rows, which this process then keeps (common/tasks/maze.py)."""
     prompts(runs[-1])
 
 
 def estimates(runs: list[Experiment], left: float, samples: int, folder: Path) -> Iterator[str]:
-    """Lines that say what `left` seconds will do: the base model is made, and a step of the
-    cheapest row and an evaluation are timed."""
+    """Yield lines that say what fits into `left` seconds. For this the base model is made, and a
+    step of the cheapest row and an evaluation are timed. Writes estimate.csv."""
     trained = [x for x in runs if x.optim.steps > 0]
     step, evaluation = timed(trained[0], samples)
     first = trained[0].sampling.group_size
     rows, spent = [], 0.0
     for x in runs:
-        each = step * x.sampling.group_size / first  # a bound: few rows leave a GPU idle
+        each = step * x.sampling.group_size / first  # upper bound: small batches leave a GPU idle
         todo = x.optim.steps - min(steps_done(x), x.optim.steps)
         measured = todo // x.eval.every * evaluation * x.eval.curve_n / x.eval.n + evaluation
         needed = 0.0 if done(x) else todo * each + measured
@@ -67,8 +67,8 @@ def estimates(runs: list[Experiment], left: float, samples: int, folder: Path) -
 
 
 def timed(x: Experiment, samples: int) -> tuple[float, float]:
-    """Seconds of a training step, and of an evaluation with eval.n samples a problem, scaled from
-    one with `samples`."""
+    """Return the seconds of a training step, and of an evaluation with eval.n samples per problem,
+    scaled up from one with `samples`."""
     import torch
 
     from common.backends.local import Loop
@@ -94,8 +94,8 @@ def timed(x: Experiment, samples: int) -> tuple[float, float]:
 
 
 def train(x: Experiment, end: float) -> str:
-    """Train `x` until the time `end`, or go on with it; what became of it. An evaluation that has
-    begun is finished."""
+    """Train `x` until the time `end`, or continue its training. Return what became of it as a line.
+    An evaluation that has begun is finished."""
     before, start = steps_done(x), time()
     word = trained(x, end) or "done"
     steps, seconds = steps_done(x) - before, time() - start
@@ -104,8 +104,8 @@ def train(x: Experiment, end: float) -> str:
 
 
 def gather(runs: list[Experiment], folder: Path) -> str:
-    """Write runs.csv, metrics.csv, curves.csv and samples.json of what there is; returns the
-    page's table."""
+    """Write runs.csv, metrics.csv, curves.csv and samples.json of the runs that exist, and return
+    the table of the page."""
     states, metrics, curves, hashes = [], [], [], {}
     for x in runs:
         run = folder_of(x)
@@ -136,7 +136,8 @@ def gather(runs: list[Experiment], folder: Path) -> str:
 
 
 def page(table: pd.DataFrame, metrics: pd.DataFrame | None) -> str:
-    """A line a row: how far it is, and pass@k of its last evaluation, percent."""
+    """Return a table with a line per row: how far it is, and pass@k of its last evaluation in
+    percent."""
     lines = ["| row | step | state | last evaluation |", "| --- | --- | --- | --- |"]
     for row in table.itertuples():
         said = ""

@@ -2,14 +2,15 @@
 
     rlvr gpu-smoke [model.path=FOLDER_OR_HUB_ID] [results_dir=results]
 
-On all GPUs that it sees: an all-reduce, three steps of backend=verl with a small real model, killed
-after the first checkpoint and resumed, the last validation and the export, an evaluation with
-n = 256 of four problems, and a step of DLC. Prints what each found and how fast it was, and writes
-results/gpu_smoke/table.csv, and on GPUs efficiency.yaml, which the dry run reads. Ends with 1 where
-anything failed.
+Runs on all GPUs that it sees: an all-reduce; three steps of backend=verl with a small real model,
+killed after the first checkpoint and resumed; the last validation and the export; an evaluation of
+four problems with n = 256; and a step of DLC. Prints what each found and how fast it was. Writes
+results/gpu_smoke/table.csv and, on GPUs, efficiency.yaml, which the dry run reads. Ends with exit
+code 1 if anything failed.
 
-model.path is Qwen/Qwen2.5-0.5B where there is a GPU. Without one the same runs on the CPU build of
-vLLM, with a model that is made here if none is given, and what that cannot show is named.
+model.path is Qwen/Qwen2.5-0.5B by default if there is a GPU. Without a GPU the same parts run on
+the CPU build of vLLM, with a model that is made here if none is given, and the table names what
+that cannot show.
 """
 
 import fcntl
@@ -43,7 +44,7 @@ from common.sweeps.sampling_time import Engine, decode_rate, measured_kernels
 
 HUB = "Qwen/Qwen2.5-0.5B"
 STEPS, N = 3, 256
-TRAINING_S, EVALUATION_S, REDUCE_S = 1800, 900, 240  # limits of one start
+TRAINING_S, EVALUATION_S, REDUCE_S = 1800, 900, 240  # limits of one start, in seconds
 TINY = [  # heads of 32 are vLLM's smallest on a CPU
     *("model.name=tiny", "model.pretrain.demonstrations=8000", "model.pretrain.batch_size=64"),
     *("model.pretrain.lr=0.03", "model.pretrain.embedding_lr=0.02", "model.pretrain.layers=1"),
@@ -77,7 +78,7 @@ def main(words: list[str]) -> None:
     there = machine()
     folder = Path(own["results_dir"]).resolve() / "gpu_smoke"
     path = own["model.path"] or (HUB if there.gpus else "")
-    shutil.rmtree(folder / "runs", ignore_errors=True)  # of an earlier call: all is done again
+    shutil.rmtree(folder / "runs", ignore_errors=True)  # from an earlier call: all is done again
     runs = settings(there, path, folder / "runs")
     rows = [
         Row("machine", there.name),
@@ -104,8 +105,8 @@ def machine() -> Machine:
 
 
 def settings(there: Machine, path: str, results: Path) -> list[str]:
-    """Words of `python -m papers.f_grpo`: as many responses a GPU as keep it busy, a few on a
-    CPU."""
+    """Return the command-line arguments of `python -m papers.f_grpo`, with as many responses per
+    GPU as keep it busy, or a few on a CPU."""
     words = [f"model.path={path}", "model=huggingface", "model.name=smoke"] if path else TINY
     prompts, tokens = (32 * there.gpus, 1024) if there.gpus else (4, 40 if path else 20)
     return [
@@ -124,8 +125,8 @@ def settings(there: Machine, path: str, results: Path) -> list[str]:
 
 
 def trained(there: Machine, words: list[str]) -> Iterator[Row]:
-    """A training that is killed and resumed, its evaluation, and a step of DLC; what was found is
-    told at once, so that a failure leaves it."""
+    """Train, with a kill and a resume, evaluate, and run a step of DLC. Each result is yielded at
+    once, so that a later failure does not lose it."""
     x = load(words, "f_grpo")
     run = Path(x.results_dir) / x.paper / x.run_id
     reached = killed(words, run)
@@ -159,7 +160,8 @@ def trained(there: Machine, words: list[str]) -> Iterator[Row]:
 
 
 def called(module: str, words: list[str], limit: float, log: Path) -> None:
-    """`python -m module words`, its output in `log`. Raises UserError with the log's end."""
+    """Run `python -m module words` with its output in `log`. Raises UserError with the log's end if
+    it fails or takes longer than `limit` seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "wb") as output:
         child = subprocess.Popen(
@@ -180,7 +182,8 @@ def called(module: str, words: list[str], limit: float, log: Path) -> None:
 
 
 def end(child: subprocess.Popen) -> None:
-    """Let a command that still runs end what it started, as Ctrl-C does; then by force."""
+    """End a command that still runs: first interrupt it as Ctrl-C does, so that it can end what it
+    started, then kill it."""
     for number in (signal.SIGINT, signal.SIGKILL):
         if child.poll() is None:
             os.killpg(child.pid, number)
@@ -189,13 +192,14 @@ def end(child: subprocess.Popen) -> None:
 
 
 def tail(log: Path) -> str:
-    """The end of a log on one line, and where it is."""
+    """Return the end of a log on one line, and the path of the log."""
     lines = log.read_text(errors="replace").splitlines()[-12:]
     return f"{' | '.join(lines)[-1500:]} (log: {log})"
 
 
 def killed(words: list[str], run: Path) -> int:
-    """Start the training, kill it outright once it has a checkpoint; returns the checkpoint."""
+    """Start the training and kill it outright once it has a checkpoint. Return the checkpoint's
+    step."""
     from common.backends.verl.backend import checkpointed
 
     log = run.parent / "killed.log"
@@ -219,7 +223,7 @@ def killed(words: list[str], run: Path) -> int:
 
 
 def wait_for_lock(path: Path, seconds: float = 300) -> None:
-    """Until the processes of a killed run have let go of its folder."""
+    """Wait until the processes of a killed run have let go of its folder."""
     until = time.monotonic() + seconds
     with open(path, "w") as file:
         while True:
@@ -231,8 +235,8 @@ def wait_for_lock(path: Path, seconds: float = 300) -> None:
 
 
 class memory_watched:
-    """`with memory_watched(there) as used`: `used` fills with lists of MiB, one a GPU and half
-    second."""
+    """The GPU memory in use during `with memory_watched(there) as used`. Every half second `used`
+    gets a list with the MiB of each GPU."""
 
     def __init__(self, there: Machine):
         self._gpus, self._end, self.used = there.gpus, threading.Event(), []
@@ -266,7 +270,7 @@ def missing(what: str, why: str) -> Row:
 
 
 def reduced(there: Machine) -> list[Row]:
-    """A sum over all GPUs, and its speed; over two processes where there is none."""
+    """Return rows on a sum over all GPUs and its speed; over two processes if there is no GPU."""
     kind, count = ("nccl", there.gpus) if there.gpus else ("gloo", 2)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={count}", "-m", "slurm.allreduce", kind]
@@ -286,7 +290,8 @@ def reduced(there: Machine) -> list[Row]:
 
 
 def difference(there: Machine, lines: list[dict]) -> Row:
-    """|p of vLLM - p of the trainer|; at most the tolerance that evaluation has for log p."""
+    """Return the row on |p of vLLM - p of the trainer|. Its mean may be at most the tolerance that
+    evaluation has for log p."""
     most, key = 0.05 if there.gpus else 1e-3, "training/rollout_probs_diff_mean"
     values = [line["data"][key] for line in lines if key in line["data"]]
     worst = max(values, default=math.nan)
@@ -307,7 +312,7 @@ def ranks(there: Machine, lines: list[dict]) -> Row:
 
 
 def asleep(there: Machine, used: list[list[int]], run: Path) -> Row:
-    """While it trains vLLM must have given its memory back."""
+    """Check that vLLM has given its memory back while the trainer works."""
     what = "memory while vLLM sleeps"
     if not there.gpus:
         return missing(what, NO_GPU)
@@ -322,7 +327,7 @@ def asleep(there: Machine, used: list[list[int]], run: Path) -> Row:
 
 
 def speeds(there: Machine, found: measured.Speed) -> list[Row]:
-    """What verl measured, a step."""
+    """Return rows on what verl measured in a step."""
     per = "a second and GPU" if there.gpus else "a second"
     said = lambda value, form: "not reported by verl" if value is None else format(value, form)  # noqa: E731
     rows = [
@@ -345,7 +350,7 @@ def speeds(there: Machine, found: measured.Speed) -> list[Row]:
 def efficiencies(
     there: Machine, found: measured.Speed, x: Experiment, exported: Path, path: Path
 ) -> list[Row]:
-    """What the dry run's formulas need to give these speeds, into `path`."""
+    """Write to `path` the efficiencies with which the dry run's formulas give these speeds."""
     a = assumptions()
     keys = [key for key in a.accelerators if key in there.name.lower()]
     if not keys:
@@ -373,7 +378,8 @@ def efficiencies(
 
 
 def evaluated(there: Machine, x: Experiment, run: Path) -> Row:
-    """Four problems, n = 256, by vLLM, which compares itself with the trainer's model first."""
+    """Evaluate four problems with n = 256 by vLLM, which first compares itself with the trainer's
+    model."""
     words = ["model=huggingface", f"model.path={run / 'model'}", "model.name=smoke"]
     words += ["engine=vllm", "eval=countdown_natural", "eval.prompts.size=4", f"n={N}"]
     words += [f"device={there.device}", f"max_tokens={x.eval.max_tokens}", "temperature=1.0"]
@@ -390,8 +396,8 @@ def evaluated(there: Machine, x: Experiment, run: Path) -> Row:
 
 
 def end_tokens(x: Experiment, run: Path) -> Row:
-    """How answers to a chat prompt end: another end token than the tokenizer's own never stops
-    sampling here."""
+    """Check how responses to a chat prompt end. Only the tokenizer's own end token stops sampling
+    here."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -420,7 +426,7 @@ def end_tokens(x: Experiment, run: Path) -> Row:
 
 
 def dlc(there: Machine, words: list[str]) -> Row:
-    """One step with a memory network in vLLM, under CUDA graphs where there is a GPU."""
+    """Run one step with a memory network in vLLM, under CUDA graphs if there is a GPU."""
     more = ["method=dlc", "method.sampler.start=policy", "optim.steps=1", "eval.every=1"]
     own = [word for word in words if not word.startswith(("method=", "optim.steps", "eval.every"))]
     x = load([*own, *more], "f_grpo")

@@ -1,11 +1,11 @@
-"""Writes configs/kernels.yaml: how long vLLM's steps take on an H100, from measured kernels.
+"""Write configs/kernels.yaml: how long vLLM's steps take on an H100, from measured kernels.
 
     PYTHON -m bench.kernels
 
-PYTHON is of an environment with `pip install aiconfigurator==0.12.0` (no GPU; its pins are not
-those of this project). That package sums kernels that NVIDIA measured on an H100 SXM with vLLM
-0.24.0: one step of decoding, one prefill. Left out is what the server adds (scheduling, sampling,
-text) and what a training does between its steps.
+PYTHON is that of an environment with `pip install aiconfigurator==0.12.0` (no GPU; the package pins
+other versions than this project). It sums kernels that NVIDIA measured on an H100 SXM with vLLM
+0.24.0, for one step of decoding and for one prefill. What the server adds (scheduling, sampling,
+text) and what a training run does between its steps is left out.
 """
 
 import json
@@ -20,7 +20,7 @@ from bench.shapes import SHAPES
 FILE = Path(__file__).parents[1] / "configs" / "kernels.yaml"
 SYSTEM, VLLM = "h100_sxm", "0.24.0"
 BATCHES = [1, 16, 64, 128, 256, 512]  # sequences that one engine decodes at once
-CONTEXTS = [500, 2000, 8000, 24000]  # tokens of each
+CONTEXTS = [500, 2000, 8000, 24000]  # tokens of each sequence
 PREFILL = 8192  # tokens of one pass: verl's max_num_batched_tokens
 SPLIT = ("Qwen/Qwen2.5-7B", "Qwen/Qwen3-8B", "Qwen/Qwen3-14B", "facebook/cwm-sft")
 HEAD = """\
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _described(folder: Path, shape: dict) -> Path:
-    """A model as the package reads it: a folder with a config.json."""
+    """Write a folder with a config.json, which is how the package reads a model, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(shape))
     return folder

@@ -1,5 +1,5 @@
-"""Policy losses in milliseconds beside verl's, and log_prob_and_entropy in MiB and milliseconds
-beside the plain formula."""
+"""Policy losses in milliseconds compared with verl's, and log_prob_and_entropy in MiB and
+milliseconds compared with the plain formula."""
 
 from functools import partial
 from importlib import metadata, util
@@ -8,7 +8,7 @@ from statistics import median
 
 from bench import MISSING_VERL, alternate, row, timed
 
-ROWS, TOKENS = 512, 1024  # of a mini-batch of losses
+ROWS, TOKENS = 512, 1024  # size of the mini-batch for the losses
 LOGITS = (1024, 151_936)  # tokens x vocabulary (Qwen2.5)
 
 
@@ -61,8 +61,8 @@ def logits_rows(rounds: int) -> list[dict]:
 
 
 def peak_memory(name: str, tokens: int, vocabulary: int, dtype: str = "float32") -> float:
-    """MiB of tensors at the peak, the logits included, by PyTorch's own record of its allocations.
-    The process's resident size differs by a third from one run to the next."""
+    """Return the MiB of tensors at the peak, the logits included, from PyTorch's own record of its
+    allocations. The process's resident size differs by a third from one run to the next."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
@@ -130,7 +130,8 @@ def loss_rows(rounds: int) -> list[dict]:
 
 
 def verl_losses():
-    """f(name, old_log_prob, log_prob, advantages, mask) -> verl's scalar loss, token mean."""
+    """Return f(name, old_log_prob, log_prob, advantages, mask) -> verl's scalar loss, token
+    mean."""
     from verl.trainer.ppo.core_algos import get_policy_loss_fn
     from verl.workers.config import FSDPActorConfig
 

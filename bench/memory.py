@@ -1,6 +1,6 @@
-"""GPU memory in training as PyTorch's tracker counts it (bench/fsdp.py), beside the formula that
-the dry run and backend=verl go by (common/backends/verl/layout.py): writes the table of
-docs/memory.md.
+"""Write the table of docs/memory.md: GPU memory in training as PyTorch's tracker counts it
+(bench/fsdp.py), beside the formula that the dry run and backend=verl use
+(common/backends/verl/layout.py).
 
     python -m bench.memory        # two to five minutes, no GPU
 """
@@ -24,9 +24,9 @@ from common.sweeps.assumptions import assumptions
 PAGE = ROOT / "docs" / "memory.md"
 START, END = "<!-- written by bench/memory.py -->", "<!-- end -->"
 HEAD = "| model | GPUs | temperature | entropy bonus | states | pass | counted | formula |"
-GPUS, PROMPT, LIMIT = 8, 1700, 8192  # tokens, as F-GRPO's rows
+GPUS, PROMPT, LIMIT = 8, 1700, 8192  # PROMPT and LIMIT are tokens, as in F-GRPO's rows
 LOSSES = {LOGIT_BYTES: ("1", "no"), TEMPERED_BYTES: ("0.7", "no"), BONUS_BYTES: ("1", "yes")}
-ROWS = [  # model, GB of a GPU, bytes of a logit
+ROWS = [  # model, GB of a GPU, bytes per logit
     ("Qwen/Qwen2.5-1.5B", 48, LOGIT_BYTES),
     ("Qwen/Qwen2.5-1.5B", 80, LOGIT_BYTES),
     ("Qwen/Qwen2.5-7B", 48, LOGIT_BYTES),
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def said(model: str, gpu_gb: float, logit_bytes: int, found: float) -> str:
-    """A line of the table, with what the tracker `found`."""
+    """Return a line of the table, with what the tracker `found`."""
     one, (temperature, bonus) = laid_out(model, gpu_gb, logit_bytes), LOSSES[logit_bytes]
     sizes = f"{one.states} | {one.tokens:,} | {found:.1f} GB | {one.training_gb:.1f} GB"
     return f"| {model} | {GPUS} x {gpu_gb:g} GB | {temperature} | {bonus} | {sizes} |"

@@ -1,4 +1,5 @@
-"""Evaluation primitives against the usual way to write them; one core, numpy on both sides."""
+"""Evaluation primitives compared with the usual way to write them; one core, numpy on both
+sides."""
 
 from statistics import median
 
@@ -12,9 +13,9 @@ from common.metrics.report import from_counts
 
 
 def run(rounds: int = 9) -> list[dict]:
-    """Milliseconds of pass@k (peer: product form, problem by problem), of F-GRPO's App. I test
-    (peer: numpy's hypergeometric, so slow that it runs 1/250 of the iterations), and of the whole
-    report of a benchmark. bench/validation.py has verl's metrics."""
+    """Return the milliseconds of pass@k (peer: product form, problem by problem), of F-GRPO's App.
+    I test (peer: numpy's hypergeometric, so slow that it runs 1/250 of the iterations), and of the
+    whole report of a benchmark. bench/validation.py has verl's metrics."""
     rng = np.random.default_rng(0)
     ks = [1, 2, 4, 8, 16, 32, 64, 128, 256]
     c = rng.binomial(256, rng.beta(0.5, 0.5, 500))
@@ -46,14 +47,15 @@ def run(rounds: int = 9) -> list[dict]:
 
 
 def product_form(n: int, c: int, k: int) -> float:
-    """The estimator of Chen et al. (2021) as commonly written."""
+    """Return the estimator of Chen et al. (2021) as commonly written."""
     if n - c < k:
         return 1.0
     return 1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1))
 
 
 def hypergeometric_test(a, b, *, n: int, m: int, iterations: int):
-    """Draws for k=1 and k=m, which need no table: the mean, and any correct."""
+    """Return the intervals for k=1 and k=m, from draws that need no table: the mean, and whether
+    any is correct."""
     rng = np.random.default_rng(0)
     x, y = (rng.hypergeometric(c, n - c, m, size=(iterations, len(c))) for c in (a, b))
     differences = [(x - y).mean(axis=1) / m, ((x > 0) * 1.0 - (y > 0)).mean(axis=1)]

@@ -1,12 +1,15 @@
-"""Response tokens a second: common.rollout.local.generate beside transformers' `model.generate`.
+"""Response tokens per second: common.rollout.local.generate compared with transformers'
+`model.generate`.
 
-Both read the same left-padded prompts and sample as many responses a prompt from the plain softmax
-(temperature 1, no top-k, no top-p) with the same limit; both count real tokens, up to and with the
-end token. 256 sequences are a training step (32 prompts x 8), 2048 an evaluation batch (8 x 256).
+Both read the same left-padded prompts and sample as many responses per prompt from the plain
+softmax (temperature 1, no top-k, no top-p) with the same limit. Both count real tokens, up to and
+including the end token. 256 sequences are a training step (32 prompts x 8), 2048 an evaluation
+batch (8 x 256).
 
-The peer runs as it is fastest on CPU: sdpa attention and the default, growing cache, under
+The peer runs in its fastest way on a CPU: sdpa attention and the default, growing cache, under
 inference_mode. Its static cache takes 2.7 times as long, eager attention 1.4 times, continuous
-batching 20 times (256 sequences). It steps finished rows until the last row ends; we drop them.
+batching 20 times (256 sequences). The peer steps finished rows until the last row ends; ours drops
+them.
 """
 
 import copy
@@ -26,20 +29,21 @@ from common.models.pretrain import random_model
 from common.rollout.local import encode, generate
 from common.seeds import generator
 
-SIZES = {256: (32, 8), 2048: (8, 256)}  # sequences: prompts, responses a prompt
+SIZES = {256: (32, 8), 2048: (8, 256)}  # sequences: (prompts, responses per prompt)
 FIXED = 32  # response tokens where every row runs to the limit
 SMALL = dict(hidden_size=512, layers=4, heads=8, kv_heads=4, intermediate_size=1536)
 
 
 def run(rounds: int = 3) -> list[dict]:
-    """The tiny model with its own ends, at fixed length and in bf16, and a larger random one."""
+    """Return rows for the tiny model with its own ends, at fixed length and in bf16, and for a
+    larger random one."""
     x = load([], "f_grpo")
     texts = [prompt.text for prompt in resolve(x.data.train, "data.train")()]
     tiny, tokenizer = base_model(x)
     lowered = copy.deepcopy(tiny).to(torch.bfloat16)
     sizes = replace(x.model.pretrain, initializer_range=0.02, **SMALL)
     small = random_model(sizes, tokenizer).eval()
-    end, never = tokenizer.eos_token_id, len(tokenizer)  # an id that no model here can say
+    end, never = tokenizer.eos_token_id, len(tokenizer)  # an id that no model here can produce
     cases = [
         # name, our model, our dtype, the peer's model, end token, limit, rounds
         ("tiny model, own ends", tiny, None, tiny, end, x.sampling.max_tokens, rounds),
@@ -63,8 +67,8 @@ def run(rounds: int = 3) -> list[dict]:
 
 
 def base_model(x):
-    """The trained base model of results/models if it is there, else one from a twentieth of the
-    demonstrations, made for this once: all that matters is that its answers end by themselves."""
+    """Return the trained base model of results/models if it is there. Otherwise train one here on a
+    twentieth of the demonstrations: all that matters is that its responses end by themselves."""
     if (Path(store.folder(x.model, Path(x.results_dir))) / "DONE").exists():
         return load_model(x.model, Path(x.results_dir), "cpu")
     demonstrations = x.model.pretrain.demonstrations // 20
@@ -74,8 +78,8 @@ def base_model(x):
 
 
 def tokens_per_second(model, dtype, peer, ids, mask, *, group, limit, eos_id, rounds):
-    """Medians of both sides. Each round has seeds of its own; the first, uncounted, loads
-    kernels."""
+    """Return the median rates of both sides. Each round has seeds of its own; the first round loads
+    kernels and is not counted."""
     counts = {"ours": [], "peer": []}
 
     def ours():

@@ -1,5 +1,5 @@
-"""Models of configs/cost.yaml as their config.json has them, as far as memory and speed depend on
-it. Imports nothing, so that it can be read in any environment."""
+"""The config.json of models in configs/cost.yaml, as far as memory and speed depend on it. This
+module imports nothing, so that it can be read in any environment."""
 
 
 def _shape(family, hidden, intermediate, layers, heads, shared, vocab, tied) -> dict:

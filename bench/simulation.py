@@ -1,4 +1,5 @@
-"""Milliseconds a step of F-GRPO's categorical simulation, one seed, beside plain numpy."""
+"""Milliseconds per step of F-GRPO's categorical simulation with one seed, compared with plain
+numpy."""
 
 from dataclasses import replace
 from statistics import median
@@ -13,7 +14,7 @@ SIZES = (2, 256, 4096, 32768, 131072)
 def run(
     steps: int = 40, rounds: int = 5, device: str = "cpu", sizes: tuple[int, ...] = SIZES
 ) -> list[dict]:
-    """A row a group size; the peer is the same update as one would write it first."""
+    """Return one row per group size. The peer is the same update as one would write it first."""
     from common.config.compose import compose
     from common.config.strict import strict
     from papers.f_grpo.simulation.config import Simulation
@@ -37,7 +38,8 @@ def run(
 
 
 def plain(config, N: int, steps: int, seed: int) -> float:
-    """The `score_adam` reading as one would write it first: float64, dense, `Generator.choice`."""
+    """Run the `score_adam` reading of the paper as one would write it first: float64, dense,
+    `Generator.choice`. Return the final probability of the correct actions."""
     rng = np.random.default_rng(seed)
     z = np.full(config.actions, config.incorrect_logit)
     z[: config.correct] = config.correct_logit

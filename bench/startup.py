@@ -7,7 +7,7 @@ from statistics import median
 from bench import row, timed
 from common.config.files import ROOT
 
-BAR = 1.5  # seconds, on a laptop
+BAR = 1.5  # the most seconds wanted, on a laptop
 
 
 def run(rounds: int = 5) -> list[dict]:

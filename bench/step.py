@@ -1,10 +1,10 @@
-"""Milliseconds of one RL step of the tiny model: rollout, rewards, loss, update; peer: TRL.
+"""Milliseconds of one RL step of the tiny model: rollout, rewards, loss, update. The peer is TRL.
 
 Both sides train random weights of the sizes in configs/model/tiny.yaml on the same prompts: 8
-prompts x 8 samples x 32 tokens, one optimiser step a rollout, no KL, fp32, AdamW (fused), gradient
-norm 1, the same reward at next to no cost, log-probabilities and entropies on both. The end token
-is one that the model cannot say, so that every response has all its tokens. The sides take turns,
-step by step, in one process: our step runs, untimed, inside TRL's on_step_end callback.
+prompts x 8 samples x 32 tokens, one optimiser step per rollout, no KL, fp32, AdamW (fused),
+gradient norm 1, the same reward, which costs next to nothing, and log-probabilities and entropies
+on both. The model cannot produce the end token, so every response has all its tokens. The sides
+take turns, step by step, in one process: our step runs, untimed, inside TRL's on_step_end callback.
 """
 
 import io
@@ -31,7 +31,7 @@ PROMPTS, SAMPLES, TOKENS = 8, 8, 32
 
 
 def run(rounds: int = 40, warm_up: int = 8) -> list[dict]:
-    """One row; every side's first `warm_up` steps are left out."""
+    """Return one row. Every side's first `warm_up` steps are left out."""
     name = f"RL step, {PROMPTS * SAMPLES} sequences x {TOKENS} tokens"
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
         x = experiment(Path(folder))
@@ -56,12 +56,13 @@ def run(rounds: int = 40, warm_up: int = 8) -> list[dict]:
 
 
 def verify(response: str, reference: str) -> Verdict:
-    """Half of the answers are right, so that there is a gradient."""
+    """Judge about half of the responses right, so that there is a gradient."""
     return Verdict("correct", 1.0) if len(response) % 2 else Verdict("wrong", 0.0)
 
 
 def experiment(folder: Path) -> Experiment:
-    """The laptop defaults at this bench's sizes, with a random model saved below `folder`."""
+    """Return the laptop defaults at this bench's sizes, with a random model saved below
+    `folder`."""
     x = load([], "f_grpo")
     tokenizer = pretrain.tokenizer()
     model = random_model(x.model.pretrain, tokenizer)
@@ -80,8 +81,9 @@ def experiment(folder: Path) -> Experiment:
 
 
 def alternate_with_trl(x: Experiment, loop: Loop, ours, steps: int, folder: str):
-    """Seconds of each of our and of TRL's steps. TRL's run from the end of our step to its next
-    on_step_end: its data loader, generation, scoring, loss, update and logging."""
+    """Return the seconds of each of our steps and of each of TRL's. A step of TRL runs from the end
+    of our step to TRL's next on_step_end: its data loader, generation, scoring, loss, update and
+    logging."""
     from datasets import Dataset
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
@@ -104,7 +106,7 @@ def alternate_with_trl(x: Experiment, loop: Loop, ours, steps: int, folder: str)
         max_steps=steps + 1,
         per_device_train_batch_size=PROMPTS * SAMPLES,  # one forward and backward pass for all
         num_generations=SAMPLES,
-        steps_per_generation=1,  # one optimiser step a rollout; old log-probs need no extra pass
+        steps_per_generation=1,  # one optimiser step per rollout; old log-probs need no extra pass
         num_iterations=1,
         max_completion_length=TOKENS,
         temperature=x.sampling.temperature,

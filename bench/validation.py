@@ -1,4 +1,5 @@
-"""A benchmark's metrics from its samples beside verl's validation metrics, 500 problems x 256."""
+"""A benchmark's metrics from its samples compared with verl's validation metrics, 500 problems x
+256."""
 
 from importlib import util
 from statistics import median
@@ -9,16 +10,18 @@ import pandas as pd
 from bench import MISSING_VERL, row, timed
 from common.metrics.report import from_counts, from_samples
 
-PROBLEMS, N, SHARE = 500, 256, 125  # verl's time is that of 1/125 of the problems, times 125
+PROBLEMS, N, SHARE = 500, 256, 125  # verl runs 1/125 of the problems; its time counts 125 times
 KS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
 def run(rounds: int = 3) -> list[dict]:
-    """Milliseconds from all samples' verdicts, without and with their answers.
+    """Return the milliseconds from all samples' verdicts to the metrics, without and with their
+    answers.
 
-    verl: mean, std, best and worst of 2..256 by 1000 bootstrap samples a problem, and a majority
-    vote where there are answers; it takes problem after problem, so a few of them tell the time of
-    all. Ours: counts of the verdicts, then `from_counts`, and with answers `from_samples` too.
+    verl computes mean, std, best and worst of 2..256 by 1000 bootstrap samples per problem, and a
+    majority vote if there are answers. It takes problem after problem, so a few of them tell the
+    time of all. Ours counts the verdicts, then calls `from_counts`, and with answers `from_samples`
+    too.
     """
     samples = made()
     few = samples[samples["problem_id"].isin(samples["problem_id"].unique()[: PROBLEMS // SHARE])]
@@ -37,7 +40,8 @@ def run(rounds: int = 3) -> list[dict]:
 
 
 def made() -> pd.DataFrame:
-    """Samples of problems of all difficulties; a wrong one has one of many answers, or none."""
+    """Return samples of problems of all difficulties; a wrong sample has one of many wrong
+    answers."""
     rng = np.random.default_rng(0)
     p = np.repeat(rng.beta(0.5, 0.5, PROBLEMS), N)
     right = rng.random(len(p)) < p

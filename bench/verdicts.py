@@ -2,8 +2,9 @@
 
     rlvr verdicts [data=../shared/data]
 
-Writes results/verifiers/outcomes.csv: rows of each source by verifier, label and outcome. A label
-is the case's own, "right" or "wrong"; programs have pass, fail, timeout, not_pass or any.
+Writes results/verifiers/outcomes.csv: the number of cases of each source by verifier, label and
+outcome. A case brings its own label, "right" or "wrong"; programs have pass, fail, timeout,
+not_pass or any.
 """
 
 import importlib
@@ -18,7 +19,7 @@ from common.results.files import read_jsonl, write_csv
 from common.verifiers.command import DEADLINES, completed, verdicts_of
 from common.verifiers.pool import Pool
 
-FILES = {  # verifier -> cases, problems that complete them
+FILES = {  # verifier -> file of cases, file of problems that complete them
     "math": ("verifier_cases", None),
     "choice": ("verifier_cases", None),
     "synlogic": ("synlogic_cases", "synlogic_sample"),

@@ -1,4 +1,5 @@
-"""The math verifier behind its pool of two workers, beside calling math-verify once a response."""
+"""The math verifier behind its pool of two workers, compared with calling math-verify once per
+response."""
 
 import random
 from statistics import median
@@ -11,10 +12,10 @@ SHARE = 256  # the peer judges one response in SHARE; its time counts SHARE time
 
 
 def run(rounds: int = 3) -> list[dict]:
-    """Seconds of 500 problems x 256 responses, from a cold start; the note says on how many of the
-    peer's responses the verdicts agree."""
+    """Return the seconds of 500 problems x 256 responses, from a cold start. The note says on how
+    many of the peer's responses the verdicts agree."""
     pairs = responses(random.Random(0))
-    few = pairs[:: SHARE + 1]  # another sample of each problem
+    few = pairs[:: SHARE + 1]  # a different sample of each problem
     node = {"_target_": "common.verifiers.math.verify"}
     judged, peer_judged = [], []
 
@@ -37,15 +38,15 @@ def run(rounds: int = 3) -> list[dict]:
 
 
 def math_verify_reward(response: str, gold: str) -> float:
-    """As its README has it: gold first."""
+    """Return math-verify's reward, called as in its README: gold first."""
     from math_verify import parse, verify
 
     return float(verify(parse(f"\\boxed{{{gold}}}"), parse(response)))
 
 
 def responses(rng: random.Random) -> list[tuple[str, str]]:
-    """(response, gold) pairs: a paragraph of reasoning and a boxed answer, drawn from a few right
-    spellings and a few wrong answers of each problem."""
+    """Return (response, gold) pairs. A response is a paragraph of reasoning and a boxed answer,
+    drawn from a few right spellings and a few wrong answers of each problem."""
     words = [
         "so",
         "we",
@@ -74,7 +75,7 @@ def responses(rng: random.Random) -> list[tuple[str, str]]:
 
 
 def problem(rng: random.Random) -> tuple[str, list[str]]:
-    """A gold, and answers of which some equal it."""
+    """Return a gold answer, and answers of which some equal it."""
     a, b, c = rng.randint(2, 99), rng.randint(2, 99), rng.randint(2, 9)
     wrong = [str(a + i) for i in range(2, 8)] + [f"\\frac{{{a}}}{{{b + 1}}}", f"{a}\\pi"]
     return rng.choice(

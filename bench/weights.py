@@ -1,10 +1,12 @@
-"""The weight change of a 7-billion-parameter model's output head: random, 152,064 x 3,584, float32.
+"""The SVD of the weight change of a 7-billion-parameter model's output head: random, 152,064 x
+3,584, float32.
 
     rlvr bench names=weights        the randomised SVD, beside torch.svd_lowrank on the whole matrix
     python -m bench.weights full    all singular values, from the Gram matrix; without a peer
 
-Both sides read the same two safetensors files, in a process of their own each, of which peak memory
-and processor time are taken. The files, 2.2 GB and one that is a hole, are removed at the end.
+Both sides read the same two safetensors files, each in a process of its own whose peak memory and
+processor time are measured. The files, one of 2.2 GB and one that is sparse, are removed at the
+end.
 """
 
 import json
@@ -26,7 +28,8 @@ SKETCH = dict(rank=8, oversample=12, iterations=8, seed=0)
 
 
 def run(ways: tuple[str, ...] = ("randomised", "peer")) -> list[dict]:
-    """Processor seconds and peak memory; no repeats, a run takes minutes."""
+    """Return processor seconds and peak memory. Nothing is repeated, because a run takes
+    minutes."""
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder))
         measured = {}
@@ -45,7 +48,7 @@ def run(ways: tuple[str, ...] = ("randomised", "peer")) -> list[dict]:
 
 
 def make(folder: Path) -> None:
-    """before/ and after/ with one tensor each: zeros, and normal numbers plus 10 along one
+    """Write before/ and after/ with one tensor each: zeros, and normal numbers plus 10 along one
     direction, so that s_1 stands out as in Table 9."""
     rng = np.random.default_rng(0)
     direction = rng.standard_normal(COLUMNS, dtype=np.float32) / COLUMNS**0.5
@@ -86,8 +89,8 @@ def child(way: str, folder: Path) -> dict:
 
 
 def peer(old, new):
-    """What one would write first: both matrices whole, their difference, torch's randomised SVD
-    with as many directions and iterations."""
+    """Return singular values as one would compute them first: both matrices whole, their
+    difference, and torch's randomised SVD with as many directions and iterations."""
     import torch
     from safetensors.torch import load_file
 

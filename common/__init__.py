@@ -1,4 +1,4 @@
-"""The loop that all five papers share: rollout, verify, weigh, step, evaluate, compare.
+"""The training loop that all five papers share: rollout, verify, weigh, step, evaluate, compare.
 
-As a library it is `rlvr_papers`: common/api.py has the names.
+As a library it is imported as `rlvr_papers`; common/api.py lists the public names.
 """

@@ -1,8 +1,9 @@
-"""The library: what `from rlvr_papers import ...` gives.
+"""The library: the names that `from rlvr_papers import ...` offers.
 
-Everything is a plain function with defaults that are a method file's own values; bad input raises
-`UserError` in one line. A method is a name of configs/method, the path of a .yaml file, or a
-`Method`. Shapes: P prompts, G responses each, B = P * G rows, T tokens.
+Every operation is a plain function. What a call leaves out has the value of the method's file. Bad
+input raises `UserError` with a message of one line. A `method` is the name of a file in
+configs/method, the path of a .yaml file, or a `Method`. Shapes: P prompts, G responses to each,
+B = P * G responses in all, T tokens.
 
     from rlvr_papers import group_advantages, policy_loss, pass_at_k, verify
 
@@ -55,7 +56,7 @@ __all__ = [
 
 
 def method_names() -> list[str]:
-    """The names of configs/method."""
+    """Return the names of the method files in configs/method."""
     return files.names()
 
 
@@ -65,10 +66,10 @@ def load_method(
     max_tokens: int | None = None,
     **arguments: object,
 ) -> Method:
-    """A method with its advantage's `arguments` changed.
+    """Return a method, with `arguments` in place of the same arguments of its advantage.
 
-    Raises UserError for an unknown name or argument, and where a method needs max_tokens (Dr. GRPO:
-    the tokens of the longest response) and it is None.
+    Raises UserError for an unknown name or argument, for `arguments` beside a `Method`, and if the
+    method needs max_tokens (Dr. GRPO does: the token count of the longest response) and it is None.
     """
     if isinstance(method, Method):
         require(not arguments, "arguments", arguments, "go with a name or a path, not a Method")
@@ -96,17 +97,20 @@ def group_advantages(
     step: int = 1,
     **arguments: object,
 ) -> torch.Tensor:
-    """The weight of each response, (P, G) -> (P, G), float32 (float64 stays).
+    """Return the advantage (weight) of each response, (P, G) -> (P, G), float32 (float64 stays).
 
-    rewards     numbers or truth values, a row a prompt
-    correct     (P, G) truth values: which responses are right, for the methods that count
-                successes; None: those with the reward 1
-    lengths     (P, G) tokens of the responses, for the methods that look at them; None: all alike
-    log_probs   (P, G) log-probability of each response under the policy that drew it, likewise
-    solve_rate, entropy, step   what a controller (FADE's) sees at its first look; entropy in nats
-    arguments   of the advantage: gamma=1.0
+    rewards     numbers or truth values, one row per prompt
+    correct     (P, G) truth values: which responses are right, for methods that count successes;
+                None: the responses with reward 1
+    lengths     (P, G) token counts of the responses, for methods that use them; None: all equal
+    log_probs   (P, G) log-probability of each response under the policy that sampled it, for
+                methods that use it; None: all equal
+    solve_rate, entropy, step   what the controller of a method such as FADE observes at its first
+                call; entropy in nats
+    arguments   of the advantage, such as gamma=1.0
 
-    Raises UserError for rewards that are not 2-D or not finite, and as `load_method`.
+    Raises UserError for rewards that are not 2-D or not finite, for arrays of another shape than
+    the rewards, and as `load_method` does.
     """
     values = torch.as_tensor(rewards)
     values = values if values.is_floating_point() else values.float()
@@ -135,11 +139,12 @@ def token_loss(
     max_tokens: int | None = None,
     **seen: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(loss, clipped) of each token, (B, T) each, of a whole mini-batch; the loss has the gradient.
+    """Return (loss, clipped) of each token of a whole mini-batch, (B, T) each. The loss carries the
+    gradient.
 
-    `advantages` is (B,), (B, 1) or (B, T); `seen` what else the loss asks for: entropy (B, T),
-    top_log_prob (B, T, K), drawn_top (B, T) for `simko`. Raises UserError for shapes that do not
-    fit, and for what is missing or not asked for.
+    `advantages` is (B,), (B, 1) or (B, T). `seen` holds the further tensors that the loss takes:
+    entropy (B, T), top_log_prob (B, T, K) and drawn_top (B, T) for `simko`. Raises UserError for
+    shapes that do not fit, and if `seen` lacks a tensor or has one that the loss does not take.
     """
     bound, weights = _bound_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens)
     asked = binding.asked_of_tokens(bound)
@@ -162,14 +167,17 @@ def policy_loss(
     max_tokens: int | None = None,
     **seen: torch.Tensor,
 ) -> torch.Tensor:
-    """The scalar to call backward() on: `token_loss` in the method's aggregation. Without its
-    entropy bonus and KL penalty. Raises UserError as `token_loss`."""
+    """Return the scalar to call backward() on: `token_loss`, summed with the method's aggregation.
+
+    The method's entropy bonus and KL penalty are not included. Raises UserError as `token_loss`
+    does, and for a mask without any token.
+    """
     given = (log_prob, old_log_prob, advantages, mask, method)
     loss, _ = token_loss(*given, max_tokens=max_tokens, **seen)
     real = mask > 0
     require(bool(real.any()), "mask", "all 0", "no token of any response is left")
     bound, _ = _bound_loss(*given, max_tokens)
-    # where, not a product: padding may hold inf or nan
+    # torch.where, not a product: padding may hold inf or nan
     return torch.where(real, loss * bound.aggregate(mask.float()), 0.0).sum()
 
 
@@ -192,10 +200,11 @@ def _bound_loss(log_prob, old_log_prob, advantages, mask, method, max_tokens):
 def verify(
     response: str, reference: str, verifier: str = "common.verifiers.math.verify", **options: object
 ) -> Verdict:
-    """One verdict, in this process and without a deadline: for trying things out.
+    """Return the verdict on one response, in this process and without a deadline: for trials.
 
-    `verifier` is a dotted path, module:function or path.py:function; `options` are its own, such as
-    convention="boxed". Raises UserError for an unknown one, or an empty reference.
+    `verifier` is a dotted path, module:function or path.py:function. `options` are its keyword
+    arguments, such as convention="boxed". Raises UserError for an unknown verifier or option, or an
+    empty reference.
     """
     judge = resolve({"_target_": verifier, **options}, "verifier")
     given = of_plain(judge(response, reference))
@@ -213,8 +222,11 @@ def verify_all(
     memory_gb: float = 4.0,
     **options: object,
 ) -> list[Verdict]:
-    """Verdicts of (response, reference) pairs, in order, in `workers` processes of `memory_gb` GiB,
-    each response within `deadline` seconds, else its outcome is "timeout". Raises as `verify`."""
+    """Return the verdicts on (response, reference) pairs, in order.
+
+    `workers` processes of `memory_gb` GiB each do the work. A response that takes longer than
+    `deadline` seconds gets the outcome "timeout". Raises UserError as `verify` does.
+    """
     node = {"_target_": verifier, **options}
     resolve(node, "verifier")
     with Pool(node, workers=workers, deadline=deadline, memory_gb=memory_gb) as pool:

@@ -1,9 +1,10 @@
-"""Commands: Hydra composes, `strict` checks, then the function runs; nothing heavy is imported
-before.
+"""How commands run: Hydra composes the configuration, `strict` checks it, then the function runs.
+Nothing heavy is imported before that.
 
 `main` is for a Hydra application: `python -m papers.<paper>[.<part>] key=value ...`, with `--help`,
 `--multirun` and `--cfg job` from Hydra. `run` is for a command without Hydra. A UserError is
-printed without a traceback and exits with 2; Ctrl-C exits with 130.
+printed without a traceback and the exit code is 2; after Ctrl-C it is 130. In this code base
+`words` are command-line arguments.
 """
 
 import os
@@ -21,7 +22,7 @@ from common.config.rows import register
 from common.config.words import options
 from common.errors import UserError, require
 
-CLEANING = 30  # seconds that a stopped command has to end what it began
+CLEANING = 30  # seconds that a command has after Ctrl-C to clean up
 
 
 def main(
@@ -31,8 +32,8 @@ def main(
     config_name: str = "config",
     words: list[str] | None = None,
 ) -> None:
-    """Run `function(schema instance)` on the configuration that `words` compose; None: the words of
-    the command line."""
+    """Run `function` on the instance of `schema` that the command-line arguments `words` compose.
+    None: the arguments of this process."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
@@ -41,7 +42,7 @@ def main(
 
     from common.config.strict import strict
 
-    # what `group=` accepts, for --help: Hydra itself lists only the paper's own groups
+    # for --help, the values that `group=` accepts: Hydra lists only those in the paper's folder
     OmegaConf.register_new_resolver("choices", lambda group: ", ".join(names(group)))
     folder = str(ROOT / "papers" / paper / "configs")
 
@@ -61,12 +62,13 @@ def main(
             composed = partial(unset, paper, given, config_name)
             raise refusal(str(error), given, composed) from error
 
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, where it would print and exit in its way
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises and does not print and exit itself
     guard(composed)
 
 
 def _refuse_several_nodes(given: list[str]) -> None:
-    """Hydra's launchers start one process a node and connect none of them."""
+    """Raise UserError for several nodes: Hydra's launchers start one process per node and connect
+    none of them."""
     for word in given:
         key, _, nodes = word.partition("=")
         remedy = "Hydra's launcher is for one node; for several: rlvr submit"
@@ -76,8 +78,8 @@ def _refuse_several_nodes(given: list[str]) -> None:
 def run(
     function: Callable[[list[str]], object], help_text: str, words: list[str] | None = None
 ) -> None:
-    """Run `function(words)`, or print `help_text` where --help is among them; None: the words of
-    the command line."""
+    """Run `function(words)` on command-line arguments, or print `help_text` if --help is one of
+    them. None: the arguments of this process."""
     words = sys.argv[1:] if words is None else words
     if {"-h", "--help"} & set(words):
         print(help_text.strip())
@@ -86,7 +88,7 @@ def run(
 
 
 def on_results(function: Callable[[Path], object], help_text: str) -> None:
-    """`run` of `function(folder)`, whose only word is results_dir=FOLDER."""
+    """Run `function(folder)` as `run` does; the only argument is results_dir=FOLDER."""
 
     def command(words: list[str]) -> None:
         function(Path(options(words, {"results_dir": "results"})["results_dir"]))
@@ -95,8 +97,8 @@ def on_results(function: Callable[[Path], object], help_text: str) -> None:
 
 
 def guard(function: Callable) -> None:
-    """Run `function`; a UserError or Ctrl-C ends the process with a message and a code, no
-    traceback. After Ctrl-C that takes CLEANING seconds at most."""
+    """Run `function`. A UserError or Ctrl-C ends the process with a message and an exit code,
+    without a traceback. After Ctrl-C that takes CLEANING seconds at most."""
     bare = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if bare and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupt)
@@ -105,7 +107,7 @@ def guard(function: Callable) -> None:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
@@ -116,14 +118,18 @@ def guard(function: Callable) -> None:
 
 
 def _interrupt(*_) -> None:
-    """Ctrl-C. It may come between a lock's being taken and its owner's knowing it; what unwinds
-    would then wait for ever."""
+    """Handle Ctrl-C: raise KeyboardInterrupt, and end the process after CLEANING seconds
+    at most.
+
+    The signal may arrive after a lock was taken and before its owner knows that; the cleanup would
+    then wait for ever.
+    """
     signal.signal(signal.SIGALRM, _stopped)
     signal.alarm(CLEANING)
     raise KeyboardInterrupt
 
 
 def _stopped(*_) -> None:
-    # not print: what was interrupted may be in the middle of it
+    # os.write: the interrupted code may be in the middle of a print
     os.write(2, b"stopped; the same command resumes from the last checkpoint\n")
-    os._exit(130)  # not sys.exit: the threads of a pool or a bar must not keep a stopped run alive
+    os._exit(130)  # not sys.exit, as threads of a pool or progress bar must not keep the run alive

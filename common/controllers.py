@@ -2,16 +2,17 @@
 
     f(state, *, solve_rate, entropy, step, <parameters>) -> (state, arguments)
 
-Called before the advantages with what the rollouts show: once a rollout (method.clock=rollout), or
-for every optimiser step with the groups of its mini-batch (optimiser_step), all of one policy:
+A controller is called before the advantages are computed: once per rollout (method.clock=rollout),
+or once per optimiser step with the groups of its mini-batch (optimiser_step). All responses that it
+is told about were sampled by one policy:
 
     solve_rate  mean success of all responses
     entropy     mean over responses of the token mean of -log pi(a_t), nats (FADE Algorithm 2), of
                 the distribution that was sampled from
-    step        from 1, in the same clock
+    step        number of the call's rollout or optimiser step, from 1
 
 `arguments` are keyword arguments of the method's advantage. `state` is {} before the first step and
-a dict of numbers and lists after it, so that a backend keeps it beside its checkpoint as JSON.
+a dict of numbers and lists after it, so that a backend can store it with its checkpoint as JSON.
 """
 
 import math
@@ -38,15 +39,15 @@ def fade(
         alpha = clip(3 (1 - p_hat) / (2 p_hat), 1, alpha_max)
         delta = clip(1 + H_hat - H*, 0.3, 1)
 
-    ema="smoothing" is the line above. ema="printed" is Algorithm 2 as printed, p_hat <- beta p_hat
-    + (1 - beta) solve_rate, which with beta = 0.02 keeps next to nothing of the past. H_0 is the
-    entropy of the first step; H* is `target_entropy` (nats), or target_fraction H_0 if that is
-    null.
+    ema="smoothing" updates p_hat and H_hat as above. ema="printed" is Algorithm 2 as printed, p_hat
+    <- beta p_hat + (1 - beta) solve_rate, which with beta = 0.02 keeps almost nothing of the past.
+    H_0 is the entropy of the first step. H* is `target_entropy` (nats), or target_fraction H_0 if
+    `target_entropy` is null.
 
-    adapt="both" is FADE; the ablations of Fig. 9 are "alpha" (delta = 1), "delta" (alpha = 1) and
-    "entropy", both from entropy: the paper prints no formula, here alpha = 1 + (alpha_max - 1)
-    (delta - 0.3) / 0.7 falls with delta. Raises UserError for another `ema` or `adapt`, or beta
-    outside [0, 1].
+    adapt="both" is FADE. The ablations of Fig. 9 are "alpha" (delta = 1), "delta" (alpha = 1) and
+    "entropy", which sets both from the entropy. The paper prints no formula for the last; here
+    alpha = 1 + (alpha_max - 1) (delta - 0.3) / 0.7, which falls with delta. Raises UserError for
+    another `ema` or `adapt`, or beta outside [0, 1].
     """
     _one_of("ema", ema, ("smoothing", "printed"))
     _one_of("adapt", adapt, ("both", "alpha", "delta", "entropy"))
@@ -86,7 +87,7 @@ def log_schedule(
 
         x(t) = x_0 - (x_0 - x_min) log(1 + t / tau) / log(1 + T / tau)
 
-    For alpha and for delta, t = step, T = steps.
+    The formula holds for alpha and for delta, with t = step and T = steps.
     """
 
     def at(first: float, last: float, tau: float) -> float:
@@ -103,8 +104,9 @@ def ha_dw_anchor(
 
         C_t = (1 - eta_t) C_{t-1} + eta_t solve_rate,  eta_t = eta std of the last `window` anchors
 
-    From the first step's solve rate. Until two anchors are known their spread is not, and eta_t is
-    eta: with a spread of 0 the anchor would never move. Raises UserError for window < 2.
+    The first anchor is the solve rate of the first step. As long as only one anchor is known it has
+    no spread, and eta_t is eta: with a spread of 0 the anchor would never move. Raises UserError
+    for window < 2.
     """
     if window < 2:
         raise UserError(f"method.controller.window={window}: must be at least 2")

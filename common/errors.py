@@ -1,17 +1,17 @@
-"""The one exception a user is meant to read: it names the key or file, the value and the remedy."""
+"""The exception whose message is meant for the user: it names key or file, value and remedy."""
 
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Bad input, said in one message; commands print it without a traceback and exit with 2."""
+    """Bad input, explained in one message. Commands print it without traceback and exit with 2."""
 
 
 class Fault(UserError):
-    """What befell a run whose settings are right, such as a dead GPU or a full disk. A job may try
-    it again from its last checkpoint (slurm/retry.py)."""
+    """A failure of a run whose settings are right, such as a dead GPU or a full disk. A job may
+    retry the run from its last checkpoint (slurm/retry.py)."""
 
-    eased = False  # the next start asks for less memory, so it may succeed where this one did not
+    eased = False  # whether the next start asks for less memory and so may succeed
 
 
 def require(condition: bool, key: str, value: object, remedy: str) -> None:
@@ -21,7 +21,7 @@ def require(condition: bool, key: str, value: object, remedy: str) -> None:
 
 
 def one_of(key: str, value: str, known: Iterable[str], other: str = "") -> None:
-    """Raise UserError unless `value` is one of `known`; `other` says what else may stand there."""
+    """Raise UserError unless `value` is one of `known`; `other` describes what else is accepted."""
     known = list(known)
     if value not in known:
         near = nearest(value, known)
@@ -31,9 +31,9 @@ def one_of(key: str, value: str, known: Iterable[str], other: str = "") -> None:
 
 
 def unknown(key: str, value: object, known: Iterable[str], prefix: str = "") -> UserError:
-    """The error for a key that is none of `known`: "did you mean" the nearest, or all of them.
+    """Return the error for a key that is not in `known`. It suggests the nearest one, or lists all.
 
-    `prefix` is what stands before the keys: "optim." of optim.lr.
+    `prefix` is the text before the keys: "optim." for optim.lr.
     """
     near = nearest(key, known := sorted(known))
     hint = f"did you mean {prefix}{near}?" if near else f"known: {', '.join(known) or 'none'}"
@@ -41,12 +41,12 @@ def unknown(key: str, value: object, known: Iterable[str], prefix: str = "") -> 
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name of `known` that a misspelt `name` may stand for, in whatever case; None if none."""
-    import difflib  # only on the way out
+    """Return the name in `known` that a misspelt `name` may mean, ignoring case, or None."""
+    import difflib  # imported only when the command is about to fail
 
     lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=cutoff)
     if not near:
         return None
-    letters = sorted(name.lower())  # of equally near ones, one with the same letters: gpro, grpo
+    letters = sorted(name.lower())  # prefer a near name with the same letters: grpo for gpro
     return lower[next((one for one in near if sorted(one) == letters), near[0])]

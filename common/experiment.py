@@ -1,7 +1,7 @@
-"""The Experiment: one frozen, strict configuration, and the only way to make one.
+"""The Experiment: the frozen, strictly checked configuration of one run, and how to make one.
 
-Values live in `configs/base.yaml`, never here; the classes state types and ranges. An unknown key,
-a wrong type or a value out of range raises one `UserError` that names key, value and remedy, before
+Values are in `configs/base.yaml`, never here; the classes state types and ranges. An unknown key, a
+wrong type or a value out of range raises one `UserError` that names key, value and remedy, before
 any compute is spent. `strict` does the same for any other frozen dataclass (a simulation, a theory
 sweep).
 """
@@ -29,10 +29,10 @@ from common.config.strict import strict
 from common.errors import require
 from common.results.files import config_hash
 
-if TYPE_CHECKING:  # torch takes seconds, and --help needs none
+if TYPE_CHECKING:  # importing torch takes seconds, and --help does not need it
     from common.methods.binding import Bound
 
-# Keys of an Experiment that no number of it depends on.
+# Keys of an Experiment on which none of its numbers depends.
 APART = ("scope", "table", "label", "results_dir", "wandb", "threads", "verification", "verl")
 APART += ("checkpoint_every", "keep_checkpoints", "keep_at", "keep_state", "covariances")
 APART += ("stop_rules", "kl_from_start")
@@ -41,8 +41,8 @@ APART += ("stop_rules", "kl_from_start")
 @dataclass(frozen=True)
 class Experiment:
     paper: str
-    name: str  # the row or curve; the run folder is <name>-s<seed>-<hash>
-    scope: Literal["laptop", "laptop_maze", "cluster"]  # where the comparison shows its rows
+    name: str  # of the row (named configuration); the run folder is <name>-s<seed>-<hash>
+    scope: Literal["laptop", "laptop_maze", "cluster"]  # the comparison's part with its rows
     table: str  # first column of the result rows
     label: str  # the method column of the result rows
     seed: NonNegativeInt
@@ -50,7 +50,7 @@ class Experiment:
     device: Literal["auto", "cpu", "cuda"]
     threads: PositiveInt  # CPU threads of one run
     checkpoint_every: PositiveInt  # steps between resumable checkpoints
-    keep_checkpoints: bool  # the model of every evaluation step, not of the last alone
+    keep_checkpoints: bool  # keep the model of every evaluation step, not only the last
     results_dir: Folder
     wandb: Literal["off", "offline", "online"]
     model: Model
@@ -61,14 +61,14 @@ class Experiment:
     optim: Optim
     eval: Evaluation
     verification: Verification
-    keep_at: list[PositiveInt] = field(default_factory=list)  # further steps whose model is left
-    stop_rules: bool = True  # a run that is unwell ends after a checkpoint (common/health.py)
-    # what more steps start from is left behind: weights, moments and place in the data; a default,
-    # since configurations stored before it lack the key
+    keep_at: list[PositiveInt] = field(default_factory=list)  # further steps whose model is kept
+    stop_rules: bool = True  # end an unhealthy run with a checkpoint (common/health.py)
+    # Keep what further steps would start from: weights, optimizer moments and position in the data.
+    # It has a default because configurations that were stored before it lack the key.
     keep_state: bool = False
-    covariances: bool = False  # a step logs how few tokens hold them (losses/contributions.py)
-    kl_from_start: bool = False  # each evaluation has it (backends/evaluations.py)
-    # verl's own keys of memory and speed (backends/verl/tuning.py)
+    covariances: bool = False  # log how few tokens hold the covariance (losses/contributions.py)
+    kl_from_start: bool = False  # measure this KL in each evaluation (backends/evaluations.py)
+    # verl's own keys for memory and speed (backends/verl/tuning.py)
     verl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -130,23 +130,23 @@ class Experiment:
 
     @property
     def bound(self) -> "Bound":
-        """The functions of the method, which fit this experiment."""
+        """The functions of the method, which have been checked to fit this experiment."""
         from common.methods.binding import bind
 
         return bind(self.method)
 
     @property
     def identity(self) -> dict:
-        """All that the numbers depend on: the config without where it runs, how it is watched and
-        where a comparison shows it, and the hashes of the local files and own functions that it
-        names.
+        """Everything that the numbers depend on: the configuration without the keys that say where
+        it runs, how it is monitored and where a comparison shows it, and with the hashes of the
+        local files and user-defined functions that it names.
 
-        The rate is constant after its warm-up, so a shorter run is the beginning of a longer one:
-        how many steps are asked for is left out, but for none at all. A method with a schedule of
-        its own over them states them itself (`steps` of fade_log_schedule)."""
+        The learning rate is constant after its warm-up, so a shorter run is the beginning of a
+        longer one. The number of steps is therefore left out, unless it is 0. A method with a
+        schedule over the steps states their number itself (`steps` of fade_log_schedule)."""
         config = {key: value for key, value in asdict(self).items() if key not in APART}
-        del config["optim"]["gradient_checkpointing"]  # memory alone
-        if self.sampling.correction is None:  # runs that were stored before the key keep their ids
+        del config["optim"]["gradient_checkpointing"]  # changes memory only
+        if self.sampling.correction is None:  # runs stored before this key keep their ids
             del config["sampling"]["correction"]
         if self.optim.steps > 0:
             del config["optim"]["steps"]
@@ -159,7 +159,7 @@ class Experiment:
 
 
 def load(overrides: list[str], paper: str) -> Experiment:
-    """The Experiment that `python -m papers.<paper> <overrides>` would run."""
+    """Return the Experiment that `python -m papers.<paper> <overrides>` would run."""
     from common.config.compose import compose
 
     return strict(Experiment, compose(paper, overrides))

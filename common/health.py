@@ -1,5 +1,7 @@
-"""Whether a training is well, from the last rows of its metrics.jsonl: both backends and the status
-ask here. A rule that holds for some steps in a row is said first, and ends the run later.
+"""Health checks of a training run, from the last rows of its metrics.jsonl.
+
+Both backends and the status command use them. A rule that is broken for some steps in a row first
+gives a warning, and ends the run if it stays broken for longer.
 """
 
 import math
@@ -16,17 +18,18 @@ class Rule:
     column: str
     wrong: Callable[[float], bool]
     says: str
-    warn: int  # steps in a row after which it is said
-    stop: int  # and after which the run ends
-    unless: str = ""  # a column: of runs that log it the rule says nothing
+    warn: int  # steps in a row after which a warning is printed
+    stop: int  # steps in a row after which the run ends
+    unless: str = ""  # a column name: the rule skips runs that log this column
 
 
 RULES = (
-    # verl 0.9.1 leaves such an update out and goes on, for ever (engine/fsdp/transformer_impl.py);
-    # three steps in a row are axolotl's loss_watchdog_patience.
+    # verl 0.9.1 skips such an update and goes on for ever (engine/fsdp/transformer_impl.py). Three
+    # steps in a row are axolotl's loss_watchdog_patience.
     Rule("grad_norm", lambda v: not math.isfinite(v), "the gradient is not finite", 1, 3),
-    # Mean |p - q| a token. NeMo RL's recipes fail where exp(mean |log p - log q|) is above 1.05,
-    # and |p - q| <= |log p - log q|. The number of steps is ours. DLC's sampler is another model.
+    # Mean |p - q| per token. NeMo RL's recipes fail if exp(mean |log p - log q|) is above 1.05, and
+    # |p - q| <= |log p - log q|. The numbers of steps are our choice. DLC (memory_loss) is skipped,
+    # because its sampler is another model.
     Rule(
         "rollout_difference_mean",
         lambda v: not v <= 0.05,
@@ -35,10 +38,11 @@ RULES = (
         10,
         unless="memory_loss",
     ),
-    Rule("truncated", lambda v: v >= 1, "every response was cut off", 6, 20),  # ours
-    # Exactly 0: no group has a gradient, and neither KL nor entropy bonus has. Ours.
+    Rule("truncated", lambda v: v >= 1, "every response was cut off", 6, 20),  # our choice
+    # Exactly 0: no group, KL penalty or entropy bonus has a gradient. Our choice of steps.
     Rule("grad_norm", lambda v: v == 0, "nothing is learnt, the gradient is 0", 5, 100),
-    # Nats a token. Ours: a thirtieth of the least that any run stored here had (two_stage's maze).
+    # Nats per token. The threshold is our choice: a thirtieth of the lowest entropy in any run
+    # stored here (two_stage's maze).
     Rule("entropy", lambda v: v < 1e-4, "the entropy is gone, below 0.0001 nats a token", 16, 50),
 )
 LONGEST = max(rule.stop for rule in RULES)
@@ -47,8 +51,8 @@ LONGEST = max(rule.stop for rule in RULES)
 @dataclass(frozen=True)
 class Finding:
     rule: Rule
-    steps: int  # in a row, up to the last
-    value: float  # of the last
+    steps: int  # in a row, up to the last one
+    value: float  # in the last step
 
     @property
     def stops(self) -> bool:
@@ -61,7 +65,7 @@ class Finding:
 
 
 def findings(rows: Sequence[dict]) -> list[Finding]:
-    """What is wrong by the last rows of a training's curve, for long enough to be said."""
+    """Return the problems that the last rows of a training curve show long enough to report."""
     found = []
     for rule in RULES:
         steps = 0
@@ -75,14 +79,14 @@ def findings(rows: Sequence[dict]) -> list[Finding]:
 
 
 class Guard:
-    """Follows a training: says each finding when it comes up, and ends the run where `stops`."""
+    """A monitor of a training run: it prints each new finding and, if `stops`, ends the run."""
 
     def __init__(self, rows: Iterable[dict], stops: bool):
         self.rows, self.stops = deque(rows, maxlen=LONGEST), stops
         self.found = findings(self.rows)
 
     def see(self, row: dict) -> None:
-        """The row of a step that has been made."""
+        """Take the row of a finished step, and warn of new findings on stderr."""
         self.rows.append(row)
         known, self.found = {one.rule for one in self.found}, findings(self.rows)
         for one in self.found:
@@ -90,7 +94,7 @@ class Guard:
                 print(f"warning: {one}", file=sys.stderr, flush=True)
 
     def check(self) -> None:
-        """Called where a checkpoint follows. Raises UserError where a rule ends the run."""
+        """Raise UserError if a rule ends the run; called where a checkpoint can follow."""
         for one in self.found:
             if self.stops and one.stops:
                 raise UserError(

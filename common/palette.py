@@ -1,9 +1,9 @@
-"""The look of a method: one colour, line and marker wherever it is drawn, by matplotlib or on the
-page.
+"""The look of each method: one colour, line style and marker wherever it is drawn, by matplotlib or
+on the HTML page.
 
-Colours are Okabe and Ito's and, from the eighth on, Tol's: told apart by colour-blind readers.
-There are more methods than colours, so that a colour is a family (all that weigh by difficulty, all
-variants of GRPO); its shade, line and marker are the method in it.
+The colours are Okabe and Ito's and, from the eighth on, Tol's: colour-blind readers can tell them
+apart. There are more methods than colours, so a colour stands for a family (all that weigh by
+difficulty, all variants of GRPO). Shade, line style and marker tell the methods of a family apart.
 """
 
 import re
@@ -12,7 +12,7 @@ from zlib import crc32
 
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 GREY = "#999999"
-# (on white, on black, names of its methods): a name stands for all that begin with it
+# (colour on white, colour on black, names): a name covers all methods that begin with it
 FAMILIES = (
     ("#000000", "#E8EAEC", ("grpo", "mc_grpo")),
     ("#0072B2", "#5AA9E6", ("f_grpo", "f_dapo", "f_cispo", "focal")),
@@ -32,10 +32,11 @@ FAMILIES = (
 )
 LINES = ("-", "--", ":", "-.", "-")
 MARKERS = ("o", "s", "^", "D", "v")
-# of the family's colour: how much of the ground is mixed into it, below 0 of the other ground
+# How much of the background is mixed into the family's colour; below 0: of the other background
 SHADES = (0, 0.5, -0.5, 0.3, -0.25)
 GROUNDS = ("#FFFFFF", "#131619")  # light, dark
-# Drawn together with their family's first, which has line and marker 0; the others go by a hash.
+# Places in LINES, MARKERS and SHADES of methods that are drawn together with the first of their
+# family, which has place 0. All other methods get a place by a hash of their name.
 PLACES = {
     "grpo_n_8": 0,
     "grpo_n_32": 1,
@@ -74,18 +75,18 @@ PLACES = {
 class Look:
     color: str
     dark: str  # the colour on a dark page
-    name: str  # of family and shade, for style rules
+    name: str  # names family and shade, for style rules
     line: str
     marker: str
 
 
 def key(method: str) -> str:
-    """f_grpo of "F-GRPO", and of a method file's name; grpo_n_8 of "GRPO (N=8)"."""
+    """Return a method's key: f_grpo for "F-GRPO" or its file name, grpo_n_8 for "GRPO (N=8)"."""
     return re.sub(r"[^a-z0-9]+", "_", method.lower()).strip("_")
 
 
 def look(method: str) -> Look:
-    """How to draw it; the base model and what is of no family in grey."""
+    """Return how to draw a method. The base model and methods of no family are grey."""
     name = key(method)
     # "GRPO (N=8)" is a group size of GRPO, "GRPO-N" another method
     known = re.sub(r"^grpo_n_(?=\d)", "grpo_", name)
@@ -103,7 +104,7 @@ def look(method: str) -> Look:
 
 
 def of_family(number: int, place: int) -> Look:
-    """The look of one place in a family."""
+    """Return the look of one place in a family."""
     light, dark, _ = FAMILIES[number]
     return Look(
         shaded(light, GROUNDS, SHADES[place]),
@@ -115,16 +116,16 @@ def of_family(number: int, place: int) -> Look:
 
 
 def shaded(color: str, grounds: tuple[str, str], shade: float) -> str:
-    """A colour nearer to its ground, the first, or below 0 to the other one."""
+    """Return a colour mixed with the first of `grounds`, or with the second if `shade` < 0."""
     return mixed(color, grounds[shade < 0], abs(shade))
 
 
 def mixed(color: str, ground: str, share: float) -> str:
-    """A colour with a share of another."""
+    """Return a colour with a `share` of `ground` mixed in."""
     pairs = zip(*(bytes.fromhex(one[1:]) for one in (color, ground)), strict=True)
     return "#" + "".join(f"{round((1 - share) * a + share * b):02X}" for a, b in pairs)
 
 
 def colors(methods) -> dict[str, str]:
-    """method -> its colour on white."""
+    """Return {method: its colour on white}."""
     return {method: look(method).color for method in methods}

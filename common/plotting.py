@@ -1,5 +1,5 @@
-"""One look for every figure, and one way to save it: pdf, png and the CSV of exactly what is
-drawn."""
+"""The common style of all figures, and the function that saves them: as pdf, png and a CSV of
+exactly what is drawn."""
 
 import io
 from pathlib import Path
@@ -32,7 +32,7 @@ STYLE: dict[str, Any] = {
 
 
 def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7, **options):
-    """A figure of `rows` x `columns` panels in the project's style; sizes in inches a panel."""
+    """Return a figure of `rows` x `columns` panels in the project's style, sized in inches each."""
     plt.rcParams.update(STYLE)
     return plt.subplots(
         rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options
@@ -46,12 +46,12 @@ def save(figure, path: Path, drawn: pd.DataFrame) -> None:
     Time stamps are left out, so the same numbers give the same bytes.
     """
     for axis in figure.axes:
-        if axis.axison and not axis.has_data():  # else an empty frame from -0.04 to 0.04
+        if axis.axison and not axis.has_data():  # else an empty frame from -0.04 to 0.04 is drawn
             axis.set(xticks=[], yticks=[])
             axis.text(0.5, 0.5, "no runs", transform=axis.transAxes, ha="center", color=GREY)
     figure.draw_without_rendering()
     with plt.rc_context({"figure.constrained_layout.use": False}):
-        figure.set_layout_engine(None)  # laid out above, not again for every file
+        figure.set_layout_engine(None)  # laid out once above, not for every file
         for suffix, stamp in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=suffix[1:], metadata=stamp)

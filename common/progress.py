@@ -1,4 +1,4 @@
-"""Progress of what takes long: a bar on a terminal, a line now and then in a log."""
+"""Progress of long loops: a bar on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
-SECONDS = 10.0  # between two lines
+SECONDS = 10.0  # at least, between two lines
 
 
 def tracked(items: Iterable[T], label: str, *, total: int, done: int = 0) -> Iterator[T]:
-    """`items`, with their progress on stderr: `total` in all, of which `done` were done before.
-    Where stderr is no terminal a line a SECONDS at most, and one at the end."""
+    """Yield `items` and show their progress on stderr: `total` in all, `done` of them before this
+    call. If stderr is not a terminal, print at most one line every SECONDS, and one at the end."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import track

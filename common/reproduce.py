@@ -1,10 +1,10 @@
-"""Everything of one paper that this machine can run, ending with the comparison.
+"""Run everything of one paper that this machine can run, and end with the comparison.
 
     rlvr reproduce paper=NAME [scale=smoke|laptop|laptop_maze|full] [workers=2] [budget=4h]
                    [results_dir=results]
 
-papers/NAME/configs/reproduce.yaml says what a scale runs: rows, seeds, the paper's own parts. With
-paper=NAME, --help shows it.
+papers/NAME/configs/reproduce.yaml says what a scale runs: rows (named experiment configurations),
+seeds and the paper's own parts. With paper=NAME, --help shows it.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def run(config: Reproduce) -> None:
 
 
 def finish(config: Reproduce) -> None:
-    """Measure, draw and compare."""
+    """Run the remaining measurements, draw the figures and write the comparison."""
     from common.comparison.compare import compared
     from common.comparison.figures import draw
     from common.comparison.spec import spec_of

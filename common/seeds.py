@@ -1,7 +1,7 @@
-"""Counter-based randomness: every draw has its own generator, named by what it is for.
+"""Counter-based randomness: every draw has its own generator, named by its purpose.
 
-Nothing random is carried from step to step, so a resumed run needs no generator state and two runs
-with the same seed see the same numbers whatever happened in between.
+No random state is carried from step to step. A resumed run therefore needs no generator state, and
+two runs with the same seed see the same numbers whatever happened in between.
 """
 
 import hashlib
@@ -10,14 +10,16 @@ import torch
 
 
 def generator(*name: object) -> torch.Generator:
-    """A CPU generator seeded by the hash of its name, e.g. generator(seed, "rollout", step)."""
+    """Return a CPU generator seeded by the hash of its name: generator(seed, "rollout", step)."""
     digest = hashlib.sha256("/".join(map(str, name)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
 
 def in_turn(pool: int, start: int, count: int, *name: object) -> list[int]:
-    """The draws `start` to `start + count` from `pool` things: epochs without replacement, each in
-    an order of its own, which `name` and the epoch seed."""
+    """Return the `count` draws from number `start` on, as indices of `pool` items.
+
+    Each epoch draws every item once, in an order of its own that `name` and the epoch seed.
+    """
     drawn: list[int] = []
     order: list[int] = []
     for index in range(start, start + count):

@@ -1,5 +1,5 @@
-"""`rlvr train`: one experiment of a paper (paper=NAME), or a model of your own on data of your own
-(docs/your-own.md), with the values of configs/train.yaml."""
+"""`rlvr train`: train one experiment of a paper (paper=NAME), or your own model on your own data
+(docs/your-own.md) with the values of configs/train.yaml."""
 
 from common.backends import command
 from common.config.compose import CONFIGS

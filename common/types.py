@@ -1,4 +1,4 @@
-"""The types that flow through the loop, one an arrow: Prompt -> RolloutBatch -> Verdict."""
+"""The types that pass through the training loop: Prompt -> RolloutBatch -> Verdict."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    import torch  # verifier workers import this file, and start in a tenth of the time without
+    import torch  # verifier workers import this file and start ten times as fast without
 
 Outcome = Literal["correct", "wrong", "unparsed", "timeout", "error"]
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One problem: its stable id, the text the model continues, and what the verifier compares
-    with."""
+    """One problem: its stable id, the text that the model continues, and the reference that the
+    verifier compares with."""
 
     id: str
     text: str
@@ -24,10 +24,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifier says of one response.
+    """The verdict of a verifier on one response.
 
     `reward` is 1.0 for correct and 0.0 otherwise; the loop maps it to the experiment's {R_w, R_c}.
-    `parsed` is a canonical form of the answer, by which distinct answers are counted.
+    `parsed` is the answer in a canonical form, by which distinct answers are counted.
     """
 
     outcome: Outcome
@@ -36,7 +36,7 @@ class Verdict:
     reason: str = ""
 
 
-# Verdicts of (response, reference) pairs, in order: a verifier behind its pool of workers.
+# A verifier behind its pool of workers: (response, reference) pairs -> their verdicts, in order.
 Verify = Callable[[list[tuple[str, str]]], list[Verdict]]
 
 
@@ -47,10 +47,11 @@ class RolloutBatch:
     prompt_ids, prompt_mask  (P, T_p) left-padded
     response_ids             (B, T) right-padded, the end token included where there is one
     mask                     (B, T) 1 on response tokens
-    log_probs                (B, T) of each token under the policy that sampled, at its temperature
+    log_probs                (B, T) log-probability of each token under the policy that sampled, at
+                             its temperature
     stopped                  (B,)   False where max_tokens cut the response off
-    sampler_log_probs        (B, T) under what the token was drawn from, where that was not the
-                             policy itself (rollout/dlc.py), else None
+    sampler_log_probs        (B, T) log-probability under the distribution that the token was drawn
+                             from, if that was not the policy itself (rollout/dlc.py), else None
     """
 
     prompt_ids: torch.Tensor
@@ -73,7 +74,7 @@ class RolloutBatch:
         return self.response_ids.shape[0] // self.prompt_ids.shape[0]
 
     def prompts(self, start: int, stop: int) -> RolloutBatch:
-        """The prompts `start..stop` with all their responses; a group is never split."""
+        """Return the prompts `start:stop` with all their responses; a group is never split."""
         rows = slice(start * self.group_size, stop * self.group_size)
         return RolloutBatch(
             self.prompt_ids[start:stop],
@@ -87,7 +88,7 @@ class RolloutBatch:
 
 
 def concatenate(batches: list[RolloutBatch], pad_id: int) -> RolloutBatch:
-    """One batch of all prompts of `batches`, padded to the longest prompt and response."""
+    """Return one batch of all prompts of `batches`, padded to the longest prompt and response."""
     import torch
     import torch.nn.functional as F
 

@@ -1,13 +1,14 @@
-"""Whether a group of processes still lives: which of them has died, was stopped, or whether nothing
-has moved for too long.
+"""A watchdog for the processes of a run: it notices a process that has died or was stopped, and a
+run that has made no progress for too long.
 
-Ray and vLLM do not always notice: who asks them then waits for ever for an answer of a process that
-is gone. What is looked at here are snapshots of processes, so this knows neither.
+Ray and vLLM do not always notice this: their callers then wait for ever for the answer of a process
+that is gone. This module looks only at snapshots of processes, so it depends on neither of them.
 
-GRACE_S   a part that has died, or that is stopped (SIGSTOP), ends the run this much later: a run
-          that ends well takes its parts down one after another, within seconds
-STALL_S   without progress, or STALLED times the longest step so far, if that is longer. Before the
-          first step FIRST times as long: weights, kernels and a checkpoint come from slow disks
+GRACE_S   a process that has died, or that is stopped (SIGSTOP), ends the run this much later. A run
+          that ends well takes its processes down one after another, within seconds
+STALL_S   the run ends after this time without progress, or after STALLED times the longest step so
+          far if that is longer. Before the first step the limit is FIRST times as long, because
+          weights, kernels and a checkpoint come from slow disks
 """
 
 import os
@@ -21,12 +22,15 @@ from common.errors import require
 
 GRACE_S = 60.0
 DIED = "has died"
-COUNTED_S = 15.0  # between two looks, at most: we were suspended too (scontrol), or all is slow
-STALL_S = 30 * 60.0  # a whole step takes others 25 to 540 s (SimpleRL-Zoo, EasyR1, NeMo-RL)
+# Counted at most between two looks: after a longer gap this process was suspended too (scontrol),
+# or the whole machine is slow.
+COUNTED_S = 15.0
+STALL_S = 30 * 60.0  # a whole step takes 25 to 540 s in SimpleRL-Zoo, EasyR1, NeMo-RL
 STALLED = 5  # steps; responses grow in training, but not fivefold from one step to the next
 FIRST = 2
-MINUTES = "RLVR_STALL_MINUTES"  # environment: another STALL_S, for a slow disk or a drill
-# Ray's own two, its actors (classes; functions and idle workers may end at any time), vLLM's parts
+MINUTES = "RLVR_STALL_MINUTES"  # environment variable that replaces STALL_S: slow disks, drills
+# Processes that a run needs: Ray's own two, its actors (classes; functions and idle workers may end
+# at any time) and vLLM's.
 NEEDED = re.compile(
     r"(?:^|/)(?:raylet|gcs_server)(?: |$)|^ray::(?!IDLE|SPILL_|RESTORE_|DELETE_)\w*[A-Z]|^VLLM::"
 )
@@ -37,10 +41,10 @@ class Part:
     """One process, as it was seen."""
 
     pid: int
-    ident: float  # a number is given again after its process has ended
+    ident: float  # the system gives the pid of an ended process to another one
     name: str
     stopped: bool = False
-    copy: bool = False  # forked with its parent's title: a compiler's start, a loader of data
+    copy: bool = False  # a fork that has its parent's title: a starting compiler, a data loader
 
     @property
     def needed(self) -> bool:
@@ -51,12 +55,12 @@ class Part:
 
 
 def parts(processes: Iterable[psutil.Process]) -> list[Part]:
-    """A snapshot; what ends while it is taken is left out."""
+    """Return a snapshot of `processes`. A process that ends meanwhile is left out."""
     seen = {}
     for process in processes:
         try:
             name, stopped = name_of(process.cmdline()), process.status() == psutil.STATUS_STOPPED
-            # the time of birth as psutil gives it moves with a clock that is set right
+            # hash, as psutil's creation time moves when the system clock is corrected
             seen[process.pid] = process.ppid(), hash(process), name, stopped
         except psutil.Error:
             continue
@@ -68,7 +72,7 @@ def parts(processes: Iterable[psutil.Process]) -> list[Part]:
 
 
 def name_of(words: list[str]) -> str:
-    """A process as a message names it: its title, or program and module or script."""
+    """Return the name of a process for messages: its title, or program and module or script."""
     if not words:
         return "?"
     title = words[0].split("/")[-1] if len(words) > 1 else words[0].strip()
@@ -80,7 +84,7 @@ def name_of(words: list[str]) -> str:
 
 
 def stall_s() -> float:
-    """STALL_S, or what the environment says. Raises UserError for what is no number above 0."""
+    """Return STALL_S, or the limit that MINUTES sets. Raises UserError unless it is above 0."""
     text = os.environ.get(MINUTES, f"{STALL_S / 60:g}")
     try:
         minutes = float(text)
@@ -92,36 +96,37 @@ def stall_s() -> float:
 
 @dataclass
 class Watch:
-    """What was seen so far; `look` is asked every few seconds."""
+    """The state of the watchdog. Its owner calls `look` every few seconds."""
 
     stall_s: float
-    longest: float = 0.0  # step so far, in seconds
+    longest: float = 0.0  # the longest step so far, in seconds
     _known: dict[tuple[int, float], Part] = field(default_factory=dict)
-    # (what, process) -> when it was seen first
+    # (problem, process) -> when it was seen first
     _since: dict[tuple[str, int, float], float] = field(default_factory=dict)
     _progress: object = None
     _moved: float = 0.0
     _looked: float | None = None
-    _clock: float = 0.0  # runs while we do
+    _clock: float = 0.0  # advances only while this process runs
 
     def look(self, alive: list[Part], progress: object, now: float) -> str | None:
-        """What is wrong, in words, or None. `alive` is a snapshot, `progress` any value that
-        changes where the run moves on, `now` a clock in seconds."""
+        """Return a message that says what is wrong, or None. `alive` is a snapshot, `progress` any
+        value that changes when the run makes progress, `now` a clock in seconds."""
         now = self._counted(now)
         if progress != self._progress:
             self._progress, self._moved = progress, now
         return self._lost(alive, now) or self._stalled(alive, now)
 
     def _counted(self, now: float) -> float:
-        """Seconds on a clock that stands while we cannot look: a machine that is suspended or too
-        busy for us is so for the others."""
+        """Return the seconds on a clock that stops while this process cannot look: a machine that
+        is suspended or too busy for us is so for the watched processes too."""
         passed = 0.0 if self._looked is None else now - self._looked
         self._looked, self._clock = now, self._clock + min(passed, COUNTED_S)
         return self._clock
 
     def had_died(self, now: float) -> str | None:
-        """Of a run that has ended by itself: the parts that were the first to die, and when. Those
-        that the end itself takes down may be among them if they went within the same look."""
+        """Return a message that says which processes of a run that has ended by itself died first,
+        and when; None if none did. It also names processes that the end itself took down if they
+        went within the same look."""
         since = {key: when for key, when in self._since.items() if key[0] == DIED}
         if not since:
             return None
@@ -132,7 +137,7 @@ class Watch:
     def _lost(self, alive: list[Part], now: float) -> str | None:
         here = {(part.pid, part.ident): part for part in alive}
         dead = [part for key, part in self._known.items() if key not in here and part.needed]
-        # the last name counts: a worker of Ray that has become idle may end
+        # the last name of a process counts: a Ray worker that has become idle may end
         self._known = {**{(part.pid, part.ident): part for part in dead}, **here}
         wrong = [(DIED, part) for part in dead]
         wrong += [("is stopped (SIGSTOP)", part) for part in alive if part.stopped]

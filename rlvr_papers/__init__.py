@@ -1,7 +1,7 @@
-"""The library of common/api.py under a name that nobody else has, and the command `rlvr`.
+"""The library of common/api.py under a name that nobody else uses, and the command `rlvr`.
 
-The distribution brings the packages `common`, `papers`, `configs` and `slurm`, names that a project
-of your own may have too. This package is beside them, and says at once where another `common` comes
+The distribution installs the packages `common`, `papers`, `configs` and `slurm`. A project of your
+own may use these names too, so this package raises ImportError at once if another `common` comes
 first.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str):
-    # when it is asked for: the command `rlvr` must not wait for torch
+    # imported only when a name is asked for: the command `rlvr` must not wait for torch
     if not name.startswith("__"):
         from common import api
 

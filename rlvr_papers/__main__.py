@@ -18,10 +18,10 @@ from common.errors import one_of, require
 class Verb(NamedTuple):
     module: str
     about: str
-    function: str = "main"  # of the module: takes the words
+    function: str = "main"  # of the module; it takes the command-line arguments
 
 
-SLURM = "slurm.__main__"  # whose main takes the verb as its first word
+SLURM = "slurm.__main__"  # its main takes the verb as its first argument
 GROUPS = {
     "run": {
         "train": Verb("common.train", "one experiment: paper=NAME experiment=ROW, or your model"),
@@ -79,7 +79,7 @@ def main() -> None:
     elif words[0] == "--version":
         print(f"rlvr-papers {metadata.version('rlvr-papers')}")
     else:
-        sys.path.append(os.getcwd())  # last: a file of the user's must not hide a package
+        sys.path.append(os.getcwd())  # last, so that no file of the user hides a package
         guard(lambda: call(words))
 
 

@@ -1,15 +1,22 @@
-"""Write what is generated in the documentation.
+"""Write the generated parts of the documentation.
 
     rlvr docs
 
-docs/methods.md comes from the method files and the docstrings of their functions, the deviations in
-the papers' READMEs from their configurations, their smallest rows from the dry run. Of the
-committed results come README.md's table and figure, what rows of a cluster cost and could decide
-(results/reference/<paper>/costs.csv and budget.csv, of the dry run), how far the testbeds agree
-with print (results/reference/agreement.csv), that and the methods beside GRPO and each other in
-docs/testbeds.md, the counts of verdicts and how many seeds would settle the open ones in
-docs/evidence.md, the yardstick's answer in README.md and docs/yardstick.md, and docs/page.html,
-which is the page of `rlvr report` for readers without an environment.
+docs/methods.md comes from the method files and the docstrings of their functions. The deviations in
+the papers' READMEs come from the papers' configurations, and the smallest rows (experiments) in
+these READMEs from the dry run. The dry run also gives results/reference/<paper>/costs.csv and
+budget.csv: what the rows of a cluster cost, and which claims they could decide.
+
+The committed results give the rest:
+
+    README.md                          the table, the figure and the yardstick's answer
+    docs/yardstick.md                  the yardstick's answer
+    results/reference/agreement.csv    how far the testbeds agree with the printed results
+    docs/testbeds.md                   that agreement; the methods beside GRPO and each other
+    docs/evidence.md                   the counts of verdicts; how many seeds would settle the
+                                       open ones
+    docs/page.html                     the page of `rlvr report`, for readers without an
+                                       environment
 """
 
 from common.config.files import ROOT, papers

@@ -1,1 +1,1 @@
-"""Experiments on a SLURM cluster: plan, estimate, submit, watch. Papers are named by strings."""
+"""Experiments on a SLURM cluster: plan, estimate, submit, watch. Papers are given by name."""

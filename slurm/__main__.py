@@ -5,14 +5,14 @@
     srun --gpus-per-node=8 rlvr preflight [device=auto|cpu] [backend=verl|local]
     rlvr rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=2048] [nodes=1]
 
-status and cancel take scale=NAME and results_dir=FOLDER. preflight
-looks at the node that it runs on as a job does before it computes: driver, GPUs and their free
-memory, flash-attn, shared memory, TMPDIR, a sum over all GPUs.
+status and cancel take scale=NAME and results_dir=FOLDER. preflight checks the node that it runs on,
+as a job does before it computes: driver, GPUs and their free memory, flash-attn, shared memory,
+TMPDIR, a sum over all GPUs.
 
-rehearse runs one row with its own numbers on a stub model, without a GPU
-(tests/slurm/one_machine.py starts a SLURM for it); a step and an evaluation draw `samples` at most,
-a curve point a quarter of them, and what that cuts is said. With nodes=2 the training is on a Ray
-cluster of two.
+rehearse runs one row (a named experiment) with its own numbers on a stub model, without a GPU
+(tests/slurm/one_machine.py starts a SLURM for it). A training step and an evaluation draw at most
+`samples` samples, a point of the training curve at most a quarter of them. The output says what is
+cut because of that. With nodes=2 the training runs on a Ray cluster of two nodes.
 """
 
 import os
@@ -59,14 +59,14 @@ def main(words: list[str]) -> None:
     if verb == "status":
         print(status.show(Path(asked.root), paper))
     else:
-        status.submitted(Path(asked.root), paper)  # a folder of no jobs is a mistaken word
+        status.submitted(Path(asked.root), paper)  # fails without jobs: a wrong argument
         cancelled = status.cancel(Path(asked.root), paper)
         print(f"{len(cancelled)} jobs cancelled; finished runs and checkpoints are kept")
 
 
 def _preflight(device: str, backend: str, folder: str) -> None:
-    """On every node that srun starts it on, one task a node; they tell each other what they see in
-    `folder`/preflight-JOB-STEP."""
+    """Check this node. srun starts this on every node, with one task per node, and the tasks tell
+    each other what they find through the folder `folder`/preflight-JOB-STEP."""
     require(device in ("auto", "cpu", "cuda"), "device", device, "use auto, cpu or cuda")
     require(backend in ("verl", "local"), "backend", backend, "use verl or local")
     from slurm import node

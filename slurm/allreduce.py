@@ -1,7 +1,8 @@
 """A sum over every process of a job: `python -m torch.distributed.run ... -m slurm.allreduce nccl`.
 
-The first process prints one line of JSON: how many took part, and the bus bandwidth in GB/s as
-NVIDIA's nccl-tests define it, 2 (n - 1) / n times the bytes over the seconds of one call.
+The first process prints one line of JSON: how many processes took part, and the bus bandwidth in
+GB/s. NVIDIA's nccl-tests define it as 2 (n - 1) / n times the bytes, divided by the seconds of one
+call.
 """
 
 import json
@@ -10,12 +11,13 @@ import sys
 import time
 from datetime import timedelta
 
-LIMIT_S = 90  # for all to find each other, and for one call
+LIMIT_S = 90  # seconds for all processes to connect, and for one call
 MIB, CALLS = 64, 5
 
 
 def reduced(kind: str, mib: int = MIB) -> dict:
-    """Raises what torch raises where a process does not come, or the sum is wrong."""
+    """Sum ones over all processes and return rank, process count and bus bandwidth. Raises what
+    torch raises where a process does not come, and RuntimeError where the sum is wrong."""
     import torch
     import torch.distributed as dist
 
@@ -26,7 +28,7 @@ def reduced(kind: str, mib: int = MIB) -> dict:
     dist.init_process_group(kind, timeout=timedelta(seconds=LIMIT_S))
     count = dist.get_world_size()
     values = torch.ones(mib * 2**18, device=device)  # float32
-    dist.all_reduce(values)  # connects
+    dist.all_reduce(values)  # the first call connects the processes
     if not bool((values == count).all()):
         raise RuntimeError(f"the sum of {count} ones is {values.min():g} to {values.max():g}")
     values.fill_(1.0)

@@ -1,4 +1,4 @@
-"""What a job of each kind asks SLURM for, from the profile."""
+"""The resources that a job of each kind asks SLURM for, taken from the profile."""
 
 from dataclasses import dataclass
 
@@ -8,27 +8,29 @@ from slurm import plan
 
 @dataclass(frozen=True)
 class Ask:
-    """Of one job."""
+    """The resources that one job asks for."""
 
     nodes: int
     gpus_per_node: int
     cpus_per_node: int
     memory_gb: int
     time_min: int
-    signal_lead_s: int  # USR2 comes so long before the limit
-    parallel: int  # of its array, at once
+    signal_lead_s: int  # how long before the time limit SLURM sends USR2
+    parallel: int  # jobs of its array that run at once
 
 
 def ask(profile: Profile, kind: plan.Kind, gpus: int) -> Ask:
-    """What a job of this kind asks for; `gpus` are its Estimate's.
+    """Return the resources that a job of this kind asks for; `gpus` is the number of GPUs in its
+    Estimate.
 
-    Fine-tuning, and a training on all GPUs of the profile, have its nodes whole. A training on one
-    GPU (the local backend), and what samples, take `gpus` of a node and their share of its CPUs and
-    memory. As many of them run at once as there are GPUs for the profile's training jobs.
+    A command of the paper (fine-tuning) or a training run that uses all GPUs of the profile takes
+    whole nodes. A training run on fewer GPUs (one with the local backend) and a job that samples
+    take `gpus` GPUs of one node, with their share of its CPUs and memory. As many of these run at
+    once as fit on the GPUs of the profile's training jobs.
     """
     if kind in plan.LIGHT:
         cpus, memory = profile.light_cpus, profile.light_memory_gb
-        # of a short limit at most a half: a signal in its first minute would requeue it for ever
+        # at most half of the time limit: a signal in the first minute would requeue it for ever
         lead = min(profile.signal_lead_s, 30 * profile.light_time_min)
         return Ask(1, 0, cpus, memory, profile.light_time_min, lead, profile.array_parallelism)
     if kind in plan.WHOLE and gpus >= profile.gpus:

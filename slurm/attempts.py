@@ -1,4 +1,4 @@
-"""What a job leaves behind for the status: its attempts, and how far its run is."""
+"""What a job records for `rlvr status`: its attempts, and how far its run has got."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from common.results.files import whole_rows
 
 
 class Attempt:
-    """Lines of attempts.jsonl: when an attempt began, at which step, and when and how it ended. One
-    that was killed has no second line."""
+    """An attempt of a job, as two lines of attempts.jsonl. The first says when it began and at
+    which step, the second when and how it ended. An attempt that was killed has no second line."""
 
     def __init__(self, path: Path, step: int):
         self.path = path
@@ -20,12 +20,13 @@ class Attempt:
         _append(path, {"start": time.time(), "step": step, "node": node, "job": job_id()})
 
     def end(self, how: str, again: bool = False) -> None:
-        """`again`: a fault ended it, and the job goes back into the queue (slurm/retry.py)."""
+        """Write the second line. `again`: a fault ended the attempt, and the job goes back into the
+        queue (slurm/retry.py)."""
         ended(self.path, how, **({"again": True} if again else {}))
 
 
 def ended(path: Path, how: str, **more: bool) -> None:
-    """Add the second line of an attempt to the file `path`."""
+    """Add the second line of an attempt to the file `path`; `how` says how it ended."""
     _append(path, {"end": time.time(), "how": how} | more)
 
 
@@ -35,18 +36,19 @@ def _append(path: Path, row: dict) -> None:
 
 
 def attempts(folder: Path) -> list[dict]:
-    """The lines of a job's attempts.jsonl; none if it never started."""
+    """Return the lines of a job's attempts.jsonl; an empty list if the job never started."""
     return whole_rows(folder / "attempts.jsonl")
 
 
 def run_folder(root: Path, paper: str, kind: str, key: str) -> Path:
-    """Of a job's results. Solve rates are no paper's: runs that start alike share them."""
+    """Return the folder of a job's results. Solve rates belong to no single paper: runs with the
+    same start share them."""
     return root / (PAPER if kind == "rates" else paper) / key
 
 
 def progress(run: Path, kind: str) -> int:
-    """How far a run is: the last step on its training curve, or that a command has saved, or the
-    chunks that are sampled, or the models that are measured."""
+    """Return how far a run is: the last step on its training curve, the last step that a command
+    has saved, or the number of chunks sampled or models measured."""
     if kind in ("evaluate", "rates", "score"):
         return len([*(run / "samples").glob("*.jsonl.gz")])
     if kind == "measure":
@@ -58,24 +60,25 @@ def progress(run: Path, kind: str) -> int:
 
 
 def saved(run: Path, kind: str) -> int:
-    """How far a run is that starts now: at a training's last whole checkpoint, else at its
-    progress."""
+    """Return how far a run is if it starts now: at the last whole checkpoint of a training run; for
+    other kinds, its progress."""
     if kind != "train":
         return progress(run, kind)
     if (run / "work").exists():
         return checkpointed(run / "work")
-    from common.backends import checkpoint  # torch: only in a job
+    from common.backends import checkpoint  # imports torch: only in a job
 
     return checkpoint.step(run / "checkpoint.pt")
 
 
 def curve(run: Path) -> list[dict]:
-    """The training curve of a run that may be running."""
+    """Return the training curve of a run, which may still be running."""
     return whole_rows(run / "metrics.jsonl")
 
 
 def job_id() -> str:
-    """This job, as scontrol takes it: `12` or, for one element of an array, `12_3`."""
+    """Return the id of this job as scontrol takes it: `12` or, for one element of an array, `12_3`.
+    Without SLURM it is empty."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     if array:
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"

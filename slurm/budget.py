@@ -1,14 +1,15 @@
-"""Which rows to run for so many GPU-hours: those that decide the most of a paper's claims.
+"""The choice of rows for a budget of GPU-hours: those that decide the most of a paper's claims.
 
-A row is a training with its evaluations. A claim's rows are those that what judges it on a cluster
-(claims.file.predicate) names by table, model and method: the printed cells that its selectors
-match, each cell the row of that label, or the one that the paper's SameRun says it shares; of what
-is logged or not printed the row of that label. A claim about the laptop or theory alone has no
+A row is a training run with its evaluations. The rows of a claim follow from the predicate that
+judges it on a cluster (claims.file.predicate). Its selectors name table, model and method, and
+match printed cells. Each cell stands for the row with that label, or for the rows that provide its
+runs according to the paper's Spec (same_runs, joined). A selector of something that is logged or
+not printed stands for the row with that label. A claim about the laptop or theory alone has no
 rows. Rows that are done cost nothing.
 
-Chosen greedily: again and again the claim whose missing rows, within what is left, decide the most
-claims a GPU-hour. Hours are the middle of the predicted range, sqrt(low x high): as likely too low
-as too high. A greedy choice need not be the best.
+The choice is greedy. Each round takes the claim whose missing rows fit into the hours left and
+decide the most claims per GPU-hour. The hours are the middle of the predicted range, sqrt(low x
+high): as likely too low as too high. A greedy choice need not be the best.
 """
 
 import math
@@ -31,24 +32,26 @@ from slurm.plan import EVALUATED, Job
 
 @dataclass(frozen=True)
 class Claim:
-    """One that printed cells decide: the trainings it needs, or why a run cannot decide it."""
+    """A claim that printed cells decide, with the trainings it needs, or why a run cannot decide
+    it."""
 
     id: str
     rows: frozenset[str]  # keys of train jobs
-    lacking: str  # "" where all are in the plan
-    power: str  # of the test of its comparisons, with one run a cell
+    lacking: str  # why it cannot be decided; "" if all its rows are in the plan
+    power: str  # of the test of its weakest comparison, with one run per cell
 
 
 @dataclass(frozen=True)
 class Choice:
     rows: list[str]  # keys of train jobs, in the order in which they were chosen
     decided: list[Claim]
-    left: list[tuple[Claim, str]]  # undecided, and why
-    spent: float  # GPU-hours, of the middle of each range
+    left: list[tuple[Claim, str]]  # undecided claims, and why
+    spent: float  # GPU-hours, from the middle of each range
 
 
 def given(word: str) -> float:
-    """The number of GPU-hours in BUDGET. Raises UserError for another word."""
+    """Return the number of GPU-hours in the argument budget=. Raises UserError unless it is above
+    0."""
     try:
         hours = float(word)
     except ValueError:
@@ -63,13 +66,13 @@ def given(word: str) -> float:
 
 
 def row_of(job: Job) -> str:
-    """The run id of the row that an evaluation is of."""
+    """Return the run id of the row that an evaluation belongs to."""
     return job.of.run_id if job.of else job.needs[0]
 
 
 def rows_of(jobs: list[Job]) -> dict[str, Experiment]:
-    """The rows of a plan by run id: what is trained, and the models that are evaluated as they
-    are."""
+    """Return the rows of a plan by run id: the models that are trained, and the models that are
+    evaluated without training."""
     trained = {job.key: job.config for job in jobs if job.kind == "train"}
     evaluated = {job.of.run_id: job.of for job in jobs if job.kind in EVALUATED and job.of}
     return evaluated | trained
@@ -78,7 +81,7 @@ def rows_of(jobs: list[Job]) -> dict[str, Experiment]:
 def choose(
     claims: list[Claim], jobs: list[Job], outlook: cost.Outlook, done: set[str], hours: float
 ) -> Choice:
-    """The rows within `hours`."""
+    """Choose rows whose GPU-hours sum to at most `hours`."""
     price = {key: middle(key, jobs, outlook, done) for key in rows_of(jobs)}
     open_ = [c for c in claims if not c.lacking and all(row in price for row in c.rows)]
     possible = [c for c in open_ if all(price[row] is not None for row in c.rows)]
@@ -104,8 +107,9 @@ def choose(
 
 
 def middle(key: str, jobs: list[Job], outlook: cost.Outlook, done: set[str]) -> float | None:
-    """GPU-hours of a training, its evaluations and what it waits for, which rows may share; None
-    where one of them cannot run."""
+    """Return the GPU-hours of a training, its evaluations and the jobs that it waits for, which
+    several rows may share. Jobs that are `done` count nothing. Return None if one of the jobs
+    cannot run."""
     own = [
         name
         for job in jobs
@@ -129,15 +133,15 @@ def _why(claim: Claim, rows: list[str], price: dict[str, float | None]) -> str:
 
 
 def keep(jobs: list[Job], rows: list[str]) -> set[str]:
-    """The keys of the chosen trainings, what they wait for, and their evaluations; an evaluation
-    whose baseline is not chosen is kept too, and its baseline with it."""
+    """Return the keys of the chosen rows, of their evaluations, and of the jobs that these
+    evaluations wait for. So the baseline of an evaluation is kept even if it was not chosen."""
     wanted = set(rows)
     own = [job for job in jobs if job.kind in EVALUATED and row_of(job) in wanted]
     return wanted | {job.key for job in own} | {key for job in own for key in job.needs}
 
 
 def claims_of(spec: Spec, jobs: list[Job]) -> list[Claim]:
-    """The claims of the paper that printed cells decide, with their rows among `jobs`."""
+    """Return the claims of the paper that printed cells decide, with their rows among `jobs`."""
     home = ROOT / "papers" / spec.paper
     printed = published(home / "published")
     trained = {(x.table, x.model.name, x.label): key for key, x in rows_of(jobs).items()}
@@ -167,15 +171,15 @@ def _columns(selector: dict) -> dict:
 
 
 def _cells(printed: pd.DataFrame, columns: dict) -> pd.DataFrame:
-    """The printed cells that a selector names: none where it asks for what is not printed, such as
-    a step."""
+    """Return the printed cells that a selector names; none if it asks for something that is not
+    printed, such as a step."""
     return printed[matches(printed, columns)] if columns.keys() <= set(printed) else printed[:0]
 
 
 def _rows(
     spec: Spec, cells: list[pd.DataFrame], selectors: list[dict], trained: dict
 ) -> tuple[set[str], str]:
-    """The trainings behind printed cells, and what is missing of them."""
+    """Return (the trainings behind the printed cells, what is missing of them or "")."""
     same = {(one.table, one.method): {(one.of_table, one.of_method)} for one in spec.same_runs}
     for one in spec.joined:
         same.setdefault((one.table, one.method), set()).update(one.of)
@@ -196,8 +200,8 @@ def _rows(
 
 
 def _unprinted(selector: dict, trained: dict) -> set[str]:
-    """The trainings that a selector of no printed cell names: what they logged, or a set that the
-    paper does not print."""
+    """Return the trainings named by a selector that matches no printed cell: it asks for what they
+    logged, or for a set that the paper does not print."""
     asked = {**selector, "table": str(selector.get("table")).partition(", ")[0]}
     return {
         key
@@ -223,8 +227,9 @@ def _pairs(form: str, selectors: list[dict], cells: list[pd.DataFrame]) -> list[
 
 
 def _power(spec: Spec, pairs: list[tuple], null: float) -> str:
-    """Of the comparison that has least: one run a cell, so problems are what is tested over (F-GRPO
-    App. I), each taken as answered once: a lower bound where it has many samples."""
+    """Return the power of the weakest comparison, in words. With one run per cell, the test is over
+    problems (F-GRPO App. I). Each problem counts as answered once, so the power is a lower bound
+    for a cell with many samples."""
     weakest: tuple[float, float, float] | None = None
     for (selector, a), (_, b) in pairs:
         gap = a["value"].mean() - b["value"].mean() - null
@@ -243,7 +248,8 @@ def _power(spec: Spec, pairs: list[tuple], null: float) -> str:
 
 
 def _detectable(spec: Spec, benchmark, cells: pd.DataFrame, share: float) -> float | None:
-    """Points; of an average, of its benchmarks' problems. None where they are not known."""
+    """Return the smallest gap, in points, that the test detects with 80 % power. For an average it
+    follows from the problems of its benchmarks. Return None where their numbers are not known."""
     names = [benchmark] if isinstance(benchmark, str) else list(cells["benchmark"].unique())
     sets = [one for name in names for one in spec.averages.get(name, [name])]
     problems = [spec.problems.get(name) for name in sets]
@@ -254,7 +260,8 @@ def _detectable(spec: Spec, benchmark, cells: pd.DataFrame, share: float) -> flo
 
 
 def text(choice: Choice, hours: float, outlook: cost.Outlook, jobs: list[Job]) -> list[str]:
-    """What was chosen and what was not, in lines."""
+    """Return lines that say what was chosen and what was not. Raises UserError if nothing was
+    chosen."""
     if not choice.rows:
         cheapest = [why for claim, why in choice.left if not claim.lacking]
         raise UserError(

@@ -1,19 +1,18 @@
-"""What a node must have before a job computes on it. Each check is a function of facts, so that all
-are tested without a GPU. slurm/node.py gathers the facts.
-"""
+"""The checks of a node before a job computes on it. Each check is a function of facts, so that all
+can be tested without a GPU. slurm/node.py gathers the facts."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from common.backends.verl.layout import reserved_cpus
 
-# The oldest driver of each CUDA: CUDA Compatibility, docs.nvidia.com/deploy/cuda-compatibility
+# The oldest driver for each CUDA version: docs.nvidia.com/deploy/cuda-compatibility
 DRIVERS = {12: 525, 13: 580}
-SOCKET = 107  # bytes in the path of a Unix socket
+SOCKET = 107  # the most bytes in the path of a Unix socket
 RAY_OWN = len("/ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")  # 68
-VERL_OWN = len("/rlvr-00000000")  # what common/backends/verl/process.py makes in it
-SHARED_GIB = 1.0  # a GPU: NVIDIA's PyTorch containers ask for it; NCCL and vLLM's queues lie there
-TAKEN_GIB = 2.0  # of a GPU, before a job begins; our choice. An idle H100 with our probe: about 1
+VERL_OWN = len("/rlvr-00000000")  # the folder that common/backends/verl/process.py makes in TMPDIR
+SHARED_GIB = 1.0  # per GPU, as NVIDIA's PyTorch containers ask; for NCCL and vLLM's queues
+TAKEN_GIB = 2.0  # most used on a GPU before a job; our choice. An idle H100 with our probe: about 1
 
 
 @dataclass(frozen=True)
@@ -21,15 +20,16 @@ class Need:
     """What a job is about to do on this node."""
 
     cuda: bool
-    gpus: int  # that SLURM or the profile gave it here
+    gpus: int  # GPUs that SLURM or the profile gave the job on this node
     nodes: int = 1
-    verl: bool = False  # trains through Ray: its sockets, flash-attn
-    reduce: str = ""  # nccl, gloo: what sums over all GPUs of the job at once; "" is not looked at
+    verl: bool = False  # trains through Ray: needs its sockets and flash-attn
+    reduce: str = ""  # nccl or gloo, which sums over all GPUs of the job; "": not checked
 
 
 @dataclass(frozen=True)
 class Found:
-    """One check: what was seen, and `key=value: remedy` where that will not do."""
+    """The result of one check: what was seen, and `key=value: remedy` if that is not good
+    enough."""
 
     what: str
     seen: str
@@ -40,8 +40,8 @@ class Found:
 
 
 def driver(version: str | None, torch: str, cuda: str | None, fault: str) -> Found:
-    """The driver against torch's CUDA. An older one passes where torch works all the same: NVIDIA's
-    cuda-compat package makes it so on data centre GPUs."""
+    """Check the driver against torch's CUDA. An older driver passes where torch works all the same:
+    NVIDIA's cuda-compat package makes that possible on data centre GPUs."""
     said = f"driver {version or 'unknown'}, torch {torch} for CUDA {cuda or 'none'}"
     needed = DRIVERS.get(int((cuda or "0").split(".")[0]))
     problem = ""
@@ -58,7 +58,7 @@ def driver(version: str | None, torch: str, cuda: str | None, fault: str) -> Fou
 
 
 def gpus(free: list, wanted: int, fault: str, node: str) -> Found:
-    """As many as the job was given."""
+    """Check that torch sees as many GPUs as the job was given."""
     problem = ""
     if fault or len(free) < wanted:
         problem = (
@@ -70,7 +70,7 @@ def gpus(free: list, wanted: int, fault: str, node: str) -> Found:
 
 
 def memory(sizes: list, others: list[str], node: str) -> Found:
-    """Nobody else's process on the GPUs; `sizes` are (free, all) in GiB."""
+    """Check that no other process uses the GPUs; `sizes` are (free, all) in GiB."""
     taken = [(i, full - free, full) for i, (free, full) in enumerate(sizes)]
     most = max((used for _, used, _ in taken), default=0.0)
     bad = [f"GPU {i}={used:.1f} of {full:.1f} GiB" for i, used, full in taken if used > TAKEN_GIB]
@@ -85,7 +85,8 @@ def memory(sizes: list, others: list[str], node: str) -> Found:
 
 
 def flash_attention(fault: str, torch: str) -> Found:
-    """verl's packed batches call it; it is compiled against one version of torch."""
+    """Check that flash-attn can be imported. verl's packed batches call it, and it is compiled
+    against one version of torch."""
     problem = ""
     if fault:
         problem = (
@@ -96,7 +97,7 @@ def flash_attention(fault: str, torch: str) -> Found:
 
 
 def cpus(there: int, count: int) -> Found:
-    """CPUs of this job on this node, against what verl reserves for `count` GPUs."""
+    """Check the CPUs of this job on this node against what verl reserves for `count` GPUs."""
     needed, problem = reserved_cpus(count), ""
     if there < needed:
         problem = (
@@ -107,7 +108,8 @@ def cpus(there: int, count: int) -> Found:
 
 
 def locks(fault: str, folder: Path) -> Found:
-    """Whether files of the results folder can be locked: a run is written by one process."""
+    """Check that files in the results folder can be locked, because a run is written by one
+    process."""
     problem = ""
     if fault:
         problem = (
@@ -118,8 +120,8 @@ def locks(fault: str, folder: Path) -> Found:
 
 
 def kernel(fault: str) -> Found:
-    """Whether Triton compiles a kernel: verl's losses and vLLM call such kernels. Its launcher is
-    built with a C compiler and Python.h."""
+    """Check that Triton compiles a kernel, because verl's losses and vLLM call such kernels. Its
+    launcher is built with a C compiler and Python.h."""
     problem = ""
     if fault:
         problem = (
@@ -130,7 +132,8 @@ def kernel(fault: str) -> Found:
 
 
 def loopback(address: str, interface: str | None, node: str) -> Found:
-    """Whether other nodes reach this one under its own name: gloo binds to that address."""
+    """Check that other nodes reach this one under its own name, because gloo binds to that
+    address."""
     problem = ""
     if address.startswith("127.") and not interface:
         problem = (
@@ -141,7 +144,7 @@ def loopback(address: str, interface: str | None, node: str) -> Found:
 
 
 def sockets(folder: str) -> Found:
-    """Room for the path of Ray's sockets in the temporary folder."""
+    """Check that the temporary folder's path leaves room for the path of Ray's sockets."""
     long, room = len(folder.encode()), SOCKET - RAY_OWN - VERL_OWN
     problem = ""
     if long > room:
@@ -153,7 +156,7 @@ def sockets(folder: str) -> Found:
 
 
 def shared_memory(free: float | None, count: int) -> Found:
-    """`free` GiB in /dev/shm, None where there is none, for `count` GPUs."""
+    """Check the `free` GiB in /dev/shm (None if there is no /dev/shm) for `count` GPUs."""
     wanted = SHARED_GIB * max(1, count)
     problem = ""
     if free is None or free < wanted:
@@ -166,7 +169,7 @@ def shared_memory(free: float | None, count: int) -> Found:
 
 
 def reduction(need: Need, got: dict | None, fault: str) -> Found:
-    """The all-reduce: `got` is what its first process printed."""
+    """Report the all-reduce; `got` is what its first process printed, `fault` why it failed."""
     name, count = need.reduce, processes(need) * need.nodes
     seen = f"{name}, {got['count']} processes, {got['gb_per_s']:.3g} GB/s" if got else "failed"
     problem = ""
@@ -179,5 +182,6 @@ def reduction(need: Need, got: dict | None, fault: str) -> Found:
 
 
 def processes(need: Need) -> int:
-    """Of the sum, on one node: one a GPU, or two to try it on a CPU."""
+    """Return the number of processes of the all-reduce on one node: one per GPU, or two to try it
+    on a CPU."""
     return need.gpus if need.cuda else 2

@@ -1,4 +1,5 @@
-"""What a plan's jobs will take, by common/sweeps/cost.py, and which cannot run on a profile."""
+"""The predicted cost of a plan's jobs, by common/sweeps/cost.py, and the jobs that cannot run on a
+profile."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,14 +16,16 @@ from slurm.plan import SAMPLED, Job
 
 @dataclass(frozen=True)
 class Outlook:
-    """Every job of a plan that may take a GPU, by key: it is in one of the two."""
+    """The jobs of a plan, by key, that have an estimate, and those that cannot run. Other jobs,
+    such as a comparison, are in neither dictionary."""
 
     estimates: dict[str, Estimate]
-    refused: dict[str, str]  # why it cannot run on the profile, with the key to change
+    refused: dict[str, str]  # why the job cannot run on the profile, with the key to change
 
 
 def outlook(jobs: list[Job], profile: Profile) -> Outlook:
-    """What each job will take, or why it cannot run, as it cannot without those that it needs."""
+    """Estimate each job, or find why it cannot run. A job that needs a refused job is refused
+    too."""
     a = assumptions()
     trained = {job.key: job.config for job in jobs if job.kind == "train"}
     found: dict[str, Estimate] = {}
@@ -50,8 +53,9 @@ def outlook(jobs: list[Job], profile: Profile) -> Outlook:
 
 
 def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
-    """The estimate of every job that may take a GPU, by key. Raises UserError where one cannot run
-    on the profile, naming the first, and the words that leave out its row and all others."""
+    """Return the estimates of the jobs, by key. Raises UserError if a job cannot run on the
+    profile. The message names the first such job and the command-line argument that leaves out its
+    row and all others that cannot run."""
     seen = outlook(jobs, profile)
     for key, reason in seen.refused.items():
         more = f"; so are {len(seen.refused) - 1} more" if len(seen.refused) > 1 else ""
@@ -63,7 +67,7 @@ def predictions(jobs: list[Job], profile: Profile) -> dict[str, Estimate]:
 
 
 def leaves_out(jobs: list[Job], seen: Outlook) -> str:
-    """The word of `submit` without which every row would be sent whose jobs can all run."""
+    """Return the argument of `submit` that leaves out every row with a job that cannot run."""
     lost = [
         job.config if job.kind == "train" else job.of for job in jobs if job.key in seen.refused
     ]
@@ -71,12 +75,13 @@ def leaves_out(jobs: list[Job], seen: Outlook) -> str:
 
 
 def gpus(jobs: list[Job], estimates: dict[str, Estimate]) -> dict[str, int]:
-    """Of each job that computes, by key."""
+    """Return the number of GPUs of each job that has an estimate, by key."""
     return {job.key: estimates[job.key].gpus for job in jobs if job.key in estimates}
 
 
 def fitted(job: Job, estimates: dict[str, Estimate]) -> Any:
-    """The job's configuration; of one that samples with the GPUs that share one of its engines."""
+    """Return the job's configuration. That of a job that samples gets the number of GPUs that share
+    one of its engines."""
     if job.kind not in SAMPLED:
         return job.config
     return replace(job.config, tensor_parallel=estimates[job.key].tensor_parallel)
@@ -91,7 +96,8 @@ class Total:
 
 
 def total(estimates: list[Estimate]) -> Total:
-    """Sums of a list of estimates, end by end: all of them low, all of them high."""
+    """Sum a list of estimates, each end of the ranges by itself: all of them low, all of them
+    high."""
     return Total(
         gpu_hours=_sum([e.gpu_hours for e in estimates]),
         usd=_sum([e.usd for e in estimates]),

@@ -1,4 +1,4 @@
-"""What would be submitted and what it would take, without SLURM, GPU or network."""
+"""Print what would be submitted and what it would take, without SLURM, GPU or network."""
 
 import re
 from collections.abc import Callable
@@ -42,9 +42,10 @@ def show(
     full: bool = False,
     say: Callable = print,
 ) -> None:
-    """Print the jobs of each kind with what they take, and one sbatch text a kind. With `full` the
-    resolved configuration of every job and the text of every array. A job that cannot run on the
-    profile is shown with the reason; `submit` refuses the whole. Writes nothing."""
+    """Print the jobs of each kind with what they take, and one sbatch script per kind. With `full`,
+    print the resolved configuration of every job and the script of every array. A job that cannot
+    run on the profile is shown with the reason; `submit` would then submit nothing. Writes no
+    files."""
     tell = partial(_told, say=say)
     outlook = cost.outlook(jobs, profile)
     estimates, refused = outlook.estimates, outlook.refused
@@ -100,7 +101,8 @@ def show(
 
 
 def _told(text: str, say: Callable, width: int = 100) -> None:
-    """Say `text`, its long lines broken after a comma, a colon or a semicolon; a refusal whole."""
+    """Say `text`, with long lines broken after a comma, a colon or a semicolon. A refusal is not
+    broken."""
     for line in text.split("\n"):
         start, *rest = re.split(r"(?<=[,;:]) ", line)
         for part in rest:
@@ -137,7 +139,7 @@ def _each(e: Estimate | None) -> str:
 
 
 def _cache(held: Held | None) -> str:
-    """A training's line on vLLM's cache."""
+    """Return the line about vLLM's cache in a training's output."""
     if held is None:
         return ""
     return (
@@ -147,7 +149,8 @@ def _cache(held: Held | None) -> str:
 
 
 def _left(run: Path, steps: int, e: Estimate) -> list[str]:
-    """What is left of a training that is finished with fewer steps; nothing of another."""
+    """Return a line on what is left of a training that is finished with fewer steps; an empty list
+    for any other training."""
     if not (run / "DONE").exists() or finished(run, steps):
         return []
     before = steps_of(run) or 0
@@ -157,7 +160,7 @@ def _left(run: Path, steps: int, e: Estimate) -> list[str]:
 
 
 def _beside(n: Network | None) -> str:
-    """A memory network's part of a training's line."""
+    """Return the memory network's part of a training's output; "" without a memory network."""
     if n is None:
         return ""
     share = Range(100 * n.sampling.low, 100 * n.sampling.high)
@@ -170,7 +173,8 @@ def _beside(n: Network | None) -> str:
 
 
 def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
-    """One line a trained model: what it is evaluated on; and one for each that cannot run."""
+    """Return one line per trained model, with what it is evaluated on, and one line for each
+    evaluation that cannot run."""
     by_model: dict[str, list[plan.Job]] = {}
     for job in jobs:
         by_model.setdefault(job.config.row.trained, []).append(job)
@@ -189,7 +193,8 @@ def _evaluated(jobs: list[plan.Job], outlook: cost.Outlook) -> list[str]:
 
 
 def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
-    """How many jobs run at once on what, and how long all take if they start at once."""
+    """Return how many jobs run at once on what, and how long all take if no job waits in the
+    queue."""
     known = [(job.kind, estimates[job.key]) for job in jobs if job.key in estimates]
     evaluated = [e for kind, e in known if kind in plan.EVALUATED]
     before = [[e.hours for one, e in known if one == kind] for kind in ("command", "rates")]
@@ -200,7 +205,7 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
     ends = []
     for end in ("low", "high"):
         waves = sorted((getattr(e.hours, end) for e in trained), reverse=True)
-        hours = sum(waves[::wide])  # each wave lasts as long as its longest
+        hours = sum(waves[::wide])  # each wave lasts as long as its longest job
         hours += sum(max((getattr(h, end) for h in some), default=0) for some in before)
         if evaluated:
             longest = max(getattr(e.hours, end) for e in evaluated)
@@ -214,7 +219,8 @@ def queue_shape(jobs: list[plan.Job], estimates: dict, profile: Profile) -> str:
 
 
 def _symbolic(job: plan.Job) -> str | None:
-    """For the dry run: names instead of job ids, by kind where there are many."""
+    """Return the job's dependency with names in place of job ids: the keys of the jobs that it
+    needs, and EVERY_JOB_ABOVE for all that it follows."""
     names = {key: key for key in job.needs} | {key: "EVERY_JOB_ABOVE" for key in job.follows}
     return dependency(job, {key: name.replace("_", "-") for key, name in names.items()})
 

@@ -1,7 +1,7 @@
 """What runs inside a job: one task of the plan, from its frozen configuration.
 
 submitit pickles a `Task` by the name of this module, so the job imports it from the code snapshot.
-A task is repeatable: a finished run is found, an unfinished one resumes from its checkpoint.
+A task can be repeated: a finished run is found, and an unfinished one resumes from its checkpoint.
 """
 
 import fcntl
@@ -32,21 +32,22 @@ from slurm.stop import Stop, Stopped, deadline, preempted, requeue, withhold
 from slurm.submitit_inside import requeue_our_way
 
 requeue_our_way()
-SCHEMAS: dict[str, type] = {kind: Evaluate for kind in SAMPLED}  # else an Experiment
+SCHEMAS: dict[str, type] = {kind: Evaluate for kind in SAMPLED}  # other kinds: Experiment
 SCHEMAS |= {"command": Command, "measure": Measure, "gate": Gate}
-AGAIN = 75  # exit code of a task that a box without SLURM starts again, sysexits.h's EX_TEMPFAIL
+AGAIN = 75  # exit code: without SLURM, start the task again; EX_TEMPFAIL of sysexits.h
 STUCK = 3  # attempts that start at the same step before a run is given up
 
 
 @dataclass(frozen=True)
 class Task:
-    """One job: plain strings and numbers only, so that the pickle needs nothing but this class."""
+    """One job. It holds plain strings and numbers only, so that the pickle needs nothing but this
+    class."""
 
-    kind: str  # as slurm/plan.py has them
+    kind: str  # one of slurm.plan.Kind
     key: str
     paper: str
     root: str  # the results folder, absolute
-    config: str | None  # frozen Experiment, Evaluate, Command, Measure or Gate, YAML
+    config: str | None  # YAML file of its frozen Experiment, Evaluate, Command, Measure or Gate
     folder: str  # this job's own files: attempts.jsonl, the Ray address
     time_min: int
     signal_lead_s: int
@@ -54,7 +55,7 @@ class Task:
     gpus: int
 
     def __call__(self) -> str:
-        """Run it. Raises what the run raises, which makes SLURM call the job failed."""
+        """Run the job. Raises what the run raises, so that SLURM reports the job as failed."""
         with on_node.prepared():
             return self._attempt()
 
@@ -69,13 +70,13 @@ class Task:
         need = node.need_of(self.kind, x, self.nodes, self.gpus)
         looks = folder / f"preflight-{this}-{restart()}"
         if rank > 0:
-            withhold()  # the head's task decides, and Ray must live until the trainer has saved
+            withhold()  # the first task decides; Ray must live until the trainer has saved
             if need is not None and not node.ready(need, looks, rank):
                 return "worker: see the first task"
             if self.kind == "command":
                 try:
                     return self._command(x, looks, rank)
-                except UserError as error:  # to fail would end the first task before it has spoken
+                except UserError as error:  # failing would end the first task before it reports
                     return f"worker: {error}; see the first task"
             return ray_cluster.work(ray, self.gpus)
         stop = Stop(deadline(this, self.time_min) if this else None, self.signal_lead_s)
@@ -100,7 +101,7 @@ class Task:
         except BaseException as error:
             stop.settle()
             how = "failed" if stop.reason is None else f"stopped: {stop.reason}"
-            lost = (ray / "lost").exists()  # SLURM gives another node; it may have seen nothing
+            lost = (ray / "lost").exists()  # SLURM may not notice it, but gives another node
             repaired = stop.reason is None and not lost and self._again(error)
             attempt.end(f"{how}: {str(error)[:300]}", again=repaired)
             if repaired and not this:
@@ -110,7 +111,7 @@ class Task:
             if this and isinstance(error, Exception) and back:
                 if lost:
                     self._refuse_if_stuck()
-                requeue(this)  # or a child died of the signal before the loop could stop
+                requeue(this)  # also if a child died of the signal before the loop could stop
             raise
         finally:
             stop.close()
@@ -118,7 +119,8 @@ class Task:
         return done
 
     def checkpoint(self) -> DelayedSubmission:
-        """What submitit's own handler requeues if a signal comes before ours are set."""
+        """Return what submitit's own handler requeues if a signal comes before our handlers are
+        set."""
         return DelayedSubmission(self)
 
     def _run(self, x: Any, stop: Stop) -> str:
@@ -154,8 +156,9 @@ class Task:
         return str(run_experiment(x, False, stop.between_steps))
 
     def _command(self, x: Command, meeting: Path, rank: int = 0) -> str:
-        """This node's part of a command of the paper's own; all meet in a folder of this attempt.
-        Raises UserError where the first one leaves no model."""
+        """Run this node's part of one of the paper's commands and return the path of the model. All
+        nodes exchange their addresses in `meeting`, a folder of this attempt. Raises UserError on
+        the first task if there is no model afterwards."""
         every = node.gather(meeting, "address", rank, self.nodes, {"host": node.node_address()})
         self._results.mkdir(parents=True, exist_ok=True)
         supplied = {"gpus": self.gpus, "nodes": self.nodes, "rank": rank, "model": Path(x.makes)}
@@ -183,7 +186,8 @@ class Task:
         return stop.requeue or (stop.reason is not None and preempted(this))
 
     def _refuse_if_stuck(self) -> None:
-        """A run that gets nowhere between two limits must not burn GPU hours for ever."""
+        """Raise UserError if the last STUCK attempts began at the same step and the run is still
+        there. Such a run must not burn GPU-hours for ever."""
         starts = [row for row in attempts(Path(self.folder)) if "start" in row][-STUCK:]
         if len(starts) == STUCK and len({row["step"] for row in starts}) == 1:
             now = self._saved()
@@ -195,10 +199,11 @@ class Task:
 
 
 def _wait_for_lock(path: Path, seconds: float = 900) -> None:
-    """Wait while another process holds the run folder.
+    """Wait up to `seconds` while another process holds the run folder.
 
-    A node that SLURM calls lost may still run the job that SLURM has requeued elsewhere; the old
-    process finishes or is killed when its slurmd comes back, and until then it alone may write.
+    A node that SLURM calls lost may still run the job that SLURM has requeued elsewhere. The old
+    process finishes, or is killed when its slurmd comes back. Until then only the old process may
+    write.
     """
     if not path.exists():
         return

@@ -1,19 +1,20 @@
-"""Send a paper's rows to a cluster: `rlvr submit paper=NAME`, which is
-`python -m papers.NAME.launch`.
+"""Send a paper's rows (named experiments) to a cluster: `rlvr submit paper=NAME`, which is the same
+as `python -m papers.NAME.launch`.
 
     (no other word)                              what there is: tables, rows, seeds
     table=table2 prefetch=true             download their models and sets, say what is there already
     table=table2 profile=h100-1x8 dry_run=true   jobs, a script of each kind, GPU-hours; no SLURM
     table=table2 profile=h100-1x8          submit what is neither done nor queued; again: the rest
 
-table=NAME,NAME takes the rows of these printed tables, row=NAME,NAME these rows, with what their
-evaluations wait for; without=NAME,NAME leaves rows out, such as those that do not fit.
-scale=NAME takes another scale of the paper's configs/reproduce.yaml than `cluster` or the table's.
-profile names a file of configs/slurm/. dry_run=full prints all scripts and configurations.
-optim.steps=3 tries row=NAME: so many steps, one sample a problem, results in results/trial.
-budget=200 takes the rows that decide the most claims within so many GPU-hours (slurm/budget.py).
-results_dir=FOLDER is where all results are (results). verl.KEY=VALUE sets, for all trainings, a key
-of verl's own that changes memory and speed alone. Other key=value pairs go to reproduce.yaml.
+table=NAME,NAME selects the rows of these printed tables, and row=NAME,NAME these rows, with the
+jobs that their evaluations wait for. without=NAME,NAME leaves rows out, such as rows that do not
+fit. scale=NAME selects a scale of the paper's configs/reproduce.yaml; the default is that of the
+table, or `cluster`. profile names a file of configs/slurm/. dry_run=full prints all scripts and
+configurations. optim.steps=3 tries row=NAME with three steps and one sample per problem; its
+results are in results/trial. budget=200 selects the rows that decide the most claims within 200
+GPU-hours (slurm/budget.py). results_dir=FOLDER is the folder of all results (default: results).
+verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only memory and speed.
+Other key=value pairs go to reproduce.yaml.
 """
 
 import sys
@@ -44,26 +45,26 @@ ANSWERS = {"true": True, "1": True, "full": True, "false": False, "0": False}
 
 
 def main(words: list[str]) -> None:
-    """`rlvr submit paper=NAME ...`."""
+    """Run `rlvr submit paper=NAME ...` on its command-line arguments `words`."""
     given, others = split(words, {"paper": ""})
     paper = known_paper(given["paper"])
     launch(paper, tables_of(paper), others)
 
 
 def command(paper: str, tables: Mapping[str, Table]) -> None:
-    """`python -m papers.<paper>.launch`."""
+    """Run `python -m papers.<paper>.launch`."""
     guard(lambda: launch(paper, tables, sys.argv[1:]))
 
 
 def tables_of(paper: str) -> dict[str, Table]:
-    """What the paper's launch.py names; nothing where it has none."""
+    """Return the tables that the paper's launch.py names; none if it has no launch.py."""
     if not (ROOT / "papers" / paper / "launch.py").exists():
         return {}
     return named({"_target_": f"papers.{paper}.launch.TABLES"}, paper)
 
 
 def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> None:
-    """Show, download, estimate or submit what the words name."""
+    """Show, download, estimate or submit what the command-line arguments `words` name."""
     if {"-h", "--help"} & {*words}:
         print(__doc__.strip())
         words = []
@@ -113,7 +114,8 @@ def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: 
 
 
 def _within(word: str, found: Chosen, *, paper: str, profile: Profile, root: Path) -> tuple:
-    """The runs and evaluations that BUDGET leaves; says which, and what they decide."""
+    """Return the runs and evaluations that fit the budget `word`, and print which they are and what
+    they decide."""
     from common.comparison.spec import spec_of
     from slurm import budget, cost, plan, status
 

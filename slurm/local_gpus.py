@@ -1,5 +1,6 @@
-"""All tasks of a plan on one machine (executor=local), each a process with GPUs of its own: a
-training has all of them, evaluations run beside each other, one a GPU.
+"""All tasks of a plan on one machine (executor=local), each in a process with GPUs of its own. A
+training takes as many GPUs as its job asks for, up to all of them. Evaluations take one GPU each
+and run side by side.
 
 `python -m slurm.local_gpus TASK` runs one task; TASK is its fields as JSON.
 """
@@ -26,17 +27,17 @@ CPU = "cpu"  # where there is no GPU: one place, so one task at a time
 
 @dataclass(frozen=True)
 class LocalGpus:
-    """The tasks in their order. A failure stops what `needs` it, no other; `follows` names what
-    must have ended before, however."""
+    """The tasks in their order. If a task fails, only the tasks that need it (`needs`) do not run.
+    A task also waits until all tasks in its `follows` have ended, with or without success."""
 
     tasks: list[Task]
     needs: dict[str, list[str]]
     follows: dict[str, list[str]]
-    gpus: list[str]  # as CUDA_VISIBLE_DEVICES names them; none: a CPU
+    gpus: list[str]  # as CUDA_VISIBLE_DEVICES names them; empty: a CPU
 
     def __call__(self) -> list[str]:
-        """Run them all; returns the keys of those that failed. On TERM or USR2 the running ones
-        save and end, and so does this process."""
+        """Run all tasks and return the keys of those that failed. On TERM or USR2 the running tasks
+        save and end, and then this process ends too."""
         tasks, running = {task.key: task for task in self.tasks}, dict[str, Running]()
         jobs = [
             Job(key, self.needs[key], self.follows[key], max(1, task.gpus))
@@ -81,7 +82,7 @@ def _stop(number: int, _frame) -> None:
 
 
 def _start(task: Task, places: list[str]) -> subprocess.Popen:
-    """The task as a process that sees these GPUs alone and dies with this one."""
+    """Start the task in a process that sees these GPUs alone and dies with this process."""
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
     env = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
@@ -102,7 +103,7 @@ def _die_with_parent() -> None:
 
 
 def _end(running: list[Running]) -> None:
-    """Let the running tasks save and end, as before a time limit; kill those that take too long."""
+    """Let the running tasks save and end, as before a time limit. Kill tasks that take too long."""
     for number in (signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     for one in running:
@@ -116,7 +117,8 @@ def _end(running: list[Running]) -> None:
 
 
 def _note(task: Task, how: str) -> None:
-    """How a task ended that could not say so itself: it was killed, or never began."""
+    """Record how a task ended if it could not record that itself, because it was killed or never
+    began."""
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows = attempts(folder)

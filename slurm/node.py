@@ -1,7 +1,7 @@
-"""What a node must have before a job computes on it; `rlvr preflight` asks by hand.
+"""The facts about a node that are checked before a job computes on it, or by `rlvr preflight`.
 
-slurm/checks.py has the checks; here are the facts. A job of several nodes asks on each of them: the
-first task reports what any has found.
+slurm/checks.py has the checks; this module gathers the facts. A job of several nodes checks each of
+them, and its first task reports the problems of all.
 """
 
 import fcntl
@@ -40,15 +40,15 @@ from slurm.checks import (
 )
 from slurm.ray_cluster import free_port, node_address
 
-PROBE_S, GATHER_S, REDUCE_S = 300, 600, 240  # limits: slow file systems, late nodes, NCCL
-PATIENCE_S = 60  # for GPU memory that a process that has just ended still holds
+PROBE_S, GATHER_S, REDUCE_S = 300, 600, 240  # seconds: slow file systems, late nodes, NCCL
+PATIENCE_S = 60  # seconds to wait for GPU memory that a process still holds just after its end
 
 
 # ---- the facts
 
 
 def local(need: Need, folder: Path) -> list[Found]:
-    """What this node alone can tell; `folder` is one of the results folder."""
+    """Run the checks that need this node alone; `folder` is inside the results folder."""
     found, node = [locks(_lock_fault(folder), folder)], socket.gethostname().split(".")[0]
     if need.verl:
         found += [sockets(tempfile.gettempdir()), shared_memory(_shared_gib(), need.gpus)]
@@ -74,13 +74,14 @@ def local(need: Need, folder: Path) -> list[Found]:
 
 
 def _cpus() -> int:
-    """CPUs that SLURM gave this job here; without SLURM those that this process may use."""
+    """Return the CPUs that SLURM gave this job here; without SLURM, those that this process may
+    use."""
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE")
     return int(given or len(os.sched_getaffinity(0)))
 
 
 def _lock_fault(folder: Path) -> str:
-    """Why a file in `folder` cannot be locked; "" where it can."""
+    """Return why a file in `folder` cannot be locked; "" if it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -98,7 +99,8 @@ def _shared_gib() -> float | None:
 
 
 def _driver() -> str | None:
-    """NVIDIA's kernel module, containers see it too; None where it does not say."""
+    """Return the version of NVIDIA's kernel module, which is visible in containers too; None if
+    unknown."""
     with suppress(OSError):
         text = Path("/proc/driver/nvidia/version").read_text()
         if match := re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text):
@@ -107,7 +109,8 @@ def _driver() -> str | None:
 
 
 def _others() -> list[str]:
-    """Processes that hold GPU memory, as far as nvidia-smi is there and shows them."""
+    """Return the processes that hold GPU memory (8 at most), if nvidia-smi exists and shows
+    them."""
     query = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader"]
     try:
         done = subprocess.run(["nvidia-smi", *query], capture_output=True, text=True, timeout=60)
@@ -117,7 +120,7 @@ def _others() -> list[str]:
 
 
 def _probe() -> dict:
-    """What slurm/probe.py prints. Raises UserError where it does not end or breaks."""
+    """Return what slurm/probe.py prints. Raises UserError where it does not end or fails."""
     command = [sys.executable, "-m", "slurm.probe"]
     out, fault = _run(command, PROBE_S)
     if fault:
@@ -126,7 +129,7 @@ def _probe() -> dict:
 
 
 def _reduce(need: Need, rank: int, address: str) -> tuple[dict | None, str]:
-    """(what the first process of all printed, why it failed)."""
+    """Run the all-reduce. Return (what the first of all processes printed, why it failed or "")."""
     host, port = address.rsplit(":", 1)
     command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={need.nodes}"]
     command += [f"--nproc-per-node={processes(need)}", f"--node-rank={rank}"]
@@ -138,7 +141,8 @@ def _reduce(need: Need, rank: int, address: str) -> tuple[dict | None, str]:
 
 
 def _run(command: list[str], seconds: float) -> tuple[str, str]:
-    """(output, "" or how it failed: its last error). Nothing of it is left running."""
+    """Run `command`. Return (output, "" or how it failed: its first error). None of its processes
+    is left running."""
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command,
@@ -168,7 +172,7 @@ def _run(command: list[str], seconds: float) -> tuple[str, str]:
 
 
 def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
-    """What a job of this kind needs of each of its nodes; None where there is nothing to look at:
+    """Return what a job of this kind needs on each of its nodes; None if there is nothing to check:
     no GPU and no Ray."""
     if kind == "command":
         cuda, verl = gpus > 0, gpus > 0
@@ -182,7 +186,7 @@ def need_of(kind: str, x: Any, nodes: int, gpus: int) -> Need | None:
 
 
 def by_hand(device: str, verl: bool, nodes: int) -> Need:
-    """What `rlvr preflight` looks at: as many GPUs as SLURM gave or torch sees."""
+    """Return what `rlvr preflight` checks: as many GPUs as SLURM gave or torch sees."""
     count = int(os.environ.get("SLURM_GPUS_ON_NODE", "0"))
     if device == "auto" and not count:
         count = len(_probe()["memory"])
@@ -193,11 +197,12 @@ def by_hand(device: str, verl: bool, nodes: int) -> Need:
 
 
 def ready(need: Need, folder: Path, rank: int = 0) -> bool:
-    """Look at this node and, with the other tasks of the job, at what is between them; prints what
-    was seen. `folder` is one that all nodes see, of this attempt alone.
+    """Check this node and, with the other tasks of the job, the connection between the nodes. Print
+    what was seen and return whether all is well. `folder` belongs to this attempt alone, and all
+    nodes see it.
 
-    Raises UserError with every problem of every node, on the first task; on another returns False,
-    for its end would end the first before it has spoken.
+    On the first task, raises UserError with every problem of every node. Another task returns False
+    instead: if it failed, it would end the first task before that has reported.
     """
     try:
         found = local(need, folder)
@@ -233,7 +238,8 @@ def _well(every: list[dict], rank: int) -> bool:
 
 
 def gather(folder: Path, name: str, rank: int, nodes: int, said: dict) -> list[dict]:
-    """What the tasks of all nodes say, in their order. Raises UserError where one does not."""
+    """Return what the tasks of all nodes say, in their order; this task says `said`. Raises
+    UserError if a task says nothing within GATHER_S seconds."""
     if nodes == 1:
         return [said]
     write_json(folder / f"{name}-{rank}.json", said)

@@ -1,4 +1,5 @@
-"""What every process of a job has on its node, a job of several nodes on each of them."""
+"""What a job sets up for its processes on each of its nodes: compiler caches and resource
+limits."""
 
 import os
 import resource
@@ -7,16 +8,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Compiled kernels. On a home folder that all nodes share, dozens of processes write one cache at
-# once; a file handle goes stale there, a process dies, and the others wait for it.
+# Folders for compiled kernels. In a home folder that all nodes share, dozens of processes would
+# write one cache at once: a file handle goes stale, a process dies, and the others wait for it.
 CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)  # open files; processes and threads
 
 
 @contextmanager
 def prepared() -> Iterator[None]:
-    """Within, compilers keep their caches on the node's own disk, where the profile's `setup` names
-    no other place, and soft limits are as high as the hard ones."""
+    """Keep the compilers' caches on the node's own disk within the block, unless the profile's
+    `setup` names another place. Raise the soft limits to the hard ones."""
     for limit in LIMITS:
         hard = resource.getrlimit(limit)[1]
         resource.setrlimit(limit, (hard, hard))

@@ -1,4 +1,4 @@
-"""From experiments to jobs:
+"""The jobs of experiments. In this diagram each arrow points to the jobs that wait:
 
 model, command -> rates, evaluate -> gate -> train
 train -> evaluate (trained model x benchmark) -> score
@@ -22,23 +22,24 @@ Kind = Literal[
     "model", "command", "rates", "gate", "train", "evaluate", "score", "measure", "compare"
 ]
 LIGHT = ("model", "measure", "gate", "compare")  # kinds that need no GPU
-WHOLE = ("command", "train")  # kinds that take all nodes and GPUs of the profile
-EVALUATED = ("evaluate", "score")  # kinds that fill a row of a trained model
+WHOLE = ("command", "train")  # kinds that can take all nodes and GPUs of the profile
+EVALUATED = ("evaluate", "score")  # kinds that give the results of a row's model
 SAMPLED = ("rates", *EVALUATED)  # kinds that run an Evaluate
-MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised (submitit trap 11)
+MOST = 1000  # elements of an array: SLURM's MaxArraySize is 1001 unless raised
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job. `needs` must have succeeded; `follows` must have ended, however."""
+    """One job. The jobs in `needs` must have succeeded before it starts. The jobs in `follows` must
+    have ended, with or without success."""
 
     kind: Kind
     key: str  # the run id of a training, an evaluation or a pass for solve rates; unique
-    # Experiment of a training or a model, Evaluate of what samples, Command, Measure, Gate, or None
+    # Experiment (kinds train and model), Evaluate (SAMPLED), Command, Measure, Gate, or None
     config: Any
     needs: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
-    of: Any = None  # of what samples or measures the Experiment whose model it is
+    of: Any = None  # for a job that samples or measures: the Experiment of its model
 
 
 def plan(
@@ -48,15 +49,16 @@ def plan(
     measures: Sequence[Measure] = (),
     gates: Sequence[Gated] = (),
 ) -> list[Job]:
-    """The jobs of these experiments, each after those that it waits for.
+    """Return the jobs of these experiments, each after the jobs that it waits for.
 
     A model that is pretrained here, or that one of the paper's `commands` makes, is made once,
-    before all that start from it; and so are the solve rates that choose training prompts. An
-    evaluation waits for the training of its model, for its baseline's, whose curve limits what is
-    chosen, and for the samples that it scores; that of a model which is not trained waits for what
-    makes it, if anything does. A measure waits for the training whose models it reads. A
-    training waits for the gates of its start model, and they for what they read. The comparison
-    waits for all to end, not to succeed: what failed must be seen in it.
+    before all jobs that start from it. The solve rates that choose training prompts are measured
+    once too. An evaluation waits for the training of its model, for the training of its baseline
+    (whose curve limits which checkpoint is chosen), and for the samples that it scores. An
+    evaluation of an untrained model waits for the job that makes the model, if there is one. A
+    measure waits for the training whose models it reads. A training waits for the gates of its
+    start model, and a gate waits for the evaluations that it reads. The comparison waits until all
+    jobs have ended, not until they succeed, because it must show what failed.
     """
     first: dict[str, Job] = {}
     jobs: list[Job] = []
@@ -111,8 +113,8 @@ def plan(
 def narrowed(
     experiments: list[Experiment], evaluations: list[Evaluate], rows: set[str]
 ) -> tuple[list[Experiment], list[Evaluate]]:
-    """The runs of these ids with their evaluations, and what those wait for: the trainings of
-    their baselines, and the base model's samples that they score."""
+    """Return the runs with the ids `rows` and their evaluations, with what these wait for: the
+    trainings of their baselines, and the base model's samples that they score."""
     bases = {e.scores for e in evaluations if e.row.trained in rows}
     kept = [e for e in evaluations if e.row.trained in rows or e.path.name in bases]
     needed = rows | {key for e in kept for key in (e.row.trained, e.row.baseline)}
@@ -120,8 +122,9 @@ def narrowed(
 
 
 def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
-    """The jobs that neither are done nor wait or run. The comparison is wanted whenever another
-    job is, or when it does not stand yet."""
+    """Return the jobs to submit: every training, measure and evaluation that is neither `done` nor
+    `queued`, with the unfinished jobs that these need. The comparison is added if there is any such
+    job, or if it is not done itself."""
     lacking = [job for job in jobs if job.key not in done | queued]
     wanted = {j.key for j in lacking if j.kind in ("train", "measure", *EVALUATED)}
     while more := {key for j in lacking if j.key in wanted for key in j.needs} - wanted:
@@ -132,11 +135,11 @@ def missing(jobs: list[Job], done: set[str], queued: set[str]) -> list[Job]:
 
 
 def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job]]:
-    """Jobs that can be submitted together: equal kind, `gpus` (by key, where it is known) and
-    dependencies, at most `MOST`, in order.
+    """Group jobs into arrays that can be submitted together: equal kind, `gpus` (by key, where
+    known) and dependencies, at most `MOST` jobs each, in order.
 
-    The evaluations of one training job are an array of their own: they start when that job ends,
-    whatever the others of its array do.
+    The evaluations of each training job are an array of their own. They start when that training
+    ends, whatever the other jobs in its array do.
     """
     groups: dict[tuple, list[Job]] = {}
     for job in jobs:
@@ -146,6 +149,6 @@ def arrays(jobs: list[Job], gpus: dict[str, int] | None = None) -> list[list[Job
 
 
 def _model_id(x: Experiment) -> str:
-    from common.models.store import identity  # torch: only where there is a model to make
+    from common.models.store import identity  # imports torch: only where there is a model to make
 
     return identity(x.model)

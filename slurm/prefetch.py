@@ -1,4 +1,4 @@
-"""The models and public sets that rows need: which they are, and their download."""
+"""The models and public sets that rows (experiments) need, and their download."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -16,14 +16,15 @@ from common.sweeps.plan import Command
 
 
 class Weights(NamedTuple):
-    key: str  # as an error names it
+    key: str  # the configuration key, for error messages
     path: str  # a folder or a hub id
     revision: str | None
 
 
 def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) -> list[Weights]:
-    """What the runs load: each model once, and memory networks of their own. In the place of a
-    model that a command makes stands the one that the command starts from."""
+    """Return the models that the runs load, each once, with the memory networks that have weights
+    of their own. A model that a command makes, and that does not exist yet, is replaced by the
+    model that the command starts from."""
     runs, starts = list(experiments), {one.makes: one.loads for one in commands}
     found = [
         Weights("loads", starts[x.model.path], None)
@@ -38,8 +39,8 @@ def models(experiments: Iterable[Experiment], commands: Iterable[Command] = ()) 
 
 
 def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> list[dict]:
-    """The public sets that are trained and evaluated on, parts of mixtures too, each way of reading
-    one once."""
+    """Return the configurations of the public sets that are trained and evaluated on, also inside
+    mixtures. A set appears once for each way of reading it."""
     nodes = [node for x in experiments for node in (x.data.train, *x.data.benchmarks.values())]
     nodes += [e.eval.prompts for e in evaluations]
     found = [
@@ -49,8 +50,8 @@ def sets(experiments: Iterable[Experiment], evaluations: Iterable[Evaluate]) -> 
 
 
 def model_is_here(one: Weights, offline: bool) -> None:
-    """Refuse a folder that does not exist, and, `offline`, a hub model whose weights are not in the
-    cache."""
+    """Raise UserError for a folder that does not exist and, if `offline`, for a hub model whose
+    weights are not in the cache."""
     key, path, revision = one
     if Path(path).exists():
         return
@@ -70,7 +71,7 @@ def model_is_here(one: Weights, offline: bool) -> None:
 
 
 def set_is_here(node: dict) -> None:
-    """Refuse a set that is neither a local file nor cached."""
+    """Raise UserError for a set that is neither a local file nor cached."""
     if not (node.get("path") or local_file(node["name"], node.get("local"))):
         snapshot(node["hub"], node["revision"], node.get("files"), offline=True)
 
@@ -83,8 +84,9 @@ def _tokenizer_is_here(path: str) -> None:
 
 
 def count(configs: Iterable, say: Callable = print) -> list[str]:
-    """Say how many prompts each set of these jobs has that is here, beside what its configuration
-    states. Returns what is wrong: other numbers than stated, and rows that a job could not read."""
+    """Say how many prompts each set of these jobs has, beside the number that its configuration
+    states, if the set is on this machine. Return the problems: numbers other than stated, and rows
+    of a set that a job could not read."""
     asked = [*configs]
     runs = [one for one in asked if isinstance(one, Experiment)]
     nodes = [whole(node) for node in sets(runs, (e for e in asked if isinstance(e, Evaluate)))]
@@ -113,8 +115,8 @@ def prefetch(
     commands: Iterable[Command] = (),
     say: Callable = print,
 ) -> None:
-    """Download what is not there yet, for machines without a network, and read every set once.
-    HF_HOME is respected. Raises UserError at the end, naming what could not be had."""
+    """Download what is missing, for machines without a network, and read every set once. HF_HOME is
+    respected. Raises UserError at the end, naming what could not be downloaded or read."""
     failed = []
     for one in models(experiments, commands):
         try:
@@ -143,7 +145,8 @@ def _model(one: Weights) -> str:
 
 
 def _set(node: dict) -> str:
-    """Its rows are counted as a job would count them."""
+    """Download the set if it is missing, and return what to say of it. Its rows are counted as a
+    job would count them."""
     source = node.get("path") or local_file(node["name"], node.get("local"))
     if source is None:
         source = snapshot(node["hub"], node["revision"], node.get("files"))

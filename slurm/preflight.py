@@ -1,4 +1,4 @@
-"""What can be known before a job is submitted is checked before."""
+"""Checks of everything that can be known before a job is submitted."""
 
 import os
 import re
@@ -27,21 +27,21 @@ OFFLINE = re.compile(r"\bHF_HUB_OFFLINE=(\S+)")
 
 
 def preflight(jobs: list[plan.Job], estimates: dict, profile: Profile, root: Path) -> None:
-    """Refuse what will fail: no room on the disk, no SLURM, a partition or an account that sbatch
-    does not take."""
+    """Raise UserError for what would fail: no room on the disk, no SLURM, or a partition or account
+    that sbatch does not accept."""
     room(total([estimates[j.key] for j in jobs if j.key in estimates]).disk_gb, root)
     if profile.executor == "slurm" and not queue.available():
-        queue.run("sbatch", "--version")  # says what is missing
+        queue.run("sbatch", "--version")  # raises the error that says what is missing
     if profile.executor == "slurm":
         gpus = {job.key: estimates[job.key].gpus if job.key in estimates else 1 for job in jobs}
-        # each kind and number of GPUs asks for something else
+        # one job of each kind and number of GPUs: the others ask for the same
         for one in {(job.kind, gpus[job.key]): job for job in jobs}.values():
             executor = slurm_executor([one], root, profile, None, gpus=gpus[one.key])
             _test_only(sbatch_text(executor, 1), profile)
 
 
 def room(needed: float, root: Path) -> None:
-    """Refuse a disk with less than `needed` GB free."""
+    """Raise UserError for a disk with less than `needed` GB free."""
     free = free_gb(root)
     remedy = "free space or choose another folder"
     said = f"{free:,.0f} GB free, about {needed:,.0f} GB needed; {remedy}"
@@ -49,7 +49,8 @@ def room(needed: float, root: Path) -> None:
 
 
 def inputs(commands: Sequence[Command]) -> None:
-    """Refuse a command without its inputs, unless the model that it makes is there."""
+    """Raise UserError for a command whose inputs are missing, unless the model that it makes
+    exists."""
     for command in commands:
         for pattern in command.inputs if not Path(command.makes).exists() else ():
             remedy = f"no such file; first: {command.prepare}"
@@ -57,7 +58,7 @@ def inputs(commands: Sequence[Command]) -> None:
 
 
 def free_gb(root: Path) -> float:
-    """On the disk where `root` is or will be."""
+    """Return the GB free on the disk where `root` is or will be."""
     place = next(p for p in (root, *root.parents) if p.exists())
     return shutil.disk_usage(place).free / 1e9
 
@@ -68,9 +69,10 @@ def check(
     profile: Profile,
     commands: Sequence[Command] = (),
 ) -> None:
-    """Refuse a model folder that does not exist and that no command makes, a command without its
-    inputs, where the hub is offline a model or a set that is not in this machine's cache, and a
-    missing or other verl, vLLM or lm-eval."""
+    """Raise UserError for a model folder that does not exist and that no command makes; for a
+    command without its inputs; if the hub is offline, for a model or set that is not in this
+    machine's cache; and for verl, vLLM or lm-eval if it is missing or has another version than
+    pinned. These packages are not checked if the profile names a container or a Python."""
     engines = [e.engine for e in evaluations]
     if not (profile.container or profile.python):
         for name in sorted({x.backend for x in experiments}):
@@ -94,9 +96,10 @@ def offline(
     profile: Profile,
     commands: Sequence[Command] = (),
 ) -> Profile:
-    """The profile, with HF_HUB_OFFLINE=1 for its jobs where all models and sets are in the cache:
-    on nodes without a network every process would wait for the hub. Where the profile or this
-    shell sets it, that stands; a container has a cache of its own."""
+    """Return the profile, with HF_HUB_OFFLINE=1 for its jobs if all models and sets are in the
+    cache: on nodes without a network every process would wait for the hub. The profile is unchanged
+    if it or this shell sets the variable already, or if it uses a container, which has a cache of
+    its own."""
     if _said(profile) or profile.container:
         return profile
     try:
@@ -110,13 +113,14 @@ def offline(
 
 
 def _said(profile: Profile) -> list[str]:
-    """What this shell and the profile's setup set HF_HUB_OFFLINE to."""
+    """Return the values that this shell and the profile's setup give to HF_HUB_OFFLINE."""
     shell = os.environ.get("HF_HUB_OFFLINE")
     return [*([] if shell is None else [shell]), *OFFLINE.findall(" ".join(profile.setup))]
 
 
 def _installed(what: str, *names: str) -> None:
-    """One of these packages, in a version of constraints-cluster-*.txt."""
+    """Raise UserError unless one of these packages is installed in a version of
+    constraints-cluster-*.txt."""
     pinned = set()
     for file in ROOT.glob("constraints-cluster-*.txt"):
         lines = [line.split("==") for line in file.read_text().splitlines()]

@@ -1,7 +1,9 @@
-"""What a paper's rows take and what they could decide, as two tables for its readers.
+"""Two tables for the readers of a paper: what its rows (experiments) cost, and which claims they
+could decide.
 
-`rlvr docs` writes them to results/reference/<paper>/: the page reads costs from there alone.
-They are the dry run's and BUDGET's own numbers: predictions, of configs/cost.yaml's assumptions.
+`rlvr docs` writes them to results/reference/<paper>/, the only place that the page reads costs
+from. The numbers are those of the dry run and of budget=, so they are predictions from the
+assumptions in configs/cost.yaml.
 """
 
 from pathlib import Path
@@ -16,8 +18,8 @@ from slurm import budget, cost, plan
 from slurm.launch import tables_of
 from slurm.tables import asked_for, chosen
 
-PROFILE = "h100-1x8"  # the default of `rlvr submit`, on which every row of the five papers fits
-HERE, CLUSTER = "full", "cluster"  # scales: this machine's, the paper's own
+PROFILE = "h100-1x8"  # the default profile of a Table; every row of the five papers fits on it
+HERE, CLUSTER = "full", "cluster"  # scales: one for this machine, and the paper's own
 ROWS = ["scope", "table", "experiment", "runs", "low", "high", "disk_gb", "where"]
 CLAIMS = ["id", "rows", "gpu_hours", "power", "lacking"]
 
@@ -29,8 +31,10 @@ def write(paper: str, reference: Path) -> None:
 
 
 def tables(paper: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(ROWS, CLAIMS). Of a row hours of all its runs: of one core on this machine; on a cluster of
-    a GPU, with evaluations and measures, and a line without a row for each job that rows share."""
+    """Return (ROWS, CLAIMS) as tables. The hours of a row are summed over all its runs. On this
+    machine they are hours of one core; on a cluster they are GPU-hours and include evaluations and
+    measures. A job that several rows share has a line of its own, with its key in place of a
+    row."""
     found = chosen(paper, tables_of(paper), table="", row="", scale=CLUSTER, without="")
     profile = load_profile(PROFILE)
     runs = [on(x, profile, {}) for x in found.runs]
@@ -71,8 +75,8 @@ def _hours(one: cost.Range) -> tuple[float, float]:
 
 
 def _claims(paper: str, jobs: list[plan.Job], seen: cost.Outlook) -> pd.DataFrame:
-    """Each claim that printed cells decide: its rows, their GPU-hours (the middle of the range),
-    and the power of its weakest comparison; or what it lacks."""
+    """Return a line for each claim that printed cells decide: its rows, their GPU-hours (the middle
+    of the range), and the power of its weakest comparison; or what it lacks."""
     price = {key: budget.middle(key, jobs, seen, set()) for key in budget.rows_of(jobs)}
     lines = []
     for claim in budget.claims_of(spec_of(paper), jobs):

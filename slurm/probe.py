@@ -1,17 +1,18 @@
 """What torch finds on this node, as one line of JSON: `python -m slurm.probe`.
 
-A process of its own, because CUDA keeps the memory of whoever asks it anything; it is gone when
-the process ends. GPUs are asked through torch itself: it sees what the job will see, whatever
-cgroups, containers or CUDA_VISIBLE_DEVICES leave of the node.
+It runs in a process of its own, because CUDA keeps memory for every process that asks it anything.
+That memory is freed when the process ends. The GPUs are queried through torch itself, because torch
+sees what the job will see, whatever cgroups, containers or CUDA_VISIBLE_DEVICES leave of the node.
 """
 
 import json
 
 
 def found() -> dict:
-    """`torch` and `cuda`: its version and the CUDA it was built for; `memory`: (free, all) in GiB
-    of each GPU, and `fault`: why there is none; `flash`: why flash-attn cannot be imported;
-    `kernel`: why Triton compiles nothing; "" where there is nothing to say."""
+    """Return the findings. `torch` and `cuda`: the version of torch and of the CUDA it was built
+    for. `memory`: (free, all) in GiB of each GPU. `fault`: why the GPUs cannot be used. `flash`:
+    why flash-attn cannot be imported. `kernel`: why Triton compiles nothing. The last three are ""
+    if there is no problem."""
     import torch
 
     memory, fault = [], ""

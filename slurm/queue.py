@@ -1,10 +1,11 @@
-"""What SLURM says of jobs: squeue, sacct, scancel. submitit is not asked.
+"""What SLURM knows of jobs: squeue, sacct, scancel. submitit is not asked.
 
-submitit reads states from sacct alone, and hangs or errs where that is silent or too early: an
-element cancelled while it waited never appears there (trap 4), a lost node's job counts as finished
-although SLURM requeues it (trap 5), and a missing result is waited for (trap 11). Here the queue is
-asked first, then accounting, and a job in neither is said to be in neither. Where a site has no
-accounting, or it does not answer, slurm.status tells what has left the queue from our own records.
+submitit reads job states from sacct alone. It hangs or reports wrong states where sacct does not
+answer or is not up to date. An array element that was cancelled while it waited never appears in
+sacct. A lost node's job counts as finished although SLURM requeues it. submitit also waits for a
+result that is missing. This module asks the queue first, then accounting, and reports GONE for a
+job that is in neither. Where a site has no accounting, or it does not answer, slurm.status uses our
+own records to tell what became of jobs that have left the queue.
 """
 
 import os
@@ -20,8 +21,8 @@ WAITING, RUNNING = ("PENDING", "REQUEUED", "SUSPENDED", "CONFIGURING"), ("RUNNIN
 
 @dataclass(frozen=True)
 class State:
-    name: str  # SLURM's own, such as RUNNING; GONE where it knows nothing
-    reason: str = ""  # why it waits, its exit code, or why accounting was of no help
+    name: str  # SLURM's own name, such as RUNNING; GONE where SLURM does not know the job
+    reason: str = ""  # why it waits, its exit code, or why accounting did not answer
 
     @property
     def queued(self) -> bool:
@@ -29,7 +30,7 @@ class State:
 
 
 def states(job_ids: list[str]) -> dict[str, State]:
-    """The state of each job or array element (`12`, `12_3`)."""
+    """Return the state of each job or array element (`12`, `12_3`)."""
     if not job_ids:
         return {}
     found, silent = _squeue(), ""
@@ -46,15 +47,15 @@ def available() -> bool:
 
 
 def cancel(job_ids: list[str]) -> None:
-    """End jobs with all their steps. --full, or a batch script without srun steps would not be
-    signalled (submitit trap 9)."""
+    """End jobs with all their steps. Without --full, a batch script that has no srun steps would
+    not be signalled."""
     for start in range(0, len(job_ids), 500):
         run("scancel", "--full", *job_ids[start : start + 500])
 
 
 def hasten(job_ids: list[str]) -> list[str]:
-    """Start requeued jobs now; returns which. SLURM lets them wait for two minutes (submitit trap
-    2). In three seconds, not at once: a start in the second of the requeue is refused."""
+    """Start requeued jobs now and return which. SLURM would let them wait for two minutes. The
+    start is in three seconds, because SLURM refuses a start in the same second as the requeue."""
     waiting = [job for job in job_ids if states([job])[job].reason == "BeginTime"]
     for job in waiting:
         run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
@@ -62,7 +63,8 @@ def hasten(job_ids: list[str]) -> list[str]:
 
 
 def run(*command: str) -> str:
-    """The output of a SLURM command. Raises UserError with SLURM's words where it fails."""
+    """Run a SLURM command and return its output. Raises UserError with SLURM's message where it
+    fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=120, env=os.environ | {"LC_ALL": "C"}
@@ -81,15 +83,16 @@ def run(*command: str) -> str:
 
 
 def _squeue() -> dict[str, State]:
-    """Every job of this user that waits or runs. --array: one line an element."""
+    """Return the state of every job of this user that waits or runs. --array gives one line per
+    element."""
     lines = run("squeue", "--me", "-h", "--array", "-o", "%i|%T|%r").splitlines()
     return {job: State(name, reason) for job, name, reason in (x.split("|") for x in lines)}
 
 
 def _sacct(job_ids: list[str]) -> dict[str, State]:
-    """Jobs that have ended, from accounting; what it never saw is not in the answer. The line of
-    the elements that wait together (`12_[1-4]`) may still name one that has started, so an
-    element's own line counts for more."""
+    """Return the states of jobs that have ended, from accounting. Jobs that it never saw are left
+    out. The line of elements that wait together (`12_[1-4]`) may still name one that has started,
+    so an element's own line takes precedence."""
     mains = sorted({job.split("_")[0] for job in job_ids})
     own, together = {}, {}
     for start in range(0, len(mains), 200):
@@ -103,7 +106,8 @@ def _sacct(job_ids: list[str]) -> dict[str, State]:
 
 
 def _expand(job: str) -> list[str]:
-    """`12_[3,5-6%2]`, elements that accounting shows together -> 12_3, 12_5, 12_6."""
+    """Return the job ids in `12_[3,5-6%2]`, elements that accounting shows together: 12_3, 12_5,
+    12_6."""
     match = re.fullmatch(r"(\d+)_\[([\d,-]+)(?:%\d+)?\]", job)
     if match is None:
         return [job]

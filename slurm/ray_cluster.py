@@ -1,7 +1,9 @@
-"""A Ray cluster over the nodes of one job: the first task is the head and the driver, the others
-are workers. srun starts one task a node; the address passes through a folder that all nodes see.
+"""A Ray cluster over the nodes of one job. The first task is the head and the driver, the others
+are workers. srun starts one task per node, and the head's address is passed through a folder that
+all nodes see.
 
-Ends only processes that it has started: `ray stop` would end every Ray on a shared node.
+This module ends only processes that it has started: `ray stop` would end every Ray on a shared
+node.
 """
 
 import math
@@ -27,21 +29,22 @@ from common.errors import Fault, UserError
 from common.results.files import write
 from common.watch import Watch, parts
 
-WAIT_S = 600  # for the head's address, and for all nodes to join
-STATUS_S = 60  # for one answer of `ray status`, which never gives up on a head that has died
-LOOK_S = 20  # between two looks at the nodes while the driver runs
+WAIT_S = 600  # seconds to wait for the head's address, and for all nodes to join
+STATUS_S = 60  # seconds for one answer of `ray status`, which never gives up on a dead head
+LOOK_S = 20  # seconds between two looks at the nodes while the driver runs
 SILENT = 3  # looks without an answer before the head counts as dead: a node may be busy
-FAILED = "failed"  # what `done` holds where the driver did not end well
-TRIES = 3  # Ray ends itself when a busy node takes longer than 30 s to start
+FAILED = "failed"  # the content of the file `done` if the driver did not end well
+TRIES = 3  # starts of Ray, which ends itself if a busy node takes longer than 30 s to start
 
 
 @contextmanager
 def head(folder: Path, nodes: int, gpus: int):
-    """Within, RAY_ADDRESS names a cluster of all `nodes`; with one node nothing is started.
+    """Start a Ray cluster of all `nodes`. Within the block RAY_ADDRESS names it. With one node
+    nothing is started.
 
-    The workers end when `<folder>/done` appears, which it does however the driver ends. Where a
-    node is lost, `<folder>/lost` says so, which ends the driver (common/backends/verl/process.py).
-    After a failure Ray's own logs are in `<folder>/NODE.ray`, of every node.
+    The workers end when `<folder>/done` appears, which it does however the driver ends. If a node
+    is lost, `<folder>/lost` says so, and that ends the driver (common/backends/verl/process.py).
+    After a failure Ray's own logs of every node are in `<folder>/NODE.ray`.
     """
     if nodes == 1:
         yield
@@ -61,7 +64,7 @@ def head(folder: Path, nodes: int, gpus: int):
             if _wait(lambda: _alive(where) > 0, process, "the head", last=attempt == TRIES):
                 break
             _end(process)
-        # not as soon as the port is open: workers ask for the head's own node, and give up
+        # not written when the port opens: workers look for the head's own node, and give up
         write(folder / "address", f"{where} {scratch}")
         _wait(lambda: _alive(where) == nodes, process, f"all {nodes} nodes")
         write(folder / "whole", "")
@@ -85,7 +88,7 @@ def head(folder: Path, nodes: int, gpus: int):
 def _look(
     where: str, nodes: int, lost: Path, process: subprocess.Popen, ended: threading.Event
 ) -> None:
-    """Write `lost` where the head ends, a node goes, or nobody answers."""
+    """Write `lost` if the head ends, a node disappears, or nobody answers."""
     missing = silent = 0
     while not ended.wait(LOOK_S):
         count = _alive(where)
@@ -100,7 +103,7 @@ def _look(
 
 
 def _look_here(lost: Path, process: subprocess.Popen, ended: threading.Event) -> None:
-    """Write `lost` where a process of the Ray that was started here dies or is stopped."""
+    """Write `lost` if a process of the Ray that was started here dies or is stopped."""
     watches: dict[str, Watch] = {}
     while not ended.wait(LOOK_S / 4) and process.poll() is None:
         if wrong := wrong_here(process.pid, watches, time.monotonic()):
@@ -109,8 +112,9 @@ def _look_here(lost: Path, process: subprocess.Popen, ended: threading.Event) ->
 
 
 def wrong_here(ray: int, watches: dict[str, Watch], now: float) -> str | None:
-    """What is wrong with the processes below `ray`, in words. One watch a launch of verl: launches
-    follow each other in one Ray, and what goes with its launch has not died."""
+    """Return what is wrong with the processes below `ray`, in words, or None. Each launch of verl
+    has a watch of its own: launches follow each other in one Ray, and processes that go with their
+    launch have not died."""
     launches: dict[str, list[psutil.Process]] = {}
     for process in _below(ray):
         with suppress(psutil.Error):
@@ -133,13 +137,14 @@ def _below(pid: int) -> list[psutil.Process]:
 
 
 def _authentication(folder: Path) -> dict[str, str]:
-    """Whoever reaches the head's port may run programs, and other users' jobs share the network:
-    a token for this job alone, which Ray would otherwise share through the home folder."""
+    """Return the environment variables of a token for this job alone. Without a token, whoever
+    reaches the head's port may run programs, and other users' jobs share the network. Ray itself
+    would share one token through the home folder."""
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
 
 
 def work(folder: Path, gpus: int) -> str:
-    """Join the head's cluster and stay until it is done. Raises UserError where Ray ends early."""
+    """Join the head's cluster and stay until it is done. Raises Fault where Ray ends early."""
     _wait((folder / "address").exists, None, f"the head's address in {folder}")
     address, scratch = (folder / "address").read_text().split(" ", 1)
     os.environ |= _authentication(folder)
@@ -159,16 +164,16 @@ def work(folder: Path, gpus: int) -> str:
                 _end(process)
             if (folder / "done").exists():
                 return "worker"
-            if (folder / "whole").exists():  # another Ray would be a node without verl's actors
+            if (folder / "whole").exists():  # a new Ray would be a node without verl's actors
                 write(folder / "lost", f"Ray has lost the node {socket.gethostname()}")
                 break
     finally:
-        _clear(Path(scratch), folder)  # Ray puts its own on each node at this path
+        _clear(Path(scratch), folder)  # Ray writes to this path on each node
     raise Fault(f"ray ended with {process.returncode} on {socket.gethostname()}")
 
 
 def _clear(scratch: Path, folder: Path) -> None:
-    """Remove what Ray has written on this node; its logs are kept unless all went well."""
+    """Remove what Ray has written on this node. Its logs are kept unless all went well."""
     done = folder / "done"
     if not done.exists() or done.read_text() == FAILED:
         keep_ray_logs(scratch, folder / socket.gethostname().split(".")[0])
@@ -176,7 +181,8 @@ def _clear(scratch: Path, folder: Path) -> None:
 
 
 def _start(*arguments: str, gpus: int) -> subprocess.Popen:
-    """`ray start --block`, with the CPUs that SLURM gave: Ray would count the whole node's."""
+    """Start `ray start --block` with the CPUs that SLURM gave: Ray would count those of the whole
+    node."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "1")
     command = [str(_ray()), "start", *arguments, "--block", f"--num-cpus={cpus}"]
     command += [f"--num-gpus={gpus}", "--disable-usage-stats"]
@@ -186,7 +192,7 @@ def _start(*arguments: str, gpus: int) -> subprocess.Popen:
 
 
 def _alive(address: str) -> int:
-    """How many nodes have joined, from `ray status`; 0 where it fails or does not answer."""
+    """Return how many nodes have joined, from `ray status`; 0 if it fails or does not answer."""
     command = [str(_ray()), "status", f"--address={address}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=STATUS_S)
@@ -203,16 +209,16 @@ def _ray() -> Path:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """`ray start --block`; Linux kills with it what it has started (Ray's PR_SET_PDEATHSIG). TERM
-    would not reach it where a job waits for that signal itself (stop.py)."""
+    """Kill `ray start --block`. Linux then kills what it has started (Ray's PR_SET_PDEATHSIG). TERM
+    would not reach it if the job itself waits for that signal (stop.py)."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = True) -> bool:
-    """Until condition(). Raises UserError after WAIT_S, or, where no other try follows (`last`),
-    if the process has ended; returns whether the condition was met."""
+    """Wait until condition() holds and return whether it does. Raises Fault after WAIT_S and, if no
+    other try follows (`last`), when the process has ended."""
     end = time.monotonic() + WAIT_S
     while process is None or process.poll() is None:
         if condition():
@@ -226,13 +232,14 @@ def _wait(condition, process: subprocess.Popen | None, what: str, last: bool = T
 
 
 def node_address() -> str:
-    """This node's address as other nodes see it: its host name's, or where that is a loopback one
-    (Debian's 127.0.1.1) that of the interface that packets to elsewhere leave by."""
+    """Return this node's address as other nodes see it: that of its host name or, if this is a
+    loopback address (Debian's 127.0.1.1), that of the interface through which packets leave for
+    other hosts."""
     named = socket.gethostbyname(socket.gethostname())
     if not named.startswith("127."):
         return named
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
-        probe.connect(("198.51.100.1", 9))  # sends nothing; an address that is nobody's
+        probe.connect(("198.51.100.1", 9))  # sends nothing; the address belongs to nobody
         return probe.getsockname()[0]
     return named
 

@@ -1,7 +1,8 @@
-"""What was submitted: `results/<paper>/cluster/<submission>/`, made at submission, read by status.
+"""The record of what was submitted: `results/<paper>/cluster/<submission>/`. It is written at
+submission and read by status.
 
-code/        the snapshot that the jobs import,         configs/  one frozen YAML a run
-             and COMMIT, the commit it was made of
+code/        the snapshot that the jobs import,         configs/  one frozen YAML per job
+             and COMMIT, the commit it was made from
 jobs.json    key, kind, job id, log, prediction         logs/     SLURM's and submitit's files
 meta.json    commit, command, profile                   runs/     attempts.jsonl of each job
 """
@@ -28,7 +29,8 @@ def folder(root: Path, paper: str) -> Path:
 
 
 def create(root: Path, paper: str) -> Path:
-    """A new submission folder, named by the time; two in a second get a number."""
+    """Create a new submission folder, named by the time, and return it. A second one in the same
+    second gets a number. Raises UserError where `root` cannot be written."""
     name = time.strftime("%Y%m%d-%H%M%S")
     for number in range(1, 1000):
         path = folder(root, paper) / (name if number == 1 else f"{name}-{number}")
@@ -41,15 +43,16 @@ def create(root: Path, paper: str) -> Path:
                 f"cannot write results_dir={root}: {error.strerror}; choose another with "
                 "results_dir=FOLDER"
             ) from error
-        for name in ("configs", "logs", "runs"):  # SLURM makes no folder for a log: it writes none
+        for name in ("configs", "logs", "runs"):  # without its folder SLURM writes no log
             (path / name).mkdir()
         return path
     raise UserError(f"{folder(root, paper)}: a thousand submissions in one second")
 
 
 def freeze(path: Path, configs: dict, profile) -> None:
-    """Copy the code and write every configuration (key -> dataclass), so that later edits change no
-    waiting job. A run's meta.json takes its commit from code/COMMIT: the copy is no checkout."""
+    """Copy the code and write every configuration (key -> dataclass), so that later edits do not
+    change waiting jobs. A run's meta.json takes its commit from code/COMMIT, because the copy is
+    not a git checkout."""
     try:
         for package in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
@@ -65,12 +68,13 @@ def freeze(path: Path, configs: dict, profile) -> None:
 
 
 def add(path: Path, rows: list[dict]) -> None:
-    """Add submitted jobs to jobs.json: after each sbatch, so that none is ever forgotten."""
+    """Add submitted jobs to jobs.json. Call this after each sbatch, so that no job is ever
+    forgotten."""
     write_json(path / "jobs.json", [*_rows(path / "jobs.json"), *rows])
 
 
 def latest(root: Path, paper: str) -> dict[str, dict]:
-    """key -> the newest submission of that job, with its folder as `submission`."""
+    """Return key -> the newest submission of that job, with its folder as `submission`."""
     found = {}
     for file in sorted(folder(root, paper).glob("*/jobs.json")):
         for row in _rows(file):

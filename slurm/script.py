@@ -1,4 +1,5 @@
-"""The sbatch script of an array of jobs, through submitit, around its traps."""
+"""The sbatch script of an array of jobs. submitit writes it; this module avoids submitit's
+traps."""
 
 import os
 import shlex
@@ -12,11 +13,12 @@ from common.sweeps.profiles import Profile
 from slurm import plan
 from slurm.ask import ask
 
-RESTARTS = 1000  # submitit's own count of time limits is not used: slurm.job stops what is stuck
+RESTARTS = 1000  # more than submitit's count of time limits reaches: slurm.job stops what is stuck
 
 
 class Offline(SlurmExecutor):
-    """submitit's SLURM executor on a machine without SLURM, for the text that it would submit."""
+    """submitit's SLURM executor on a machine without SLURM, to get the text that it would
+    submit."""
 
     @classmethod
     def affinity(cls) -> int:
@@ -31,12 +33,12 @@ def slurm_executor(
     kind: type[SlurmExecutor] = SlurmExecutor,
     gpus: int = 1,
 ) -> SlurmExecutor:
-    """submitit's executor for jobs of one kind, which take `gpus` each (slurm/ask.py)."""
+    """Return submitit's executor for jobs of one kind that take `gpus` GPUs each (slurm/ask.py)."""
     light, asked = group[0].kind in plan.LIGHT, ask(profile, group[0].kind, gpus)
     python = profile.python or shlex.quote(sys.executable)
     python = f"{profile.container} {python}" if profile.container else python
     executor = kind(path / "logs", max_num_timeout=RESTARTS, python=python)
-    # trap 7: a job whose afterok can never hold would wait for ever
+    # without kill-on-invalid-dep, a job whose afterok can never hold would wait for ever
     extra = {**profile.sbatch, "requeue": True, "kill-on-invalid-dep": "yes"}
     typed = f"{profile.gpu_type}:" if profile.gpu_type else ""
     gpus = {"gpus_per_node": f"{typed}{asked.gpus_per_node}"} if asked.gpus_per_node else {}
@@ -51,13 +53,13 @@ def slurm_executor(
         cpus_per_task=asked.cpus_per_node,
         mem=f"{asked.memory_gb}GB",
         time=asked.time_min,
-        # trap 8: SLURM sends it up to a minute late; slurm.stop has a clock of its own
+        # SLURM sends the signal up to a minute late; slurm.stop has a clock of its own
         signal_delay_s=asked.signal_lead_s,
         array_parallelism=asked.parallel,
         dependency=needs,
-        wckey=None,  # submitit sets one, which clusters that check them refuse
+        wckey=None,  # submitit sets a wckey, which clusters that check wckeys refuse
         setup=environment(path, profile),
-        # from SLURM 22.05 on srun does not take --cpus-per-task over from sbatch
+        # from SLURM 22.05 on srun does not inherit --cpus-per-task from sbatch
         srun_args=[
             f"--cpus-per-task={asked.cpus_per_node}",
             "--kill-on-bad-exit=1",
@@ -70,8 +72,8 @@ def slurm_executor(
 
 
 def environment(path: Path, profile: Profile) -> list[str]:
-    """Shell lines before Python. Trap 10: a job does not inherit sys.path; it imports the snapshot,
-    and nothing from the folder that it was submitted in (safe path)."""
+    """Return the shell lines that run before Python. A job does not inherit sys.path. It imports
+    the code snapshot, and nothing from the folder that it was submitted in (safe path)."""
     code = shlex.quote(str(path / "code"))
     return [
         f"export PYTHONPATH={code}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONSAFEPATH=1",
@@ -80,10 +82,11 @@ def environment(path: Path, profile: Profile) -> list[str]:
 
 
 def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
-    """sbatch's --dependency: on each job that must succeed (elements of an array one by one), and
-    on the whole arrays of those that must only end. What is not in `ids` is done already.
+    """Return the value of sbatch's --dependency, or None. It names the jobs that must succeed
+    (elements of an array one by one), and the whole arrays of those that must only end. A job that
+    is not in `ids` is done already.
 
-    Trap 6 does not arise: a failed run exits with 1, so SLURM sees that it failed.
+    A failed run exits with 1, so SLURM sees that it failed.
     """
     ok = [ids[key] for key in job.needs if key in ids]
     ended = sorted({ids[key].split("_")[0] for key in job.follows if key in ids})
@@ -94,9 +97,10 @@ def dependency(job: plan.Job, ids: dict[str, str]) -> str | None:
 
 @contextmanager
 def outside_jobs():
-    """Without the variables of a job that we may be in, which sbatch would take for options.
+    """Hide the variables of a job that we may be in, within the block: sbatch would take them for
+    options.
 
-    submitit's clean_env also drops SLURM_CONF, and with it the cluster.
+    submitit's clean_env also drops SLURM_CONF, and with it the cluster; here it is kept.
     """
     conf = {k: v for k, v in os.environ.items() if k == "SLURM_CONF"}
     with helpers.clean_env():

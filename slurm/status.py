@@ -1,4 +1,4 @@
-"""What has become of everything that was submitted: one cell a job, none silently absent."""
+"""The status of everything that was submitted: one cell per job, and no job is left out."""
 
 import csv
 import json
@@ -22,13 +22,14 @@ from slurm import plan, queue, records
 from slurm.attempts import attempts, curve, progress, run_folder
 
 TAIL = 5  # lines of a failed job's log
-MISSING = "missing.csv"  # key, kind, state, detail of the jobs that have no result
+MISSING = "missing.csv"  # file with key, kind, state, detail of the jobs that have no result
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One job as it stands. `state` is done, running, waiting, or what SLURM calls the end of a job
-    that is not done: failed, cancelled, timeout, node_fail, gone."""
+    """The present state of one job. `state` is done, running, waiting, unknown (no SLURM to ask),
+    or how a job that is not done has ended, mostly in SLURM's words: failed, cancelled, timeout,
+    node_fail, gone."""
 
     key: str
     kind: str
@@ -39,7 +40,7 @@ class Cell:
     steps: int | None = None
     reward: float | None = None
     pass1: float | None = None
-    health: str = ""  # of a training that has logged a step
+    health: str = ""  # of a training run that has logged a step
     eta_hours: float | None = None
     attempts: int = 0
     predicted_gpu_hours: Range | None = None
@@ -56,8 +57,8 @@ class Cell:
 
 
 def cells(root: Path, paper: str, asked: bool = True) -> list[Cell]:
-    """Every job of every submission, each as its newest submission left it. SLURM is not `asked`
-    where it does not matter whether a job still waits."""
+    """Return a cell for every job of every submission, according to the job's newest submission.
+    SLURM is not `asked` where it does not matter whether a job still waits."""
     rows = records.latest(root, paper)
     slurm_ids = [r["job_id"] for r in rows.values() if not r["job_id"].startswith("pid-")]
     known = queue.states(slurm_ids) if asked and queue.available() else {}
@@ -65,7 +66,7 @@ def cells(root: Path, paper: str, asked: bool = True) -> list[Cell]:
 
 
 def is_done(root: Path, paper: str, job: plan.Job) -> bool:
-    """Whether the job's result stands; a comparison's does if it saw all that is done."""
+    """Return whether the job's result exists. A comparison is done if it saw all finished runs."""
     if job.kind == "compare":
         return _compared(root, paper) == _finished(root, paper) != []
     if job.kind == "model":
@@ -79,11 +80,11 @@ def is_done(root: Path, paper: str, job: plan.Job) -> bool:
 
 
 def record_comparison(root: Path, paper: str) -> list[Cell]:
-    """Called by the comparison's job: keeps which runs it saw, and `missing.csv`, which jobs have
-    neither a result nor a chance of one. Returns these."""
+    """Record, inside the comparison's job, which finished runs it saw, and in `missing.csv` which
+    jobs have no result. Return these jobs."""
     try:
         every = cells(root, paper)
-    except UserError:  # compute nodes may not ask everywhere; what is done is known all the same
+    except UserError:  # not all clusters answer compute nodes; finished jobs are known anyway
         every = cells(root, paper, asked=False)
     lost = [c for c in every if c.kind != "compare" and c.state != "done"]
     place = records.folder(root, paper)
@@ -98,7 +99,7 @@ def record_comparison(root: Path, paper: str) -> list[Cell]:
 
 
 def missing(lost: list[Cell]) -> str:
-    """What has no result, a line a job, for the end of the comparison's log."""
+    """Return the jobs without a result, one line per job, for the end of the comparison's log."""
     if not lost:
         return "every job of every submission has its result"
     lines = [f"{len(lost)} job(s) without a result, also in cluster/{MISSING}:"]
@@ -106,7 +107,7 @@ def missing(lost: list[Cell]) -> str:
 
 
 def cancel(root: Path, paper: str) -> list[Cell]:
-    """End every job that waits or runs; returns these. What they stored stays."""
+    """End every job that waits or runs, and return these jobs. What they stored stays."""
     found = [cell for cell in cells(root, paper) if cell.queued]
     pids = {cell.job_id for cell in found if cell.job_id.startswith("pid-")}
     ids = [cell.job_id for cell in found if cell.job_id not in pids]
@@ -115,12 +116,12 @@ def cancel(root: Path, paper: str) -> list[Cell]:
     for pid in pids:
         for process in _tree(int(pid.removeprefix("pid-"))):
             with suppress(psutil.NoSuchProcess):
-                process.kill()  # what a run has stored is whole at any moment
+                process.kill()  # safe: what a run has stored is whole at any moment
     return found
 
 
 def _tree(pid: int) -> list[psutil.Process]:
-    """A process and all that descend from it, parents first; none where it has ended."""
+    """Return a process and all its descendants, parents first; nothing if it has ended."""
     try:
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -129,14 +130,15 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def submitted(root: Path, paper: str) -> list[Cell]:
-    """As `cells`. Raises UserError where there are none."""
+    """Return `cells`. Raises UserError if there are none."""
     if found := cells(root, paper):
         return found
     raise UserError(f"{records.folder(root, paper)}: nothing was submitted from here")
 
 
 def show(root: Path, paper: str) -> str:
-    """The status as text: counts, a line a job, failures with the end of their logs."""
+    """Return the status as text: counts, one line per job, and failures with the end of their
+    logs."""
     found = submitted(root, paper)
     counts: dict[str, int] = {}
     for cell in found:
@@ -162,7 +164,7 @@ def show(root: Path, paper: str) -> str:
 
 
 def _sets(root: Path, paper: str, found: list[Cell]) -> dict[str, dict[str, str]]:
-    """Of each run that has begun what it read each public set from."""
+    """Return, for each run that has begun, the source of each public set that it read."""
     files = {cell.key: run_folder(root, paper, cell.kind, cell.key) / SETS for cell in found}
     return {key: json.loads(file.read_text()) for key, file in files.items() if file.exists()}
 
@@ -171,12 +173,12 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
     job = plan.Job(row["kind"], row["key"], None)
     run = run_folder(root, paper, row["kind"], row["key"])
     tries = attempts(Path(row["submission"]) / "runs" / row["key"])
-    if row["kind"] in ("compare", "command"):  # it ran; what has become of it, submission asks
+    if row["kind"] in ("compare", "command"):  # whether it ran; submit looks at its result
         done = bool(tries) and tries[-1].get("how") == "done"
     else:
         done = is_done(root, paper, job)
         done = done and (row["kind"] != "train" or finished(run, row["steps"] or 0))
-    taken = run / "checkpoint.json"  # of an evaluation
+    taken = run / "checkpoint.json"  # written by an evaluation
     note = json.loads(taken.read_text())["note"] if done and taken.exists() else ""
     state, detail = _state(row, known, tries, done, note)
     rows = curve(run) if row["kind"] == "train" else []
@@ -204,14 +206,15 @@ def _cell(root: Path, paper: str, row: dict, known: queue.State | None) -> Cell:
 
 
 def _range(predicted: dict | float) -> Range:
-    """As jobs.json has it; submissions of before have one figure."""
+    """Return a range as jobs.json stores it. Older submissions have a single number."""
     return Range(**predicted) if isinstance(predicted, dict) else Range(predicted, predicted)
 
 
 def _state(
     row: dict, known: queue.State | None, tries: list[dict], done: bool, note: str
 ) -> tuple[str, str]:
-    """(state, detail): why it waits, how it ended, or, of one that is done, its `note`."""
+    """Return (state, detail). The detail is why a job waits, how it ended, or the `note` of a job
+    that is done."""
     ended = tries[-1].get("how", "") if tries else ""
     if row["job_id"].startswith("pid-"):
         known = _local_state(row["job_id"], tries)
@@ -231,10 +234,10 @@ def _state(
 
 
 def _recorded(tries: list[dict], silent: str) -> tuple[str, str]:
-    """(state, detail) of a job that has left the queue and that accounting does not know, or, where
-    accounting is `silent`, cannot tell: what the job itself has written."""
+    """Return (state, detail) from what the job itself has written. It has left the queue, and
+    accounting does not know it or cannot tell (then `silent` says why)."""
     why = f" ({_plain(silent)})" if silent else ""
-    if not tries:  # trap 4
+    if not tries:  # sacct never shows an element cancelled while it waited
         return "gone", f"left the queue without having started: cancelled, or forgotten since{why}"
     how = tries[-1].get("how")
     if how is None:
@@ -245,7 +248,7 @@ def _recorded(tries: list[dict], silent: str) -> tuple[str, str]:
 
 
 def _local_state(job_id: str, tries: list[dict]) -> queue.State:
-    """Of one task of the process that runs all (executor=local)."""
+    """Return the state of one task of the process that runs all tasks (executor=local)."""
     try:
         command = psutil.Process(int(job_id.removeprefix("pid-"))).cmdline()
     except psutil.Error:
@@ -258,8 +261,8 @@ def _local_state(job_id: str, tries: list[dict]) -> queue.State:
 
 
 def _written(run: Path, kind: str) -> float | None:
-    """When a run last made progress: its curve's time, or that of what it saved last; None before
-    that."""
+    """Return when a run last made progress: the time of its curve, or of the last file that it
+    saved; None before that."""
     files = [run / (LATEST if kind == "command" else "metrics.jsonl")]
     if kind in plan.SAMPLED:
         files = [*(run / "samples").glob("*.jsonl.gz")]
@@ -269,7 +272,8 @@ def _written(run: Path, kind: str) -> float | None:
 
 
 def _eta(step: int, steps: int | None, tries: list[dict], written: float | None) -> float | None:
-    """Hours left at the mean pace of this attempt, its start included; None before a step."""
+    """Return the hours left at the mean pace of this attempt, its start included; None before a
+    step."""
     starts = [t for t in tries if "start" in t]
     if written is None or not starts or not steps or step <= starts[-1]["step"]:
         return None
@@ -278,7 +282,8 @@ def _eta(step: int, steps: int | None, tries: list[dict], written: float | None)
 
 
 def _hours(tries: list[dict], written: float | None) -> float:
-    """Of all attempts. One that was killed lasted at least until the run last made progress."""
+    """Return the hours of all attempts. A last attempt without an end counts until the run last
+    made progress; an earlier one without an end counts nothing."""
     total = 0.0
     for i, row in enumerate(tries):
         if "start" not in row:
@@ -295,7 +300,8 @@ def _hours(tries: list[dict], written: float | None) -> float:
 
 
 def _score(rows: list[dict]) -> float | None:
-    """Mean pass@1 over the benchmarks of a training curve's last evaluation."""
+    """Return the mean pass@1 over the benchmarks of a training curve's last evaluation; None
+    without one."""
     for row in reversed(rows):
         if values := [value for key, value in row.items() if key.startswith(SCORE)]:
             return sum(values) / len(values)
@@ -303,7 +309,8 @@ def _score(rows: list[dict]) -> float | None:
 
 
 def _pass1(run: Path) -> float | None:
-    """Mean pass@1 over the benchmarks of a run's last evaluation; None if it has none."""
+    """Return the mean pass@1 over the benchmarks of a run's last evaluation; None if it has
+    none."""
     files = sorted((run / "eval").glob("step-?????.csv")) or [*run.glob("metrics.csv")]
     if not files:
         return None
@@ -313,7 +320,8 @@ def _pass1(run: Path) -> float | None:
 
 
 def tail(log: Path, lines: int = TAIL) -> tuple[str, ...]:
-    """The last lines of a log, each cut to 200 printable characters; a missing log is named."""
+    """Return the path of a log and its last lines, each cut to 200 printable characters. A missing
+    log is named."""
     if not log.exists():
         return (f"no log: {log} was never written",)
     with open(log, "rb") as file:
@@ -323,7 +331,7 @@ def tail(log: Path, lines: int = TAIL) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    """Without control characters: logs may hold what a model wrote."""
+    """Replace control characters by spaces, because logs may hold what a model wrote."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 

@@ -1,14 +1,14 @@
 """When a job must stop, and how it resumes: signals, the walltime clock, requeueing.
 
-A training loop is stopped between two steps, where its state is whole: it saves a checkpoint and
-raises `Stopped`; the job then requeues itself. verl's trainer, a process of its own, is asked to
-(common/backends/verl/process.py) and saves after the step that it is at. What reaches a job, and
-what it does:
+A training loop is stopped between two steps, where its state is whole. It saves a checkpoint and
+raises `Stopped`, and the job then requeues itself. verl's trainer is a process of its own. It is
+asked to stop (common/backends/verl/process.py) and saves after its current step. The table shows
+what may reach a job, and what the job then does:
 
 USR2 (sbatch --signal, time limit or preemption)   saves after the current step, requeues
 the clock, `signal_lead_s` before the time limit   the same: SLURM sends USR2 up to a minute late
 TERM (preemption without USR2, or scancel)         saves; requeues only where SLURM says preempted.
-                                                   Of verl's processes some end: nothing is saved
+                                                   With verl some processes end, nothing is saved
 KILL, a lost node, an operator's scontrol requeue  nothing; resumes from the periodic checkpoint
 """
 
@@ -23,8 +23,8 @@ from common.errors import UserError
 
 
 class Stopped(BaseException):
-    """Training has saved a checkpoint and waits to be continued. No Exception, for it may come in
-    the middle of code that catches those."""
+    """Training has stopped and waits to be continued from its last checkpoint. This is no
+    Exception, because it may be raised inside code that catches those."""
 
 
 class Stop:
@@ -39,11 +39,11 @@ class Stop:
     def listen(self, polled: bool) -> None:
         """Take over USR2 and TERM from submitit, whose handler requeues in the middle of a step.
 
-        SLURM signals every process of a step, the verifier's workers and verl's processes too,
-        which would die of it and spoil the step. So both signals are blocked, which children
-        inherit, and a thread waits for them. Whoever starts Python's resource tracker has TERM
-        unblocked by it: vLLM's server within verl ends of that one. What is not `polled` ends at
-        once, as does a polled one whose step takes too long.
+        SLURM signals every process of a job step. The verifier's workers and verl's processes would
+        die of it and spoil the training step. So if `polled`, both signals are blocked, which
+        children inherit, and a thread waits for them. Python's resource tracker unblocks TERM in a
+        process that starts it: vLLM's server within verl still ends on TERM. On USR2, a job that is
+        not `polled` ends at once, and a polled one ends if its step takes too long.
         """
         self._polled, self.listening = polled, True
         handlers = {signal.SIGUSR2: self._on_usr2, signal.SIGTERM: self._on_term}
@@ -55,7 +55,7 @@ class Stop:
             threading.Thread(target=self._wait, args=(handlers,), daemon=True).start()
 
     def _wait(self, handlers: dict) -> None:
-        while not self.closed:  # a sigtimedwait that waits returns garbage after a suspension
+        while not self.closed:  # no blocking sigtimedwait: it returns garbage after a suspension
             if (got := signal.sigtimedwait(handlers, 0)) is not None:
                 handlers[got.si_signo]()
             time.sleep(0.2)
@@ -72,8 +72,8 @@ class Stop:
         raise Stopped(f"{self.reason}; no checkpoint in time, the last periodic one counts")
 
     def poll(self, longest: float | None = None) -> bool:
-        """Whether to stop now. Called between steps, or while one runs with the seconds of the
-        `longest` so far."""
+        """Return whether to stop now. Call this between steps, or during a step with `longest`, the
+        seconds of the longest step so far."""
         now = time.time()
         self._longest = max(self._longest, now - self._last) if longest is None else longest
         self._last = now
@@ -84,20 +84,20 @@ class Stop:
         return self.reason is not None
 
     def between_steps(self, longest: float | None = None) -> None:
-        """Called where nothing would be lost, or what it raises is followed by a checkpoint, after
-        the step that runs where `longest` is given (see `poll`). Raises Stopped if it is time."""
+        """Raise Stopped if it is time to stop (see `poll`). Call this where nothing would be lost,
+        or where a checkpoint follows: after the running step, if `longest` is given."""
         if self.poll(longest):
             if longest is None:
-                self.settle()  # nothing may interrupt the writing
+                self.settle()  # nothing may interrupt the writing of the checkpoint
             raise Stopped(self.reason)
 
     def settle(self) -> None:
-        """No alarm any more."""
+        """Cancel the alarm."""
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def close(self) -> None:
-        """The job is over, whatever is asked now. Python gives back its handlers as it ends, and a
-        signal from then on would make SLURM call a job failed that has all its results."""
+        """Ignore all further signals, because the job is over. Python restores its own handlers as
+        it ends. A signal after that would make SLURM call a job failed that has all its results."""
         self.closed = True
         self.settle()
         for number in (signal.SIGUSR2, signal.SIGTERM) if self.listening else ():
@@ -105,15 +105,17 @@ class Stop:
 
 
 def withhold() -> None:
-    """Keep USR2 and TERM from this process and from all that it starts."""
+    """Block USR2 and TERM for this process and for all that it starts."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGUSR2, signal.SIGTERM))
 
 
 def deadline(job_id: str, time_min: int) -> float | None:
-    """When this attempt must have ended (seconds since the epoch); None where SLURM does not say.
+    """Return when this attempt must have ended (seconds since the epoch); None where SLURM does not
+    say.
 
-    squeue knows it best, for a limit can be changed while a job runs. Where it does not answer:
-    SLURM_JOB_START_TIME (set from SLURM 23 on) and the limit that was asked for.
+    squeue is asked first, because a limit can be changed while a job runs. If it does not answer,
+    the result follows from SLURM_JOB_START_TIME (set from SLURM 23 on) and the limit that was asked
+    for.
     """
     end = _output("squeue", "-h", "-j", job_id, "-o", "%e").strip()
     try:
@@ -124,7 +126,7 @@ def deadline(job_id: str, time_min: int) -> float | None:
 
 
 def preempted(job_id: str) -> bool:
-    """Whether SLURM has begun to preempt the job; a cancelled one must not come back."""
+    """Return whether SLURM has begun to preempt the job. A cancelled job must not come back."""
     words = _output("scontrol", "show", "job", job_id).split()
     return any(w.startswith("PreemptTime=") and w != "PreemptTime=None" for w in words)
 
@@ -132,9 +134,9 @@ def preempted(job_id: str) -> bool:
 def requeue(job_id: str) -> None:
     """Put this job, or this one element of its array, back into the queue.
 
-    submitit trap 1: SLURM answers a requeue by sending TERM to the whole step, `scontrol` itself
-    included; a dead scontrol looks like a failed requeue. The shell makes it ignore TERM. Raises
-    UserError if SLURM refuses.
+    SLURM answers a requeue by sending TERM to the whole step, including `scontrol` itself. A killed
+    scontrol looks like a failed requeue, so a shell makes it ignore TERM. Raises UserError if SLURM
+    refuses.
     """
     command = ["sh", "-c", "trap '' TERM; exec scontrol requeue \"$0\"", job_id]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -1,7 +1,8 @@
-"""Submit the jobs of a plan that are missing, or print what would be submitted.
+"""Submit the jobs of a plan that are missing.
 
-Everything that can be known before is checked before: profile, model, space, SLURM's own opinion
-(`sbatch --test-only`). Then configurations and code are frozen, and arrays submitted in order.
+Everything that can be known is checked first: profile, model, disk space, and SLURM's own opinion
+(`sbatch --test-only`). Then configurations and code are frozen, and the arrays are submitted in
+order.
 """
 
 import os
@@ -42,9 +43,10 @@ def submit(
     root: Path,
     say: Callable = print,
 ) -> Path | None:
-    """Submit what is missing; returns the submission's folder, None if nothing is. `root`, the
-    experiments' results folder, is absolute: a job may start in another folder. Raises UserError
-    before anything is submitted where a request is impossible or refused."""
+    """Submit the jobs that are missing. Return the submission's folder, or None if no job is
+    missing. `root`, the experiments' results folder, is absolute, because a job may start in
+    another folder. Raises UserError before anything is submitted if a request is impossible or
+    `sbatch --test-only` refuses it."""
     jobs = plan.plan(experiments, evaluations, commands, measures, gates)
     check(experiments, evaluations, profile, [j.config for j in jobs if j.kind == "command"])
     if profile.executor == "local":
@@ -76,7 +78,7 @@ def submit(
         say(f"{len(todo)} jobs run here one after another{at_once}; {path}")
         return path
     ids = {key: known[key]["job_id"] for key in queued}
-    if "compare" in queued:  # it waits for fewer jobs than the new one
+    if "compare" in queued:  # the old comparison waits for fewer jobs than the new one
         queue.cancel([ids.pop("compare")])
     for group in plan.arrays(todo, gpus):
         needs, wanted = dependency(group[0], ids), gpus.get(group[0].key, 1)
@@ -111,7 +113,7 @@ def task(
 
 
 def local_executor(path: Path, profile: Profile) -> LocalExecutor:
-    """submitit's executor for a machine without SLURM."""
+    """Return submitit's executor for a machine without SLURM."""
     executor = LocalExecutor(path / "logs")
     executor.update_parameters(
         timeout_min=profile.time_min,
@@ -123,8 +125,9 @@ def local_executor(path: Path, profile: Profile) -> LocalExecutor:
 
 
 def visible_gpus(profile: Profile) -> list[str]:
-    """The GPUs of this machine that an executor=local profile uses, the first of
-    CUDA_VISIBLE_DEVICES where that is set. Raises UserError where it wants more."""
+    """Return the GPUs of this machine that an executor=local profile uses: the first of
+    CUDA_VISIBLE_DEVICES if that is set. Raises UserError if the profile wants more than there
+    are."""
     if not profile.gpus_per_node:
         return []
     said = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -150,7 +153,7 @@ def _submit_local(jobs, tasks, estimates, path: Path, profile: Profile) -> None:
     needs = {job.key: [key for key in job.needs if key in keys] for job in jobs}
     follows = {job.key: [key for key in job.follows if key in keys] for job in jobs}
     scheduler = LocalGpus([tasks[job.key] for job in jobs], needs, follows, visible_gpus(profile))
-    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: it outlives the terminal
+    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited: jobs outlive the terminal
     try:
         made = executor.submit(scheduler)
     finally:
@@ -168,7 +171,8 @@ def _row(job: plan.Job, job_id: str, estimates: dict, profile: Profile, path: Pa
 
 
 def _steps(job: plan.Job) -> int | None:
-    """Of training; models of what measures; chunks of what samples, None where the number of
+    """Return how much a job has to do: the steps of a training, the models of a measure, or the
+    chunks of a job that samples or scores. Return None for other kinds, and where the number of
     problems is not known."""
     if job.kind in plan.SAMPLED:
         e = job.config

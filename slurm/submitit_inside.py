@@ -1,6 +1,5 @@
-"""What is used of submitit beside its public surface (SlurmExecutor, LocalExecutor, helpers), each
-with the reason. constraints.txt pins submitit, for these names may change without notice.
-"""
+"""All uses of submitit beyond its public API (SlurmExecutor, LocalExecutor, helpers), each with the
+reason. constraints.txt pins submitit, because these names may change without notice."""
 
 from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
@@ -8,20 +7,21 @@ from submitit.slurm.slurm import SlurmJobEnvironment, _make_sbatch_string
 
 from slurm.stop import requeue
 
-# What a submission raises that SLURM refuses: exported nowhere else.
+# Errors of a submission that SLURM refuses. submitit exports them nowhere else.
 REFUSED = (FailedJobError, FailedSubmissionError)
 
 
 def sbatch_text(executor: SlurmExecutor, count: int) -> str:
-    """The script that submitit gives to sbatch for an array of `count` (one is no array): what
-    dry_run shows and `sbatch --test-only` is asked about. submitit writes it as it submits, and has
-    no public way to see it before."""
+    """Return the script that submitit gives to sbatch for an array of `count` jobs (one is no
+    array). dry_run shows it, and `sbatch --test-only` checks it. submitit writes it only while it
+    submits, and has no public way to see it before."""
     several = {"map_count": count} if count > 1 else {}
     command = executor._submitit_command_str
     return _make_sbatch_string(command, executor.folder, **executor.parameters, **several)
 
 
 def requeue_our_way() -> None:
-    """In a job: submitit's handler, which works until slurm.stop listens, requeues by a scontrol
-    that the requeue itself kills (trap 1, see `requeue`). submitit has no setting for it."""
+    """Make submitit's signal handler requeue as we do, inside a job. The handler is active until
+    slurm.stop listens, and it requeues through a scontrol that the requeue itself kills (see
+    `requeue`). submitit has no setting for it."""
     SlurmJobEnvironment._requeue = lambda self, countdown: requeue(self.job_id)

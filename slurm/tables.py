@@ -1,4 +1,4 @@
-"""A paper's tables as rows to run: what papers/<paper>/launch.py names."""
+"""A paper's tables as rows (experiments) to run. papers/<paper>/launch.py names the tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ CLUSTER = "cluster"  # the scale where neither a table nor `scale=` is given
 
 @dataclass(frozen=True)
 class Table:
-    """A printed table or figure. Its runs, seeds and benchmarks stand in the paper's
+    """A printed table or figure. Its runs, seeds and benchmarks are stated in the paper's
     configs/reproduce.yaml, under `scales`."""
 
     about: str
     scales: tuple[str, ...] = (CLUSTER,)
-    # printed: the runs of those scales that stand for a printed row, as the comparison has it;
-    # all: every run; else: the runs of the sweeps that have this `table`
+    # PRINTED: the runs of those scales that the comparison uses for a printed row of the table;
+    # ALL: every run; another name: the runs of the sweeps that have this name as `table`
     rows: str = PRINTED
     profile: str = "h100-1x8"  # a file of configs/slurm/ that fits
 
@@ -38,14 +38,14 @@ class Table:
 class Chosen(NamedTuple):
     runs: list[Experiment]
     evaluations: list[Evaluate]
-    commands: dict[str, Command]  # of the paper
+    commands: dict[str, Command]  # of the paper, by name
     root: Path  # the results folder, absolute: a job may start in another folder
     measures: list[Measure]
     gates: list[Gated]
 
 
 def asked_for(paper: str, scale: str, others: Sequence[str]) -> Reproduce:
-    """The paper's checked `reproduce.yaml` with a scale and other overrides."""
+    """Return the paper's checked `reproduce.yaml` with a scale and other overrides."""
     asked = strict(Reproduce, compose(paper, [f"scale={scale}", *others], "reproduce"))
     return replace(asked, results_dir=str(Path(asked.results_dir).resolve()))
 
@@ -61,8 +61,9 @@ def chosen(
     steps: str = "",
     others: Sequence[str] = (),
 ) -> Chosen:
-    """The runs and evaluations that the words name, with what their evaluations wait for; with
-    `steps` the rows' trials. Raises UserError for a table or a row that there is not."""
+    """Return the runs and evaluations that the arguments select, with what the evaluations wait
+    for. With `steps` they are short trials of the rows. Raises UserError for an unknown table or
+    row."""
     wanted = known(table, tables, "table")
     scales = [scale] if scale else _scales(tables[name] for name in wanted) or [CLUSTER]
     configs = _less(without, [asked_for(paper, one, others) for one in scales])
@@ -92,7 +93,7 @@ def chosen(
 
 
 def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterator[str]:
-    """What there is to run, with rows and seeds."""
+    """Yield lines that say what there is to run, with rows and seeds."""
     wanted = known(table, tables, "table") or [*tables]
     scales = _scales(tables[name] for name in wanted)
     runs = {one: experiments(asked_for(paper, one, ())) for one in scales}
@@ -110,7 +111,7 @@ def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterato
 
 
 def known(word: str, names: Iterable[str], key: str) -> list[str]:
-    """The names in `A,B`. Raises UserError for an unknown one."""
+    """Return the names in `A,B`. Raises UserError for an unknown one."""
     given, names = [name for name in word.split(",") if name], list(dict.fromkeys(names))
     unknown = ",".join(name for name in given if name not in names)
     require(not unknown, key, unknown, f"use one or several of {', '.join(names)}")
@@ -118,7 +119,7 @@ def known(word: str, names: Iterable[str], key: str) -> list[str]:
 
 
 def _of(paper: str, name: str, table: Table) -> Callable[[Experiment], bool]:
-    """Whether a run is one of the table's."""
+    """Return a function that tells whether a run is one of the table's."""
     if table.rows == ALL:
         return lambda x: True
     if table.rows != PRINTED:
@@ -132,7 +133,8 @@ def _scales(tables: Iterable[Table]) -> list[str]:
 
 
 def _less(names: str, configs: list[Reproduce]) -> list[Reproduce]:
-    """Without rows of these names, each of which one of the scales must have."""
+    """Return the configurations without the rows of these names. Raises UserError for a name that
+    no scale has."""
     if not names:
         return configs
     rows = [{x.name for x in experiments(config)} for config in configs]

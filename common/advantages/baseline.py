@@ -1,7 +1,7 @@
 """Advantages that differ in what is subtracted from the reward: `(P, G) rewards -> (P, G) weights`.
 
-Nothing is divided by. The lines "m_S =" are explained in `group.py`. For rewards other than {0, 1}
-the functions are the same, the masses are not.
+None of them divides by the spread of the rewards. The lines "m_S =" are explained in `group.py`.
+The functions take any rewards; the masses hold for rewards in {0, 1} only.
 """
 
 import math
@@ -19,8 +19,8 @@ def reinforce(rewards: torch.Tensor) -> torch.Tensor:
     Source: FADE sec 2; Williams 1992.
     m_S = p, m_F = 0
     Peers: none
-    Compares nothing: groups of one and of equal rewards keep their reward. With a reward of -1 for
-    failures, m_F = q.
+    Responses are not compared: in groups of one and in groups of equal rewards each keeps its
+    reward. With a reward of -1 for failures, m_F = q.
     """
     return rewards
 
@@ -33,7 +33,7 @@ def rloo(rewards: torch.Tensor) -> torch.Tensor:
     Source: Ahmadian et al. 2024 (arXiv 2402.14740); Kool et al. 2019.
     m_S = m_F = G/(G - 1) * p*q
     Peers: verl rloo, TRL RLOOTrainer
-    Raises UserError for groups of one (verl gives them their reward).
+    Raises UserError for groups of one (verl gives such a response its reward).
     """
     size = rewards.shape[1]
     return centred(rewards, "rloo") * (size / max(size - 1, 1))
@@ -47,43 +47,45 @@ def asym_rl(rewards: torch.Tensor, *, delta: float) -> torch.Tensor:
     Source: FADE sec 8.5; Arnal et al. 2026.
     m_S = p*(q - delta), m_F = q*(p + delta)
     Peers: none
-    delta = 0 is mean GRPO. A group of equal rewards gets -delta: only the centred part is 0.
+    delta = 0 is mean GRPO. In a group of equal rewards each response gets -delta: only the centred
+    part is 0.
     Raises UserError for groups of one.
     """
     return centred(rewards, "asym_rl") - delta
 
 
 def quantile(rewards: torch.Tensor, *, tau: float) -> torch.Tensor:
-    """Quantile baseline: successes alone teach on hard prompts, failures alone on easy ones.
+    """Quantile baseline: only successes have weight on hard prompts, only failures on easy ones.
 
         A_i = R_i - Q,  Q = 0 if p <= tau, 1 if p > tau
 
     Source: FADE sec 8.6; Dabney et al. 2018.
     m_S = p*(p <= tau), m_F = q*(p > tau)
     Peers: none
-    FADE calls Q the tau-quantile, but its step function and masses, followed here, are those of the
-    lower (1 - tau)-quantile: the reward that tau G responses exceed at most. The two agree at 1/2.
-    So defined it takes any rewards. Raises UserError for tau outside (0, 1) or groups of one.
+    FADE calls Q the tau-quantile. But its step function and masses, which are followed here, belong
+    to the lower (1 - tau)-quantile: the reward that at most tau G responses exceed. The two agree
+    at tau = 1/2. With this definition the function takes any rewards. Raises UserError for tau
+    outside (0, 1) or groups of one.
     """
     require(0 < tau < 1, "tau", tau, "must be in (0, 1)")
     needs_groups(rewards, "quantile")
     size = rewards.shape[1]
-    # The small number makes up for products such as 0.29 * 100 = 28.999999999999996.
+    # 1e-9 corrects products such as 0.29 * 100 = 28.999999999999996.
     rank = min(math.floor(tau * size + 1e-9), size - 1)
     return rewards - rewards.sort(1, descending=True).values[:, rank : rank + 1]
 
 
 def mc_grpo(rewards: torch.Tensor) -> torch.Tensor:
-    """MC-GRPO's median baseline.
+    """MC-GRPO: the median of the group is subtracted.
 
         A_i = R_i - med_j R_j
 
     Source: FADE sec 8.6; Kim 2026 (arXiv 2601.22582).
     m_S = p*(p <= 1/2), m_F = q*(p > 1/2)
     Peers: none
-    The lower median where G is even, so that med = 0 at p = 1/2 as in FADE; equal to `quantile` at
-    tau = 1/2. Left out, as in FADE: Kim's extra rollout (G + 1 sampled, the median one without a
-    gradient) and any division. Raises UserError for groups of one.
+    For even G this is the lower median, so that med = 0 at p = 1/2 as in FADE. The function equals
+    `quantile` at tau = 1/2. As in FADE, Kim's extra rollout (G + 1 sampled, the median one without
+    a gradient) and any division are left out. Raises UserError for groups of one.
     """
     needs_groups(rewards, "mc_grpo")
     return rewards - rewards.median(1, keepdim=True).values

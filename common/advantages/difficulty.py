@@ -1,7 +1,7 @@
 """Advantages that weigh a prompt by its difficulty: `(P, G) rewards -> (P, G) weights`.
 
 p is the success rate X / G of the prompt in the batch. The lines "m_S =" are explained in
-`group.py`, where F-GRPO's focal weight is as well.
+`group.py`, which also has F-GRPO's focal weight.
 """
 
 import torch
@@ -17,7 +17,7 @@ def power_alpha(
     alpha: float,
     normalise: bool,
 ) -> torch.Tensor:
-    """Power alpha: mean GRPO with hard prompts weighted more, the higher alpha the harder.
+    """Power alpha: mean GRPO with more weight on hard prompts; a higher alpha favours harder ones.
 
         A_i = C (1 - p)^(alpha - 1) (r_i - p)
         C   = 1, or with `normalise` (1 + alpha)^(1 + alpha) / (4 alpha^alpha)      (27)
@@ -25,9 +25,9 @@ def power_alpha(
     Source: FADE Algorithm 1, sec 4.3 and 8.2; C of sec 14, Eq. 27.
     m_S = m_F = C*p*q^alpha
     Peers: none
-    The text has C, the algorithms have not; without it the update shrinks as alpha grows.
-    alpha = 1 is mean GRPO, alpha = 0 binary contrastive; p is that of the prompt, where Algorithm 1
-    writes a mean over the batch (the masses need the prompt's).
+    The paper's text has C, its algorithms do not; without C the update shrinks as alpha grows.
+    alpha = 1 is mean GRPO, alpha = 0 is binary contrastive. p is the success rate of the prompt;
+    Algorithm 1 writes a mean over the batch, but the masses require the rate of the prompt.
     Raises UserError for alpha < 0, groups of one, or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
@@ -43,14 +43,14 @@ def easy_power(
     alpha: float,
     normalise: bool,
 ) -> torch.Tensor:
-    """Power alpha's easy counterpart: easy prompts weigh more.
+    """The counterpart of Power alpha with more weight on easy prompts.
 
         A_i = C p^(alpha - 1) (r_i - p),  C as in power_alpha
 
     Source: FADE sec 4.3.
     m_S = m_F = C*p^alpha*q
     Peers: none
-    alpha = 1 is mean GRPO, alpha = 0 MaxRL. Raises as power_alpha does.
+    alpha = 1 is mean GRPO, alpha = 0 is MaxRL. Raises UserError as power_alpha does.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
     r = success(rewards, "easy_power", correct=correct)
@@ -59,7 +59,7 @@ def easy_power(
 
 
 def _peak(alpha: float, normalise: bool) -> float:
-    """C of Eq. 27: the peak of C p q^alpha over p is then 1/4, as that of p q."""
+    """Return 1, or with `normalise` C of Eq. 27: C p q^alpha then peaks at 1/4 over p, as p q."""
     return (1 + alpha) ** (1 + alpha) / (4 * alpha**alpha) if normalise else 1.0
 
 
@@ -70,14 +70,14 @@ def asym_power(
     alpha_s: float,
     alpha_f: float,
 ) -> torch.Tensor:
-    """Asymmetric Power alpha: successes teach on hard prompts, failures on easy ones.
+    """Asymmetric Power alpha: successes weigh more on hard prompts, failures on easy ones.
 
         A_i = (1 - p)^(alpha_s - 1) (r_i - p) if r_i = 1,  p^(alpha_f - 1) (r_i - p) if r_i = 0
 
     Source: FADE sec 8.2, item 2.
     m_S = p*q^alpha_s, m_F = p^alpha_f*q
     Peers: none
-    alpha_s = alpha_f = 1 is mean GRPO. No C: FADE gives none for it.
+    alpha_s = alpha_f = 1 is mean GRPO. There is no C, because FADE gives none for this method.
     Raises UserError for an exponent < 0, groups of one, or graded rewards.
     """
     require(alpha_s >= 0, "alpha_s", alpha_s, "must be >= 0")
@@ -102,8 +102,9 @@ def ha_dw(
     Source: FADE sec 8.10; Yang et al. 2026 (arXiv 2601.08521), whose lambda_scale is `scale`.
     m_S = scale*p*q*exp(anchor - p), m_F = scale*p*q*exp(p - anchor)
     Peers: none; two pull requests to TRL (4863, 4872) were closed
-    The base is mean GRPO, as in FADE's masses; Yang et al. put the factor on GRPO and its variants.
-    FADE prints m_F = p q, which is right at p = C_t only. `anchor` comes from the controller.
+    The factor multiplies mean GRPO, as in FADE's masses; Yang et al. apply it to GRPO and its
+    variants. FADE prints m_F = p q, which is right at p = C_t only. `anchor` is C_t, which the
+    controller sets.
     Raises UserError for scale <= 0, groups of one, or graded rewards.
     """
     require(scale > 0, "scale", scale, "must be > 0")
@@ -122,8 +123,8 @@ def iac(rewards: torch.Tensor, *, alpha: float, unbiased: bool, epsilon: float) 
     Source: over_sharpening sec 3.1 and Algorithm 1.
     m_S = (G*q)^alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    alpha = 0 is GRPO exactly. The factor is >= 1 for every mixed group: nothing is reduced, and the
-    mean step grows with alpha and G. Raises UserError for alpha < 0 or groups of one.
+    alpha = 0 is GRPO exactly. The factor is >= 1 in every mixed group, so no advantage is reduced,
+    and the mean step grows with alpha and G. Raises UserError for alpha < 0 or groups of one.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
     advantage = grpo(rewards, unbiased=unbiased, epsilon=epsilon)
@@ -143,8 +144,8 @@ def overlong_iac(
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
-    """DAPO's overlong shaping: a response that comes near the limit loses reward; IAC on what is
-    left, with alpha = 0 GRPO.
+    """DAPO's overlong shaping: a response near the length limit loses reward. The advantage is IAC
+    of the shaped rewards, or GRPO with alpha = 0.
 
         R_i = r_i - penalty min(max(L_i / T - (1 - buffer), 0) / buffer, 1),  A_i = IAC of R
 
@@ -152,9 +153,10 @@ def overlong_iac(
     sec 4.2 (DAPO+IAC).
     m_S = (G*q)^alpha * sqrt(p*q), m_F = sqrt(p*q); unbiased=false and epsilon=0, none overlong
     Peers: verl's DAPO reward manager (the shaping)
-    A group all correct or all wrong still ranks its overlong responses. IAC's S+ is {i: A_i > 0},
-    as Algorithm 1 has it, so a short failure among long ones may be in it. Raises UserError for a
-    buffer outside (0, 1], a penalty < 0, lengths of another shape, and as `iac`.
+    In a group that is all correct or all wrong, overlong responses still get less than the others.
+    IAC's S+ is {i: A_i > 0}, as in Algorithm 1, so a short failure among long ones may be in it.
+    Raises UserError for a buffer outside (0, 1], a penalty < 0, lengths of another shape, and as
+    `iac` does.
     """
     require(0 < buffer <= 1, "buffer", buffer, "must be in (0, 1]")
     require(penalty >= 0, "penalty", penalty, "must be >= 0")
@@ -171,7 +173,7 @@ def filter_easiest(
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
-    """GRPO without the easiest prompts of the batch: a fraction of them gets 0.
+    """GRPO without the easiest prompts of the batch: a given fraction of the prompts gets 0.
 
         A_i = w A_i^GRPO,  w = 0 above the threshold success rate, 1 below, and at it the share of
         the tied prompts that is kept; sum of w over the prompts = (1 - fraction) P
@@ -179,9 +181,9 @@ def filter_easiest(
     Source: over_sharpening sec I, Table 5 ("discards the easiest 25%").
     m_S = m_F = w * sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    The paper does not say whether it filters the data set or each batch; this is each batch, as a
-    data set's rates would need a pass before training. Sharing among ties makes the order of the
-    prompts indifferent. fraction = 0 is GRPO exactly.
+    The paper does not say whether it filters the data set or each batch. Here each batch is
+    filtered, because the success rates of a data set would need a pass before training. Tied
+    prompts share the weight, so their order does not matter. fraction = 0 is GRPO exactly.
     Raises UserError for a fraction outside [0, 1], groups of one, or graded rewards.
     """
     require(0 <= fraction <= 1, "fraction", fraction, "must be in [0, 1]")
@@ -212,10 +214,10 @@ def t2t(
     Source: FADE sec 8.2, Eqs. 12-14; Lin et al. 2026 (arXiv 2602.04265).
     m_S = m_F = p*q*c / sigma; c = 1 - alpha p mean_S(L) - alpha q mean_F(L), sigma = std_j R_j
     Peers: none
-    FADE says "normalized lengths" and not by what: L_i = lengths_i / max_tokens, in (0, 1].
-    A group all correct or all wrong still ranks its responses by length; it gets 0 only if they are
-    equally long. Raises UserError for alpha < 0, groups of one, lengths of another shape, or graded
-    rewards.
+    FADE says "normalized lengths" but not by what; here L_i = lengths_i / max_tokens, in (0, 1].
+    A group that is all correct or all wrong still ranks its responses by length; it gets 0 only if
+    they are equally long. Raises UserError for alpha < 0, groups of one, lengths of another shape,
+    or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
     r = success(rewards, "t2t", correct=correct)

@@ -1,7 +1,7 @@
 """Advantages made from a function of the group's rewards: `(P, G) rewards -> (P, G) weights`.
 
-Both weigh by exp(beta R), so beta is in units of 1 / reward: R in {-1, 1} with beta is R in {0, 1}
-with 2 beta. The lines "m_S =" are explained in `group.py`; z = p exp(beta) + q.
+Both use exp(beta R), so beta has the unit 1 / reward: R in {-1, 1} with beta corresponds to R in
+{0, 1} with 2 beta. The lines "m_S =" are explained in `group.py`; in them z = p exp(beta) + q.
 """
 
 import math
@@ -12,16 +12,16 @@ from common.advantages.parts import mixed, needs_groups, require
 
 
 def softmax(rewards: torch.Tensor, *, beta: float) -> torch.Tensor:
-    """Softmax weight with a uniform baseline.
+    """Softmax advantage: the softmax weight of a response minus a uniform baseline.
 
         A_i = exp(beta R_i) / sum_j exp(beta R_j) - 1 / G
 
     Source: FADE sec 8.9; Shao et al. 2024.
     m_S = m_F = (exp(beta) - 1)*p*q / (G*z)
     Peers: none
-    As printed it sums to 0 and is of size 1 / G, G times smaller than its siblings; FADE's mass
-    leaves out that 1 / G. For large beta the mass goes to q / G, MaxRL's shape (FADE: "the pass@k
-    advantage"); for small beta to 0 with the shape p q.
+    As printed, the advantages sum to 0 and have the size 1 / G, G times smaller than in related
+    methods; FADE's mass leaves out this 1 / G. For large beta the mass tends to q / G, which has
+    MaxRL's shape (FADE: "the pass@k advantage"); for small beta it tends to 0 with the shape p q.
     Raises UserError for beta <= 0 or groups of one.
     """
     require(beta > 0, "beta", beta, "must be > 0")
@@ -38,16 +38,16 @@ def log_mean_exp(rewards: torch.Tensor, *, beta: float) -> torch.Tensor:
     Source: FADE sec 8.9; Jiang et al. 2025 (arXiv 2509.24261).
     m_S = -p/beta * log((G - exp(beta)/z) / (G - 1)), m_F = q/beta * log((G - 1/z) / (G - 1))
     Peers: none
-    The true leave-one-out: failures get A < 0, and m_S - m_F vanishes as 1 / G^2 beside masses of
-    1 / G, so it is sign-balanced in the limit, with softmax's shape; FADE's masses
-    p exp(beta) / z and q / z are not those of this formula.
+    This is the true leave-one-out difference, in which failures get A < 0. m_S - m_F vanishes as
+    1 / G^2 while the masses are of order 1 / G, so successes and failures balance in the limit,
+    with softmax's shape. FADE's masses p exp(beta) / z and q / z do not follow from this formula.
     Raises UserError for beta <= 0 or groups of one.
     """
     require(beta > 0, "beta", beta, "must be > 0")
     needs_groups(rewards, "log_mean_exp")
     size = rewards.shape[1]
     scaled = beta * rewards
-    # (P, G, G): row i is the group without i. A sum minus one term would cancel for large beta.
+    # (P, G, G): row i is the group without i. Subtracting one term would cancel for large beta.
     others = scaled[:, None].masked_fill(
         torch.eye(size, dtype=torch.bool, device=rewards.device), -math.inf
     )

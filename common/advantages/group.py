@@ -1,12 +1,12 @@
 """Advantages that compare a response with its group: `(P, G) rewards -> (P, G) weights`.
 
-P prompts, G responses a prompt (N in F-GRPO). Pure functions; keyword arguments are named as in the
-paper. This file: what the centred reward is divided by or multiplied with; `baseline.py`: what is
-subtracted.
+There are P prompts with G responses each (N in F-GRPO). All functions are pure, and keyword
+arguments are named as in the paper. The functions of this file differ in what the centred reward is
+divided by or multiplied with, the ones of `baseline.py` in what is subtracted.
 
 The lines "m_S =" give the gradient mass of the successes and of the failures of one group (FADE
 sec 2.1), m_S = (1/G) sum_{i in S} A_i and m_F = -(1/G) sum_{i in F} A_i, for rewards in {0, 1} with
-X successes and F failures, p = X/G, q = 1 - p. They are Python except for ^; a test runs them.
+X successes and F failures, p = X/G, q = 1 - p. They are Python except for ^; a test evaluates them.
 """
 
 import torch
@@ -22,11 +22,11 @@ def grpo(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tens
     Source: F-GRPO Eq. 4; FADE sec 8.1; Shao et al. 2024.
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, else times std / (std_unbiased + epsilon)
     Peers: verl grpo, TRL GRPOTrainer with scale_rewards="group"
-    A group of equal rewards gets exactly 0. `unbiased` divides the variance by G - 1 (torch and
-    verl) or by G: FADE sec 8 prints 1/B, and no epsilon; the other papers do not say which, and
-    F-GRPO's epsilon is a symbol without a value.
-    Raises UserError for groups of one, which have nothing to compare with (verl gives them their
-    reward).
+    A group of equal rewards gets exactly 0. With `unbiased` the variance is divided by G - 1 (as in
+    torch and verl), else by G. FADE sec 8 prints 1/B and no epsilon. The other papers do not say
+    which divisor they use, and F-GRPO's epsilon is a symbol without a value.
+    Raises UserError for groups of one, which have nothing to compare with (verl gives such a
+    response its reward).
     """
     difference = centred(rewards, "grpo")
     std = rewards.std(1, keepdim=True, correction=int(unbiased))
@@ -40,15 +40,16 @@ def grpo_signed(
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
-    """GRPO's advantage whose sign says right or wrong in every group, for losses that must know.
+    """GRPO's advantage with a sign that tells right from wrong in every group, for losses that need
+    it.
 
         A_i = A_i^GRPO;  +t (right) or -t (wrong) in a group of equal rewards,  t = 2^-126
 
     Source: F-GRPO Eq. 4; the sign is ours, for DS-GRPO (`common/losses/smoothing.py`).
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    t is the smallest normal number of float32: added to anything it is lost, and no gradient of
-    that size reaches a weight. Raises UserError for groups of one, or graded rewards.
+    t is the smallest normal number of float32: it is lost in any sum, and no gradient of that size
+    reaches a weight. Raises UserError for groups of one, or graded rewards.
     """
     right = success(rewards, "grpo_signed", correct=correct)
     sign = torch.finfo(torch.float32).tiny * (2 * right - 1)
@@ -81,7 +82,7 @@ def focal(
 
 
 def focal_weight(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) -> torch.Tensor:
-    """g of Eq. 15 for each prompt, (P, 1), in [0, 1]. Raises as `focal` does."""
+    """Return g of Eq. 15 for each prompt, (P, 1), in [0, 1]. Raises UserError as `focal` does."""
     require(gamma >= 0, "gamma", gamma, "must be >= 0")
     right = success(rewards, "the focal weight", correct=correct)
     # Counted, not averaged: mu_hat = X / N without the rounding of a mean of floats.
@@ -106,7 +107,7 @@ def mean_only(rewards: torch.Tensor) -> torch.Tensor:
 def reinforce_pp_baseline(
     rewards: torch.Tensor, *, lengths: torch.Tensor, epsilon: float
 ) -> torch.Tensor:
-    """REINFORCE++-baseline: the group mean is subtracted, the scale is that of the whole batch.
+    """REINFORCE++-baseline: the group mean is subtracted, the whole batch gives the scale.
 
         c_i = R_i - mean_j R_j
         A_i = (c_i - mean(c)) / sqrt(var(c) + epsilon)
@@ -117,20 +118,20 @@ def reinforce_pp_baseline(
     Source: Hu 2025 (arXiv 2501.03262); exactly verl's token layout and its epsilon of 1e-8.
     m_S = m_F = p*q / sigma; sigma = sqrt(var + epsilon), if the token mean is 0 (equal lengths)
     Peers: verl reinforce_plus_plus_baseline
-    A group of equal rewards gets the shift -mean(c) / sigma, which is 0 only if the token mean is.
+    A group of equal rewards gets the shift -mean(c) / sigma, which is 0 only if mean(c) is 0.
     Raises UserError for groups of one (verl takes a baseline of 0) or lengths of another shape.
     """
     difference = centred(rewards, "reinforce_pp_baseline")
     tokens = token_counts(lengths, rewards)
     total = tokens.sum()
-    # verl adds its epsilon to the token count as well; kept, so that the numbers are the same.
+    # verl adds its epsilon to the token count as well; done here too, for the same numbers.
     difference = difference - (tokens * difference).sum() / (total + epsilon)
     variance = (tokens * difference**2).sum() / (total + epsilon) * total / (total - 1)
     return difference * (variance + epsilon).rsqrt()
 
 
 def power_norm(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) -> torch.Tensor:
-    """Power Norm: between mean GRPO (gamma = 0) and GRPO (gamma = 1/2).
+    """Power Norm: a method between mean GRPO (gamma = 0) and GRPO (gamma = 1/2).
 
         A_i = (r_i - p) / (p (1 - p))^gamma
 
@@ -147,7 +148,8 @@ def power_norm(rewards: torch.Tensor, *, correct: torch.Tensor, gamma: float) ->
 
 
 def skew_r(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch.Tensor:
-    """Skew-R: the masses of GRPO and of mean GRPO multiplied; weighs medium difficulty most.
+    """Skew-R: its mass is the product of the masses of GRPO and of mean GRPO, so prompts of medium
+    difficulty weigh most.
 
         A_i = sqrt(p (1 - p)) (r_i - p)
 
@@ -184,8 +186,8 @@ def binary_contrastive(rewards: torch.Tensor, *, correct: torch.Tensor) -> torch
     Source: FADE sec 8.7; Greensmith et al. 2004.
     m_S = m_F = p*(p < 1)
     Peers: none
-    A group without a failure gets 0, as there is nothing to contrast with; as printed it would be
-    the one group whose weights (all 1) do not sum to 0.
+    A group without a failure gets 0, as there is nothing to contrast with. By the printed formula
+    it would be the only group whose weights (all 1) do not sum to 0.
     Raises UserError for groups of one, or graded rewards.
     """
     method = "binary_contrastive"

@@ -1,7 +1,7 @@
-"""Advantages that look at how likely each response was: among right answers the rarer gain more.
+"""Advantages that look at how likely each response was: rarer right answers gain more.
 
 `log_probs` (P, G) is log pi_old(y_i | x), the sum over a response's tokens, in nats, under the
-policy that drew it. The lines "m_S =" are of groups whose responses are equally likely.
+policy that sampled it. The lines "m_S =" hold for groups whose responses are equally likely.
 """
 
 import torch
@@ -20,7 +20,7 @@ def unlikeliness(
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
-    """GRPO on the unlikeliness reward: a right answer is worth less, the likelier it was.
+    """GRPO on the unlikeliness reward: the likelier a right answer was, the less it is worth.
 
         r_i' = r_i (1 - beta (G - rank_i) / G),   rank_i = 0 for the likeliest of its group
         A_i  = GRPO of r'
@@ -29,9 +29,9 @@ def unlikeliness(
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0, for equally likely responses
     Peers: none
     r_i is 1 or 0, whatever the rewards are. Equally likely responses share the mean of their ranks
-    (ours: a sort leaves it to chance). Groups of right answers alone have an advantage: their rarer
-    half rises. beta = 0 is `grpo`. Left out: the paper's second epoch on each batch and its heavier
-    KL penalty. Read in public code, not in the paper.
+    (our choice: a sort would leave the order to chance). A group of right answers only has nonzero
+    advantages too: its rarer half rises. beta = 0 is `grpo`. The paper's second epoch on each batch
+    and its heavier KL penalty are left out. The formula was read in public code, not in the paper.
     Raises UserError for beta outside [0, 1], groups of one, graded rewards, or log_probs of
     another shape.
     """
@@ -53,7 +53,7 @@ def ucpo(
     unbiased: bool,
     epsilon: float,
 ) -> torch.Tensor:
-    """UCPO: the right answers of a group share what GRPO gives them, the rarer the more.
+    """UCPO: the right answers of a group share what GRPO gives them, and rarer ones get more.
 
         q_i = exp(s_i) / sum_{j right} exp(s_j),   s_i = log pi_old(y_i | x) / |y_i|
         w_i = (1 - tau) + tau n (1 / q_i) / sum_{j right} 1 / q_j,   n = how many are right
@@ -62,9 +62,11 @@ def ucpo(
     Source: Lochab et al. 2026 (arXiv 2605.00365), uniform-correct policy optimisation; tau = 0.2.
     m_S = m_F = sqrt(p*q); unbiased=false and epsilon=0
     Peers: none
-    The w_i of a group have the mean 1, so the gradient mass is GRPO's whatever the likelihoods are.
-    tau = 0 is `grpo`. Read in the authors' code, not in the paper; left out: its floor of 1e-6
-    under q_i, and its optional sharpening of wrong answers, which is off there.
+    The w_i of a group's right answers have the mean 1, so the gradient mass is GRPO's whatever the
+    likelihoods are.
+    tau = 0 is `grpo`. The formula was read in the authors' code, not in the paper. The code's lower
+    bound of 1e-6 on q_i and its optional sharpening of wrong answers, which is off there, are left
+    out.
     Raises UserError for tau outside [0, 1], groups of one, graded rewards, or log_probs or
     lengths of another shape.
     """
@@ -73,14 +75,14 @@ def ucpo(
     right = success(rewards, "ucpo", correct=correct) > 0
     counts = token_counts(lengths, rewards).clamp(min=1)
     surprise = (-_likelihoods(log_probs, rewards) / counts).masked_fill(~right, -torch.inf)
-    # 1 / q_i over its sum is a softmax of -s_i; a group without a right answer has none
+    # 1 / q_i over its sum is a softmax of -s_i; without a right answer it is nan
     target = torch.softmax(surprise, 1).nan_to_num(0.0)
     weight = 1 - tau + tau * (right.sum(1, keepdim=True) * target)
     return torch.where(right, weight * advantage, advantage)
 
 
 def _likelihoods(log_probs: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
-    """`log_probs` in the dtype of the rewards. Raises UserError unless there is one for each."""
+    """Return `log_probs` in the rewards' dtype. Raises UserError unless each reward has one."""
     if log_probs.shape != rewards.shape:
         raise UserError(
             f"log_probs of shape {tuple(log_probs.shape)}: give one log-probability for each of "
@@ -90,7 +92,7 @@ def _likelihoods(log_probs: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor
 
 
 def _ranks(log_probs: torch.Tensor) -> torch.Tensor:
-    """(P, G) places from 0, the likeliest; equal ones share their mean."""
+    """Return the rank of each response, (P, G), from 0 for the likeliest; ties share their mean."""
     order = (-log_probs).sort(1).values
     given = (-log_probs).contiguous()
     first = torch.searchsorted(order, given)

@@ -1,4 +1,4 @@
-"""What the advantages share: their checks, success in {0, 1}, centring."""
+"""Functions that the advantages share: checks, success in {0, 1}, centring."""
 
 import torch
 
@@ -27,11 +27,11 @@ def needs_groups(rewards: torch.Tensor, method: str) -> None:
 
 
 def success(rewards: torch.Tensor, method: str, *, correct: torch.Tensor) -> torch.Tensor:
-    """1 for each correct response and 0 for each wrong one, which is (R - R_w) / (R_c - R_w) of
-    F-GRPO Eq. 14, (P, G) in the dtype of the rewards.
+    """Return 1 for each correct response and 0 for each wrong one, (P, G) in the dtype of the
+    rewards. This is (R - R_w) / (R_c - R_w) of F-GRPO Eq. 14.
 
-    Raises UserError for graded rewards, i.e. unless all correct responses have one reward and all
-    wrong ones have one, and where `correct` is no mask of the rewards.
+    Raises UserError for graded rewards, i.e. unless all correct responses have the same reward and
+    all wrong ones too, and if `correct` is not a boolean mask of the rewards' shape.
     """
     if correct.shape != rewards.shape or correct.dtype != torch.bool:
         raise UserError(
@@ -49,24 +49,24 @@ def success(rewards: torch.Tensor, method: str, *, correct: torch.Tensor) -> tor
 
 
 def mixed(rewards: torch.Tensor) -> torch.Tensor:
-    """Which groups have more than one reward, (P, 1)."""
+    """Return which groups have more than one distinct reward, (P, 1)."""
     return (rewards != rewards[:, :1]).any(1, keepdim=True)
 
 
 def centred(rewards: torch.Tensor, method: str) -> torch.Tensor:
-    """R_i - mean_j R_j; a group of equal rewards gets exactly 0, whatever its mean rounds to."""
+    """Return R_i - mean_j R_j, and exactly 0 for a group of equal rewards, despite rounding."""
     needs_groups(rewards, method)
     return torch.where(mixed(rewards), rewards - rewards.mean(1, keepdim=True), 0.0)
 
 
 def times(weight: torch.Tensor, advantage: torch.Tensor) -> torch.Tensor:
-    """weight * advantage, where 0 stays 0: the weight of a group of equal rewards may be
-    infinite."""
+    """Return weight * advantage, but 0 where the advantage is 0: the weight of a group of equal
+    rewards may be infinite."""
     return torch.where(advantage == 0, 0.0, weight * advantage)
 
 
 def token_counts(lengths: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
-    """`lengths` in the dtype of the rewards. Raises UserError unless there is one for each."""
+    """Return `lengths` in the rewards' dtype. Raises UserError unless each reward has one."""
     if lengths.shape != rewards.shape:
         raise UserError(
             f"lengths of shape {tuple(lengths.shape)}: give one length for each of the "

@@ -1,8 +1,8 @@
 """Advantages for pass@k: `(P, G) rewards -> (P, G) weights`.
 
-They depend on the number of successes alone, so each is a table over X = 0..G of exact binomials.
-The lines "m_S =" are explained in `group.py`; R = 1 - comb(F, k) / comb(G, k) is the group's
-unbiased pass@k.
+They depend only on the number of successes, so each is a table over X = 0..G, computed from exact
+binomial coefficients. The lines "m_S =" are explained in `group.py`; in them
+R = 1 - comb(F, k) / comb(G, k) is the group's unbiased pass@k.
 """
 
 from math import comb, sqrt
@@ -22,10 +22,11 @@ def pass_at_k_tang(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> t
     Source: FADE sec 8.4.1; Tang et al. 2025.
     m_S = p*comb(F, k - 1) / comb(G - 1, k - 1), m_F = 0
     Peers: verl grpo_passk with norm_adv_by_std_in_grpo=False at k = G, for rewards in {0, 1}
-    FADE's group has exactly k responses (k = G here: 1 for the only success); the average over sets
-    is ours, so that k may be below G. Its mass k p q^(k-1) is the expectation of a sum over k
-    responses; that of this per-response mean is p q^(k-1). k = 1 is REINFORCE; equal groups get 0
-    for k > 1. Raises UserError for k outside 1..G or graded rewards.
+    FADE's group has exactly k responses (here k = G: a success gets 1 if it is the only one). The
+    average over sets is our addition, so that k may be below G. FADE's mass k p q^(k-1) is the
+    expectation of a sum over k responses; the mass of this per-response mean is p q^(k-1). k = 1 is
+    REINFORCE; groups of equal rewards get 0 for k > 1. Raises UserError for k outside 1..G or
+    graded rewards.
     """
     r = success(rewards, "pass_at_k_tang", correct=correct)
     size = _group_size(rewards, k)
@@ -44,8 +45,8 @@ def pass_at_k_chen(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> t
     Source: FADE sec 8.4.2; Chen et al. 2025 (arXiv 2508.10751).
     m_S = m_F = p*sqrt((1 - R) / R)
     Peers: none
-    Where R_k is 0 or 1 (no success, or fewer than k failures) sigma_k is 0 and so is the advantage:
-    failures beside many successes teach nothing. k = 1 is GRPO with the population std.
+    If R_k is 0 or 1 (no success, or fewer than k failures) sigma_k is 0, and the advantage is 0
+    too: failures among many successes have no weight. k = 1 is GRPO with the population std.
     Raises UserError for k outside 1..G, groups of one, or graded rewards.
     """
     r = success(rewards, "pass_at_k_chen", correct=correct)
@@ -66,8 +67,8 @@ def pass_at_k_mix(rewards: torch.Tensor, *, correct: torch.Tensor, k: int) -> to
     Source: FADE sec 8.4.3; Chen et al. 2025.
     m_S = m_F = p*(p*sqrt((1 - R) / R)) + q*sqrt(p*q)
     Peers: none
-    FADE writes q^(k-1) for Q', its limit for large G; this is the exact one of sec 8.4.2.
-    Raises as pass_at_k_chen does.
+    FADE writes q^(k-1) for Q', which is the limit for large G; here Q' is exact, as in sec 8.4.2.
+    Raises UserError as pass_at_k_chen does.
     """
     p = success(rewards, "pass_at_k_mix", correct=correct).mean(1, keepdim=True)
     of_k, of_1 = (pass_at_k_chen(rewards, correct=correct, k=one) for one in (k, 1))
@@ -81,5 +82,5 @@ def _group_size(rewards: torch.Tensor, k: int) -> int:
 
 
 def _by_count(r: torch.Tensor, table: list[float]) -> torch.Tensor:
-    """table[X] of each group, (P, 1)."""
+    """Return table[X] for each group, (P, 1)."""
     return r.new_tensor(table)[r.sum(1, keepdim=True).long()]

@@ -40,8 +40,8 @@ def fade(
     Source: FADE Eq. 11, Algorithm 2.
     m_S = p*q^alpha, m_F = p*q^alpha/delta
     Peers: none
-    p is the success rate of the prompt, where Algorithm 2 writes a mean over the batch (the masses
-    of sec 10 need the prompt's). No C of Eq. 27, as printed.
+    p is the success rate of the prompt; Algorithm 2 writes a mean over the batch, but the masses of
+    sec 10 require the rate of the prompt. As printed, there is no C of Eq. 27.
     Raises UserError for alpha < 0, delta <= 0, groups of one, or graded rewards.
     """
     require(alpha >= 0, "alpha", alpha, "must be >= 0")
@@ -51,7 +51,7 @@ def fade(
 
 
 def negative_only(rewards: torch.Tensor, *, unbiased: bool, epsilon: float) -> torch.Tensor:
-    """The "-N" of two_stage: GRPO that learns from relative failures only.
+    """GRPO-N, the "-N" of two_stage: GRPO that learns from relative failures only.
 
         A_i = min(0, A_i^GRPO)
 

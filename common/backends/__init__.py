@@ -1,4 +1,4 @@
-"""Backends run a whole Experiment; `local` is the specification, `verl` the cluster's."""
+"""Backends, which run a whole Experiment: `local` is the specification, `verl` is for clusters."""
 
 import re
 import sys
@@ -11,7 +11,8 @@ from common.experiment import Experiment
 
 
 def backend(name: str) -> Backend:
-    """The backend of that name, imported only now. Raises UserError for an unknown one."""
+    """Return the backend called `name`; only this one is imported. Raises UserError for an unknown
+    name."""
     if name == "local":
         from common.backends.local import BACKEND
     elif name == "verl":
@@ -24,9 +25,10 @@ def backend(name: str) -> Backend:
 def run_experiment(
     x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
-    """Run `x` on the backend it names and return its run folder; `on_step` as in Backend. Raises
-    UserError for an unknown one, and where backend=verl is asked for in an environment without
-    verl. Solve rates that choose its training prompts are measured first."""
+    """Run `x` on the backend it names and return its run folder; `on_step` is as in Backend.
+
+    If solve rates choose its training prompts, they are measured first. Raises UserError for an
+    unknown backend, and for backend=verl in an environment without verl."""
     from common.backends.solve_rates import measure
 
     measure(x, on_step)
@@ -34,13 +36,13 @@ def run_experiment(
 
 
 def command(paper: str, config_name: str = "config", words: list[str] | None = None) -> None:
-    """`python -m papers.<paper> [experiment=NAME] [key=value ...] [explain[=NODESxGPUSxGB]]`;
-    `words` None: those of the command line.
+    """Run `python -m papers.<paper> [experiment=NAME] [key=value ...] [explain[=NODESxGPUSxGB]]`.
+    `words` are its command-line arguments; None means the arguments of this process.
 
-    With `explain` nothing runs: it prints what the experiment's backend would do on that many nodes
-    and GPUs of so much memory (1x8x80), and where it differs from the paper.
+    With `explain` nothing runs. It prints what the experiment's backend would do on so many nodes,
+    each with so many GPUs of so much memory (default 1x8x80), and where it differs from the paper.
     """
-    from common.cli import main  # a job runs experiments without a command line
+    from common.cli import main  # imported here: jobs run experiments without a command line
     from common.config.words import split
     from common.results.summary import summary
 

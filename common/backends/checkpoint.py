@@ -1,4 +1,4 @@
-"""What a run resumes from: <run>/checkpoint.pt, the state of its loop in one file."""
+"""The checkpoint that a run resumes from: <run>/checkpoint.pt, its loop's state in one file."""
 
 import io
 from pathlib import Path
@@ -16,8 +16,8 @@ def save(path: Path, loop) -> None:
 
 
 def load(path: Path, loop) -> None:
-    """Put the loop where the checkpoint left it; nothing happens where there is none. Raises
-    UserError for a file that cannot be read or is of another run."""
+    """Restore the loop's state from the checkpoint; do nothing if there is no checkpoint. Raises
+    UserError for a file that cannot be read or that belongs to another run."""
     if not path.exists():
         return
     try:
@@ -30,8 +30,8 @@ def load(path: Path, loop) -> None:
 
 
 def step(path: Path) -> int:
-    """The step of a checkpoint, 0 without one that can be read; its tensors are not read."""
+    """Return the step of a checkpoint, or 0 if none can be read. Its tensors are not read."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)["step"]
-    except Exception:  # torch raises many kinds for a damaged file; `load` says so
+    except Exception:  # torch raises many types for a damaged file; `load` reports it
         return 0

@@ -1,5 +1,5 @@
-"""Rollouts with their verdicts and rewards, and DAPO's dynamic sampling, which draws until a step
-has enough groups with mixed rewards.
+"""Rollouts with their verdicts and rewards, and DAPO's dynamic sampling, which draws more groups
+until a step has enough groups with mixed rewards.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from common.types import RolloutBatch, Verdict, concatenate
 
 @dataclass(frozen=True)
 class Rollout:
-    """P groups of responses: a verdict and a reward for each."""
+    """P groups of G responses, with a verdict and a reward for each response."""
 
     batch: RolloutBatch
     verdicts: list[Verdict]
     rewards: torch.Tensor  # (P, G)
-    gap: float | None = None  # of log-probabilities, see rollout/samplers.py
+    gap: float | None = None  # mean |difference| of log-probabilities, see rollout/samplers.py
 
     @property
     def mixed(self) -> torch.Tensor:
-        """Which groups have more than one reward, (P,)."""
+        """Return for each group whether its rewards differ, (P,)."""
         return self.rewards.amax(1) > self.rewards.amin(1)
 
     def groups(self) -> list[Rollout]:
-        """Each group by itself."""
+        """Return each group as a rollout of its own."""
         G = self.batch.group_size
         return [
             Rollout(self.batch.prompts(i, i + 1), self.verdicts[i * G : (i + 1) * G], row[None])
@@ -37,7 +37,7 @@ class Rollout:
 
 
 def joined(rollouts: list[Rollout], pad_id: int) -> Rollout:
-    """One rollout of all groups of `rollouts`."""
+    """Return one rollout with all groups of `rollouts`."""
     if len(rollouts) == 1:
         return rollouts[0]
     return Rollout(
@@ -48,8 +48,8 @@ def joined(rollouts: list[Rollout], pad_id: int) -> Rollout:
 
 
 def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> list[Rollout]:
-    """Rollouts of `draw(0)`, `draw(1)`, ... until so many groups have mixed rewards, but no more
-    than `most`: 1 turns dynamic sampling off."""
+    """Return the rollouts `draw(0)`, `draw(1)`, ... until `groups` groups have mixed rewards, but
+    at most `most` rollouts: `most=1` turns dynamic sampling off."""
     drawn: list[Rollout] = []
     while len(drawn) < most and sum(int(one.mixed.sum()) for one in drawn) < groups:
         drawn.append(draw(len(drawn)))
@@ -57,18 +57,21 @@ def until_mixed(draw: Callable[[int], Rollout], *, groups: int, most: int) -> li
 
 
 def drawn_shares(row: Mapping[str, float]) -> dict[str, float]:
-    """`mixed` and `parsed` as `first_step` takes them, of a row of the curve: of all that was
-    drawn, where groups were evicted and the row says so."""
+    """Return the arguments `mixed` and `parsed` of `first_step` from a row of the training curve.
+    Where dynamic sampling evicts groups (verl), the row also has the shares of all groups that were
+    drawn, and these are used."""
     if "drawn_mixed" in row:
         return {"mixed": row["drawn_mixed"], "parsed": row["drawn_parsed"]}
     return {"mixed": row["active_groups"], "parsed": 1 - row["unparsed"]}
 
 
 def first_step(*, mixed: float, parsed: float, mu: float) -> str:
-    """What the first step of a memory network (DLC) has drawn, in words. Where it agrees with the
-    policy, pi - mu phi is a temperature of 1 / (1 - mu), and answers may no longer parse. Raises
-    UserError where no answer parses and no group has mixed rewards: neither network would learn. A
-    small batch without a mixed group alone may be chance."""
+    """Return a sentence about what the first step with a memory network (DLC) has drawn.
+
+    Where the memory network agrees with the policy, the logits pi - mu phi amount to a temperature
+    of 1 / (1 - mu), and answers may no longer parse. Raises UserError where no answer parses and no
+    group has mixed rewards: neither network would learn. That no group of a small batch is mixed is
+    no error by itself, since it may be chance."""
     said = f"of the first step's draws {100 * parsed:.3g} % parsed, {100 * mixed:.3g} % of groups"
     remedy = f"{said} are mixed, so nothing can be learned; lower it, or sampling.temperature"
     require(mixed > 0 or parsed > 0, "method.sampler.mu", mu, remedy)
@@ -76,8 +79,9 @@ def first_step(*, mixed: float, parsed: float, mu: float) -> str:
 
 
 def kept(drawn: list[Rollout], *, groups: int, pad_id: int) -> Rollout:
-    """The first `groups` groups with mixed rewards. Groups without a gradient fill what is missing
-    (verl stops with an error)."""
+    """Return the first `groups` groups with mixed rewards. If there are too few, groups without a
+    gradient fill the step (stock verl draws without end instead, see verl/sampling.py). A single
+    rollout is returned whole."""
     if len(drawn) == 1:
         return drawn[0]
     every = [group for one in drawn for group in one.groups()]

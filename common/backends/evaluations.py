@@ -1,7 +1,7 @@
-"""What a run measures of its model: samples, counts and result rows, along the way and at the end.
+"""The evaluations of a run's model, during training and at its end: samples, counts, result rows.
 
-<run>/eval/step-00050.csv, -counts.csv     of each evaluation step
-<run>/model, samples/, counts.csv, metrics.csv   of the last
+<run>/eval/step-00050.csv, -counts.csv           for each evaluation step
+<run>/model, samples/, counts.csv, metrics.csv   for the last step
 """
 
 from pathlib import Path
@@ -21,12 +21,12 @@ from common.results.columns import COLUMNS, SCORE
 from common.results.files import config_hash, read_csv, read_jsonl, write, write_csv, write_jsonl_gz
 from common.types import Prompt, Verify
 
-KL_SAMPLES = 8  # of each problem, enough for a hundredth of a nat over the testbeds' problems
+KL_SAMPLES = 8  # of each problem; precise to a hundredth of a nat over the testbeds' problems
 
 
 class CutOff:
-    """Says once a key that many responses were cut off there, and never of the testbed, whose limit
-    is part of its task."""
+    """Warns once for each key if many responses were cut off at its limit. It never warns for the
+    testbed, whose limit is part of its task."""
 
     def __init__(self, x: Experiment):
         self.x, self.warned = x, set()
@@ -39,7 +39,8 @@ class CutOff:
 
 
 class Evaluations:
-    """Of one run's model as it is when they are called; `prompts` are those it is trained on."""
+    """The evaluations of one run. Each method uses the model as it is at the time of the call.
+    `prompts` are the training prompts."""
 
     def __init__(
         self,
@@ -54,21 +55,21 @@ class Evaluations:
     ):
         self.x, self.folder, self.model, self.tokenizer = x, folder, model, tokenizer
         self.prompts, self.benchmarks, self.verify = prompts, benchmarks, verify
-        self.start = None  # the model that training started from, once it is asked for
+        self.start = None  # the model that training started from, loaded when it is first needed
 
     def on_the_curve(self, step: int) -> dict[str, float]:
-        """The evaluation of a step before the last; returns its scores."""
+        """Evaluate at a step before the last one and return the scores."""
         sampled = [self.sample(one, step, self.x.eval.curve_n) for one in self.benchmarks]
         return self.write(step, sampled)
 
     def keep(self, step: int) -> None:
-        """The model as it is, where the run leaves that of the step."""
+        """Save the model as it is now, if the run keeps the model of this step."""
         if step in snapshots.steps(self.x):
             save(self.model, self.tokenizer, snapshots.folder(self.folder, step))
 
     def require_before(self, step: int) -> None:
-        """Raise UserError unless every evaluation before the checkpoint's step is there: without
-        one the run would finish with a gap in its curve, and nothing would say so."""
+        """Raise UserError if the file of an evaluation before `step`, the checkpoint's step, is
+        missing: the run would finish with a gap in its curve, and nothing would report it."""
         every = self.x.eval.every
         for earlier in range(every, step, every):
             path = self.folder / "eval" / f"step-{earlier:05d}.csv"
@@ -76,15 +77,15 @@ class Evaluations:
             require(path.exists(), "eval", path, f"is missing; {remedy}")
 
     def make_up(self, step: int) -> dict[str, float]:
-        """Of a run that was to end at `step`, was stopped before it had evaluated and goes on;
-        returns the scores, none where nothing was missing."""
+        """Evaluate at `step` if the run was to end there, was stopped before it had evaluated, and
+        now goes on to more steps. Return the scores, empty if no evaluation was missing."""
         missing = not (self.folder / "eval" / f"step-{step:05d}.csv").exists()
         late = step > 0 and step % self.x.eval.every == 0 and missing
         return self.on_the_curve(step) if late else {}
 
     def last(self, step: int, cut_off: CutOff, told: bool) -> dict[str, float]:
-        """The model as a Hugging Face checkpoint, the last evaluation's samples, and all result
-        rows; returns the scores. What a process that was killed here has left of these is not made
+        """Write the model as a Hugging Face checkpoint, the last evaluation's samples and all
+        result rows; return the scores. Samples that a process killed in here has left are not drawn
         again."""
         save(self.model, self.tokenizer, self.folder / "model")
         names, sampled = list(self.benchmarks), []
@@ -107,7 +108,7 @@ class Evaluations:
         return scores
 
     def sample(self, benchmark: str, step: int, n: int) -> Sampled:
-        """Verified responses to a benchmark's prompts."""
+        """Return verified responses to a benchmark's prompts."""
         return sample(
             self.model,
             self.tokenizer,
@@ -120,8 +121,8 @@ class Evaluations:
         )
 
     def write(self, step: int, sampled: list[Sampled]) -> dict[str, float]:
-        """Keep the rows and counts of every benchmark's samples as `eval/step-<step>*.csv`; returns
-        {"pass@1/BENCHMARK": percent}, as the training curve has them."""
+        """Write the rows and counts of every benchmark's samples to `eval/step-<step>*.csv`; return
+        {"pass@1/BENCHMARK": percent}, which are columns of the training curve."""
         x = self.x
         frames = [metric_rows(one, x.eval.k) for one in sampled]
         if x.kl_from_start:
@@ -144,8 +145,8 @@ class Evaluations:
         return {f"{SCORE}{name}": float(value) for name, value in values}
 
     def kl_from_start(self, sampled: Sampled) -> dict:
-        """One result row: the KL divergence of whole responses from the model that training started
-        from, in nats, by the first KL_SAMPLES samples y of each problem:
+        """Return one result row: the KL divergence, in nats, of whole responses from the model that
+        training started from, estimated from the first KL_SAMPLES samples y of each problem x:
 
             mean over y of log pi(y | x) - log pi_start(y | x)
         """
@@ -166,11 +167,12 @@ class Evaluations:
         return row | {"n_problems": size, "n_samples": min(KL_SAMPLES, len(rows) // size)}
 
     def rare_nll(self) -> pd.DataFrame:
-        """Delta NLL on the base model's rare right answers to the first 256 training prompts."""
-        from common.evaluation import rare_nll  # the papers' other runs do not measure it
+        """Return the Delta NLL on the base model's rare right answers to the first 256 training
+        prompts."""
+        from common.evaluation import rare_nll  # imported here: most runs do not measure it
 
         x = self.x
-        judged = config_hash(x.data.verifier)  # another verifier has other right answers
+        judged = config_hash(x.data.verifier)  # another verifier accepts other answers
         cache = Path(x.results_dir) / "models" / "rare-correct" / identity(x.model) / judged
         base, _ = load_model(x.model, Path(x.results_dir), str(self.model.device))
         prompts = self.prompts[:256]
@@ -178,8 +180,8 @@ class Evaluations:
         return rare_nll.delta_nll(self.model, self.tokenizer, rare)
 
     def active_groups(self, step: int) -> pd.DataFrame:
-        """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all
-        steps."""
+        """Return one result row: the percentage of training groups with mixed rewards (F-GRPO
+        Eq. 9), over all steps."""
         x, curve = self.x, pd.read_json(self.folder / "metrics.jsonl", lines=True)
         row: dict = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
         row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")

@@ -1,5 +1,5 @@
-"""What an experiment would do, before it runs: its sizes, and what it does unlike the paper. Needs
-no GPU; without a network it says what it could not read."""
+"""A description of what an experiment would do, before it runs: its sizes, and where it differs
+from the paper. Needs no GPU. Without a network, the text says what could not be read."""
 
 import math
 from dataclasses import dataclass
@@ -13,22 +13,24 @@ from common.models.pretrain import random_model, tokenizer
 from common.models.size import Size, narrowed
 
 GB = 1e9
-TEMPLATE_TOKENS = 1024  # prompts of F-GRPO are at most this long (App. H.1); used without tokenizer
+TEMPLATE_TOKENS = 1024  # limit of F-GRPO's prompts (App. H.1); assumed without a tokenizer
 
 
 @dataclass(frozen=True)
 class Known:
-    """Of the prompts, read from the sets or, without them, stated by their configurations."""
+    """Facts about the prompts, read from the data sets or, if these cannot be read, stated by their
+    configurations."""
 
-    pool: int | None  # of training
-    problems: int | None  # of all benchmarks
-    longest: int  # tokens
-    read: bool  # from the sets themselves
-    assumed: str | None  # why `longest` is not known
+    pool: int | None  # number of training prompts
+    problems: int | None  # of all benchmarks together
+    longest: int  # tokens of the longest prompt
+    read: bool  # whether the data sets themselves were read
+    assumed: str | None  # why `longest` is assumed; None where it was measured
 
 
 def known(x: Experiment) -> Known:
-    """Tries the sets first, and the tokenizer."""
+    """Return the facts about the prompts, from the data sets and the tokenizer if they can be read,
+    else from the configurations."""
     try:
         train, benchmarks = prompts(x)
     except UserError as error:
@@ -44,7 +46,7 @@ def known(x: Experiment) -> Known:
 
 
 def longest_of(x: Experiment, texts: list[str]) -> int | None:
-    """Tokens of the longest text; None where the tokenizer cannot be read."""
+    """Return the tokens of the longest text; None where the tokenizer cannot be read."""
     from transformers import AutoTokenizer
 
     from common.models.load import only_cached
@@ -62,11 +64,12 @@ def longest_of(x: Experiment, texts: list[str]) -> int | None:
 
 
 def text(x: Experiment, where: str, known: Known, rate: str, memory: list[str]) -> str:
-    """All of it; `where` says on what, `memory` are the lines of a backend's own section."""
+    """Return the whole text. `where` names the machine, `memory` holds the lines of the backend's
+    own section."""
     lines = [f"{x.run_id}: {x.label}, model {x.model.name}, backend={x.backend}, {where}", ""]
     lines += table(sizes(x, known, rate))
     lines += [f"  ({known.assumed})"] if known.assumed else []
-    pool = known.pool if known.read else None  # what is dropped of a set is not stated
+    pool = known.pool if known.read else None  # a configuration does not say what is dropped
     return "\n".join([*lines, "", *memory, "", *compared(x, pool)])
 
 
@@ -76,7 +79,8 @@ def table(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def sizes(x: Experiment, known: Known, rate: str) -> list[tuple[str, str]]:
-    """Prompts, responses, optimiser steps and tokens; `rate` describes the learning rate."""
+    """Return rows about prompts, responses, optimiser steps and tokens; `rate` describes the
+    learning rate."""
     s, responses = x.sampling, x.sampling.prompts * x.sampling.group_size
     again = x.method.rehearsal
     updates = x.optim.steps * x.optim.mini_batches
@@ -115,7 +119,7 @@ def sizes(x: Experiment, known: Known, rate: str) -> list[tuple[str, str]]:
 
 
 def size_of(x: Experiment) -> Size | None:
-    """The model's sizes from its configuration; None where that cannot be read."""
+    """Return the model's sizes from its configuration; None where that cannot be read."""
     import torch
 
     if x.model.pretrain is None:
@@ -125,8 +129,8 @@ def size_of(x: Experiment) -> Size | None:
 
 
 def memory_size_of(x: Experiment, size: Size) -> Size | None:
-    """Of DLC's memory network beside a policy of this size; None where the method has none, or its
-    configuration cannot be read."""
+    """Return the sizes of DLC's memory network beside a policy of this size; None where the method
+    has none, or where its configuration cannot be read."""
     sampler = x.method.sampler
     if sampler is None:
         return None
@@ -166,7 +170,7 @@ def _counted(model) -> Size:
 
 
 def network_rows(x: Experiment, network: Size | None, gpus: int) -> list[tuple[str, str]]:
-    """Of DLC's memory network on `gpus` GPUs; none for other methods."""
+    """Return the row about DLC's memory network on `gpus` GPUs; an empty list for other methods."""
     if x.method.sampler is None:
         return []
     which = x.method.sampler.path or x.method.sampler.start
@@ -177,7 +181,7 @@ def network_rows(x: Experiment, network: Size | None, gpus: int) -> list[tuple[s
 
 
 def local(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
-    """The local backend: one process, whatever the number of nodes and GPUs."""
+    """Return the text for the local backend: one process, whatever the number of nodes and GPUs."""
     device = {"auto": "a GPU if there is one, else the CPU", "cuda": "one GPU", "cpu": "the CPU"}
     size, scaled = size_of(x), x.optim.equalise_to is not None
     rate = f"{x.optim.lr:.3g}" + (", times the largest weights' ratio at each step" * scaled)

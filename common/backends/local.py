@@ -2,16 +2,16 @@
 
 This file is the executable specification of the loop; other backends must agree with it:
 
-    prompts -> rollout -> verdicts -> rewards (P, G) -> advantages (P, G) -> loss (B, T) ->
-    aggregate
-    -> update -> checkpoint -> evaluation samples -> counts -> result rows
+    prompts -> rollout -> verdicts -> rewards (P, G) -> advantages (P, G) -> loss (B, T)
+    -> aggregate -> update -> checkpoint -> evaluation samples -> counts -> result rows
 
-Two things are hooks: what draws the responses (rollout/samplers.py: the policy, its older weights,
-DLC's memory network) and what is added to the loss (rehearsal.py).
+Two parts are exchangeable: the sampler that draws the responses (rollout/samplers.py: the policy,
+its older weights, or the policy with DLC's memory network) and a term that is added to the loss
+(rehearsal.py).
 
-Left out on purpose: several GPUs, asynchronous processes (`sampling.lag` gives rollouts their age),
-gradients in mixed precision (`sampling.dtype` is of the weights that sample), more than one PPO
-epoch.
+Left out on purpose: several GPUs, asynchronous processes (`sampling.lag` gives rollouts the age
+that they would have), gradients in mixed precision (`sampling.dtype` applies only to the weights
+that sample), more than one PPO epoch.
 """
 
 import shutil
@@ -53,11 +53,11 @@ UNDECIDED: list[Outcome] = ["unparsed", "timeout", "error"]  # outcomes whose sh
 def train(
     x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
-    """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
+    """Train and evaluate `x`; return its run folder. A finished run is found and not repeated.
 
-    Killed at any moment and called again it resumes from its last checkpoint; on CPU it ends with
-    the same bytes as an uninterrupted run. `on_step` is called before each step; where it raises, a
-    checkpoint of the steps so far is written first.
+    A run that was killed at any moment resumes from its last checkpoint when it is called again; on
+    CPU it ends with the same bytes as an uninterrupted run. `on_step` is called before each step;
+    if it raises, a checkpoint of the steps so far is written first.
     """
     device(x.device)
     tracking.check(x.wandb)
@@ -84,7 +84,7 @@ def train(
             guard = Guard(whole_rows(run.path / "metrics.jsonl"), x.stop_rules)
             if progress and loop.step:
                 print(f"{run.path}: resumes after step {loop.step}", file=sys.stderr)
-            if loop.step < x.optim.steps:  # of a run whose checkpoint was deleted
+            if loop.step < x.optim.steps:  # samples are left if the checkpoint was deleted
                 shutil.rmtree(run.path / "samples", ignore_errors=True)
             bar = {"total": x.optim.steps, "done": loop.step}
             for step in tracked(steps, x.run_id, **bar) if progress else steps:
@@ -121,7 +121,7 @@ def train(
 
 
 class Loop:
-    """The state of a run: model, optimiser, step. All randomness is named by seed, purpose and
+    """The state of a run: model, optimiser, step. All random numbers follow from seed, purpose and
     step."""
 
     def __init__(self, x: Experiment, folder: Path, verify: Verify):
@@ -150,7 +150,7 @@ class Loop:
             fused=True,
         )
         self.step = self.drawn = 0  # rollout steps done; prompts taken from the data so far
-        self.state = {}  # the controller's
+        self.state = {}  # of the controller
         given = (self.model, self.tokenizer, x.sampling, x.method.sampler)
         self.sampler = sampler(*given, micro_batch=x.optim.micro_batch, seed=x.seed)
         fits = partial(context.require_context, self.model, self.tokenizer)
@@ -177,7 +177,7 @@ class Loop:
         checkpoint.load(folder / "checkpoint.pt", self)
 
     def one_step(self, step: int) -> dict:
-        """One rollout and its optimiser steps; returns the row of the training curve."""
+        """Draw one rollout, make its optimiser steps and return the row of the training curve."""
         x = self.x
         batch, reward, row, drawn = self.rollout(step)
         if step == 1 and x.method.sampler is not None:
@@ -211,14 +211,16 @@ class Loop:
     # ---- prompts -> rollout -> verdicts -> rewards
 
     def draw_prompts(self) -> list[Prompt]:
-        """The next prompts: epochs without replacement, each in an order of its own."""
+        """Return the next prompts. They are drawn in epochs without replacement, each in an order
+        of its own."""
         pool, count = self.explored, self.x.sampling.prompts
         turn = in_turn(len(pool), self.drawn, count, self.x.seed, "order")
         self.drawn += count
         return [pool[i] for i in turn]
 
     def draw(self, step: int, attempt: int) -> Rollout:
-        """Responses to the next prompts, judged; `attempt` counts a step's rollouts from 0."""
+        """Return judged responses to the next prompts; `attempt` counts a step's rollouts from
+        0."""
         x, prompts = self.x, self.draw_prompts()
         uniforms = generator(x.seed, "rollout", step, *([attempt] if attempt else []))
         batch, gap = self.sampler.draw(prompts, uniforms)
@@ -227,12 +229,12 @@ class Loop:
         return Rollout(batch, verdicts, reward, gap)
 
     def rollout(self, step: int) -> tuple[RolloutBatch, torch.Tensor, dict, RolloutBatch]:
-        """(responses, rewards (P, G), what to log, all that was drawn) of one step's prompts.
+        """Return (responses, rewards (P, G), values to log, all drawn responses) of one step.
 
         With `sampling.dynamic_batches` above 1 this is DAPO's dynamic sampling: more prompts are
-        drawn until P groups have mixed rewards or that many batches are, and P groups are kept.
-        Lengths, truncation and a controller's entropy are then of what is kept, the rest of all
-        that was drawn.
+        drawn until P groups have mixed rewards or that many batches are drawn, and P groups are
+        kept. Then lengths, truncation and the entropy that a controller sees describe the kept
+        responses; all other values describe all drawn responses.
         """
         x, pad_id = self.x, self.tokenizer.pad_token_id
         groups, most = x.sampling.prompts, x.sampling.dynamic_batches
@@ -257,7 +259,8 @@ class Loop:
     # ---- rewards -> advantages
 
     def penalty(self, batch: RolloutBatch) -> torch.Tensor:
-        """The method's KL estimate to the reference, summed over each response's tokens, (B,)."""
+        """Return the method's KL estimate to the reference model, summed over each response's
+        tokens, (B,)."""
         temperature, micro_batch = self.x.sampling.temperature, self.x.optim.micro_batch
         ref_log_prob = log_probs_in_parts(self.reference, batch, temperature, micro_batch)
         kl = self.method.kl(batch.log_probs, ref_log_prob)
@@ -271,15 +274,15 @@ class Loop:
         correct: torch.Tensor,
         solve_rate: float,
     ) -> tuple[torch.Tensor, list[dict]]:
-        """The weights of all responses, (P, G), and what the controller sets: at each optimiser
-        step where that is its clock, once otherwise."""
+        """Return the weights of all responses, (P, G), and the arguments that the controller sets:
+        one set for each optimiser step if that is its clock, else one set for the whole step."""
         x, shape = self.x, reward.shape
         lengths = batch.mask.sum(1)
         drawn = (batch.log_probs * batch.mask).sum(1)  # log pi_old of each response
         lengths, drawn = (one.view(shape).to(reward.device) for one in (lengths, drawn))
         surprise = -drawn / lengths.clamp(min=1)
         ticks = x.optim.mini_batches if x.method.clock == "optimiser_step" else 1
-        weights, controlled = [], []  # by tick of the controller
+        weights, controlled = [], []  # one entry for each tick of the controller
         for tick in range(ticks):
             part = slice(*(x.sampling.prompts * i // ticks for i in (tick, tick + 1)))
             solved = correct[part].float().mean().item()
@@ -300,8 +303,8 @@ class Loop:
     # ---- advantages -> loss -> aggregate -> update
 
     def update(self, batch: RolloutBatch, advantages: torch.Tensor, number: int) -> dict:
-        """One optimiser step on a mini-batch of whole groups, the run's `number`-th, from 0;
-        micro-batches change memory, not gradients."""
+        """Make optimiser step `number` of the run, counted from 0, on a mini-batch of whole groups
+        and return its metrics. Micro-batches change memory, not gradients."""
         x = self.x
         weights = self.method.aggregate(batch.mask)
         count, per_micro = len(batch.prompt_ids), max(1, x.optim.micro_batch // batch.group_size)
@@ -346,14 +349,15 @@ class Loop:
                 totals[name] = totals.get(name, 0.0) + value
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), x.optim.grad_clip)
         self.sampler.before_update()
-        if torch.isfinite(norm):  # else the weights stay as they are, as with verl
+        if torch.isfinite(norm):  # otherwise the weights stay as they are, as with verl
             self.optimizer.step()
         if self.reference is None or x.method.kl_in_reward:
             del totals["kl"]
         return {name: float(value) for name, value in (totals | {"grad_norm": norm}).items()}
 
     def forward(self, batch: RolloutBatch) -> tuple[torch.Tensor, torch.Tensor, dict]:
-        """Log-probability and entropy of each response token, and what else the loss asks for."""
+        """Return the log-probability and entropy of each response token, and the other inputs that
+        the loss asks for."""
         given, seen = (self.model, batch, self.x.sampling.temperature), {}
         if K := binding.top_K(self.method):
             log_prob, entropy, top, drawn_top = with_top_tokens(*given, K)
@@ -364,8 +368,8 @@ class Loop:
         return log_prob, entropy, asked
 
     def token_weights(self, batch: RolloutBatch, advantages: torch.Tensor) -> torch.Tensor | None:
-        """The method's weights of all tokens of the mini-batch, (B, T), from one pass before the
-        update; None if it has none."""
+        """Return the method's weights of all tokens of the mini-batch, (B, T), from one pass before
+        the update; None if the method has no token weights."""
         if self.method.token_weights is None:
             return None
         temperature, micro_batch = self.x.sampling.temperature, self.x.optim.micro_batch
@@ -375,7 +379,8 @@ class Loop:
             return self.method.token_weights(log_prob, *given)
 
     def set_lr(self, step: int, arguments: dict) -> float:
-        """Linear warm-up, then constant; equalised with `optim.equalise_to` at this step."""
+        """Set and return the learning rate: linear warm-up, then constant; equalised with
+        `optim.equalise_to` at this step."""
         x = self.x
         lr = rate.equalised(
             x.optim.lr * min(1.0, step / max(1, x.optim.warmup_steps)),
@@ -413,7 +418,7 @@ class Loop:
 
 
 def explain(x: Experiment, **machine: int) -> str:
-    from common.backends.explain import local  # a training does not need it
+    from common.backends.explain import local  # imported here: training does not need it
 
     return local(x, **machine)
 

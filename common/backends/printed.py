@@ -1,17 +1,17 @@
-"""The settings of an experiment beside those that its paper prints.
+"""The comparison of an experiment's settings with the settings that its paper prints.
 
-`papers/<paper>/published/compared.yaml` has every row of hyperparameters.csv by its scope and
-parameter:
+`papers/<paper>/published/compared.yaml` has an entry for every row of hyperparameters.csv, by its
+scope and parameter:
 
     training:
-      learning rate: {optim.lr: 1.0e-6}           settings of ours, and the printed values
-      learning rate 32B: {optim.lr: 1.8e-7, where: {model.name: CWM 32B}}   rows that it is about
+      learning rate: {optim.lr: 1.0e-6}           our settings, and the printed values
+      learning rate 32B: {optim.lr: 1.8e-7, where: {model.name: CWM 32B}}   only where this holds
       hardware: the profile says it               why it is not compared
       reference: {note: two readings}             a deviation that no value shows
-    toy: no training                              why no row of this scope is
+    toy: no training                              why no row of this scope is compared
 
-A setting is a dotted key of the Experiment, or one of `derived`. `unless` is the opposite of
-`where`. A row is about no experiment that lacks one of its settings.
+A setting is a dotted key of the Experiment, or a key of `derived`. `unless` is the opposite of
+`where`. A row does not apply to an experiment that lacks one of its settings.
 """
 
 import csv
@@ -27,12 +27,12 @@ from common.datasets.templates import INSTRUCTIONS, render
 from common.errors import UserError, require
 from common.experiment import Experiment
 
-APART = ("where", "unless", "note")  # keys of a row that are no settings
+APART = ("where", "unless", "note")  # keys of an entry that are no settings
 MISSING = object()
 
 
 class Sampled(NamedTuple):
-    """What a trained model is evaluated with by the jobs of its sweep."""
+    """The sampling settings with which the jobs of a sweep evaluate a trained model."""
 
     n: int
     temperature: float
@@ -45,8 +45,8 @@ class Sampled(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A printed row beside ours; `same` is None where it was not compared: because of the reason,
-    or, without one, because it is about other experiments."""
+    """A printed row and our value for it. `same` is None where the two were not compared: for the
+    given `reason`, or, without a reason, because the row is about other experiments."""
 
     row: dict
     ours: Any
@@ -63,8 +63,8 @@ class Compared(NamedTuple):
 
 
 def compared(x: Experiment, pool: int | None) -> list[str]:
-    """Lines that say which printed settings are other than ours, how many could be compared, and
-    which could not, with the reason.
+    """Return lines that say which printed settings differ from ours, how many could be compared,
+    and which could not, with the reason.
 
     `pool` is the number of training prompts, None where it is not known.
     """
@@ -90,7 +90,7 @@ def compared(x: Experiment, pool: int | None) -> list[str]:
 
 
 def beside(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> list[Compared]:
-    """Every printed row beside ours."""
+    """Return every printed row with our value beside it."""
     folder = ROOT / "papers" / x.paper / "published"
     with open(folder / "hyperparameters.csv", newline="") as file:
         printed = list(csv.DictReader(file))
@@ -99,7 +99,8 @@ def beside(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> l
 
 
 def unprinted(x: Experiment) -> list[Compared]:
-    """What no paper has, as a deviation where it is on: rollout correction."""
+    """Return rollout correction as a deviation if it is on: no paper has it, so no row prints
+    it."""
     correction = x.sampling.correction
     if correction is None:
         return []
@@ -116,7 +117,7 @@ def _comparisons(paper: str) -> dict:
 
 
 def entry(row: dict, comparisons: dict) -> str | dict:
-    """What compared.yaml says of a printed row. Raises UserError where it does not."""
+    """Return the entry of compared.yaml for a printed row. Raises UserError where there is none."""
     scope = comparisons.get(row["scope"], {})
     found = scope if isinstance(scope, str) else scope.get(row["parameter"])
     require(
@@ -132,7 +133,7 @@ def _compare(x: Experiment, row: dict, comparisons: dict, ours: dict) -> Compare
     said = entry(row, comparisons)
     if isinstance(said, str):
         return Compared(row, None, None, said)
-    apart = x.data.name.startswith("maze") != (row["scope"] == "maze")  # settings of their own
+    apart = x.data.name.startswith("maze") != (row["scope"] == "maze")  # mazes have their own rows
     untrained = x.optim.steps == 0 and row["scope"].endswith(("training", "figures"))
     about = all(_has(ours, key, value) for key, value in said.get("where", {}).items())
     but = said.get("unless", {})
@@ -153,7 +154,7 @@ def _has(ours: dict, key: str, value: Any) -> bool:
 
 
 def at(tree: dict, key: str) -> Any:
-    """The value at a dotted key, MISSING where there is none."""
+    """Return the value at a dotted key, MISSING where there is none."""
     node: Any = tree
     for part in key.split("."):
         if not isinstance(node, Mapping) or part not in node:
@@ -163,8 +164,10 @@ def at(tree: dict, key: str) -> Any:
 
 
 def agree(ours: Any, printed: Any) -> bool:
-    """Whether ours is the printed value: one of a list; all of a list, where ours are several, and
-    in this order, where they have one. Texts are compared without spaces and punctuation."""
+    """Return whether our value agrees with the printed one. A set of ours must contain all printed
+    values, and a list of ours must be the printed list. A single value of ours must agree with the
+    printed value, or with one of a printed list. Texts are compared without case, spaces and
+    punctuation."""
     if isinstance(ours, frozenset):
         return set(printed) <= ours
     if isinstance(ours, list | tuple):
@@ -186,12 +189,13 @@ def spelled(value: Any) -> str:
 
 
 def settings(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
-    """All of ours: the Experiment's, and `derived`."""
+    """Return all our settings: the keys of the Experiment, and those of `derived`."""
     return asdict(x) | derived(x, pool, sampled)
 
 
 def derived(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> dict[str, Any]:
-    """What no key of the Experiment says alone, by the name that compared.yaml uses."""
+    """Return the settings that no single key of the Experiment states, by the names that
+    compared.yaml uses."""
     s, o, e, train = x.sampling, x.optim, x.eval, x.data.train
     verl = x.backend == "verl"
     first, *more = x.data.verifier.get("parts", [x.data.verifier])
@@ -231,7 +235,7 @@ def derived(x: Experiment, pool: int | None, sampled: Sampled | None = None) -> 
         known["prompt"] = {"system": asked({"problem": ""})[0]}
     known["reward"] = asdict(x.reward)
     known["reward"]["functions"] = "accuracy and format" if more else "accuracy"
-    with suppress(UserError):  # a data set made here has no words of its own
+    with suppress(UserError):  # a data set that is generated here has no template
         known["template"] = render({"problem": "{input}"}, **named)
     return {key: value for key, value in known.items() if value is not MISSING}
 

@@ -9,8 +9,8 @@ from common.types import Prompt
 
 
 def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
-    """Training prompts, and those of each benchmark. Raises UserError as `check` does, and where
-    the training prompts are chosen by solve rates that were not measured yet."""
+    """Return the training prompts and the prompts of each benchmark. Raises UserError as `check`
+    does, and where the training prompts are chosen by solve rates that were not measured yet."""
     needed, node = [], x.data.train
     if "solve_rate" in node:
         from common.backends.solve_rates import measurements
@@ -18,7 +18,7 @@ def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
 
         needed, node = measurements(x), unfiltered(node)
     known: dict[str, float] = {}
-    for one in needed:  # before a set is read: minutes
+    for one in needed:  # first: reading a data set takes minutes
         known |= rates(one.path / "counts.csv")
     train = _loaded(x, node, "data.train")
     if needed:
@@ -27,7 +27,7 @@ def prompts(x: Experiment) -> tuple[list[Prompt], dict[str, list[Prompt]]]:
 
 
 def benchmarks(x: Experiment) -> dict[str, list[Prompt]]:
-    """The prompts of each benchmark alone."""
+    """Return the prompts of each benchmark, without reading the training set."""
     return {
         name: _loaded(x, node, f"data.benchmarks.{name}")
         for name, node in x.data.benchmarks.items()
@@ -39,5 +39,5 @@ def _loaded(x: Experiment, node: dict, key: str) -> list[Prompt]:
 
 
 def sets(x: Experiment) -> dict[str, str]:
-    """What each public set of these was read from."""
+    """Return what each public data set of `x` was read from: {name: HUB@COMMIT or sha256:HASH}."""
     return read_from([x.data.train, *x.data.benchmarks.values()])

@@ -1,14 +1,14 @@
 """The rehearsal set of DPH-RL (Li et al. 2025): the base model's own answers to the prompts that it
 solves already.
 
-Each training prompt is answered k times by the base model, and once more. A prompt with at least
-`at_least` right of k is near-perfect; where the further answer is right too, that answer is
-rehearsed and the prompt is left out of RL (D_pef). All other prompts are explored (D_exp). The
-further answer is there so that a prompt that was lucky k times is not taken for solved. The
-authors' code drops prompts whose further answer is wrong; here they are explored.
+The base model answers each training prompt k times, and then once more. A prompt is near-perfect if
+at least `at_least` of its k answers are right. If its further answer is right too, that answer is
+rehearsed and the prompt is left out of RL (D_pef). All other prompts are explored by RL (D_exp).
+The further answer keeps a prompt that was lucky k times from being taken for solved. The authors'
+code drops prompts whose further answer is wrong; here they are explored.
 
-The answers are drawn once a base model and set of prompts and kept as a file: all seeds rehearse
-the same, and a run that resumes finds the same bytes.
+The answers are drawn once for each base model and set of prompts and kept in a file, so all seeds
+rehearse the same answers and a resumed run finds the same bytes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from common.seeds import generator, in_turn
 from common.types import Prompt, RolloutBatch, Verify
 from common.verifiers.rewards import verify_batch
 
-TOGETHER = 128  # prompts answered at once; part of the seed, so never a setting
+TOGETHER = 128  # prompts answered at once; it decides the random numbers, so it is no setting
 
 
 class Rehearsal:
-    """What DPH-RL adds to the loss of an optimiser step: eta D_f(pi || pi_ref), a divergence to the
-    base model on some of its own right answers.
+    """The term that DPH-RL adds to the loss of an optimiser step: eta D_f(pi || pi_ref), a
+    divergence to the base model on some of its own right answers.
 
-    `explored` are the prompts that are left for RL, `rehearsed` all answers that are rehearsed.
-    `base` is the base model. Raises UserError as `divided` does.
+    `explored` are the prompts that are left for RL, and `rehearsed` is the batch of all answers
+    that are rehearsed. `base` is the base model. Raises UserError as `divided` does.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class Rehearsal:
         self.rehearsed = as_batch(known, answers, tokenizer, base.device)
 
     def turn(self, update: int) -> RolloutBatch:
-        """What is rehearsed in this optimiser step, counted from 0 over the run."""
+        """Return the answers to rehearse in optimiser step `update`, counted from 0 over the
+        run."""
         x = self.x
         responses = x.sampling.prompts // x.optim.mini_batches * x.sampling.group_size
         count = max(1, round(x.method.rehearsal.share * responses))
@@ -71,7 +72,8 @@ class Rehearsal:
         return chosen(self.rehearsed, in_turn(pool, update * count, count, x.seed, "rehearsal"))
 
     def backward(self, model, update: int) -> dict[str, torch.Tensor]:
-        """Add the gradient of eta D_f to the policy's; D_f is aggregated as the loss is."""
+        """Add the gradient of eta D_f to the policy's gradient and return the values to log. D_f is
+        aggregated as the loss is."""
         eta, batch = self.x.method.rehearsal.eta, self.turn(update)
         weights, total = (
             self.method.aggregate(batch.mask),
@@ -101,11 +103,12 @@ def presampled(
     results_dir: Path,
     cache: Path,
 ) -> list[dict]:
-    """One row a prompt, in order: `right` of `samples` answers, and of one more whether it is
-    `kept`, i.e. right, with its token ids and log-probabilities (empty otherwise).
+    """Return one row for each prompt, in order: how many of `samples` answers are `right`, and
+    whether one further answer is `kept`, i.e. right, with its token ids and log-probabilities
+    (empty otherwise).
 
-    `model` is the base model. Cached in `cache` by all that the rows depend on; `verifier` is the
-    configuration's.
+    `model` is the base model, and `cache` is its folder, where the rows are stored under a hash of
+    everything else that they depend on. `verifier` is the verifier's configuration.
     """
     named = {
         "prompts": [asdict(prompt) for prompt in prompts],
@@ -151,7 +154,7 @@ def presampled(
 
 
 def divided(rows: list[dict], at_least: int) -> tuple[list[int], list[int]]:
-    """(D_pef, D_exp): the positions of prompts that are rehearsed, and of those that are explored.
+    """Return (D_pef, D_exp): the positions of the rehearsed and of the explored prompts.
 
     Raises UserError where either is empty.
     """
@@ -167,7 +170,8 @@ def divided(rows: list[dict], at_least: int) -> tuple[list[int], list[int]]:
 
 
 def as_batch(prompts: list[Prompt], rows: list[dict], tokenizer, device) -> RolloutBatch:
-    """What is rehearsed, one response a prompt; `log_probs` are the base model's."""
+    """Return the rehearsed answers as a batch with one response a prompt; `log_probs` are the base
+    model's."""
     ids, mask = encode(tokenizer, [prompt.text for prompt in prompts], device)
     width = max(len(row["response"]) for row in rows)
     response_ids = torch.full((len(rows), width), tokenizer.pad_token_id)
@@ -183,7 +187,8 @@ def as_batch(prompts: list[Prompt], rows: list[dict], tokenizer, device) -> Roll
 
 
 def chosen(batch: RolloutBatch, rows: list[int]) -> RolloutBatch:
-    """These rows of a batch of one response a prompt, without padding that none of them needs."""
+    """Return these rows of a batch with one response a prompt, without padding that none of them
+    needs."""
     width = int(batch.mask[rows].sum(1).max())
     return replace(
         batch,

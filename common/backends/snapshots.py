@@ -1,6 +1,8 @@
-"""The models that a run leaves besides the last, as Hugging Face checkpoints,
-<run>/checkpoints/step-00050/: with keep_checkpoints=true that of every other evaluation step, among
-which one is chosen afterwards (F-GRPO App. H.4), and those of the steps of keep_at. The last step's
+"""The models of earlier steps that a run keeps, as Hugging Face checkpoints in
+<run>/checkpoints/step-00050/.
+
+With keep_checkpoints=true the model of every evaluation step before the last is kept, so that one
+can be chosen afterwards (F-GRPO App. H.4); keep_at lists further steps. The model of the last step
 is <run>/model, as in every run.
 """
 
@@ -11,7 +13,7 @@ from common.experiment import Experiment
 
 
 def steps(x: Experiment) -> list[int]:
-    """Those whose model is left, in order, without the last."""
+    """Return the steps whose model is kept, in order, without the last step."""
     curve = range(x.eval.every, x.optim.steps, x.eval.every) if x.keep_checkpoints else ()
     return sorted({*curve, *(step for step in x.keep_at if step < x.optim.steps)})
 
@@ -21,7 +23,7 @@ def folder(run: Path, step: int) -> Path:
 
 
 def check_finished(x: Experiment, run: Path) -> None:
-    """Raise UserError for a finished run that was trained without the models now asked for."""
+    """Raise UserError for a finished run that did not keep the models that are now asked for."""
     missing = [step for step in steps(x) if not folder(run, step).is_dir()]
     if missing:
         curve = x.keep_checkpoints and missing[0] % x.eval.every == 0

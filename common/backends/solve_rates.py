@@ -1,9 +1,9 @@
-"""The start model's solve rates on the training set: evaluations before the training.
+"""Evaluations before training, which measure the start model's solve rates on the training set.
 
-A run whose `data.train.solve_rate` leaves easy prompts out needs them. Runs that start from the
+A run needs them if its `data.train.solve_rate` leaves easy prompts out. Runs that start from the
 same model and choose from the same set share them, whatever their method and seed. A large set is
-several evaluations, which are jobs side by side; each is an ordinary one, sampled in chunks, each a
-file, and a chunk that is finished is never sampled again.
+split into several evaluations, which are parallel jobs. Each is an ordinary evaluation, sampled in
+chunks with one file each, and a finished chunk is never sampled again.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from common.evaluation.config import BATCH, Evaluate
 from common.experiment import Experiment
 from common.results.longer import finished
 
-SEED = 1  # of the samples: every seed of a row trains on the same prompts
-PART = 8192  # samples of an evaluation: 25,000 prompts with 8 samples each are 25 jobs
-MOST = 2048  # samples of a chunk, which is what a killed job loses
+SEED = 1  # of the samples: the same for all seeds of an experiment, so they share their prompts
+PART = 8192  # samples of an evaluation: 25,000 prompts with 8 samples each are 24 jobs
+MOST = 2048  # samples of a chunk; a killed job loses at most one chunk
 
 
 def measurements(x: Experiment) -> list[Evaluate]:
-    """The evaluations that `x` needs: none where it trains nothing, or on the whole set; several
-    where the set is large and its size known."""
+    """Return the evaluations that `x` needs: none if it makes no training steps or trains on the
+    whole set, several if the set is large and its size is known."""
     node = x.data.train
     if chooser(node, "data.train") is None or x.optim.steps == 0:
         return []
@@ -37,8 +37,8 @@ def measurements(x: Experiment) -> list[Evaluate]:
 
 
 def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
-    """The evaluation of the start model of `x` on training prompts. Length and temperature are
-    those of the run's evaluations, the verifier is that of its training."""
+    """Return the evaluation of the start model of `x` on the training prompts of the set `node`,
+    with the length and temperature of the run's evaluations and the verifier of its training."""
     engine = backend(x.backend).engine
     sampling: dict = {"n": n, "max_tokens": x.eval.max_tokens}
     sampling |= {"top_p": 1.0, "temperature": x.eval.temperature}
@@ -67,8 +67,8 @@ def on_prompts(x: Experiment, node: dict, n: int) -> Evaluate:
 
 
 def measure(x: Experiment, on_chunk: Callable[[], None]) -> None:
-    """Make the evaluations that `x` needs, or go on with them. Nothing is done where they are
-    finished, and where `x` is."""
+    """Run or resume the evaluations that `x` needs. Do nothing if they are finished, or if `x`
+    itself is finished."""
     done = finished(Path(x.results_dir) / x.paper / x.run_id, x.optim.steps)
     for needed in measurements(x) if not done else ():
         if not (needed.path / "DONE").exists():

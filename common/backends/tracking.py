@@ -1,9 +1,10 @@
-"""The optional mirror: `metrics.jsonl` is the truth, wandb repeats it when asked, with pass@k of
-every evaluation and some responses of the last.
+"""The optional mirror of a training run in wandb. `metrics.jsonl` is authoritative; wandb repeats
+it, with pass@k of every evaluation and some responses of the last evaluation.
 
-One training is one wandb run, however often it resumes; one that begins at the first step is new.
-wandb drops a row whose step is not above the last, as those after a checkpoint are when a run
-resumes. So rows are sent without a step of wandb's, and `step` is only what they are drawn over.
+One training run is one wandb run, however often it resumes; a training run that begins at the first
+step gets a new one. wandb drops a row whose step is not above the last step, and the rows after a
+checkpoint are such rows when a run resumes. So rows are sent without wandb's own step, and `step`
+is only the x axis of the plots.
 """
 
 import json
@@ -43,12 +44,12 @@ def check(mode: str) -> None:
 
 
 def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:
-    """A function that sends one row to wandb; with x.wandb "off" it does nothing and wandb is not
-    imported. `folder` is the run's, which resumes from step `start`.
+    """Return a function that sends one row to wandb; with x.wandb "off" it does nothing, and wandb
+    is not imported. `folder` is the run folder, and the run resumes from step `start`.
 
-    "offline" writes below results_dir/wandb and needs no network; a resumed run begins a new file
-    there with the rows until `start`, which replaces the old one: `wandb sync` joins no two files.
-    "online" needs a wandb login.
+    "offline" writes below results_dir/wandb and needs no network. A resumed run begins a new file
+    there with the rows until `start`. It replaces the old file, because `wandb sync` does not join
+    two files. "online" needs a wandb login.
     """
     if x.wandb == "off":
         return lambda row: None
@@ -86,7 +87,8 @@ def mirror(x: Experiment, folder: Path, start: int) -> Callable[[dict], None]:
 
 
 def passes(folder: Path, step: int) -> dict[str, float]:
-    """{"pass@8/BENCHMARK": percent} for each k of the step's evaluation, if there was one."""
+    """Return {"pass@8/BENCHMARK": percent} for each k of the step's evaluation, empty if there was
+    none."""
     file = folder / "eval" / f"step-{step:05d}.csv"
     rows = read_csv(file) if file.exists() else pd.DataFrame(columns=["metric"])
     rows = rows[rows["metric"].str.fullmatch(r"pass@\d+")]
@@ -94,7 +96,8 @@ def passes(folder: Path, step: int) -> dict[str, float]:
 
 
 def responses(folder: Path) -> list[list]:
-    """The first SHOWN responses to each benchmark, as rows of the table; none before the end."""
+    """Return the first SHOWN responses to each benchmark as rows of the table; none before the end
+    of the run."""
     return [
         [file.name.removesuffix(".jsonl.gz"), *(row[name] for name in COLUMNS)]
         for file in sorted((folder / "samples").glob("*.jsonl.gz"))
@@ -103,7 +106,8 @@ def responses(folder: Path) -> list[list]:
 
 
 def _id(run_id: str, folder: Path, start: int) -> str:
-    """The run's own if it resumes, else a new one; wandb takes 64 characters."""
+    """Return the id of the wandb run: the stored id if the run resumes, else a new one. wandb takes
+    at most 64 characters."""
     file = folder / ID
     if start == 0 or not file.exists():
         write(file, f"{run_id[:50]}-{secrets.token_hex(4)}\n")
@@ -111,7 +115,8 @@ def _id(run_id: str, folder: Path, start: int) -> str:
 
 
 def _until(path: Path, step: int) -> list[dict]:
-    """The rows of a training curve until `step`; after it a killed process may have cut a line."""
+    """Return the rows of a training curve until `step`. Later rows may end in a line that a killed
+    process has cut short."""
     rows = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:

@@ -2,13 +2,14 @@
 
     MethodTrainer(model, reward_function, GRPOConfig(...), dataset, method=method)
 
-Two places of TRL are replaced: the advantages that it makes after a rollout, and `_compute_loss`.
-Weights of a whole mini-batch (aggregation, token_weights) are made when an optimiser step begins,
-so gradient accumulation changes memory, never gradients. Needs trl (extra `bench`), one process.
+Two parts of TRL are replaced: the advantages that it computes after a rollout, and `_compute_loss`.
+Weights of a whole mini-batch (aggregation, token_weights) are computed when an optimiser step
+begins, so gradient accumulation changes memory, never gradients. Needs trl (extra `bench`) and
+works in one process only.
 
 Left out: vLLM's importance-sampling correction, TRL's correction of the KL by the token's ratio,
-mixture-of-experts auxiliary losses, images, and everything of GRPOConfig that says what the method
-says (refused, not ignored).
+mixture-of-experts auxiliary losses, images, and all fields of GRPOConfig that the method decides
+(they are refused, not ignored).
 """
 
 import json
@@ -29,7 +30,7 @@ try:
 except ImportError as error:
     raise UserError(f"trl cannot be imported ({error}): pip install -e .[bench]") from error
 
-# What of GRPOConfig a method decides; beta is compared with kl_coef.
+# Fields of GRPOConfig that a method decides; beta is compared with kl_coef instead.
 DECIDED = ("loss_type", "epsilon", "epsilon_high", "delta", "importance_sampling_level")
 DECIDED += ("scale_rewards", "multi_objective_aggregation", "top_entropy_quantile", "entropy_coef")
 DECIDED += ("use_adaptive_entropy", "off_policy_mask_threshold", "use_bias_correction_kl")
@@ -41,11 +42,11 @@ class MethodTrainer(GRPOTrainer):
     and KL penalty of `method`: a name of configs/method ("f_grpo"), the path of a .yaml file, a
     `common.config.schema.Method`, or the mapping that a method file composes to.
 
-    A response with the reward `reward_correct` is a correct one, for a method that counts them and
-    for a controller. A controller's state is saved with every checkpoint and comes back with
-    resume_from_checkpoint.
-    Raises UserError where GRPOConfig contradicts the method, for several processes, and for rewards
-    that are all None.
+    A response whose reward is `reward_correct` counts as correct, for methods that count correct
+    responses and for controllers. A controller's state is saved with every checkpoint, and
+    resume_from_checkpoint restores it.
+    Raises UserError where GRPOConfig contradicts the method, for several processes, and for a
+    response whose rewards are all None.
     """
 
     def __init__(self, *args, method, reward_correct: float = 1.0, **kwargs):
@@ -125,7 +126,7 @@ class MethodTrainer(GRPOTrainer):
         return output
 
     def _drawn(self, output: dict) -> torch.Tensor:
-        """log pi_old of each response, (B,), in nats."""
+        """Return log pi_old of each response, (B,), in nats."""
         mask, log_prob = _mask(output), output.get("old_per_token_logps")
         if log_prob is None:
             with torch.no_grad():
@@ -133,7 +134,7 @@ class MethodTrainer(GRPOTrainer):
         return torch.where(mask > 0, log_prob, 0).sum(1)
 
     def _control(self, rewards: torch.Tensor, surprise: torch.Tensor) -> dict:
-        """The controller's arguments for the advantage; only training moves its state."""
+        """Return the controller's arguments for the advantage; only training updates its state."""
         state, arguments = methods.observe(
             self.bound,
             self.controller_state,
@@ -162,7 +163,8 @@ class MethodTrainer(GRPOTrainer):
         return inputs
 
     def weigh_mini_batch(self, micros: list[dict], expected: int = 1) -> None:
-        """Give every micro-batch of one optimiser step its rows of the weights of all."""
+        """Compute the weights of all responses of one optimiser step and give every micro-batch its
+        rows of them."""
         if len(micros) != expected:
             raise UserError(
                 f"gradient_accumulation_steps={expected}: an optimiser step must use one rollout; "
@@ -184,7 +186,8 @@ class MethodTrainer(GRPOTrainer):
                 micro[name] = part
 
     def _with_top_tokens(self, model, inputs: dict) -> tuple[torch.Tensor, ...]:
-        """`_log_prob` and what `with_top` adds, by a forward pass here: TRL's gives no logits."""
+        """Return what `_log_prob` returns and what `with_top` adds, from a forward pass made here:
+        TRL's forward pass returns no logits."""
         ids = inputs["completion_ids"]
         logits = model(
             input_ids=torch.cat([inputs["prompt_ids"], ids], 1),
@@ -195,7 +198,8 @@ class MethodTrainer(GRPOTrainer):
         return with_top(logits[:, :-1], ids, self.temperature, methods.top_K(self.bound))
 
     def _log_prob(self, model, inputs: dict) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probability and entropy of each completion token, (B, T), by TRL's own forward."""
+        """Return the log-probability and entropy of each completion token, (B, T), from TRL's own
+        forward pass."""
         log_prob, entropy, _ = self._get_per_token_logps_and_entropies(
             model,
             torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1),
@@ -244,6 +248,6 @@ class MethodTrainer(GRPOTrainer):
 
 
 def _mask(inputs: dict) -> torch.Tensor:
-    """1.0 on tokens that the policy wrote, (B, T): no padding, no tool output."""
+    """Return 1.0 on tokens that the policy wrote, (B, T), and 0.0 on padding and tool output."""
     mask = inputs["completion_mask"]
     return (mask * inputs["tool_mask"] if "tool_mask" in inputs else mask).float()

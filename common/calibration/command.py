@@ -4,16 +4,18 @@
         [json=false]
 
 world: as_printed (the truth is the printed number), no_effect (every method has its baseline's
-numbers), half_effect, or all three. All cluster rows are made up once as jobs leave them; each draw
-puts other numbers in their places, and gather's tables, the choice of a curve's step, averages,
-gains, cells and claims are those of `rlvr compare`. The model is in common/calibration/world.py.
+numbers), half_effect, or all three. The run folders of all cluster rows (named experiments) are
+made up once, as jobs leave them. Each draw then replaces their numbers, and the tables of gather,
+the choice of a curve's step, averages, gains, cells and claims follow as in `rlvr compare`.
+common/calibration/world.py describes how numbers are drawn.
 
-Writes <results_dir>/NAME/calibration.csv: the share of each verdict of every cell, gain and claim
-in each world, and the smallest effect that is found four times in five, by the noise formula of the
-comparison (of a cell half the width of its interval); and calibration_first.csv, the first
-draws, which a test draws again. scale=NAME takes another scale's rows, samples and seeds, and
-writes calibration_NAME.csv beside. Draw i is the same, however many are drawn. Nothing is trained;
-a minute to store the rows, about a second a draw.
+Writes <results_dir>/NAME/calibration.csv: for every cell, gain and claim in each world, the share
+of the draws with each verdict, and the smallest effect that is found four times in five, by the
+noise formula of the comparison (for a cell, half the width of its interval). Also writes
+calibration_first.csv: the verdicts of the first draws, which a test draws again. scale=NAME takes
+the rows, samples and seeds of another scale and writes calibration_NAME.csv instead. Draw i is the
+same, however many are drawn. Nothing is trained: storing the rows takes a minute, a draw about a
+second.
 """
 
 import json
@@ -44,7 +46,7 @@ WORDS = {
     "results_dir": "results",
     "json": "false",
 }
-# Scales of cluster rows that no printed number is of, or whose rows another has with more steps
+# In the names of cluster scales without printed numbers, or whose rows another has with more steps
 UNPRINTED = ("sweeps", "curves", "fig14", "rates", "recipes", "first", "kl", "seeds")
 
 
@@ -71,7 +73,7 @@ def main(words: list[str]) -> None:
 
 
 def scales(paper: str) -> tuple[str, ...]:
-    """The scales of rows that printed numbers are of."""
+    """Return the cluster scales whose rows have printed numbers."""
     known = made.configured(paper).scales
     return tuple(
         name
@@ -88,8 +90,8 @@ def calibrate(
     worlds: tuple[str, ...] = WORLDS,
     scale: str = "",
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """calibration.csv, and calibration_first.csv; with a `scale` of it alone, at its own seeds
-    where none are said."""
+    """Return the tables calibration.csv and calibration_first.csv. With `scale`, only the rows of
+    that scale are used, with its own seeds unless `seeds` is above 1."""
     spec, taken = spec_of(paper), (scale,) if scale else scales(paper)
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan(spec)

@@ -1,5 +1,5 @@
-"""A simulated rerun as `gather` would read it, without its files: the rows and counts of one rerun
-that was stored and gathered, with other numbers in their places."""
+"""Simulated reruns as `gather` would return them, without files. Each has the rows and counts of
+one rerun that was stored and gathered, with the numbers replaced."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from common.metrics.passk import pass_at_k_table
 
 
 class Gatherer:
-    """Puts draws into what was gathered of the plan's stored rerun."""
+    """Puts the numbers of draws into the gathered tables of the plan's stored rerun."""
 
     def __init__(self, stored: Gathered, plan: Plan):
         self.stored, self.plan, self.blocks = stored, plan, plan.blocks
@@ -36,7 +36,8 @@ class Gatherer:
         self.others = [named[of.folder, metric] for of, metric, _ in plan.values]
 
     def truth(self, world: World) -> Gathered:
-        """The rerun whose numbers are the truth, to four digits, for equal ones must be equal."""
+        """Return the rerun with the true numbers of `world`, rounded to four digits so that equal
+        numbers compare as equal."""
         value, rates = self.stored.rows["value"].to_numpy(float).copy(), world.rates
         for row, of, k in zip(self.rows, self.of, self.k, strict=True):
             value[row] = 100 * (1 - np.mean((1 - rates[of]) ** k))
@@ -44,7 +45,8 @@ class Gatherer:
         return replace(self.stored, rows=self.stored.rows.assign(value=np.round(value, 4)))
 
     def gathered(self, draw: Draw) -> Gathered:
-        """The rerun of a draw; its rows with the column `sampling` (comparison/single.py)."""
+        """Return the rerun with the numbers of `draw`, and `sampling` (comparison/single.py) as a
+        further column of its rows."""
         rows, counts = self.stored.rows, self.stored.counts
         value, stderr = (rows[name].to_numpy(float).copy() for name in ("value", "stderr"))
         sampling = stderr.copy()

@@ -1,5 +1,5 @@
-"""The comparison of one simulated rerun after another: what `assess` says of cells, gains and
-claims, without what decides nothing."""
+"""Compares one simulated rerun after another with the paper: the verdicts of `assess` on cells,
+gains and claims, without the parts of it that decide no verdict."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,8 @@ LOST = ["table", "model", "method", "state", "reason"]
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Of one draw: what, its key, its verdict, its difference and the smallest one that is seen."""
+    """The verdicts of one draw: tables with a row for each cell, gain or claim, which have its key,
+    its verdict and, where known, its difference and the smallest difference that is detected."""
 
     cells: pd.DataFrame
     gains: pd.DataFrame
@@ -31,7 +32,7 @@ class Verdicts:
 
 
 class Judge:
-    """Judges reruns whose runs are those of `stored`."""
+    """Judges reruns that have the same runs as `stored`."""
 
     def __init__(self, spec: Spec, root: Path, stored: Gathered):
         home = ROOT / "papers" / spec.paper
@@ -51,7 +52,7 @@ class Judge:
         spec, printed = self.spec, self.printed
         right = rerun.counts["c"].to_numpy()
         counts = replace(self.counts, c=right[self.counts.c])
-        rows = rerun.rows[rerun.rows["metric"].isin(self.metrics)]  # the others are not looked at
+        rows = rerun.rows[rerun.rows["metric"].isin(self.metrics)]  # the others decide nothing
         rows, _ = cells.one_run_each(spec, rows)
         as_printed = cells.as_printed(spec, rows, printed)
         empty = Gathered(rows[:0], rerun.counts[:0], rerun.runs[:0])
@@ -73,7 +74,7 @@ class Judge:
         )
 
     def truths(self, rerun: Gathered) -> pd.Series:
-        """Verdict of each claim, by id, where the numbers of `rerun` are the truth."""
+        """Return the verdict of each claim, by id, if the numbers of `rerun` are the truth."""
         rows = rerun.rows.drop(columns="sampling", errors="ignore")
         printed = self.printed
         as_printed = cells.as_printed(self.spec, rows, printed)
@@ -93,7 +94,7 @@ class Judge:
 
 
 def _metrics(node) -> list[str]:
-    """What a predicate's selectors say of `metric`."""
+    """Return the values of `metric` in all selectors of a predicate."""
     if isinstance(node, dict):
         own = node.get("metric", [])
         return [*([own] if isinstance(own, str) else own), *_metrics([*node.values()])]

@@ -1,9 +1,9 @@
-"""A made-up rerun of a paper: the run folders that its cluster jobs leave, with counts that
-`Numbers` gives, made from papers/<p>/published and from the paper's sweeps.
+"""Makes up a rerun of a paper: the run folders that its cluster jobs would leave, built from
+papers/<p>/published and the paper's sweeps, with counts that a `Numbers` gives.
 
-Nothing is known of a paper here but what its configurations say. The curve of a training is low
-except at its best step, which is one of ours, so that a wrong step or a row of the curve in a
-printed cell is seen.
+Apart from PRINTED_LOGS and CONTROLLED, this module knows only what a paper's configurations state.
+The curve of a training is low except at its best step, which we choose, so that a wrong step, or a
+row of the curve in a printed cell, is noticed.
 """
 
 import json
@@ -39,22 +39,22 @@ from common.results.run import Run
 from common.sweeps.measures import Measure, measures_of
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
-LOW = 3.0  # percent, of the curve's ordinary steps: no printed cell is near
-LOGGED = {"entropy": 0.5, "reward": 0.25, "response_length": 900.0}  # of every step
-PRINTED_LOGS = {  # of a method's every step, where the paper says a number in words
+LOW = 3.0  # percent right at the curve's ordinary steps: no printed cell is near
+LOGGED = {"entropy": 0.5, "reward": 0.25, "response_length": 900.0}  # at every step
+PRINTED_LOGS = {  # at every step of a method for which the text of the paper states a number
     "DAPO": {"entropy": 0.08, "rollout_seconds": 100.0},  # over_sharpening App. I
     "DAPO+IAC": {"entropy": 0.22, "rollout_seconds": 100.0},
     "DAPO+IAC+DLC": {"entropy": 0.3, "rollout_seconds": 500.0},  # Sec. 3.2; its entropy is not said
 }
-CONTROLLED = {"alpha": 1.5, "delta": 0.7}  # of every step of fade's
+CONTROLLED = {"alpha": 1.5, "delta": 0.7}  # at every step of fade's runs
 UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
 PEAKS = ("peak", "peak of average")
-SCORED = ("exact_", "delta_NLL")  # begin the metrics of samples that a model scored
+SCORED = ("exact_", "delta_NLL")  # metrics of samples that a model scored begin so
 
 
 @dataclass(frozen=True)
 class Of:
-    """Whose numbers are asked for: a run folder at a step, and the training behind it."""
+    """The evaluation whose numbers are asked for: a run folder at a step, and its training run."""
 
     folder: str
     trained: str
@@ -69,23 +69,24 @@ class Of:
 
 
 class Numbers(Protocol):
-    """What a made-up rerun comes out with."""
+    """The source of the numbers of a made-up rerun."""
 
-    beside: float | None  # points that the steps beside the best one are below it; None: low too
+    beside: float | None  # points by which the steps beside the best one are lower; None: low
 
     def counts(self, of: Of, passk: dict[int, float], problems: int, n: int) -> np.ndarray:
-        """Right answers of n (P,). passk: the printed percent at each printed k; may be empty."""
+        """Return the number of right answers among n for each problem, (P,). passk: the printed
+        percent at each printed k; may be empty."""
 
     def value(self, of: Of, metric: str, printed: float) -> float:
-        """Any other printed number."""
+        """Return the rerun's number for any other printed one."""
 
     def logged(self, x: Experiment) -> dict[str, float]:
-        """What a training logs at every step."""
+        """Return what a training logs at every step."""
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """What was made: the paper's Spec, and each evaluation with the folder that holds it."""
+    """A made-up rerun: the paper's Spec, the results folder and the evaluations in it."""
 
     spec: Spec
     root: Path
@@ -102,7 +103,7 @@ def rerun(
     only: Callable | None = None,
 ) -> Rerun:
     """Store a rerun of a paper's `scales` below `root`. only: keeps the runs for which it is
-    true. seeds: of each row."""
+    true. seeds: how many each row has; 1 keeps the seeds of the sweeps."""
     spec, made = spec_of(paper), []
     with quick():
         config = configured(paper)
@@ -118,12 +119,13 @@ def rerun(
 
 @cache
 def configured(paper: str) -> Reproduce:
-    """The paper's sweeps, composed once, whatever the folder."""
+    """Return the paper's configuration of sweeps, composed once for all results folders."""
     return strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
 
 
 def quick() -> ExitStack:
-    """Without what only a machine that may fail needs: fsync, and git's answer for every run."""
+    """Return a context in which run folders are written quickly: without fsync, which protects only
+    against a failure of the machine, and without asking git about every run."""
     stack = ExitStack()
     stack.enter_context(patch("os.fsync", lambda _: None))
     about = {"commit": "0" * 40, "diff_sha256": None}
@@ -149,29 +151,29 @@ def one_sweep(runs: list, sweep: Sweep, spec: Spec, numbers: Numbers, only) -> l
 
 
 def highest(x: Experiment, *, late: bool) -> int:
-    """The step at which the made-up curve is highest: the third evaluation, and, of a run whose
-    compute must not exceed another's, one later, which is not to be chosen."""
+    """Return the step at which the made-up curve is highest: the third evaluation or, for a run
+    whose compute must not exceed another's (`late`), the fourth, which must not be chosen."""
     steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
     return steps[min(3 if late else 2, len(steps) - 1)]
 
 
 def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: bool = False) -> None:
-    """The folder of a finished training: curve, counts, models. Where the printed cells are of the
-    curve's peak, the peak has their numbers; where they are of its `last` step, which no evaluation
-    of its own repeats, that step has them. Beside a peak the steps are `numbers.beside` lower, or,
-    where that is None, one set is solved at the step before it."""
+    """Write the folder of a finished training: curve, counts, models. If the printed cells show the
+    curve's peak, the peak has their numbers. If they show the `last` step, which no separate
+    evaluation repeats, that step has them. The steps beside a peak are `numbers.beside` points
+    lower; if that is None, one set is solved completely at the second evaluation."""
     peak = spec.steps.get(x.table) in PEAKS
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     before = steps_of(run.path) if run.done else None
     if before is not None and before > x.optim.steps:
-        return  # of a scale with more steps
+        return  # it is stored already, for a scale with more steps
     if before is not None and before < x.optim.steps:
         run.take_back(before)
     about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
     frames = []
     steps = [*range(x.eval.every, x.optim.steps, x.eval.every), x.optim.steps]
     sets = tuple((name, stated(node) or UNSTATED) for name, node in x.data.benchmarks.items())
-    for step in steps[:4] + steps[-1:] if peak else steps:  # what the others hold is not looked at
+    for step in steps[:4] + steps[-1:] if peak else steps:  # no other step is used
         n = x.eval.n if step == x.optim.steps else x.eval.curve_n
         ks = tuple(k for k in x.eval.k if k <= n)
         near = peak and numbers.beside is not None and abs(step - best) == x.eval.every
@@ -185,7 +187,7 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
             counts = pd.concat(tables).to_csv(index=False, lineterminator="\n")
             rows = report(pd.concat(tables), list(ks))
         else:
-            # the second highest at the third evaluation, where a limited run is to be read
+            # the third evaluation is second highest: there a run of limited compute must be read
             share = LOW + (2 if step == best else step == 3 * x.eval.every)
             alone = peak and numbers.beside is None and step == x.eval.every * 2
             counts, rows = flat(sets, n, share, ks, solved=sets[-1][0] if alone else None)
@@ -208,7 +210,7 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
 
 
 def log(x: Experiment, values: dict[str, float]) -> str:
-    """The lines of a training's metrics.jsonl."""
+    """Return the lines of a training's metrics.jsonl."""
     steps = sorted({1, max(1, x.optim.steps // 2), x.optim.steps})
     lines = [values | {"step": step} for step in steps]
     if x.covariances:
@@ -217,20 +219,20 @@ def log(x: Experiment, values: dict[str, float]) -> str:
 
 
 def logged(paper: str, method: str) -> dict[str, float]:
-    """What a made-up training logs at every step."""
+    """Return what a made-up training logs at every step."""
     of_paper = {"over_sharpening": PRINTED_LOGS.get(method, {}), "fade": CONTROLLED}
     return LOGGED | of_paper.get(paper, {})
 
 
 def held(step: int) -> dict[str, float]:
-    """What a step logs of its covariances, held by fewer tokens the later it is."""
+    """Return what a step logs about covariances: the later the step, the fewer tokens hold them."""
     power = {1: 0.5, 50: 0.25}.get(step, 0.01)
     return {f"{PREFIX}{share:g}": share**power for share in SHARES}
 
 
 def printed_passk(x: Experiment, spec: Spec, benchmark: str, n: int) -> dict[int, float]:
-    """The printed numbers of one set of a training's curve, by k; of a set that its row does not
-    have, a half of all samples."""
+    """Return the printed pass@k of one set on a training's curve, by k. A set without printed
+    numbers in that row gets 50 + k percent at k = 1 and k = n."""
     wanted = targets(spec, x.table, x.label, x.model.name, benchmark)
     named = {spec.metrics.get(f"pass@{k}", f"pass@{k}"): k for k in x.eval.k if k <= n}
     found = {k: wanted[name] for name, k in named.items() if name in wanted}
@@ -241,8 +243,8 @@ def printed_passk(x: Experiment, spec: Spec, benchmark: str, n: int) -> dict[int
 def flat(
     sets: tuple, n: int, share: float, ks: tuple[int, ...], solved: str | None = None
 ) -> tuple[str, pd.DataFrame]:
-    """counts.csv of sets (name, problems) with so many percent of all samples right, all of the
-    set `solved`, and its rows."""
+    """Return (the text of counts.csv, its result rows) for `sets` of (name, problems): `share`
+    percent of a set's samples are right, and all samples of the set `solved`."""
     frames = []
     for benchmark, problems in sets:
         right = round((1 if benchmark == solved else share / 100) * problems * n)
@@ -264,7 +266,7 @@ def table(benchmark: str, c: np.ndarray, n: int) -> pd.DataFrame:
 
 
 def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
-    """The folder of a finished evaluation, as `common.evaluation.run.evaluate` leaves it."""
+    """Write the folder of a finished evaluation, as `common.evaluation.run.evaluate` leaves it."""
     row, step = e.row, 0
     if row.checkpoint != 0:
         home = Path(e.results_dir) / row.paper
@@ -323,8 +325,8 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
 
 
 def measured(one: Measure, spec: Spec, numbers: Numbers) -> None:
-    """The folder of a finished measure with every printed number that it stands for, alone or with
-    other runs."""
+    """Write the folder of a finished measure, with every printed number that it stands for, alone
+    or with other runs."""
     row, run = one.row, Run(Path(one.results_dir), one.row.paper, one.path.name, one.config())
     about = {"table": row.table, "model": one.model.name, "method": row.method, "seed": row.seed}
     about |= {"step": one.steps[-1], "run_id": run.run_id}
@@ -351,8 +353,8 @@ def measured(one: Measure, spec: Spec, numbers: Numbers) -> None:
 
 
 def together(spec: Spec, row, model: str) -> dict[str, float]:
-    """What a run has of the printed numbers that it makes with others: the first of them has the
-    least, the others the largest, and all the mean."""
+    """Return metric -> value of a run for the printed numbers that it forms with other runs
+    (`Spec.joined`): a minimum belongs to the first run, a maximum to the others, a mean to all."""
     found: dict[str, float] = {}
     for one in spec.joined:
         printed = dict(cells(spec.paper).get((one.table, model, one.method, ""), ()))
@@ -369,19 +371,19 @@ def together(spec: Spec, row, model: str) -> dict[str, float]:
 def targets(
     spec: Spec, table: str, method: str, model: str, benchmark: str, step: int | None = None
 ) -> dict[str, float]:
-    """metric -> printed value of every printed cell that these rows of a run stand for: those of
-    its own row, and of the rows that are the same run; a cell that names the step goes first."""
+    """Return metric -> printed value of every printed cell that a run stands for: the cells of its
+    own row, and of printed rows that are the same run. A cell that names the step goes first."""
     names = [(table, method)]
     same = [one for one in spec.same_runs if (one.of_table, one.of_method) == names[0]]
     names += [(one.table, one.method) for one in same]
     found: dict[str, float] = {}
-    for one in same:  # printed under another name
+    for one in same:  # its one benchmark is printed under another name
         if one.benchmark:
             return dict(cells(spec.paper)[one.table, model, one.method, one.benchmark])
     means = [mean for mean, members in spec.averages.items() if benchmark in members]
     for name in (f"{benchmark}, step {step}", benchmark, *means):
         if name in means and found:
-            break  # a part that is printed itself; of parts that are not, each is their mean
+            break  # the benchmark is printed itself; one that is not takes the printed mean
         for of_table, label in names:
             for metric, value in cells(spec.paper).get((of_table, model, label, name), ()):
                 found.setdefault(metric, value)
@@ -390,7 +392,7 @@ def targets(
 
 @cache
 def cells(paper: str) -> dict[tuple, list[tuple[str, float]]]:
-    """(table, model, method, benchmark) -> its printed (metric, value)."""
+    """Return (table, model, method, benchmark) -> list of its printed (metric, value)."""
     frame = published(ROOT / "papers" / paper / "published")
     found: dict[tuple, list] = {}
     for one in frame.itertuples():

@@ -1,4 +1,4 @@
-"""Solve rates of a benchmark's problems whose pass@k are the printed numbers."""
+"""Solve rates of a benchmark's problems, fitted so that their pass@k are the printed numbers."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -7,23 +7,23 @@ import numpy as np
 from scipy.optimize import brentq, least_squares
 from scipy.special import betaincinv, betaln, expit, logit
 
-# a + b of the Beta where one k is printed, so that nothing says how far the problems differ: the
-# median of the benchmarks of which F-GRPO's Table 1 prints pass@1 and pass@256
+# a + b of the Beta where only one k is printed, so that nothing shows how much problems differ: the
+# median over the benchmarks for which F-GRPO's Table 1 prints pass@1 and pass@256
 SPREAD = 0.66
-FEW, MANY = 1e-6, 1 - 1e-6  # the rates that are told apart from 0 and 1
-FREE = 60  # rates that are fitted, which takes a tenth of a second
-MISSED, MOVED = 0.02, 50.0  # points and logits that weigh the same in the fit
+FEW, MANY = 1e-6, 1 - 1e-6  # the least and the largest rate: neither 0 nor 1
+FREE = 60  # rates that are fitted; it takes a tenth of a second
+MISSED, MOVED = 0.02, 50.0  # errors in points and moves in logits that weigh the same in the fit
 SEED_MOVES = 3.0  # logits: the most that one standard deviation over seeds moves a problem
 
 
 def beta(passk: Mapping[int, float]) -> tuple[float, float]:
-    """The Beta whose pass@k, in percent, are those of the smallest and the largest k; with the
-    stated SPREAD where there is one k."""
+    """Return (a, b) of the Beta whose pass@k, in percent, match `passk` at the smallest and the
+    largest k; where there is one k, a + b is SPREAD."""
     first, last = min(passk), max(passk)
     share = {k: float(np.clip(v / 100, 0.001, 0.999)) for k, v in passk.items()}
 
     def mean(spread: float) -> float:
-        """With a + b = spread."""
+        """Return the mean of the Beta with a + b = spread."""
         if first == 1:
             return share[1]
         return brentq(lambda m: _passk(m, spread, first) - share[first], 1e-7, 1 - 1e-7)
@@ -48,9 +48,9 @@ def _passk(mean: float, spread: float, k: int) -> float:
 
 @cache
 def logits(passk: tuple[tuple[int, float], ...], problems: int) -> np.ndarray:
-    """Log odds of the rates (P,), easiest last: those nearest to the Beta's quantiles whose pass@k
-    are the printed numbers, as far as `problems` rates can have them. At most FREE of them are
-    free; the others lie on lines between these."""
+    """Return the log odds of the solve rates (P,), easiest last. They lie as near to the Beta's
+    quantiles as they can while their pass@k are the printed numbers, as far as `problems` rates can
+    have these. At most FREE of them are fitted; the others lie on lines between these."""
     a, b = beta(dict(passk))
     free = min(FREE, problems)
     quantiles = betaincinv(a, b, (np.arange(free) + 0.5) / free)
@@ -74,18 +74,18 @@ def logits(passk: tuple[tuple[int, float], ...], problems: int) -> np.ndarray:
 
 
 def _means(x: np.ndarray, ks: np.ndarray) -> np.ndarray:
-    """pass@k (K,), a share."""
+    """Return pass@k (K,), as shares: the means over problems."""
     return 1 - np.exp(np.log1p(-expit(x))[:, None] * ks).mean(0)
 
 
 def _slopes(x: np.ndarray, ks: np.ndarray) -> np.ndarray:
-    """(K, P): how each pass@k, a share, moves with each of the log odds."""
+    """Return the derivatives (K, P) of each pass@k, a share, by each of the log odds."""
     rate = expit(x)[:, None]
     return (ks * rate * np.exp(ks * np.log1p(-rate))).T / len(x)
 
 
 def _towards(x: np.ndarray, ks: np.ndarray) -> np.ndarray:
-    """(P, K): the shortest change of the log odds that moves one pass@k by 1 and no other."""
+    """Return (P, K): the smallest move of the log odds that moves one pass@k by 1 and no other."""
     slopes = _slopes(x, ks)
     size = np.linalg.norm(slopes, axis=1, keepdims=True) + 1e-12
     unit = slopes / size
@@ -96,8 +96,9 @@ def _towards(x: np.ndarray, ks: np.ndarray) -> np.ndarray:
 def of_seed(
     passk: tuple[tuple[int, float], ...], problems: int, sds: tuple[tuple[int, float], ...]
 ) -> np.ndarray:
-    """(P, 2): what one standard deviation over seeds adds to `logits`, of the small k and of the
-    large one. sds: points, by k. Near 0 and 100 it is at most half the way there."""
+    """Return (P, 2): what one standard deviation over seeds adds to `logits`: for the small k and
+    for the large one. sds: standard deviations in points, by k; near 0 and 100 percent they are cut
+    to half of the way there."""
     x, moved = logits(passk, problems), np.zeros((problems, 2))
     points = dict(sds)
     ks = sorted(points)

@@ -1,4 +1,4 @@
-"""What a number of simulated reruns came out with, as one table and in a few lines."""
+"""The verdicts of many simulated reruns, as one table and in a few lines."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from common.calibration.world import AS_PRINTED, HALF, NO_EFFECT
 
 CELL, GAIN, CLAIM = KINDS = ("cell", "gain", "claim")
 KEY = ["what", "table", "model", "method", "baseline", "benchmark", "metric", "id"]
-WORDS = {  # column: verdicts
+WORDS = {  # column -> the verdicts that it counts
     "within_noise": ("within noise",),
     "differs": ("differs",),
     "agrees": ("agrees",),
@@ -23,11 +23,11 @@ WORDS = {  # column: verdicts
 }
 COLUMNS = [*KEY, "world", "draws", "seeds", "truth", *WORDS, "other", "mdd"]
 FALSE = 0.05
-FIRST = 2  # draws whose counts of verdicts are kept, to be drawn again
+FIRST = 2  # draws whose counts of verdicts are kept, for a test to draw again
 
 
 def long(found: Verdicts) -> pd.DataFrame:
-    """KEY, verdict and mdd of everything that one draw was asked."""
+    """Return KEY, verdict and mdd of every cell, gain and claim of one draw."""
     cells = found.cells.assign(what=CELL, mdd=(found.cells["high"] - found.cells["rerun"]))
     gains = found.gains[found.gains["rerun"].notna()].assign(what=GAIN)
     claims = found.claims.rename(columns={"cluster": "verdict"}).assign(what=CLAIM)
@@ -36,8 +36,9 @@ def long(found: Verdicts) -> pd.DataFrame:
 
 
 def shares(draws: list[pd.DataFrame], *, world: str, seeds: int, truths: pd.Series) -> pd.DataFrame:
-    """COLUMNS of one world: of how many draws each verdict is, and the median over the draws of the
-    smallest effect that is found four times in five (of a cell the half width of its interval)."""
+    """Return COLUMNS for one world: the share of the draws with each verdict, and the median over
+    the draws of the smallest effect that is found four times in five (for a cell, half the width of
+    its interval)."""
     both = pd.concat(draws)
     both[KEY] = both[KEY].astype(object).fillna("")
     word = {verdict: column for column, verdicts in WORDS.items() for verdict in verdicts}
@@ -49,14 +50,14 @@ def shares(draws: list[pd.DataFrame], *, world: str, seeds: int, truths: pd.Seri
     known = table["what"].map(
         {CELL: ["within_noise", "differs"], GAIN: [*WORDS][2:7], CLAIM: [*WORDS][7:]}
     )
-    for name in WORDS:  # a verdict that another kind has is none of this one
+    for name in WORDS:  # no share for the verdicts of the other kinds
         table[name] = table[name].where([name in own for own in known])
     truth = table["id"].map(truths).where(table["what"] == CLAIM)
     return table.assign(world=world, draws=len(draws), seeds=seeds, truth=truth)[COLUMNS]
 
 
 def first(draws: list[pd.DataFrame], world: str) -> pd.DataFrame:
-    """How many cells, gains and claims have which verdict in each of the FIRST draws."""
+    """Return how many cells, gains and claims have each verdict in each of the FIRST draws."""
     parts = [
         one.groupby(["what", "verdict"]).size().rename("count").reset_index().assign(draw=number)
         for number, one in enumerate(draws[:FIRST])
@@ -68,8 +69,9 @@ def first(draws: list[pd.DataFrame], world: str) -> pd.DataFrame:
 
 
 def false_claims(table: pd.DataFrame) -> pd.DataFrame:
-    """Claims that come out wrong in more than FALSE of the draws: as printed, "fails" where the
-    printed numbers meet the claim; without an effect, "holds" where there is nothing of it."""
+    """Return the claims whose verdict is wrong in more than the share FALSE of the draws: as
+    printed, "fails" where the printed numbers meet the claim; without an effect, "holds" where the
+    true numbers do not meet it."""
     claims = table[table["what"] == CLAIM]
     met, world = claims["truth"] == "holds", claims["world"]
     wrong = claims["fails"].where(met & (world == AS_PRINTED), 0.0)
@@ -78,7 +80,7 @@ def false_claims(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(table: pd.DataFrame) -> dict:
-    """The shares that a reader looks for, by world."""
+    """Return the main shares and effect sizes, by world."""
     found: dict = {}
     for world, part in table.groupby("world", sort=False):
         cells, gains, claims = (part[part["what"] == kind] for kind in KINDS)
@@ -102,7 +104,7 @@ NAMES = {AS_PRINTED: "as printed", NO_EFFECT: "no effect", HALF: "half the effec
 
 
 def text(paper: str, table: pd.DataFrame) -> str:
-    """For a terminal."""
+    """Return the summary as text for a terminal."""
     lines = []
     for world, found in summary(table).items():
         seeds = f"{found['seeds']} seed{'s' * (found['seeds'] > 1)} a row"
@@ -126,7 +128,7 @@ def text(paper: str, table: pd.DataFrame) -> str:
 
 
 def rows(table: pd.DataFrame) -> list[dict[str, str]]:
-    """For a page: one row a world."""
+    """Return the summary as table rows for a page, one for each world."""
     return [
         {
             "world": NAMES[world],
@@ -148,6 +150,6 @@ def percent(share: float) -> str:
 
 
 def stored(*folders: Path) -> pd.DataFrame | None:
-    """The table that `rlvr calibrate` left in the first of a paper's folders that has one."""
+    """Return the table of `rlvr calibrate` in the first of a paper's folders that has one."""
     found = [path for folder in folders if (path := folder / "calibration.csv").exists()]
     return pd.read_csv(found[0]) if found else None

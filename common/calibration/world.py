@@ -1,28 +1,29 @@
 """The model that simulated reruns are drawn from.
 
 **Problems.** A benchmark has as many problems as its configuration says, the same ones for every
-method. Their solve rates are the quantiles of a Beta, then moved as little as possible in log odds
-until the benchmark's pass@k at every printed k are the printed numbers (rates.py). Where one k is
-printed, the Beta's a + b is 0.66, the median of what F-GRPO's Table 1 gives, which prints pass@1
-and pass@256. The i-th hardest problem is the i-th hardest for every method.
+method. Their solve rates start as the quantiles of a Beta and are moved as little as possible in
+log odds until the benchmark's pass@k at every printed k is the printed number (rates.py). Where
+only one k is printed, the Beta's a + b is 0.66, the median over F-GRPO's Table 1, which prints
+pass@1 and pass@256. The i-th hardest problem is the i-th hardest for every method.
 
-**A run.** Its seed moves pass@1 (and k up to 8) and pass@k of a larger k by independent normal
-numbers whose standard deviations are `noise.SEED_SD`, the same on all benchmarks of the run; near 0
-and 100 percent it is at most half the way there. A model that is not trained has no seed. Entropies
-and other numbers, those that a training logs too, are the printed or assumed ones times one plus
-`noise.SEED_SHARE` times a normal number. Right answers are binomial, n samples a problem.
+**A run.** Its seed moves pass@k for k up to 8, and pass@k for larger k, by two independent normal
+numbers with the standard deviations `noise.SEED_SD`. They are the same on all benchmarks of the
+run; near 0 and 100 percent a standard deviation is at most half of the way there. The seed moves
+nothing of an untrained model. Entropies and other numbers, including what a training logs, are the
+printed or assumed values times one plus `noise.SEED_SHARE` times a normal number. The number of
+right answers is binomial, with n samples per problem.
 
-**Sets.** Where the paper drew problems of its own (`Spec.own_problems`), every draw takes the
-benchmark's problems with replacement, the same for all methods.
+**Sets.** Where the paper drew problems of its own (`Spec.own_problems`), every draw resamples the
+benchmark's problems with replacement, in the same way for all methods.
 
-**Curves.** The best step of a training has the printed numbers, and the evaluations beside it are
-one point lower, if the printed cells are of the curve. An evaluation of its own has the printed
-numbers whatever step the choice of checkpoint takes; curves that only choose are not drawn.
+**Curves.** If the printed cells show points of the curve, the best step of a training has the
+printed numbers, and the evaluations beside it are one point lower. A separate evaluation has the
+printed numbers whichever checkpoint is chosen; curves that only serve this choice are not drawn.
 
-**Worlds.** As printed: the truth is the printed number. No effect: all methods
-that pairs of `Spec.gains` join have the numbers of their first baseline. Half the effect: half the
-way between both. A world says nothing of the printed numbers' own noise: the comparison's intervals
-count it, so that agreement comes out more often than 95 % of the time.
+**Worlds.** As printed: the truth is the printed number. No effect: all methods that pairs of
+`Spec.gains` connect have the numbers of their first baseline. Half the effect: half of the way
+between both. A world does not model the noise of the printed numbers themselves. The comparison's
+intervals count that noise, so that agreement comes out more often than 95 % of the time.
 """
 
 import zlib
@@ -41,7 +42,7 @@ from common.metrics.noise import LARGE, SEED_SHARE, seed_sd
 
 AS_PRINTED, NO_EFFECT, HALF = WORLDS = ("as_printed", "no_effect", "half_effect")
 SHARE_OF = {AS_PRINTED: 0.0, NO_EFFECT: 1.0, HALF: 0.5}  # of the way to the baseline
-BESIDE = 1.0  # points
+BESIDE = 1.0  # points by which the steps beside the best one are lower
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Block:
 
 @dataclass
 class Plan:
-    """What the rows of a paper's rerun ask for, noted while one is stored (made.Numbers)."""
+    """The numbers that a paper's rerun needs, recorded as made.Numbers while one is stored."""
 
     spec: Spec
     beside: float | None = BESIDE
@@ -80,10 +81,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Draw:
-    """The numbers of one simulated rerun, in the order of its plan (and made.Numbers of it)."""
+    """The numbers of one simulated rerun, in the order of its plan; they serve as made.Numbers."""
 
     plan: Plan
-    right: list[np.ndarray]  # by block
+    right: list[np.ndarray]  # for each block, right answers by problem
     others: list[float]
     logs: list[dict[str, float]]
     beside: float | None = BESIDE
@@ -98,7 +99,7 @@ class Draw:
         return self.logs[self._place["trainings"][x.run_id]]
 
     def write_logs(self, home: Path) -> None:
-        """What the trainings logged, into the folders of the stored rerun."""
+        """Write what the trainings logged into the folders of the stored rerun."""
         for x, values in zip(self.plan.trainings, self.logs, strict=True):
             (home / x.run_id / "metrics.jsonl").write_text(log(x, values))
 
@@ -112,7 +113,7 @@ class Draw:
 
 
 class World:
-    """What a plan's rows come out with in one of WORLDS."""
+    """The true numbers of a plan in one of WORLDS, from which reruns are drawn."""
 
     def __init__(self, plan: Plan, name: str):
         self.plan, self.name = plan, name
@@ -147,11 +148,11 @@ class World:
 
     @property
     def rates(self) -> list[np.ndarray]:
-        """Solve rates of each block, without a seed."""
+        """The solve rates of each block, before a seed moves them."""
         return np.split(expit(self.logits), self.ends[:-1])
 
     def draw(self, number: int) -> Draw:
-        """The rerun of this number, the same however many are drawn."""
+        """Return the rerun with this number, which is the same however many are drawn."""
         rng = np.random.default_rng([zlib.crc32(self.name.encode()), number])
         seeds = rng.standard_normal((4, len(self.runs)))  # small k, large k, other numbers, logs
         x = self.logits + (self.moves * seeds[:2, self.run]).sum(0)
@@ -170,7 +171,7 @@ class World:
         return Draw(self.plan, np.split(right, self.ends[:-1]), others, logs)
 
     def _sets(self, rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
-        """The log odds with other problems in the sets that are not the paper's."""
+        """Return the log odds `x`, with resampled problems in the sets of `Spec.own_problems`."""
         spec = self.plan.spec
         parts = {part for name in spec.own_problems for part in spec.averages.get(name, [name])}
         drawn = {name: rng.random(100_000) for name in sorted(parts)}
@@ -183,7 +184,8 @@ class World:
 
 
 def _sds(passk: dict[int, float]) -> tuple[tuple[int, float], ...]:
-    """Points that a seed moves the smallest k and, if it is a large one, the largest, by k."""
+    """Return (k, standard deviation over seeds in points) for the smallest k and, if the largest k
+    is above LARGE, for that too."""
     ks = dict.fromkeys([min(passk), *([max(passk)] if max(passk) > LARGE else [])])
     return tuple((k, seed_sd(f"pass@{k}", passk[k], k)) for k in ks)
 
@@ -194,9 +196,9 @@ def _between(block: Block, root: dict[int, float], share: float) -> dict[int, fl
 
 
 class Roots:
-    """The numbers that all methods of a group have where there is no effect. A group is what the
-    pairs of `Spec.gains` join in the printed tables of a model; its numbers are those of the first
-    baseline that is no method of another pair."""
+    """The numbers that all methods of a group have where there is no effect. A group holds the
+    methods that the pairs of `Spec.gains` connect in the printed tables of a model. Its numbers are
+    the numbers of the first baseline that is not the method of another pair."""
 
     def __init__(self, spec: Spec):
         self.spec = spec
@@ -204,7 +206,7 @@ class Roots:
         self.of_model = {model: self._groups(model) for _, model, _ in self.rows}
 
     def _groups(self, model: str) -> dict[tuple[str, str], tuple[str, str]]:
-        """Run (table, method) -> the run whose numbers it has."""
+        """Return run (table, method) -> the run whose numbers it has without an effect."""
         tables = {table for table, of, _ in self.rows if of == model}
         pairs = [
             (self._run(table, method), self._run(table, baseline))
@@ -223,7 +225,7 @@ class Roots:
         return {run: roots[of] for run, of in group.items()}
 
     def _run(self, table: str, method: str) -> tuple[str, str]:
-        """The run that stands for a printed row."""
+        """Return the run (table, method) that stands for a printed row."""
         for one in self.spec.same_runs:
             if (one.table, one.method) == (table, method):
                 return one.of_table, one.of_method

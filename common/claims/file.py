@@ -1,4 +1,4 @@
-"""`papers/<p>/claims.yaml` as data, checked; common/claims/judge.py says what predicates mean."""
+"""Read and check `papers/<p>/claims.yaml`. common/claims/judge.py says what predicates mean."""
 
 import difflib
 from itertools import product
@@ -11,7 +11,9 @@ from common.errors import UserError
 
 SCOPES = ("published", "laptop", "cluster")
 LAPTOP, CLUSTER = SCOPES[1:]
-FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it, the others' inside
+# form: (required keys, optional keys). In YAML an order's other keys stand beside `order`; all keys
+# of another form stand inside it.
+FORMS = {
     "order": ({"order", "relation"}, {"margin"}),
     "difference": ({"a", "b", "relation", "value"}, {"within"}),
     "range": ({"of"}, {"low", "high"}),
@@ -19,21 +21,24 @@ FORMS = {  # form: (keys it needs, keys it may have); an order's stand beside it
     "mean_gain": ({"pairs", "relation", "value"}, {"within", "each"}),
     "trend": ({"of", "at", "relation"}, set()),
 }
-# of the first entry: name, number, its idea in a few words, its claim in a sentence
+# Keys of the first entry: the paper's name, its arXiv number, its idea in a few words, and its
+# claim in a sentence.
 ABOUT = ("paper", "arxiv", "brief", "says")
-AGAINST_BASE = "against_base"  # which rows common/comparison/against_base.py takes; may be left out
-PRIMARY, REST = "primary", "rest"  # families: Holm's correction goes over the first
+AGAINST_BASE = "against_base"  # optional key: the rows of common/comparison/against_base.py
+PRIMARY, REST = "primary", "rest"  # claim families: Holm corrects the first
 
 
 def load(path: Path) -> list[dict]:
-    """The claims of a file. Raises UserError naming file and claim for an unknown key or form."""
+    """Return the claims of a file. Raises UserError naming file and claim for an unknown key or
+    form."""
     return read(path)[1]
 
 
 def read(path: Path) -> tuple[dict, list[dict]]:
-    """What the paper is (paper, arxiv, brief: its idea in a few words, says: its claim in a
-    sentence; {} where the file does not begin with that), and its claims, each with the section
-    above it. Raises UserError as `load`."""
+    """Return (the first entry, the claims). The first entry describes the paper: paper, arxiv,
+    brief (its idea in a few words) and says (its claim in a sentence); it is {} where the file does
+    not begin with one. Each claim has the section heading above it as `section`. Raises UserError
+    as `load`."""
     try:
         entries = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -74,14 +79,16 @@ def _check(path: Path, number: int, claim, seen: set[str]) -> None:
 
 
 def predicate(claim: dict, scope: str) -> dict | None:
-    """What a claim is judged by in a scope; None where it does not speak of it. Rows of a cluster
-    stand for the printed ones, so they are judged as these are, unless the claim has a predicate
-    of their own, or `cluster: null`, which says that no run can decide it."""
+    """Return the predicate that a claim is judged by in a scope; None where the claim is not made
+    there. Cluster rows repeat the printed ones, so they are judged by the published predicate,
+    unless the claim has a `cluster` predicate, or `cluster: null`, which says that no run can
+    decide it."""
     return claim.get(scope, claim.get("published") if scope == CLUSTER else None)
 
 
 def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
-    """Form, its keys, and its selectors in the order written, pairs one after the other."""
+    """Return (form, its keys, its selectors) of a predicate. Selectors are in the order written,
+    pairs flattened. Raises UserError, which starts with `place`, for a malformed predicate."""
     _check_keys(place, predicate, set(), {*FORMS, "where", "relation", "margin"})
     forms = [form for form in FORMS if form in predicate]
     if len(forms) != 1:
@@ -96,7 +103,7 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
     close = relation == "~" and form in ("difference", "mean_gain")
     if not close and relation not in (">", "<"):
         raise UserError(f"{place}: relation={relation}: must be > or < (or ~ against a value)")
-    free = close and place.endswith(CLUSTER)  # how near a size has to be there the noise says
+    free = close and place.endswith(CLUSTER)  # there the noise sets the tolerance
     if (close != ("within" in body) and not free) or (form == "range" and len(body) < 2):
         raise UserError(f"{place}: within goes with relation ~ only, and a range needs low or high")
     for key in ("margin", "value", "within", "low", "high", "at_least"):
@@ -125,7 +132,7 @@ def parse(place: str, predicate: dict) -> tuple[str, dict, list[dict]]:
 
 
 def _each(place: str, body: dict) -> list[dict]:
-    """What every pair is taken once with: the combinations of the values in `each`."""
+    """Return all combinations of the values in `each`. Every pair is taken once with each."""
     each = body.get("each", {})
     if not isinstance(each, dict) or not all(isinstance(v, list) and v for v in each.values()):
         raise UserError(f"{place}: each={each}: must be a map of columns to lists of values")

@@ -1,4 +1,4 @@
-"""One comparison behind a verdict: its interval, and what is shown of it."""
+"""One comparison behind a verdict (a Gap): its interval, its table row and its text."""
 
 import re
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from common.metrics.bootstrap import clustered_bounds
 from common.metrics.paired import Interval, seed_means, subsampling_test, two_way_interval
 
 MIN_SEEDS = 3  # two_way_interval is too narrow with two
-DRAWS = 1000  # of the bootstraps that are shown beside an interval
-SUBSAMPLES = 2000  # of App. I's test
+DRAWS = 1000  # of each bootstrap that is shown beside an interval
+SUBSAMPLES = 2000  # draws of the subsampling test of F-GRPO's App. I
 GAPS = [  # columns of the table of comparisons
     *["claim", "scope", "family", "table", "benchmark", "metric", "a", "b", "difference"],
     *["low", "high", "p", "p_claim", "p_holm", "p_bh", "mdd", "n_seeds", "n_problems"],
     *["prompt_low", "prompt_high", "seed_low", "seed_high", "subsampling_p", "verdict", "test"],
 ]
-TRAINED = ("laptop", "covariance")  # how tables begin whose rows are of runs from base models
-# What decides a comparison.
+TRAINED = ("laptop", "covariance")  # prefixes of tables whose runs start from base models
+# Values of `Gap.test`: what decides a comparison.
 NUMBERS = "numbers"
 SEEDS, BOTH = "seeds", "seeds and problems"
 SINGLE, ALONE = "single run, over problems and seeds", "single run, over samples and seeds"
@@ -30,31 +30,31 @@ SINGLE, ALONE = "single run, over problems and seeds", "single run, over samples
 
 @dataclass(frozen=True)
 class Gap:
-    """A weighted sum of what was found, as one comparison of a claim."""
+    """One comparison of a claim: a weighted sum of the values that its selectors found."""
 
     terms: tuple[tuple[float, Found], ...]
     interval: Interval  # NaN standard error where there are too few seeds
-    parts: tuple[np.ndarray, ...] = ()  # what the interval was made of, by seed and problem
+    parts: tuple[np.ndarray, ...] = ()  # the interval's data, each (S, P) or (S, 1)
     strata: tuple | None = None
-    fixed: float = 0.0  # of the value, what numbers without a seed add
+    fixed: float = 0.0  # the part of the value from numbers without a seed
     single: bool = False  # fewer than MIN_SEEDS seeds: their spread is taken from elsewhere
     cluster: bool = False
 
     @cached_property
     def noise(self) -> RunNoise | None:
-        """Of one further run of it, on a cluster."""
+        """Return the noise of one further run of it on a cluster; None elsewhere."""
         return run_noise(self.terms) if self.cluster else None
 
     @property
     def seeds(self) -> int:
-        """Runs of the side that has the fewest; 0 where nothing is random."""
+        """Return the number of runs of the side that has the fewest; 0 where nothing is random."""
         return min((len(x.seeds) for _, x in self.terms if x.seeds is not None), default=0)
 
     @property
     def idle(self) -> bool:
-        """What was changed between the two sides changed nothing: they are the same number for
-        every seed and problem. A share of 0 or 100 percent on both is a ceiling and says
-        nothing."""
+        """Return whether the change between the two sides had no effect: they have the same number
+        for every seed and problem. Where all numbers are 0 or 100 percent, that is a floor or
+        ceiling and does not count."""
         known = [x for _, x in self.terms if x.seeds is not None]
         if (
             len(known) < 2
@@ -67,7 +67,7 @@ class Gap:
 
     @property
     def test(self) -> str:
-        """What its interval and p-value are over."""
+        """Return what its interval and p-value are over: NUMBERS, SEEDS, BOTH, SINGLE or ALONE."""
         if all(x.seeds is None for _, x in self.terms):
             return NUMBERS
         if self.single:
@@ -76,17 +76,18 @@ class Gap:
 
     @property
     def table(self) -> str:
-        """The tables that it reads; "TABLE, A vs B at READING" of all pairs is one."""
+        """Return the names of the tables that it reads. The tables "TABLE, A vs B at READING" of
+        several pairs count as one."""
         tables = (str(table) for _, one in self.terms for table in one.tables)
         names = {re.sub(", .* vs .* at ", ", at ", table) for table in tables}
         return " and ".join(sorted(names))
 
 
 def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> Gap:
-    """The weighted sum of what was found, with its interval: over seeds, and over problems where
-    there are counts. `cluster`: with fewer than MIN_SEEDS seeds their spread is taken from
-    elsewhere (`single_interval`). On a laptop seeds that share their base model are not independent
-    (`mean_over_bases`)."""
+    """Return the weighted sum of the found values with its interval: over seeds, and over problems
+    where there are counts. With `cluster` and fewer than MIN_SEEDS seeds, the spread over seeds is
+    taken from elsewhere (`single_interval`). On a laptop, seeds that share their base model are not
+    independent (`mean_over_bases`)."""
     terms = tuple(terms)
     value = sum(weight * x.values.mean() for weight, x in terms)
     random = [(weight, x) for weight, x in terms if x.seeds is not None]
@@ -118,8 +119,8 @@ def combine(terms: Sequence[tuple[float, Found]], *, cluster: bool = False) -> G
 def _over_bases(
     random: list[tuple[float, Found]], parts: dict[tuple, np.ndarray], strata: tuple | None
 ) -> list[tuple[float, float]] | None:
-    """Of each part the variance of its mean and degrees of freedom, where base models are shared;
-    None of toys and simulations, which have none."""
+    """Return for each part the variance of its mean and the degrees of freedom, given that seeds
+    share base models; None for toys and simulations, which have no base models."""
     tables = {str(table) for _, x in random for table in x.tables}
     if not tables or not all(table.startswith(TRAINED) for table in tables):
         return None
@@ -131,8 +132,8 @@ def _over_bases(
 
 
 def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
-    """The columns GAPS of one comparison, without the claim's own; NaN where nothing is random.
-    `brief`: without what decides nothing and takes thousands of draws."""
+    """Return the columns GAPS of one comparison, without the columns of its claim; NaN where
+    nothing is random. `brief` leaves out what decides nothing and takes thousands of draws."""
     values = [x for _, x in gap.terms]
     sides = [" and ".join(x.name for w, x in gap.terms if (w > 0) == up) for up in (True, False)]
     shown = {
@@ -153,7 +154,7 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
         return shown
     shown["low"], shown["high"] = gap.interval.bounds()
     shown["p"] = np.nan if null is None else gap.interval.p(null)
-    if np.isclose(sum(weight for weight, _ in gap.terms if weight > 0), 1):  # a slope is none
+    if np.isclose(sum(weight for weight, _ in gap.terms if weight > 0), 1):  # not a slope
         shown["mdd"] = gap.interval.detectable()
     if not gap.parts or brief:
         return shown
@@ -164,8 +165,9 @@ def row(gap: Gap, null: float | None, brief: bool = False) -> dict:
 
 
 def _subsampling_p(gap: Gap) -> float:
-    """App. I's test of a - b where n >= 2k: the finished runs and the problems are fixed, only
-    samples are drawn again. Each shared seed's pair of runs adds its problems."""
+    """Return the p-value of F-GRPO's App. I test of a - b, for n >= 2k; NaN where it does not
+    apply. The finished runs and the problems are fixed and only samples are drawn again. The
+    problems of all shared seeds' pairs of runs are tested together."""
     if [weight for weight, _ in gap.terms] != [1, -1]:
         return np.nan
     a, b = (x for _, x in gap.terms)
@@ -200,17 +202,17 @@ def order_text(selected: list[Found], gaps: list[Gap]) -> str:
 
 
 def power_text(gaps: list[Gap]) -> str:
-    """The differences that such data would show in 80 % of repetitions."""
+    """Return, as text, the differences that such data would show in 80 % of repetitions."""
     known = [gap for gap in gaps if gap.parts or gap.single]
     power = [gap.interval.detectable() for gap in known if gap.interval.stderr > 0]
-    if len(power) > 4:  # of a count
+    if len(power) > 4:  # a count of many pairs
         return f", detectable {min(power):.2g} to {max(power):.2g}"
     return f", detectable {', '.join(f'{x:.2g}' for x in power)}" if power else ""
 
 
 def single_text(gaps: list[Gap], rows: list[dict]) -> str:
-    """Of single runs: where their spread over seeds is from, and what F-GRPO's App. I, which holds
-    runs and problems fixed, says of each comparison."""
+    """Return the text on single runs: where their spread over seeds is from, and the p-values of
+    F-GRPO's App. I, which holds runs and problems fixed; "" where there is no single run."""
     if not any(gap.single for gap in gaps):
         return ""
     said = "; single runs, the spread over seeds from elsewhere"

@@ -1,23 +1,24 @@
-"""Claims are data: `papers/<p>/claims.yaml`, a list of sentences with one predicate a scope.
+"""Claims are data: `papers/<p>/claims.yaml`, a list of sentences with one predicate per scope.
 
     - id: focal-pass256
       claim: Focal weighting raises GRPO's pass@256
       source: Table 1
       published: {order: [{method: F-GRPO}, {method: GRPO}], relation: ">", where: {k: 256, ...}}
-      laptop: ...                        # a scope that is left out is not part of that scale
+      laptop: ...                        # left out: the claim is not made at that scale
       cluster: ...                       # left out: as `published`; null: no run can decide it
 
       headline: Focal weighting raises GRPO's pass@k at large k
 
-`headline` marks the three to six claims of a first screen (common/report/answers.py), in short. The
-list begins with what the paper is, {paper: NAME, arxiv: NUMBER, brief: its idea in a few words,
-says: its claim in a sentence}, and {section: HEADING} stands above the claims of a section.
+`headline` is a short form of the claim. The three to six claims that have one are shown on a first
+screen (common/report/answers.py). The first entry of the list describes the paper: {paper: NAME,
+arxiv: NUMBER, brief: its idea in a few words, says: its claim in a sentence}. An entry {section:
+HEADING} stands above the claims of a section.
 
 A selector (SEL) is a map of column to value (table, model, method, benchmark, metric, k, unit,
-seed, step, run_id); a list of values means the plain average over them, null the empty cell.
-Without `step` the last step of each seed counts, on a laptop the mean of each seed's last three
-checkpoints, of those that have the number. `where` is merged into every selector of its
-predicate. The predicates:
+seed, step, run_id). A list of values means the plain average over them, and null matches an empty
+cell. Without `step`, the last step of each seed counts; on a laptop it is the mean of each seed's
+last three checkpoints that have the number. `where` is merged into every selector of its predicate.
+The predicates:
 
     order: [SEL, SEL, ...]  with  relation: ">" | "<"  and  margin: points (0 if left out)
     difference: {a: SEL, b: SEL, relation: "~" | ">" | "<", value: x, within: y}
@@ -28,33 +29,35 @@ predicate. The predicates:
                                                                     mean of first - second against x
     trend: {of: [SEL, ...], at: [x, ...], relation: ">" | "<"}      the least squares slope over x
 
-`each: {column: [value, ...], ...}` in count and mean_gain takes every pair once with each
+`each: {column: [value, ...], ...}` in count and mean_gain takes every pair once for each
 combination of these values.
 
-"~" reads |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
+"~" means |difference - x| <= within. Rows without a seed (printed numbers, closed forms) are
 compared as numbers; a tie is inconclusive. Rows with seeds are compared by the 95 % interval of
 `two_way_interval`: over seeds and problems where the counts of every selected row are given
 (metrics pass@k and avg@k), else over seeds alone, which takes the problems as fixed. Laptop seeds
-that share a base model are not independent (common/metrics/bases.py). All of a claim
-is read on the seeds that all of its selectors have (of a count each pair for itself), so that they
-are paired. With fewer than three
-seeds nothing is decided on a laptop. On a cluster, where the papers have one run a cell, the spread
-of such rows over seeds is what is known of it from elsewhere (common/metrics/noise.py), beside that
-over problems; what is open then is "inconclusive (one run)". Sizes ("~") and ranges on a cluster
-have the noise of the printed and of the rerun's number as their tolerance (common/claims/sizes.py).
+that share a base model are not independent (common/metrics/bases.py). All selectors of a claim are
+read on the seeds that they share, so that runs are paired; in a count, each pair is read on the
+seeds that its two selectors share. With fewer than three seeds nothing is decided on a laptop. On a
+cluster, where the papers have one run per cell, the spread of such rows over seeds is taken from
+elsewhere (common/metrics/noise.py) and added to the spread over problems. A verdict that stays open
+because a side has one run is "inconclusive (one run)". For sizes ("~") and ranges on a cluster, the
+tolerance is the noise of the printed number and of the rerun's (common/claims/sizes.py).
 
-A cluster selector of a printed average speaks of its benchmarks (`averages`), whose problems are
-what such a test is over.
+A cluster selector of a printed average stands for the benchmarks that it averages (`averages`). The
+test is then over the problems of these benchmarks.
 
-A claim is one hypothesis, whatever number of comparisons it has. Its p-value is that of their
-partial conjunction: all links of an order, `at_least` of a count (docs/evidence.md). It holds when
-they lie on the claimed side with p < 0.05, fails when enough lie on the other with p < 0.05, and is
-inconclusive otherwise. p is corrected over the claims of the scope with the same `family`: by Holm
-over `primary`, what the paper's abstract says of training, else by Benjamini and Hochberg;
-intervals shown are not corrected. "~" and range hold when the whole interval lies inside.
+A claim is one hypothesis, however many comparisons it has. Its p-value is that of the partial
+conjunction of its comparisons: all links of an order, `at_least` of a count (docs/evidence.md). The
+claim holds when they lie on the claimed side with p < 0.05, fails when enough of them lie on the
+other side with p < 0.05, and is inconclusive otherwise. p is corrected over the claims of the scope
+with the same `family`: by Holm for `primary` (what the paper's abstract says of training), else by
+Benjamini and Hochberg. Intervals that are shown are not corrected. "~" and range hold when the
+whole interval lies inside the bounds.
 
-Verdicts beside these: not run; not claimed here (no predicate in this scope); mechanism not engaged
-(both sides are the same number in every seed and problem, so what the claim is about did nothing).
+Further verdicts: not run; not claimed here (no predicate in this scope); mechanism not engaged
+(both sides have the same number in every seed and problem, so what the claim is about had no
+effect).
 """
 
 from dataclasses import dataclass, replace
@@ -95,19 +98,19 @@ NOT_RUN, NOT_CLAIMED = "not run", "not claimed here"
 NOT_ENGAGED = "mechanism not engaged"
 WITHOUT = (NOT_RUN, NOT_CLAIMED)  # verdicts that rest on no number
 LAST = 3  # checkpoints whose mean is read on a laptop
-MATCHED = "at matched pass@1"  # in the name of a table of such readings (comparison/matched.py)
+MATCHED = "at matched pass@1"  # in the names of the tables of comparison/matched.py
 BIAS = ", a slower learner may seem to gain a point (docs/evidence.md)"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A predicate with the numbers it is decided on."""
+    """A predicate with the values and comparisons that decide it."""
 
     form: str
     body: dict
     values: list[Found]
     gaps: list[Gap]
-    null: float | None  # the gaps are tested against it; None: an interval has to lie inside
+    null: float | None  # the gaps are tested against it; None: the interval must lie inside bounds
 
 
 def verdicts(
@@ -116,7 +119,7 @@ def verdicts(
     counts: dict[str, pd.DataFrame] | None = None,
     averages: dict[str, list[str]] | None = None,
 ) -> pd.DataFrame:
-    """The verdicts of `judge`. Raises UserError for a claim that it leaves out."""
+    """Return the verdicts of `judge`. Raises UserError if it leaves out a claim."""
     verdicts, _, left_out = judge(claims, rows, counts, averages)
     if left_out:
         raise UserError("\n".join(left_out))
@@ -130,14 +133,15 @@ def judge(
     averages: dict[str, list[str]] | None = None,
     brief: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """Each claim's verdict in each scope, the comparisons behind the verdicts, and a message for
-    each claim that is left out of both, since a selector of it is ambiguous on these rows.
+    """Return (verdicts, comparisons, messages): the verdict on each claim in each scope, the
+    comparisons behind the verdicts, and a message for each claim that is left out of both because
+    one of its selectors is ambiguous on these rows or its rows contradict their counts.
 
-    rows: scope -> tidy rows (results/columns.py; published tables lack the last ones); counts:
+    rows: scope -> tidy rows (results/columns.py; published tables lack the last columns); counts:
     scope -> table, model, method, benchmark, seed, step, problem_id, n, c; averages: a printed mean
-    -> its benchmarks, for the cluster's rows. Verdicts: claim, source,
-    a verdict a scope, id, and for each scope the numbers behind it and the runs it rests on.
-    Comparisons: GAPS.
+    -> its benchmarks, used for cluster rows; brief: as in `gaps.row`. Columns of the verdicts:
+    claim, source, a verdict for each scope, id, family, and for each scope the numbers behind the
+    verdict and the runs it rests on. Columns of the comparisons: GAPS.
     """
     frames = {scope: tidy(frame) for scope, frame in rows.items()}
     measured: dict[str, dict] = {}
@@ -192,8 +196,9 @@ def _measure(
     last: int = 1,
     seen: dict[str, Found],
 ) -> Measured | tuple[str, str]:
-    """The predicate's comparisons; or the verdict and what is missing for them. seen: what other
-    claims' selectors found in these rows, by their words."""
+    """Return the measured predicate, or (verdict, reason) where rows are missing or a reading is
+    refused. seen: what selectors found in these rows so far, by their text; this call adds to
+    it."""
     form, body, selectors = parse(place, predicate)
     values, missing, refused = [], [], []
     for selector in selectors:
@@ -252,7 +257,7 @@ def _decide(
     families: dict[str, str],
     brief: bool,
 ) -> tuple[dict, list[dict]]:
-    """Verdict, numbers and runs of each claim of a scope, and a row for each comparison."""
+    """Return (claim -> verdict, numbers and runs; a row for each comparison) of one scope."""
     known = {name: x for name, x in measured.items() if isinstance(x, Measured)}
     tests = {name: _test(x) for name, x in known.items()}
     corrected = _corrected({name: min(test) for name, test in tests.items()}, known, families)
@@ -284,9 +289,9 @@ def _decide(
 
 
 def _test(x: Measured) -> tuple[float, float]:
-    """p-values that the claim holds, and that it fails: the partial conjunction of its comparisons
-    (Benjamini and Heller 2008, Bonferroni's form), each on its own side. NaN where nothing is
-    tested against a number."""
+    """Return the p-values of two statements: the claim holds, and the claim fails. Each is that of
+    the partial conjunction of the comparisons on its side (Benjamini and Heller 2008, Bonferroni's
+    form). NaN where nothing is tested against a number."""
     if x.null is None:
         return np.nan, np.nan
     towards, against = [], []
@@ -302,21 +307,23 @@ def _test(x: Measured) -> tuple[float, float]:
 
 
 def _partial(ps: list[float], n: int) -> float:
-    """p-value that at least n of these are on their side."""
+    """Return the p-value of the statement that at least n of these comparisons are on their
+    side."""
     return min(1.0, (len(ps) - n + 1) * sorted(ps)[n - 1])
 
 
 def _p(gap: Gap, null: float) -> float:
-    """p-value of gap = null. Numbers decide where nothing is random; with too few seeds on a laptop
-    nothing does."""
+    """Return the p-value of gap = null: 0 or 1 by the numbers alone where nothing is random, and 1
+    (nothing is decided) with too few seeds on a laptop."""
     return 1.0 if np.isnan(gap.interval.stderr) else gap.interval.p(null)
 
 
 def _corrected(
     ps: dict[str, float], known: dict[str, Measured], families: dict[str, str]
 ) -> dict[str, dict[str, float]]:
-    """p of each claim with both corrections, over the claims of its family that are tests; NaN for
-    those that are none: numbers, too few seeds, intervals that have to lie inside."""
+    """Return p of each claim, uncorrected and with both corrections over the claims of its family
+    that are tests. It is NaN for claims without a test: numbers without seeds, too few seeds, and
+    intervals that must lie inside bounds."""
     tested = {
         name: p if any(gap.parts or gap.single for gap in known[name].gaps) else np.nan
         for name, p in ps.items()
@@ -330,7 +337,7 @@ def _corrected(
 
 
 def _sides(x: Measured) -> list[str]:
-    """Each comparison on its own, without a correction."""
+    """Return "holds", "fails" or "inconclusive" for each comparison alone, without a correction."""
     if x.null is None:
         return [side(x.gaps[0], x.form, x.body)]
     sides = []
@@ -344,7 +351,7 @@ def _sides(x: Measured) -> list[str]:
 
 
 def _of_one_run(x: Measured, word: str) -> str:
-    """What is open because a side has one run says so."""
+    """Return ONE_RUN instead of "inconclusive" where a side has one run; else `word` unchanged."""
     one = any(gap.single and gap.seeds == 1 for gap in x.gaps)
     return ONE_RUN if one and word == "inconclusive" else word
 

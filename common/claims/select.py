@@ -1,8 +1,9 @@
-"""Selectors: which result rows a claim speaks of, as values a seed and, with counts, a problem.
+"""Selectors: the result rows that a claim is about, as values per seed and, with counts, per
+problem.
 
-A selector is a map of column to value. A list of values means the plain average over them, null the
-empty cell. Without `step` the last step counts, or the mean of the last few evaluations of a run.
-`seed` chooses seeds and is not averaged.
+A selector is a map of column to value. A list of values means the plain average over them, and null
+matches an empty cell. Without `step`, the last step counts, or the mean of the last few evaluations
+of a run. `seed` chooses seeds and is not averaged over.
 """
 
 from collections.abc import Sequence
@@ -21,26 +22,28 @@ SELECTABLE = [
     name for name in COLUMNS if name not in ("value", "stderr", "n_problems", "n_samples")
 ]
 WORDS = ["table", "model", "method", "benchmark", "metric", "unit"]
-REFUSED = "refused"  # in the metric's name of a row without a value
-COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]  # names an evaluation
+REFUSED = "refused"  # in the metric name of a row that has no value; the name says why
+COUNTED = ["table", "model", "method", "benchmark", "seed", "step"]  # identify an evaluation
 PER_PROBLEM = [*COUNTED, "problem_id", "n", "c", "distinct"]  # the columns of gathered counts
 
 
 class Missing(Exception):
-    """A selector found no rows; says which."""
+    """A selector found no rows; the message says which are missing."""
 
 
 class Refused(Exception):
-    """A selector found a reading that its table refuses (a row without a value); says why."""
+    """A selector found a reading that its table refuses (a row without a value); the message says
+    why."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a selector found: a value a seed (S,), and a problem (S, P) where there are counts.
+    """The values that a selector found: one per seed (S,), and where there are counts one per seed
+    and problem (S, P).
 
-    `counts` (S, P) are the correct of `n` samples, where all that was selected is one pass@k of
-    benchmarks with the same n; the tables, benchmarks, metrics and runs that the values stand in
-    are named.
+    `counts` (S, P) are the numbers of correct samples out of `n`. They are there if everything that
+    was selected is one pass@k of benchmarks with the same n. `tables`, `benchmarks`, `metrics` and
+    `run_ids` name where the values are from.
     """
 
     name: str
@@ -55,13 +58,13 @@ class Found:
     counts: np.ndarray | None = None
     n: int | None = None
     k: int | None = None
-    rows: pd.DataFrame | None = None  # what was averaged
+    rows: pd.DataFrame | None = None  # the rows that were averaged
 
     @cached_property
     def first_run(self) -> tuple[list[dict], float]:
-        """The rows of the first seed, and the sum of the squares of their noise over samples: the
-        column `sampling` where the counts gave it, else the standard error over problems, which
-        is no smaller."""
+        """Return the rows of the first seed, and the sum of the squares of their noise over
+        samples. The noise is the column `sampling` where the counts gave it, else the standard
+        error over problems, which is no smaller."""
         rows = self.rows[self.rows["seed"] == self.seeds[0]]
         known = rows["sampling"] if "sampling" in rows else rows["stderr"]
         noise = known.fillna(rows["stderr"]).fillna(0.0)
@@ -70,7 +73,7 @@ class Found:
         return [dict(zip(names, row, strict=True)) for row in columns], float((noise**2).sum())
 
     def at(self, seeds: list) -> "Found":
-        """The same on some of its seeds."""
+        """Return a copy that is restricted to these seeds, in this order."""
         rows = [self.seeds.index(seed) for seed in seeds]
         arrays = {name: getattr(self, name) for name in ("values", "by_problem", "counts")}
         kept = {name: None if x is None else x[rows] for name, x in arrays.items()}
@@ -79,17 +82,18 @@ class Found:
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts (R,) of samples and of right ones, found by run, step and benchmark."""
+    """Numbers of samples `n` and of correct samples `c`, each (R,), indexed by evaluation
+    (COUNTED)."""
 
-    rows: dict[tuple, np.ndarray]  # COUNTED -> where in the arrays
-    problem: np.ndarray  # (R,), which of `names`
+    rows: dict[tuple, np.ndarray]  # values of COUNTED -> positions in the arrays
+    problem: np.ndarray  # (R,), index into `names`
     names: list[tuple]  # (benchmark, problem_id), sorted
     n: np.ndarray
     c: np.ndarray
     seen: dict[bytes, tuple] = field(default_factory=dict)
 
     def named(self, which: np.ndarray) -> tuple:
-        """Some of `names`; the same tuple for the same ones."""
+        """Return the `names` at these indices; equal indices give the same tuple object."""
         key = which.tobytes()
         if key not in self.seen:
             self.seen[key] = tuple(self.names[i] for i in which)
@@ -101,8 +105,8 @@ class Counts:
 
 
 def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
-    """All with seeds on the seeds that all of them have, so that they are paired; as they are where
-    these are fewer than `least`."""
+    """Return the values restricted to the seeds that all of them have, so that they are paired.
+    Values without seeds stay; all stay unchanged where fewer than `least` seeds are shared."""
     random = [x.seeds for x in values if x.seeds is not None]
     shared = sorted(set.intersection(*map(set, random))) if random else []
     if len(shared) < least:
@@ -111,9 +115,10 @@ def on_shared_seeds(values: list[Found], least: int) -> list[Found]:
 
 
 def tidy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with all result columns, the trailing ones empty where a published table lacks them;
-    words as categories, for hundreds of selectors compare them with their own."""
-    more = ["sampling"] if "sampling" in rows else []  # of a cluster's (comparison/single.py)
+    """Return the rows with all result columns; the trailing ones are empty where a published table
+    lacks them. Text columns are categories, because hundreds of selectors are compared with
+    them."""
+    more = ["sampling"] if "sampling" in rows else []  # cluster rows (comparison/single.py)
     rows = rows.reindex(columns=[*COLUMNS, *more])
     for column in ("k", "value", "seed", "step"):
         rows[column] = pd.to_numeric(rows[column])
@@ -123,13 +128,14 @@ def tidy(rows: pd.DataFrame) -> pd.DataFrame:
 def select(
     place: str, selector: dict, rows: pd.DataFrame, counts: Counts | None, last: int = 1
 ) -> Found:
-    """The values of a selector in `tidy` rows, a seed and, if `counts` cover them, a problem.
+    """Return the values of a selector in `tidy` rows: per seed and, if `counts` cover them, per
+    problem.
 
-    Without `step` the mean of the `last` steps of each seed counts, or of those that there are; of
-    rows without a run (toys, theory) the last.
-    Seeds that lack one of the values to average are left out. Raises Missing if nothing is left,
-    and UserError, which starts with `place`, if several rows a seed match, or if counts and rows
-    disagree.
+    Without `step`, the mean of each seed's `last` steps counts, or of as many as there are; for
+    rows without a run (toys, theory) it is the last step alone. Seeds that lack one of the values
+    to average are left out. Raises Missing if nothing is left, Refused if the table refuses the
+    reading, and UserError, which starts with `place`, if several rows of a seed match, or if counts
+    and rows disagree.
     """
     wanted = {key: v if isinstance(v, list) else [v] for key, v in selector.items()}
     hits = {
@@ -175,10 +181,12 @@ def select(
 def _last_steps(
     chosen: pd.DataFrame, lists: list, size: int, last: int
 ) -> tuple[pd.DataFrame, bool]:
-    """The rows of the `last` steps of each seed that have all `size` values to average, and whether
-    there may be several; where that is not asked, or no step has all, each value's last step.
+    """Return the rows to average and whether they may span several steps. They are the rows of each
+    seed's `last` steps that have all `size` values. Where `last` is 1, a row has no run, or no step
+    has all values, they are the rows at each value's last step.
 
-    What a sample's size changes (how many right answers differ) is read where it is the last's.
+    The number of distinct correct answers depends on the number of samples, so it is read only at
+    steps with as many samples as the seed's last step.
     """
     if last > 1 and chosen["run_id"].notna().all():
         steps = chosen.groupby("seed")["step"].transform("max")
@@ -196,8 +204,9 @@ def _last_steps(
 
 
 def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chosen: pd.DataFrame):
-    """The rows of the seeds that have each of the values to average; `lists`: the columns that they
-    differ in."""
+    """Return the rows of the seeds that have every value to average; `lists` are the columns in
+    which these values differ. Raises UserError if a seed has several rows for one value, or only
+    some rows have a seed, and Missing if no seed has every value."""
     repeated = chosen.duplicated(["seed", *lists]).any()
     if repeated or chosen["seed"].isna().nunique() > 1:
         shared = {*lists, "seed"} if repeated else set(lists)
@@ -207,7 +216,7 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
             f"{place}: selector {words(selector)} matches several rows, which differ in "
             f"{', '.join(differ) or 'nothing'}; name one"
         )
-    if "step" in lists and "step" not in wanted:  # of which each has all (_last_steps)
+    if "step" in lists and "step" not in wanted:  # _last_steps kept whole steps only
         return chosen
     groups = chosen.groupby("seed", dropna=False)["value"]
     chosen = chosen[groups.transform("size") == prod(len(wanted[key]) for key in lists)]
@@ -217,7 +226,8 @@ def _each_seed_once(place: str, selector: dict, wanted: dict, lists: list, chose
 
 
 def indexed(counts: pd.DataFrame) -> Counts:
-    """`counts` (table, model, method, benchmark, seed, step, problem_id, n, c) by what is asked."""
+    """Return `counts` (table, model, method, benchmark, seed, step, problem_id, n, c) indexed by
+    evaluation."""
     groups = counts.groupby(["benchmark", "problem_id"])
     return Counts(
         rows=counts.groupby(COUNTED, observed=True).indices if len(counts) else {},
@@ -229,7 +239,9 @@ def indexed(counts: pd.DataFrame) -> Counts:
 
 
 def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Counts) -> Found:
-    """`selected` with values a problem, if all rows have counts and all seeds the same problems."""
+    """Return `selected` with values per problem, if all rows are pass@k or avg@k with counts and
+    all seeds have the same problems; else `selected` as it is. Raises UserError if counts and rows
+    disagree."""
     metrics = [str(name).lower() for name in rows["metric"]]  # over_sharpening prints AVG@8, PASS@8
     if not all(name.startswith(("pass@", "avg@")) for name in metrics):
         return selected
@@ -277,7 +289,8 @@ def _with_problems(place: str, selected: Found, rows: pd.DataFrame, counts: Coun
 
 
 class _Problems(Sequence):
-    """The names of some rows' problems, for messages: a list of them takes longer than pass@k."""
+    """The problem names of some rows, for messages. They are looked up when needed, because a list
+    of them takes longer to make than pass@k."""
 
     def __init__(self, counts: Counts, rows: np.ndarray):
         self.counts, self.rows = counts, rows

@@ -1,7 +1,8 @@
 """The noise of single runs on a cluster.
 
-A training costs hundreds of GPU-hours, so a row has one run, as in the papers. Its spread over
-seeds is taken from elsewhere (common/metrics/noise.py); a sign alone decides nothing.
+A training run costs hundreds of GPU-hours, so a row has one run, as in the papers. Its spread over
+seeds is taken from elsewhere (common/metrics/noise.py): the sign of a difference alone decides
+nothing.
 """
 
 from collections.abc import Sequence
@@ -15,13 +16,13 @@ from common.metrics.noise import seed_sd
 from common.metrics.paired import Interval, over_problems
 
 ONE_RUN = "inconclusive (one run)"
-KNOWN = 1e6  # degrees of freedom of a spread that is not estimated
+KNOWN = 1e6  # degrees of freedom of a spread that is known, not estimated
 
 
 @dataclass(frozen=True)
 class RunNoise:
-    """The variance of a weighted sum over one further run of each of its parts, with the problems
-    held fixed."""
+    """The variance of a weighted sum if each of its terms had one further run on the same problems:
+    what the seeds and what the samples contribute."""
 
     seeds: float
     samples: float
@@ -32,16 +33,17 @@ class RunNoise:
 
 
 def seed_of(row: pd.Series | dict) -> float:
-    """The standard deviation over seeds of a row's number; 0 of a model that was not trained."""
+    """Return the standard deviation over seeds of a row's number; 0 for an untrained model."""
     if row["step"] == 0:
         return 0.0
     return seed_sd(row["metric"], row["value"], row.get("k", np.nan))
 
 
 def run_noise(terms: Sequence[tuple[float, Found]]) -> RunNoise:
-    """Of a weighted sum of what was found. The benchmarks of a run share its seed's effect; models,
-    methods, metrics and steps do not. Where the effect is a share of the number it is that of the
-    largest, for a drop near 0 is of numbers that are not."""
+    """Return the noise of a weighted sum of found values. The benchmarks of a run share the effect
+    of its seed; models, methods, metrics and steps do not. Where the effect is a share of the
+    number, it is a share of the metric's largest number here, because a drop near 0 is a difference
+    of numbers that are not near 0."""
     samples, seeds = 0.0, {}
     every = pd.concat([x.rows for _, x in terms if x.seeds is not None])
     largest = every["value"].abs().groupby(every["metric"].astype(str)).max()
@@ -66,8 +68,9 @@ def single_interval(
     strata: Sequence | None,
     seeds: int,
 ) -> Interval:
-    """Over problems, which have the samples in them, and over the known spread of `seeds` runs.
-    Without `parts` the two sides' standard errors are added as if their problems were others."""
+    """Return the interval over problems, whose spread includes that over samples, and over the
+    known spread of `seeds` runs. Without `parts`, the squared standard errors of the sides are
+    added, as if the sides had different problems."""
     if parts:
         one = over_problems(*parts, strata=strata)
         variance, df = one.stderr**2, one.df

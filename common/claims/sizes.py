@@ -1,7 +1,8 @@
-"""Claims of a size ("~") and of a level (a range): not tested against a number, but near one.
+"""Claims about a size ("~") and about a level (a range). They say that a number is near another
+one, so they are not tested against it.
 
-On a laptop an interval has to lie inside bounds that the claim states. On a cluster the bounds are
-the noise: that of the printed number, which is of one run, and that of the rerun.
+On a laptop the interval must lie inside bounds that the claim states. On a cluster the bounds come
+from noise: that of the printed number, which is from one run, and that of the rerun.
 """
 
 from dataclasses import replace
@@ -16,19 +17,19 @@ Z = 1.96
 
 
 def side(gap: Gap, form: str, body: dict) -> str:
-    """holds, fails or inconclusive."""
+    """Return "holds", "fails" or "inconclusive" for the gap of such a claim."""
     if gap.noise is None:
         return _inside(gap.interval, *_bounds(body))
     if form == "range":
-        slack = Z * gap.noise.variance**0.5  # the printed number's own
+        slack = Z * gap.noise.variance**0.5  # noise of the printed number
         low, high = body.get("low", -np.inf) - slack, body.get("high", np.inf) + slack
         return _inside(gap.interval, low, high)
     return _size(gap, body["value"])
 
 
 def level(gap: Gap) -> Gap:
-    """The gap of a range on a cluster, whose problems are the printed number's: the interval is
-    over runs alone."""
+    """Return the gap of a range. On a cluster its interval is over runs alone, because the problems
+    are the same as those behind the printed number."""
     if gap.noise is None:
         return gap
     if gap.single:
@@ -41,8 +42,9 @@ def level(gap: Gap) -> Gap:
 
 
 def _size(gap: Gap, printed: float) -> str:
-    """It fails where the printed value is farther from the rerun's than two such runs are from each
-    other, and holds where it is not and the rerun's effect is there, on the printed side."""
+    """Return the verdict on a size. It fails where the printed value is farther from the rerun's
+    than two such runs are from each other (95 %). Otherwise it holds if the rerun's value differs
+    from 0 (p < 0.05) and has the printed sign, and is inconclusive if not."""
     value = gap.interval.value
     if abs(value - printed) > Z * (gap.noise.variance * (1 + 1 / gap.seeds)) ** 0.5 + 1e-9:
         return "fails"

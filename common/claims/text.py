@@ -1,4 +1,4 @@
-"""The verdicts on claims for people: markdown, a terminal."""
+"""The verdicts on claims as markdown and for a terminal."""
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ COLORS |= {"not run": "dim", "mechanism not engaged": "yellow", "not claimed her
 
 
 def to_markdown(verdicts: pd.DataFrame) -> str:
-    """The table of `verdicts` as markdown, the numbers behind each verdict."""
+    """Return the table of `verdicts` as markdown, with the numbers behind each verdict."""
     scopes = in_use(verdicts)
     rows = [
         [row["claim"], row["source"], *(": ".join(_words(row, scope)) for scope in scopes)]
@@ -22,9 +22,9 @@ def to_markdown(verdicts: pd.DataFrame) -> str:
 
 
 def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame):
-    """How many claims have which verdict at each scale, and those that a rerun decided, with their
-    numbers and what these measure (by `gaps`); verdicts in colour and in words. The rest is in the
-    files."""
+    """Return what a terminal shows, in colour and in words: the claims that a rerun decided, with
+    their numbers and what these measure (from `gaps`), then how many claims have which verdict at
+    each scale. The rest is in the files."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -54,7 +54,8 @@ def to_terminal(verdicts: pd.DataFrame, gaps: pd.DataFrame):
 
 
 def _measured(gaps: pd.DataFrame, claim: str, scope: str) -> str:
-    """The benchmark, the metric and the unit of a claim's numbers; "" where no table has them."""
+    """Return the benchmark, metric and unit of a claim's numbers; "" where `gaps` has no comparison
+    of it."""
     of = gaps[(gaps["claim"] == claim) & (gaps["scope"] == scope)].fillna("")
     pairs = list(dict.fromkeys(zip(of["benchmark"], of["metric"], strict=True)))
     if not pairs:
@@ -66,12 +67,12 @@ def _measured(gaps: pd.DataFrame, claim: str, scope: str) -> str:
 
 
 def in_use(verdicts: pd.DataFrame) -> list[str]:
-    """The scopes that some claim has a predicate for."""
+    """Return the scopes that some claim has a predicate for."""
     return [scope for scope in SCOPES if (verdicts[f"{scope}_numbers"] != "").any()]
 
 
 def _words(row: dict, scope: str) -> list[str]:
-    """Verdict and numbers; a dash where the claim is not made at this scale."""
+    """Return [verdict, numbers], or a dash alone where the claim is not made at this scale."""
     numbers, state = row[f"{scope}_numbers"], row.get(f"{scope}_state")
     if state in GREY:
         numbers += f" (files of its runs are {state})"

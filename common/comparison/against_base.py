@@ -1,9 +1,10 @@
-"""What RL and a paper's method do to the model that they start from: the numbers of the README's
-first screen.
+"""What RL and a paper's method change in the model that they start from: the numbers on the first
+screen of the README.
 
-`against_base` of claims.yaml's first entry names the rows, {table: TABLE, methods: [METHOD, ...]}:
-GRPO first, the paper's method last. A difference and its interval are those of a claim that
-compares the two (claims/judge.py): over seeds and problems, without a correction.
+The key `against_base` in the first entry of claims.yaml names the rows, {table: TABLE, methods:
+[METHOD, ...]}, with GRPO first and the paper's method last. A difference and its interval are
+computed as for a claim that compares the two (claims/judge.py): over seeds and problems, without a
+correction.
 """
 
 import pandas as pd
@@ -17,8 +18,8 @@ MEASURES = (("natural", "pass@1"), ("rare", "pass@64"))  # accuracy, diversity
 
 
 def against_base(about: dict, rows: pd.DataFrame, counts: pd.DataFrame | None) -> pd.DataFrame:
-    """method minus base, in points, for each method of `about`: COLUMNS. Rows that were not run are
-    left out."""
+    """Return method minus base, in points, for each method that `about` (the first entry of
+    claims.yaml) names: COLUMNS. Rows that were not run are left out."""
     given = about.get(AGAINST_BASE, {"methods": ()})
     pairs, stated = [], []
     for method in given["methods"]:

@@ -1,19 +1,21 @@
-"""How far the laptop's testbeds agree with print: method minus baseline, in three sources.
+"""How well the laptop testbeds agree with the printed results: method minus baseline, from three
+sources.
 
-A row (COLUMNS) is a pair of PAIRS and a measure, in points:
+A row (COLUMNS) is a pair of PAIRS and a measure. Its values are in points:
 
-    published   the mean over the models of the means over their benchmarks, all tables together:
+    published   the mean over models of the mean over their benchmarks, all tables together:
                 pass@1 or AVG@8, or the pass@k of the largest k (`k`) that is printed for the pair
-    countdown   Subset-Countdown, the mean of the last three checkpoints, as claims are read
+    countdown   Subset-Countdown, the mean of the last three checkpoints, as for claims
     mazes       mazes with loops, after the last step
 
-On a testbed "pass@1" is of natural prompts, "large k" is pass@64 of rare prompts, and "large k,
-natural" is pass@64 of natural ones. low and high are 95 % intervals over seeds and problems.
+On a testbed "pass@1" is measured on natural prompts, "large k" is pass@64 on rare prompts, and
+"large k, natural" is pass@64 on natural prompts. low and high are the bounds of 95 % intervals over
+seeds and problems.
 
 Left out are pairs with the base model or with a method that has no laptop rows, Table 3 of CW-GRPO
 (later steps of Table 2's runs), printed averages whose benchmarks are printed too, and testbed
-differences of fewer than three shared seeds. Signs and ranks ignore all intervals. Pairs share
-methods and runs, so that they are not independent.
+differences with fewer than three shared seeds. Signs and ranks ignore all intervals. Pairs share
+methods and runs, so they are not independent.
 """
 
 from itertools import combinations
@@ -54,14 +56,14 @@ PAIRS: dict[str, dict[Names, list[Names]]] = {
         ("F-GRPO (N=8, gamma=2)", GRPO8): [("F-GRPO (gamma=2)", "GRPO")],
         ("F-DAPO (N=8)", "DAPO (N=8)"): [("F-DAPO", "DAPO")],
         ("F-CISPO (N=8)", "CISPO (N=8)"): [("F-CISPO", "CISPO")],
-        # at equal prompts, which is a quarter of the rollouts, as the claim focal_n8_matches_n32
+        # at equal numbers of prompts, hence a quarter of the rollouts; claim focal_n8_matches_n32
         ("F-GRPO (N=8, gamma=0.5, 8 prompts)", "GRPO (N=32)"): [("F-GRPO (N=8)", "GRPO (N=32)")],
         (FOCAL, "GRPO-H (N=8)"): [("F-GRPO", "GRPO (entropy bonus)")],
         (FOCAL, "GRPO-KL (N=8)"): [("F-GRPO", "GRPO (KL)")],
         (FOCAL, "GRPO (N=8, low LR of gamma=0.5)"): [("F-GRPO", "GRPO (low LR)")],
         (FOCAL, "DS-GRPO (N=8)"): [("F-GRPO", "DS-GRPO")],
     },
-    "fade": {  # H* = 1.0 is half the initial entropy, as the laptop's
+    "fade": {  # H* = 1.0 is half the initial entropy, as on the laptop
         ("FADE", "GRPO"): [("FADE H*=1.0", "GRPO")],
         ("FADE", "Power (alpha=2)"): [("FADE H*=1.0", "Power alpha=2")],
         ("FADE", "AsymGRPO (delta=0.5)"): [("FADE H*=1.0", "AsymGRPO delta=0.5")],
@@ -92,7 +94,7 @@ READ = {
     LARGE_NATURAL: ("natural", "pass@64"),
 }
 PRINTED, COUNTDOWN, MAZE = "published", "countdown", "mazes"
-# source -> scope and table of its rows, and the checkpoints whose mean is read
+# source -> scope and table of its rows, and the number of last checkpoints to average
 TESTBEDS = {COUNTDOWN: (LAPTOP, "laptop_strong", LAST), MAZE: (MAZES, MAZES, 1)}
 SOURCES = (PRINTED, *TESTBEDS)
 COLUMNS = ["paper", "method", "baseline", "measure", "k", PRINTED]
@@ -104,7 +106,7 @@ START, END = "<!-- agreement: written by `rlvr docs` -->", "<!-- end of agreemen
 
 
 def table(reference: Path) -> pd.DataFrame:
-    """COLUMNS of every pair and measure, from the printed and the committed tables."""
+    """Return COLUMNS for every pair and measure, from the printed and the committed tables."""
     rows = []
     for paper, pairs in PAIRS.items():
         spec = spec_of(paper)
@@ -124,8 +126,9 @@ def table(reference: Path) -> pd.DataFrame:
 
 
 def printed(spec: Spec, cells: pd.DataFrame, names: list[Names]) -> dict[bool, dict]:
-    """k and `published` of a pair under its printed `names`, by whether it is accuracy; `cells`:
-    gains.printed_pairs."""
+    """Return `k` and `published` of the pair that is printed under `names`: under True for accuracy
+    (pass@1 or avg@n), under False for pass@k at the largest k. cells: from
+    `gains.printed_pairs`."""
     cells = cells[[pair in names for pair in zip(cells["method"], cells["baseline"], strict=True)]]
     metric = cells["metric"].str.lower()
     accuracy = (metric == "pass@1") | metric.str.startswith("avg@")
@@ -138,8 +141,8 @@ def printed(spec: Spec, cells: pd.DataFrame, names: list[Names]) -> dict[bool, d
 
 
 def mean(spec: Spec, cells: pd.DataFrame) -> float:
-    """Over models, of each the mean over benchmarks, of each over tables; NaN of no cells. Rounded,
-    so that printed differences that cancel are 0."""
+    """Return the mean over models of the mean over benchmarks of the mean over tables; NaN without
+    cells. It is rounded so that printed differences that cancel give exactly 0."""
     models = []
     for _, of_model in cells.groupby("model"):
         by_benchmark = of_model.groupby("benchmark")["printed"].mean()
@@ -150,7 +153,8 @@ def mean(spec: Spec, cells: pd.DataFrame) -> float:
 
 
 def testbed(reference: Path, paper: str, scope: str, name: str, last: int) -> tuple[Side, int]:
-    """The natural and rare rows and counts of a testbed's table, and how many checkpoints count."""
+    """Return the rows and counts of a testbed's table on natural and rare prompts, and `last`, the
+    number of checkpoints to average."""
     wanted = {benchmark for benchmark, _ in READ.values()}
     rows, counts = (
         frame[(frame["table"] == name) & frame["benchmark"].isin(wanted)]
@@ -160,8 +164,8 @@ def testbed(reference: Path, paper: str, scope: str, name: str, last: int) -> tu
 
 
 def measured(both: Side, last: int, method: str, baseline: str) -> dict[tuple[str, str], dict]:
-    """By benchmark and metric the difference ("") and its interval (_low, _high), from MIN_SEEDS
-    shared seeds on."""
+    """Return, for each (benchmark, metric), the difference (key "") and its interval (keys "_low",
+    "_high"); {} with fewer than MIN_SEEDS shared seeds."""
     one, other = (of(both, name) for name in (method, baseline))
     if len(set(one[0]["seed"]) & set(other[0]["seed"])) < MIN_SEEDS:
         return {}
@@ -179,14 +183,14 @@ def of(both: Side, method: str) -> Side:
 
 
 def stored(reference: Path) -> pd.DataFrame:
-    """The committed rows."""
+    """Return the committed rows."""
     return pd.read_csv(reference / FILE)
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """SUMMARY: of each measure and two sources the pairs that both have, how many of these have one
-    sign in both (0 has none), how many would have if the signs of the two sources were unrelated,
-    and Spearman's rank correlation with its p."""
+    """Return SUMMARY for each measure and each two sources: the number of pairs that both have, how
+    many of these have the same sign in both (0 has no sign), how many would have if the signs of
+    the two sources were unrelated, and Spearman's rank correlation with its p."""
     found = []
     for measure, of_measure in rows.groupby("measure", sort=False):
         for a, b in combinations(SOURCES, 2):
@@ -197,15 +201,15 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_chance(x: np.ndarray, y: np.ndarray) -> float:
-    """Pairs expected to have one sign in both, given how many are positive and negative in each;
-    NaN of none."""
+    """Return the number of pairs expected to have the same sign in both by chance, given how many
+    are positive and negative in each; NaN without pairs."""
     if not len(x):
         return np.nan
     return float(sum((side * x > 0).sum() * (side * y > 0).sum() for side in (1, -1)) / len(x))
 
 
 def ranks(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Spearman's rho and p; NaN of fewer than three pairs, or where one side is constant."""
+    """Return Spearman's rho and p; NaN with fewer than three pairs or if one side is constant."""
     if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
         return np.nan, np.nan
     rho, p = spearmanr(x, y)
@@ -213,7 +217,7 @@ def ranks(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def lines(found: pd.DataFrame) -> list[list[str]]:
-    """HEAD of each row of a summary, in words."""
+    """Return the columns HEAD of each row of a summary, as text."""
     return [
         [
             one["measure"],
@@ -228,6 +232,6 @@ def lines(found: pd.DataFrame) -> list[list[str]]:
 
 
 def written(text: str, rows: pd.DataFrame) -> str:
-    """docs/testbeds.md with the summary of `rows` between its marks."""
+    """Return `text` (docs/testbeds.md) with the summary of `rows` between its marks."""
     shown = markdown(HEAD, lines(summary(rows)), "llrrrr")
     return replaced("docs/testbeds.md", text, (START, END), shown)

@@ -1,7 +1,8 @@
-"""Published cells, one by one, beside what the cluster runs gave.
+"""Each published cell beside the result of the cluster runs.
 
-Only runs of the paper's own model, data and method stand for a printed cell: cluster rows with the
-same table, model, method, benchmark and metric, and closed forms. Laptop runs never do.
+Only runs of the paper's own model, data and method stand for a printed cell, that is, count as its
+rerun: cluster rows with the same table, model, method, benchmark and metric, and closed forms.
+Laptop runs never do.
 """
 
 import re
@@ -23,8 +24,9 @@ COLUMNS = [
 
 
 def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Cluster rows at their table's step under the names of the printed cells that they stand for:
-    metrics as printed, averages over benchmarks, and the runs that stand in several tables."""
+    """Return the cluster rows at their table's step, under the names of the printed cells that they
+    stand for. Added to them are copies with metrics named as printed, copies for runs that several
+    tables print, averages over benchmarks, and cells that several runs make together."""
     if rows.empty:
         return rows
     renamed = rows[rows["metric"].isin(spec.metrics)]
@@ -34,8 +36,9 @@ def as_printed(spec: Spec, rows: pd.DataFrame, printed: pd.DataFrame) -> pd.Data
 
 
 def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Rows or counts of cluster runs, and again under every printed row that is the same run, of
-    the models that it is printed for; where it names the step, as "NAME, step N"."""
+    """Return rows or counts of cluster runs, with a copy under every printed row that is the same
+    run, for the models that the row is printed for. Where `SameRun.steps` is set, benchmarks of the
+    copy are named "NAME, step N"."""
     parts = [frame]
     for one in spec.same_runs:
         same = frame[(frame["table"] == one.of_table) & (frame["method"] == one.of_method)]
@@ -52,8 +55,9 @@ def same_runs(spec: Spec, frame: pd.DataFrame, printed: pd.DataFrame) -> pd.Data
 
 
 def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each cell and seed at the step that its table speaks of (`Spec.steps`); where it
-    says nothing, at the last step that the cell was measured at. Of equal peaks the earliest."""
+    """Return the rows of each cell and seed at the step that its table reports (`Spec.steps`);
+    without an entry there, at the last step where the cell was measured. Of equal peaks the
+    earliest counts."""
     parts = []
     for table, part in rows.groupby("table", sort=False, dropna=False):
         chosen = spec.steps.get(str(table), "last")
@@ -71,8 +75,8 @@ def at_step(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
-    """The mean over the benchmarks of the table's average, of each row's run, metric and step; NaN
-    where one of them was not measured."""
+    """Return for each row the mean of its run, metric and step over the benchmarks of
+    `Spec.averages`; NaN where one of them was not measured."""
     members = {name for names in spec.averages.values() for name in names}
     key = ["model", "method", "metric", "seed", "step"]
     value = part["value"].where(part["benchmark"].isin(members))
@@ -81,14 +85,14 @@ def _means(spec: Spec, part: pd.DataFrame) -> pd.Series:
 
 
 def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The rows without those for which two runs speak, and a message for each such pair: runs of
-    one seed under the same name, of which none can be said to be the paper's."""
+    """Return the rows without those for which there are two runs, and a message for each such case.
+    The two runs have the same seed and the same names, so neither can be chosen as the rerun."""
     if rows.empty:
         return rows, []
     several = {one.of_table for one in spec.same_runs if one.steps}
     several |= {name for name, step in spec.steps.items() if isinstance(step, int)}
     apart = rows["table"].isin(several) | rows["benchmark"].isin(spec.unprinted)
-    step = rows["step"].where(apart, -1)  # else one run, whatever its steps
+    step = rows["step"].where(apart, -1)  # -1: elsewhere two runs clash at any steps
     key = [rows[name] for name in ("table", "model", "method", "benchmark", "metric", "seed")]
     twice = rows["run_id"].groupby([*key, step], dropna=False).transform("nunique") > 1
     messages = []
@@ -103,8 +107,8 @@ def one_run_each(spec: Spec, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str
 
 
 def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The rows without those of a table's model and benchmark whose runs read a public set from two
-    commits or files, and a message for each: numbers of different prompts are neither averaged
+    """Return the rows without each (table, model, benchmark) whose runs read a public data set from
+    two commits or files, and a message for each. Numbers on different prompts are neither averaged
     nor compared."""
     sets, dropped, messages = sets_of(runs), [], []
     for (table, model, benchmark), part in rows.groupby(["table", "model", "benchmark"]):
@@ -120,7 +124,8 @@ def one_source_each(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Plain means over benchmarks, of the runs that have all of them."""
+    """Return the plain means over the benchmarks of each printed average, for each seed that has
+    all of them."""
     parts = []
     for name, benchmarks in spec.averages.items():
         members = rows[rows["benchmark"].isin(benchmarks)]
@@ -142,8 +147,8 @@ def averages(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def joined(spec: Spec, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """The cells that several runs make together (`Spec.joined`), of each model and seed that has
-    them all."""
+    """Return the cells that several runs make together (`Spec.joined`), for each model and seed
+    that has all these runs."""
     parts = []
     for one in spec.joined:
         own = pd.Series(list(zip(rows["table"], rows["method"], strict=True)), rows.index)
@@ -165,17 +170,19 @@ def compare_cells(
     runs: pd.DataFrame,
     lost: pd.DataFrame,
 ) -> pd.DataFrame:
-    """COLUMNS of every printed cell.
+    """Return COLUMNS for every printed cell.
 
     printed: rows of published/table*.csv; rerun: `as_printed` cluster rows; exact: rows of closed
     forms, one number each; runs: provenance of the rerun's runs; lost: table, model, method, state,
-    reason of runs without a usable result. The interval is where one further run on the same
-    problems, as the printed one is, would lie with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S
-    seeds. With one seed it is ± 1.96 sqrt(2 v), v a run's variance over seeds, by what is known of
-    it, and over samples (common/metrics/noise.py). Where the paper drew problems of its own
-    (`Spec.own_problems`), the variance of both over problems is added, and half a unit of the
-    printed last digit always. A printed number in the interval is within noise; a rerun of fewer
-    problems than the benchmark has is "partial".
+    reason of runs without a usable result.
+
+    The interval is where one further run on the same problems, such as the printed one, would lie
+    with 95 %: mean ± t_(S-1) s sqrt(1 + 1/S) over S seeds. With one seed it is ± 1.96 sqrt(2 v),
+    where v is a run's variance over samples plus its variance over seeds as known from elsewhere
+    (common/metrics/noise.py). Where the paper drew problems of its own (`Spec.own_problems`), the
+    variance of both runs over problems is added under the root. The interval is always widened by
+    half a unit of the printed last digit. A printed number inside it is "within noise"; a rerun on
+    fewer problems than the benchmark has is "partial".
     """
     table = []
     measured, closed = by_cell(rerun), by_cell(exact)
@@ -201,7 +208,7 @@ def compare_cells(
 
 
 def by_cell(rows: pd.DataFrame) -> dict[tuple, list[dict]]:
-    """The rows of each CELL, one a seed."""
+    """Return the rows of each CELL, one per seed."""
     found: dict[tuple, list[dict]] = {}
     if rows.empty:
         return found
@@ -232,7 +239,7 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
     run_ids = ";".join(dict.fromkeys(str(row["run_id"]) for row in measured))
     low, high = value - half, value + half
     if cell["unit"] == "percent" and re.match("(pass|avg)@", str(cell["metric"]), re.IGNORECASE):
-        low, high = max(low, 0.0), min(high, 100.0)  # a share lies there, whatever its spread
+        low, high = max(low, 0.0), min(high, 100.0)  # a share cannot lie outside
     return {
         "rerun": value,
         "low": low,
@@ -248,8 +255,8 @@ def _rerun(spec: Spec, cell: dict, measured: list[dict], states: dict[str, str])
 
 
 def problems_of(spec: Spec, benchmark: str) -> int | None:
-    """The problems of a printed benchmark, of an average those of its parts; None where one of
-    them is not known."""
+    """Return the number of problems of a printed benchmark, for an average the sum over its
+    benchmarks; None where one of the numbers is not known."""
     sizes = [spec.problems.get(name) for name in spec.averages.get(benchmark, [benchmark])]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
@@ -270,7 +277,8 @@ def _exact(cell: dict, computed: list[dict]) -> dict:
 
 
 def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
-    """Why each printed cell cannot be rerun, by the first rule that it matches; None: it can."""
+    """Return for each printed cell why it cannot be rerun, by the first rule that it matches; None
+    where it can."""
     reasons = np.full(len(printed), None, dtype=object)
     for where, reason in reversed(spec.not_reproducible):
         reasons[matches(printed, where).to_numpy()] = reason
@@ -278,8 +286,8 @@ def not_reproducible(spec: Spec, printed: pd.DataFrame) -> list[str | None]:
 
 
 def _absent(same: list[tuple], refusal: str | None, jobs: dict[tuple, pd.DataFrame]) -> dict:
-    """Why a printed cell has no number beside it. `same`: table, method and model of its run, then
-    of others that stand for it."""
+    """Return the columns of a printed cell without a rerun: its verdict and the reason. `same`:
+    table, method and model of its own run, then of the other runs that stand for it."""
     blank = {"run_ids": "", "state": ""}
     if refusal is not None:
         return blank | {"verdict": "not reproducible", "reason": refusal}
@@ -295,7 +303,7 @@ def _absent(same: list[tuple], refusal: str | None, jobs: dict[tuple, pd.DataFra
 
 
 def rounding(cell: dict) -> float:
-    """Half a unit of the last digit as printed; of whole numbers none is lost."""
+    """Return half a unit of the last decimal as printed; 0 for whole numbers, which are exact."""
     digits = str(cell["printed"]).partition(".")[2] if "printed" in cell else ""
     return 0.5 * 10 ** -len(digits) if digits else 0.0
 
@@ -304,7 +312,7 @@ def rounding(cell: dict) -> float:
 
 
 def footnotes(spec: Spec, printed: pd.DataFrame) -> list[str]:
-    """The inconsistencies that touch each printed cell, joined by ";"."""
+    """Return for each printed cell the inconsistencies that affect it, joined by ";"."""
     touched = {
         name: np.logical_or.reduce([matches(printed, where) for where in wheres])
         for name, wheres in spec.footnotes.items()
@@ -315,8 +323,8 @@ def footnotes(spec: Spec, printed: pd.DataFrame) -> list[str]:
 
 
 def note_table(spec: Spec, notes: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """The inconsistencies with the tables and the number of cells that they touch. One that cannot
-    be matched to cells belongs to the tables that it names, else to the whole paper."""
+    """Return the inconsistencies with the tables and the number of cells that they affect. One that
+    cannot be matched to cells belongs to the tables that it names, else to the whole paper."""
     names = list(dict.fromkeys(cells["table"].dropna()))
     tables, counts = [], []
     for row in notes.to_dict("records"):
@@ -328,7 +336,7 @@ def note_table(spec: Spec, notes: pd.DataFrame, cells: pd.DataFrame) -> pd.DataF
 
 
 def _named(text: str, names: list[str]) -> list[str]:
-    """Tables that a text speaks of: "Table 2", "Tables 1, 3, 4", "Tables 2-5"."""
+    """Return the tables that a text names: "Table 2", "Tables 1, 3, 4", "Tables 2-5"."""
     numbers = set()
     for run in re.findall(r"Tables? ((?:\d+(?:\s*[-,]\s*|\s+and\s+)?)+)", text):
         for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", run):
@@ -336,15 +344,17 @@ def _named(text: str, names: list[str]) -> list[str]:
     return [name for name in names if name.removeprefix("table") in map(str, numbers)]
 
 
-# ---- what could have been seen
+# ---- what could have been detected
 
 
 def detectable(spec: Spec, printed: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
-    """The minimum detectable difference of every benchmark, in points: p < 0.05 with 80 % power.
+    """Return the minimum detectable difference of every benchmark, in points: p < 0.05 with 80 %
+    power.
 
-    Of reruns the median over the comparisons made there. Of a printed benchmark with P problems the
-    value for two independent runs at the table's mean accuracy, as if each problem were one throw:
-    an upper bound, for many samples a problem and the same problems in both make it smaller.
+    For reruns it is the median over the comparisons that were made there. For a printed benchmark
+    with P problems it is the value for two independent runs at the table's mean accuracy, as if
+    each problem were answered once. That is an upper bound, because many samples per problem, and
+    the same problems in both runs, make it smaller.
     """
     key = ["scope", "table", "benchmark", "metric"]
     known = gaps[gaps["mdd"].notna() & (gaps["mdd"] > 0)]

@@ -1,8 +1,8 @@
-"""Whether a finished run is what it says that it is: its files, its configuration, its counts and
-metrics from its samples, and a part of its verdicts from our verifiers.
+"""Checks that a finished run is what it claims to be: its files, its configuration, its counts and
+metrics against its samples, and a part of its verdicts against our verifiers.
 
-No check can tell who drew the samples. What is made up has to be made up down to responses that our
-verifier judges as it is written.
+No check can tell who drew the samples. A made-up run would have to be made up down to the
+responses, which our verifier must judge as the run records them.
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ from common.sweeps.planned import planned
 from common.types import Prompt
 from common.verifiers.pool import Pool
 
-RESCORED = 256  # verdicts a benchmark that are made again
+RESCORED = 256  # verdicts per benchmark that are made again
 CLOSE = 1e-8  # relative: tables keep ten digits
 VERDICT = ["problem_id", "sample", "outcome", "response"]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A run that stood every check. Its rows and counts have the table and the method of its row in
-    the paper's sweeps."""
+    """A run that passed every check. Its rows and counts have the table and the method that its row
+    (named experiment configuration) has in the paper's sweeps."""
 
     run: Path
     x: Experiment  # as the paper's sweeps plan it
     rows: pd.DataFrame  # results.COLUMNS
     counts: pd.DataFrame  # PER_PROBLEM
-    samples: pd.DataFrame  # of the last step: benchmark, reference and VERDICT
+    samples: pd.DataFrame  # after the last step: benchmark, reference and VERDICT
     meta: dict
-    rescored: int  # verdicts
-    late: int  # of these, with a time-out now or then, which say nothing
+    rescored: int  # verdicts that were made again
+    late: int  # of these, time-outs in the run or here, which prove nothing
 
 
 def checked(run: Path) -> Checked:
-    """The run in a folder. Raises UserError, which names it, for the first thing that is wrong."""
+    """Check the run in a folder and return it. Raises UserError, which names the run, for the first
+    thing that is wrong."""
     run = run.resolve()
     require_none(verify(run)[:1])
     config = config_of(run)
@@ -98,15 +99,16 @@ def checked(run: Path) -> Checked:
 
 
 def took_hours(one: Checked) -> float:
-    """From start to end of the process that finished the run, or the seconds of its steps (verl's
-    log has them), whichever is longer: of a run that was resumed the former is a part."""
+    """Return the hours that a run took: from start to end of the process that finished it, or the
+    seconds of its steps (verl's log has them), whichever is longer. For a resumed run the process
+    time covers only a part."""
     start, end = (datetime.fromisoformat(one.meta[name]) for name in ("start", "end"))
     steps = sum(row.get("seconds") or 0.0 for row in whole_rows(one.run / "metrics.jsonl"))
     return max((end - start).total_seconds(), steps) / 3600
 
 
 def _meta(run: Path) -> dict:
-    """Raises UserError where the run does not say what it was made with."""
+    """Return a run's meta.json. Raises UserError where it lacks packages, python, start or end."""
     meta = json.loads((run / "meta.json").read_text()) if (run / "meta.json").exists() else {}
     for name in ("packages", "python", "start", "end"):
         require(bool(meta.get(name)), f"{run / 'meta.json'}: {name}", "", "is missing; run it anew")
@@ -114,8 +116,9 @@ def _meta(run: Path) -> dict:
 
 
 def _planned(run: Path, config: dict) -> Experiment:
-    """The row of the paper's sweeps that a stored configuration is. Raises UserError where the
-    folder has another name than its configuration gives it, and where no sweep has it."""
+    """Return the row of the paper's sweeps that has this stored configuration. Raises UserError
+    where the folder's name does not match the configuration, and where no sweep has such a
+    row."""
     if "row" in config:
         row = {key: value for key, value in config["row"].items() if key not in SHOWN_IN}
         identity = {key: value for key, value in config.items() if key not in ("scope", "row")}
@@ -138,7 +141,7 @@ Parts = list[tuple[Sampled, dict[str, str]]]  # samples of each benchmark; probl
 
 
 def _trained(run: Path, x: Experiment) -> Parts:
-    """The samples after the last step, with references from the configured sets."""
+    """Return the samples after the last step, with references from the configured data sets."""
     from common.backends.prompts import benchmarks
 
     parts = []
@@ -149,7 +152,8 @@ def _trained(run: Path, x: Experiment) -> Parts:
 
 
 def _evaluated(run: Path, config: dict) -> Parts:
-    """As `_trained`, of an evaluation, which has its problems beside its samples."""
+    """Return the same as `_trained` for an evaluation, which stores its problems beside its
+    samples."""
     name = config["row"]["benchmark"]
     prompts = [Prompt(**row) for row in read_jsonl(run / "problems.jsonl.gz")]
     rows = stored(run, with_response=True)
@@ -157,7 +161,7 @@ def _evaluated(run: Path, config: dict) -> Parts:
 
 
 def _whole(run: Path, name: str, rows: pd.DataFrame, prompts: list[Prompt], n: int) -> dict:
-    """problem id -> reference. Raises UserError unless the n samples of each problem are there."""
+    """Return problem id -> reference. Raises UserError unless each problem has its n samples."""
     place, references = f"{run}: {name}", {prompt.id: prompt.reference for prompt in prompts}
     each = rows.groupby("problem_id").size() if len(rows) else pd.Series(dtype=int)
     other = sorted(set(references) ^ set(each.index))
@@ -170,7 +174,7 @@ def _whole(run: Path, name: str, rows: pd.DataFrame, prompts: list[Prompt], n: i
 
 
 def _same_counts(run: Path, counts: pd.DataFrame, sampled: list[Sampled]) -> None:
-    """Raises UserError where the counts of the last step are not those of the samples."""
+    """Raise UserError where the counts of the last step do not match the samples."""
     last, key = counts[counts["step"] == counts["step"].max()], ["benchmark", "problem_id"]
     both = last.merge(concatenate(sampled), on=key, how="outer", suffixes=("", "_again"))
     for row in both[(both["n"] != both["n_again"]) | (both["c"] != both["c_again"])].itertuples():
@@ -181,9 +185,9 @@ def _same_counts(run: Path, counts: pd.DataFrame, sampled: list[Sampled]) -> Non
 def _that_follow(
     run: Path, rows: pd.DataFrame, counts: pd.DataFrame, sampled: list[Sampled]
 ) -> pd.DataFrame:
-    """The rows that follow from the samples of the last step, or from the counts of one before it,
-    of which no samples are kept. Raises UserError where one has another value, or a pass@k has no
-    counts."""
+    """Return the rows that follow from the samples of the last step, or from the counts of an
+    earlier step, whose samples are not kept. Raises UserError where such a row has another value,
+    or a pass@k row has neither samples nor counts."""
     last, again = counts["step"].max(), []
     for one in sampled:
         again.append(metric_rows(one, _ks(rows, one.benchmark, last)).assign(step=last))
@@ -209,8 +213,8 @@ def _ks(rows: pd.DataFrame, benchmark: str, step: int) -> list[int]:
 
 
 def _same_verdicts(run: Path, benchmark: str, some: pd.DataFrame, pool: Pool) -> int:
-    """Raises UserError for a verdict that our verifier does not give; how many are of a time-out,
-    which depends on the machine."""
+    """Raise UserError for a verdict that our verifier does not give. Return how many verdicts were
+    skipped because of a time-out, which depends on the machine."""
     pairs = list(zip(some["response"], some["reference"], strict=True))
     late = 0
     for row, verdict in zip(some.itertuples(), pool.map(pairs), strict=True):

@@ -1,8 +1,9 @@
-"""The papers' own figures, drawn from cluster rows: what papers/<p>/cluster_figures.py share.
+"""Code shared by papers/<p>/cluster_figures.py, which draw the papers' own figures from cluster
+rows.
 
-What is drawn of printed cells is what the comparison says of them: the rerun with the interval in
+A figure of printed cells shows what the comparison says about them: the rerun with the interval in
 which a printed number is within noise, and the printed number beside it. A figure whose rows are
-not all there is not drawn, and what is missing is said.
+not all there is not drawn, and its `Figure` says what is missing.
 """
 
 from collections.abc import Callable
@@ -20,8 +21,8 @@ from common.config.files import ROOT
 from common.plotting import panels, save
 from common.results.files import write_csv
 
-PREFIX = "cluster_"  # of the names of all these figures
-DRAWN = "figures.csv"  # in <root>/<paper>/cluster/: one row a Figure
+PREFIX = "cluster_"  # starts the names of all these figures
+DRAWN = "figures.csv"  # in <root>/<paper>/cluster/: one row per Figure
 KEPT = ["table", "model", "method", "benchmark", "metric", "k", "printed", "rerun", "low", "high"]
 ALONG = ["model", "method", "seed", "curve", "step", "value"]
 KEPT += ["n_seeds", "n_problems", "n_samples", "step", "run_ids"]
@@ -30,8 +31,8 @@ PRINTED = dict(ls="", marker="D", markerfacecolor="none", markersize=6, markered
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure by the name of its files below figures/, and its caption; or, `left_out`, why it was
-    not drawn."""
+    """A figure: the name of its files in figures/ and its caption, or in `left_out` the reason why
+    it was not drawn."""
 
     name: str
     caption: str = ""
@@ -39,11 +40,11 @@ class Figure:
 
 
 def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
-    """The paper's figures of cluster rows, into <root>/<paper>/figures/, and what became of each
-    into <root>/<paper>/cluster/figures.csv; none where there are no cluster rows.
+    """Draw the paper's figures of cluster rows into <root>/<paper>/figures/, list them in
+    <root>/<paper>/cluster/figures.csv, and return them; [] where there are no cluster rows.
 
-    cells: the comparison's (`cells.COLUMNS`). What an earlier comparison drew and this one cannot
-    is removed.
+    cells: those of the comparison (`cells.COLUMNS`). Files that an earlier comparison drew and this
+    one cannot draw are removed.
     """
     rows = cluster.rows
     if rows.empty or spec.figures is None:
@@ -59,7 +60,7 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
 
 
 def drawn(root: Path, paper: str) -> list[Figure]:
-    """What the last comparison's `draw` said of its figures."""
+    """Return the figures that the last comparison's `draw` listed."""
     path = root / paper / CLUSTER / DRAWN
     if not path.exists():
         return []
@@ -68,7 +69,7 @@ def drawn(root: Path, paper: str) -> list[Figure]:
 
 
 def markdown(made: list[Figure]) -> str:
-    """The figures of comparison.md, which lies beside figures/."""
+    """Return the section on figures in comparison.md, which lies beside figures/."""
     if not made:
         return ""
     lines = ["\n## The paper's figures from cluster rows\n"]
@@ -80,8 +81,8 @@ def markdown(made: list[Figure]) -> str:
 
 
 def located(cells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The cells with step and samples a problem of the rows (`as_printed`) that fill them; several
-    steps of several seeds as "100, 120"."""
+    """Return the cells with the step and the samples per problem of the rows (`as_printed`) that
+    fill them. If seeds have different steps, they are written as "100, 120"."""
     known = rows.dropna(subset=["step"])
     groups = known.groupby(CELL, dropna=False)
     about = groups.agg(
@@ -92,8 +93,8 @@ def located(cells: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen(cells: pd.DataFrame, wanted: list[dict]) -> tuple[pd.DataFrame, str]:
-    """The printed cells with all values of one of `wanted`, in its order, as KEPT; and a sentence
-    on those that have no rerun, "" if all have one."""
+    """Return (the columns KEPT of the printed cells that match one of `wanted` in all its values,
+    in the order of `wanted`; a phrase on the cells without a rerun, "" if all have one)."""
     parts = []
     for where in wanted:
         hit = pd.Series(True, cells.index)
@@ -106,7 +107,7 @@ def chosen(cells: pd.DataFrame, wanted: list[dict]) -> tuple[pd.DataFrame, str]:
 
 
 def missing(lacking: pd.DataFrame) -> str:
-    """Which rows a figure waits for, by reason: "rows without a rerun: ..."."""
+    """Return the rows that a figure lacks, by reason, as "rows without a rerun: ..."; or ""."""
     words = []
     for reason, part in lacking.groupby("reason", sort=False):
         rows = []
@@ -121,14 +122,15 @@ def missing(lacking: pd.DataFrame) -> str:
 def once(
     name: str, found: pd.DataFrame, left_out: str, picture: Callable[[pd.DataFrame], str]
 ) -> Figure:
-    """`picture` draws `found` and answers with its caption, unless something is missing."""
+    """Draw `found` with `picture`, which returns the caption, or return why it is left out."""
     if left_out or found.empty:
         return Figure(PREFIX + name, left_out=left_out or "the paper prints no such cells")
     return Figure(PREFIX + name, picture(found))
 
 
 def whiskers(axis, cells: pd.DataFrame, x, color: str, **style) -> None:
-    """Reruns (dots) with their intervals, and the printed numbers (open) at the same places."""
+    """Draw reruns (dots) with their intervals, and the printed numbers (open diamonds) at the same
+    x."""
     spread = (cells["rerun"] - cells["low"], cells["high"] - cells["rerun"])
     axis.errorbar(x, cells["rerun"], spread, color=color, marker="o", markersize=2.5, lw=1.0,
                   elinewidth=0.7, capsize=1.5, **style)  # fmt: skip
@@ -136,13 +138,13 @@ def whiskers(axis, cells: pd.DataFrame, x, color: str, **style) -> None:
 
 
 def percent(axis) -> None:
-    """An axis of shares, after all is drawn, ends at 0 and 100."""
+    """Limit a percentage axis to -1..101. Call it after everything is drawn."""
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, -1), min(high, 101))
 
 
 def legend_handles(axis, colors: dict[str, str]) -> list:
-    """A line for each method, then the two kinds of marks."""
+    """Return legend handles: a line for each method, then the two kinds of markers."""
     lines = [axis.plot([], [], color=color, label=method)[0] for method, color in colors.items()]
     (dot,) = axis.plot([], [], "o", color="k", markersize=2.5, label="rerun, 95 %")
     (mark,) = axis.plot([], [], **PRINTED, color="k", label="printed")
@@ -150,7 +152,7 @@ def legend_handles(axis, colors: dict[str, str]) -> list:
 
 
 def about(cells: pd.DataFrame) -> str:
-    """The part of a caption that says what stands behind the cells: seeds, problems, samples,
+    """Return the part of a caption that says what the cells rest on: seeds, problems, samples,
     steps."""
     problems = cells.drop_duplicates("benchmark").set_index("benchmark")["n_problems"]
     sets = ", ".join(f"{name} {number:g}" for name, number in problems.items())
@@ -177,9 +179,9 @@ def about(cells: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class Curve:
-    """One panel. `column` of what each step logged (metrics.jsonl), or, of `benchmark`, the result
-    rows' `metric` at the evaluations on the way. With `ema`, each step's number counts so much in
-    the moving average that is drawn."""
+    """One panel. It shows `column` of each step's log (metrics.jsonl), or, without a column, the
+    result rows' `metric` on `benchmark` at the evaluations during training. `ema` below 1 draws a
+    moving average of a logged column, in which each step's number has this weight."""
 
     title: str
     column: str = ""
@@ -200,9 +202,10 @@ def along(
     about: str,
     start: str = "",
 ) -> Figure:
-    """The curves of one model's methods along training: thin lines are seeds, thick ones their
-    mean. Not drawn where a method of `colors` lacks one of `curves`. `start`: the row of the model
-    that all start from, step 0 of each curve of evaluations."""
+    """Draw the curves of one model's methods along training: thin lines are seeds, thick lines
+    their mean. The figure is left out where a method of `colors` lacks one of `curves`. `start`:
+    the method name of the model that all runs start from; its rows begin each curve of
+    evaluations at step 0."""
     of_model = rows[rows["model"] == model]
     mine = of_model[of_model["method"].isin(list(colors))]
     parts = [_logged(root, paper, mine, curve) for curve in curves if curve.column]

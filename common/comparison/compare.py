@@ -1,5 +1,5 @@
-"""A paper, published against rerun: verdicts on claims, printed cells beside reruns, and where each
-number comes from.
+"""Compare a paper's published results with the rerun: verdicts on claims, printed cells beside
+reruns, and where each number comes from.
 
     rlvr compare paper=NAME [results_dir=results] [format=terminal|md|csv|json|latex]
 
@@ -7,8 +7,8 @@ Prints the verdict on every claim and the printed cells that have a rerun, and w
 cells, detectable and comparison (.csv, .md) to <results_dir>/NAME/. With
 results_dir=results/reference it compares the committed results of the full grid.
 
-Nothing here reads more than result files: no model, no GPU, seconds. What cannot be read or cannot
-be a result is named by file and line in `left_out`; everything else is still compared.
+Only result files are read, so this needs no model and no GPU and takes seconds. What cannot be read
+or cannot be a result is named by file and line in `left_out`; everything else is still compared.
 """
 
 import sys
@@ -61,24 +61,24 @@ KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything about one paper: tables for people, pages and tests."""
+    """The comparison of one paper: tables for readers, pages and tests."""
 
     spec: Spec
-    verdicts: pd.DataFrame  # claims.judge's, and <scope>_state
+    verdicts: pd.DataFrame  # those of claims.judge, with <scope>_state
     gaps: pd.DataFrame  # the comparisons behind the verdicts, claims.GAPS
     cells: pd.DataFrame  # every printed cell, cells.COLUMNS
-    summary: pd.DataFrame  # printed rows, and reruns as mean over seeds, of both scopes
-    against_base: pd.DataFrame  # what RL did to the model it started from
+    summary: pd.DataFrame  # printed rows, and means over seeds of both rerun scopes
+    against_base: pd.DataFrame  # what RL changed in the model it started from
     detectable: pd.DataFrame  # minimum detectable difference of every benchmark
-    notes: pd.DataFrame  # the paper's inconsistencies, with the tables and cells that they touch
+    notes: pd.DataFrame  # the paper's inconsistencies, with the tables and cells that they affect
     runs: pd.DataFrame  # provenance.COLUMNS
     missing: pd.DataFrame  # cluster jobs without a result
     left_out: list[str]
-    scopes: dict[str, pd.DataFrame]  # the rows that claims speak of
-    cluster: Gathered  # the cluster's runs, without those of which two speak for one cell
-    # every printed pair
+    scopes: dict[str, pd.DataFrame]  # the rows that claims are about
+    cluster: Gathered  # cluster runs, without rows that two runs give for one cell
+    # the gain of every printed pair of method and baseline, gains.COLUMNS
     gains: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
-    # own laptop rows against the committed ones, replication.COLUMNS; empty of the latter
+    # own laptop rows against the committed ones, replication.COLUMNS; empty if they are the same
     replicated: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
@@ -90,8 +90,9 @@ def main(words: list[str]) -> None:
 
 
 def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
-    """The end of `make reproduce-<paper>`: gather the runs, make the paper's own tables of them,
-    take its own steps, such as drawing, and compare; of mazes alone their table is all."""
+    """Finish `make reproduce-<paper>`: gather the runs, write the paper's own tables of them, call
+    `steps`, such as drawing, and compare. If there are maze runs alone, only their table is
+    printed."""
     from common.comparison import maze
 
     found = gather(root, spec.paper)
@@ -110,9 +111,10 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
     """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
-    detectable.csv, comparison.{csv,md}; where there are own laptop rows, replication.csv; and,
-    where there are cluster rows, gains.csv and the paper's figures of them (cluster_figures.py).
-    `found`: what was gathered before."""
+    detectable.csv, comparison.{csv,md}. Where the rows of `against_base` were run, it also writes
+    against_base.csv; where there are own laptop rows, replication.csv; and where there are cluster
+    rows, gains.csv and the paper's figures of them (cluster_figures.py). `found`: what was gathered
+    before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -147,8 +149,8 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
 def assess(
     spec: Spec, root: Path, found: Gathering | None = None, reference: Path = REFERENCE
 ) -> Comparison:
-    """Compare the finished runs below `root`, which are gathered and written unless they were
-    `found` before, with the paper, and those of a laptop with the committed ones."""
+    """Compare the finished runs below `root` with the paper, and the laptop runs also with the
+    committed ones in `reference`. The runs are gathered and written unless `found` has them."""
     if found is None:
         found = gather(root, spec.paper)
         found.write(root, spec.paper)
@@ -187,7 +189,7 @@ def assess(
     problems += more
     states = provenance.states_of(runs)
     for scope in judge.SCOPES:
-        numbers = "computed" if scope in RERUNS else ""  # what no run stands for
+        numbers = "computed" if scope in RERUNS else ""  # a number without a run
         verdicts[f"{scope}_state"] = [
             provenance.of_runs(ids, states) or ("" if verdict in judge.WITHOUT else numbers)
             for ids, verdict in verdicts[[f"{scope}_runs", scope]].itertuples(index=False)
@@ -216,8 +218,9 @@ def assess(
 
 
 def stored(spec: Spec, root: Path) -> Comparison:
-    """What `compare` wrote below `root` of runs whose folders are not kept, as it stands: in a
-    tenth of the time of `assess`. `rlvr reference-check` says whether it still follows."""
+    """Return what `compare` wrote below `root`, read back as it is. This works without run folders
+    and takes a tenth of the time of `assess`. `rlvr reference-check` says whether the stored
+    comparison still follows from the tables."""
     folder = root / spec.paper
     names = ("gaps", "cells", "detectable", "gains", "against_base")
     found = {name: _stored(folder / f"{name}.csv") for name in names}
@@ -241,8 +244,8 @@ def stored(spec: Spec, root: Path) -> Comparison:
 
 
 def _stored(file: Path) -> pd.DataFrame:
-    """A table that a paper may not have; missing text is ""."""
-    text = dict.fromkeys(TEXT, str)  # also where none of a table's rows has any
+    """Return a stored table with missing text as ""; an empty one where the file is not there."""
+    text = dict.fromkeys(TEXT, str)  # also where a column has no text at all
     table = pd.read_csv(file, dtype=text) if file.exists() else pd.DataFrame()
     text = table.select_dtypes(exclude="number").columns
     return table.assign(**{name: table[name].fillna("") for name in text})
@@ -251,12 +254,12 @@ def _stored(file: Path) -> pd.DataFrame:
 def _counts(
     spec: Spec, reruns: dict[str, Gathered], as_printed: pd.DataFrame, printed: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
-    """The counts of each scope; a cluster's are those behind its rows `as_printed`."""
+    """Return the counts of each scope; for the cluster, only those behind the rows `as_printed`."""
     counts = {scope: one.counts for scope, one in reruns.items()}
     if len(counts[CLUSTER]):
         named = set(printed["benchmark"]).union(*spec.averages.values())
         ours = cells.same_runs(spec, counts[CLUSTER], printed)
-        ours = ours[ours["benchmark"].isin(named)]  # not the curves'
+        ours = ours[ours["benchmark"].isin(named)]  # not those of curves
         behind = as_printed[COUNTED].drop_duplicates()
         counts[CLUSTER] = ours.merge(behind, on=COUNTED)
     return counts
@@ -269,15 +272,15 @@ def with_own_rows(
     as_printed: pd.DataFrame,
     printed: pd.DataFrame,
 ) -> dict[str, pd.DataFrame]:
-    """The rows of each rerun scope that claims speak of: measured ones, readings of them, and
-    those of theory and simulation, which are the laptop's."""
+    """Return, for each rerun scope, the rows that claims are about: measured rows and readings of
+    them, such as those at matched accuracy. Rows of theory and simulation belong to the laptop."""
     scopes = {}
     for scope, one in reruns.items():
         frame = one.rows
         tables = frame["table"].unique() if scope == LAPTOP else ()
         parts = [frame, *(at_matched_accuracy(frame, table, spec.pairs) for table in tables)]
         parts += spec.own_rows(root, one) if scope == LAPTOP else []
-        if scope == CLUSTER and len(as_printed):  # a printed cell's other steps stand for nothing
+        if scope == CLUSTER and len(as_printed):  # other steps of a printed cell do not count
             taken = pd.MultiIndex.from_frame(printed[["table", "benchmark"]])
             rest = frame[~pd.MultiIndex.from_frame(frame[["table", "benchmark"]]).isin(taken)]
             parts = [pd.concat([as_printed, rest]).drop_duplicates([*KEY, "seed", "step"])]
@@ -289,8 +292,8 @@ def with_own_rows(
 
 
 def summary(rows: dict[str, pd.DataFrame], runs: pd.DataFrame) -> pd.DataFrame:
-    """One row a cell and scope: printed numbers as printed, reruns as mean over seeds at the last
-    step.
+    """Return one row per cell and scope: printed numbers as printed, and reruns as the mean over
+    seeds at the last step. The columns are:
 
     scope, table, model, method, benchmark, metric, k, value, unit, stderr (over seeds), n_seeds,
     run_ids, state.

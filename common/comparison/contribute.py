@@ -1,20 +1,20 @@
-"""Finished runs of a row, checked and made small, for others to see.
+"""Check finished runs of a row (a named configuration), and pack them for others to see.
 
     rlvr contribute RUN_FOLDER... [name=WHO] [hardware='1 x H100'] [hours=7.5]
                     [into=results/contributed]
 
 Every run is checked first: the hashes of its files, its configuration against the rows of the
-paper, counts and metrics against its samples, and 256 verdicts a benchmark against our verifier.
-Where one thing is wrong, it is named and nothing is written. Else each row becomes a folder:
+paper, counts and metrics against its samples, and 256 verdicts per benchmark against our verifier.
+If anything is wrong, it is named and nothing is written. Otherwise each row becomes a folder:
 
     <into>/<paper>/<row>/<name>/
-        contribution.json   who, on what, how long, which code, what was rescored
-        metrics.csv         the rows that follow from samples or counts
+        contribution.json   name, hardware, hours, code version, how many verdicts were rescored
+        metrics.csv         the result rows that follow from samples or counts
         counts.csv.gz       benchmark, problem_id, n, c of each evaluation
-        runs.csv            of each run its configuration's hash, commit and versions
+        runs.csv            configuration hash, commit and versions of each run
         samples.jsonl.gz    1 % of the samples of the last step
 
-hardware= and hours= are needed where a run does not say them itself. docs/contributing-results.md
+hardware= and hours= are needed where a run does not record them. docs/contributing-results.md
 says what is accepted and where the folder goes.
 """
 
@@ -38,7 +38,7 @@ from common.results.files import sha256, write, write_csv, write_json, write_jso
 
 WORDS = {"name": "anonymous", "hardware": "", "hours": "", "into": str(DEFAULT)}
 NAME = re.compile(r"\w[\w.-]*")
-SHARE = 0.01  # of the samples that are kept
+SHARE = 0.01  # share of the samples that is kept
 
 
 def main(words: list[str]) -> None:
@@ -55,15 +55,15 @@ def main(words: list[str]) -> None:
     print("Next: open a pull request with the folder (docs/contributing-results.md)")
 
 
-SAID = ("hardware", "hours")  # what a user says where the runs do not
+SAID = ("hardware", "hours")  # words that a user gives where the runs do not record it
 
 
 def contribute(
     runs: list[Path], into: Path, *, name: str, hardware: str = "", hours: str = ""
 ) -> list[Path]:
-    """Check the runs and write a folder for each row; returns the folders. Raises UserError, before
-    anything is written, for a run that is not what it says, for a seed of a row that is there
-    twice, and for a folder that is there already."""
+    """Check the runs, write a folder for each row and return the folders. Raises UserError, before
+    anything is written, for a run that fails a check, for two runs of a row with the same seed, and
+    for a folder that exists already."""
     rows: dict[tuple[str, str], list[Checked]] = {}
     for run in tracked(runs, "checking", total=len(runs)):
         one = checked(run)
@@ -110,8 +110,8 @@ def _about(
 
 
 def _hardware(one: Checked) -> str:
-    """ "2 x NVIDIA H100", or the kind of processor; "" of a run that was made before runs said
-    it."""
+    """Return the hardware of a run, as "2 x NVIDIA H100" or the kind of processor; "" for a run
+    from before runs recorded it."""
     if "gpus" not in one.meta:
         return ""
     gpus = [] if one.x.device == "cpu" else one.meta["gpus"]
@@ -120,7 +120,7 @@ def _hardware(one: Checked) -> str:
 
 
 def _write(folder: Path, found: list[Checked], about: dict) -> None:
-    """The files of a contribution; contribution.json, with their hashes, comes last."""
+    """Write the files of a contribution; contribution.json, with their hashes, comes last."""
     write_csv(folder / "metrics.csv", pd.concat([one.rows for one in found]))
     text = pd.concat([one.counts for one in found]).to_csv(index=False, lineterminator="\n")
     write(folder / "counts.csv.gz", gzip.compress(text.encode(), mtime=0))

@@ -1,7 +1,7 @@
-"""What others contributed (results/contributed/), beside the committed rows.
+"""Contributed results (results/contributed/), beside the committed rows.
 
-A row is a contribution's mean over its seeds of one metric. The rule that says whether it
-replicates is that of common/comparison/replication.py.
+A table row is the mean of one metric over a contribution's seeds. common/comparison/replication.py
+decides whether it replicates.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ HEAD += ["all contributions"]
 
 
 def compared(home: Path, reference: Path) -> tuple[pd.DataFrame, list[str]]:
-    """(COLUMNS of the contributions below `home`, after their last step: pass@1 and the pass@k of
-    the largest k; what was left out and why).
+    """Return (COLUMNS of the contributions below `home` after their last step, for pass@1 and the
+    pass@k of the largest k; what was left out and why).
 
-    stored, difference and p are of the committed laptop rows in `reference`, missing where there
-    are none. names, lowest and highest are of all contributions of the row: how many there are,
-    and the range of their means.
+    stored, difference and p compare with the committed laptop rows in `reference` and are missing
+    where there are none. names, lowest and highest describe all contributions of the row: how many
+    there are, and the range of their means.
     """
     frames, left_out = [], []
     for file in sorted(home.glob(f"*/*/*/{ABOUT}")):
@@ -50,7 +50,8 @@ def compared(home: Path, reference: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _one(folder: Path, reference: Path) -> pd.DataFrame:
-    """A contribution's rows. Raises UserError where its files are not those that were checked."""
+    """Return a contribution's rows. Raises UserError where a file has changed since it was
+    checked."""
     about = json.loads((folder / ABOUT).read_text())
     for name, digest in about["files"].items():
         if sha256((folder / name).read_bytes()) != digest:
@@ -68,20 +69,20 @@ def _one(folder: Path, reference: Path) -> pd.DataFrame:
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """pass@1 and the pass@k of the largest k of each benchmark, after the last step."""
+    """Return pass@1 and the pass@k of the largest k on each benchmark, after the last step."""
     passed = rows[rows["metric"].str.match("pass@") & (rows["step"] == rows["step"].max())]
     largest = passed.groupby("benchmark")["k"].transform("max")
     return passed[(passed["k"] == 1) | (passed["k"] == largest)]
 
 
 def markdown(found: pd.DataFrame) -> str:
-    """`lines` as a table; "" without contributions."""
+    """Return `lines` as a markdown table; "" without contributions."""
     shown = lines(found)
     return to_markdown(HEAD, shown) if shown else ""
 
 
 def lines(found: pd.DataFrame) -> list[list[str]]:
-    """HEAD of each row and metric, in words."""
+    """Return the columns HEAD of each row and metric, as text."""
     shown = []
     for row in layout.objects(found):
         ours, theirs = (

@@ -1,11 +1,12 @@
-"""What each cluster row does unlike its paper, as a section of the paper's README.
+"""The deviations of each cluster row from its paper, as a section of the paper's README.
 
 `rlvr docs` writes the section of every README.
 
-For each printed table, and each sweep of a figure: the configurations that fill it, the command,
-the deviations by number, and whether it was run. Then the deviations: every printed setting
-(published/hyperparameters.csv) that is other than ours, and in which rows. What no printed name
-says, a choice where the paper is silent, stands in the README's own table of choices.
+The section lists each printed table, and each sweep of a figure, with the configurations that fill
+it, the command, the numbers of its deviations, and whether it was run. Then it lists the
+deviations: every printed setting (published/hyperparameters.csv) that differs from ours, and in
+which rows. Choices where the paper is silent have no printed setting; they are in the README's own
+table of choices.
 """
 
 import re
@@ -33,7 +34,7 @@ START = "<!-- Written by `make docs`: the printed settings beside those of the c
 END = "<!-- End of what `make docs` writes. -->"
 PAPERS = [name for name in papers() if (ROOT / "papers" / name / "README.md").exists()]
 SHOWN = 4  # rows that a deviation names
-DRAW = ", draw "  # of a benchmark that is drawn several times
+DRAW = ", draw "  # in the name of a benchmark that is drawn several times
 
 
 class Planned(NamedTuple):
@@ -44,8 +45,8 @@ class Planned(NamedTuple):
 
 
 def planned(paper: str) -> list[Planned]:
-    """Every run of the cluster scales, and of the one for a GPU, that has a printed table or
-    figure, with what it does unlike the paper; a run of several scales once."""
+    """Return every run of the cluster scales and of the scale `gpu` that belongs to a printed table
+    or figure, with its deviations from the paper. A run of several scales is listed once."""
     config = strict(Reproduce, compose(paper, [], "reproduce"))
     tables = set(published(ROOT / "papers" / paper / "published")["table"])
     tables |= {one.of_table for one in spec_of(paper).same_runs}
@@ -63,7 +64,8 @@ def planned(paper: str) -> list[Planned]:
 
 
 def sampled_runs(config: Reproduce, sweep: Sweep) -> Iterator[tuple[Experiment, Sampled | None]]:
-    """The runs of a sweep's first seed, and what its jobs evaluate them with."""
+    """Yield the runs of a sweep's first seed, each with its evaluation settings; None where the
+    sweep does not evaluate it."""
     runs = runs_of(config, replace(sweep, seeds=sweep.seeds[:1]))
     jobs: dict[tuple, list[Evaluate]] = {}
     for e in evaluations_of(runs, sweep) if sweep.benchmarks else ():
@@ -74,7 +76,7 @@ def sampled_runs(config: Reproduce, sweep: Sweep) -> Iterator[tuple[Experiment, 
 
 
 def sampled_of(jobs: list[Evaluate]) -> Sampled:
-    """What one model's jobs evaluate it with."""
+    """Return the settings that the jobs of one model evaluate it with."""
     e = jobs[0]
     draws = {one.row.benchmark for one in jobs if DRAW in one.row.benchmark}
     count = len(draws) // max(1, len({name.split(DRAW)[0] for name in draws}))
@@ -88,13 +90,13 @@ def sampled_of(jobs: list[Evaluate]) -> Sampled:
             "system": asked({"problem": "", "options": []})[0],
             "chat": one.eval.prompts["chat"],
         }
-    drawn = (128, count) if draws else None  # questions: configs/eval/arc_challenge.yaml
+    drawn = (128, count) if draws else None  # 128 questions: configs/eval/arc_challenge.yaml
     at = sorted({one.row.checkpoint for one in jobs if isinstance(one.row.checkpoint, int)})
     return Sampled(e.n, e.temperature, e.top_p, e.max_tokens, drawn, tuple(at), sets)
 
 
 def section(paper: str) -> str:
-    """The generated part of papers/<paper>/README.md."""
+    """Return the generated part of papers/<paper>/README.md."""
     rows = planned(paper)
     listed = list(dict.fromkeys(one for row in rows for one in row.differs))
     numbers = {one: i for i, one in enumerate(listed, 1)}
@@ -107,7 +109,7 @@ def section(paper: str) -> str:
 
 
 def named(rows: list[Planned], difference: str) -> str:
-    """Which rows have a deviation."""
+    """Return, as text, the rows that have a deviation."""
     mine = [row.run.name for row in rows if difference in row.differs]
     of_clusters = sum(row.scale.startswith("cluster") for row in rows)
     if len(mine) == of_clusters:
@@ -117,7 +119,7 @@ def named(rows: list[Planned], difference: str) -> str:
 
 
 def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[str]:
-    """One line a printed table."""
+    """Yield a markdown table with one line per printed table and per sweep of a figure."""
     yield "| item | printed rows with a configuration | command | deviations | state |"
     yield "| --- | --- | --- | --- | --- |"
     spec, printed = spec_of(paper), published(ROOT / "papers" / paper / "published")
@@ -153,12 +155,12 @@ def of(rows: list[Planned], table: str) -> list[Planned]:
 
 
 def order(table: str) -> tuple[list[int], str]:
-    """Tables by their number, a second version's after the first's."""
+    """Return the sort key of a table: by number, the second version of a table after the first."""
     return [int(number) for number in re.findall(r"\d+", table)], table
 
 
 def filling(spec: Spec, table: str, model: str, method: str, rows: list[Planned]) -> list[Planned]:
-    """The runs that stand for a printed row."""
+    """Return the runs that stand for a printed row."""
     own = same_rows(spec, table, method)
     return [
         row for row in rows if row.run.model.name == model and (row.run.table, row.run.label) in own
@@ -166,13 +168,13 @@ def filling(spec: Spec, table: str, model: str, method: str, rows: list[Planned]
 
 
 def measured(paper: str) -> set[str]:
-    """Tables that results/reference has cluster rows of."""
+    """Return the tables for which results/reference has cluster rows."""
     path = ROOT / "results" / "reference" / paper / "cluster" / "metrics.csv"
     return set(pd.read_csv(path)["table"]) if path.exists() else set()
 
 
 def readme(paper: str) -> tuple[Path, str]:
-    """(the file, its text with the section as it should be)."""
+    """Return (the README file, its text with the section made anew)."""
     path = ROOT / "papers" / paper / "README.md"
     before, _, rest = path.read_text().partition(START)
     _, _, after = rest.partition(END)

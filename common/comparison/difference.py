@@ -1,22 +1,22 @@
-"""Two methods, or two sets of runs, side by side: paired differences with their intervals.
+"""Compare two methods, or two sets of runs, by paired differences with their intervals.
 
     rlvr diff A B [metrics=pass@1,pass@64] [format=md|latex]
     rlvr diff A B paper=NAME [table=TABLE] [scope=laptop|cluster] [results_dir=results]
 
-A and B are quoted globs of finished run folders, a run a seed, or with paper=NAME two methods of
-its results, as `rlvr compare` shows them:
+A and B are quoted globs of finished run folders, one run per seed, or with paper=NAME two methods
+of the paper's results, named as in `rlvr compare`:
 
     rlvr diff 'results/own/grpo-*' 'results/own/mine-*'
     rlvr diff 'F-GRPO (N=8, gamma=1)' 'GRPO (N=8)' paper=f_grpo table=laptop_standard \\
               results_dir=results/reference
 
-A line is a benchmark and a metric that both have: by default pass@1 and the pass@k of the largest
-k. Runs are read at their last step, a paper's laptop rows as its claims read them: the mean of the
-last three checkpoints. The interval is over seeds and problems, both taken as random; runs of
-equal seeds are paired. A paper's laptop seeds that share a base model are not taken as independent
-(common/metrics/bases.py); seeds of run folders are, whatever model they start from. p is corrected
-for the lines of the table (Holm). With fewer than three seeds there is a difference and no
-interval.
+Each line is a benchmark and a metric that both have: by default pass@k for the smallest k (pass@1)
+and for the largest k. Runs are read at their last step, but a paper's laptop rows as the mean of
+the last three checkpoints, as in its claims. The interval is over seeds and problems, both taken as
+random; runs with equal seeds are paired. A paper's laptop seeds that share a base model are not
+taken as independent (common/metrics/bases.py); seeds of run folders are, whatever model they start
+from. p is corrected for the number of lines in the table (Holm). With fewer than three seeds there
+is a difference but no interval.
 """
 
 import glob
@@ -58,13 +58,14 @@ def main(words: list[str]) -> None:
     print(markdown(HEAD, lines, "llrrrrrr"), end="")
 
 
-Side = tuple[pd.DataFrame, pd.DataFrame]  # result rows of one method, a run a seed; their counts
+Side = tuple[pd.DataFrame, pd.DataFrame]  # rows of one method, one run per seed; their counts
 
 
 def differences(a: Side, b: Side, metrics: list[str], last: int = 1) -> pd.DataFrame:
-    """claims.GAPS of A - B, with value_a and value_b, for each benchmark that both have and each of
-    the metrics; none named: pass@1 and the largest pass@k of both. `last`: steps of each run whose
-    mean is read. Raises UserError where both have nothing in common, or one has a seed twice."""
+    """Return claims.GAPS of A - B, with value_a and value_b, for each benchmark and metric that
+    both have. Without `metrics`, these are pass@k for the smallest and the largest shared k.
+    `last`: how many last steps of each run are averaged. Raises UserError where A and B have
+    nothing in common, or one has a seed twice."""
     wanted = _common(a[0], b[0], metrics)
     sides = [(tidy(rows), indexed(counts)) for rows, counts in (a, b)]
     lines = []
@@ -96,7 +97,8 @@ def _common(a: pd.DataFrame, b: pd.DataFrame, metrics: list[str]) -> list[tuple[
 
 
 def _of_runs(pattern: str) -> Side:
-    """The runs of a glob. Raises UserError for none, and for one that is damaged or unfinished."""
+    """Return the rows and counts of the runs of a glob. Raises UserError if there is none, or one
+    is damaged or unfinished."""
     runs = [Path(name) for name in sorted(glob.glob(pattern)) if Path(name, "metrics.csv").exists()]
     remedy = "matches no folder of a run; quote the glob, or give paper=NAME with a method"
     require(bool(runs), "diff", pattern, remedy)
@@ -108,7 +110,7 @@ def _of_runs(pattern: str) -> Side:
     rows, counts = [], []
     for run, part in found.items():
         drawn, _ = counts_of(run, part.iloc[0])
-        if drawn.empty:  # of an evaluation
+        if drawn.empty:  # an evaluation run
             whole = read_csv(run / "counts.csv", ["benchmark", "problem_id", "n", "c"])
             first = part.iloc[0]
             drawn = whole.assign(seed=first["seed"], step=first["step"])
@@ -118,7 +120,7 @@ def _of_runs(pattern: str) -> Side:
 
 
 def _of_paper(a: str, b: str, given: dict[str, str]) -> tuple[Side, Side]:
-    """The rows of two methods in a table of a paper's results."""
+    """Return the rows and counts of two methods in a table of a paper's results."""
     paper, root = known_paper(given["paper"]), Path(given["results_dir"])
     one_of("scope", given["scope"], RERUNS)
     whole, _ = gathered(root, paper, given["scope"], gather(root, paper))

@@ -1,4 +1,4 @@
-"""The figures of a paper's laptop runs, toys and simulations, from its result tables alone.
+"""Draw the figures of a paper's laptop runs, toys and simulations from its result tables alone.
 
     rlvr figures paper=NAME [results_dir=results]
 
@@ -23,12 +23,12 @@ def main(words: list[str]) -> None:
 
 
 def drawn(root: Path, paper: str) -> str:
-    """How many figures of the paper there are, and where."""
+    """Return, as text, how many figures of the paper there are, and where."""
     folder = root / paper / "figures"
     return f"{len(list(folder.glob('*.png')))} in {folder}"
 
 
 def draw(paper: str, root: Path) -> None:
-    """Every figure that the results below `root` allow, into <root>/<paper>/figures/."""
+    """Draw every figure that the results below `root` allow into <root>/<paper>/figures/."""
     if (ROOT / "papers" / paper / "figures.py").exists():  # a paper may have none
         named({"_target_": f"papers.{paper}.figures.draw"}, "figures")(root)

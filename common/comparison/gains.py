@@ -1,11 +1,12 @@
-"""Gains: of each printed pair, a method and its baseline, the rerun's gain beside the printed one.
+"""Gains: for each printed pair of a method and its baseline, the rerun's gain beside the printed
+one.
 
-A paper says that its method is better than a baseline, so the gain is what a rerun is of. Problems
-are held fixed: both methods and both papers, the printed and ours, have them in common.
+A paper says that its method is better than a baseline, so the gain is what a rerun should test.
+Problems are held fixed: both methods, in print and in the rerun, are measured on the same ones.
 
-Two tests stand beside each gain. `p_samples` is F-GRPO's App. I: do these two finished models
-differ, when samples are drawn again? App. I says no other; `p_problems` is ours: would they differ
-on further problems? Neither knows of seeds, so the verdict rests on neither.
+Two tests are shown beside each gain. `p_samples` is F-GRPO's App. I: do these two finished models
+differ when samples are drawn again? App. I has no other test. `p_problems` is ours: would they
+differ on further problems? Neither test accounts for seeds, so the verdict rests on neither.
 """
 
 from itertools import groupby
@@ -35,12 +36,12 @@ VERDICTS = (AGREES, SMALLER, LARGER, OPPOSITE, CANNOT_TELL, NOT_RUN)
 def gains(
     spec: Spec, printed: pd.DataFrame, rerun: pd.DataFrame, counts: pd.DataFrame | None
 ) -> pd.DataFrame:
-    """COLUMNS of every pair of `Spec.gains` that a table prints, in points of the number.
+    """Return COLUMNS for every pair of `Spec.gains` that a table prints, in the number's own unit.
 
-    rerun, counts: the cluster's, as printed (cells.as_printed). low, high: where the gain of one
-    further pair of runs, as the printed one is, would lie with 95 %, and what rounding adds. mdd:
-    the smallest gain that such runs show four times in five. Without counts nothing is tested over
-    samples and problems.
+    rerun, counts: those of the cluster, as printed (cells.as_printed). low, high: where the gain of
+    one further pair of runs, such as the printed one, would lie with 95 %, widened by the rounding
+    of the printed numbers. mdd: the smallest gain that such reruns detect four times in five.
+    Without counts nothing is tested over samples and problems.
     """
     pairs = printed_pairs(spec, printed)
     measured, behind = by_cell(rerun), None if counts is None else indexed(counts)
@@ -59,8 +60,8 @@ def gains(
 
 
 def printed_pairs(spec: Spec, printed: pd.DataFrame) -> pd.DataFrame:
-    """The printed pairs that a rerun can have, with their gain and `rounding`, how far rounding may
-    have moved it."""
+    """Return the printed pairs that can be rerun, with their printed gain and `rounding`, the most
+    by which rounding may have changed it."""
     parts = []
     printed = printed[[reason is None for reason in not_reproducible(spec, printed)]]
     rounded = printed.assign(rounding=[rounding(row) for row in printed.to_dict("records")])
@@ -75,9 +76,10 @@ def printed_pairs(spec: Spec, printed: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(printed: float, low: float, high: float, rerun: Interval) -> str:
-    """agrees: the printed gain lies where a further pair would, and the rerun's differs from 0 on
-    its side. cannot tell: it lies there, and the rerun's does not differ from 0. Else the rerun's
-    is smaller, larger, or opposite: of the other sign, and different from 0."""
+    """Return the verdict on a gain. If the printed gain lies in low..high: "agrees" where the
+    rerun's gain differs from 0 (p < 0.05) and has the printed sign, else "cannot tell". If it lies
+    outside: "opposite" where the rerun's gain differs from 0 and has the other sign, "larger" where
+    it is farther from 0 than the printed one and not of the other sign, else "smaller"."""
     there = rerun.p(0) < 0.05
     if low - 1e-9 <= printed <= high + 1e-9:
         return AGREES if there and rerun.value * printed > 0 else CANNOT_TELL
@@ -88,7 +90,7 @@ def verdict(printed: float, low: float, high: float, rerun: Interval) -> str:
 
 
 def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
-    """The rows of both methods in a cell, one a seed; None where one was not run."""
+    """Return the rows of both methods in a cell, one per seed; None where a method was not run."""
     keys = (
         (one["table"], one["model"], one[name], one["benchmark"], one["metric"])
         for name in ("method", "baseline")
@@ -98,7 +100,8 @@ def _sides(one: dict, measured: dict) -> tuple[list[dict], list[dict]] | None:
 
 
 def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
-    """The rerun's gain, its interval and its verdict; runs of the same seeds are paired."""
+    """Return the rerun's gain, its interval and its verdict. Runs with the same seeds are paired
+    from MIN_SEEDS shared seeds on."""
     values_a, values_b = ({row["seed"]: row["value"] for row in x} for x in (a, b))
     both = sorted(set(values_a) & set(values_b))
     printed_problems = spec.own_problems.get(one["benchmark"])
@@ -130,8 +133,8 @@ def _gain(spec: Spec, one: dict, a: list[dict], b: list[dict]) -> dict:
 
 
 def _tests(spec: Spec, group: list[dict], found: list, measured: dict, behind: Counts):
-    """p_samples and p_problems of the pairs of one benchmark, which differ in their metric; NaN
-    where there are no counts of the same problems."""
+    """Return p_samples and p_problems of the pairs on one benchmark, which differ in their metric;
+    NaN where there are no counts on the same problems."""
     tests = [{"p_samples": np.nan, "p_problems": np.nan} for _ in group]
     together: dict[tuple, list] = {}
     for at, (one, sides) in enumerate(zip(group, found, strict=True)):
@@ -148,7 +151,7 @@ def _tests(spec: Spec, group: list[dict], found: list, measured: dict, behind: C
             m = max(k, n // 4)
             of = (m, n, c_a.tobytes(), c_b.tobytes())
             together.setdefault(of, []).append((at, k, counts))
-    for (m, *_), same in together.items():  # one drawing for all k
+    for (m, *_), same in together.items():  # one set of draws for all k
         c_a, c_b, n, strata = same[0][2]
         ks = sorted({k for _, k, _ in same})
         drawn = subsampling_test(
@@ -161,8 +164,9 @@ def _tests(spec: Spec, group: list[dict], found: list, measured: dict, behind: C
 
 
 def _counts(spec: Spec, one: dict, measured: dict, behind: Counts):
-    """Right answers of both sides on the same problems, seed by seed, n, and each problem's
-    benchmark; None where they are not to be had."""
+    """Return the correct counts of both sides on the same problems, seed after seed, the number of
+    samples n, and each problem's benchmark; None where counts are missing, or the problems or n
+    differ."""
     parts: list[tuple] = []
     for member in spec.averages.get(one["benchmark"], [one["benchmark"]]):
         sides = _sides(one | {"benchmark": member}, measured)

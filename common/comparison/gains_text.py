@@ -1,4 +1,4 @@
-"""The table of gains as text: what stands first in every comparison with cluster runs."""
+"""The table of gains as text. It comes first in every comparison with cluster runs."""
 
 import pandas as pd
 
@@ -9,7 +9,7 @@ COLORS = dict(zip(VERDICTS, ("green", "red", "cyan", "red", "yellow", "dim"), st
 
 
 def markdown(gains: pd.DataFrame) -> str:
-    """How many gains of each table have which verdict, then the gains; "" without a rerun."""
+    """Return how many gains per table have which verdict, then the gains; "" without a rerun."""
     run = gains[gains["verdict"] != NOT_RUN]
     if run.empty:
         return ""
@@ -29,7 +29,7 @@ def markdown(gains: pd.DataFrame) -> str:
 
 
 def row_words(row: dict) -> dict[str, str]:
-    """One gain in words."""
+    """Return the columns of one gain as text."""
     interval = f"[{_number(row['low'])}, {_number(row['high'])}]"
     return {
         **{name: str(row[name]) for name in ("model", "method", "baseline", "benchmark", "metric")},
@@ -42,7 +42,8 @@ def row_words(row: dict) -> dict[str, str]:
 
 
 def terminal(gains: pd.DataFrame):
-    """For 100 columns: how many gains have which verdict, and those that do not agree."""
+    """Return, for a terminal of 100 columns, how many gains have which verdict, and the gains whose
+    verdict is neither "agrees" nor "cannot tell"."""
     from rich.console import Group
     from rich.text import Text
 
@@ -62,7 +63,7 @@ def terminal(gains: pd.DataFrame):
 
 
 def shown(gains: pd.DataFrame) -> list[dict[str, str]]:
-    """The gains that have a rerun, in words, each with its table."""
+    """Return the gains that have a rerun, as text, each with its table."""
     run = gains[gains["verdict"] != NOT_RUN]
     return [{"table": row["table"], **row_words(row)} for row in run.to_dict("records")]
 

@@ -1,5 +1,5 @@
-"""The rows, counts and provenance of a paper's finished runs: gathered once, written as tables, and
-read from these where the run folders are not there."""
+"""The rows, counts and provenance of a paper's finished runs. They are gathered once, written as
+tables, and read from these tables where the run folders are not there."""
 
 import gzip
 import json
@@ -19,31 +19,32 @@ from common.results.columns import COLUMNS
 from common.results.files import read_csv, write, write_csv
 
 LAPTOP, MAZES, CLUSTER = "laptop", "laptop_maze", "cluster"
-RERUNS = (LAPTOP, CLUSTER)  # what claims are decided on
+RERUNS = (LAPTOP, CLUSTER)  # scopes whose reruns decide claims
 COUNTS = [*PER_PROBLEM, "run_id"]
-NAMED = ["run_id", "table", "model", "method", "seed"]  # what a run is shown as
+NAMED = ["run_id", "table", "model", "method", "seed"]  # columns that name a run
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """What the runs of one scope left."""
+    """The results of the runs of one scope."""
 
     rows: pd.DataFrame  # results.COLUMNS
-    counts: pd.DataFrame  # COUNTS: of every evaluation, the curve's too
+    counts: pd.DataFrame  # COUNTS of every evaluation, also along training
     runs: pd.DataFrame  # provenance.COLUMNS
 
 
 @dataclass(frozen=True)
 class Gathering:
-    """What the finished runs of a paper left, by scope; a scope without a run is not there."""
+    """The results of a paper's finished runs by scope; a scope without a run has no entry."""
 
     scopes: dict[str, Gathered]
-    damaged: list[Path] = field(default_factory=list)  # finished runs whose numbers are not whole
-    left_out: list[str] = field(default_factory=list)  # and why
+    damaged: list[Path] = field(default_factory=list)  # finished runs with lost or changed numbers
+    left_out: list[str] = field(default_factory=list)  # what was left out and why
 
     def write(self, root: Path, paper: str) -> None:
-        """<root>/<paper>/<scope>/: metrics.csv, counts.csv.gz, runs.csv. Of a scope without a run
-        nothing is written: tables that came without their runs (results/reference/) stay."""
+        """Write metrics.csv, counts.csv.gz and runs.csv to <root>/<paper>/<scope>/. For a scope
+        without a run nothing is written, so tables without their run folders (results/reference/)
+        stay."""
         for scope, one in self.scopes.items():
             folder = root / paper / scope
             write_csv(folder / "metrics.csv", one.rows)
@@ -53,11 +54,11 @@ class Gathering:
 
 
 def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None) -> Gathering:
-    """What the finished runs in <root>/<paper>/ left.
+    """Return the results of the finished runs in <root>/<paper>/.
 
-    Table, method and scope of a run are those of its row in the sweeps of the paper. A run that no
-    sweep has keeps those of its own configuration. An evaluation is shown as its training is. With
-    `planned`, rows by run id, these runs alone are gathered.
+    A run gets the table, method and scope of its row in the paper's sweeps. A run that no sweep has
+    keeps those of its own configuration. An evaluation gets those of its training run. With
+    `planned` (run id -> row), only these runs are gathered.
     """
     finished, left_out = finished_runs(root, paper)
     asked = [run for run in finished if planned is None or run.name in planned]
@@ -97,8 +98,9 @@ def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None)
 
 
 def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
-    """The evaluations of which another is there of the same checkpoint choice of the same training,
-    with more steps to choose from or with more samples, each with a message."""
+    """Return the evaluations that another one supersedes, each with a message. The other one has
+    the same checkpoint choice of the same training run, but more steps to choose from or more
+    samples."""
     groups: dict[str, list[Path]] = {}
     for run, config in configs.items():
         sampling, row = config.get("sampling") or {}, config.get("row") or {}
@@ -123,7 +125,7 @@ def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
 
 
 def _of_sweeps(paper: str, run_ids: set[str]) -> dict[str, Experiment]:
-    from common.sweeps.planned import planned  # Hydra: only where there are runs
+    from common.sweeps.planned import planned  # loads Hydra: only where there are runs
 
     return planned(paper, run_ids)
 
@@ -143,8 +145,8 @@ def _gone(home: Path, scope: str, rows: pd.DataFrame) -> list[str]:
 def gathered(
     root: Path, paper: str, scope: str, found: Gathering | None = None
 ) -> tuple[Gathered, list[str]]:
-    """A scope of what was `found`, or its tables as they are stored, empty where there are none;
-    and what was left out of them."""
+    """Return (the results of a scope, what was left out of its stored tables). The results are
+    those in `found`, or else the stored tables, empty where there are none."""
     if found is not None and scope in found.scopes:
         return found.scopes[scope], []
     folder = root / paper / scope
@@ -162,13 +164,13 @@ def gathered(
 
 
 def read(root: Path, paper: str, scope: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The stored (rows, counts) of a scope; both empty if there are none."""
+    """Return the stored (rows, counts) of a scope; both are empty if there are none."""
     one, _ = gathered(root, paper, scope)
     return one.rows, one.counts
 
 
 def lost_runs(home: Path, damaged: list[Path], missing: pd.DataFrame) -> pd.DataFrame:
-    """Runs of a paper that should have a result and have none that can be used: jobs without a
+    """Return the runs of a paper that should have a usable result and do not: jobs without a
     result, and finished runs with missing or changed numbers."""
     lost = [
         {
@@ -186,13 +188,13 @@ def lost_runs(home: Path, damaged: list[Path], missing: pd.DataFrame) -> pd.Data
 
 
 def by_run(rows: pd.DataFrame) -> pd.DataFrame:
-    """table, model, method, seed and last step of every run, by run_id."""
+    """Return table, model, method, seed and last step of every run, indexed by run_id."""
     first = rows.groupby("run_id", sort=False)[["table", "model", "method", "seed"]].first()
     return first.assign(step=rows.groupby("run_id", sort=False)["step"].max())
 
 
 def counts_of(run: Path, first: pd.Series) -> tuple[pd.DataFrame, list[str]]:
-    """COUNTS of one run, which `first`, a row of it, names; what was left out."""
+    """Return (COUNTS of one run, what was left out). `first`, a result row of the run, names it."""
     frames, problems = [], []
     for path in sorted((run / "eval").glob("step-?????-counts.csv")):
         frame, more = _checked_counts(path)
@@ -203,7 +205,7 @@ def counts_of(run: Path, first: pd.Series) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _checked_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The counts in a file that are whole, none where it is not there; what was left out."""
+    """Return (the valid counts in a file, empty where it is not there; what was left out)."""
     if not path.exists():
         return pd.DataFrame(columns=PER_PROBLEM), []
     table, problems = read_counts(path)

@@ -1,8 +1,8 @@
-"""Each paper's method against its GRPO, in all measures, and those of three papers against each
-other: F-GRPO, FADE and over-sharpening share GRPO's settings, seeds and base models.
+"""Each paper's method against its GRPO baseline in all MEASURES, and the methods of three papers
+against each other: F-GRPO, FADE and over-sharpening share GRPO's settings, seeds and base models.
 
-`rlvr docs` writes the table into docs/testbeds.md. Read as claims are, as the mean of the last
-three checkpoints, paired by seed and problem; no difference is corrected for the others.
+`rlvr docs` writes the table into docs/testbeds.md. Runs are read as for claims, as the mean of the
+last three checkpoints, and paired by seed and problem. No difference is corrected for the others.
 """
 
 from itertools import combinations
@@ -18,7 +18,7 @@ from common.comparison.difference import Side, differences
 from common.comparison.gather import LAPTOP, read
 from common.results.tables import markdown, replaced
 
-SHARED = ("f_grpo", "fade", "over_sharpening")  # papers whose GRPO is the same trainings
+SHARED = ("f_grpo", "fade", "over_sharpening")  # papers whose GRPO rows are the same training runs
 MEASURES = (("rare", "pass@64"), ("natural", "pass@64"), ("natural", "pass@1"))
 MARKS = ("<!-- head to head: written by `rlvr docs` -->", "<!-- end of head to head -->")
 
@@ -29,7 +29,7 @@ class Method(NamedTuple):
 
 
 def methods(paper: str, home: Path, reference: Path) -> tuple[Method, Method]:
-    """A paper's GRPO and its method, by `against_base` of its claims.yaml."""
+    """Return a paper's GRPO and its method, as `against_base` in its claims.yaml names them."""
     given = read_claims(home / paper / "claims.yaml")[0][AGAINST_BASE]
     rows, counts = (x[x["table"] == given["table"]] for x in read(reference, paper, LAPTOP))
     baseline, *_, method = (
@@ -40,7 +40,7 @@ def methods(paper: str, home: Path, reference: Path) -> tuple[Method, Method]:
 
 
 def pairs(papers: list[str], home: Path, reference: Path) -> list[tuple[Method, Method]]:
-    """Each method with its paper's GRPO, then those of SHARED with each other."""
+    """Return each method with its paper's GRPO, then the methods of SHARED with each other."""
     found = {paper: methods(paper, home, reference) for paper in papers}
     shared = [found[paper][1] for paper in SHARED]
     both = [*found.values(), *combinations(shared, 2)]
@@ -48,7 +48,8 @@ def pairs(papers: list[str], home: Path, reference: Path) -> list[tuple[Method, 
 
 
 def table(found: list[tuple[Method, Method]]) -> pd.DataFrame:
-    """claims.GAPS of the first of each pair minus the second, a row a measure; a and b: names."""
+    """Return claims.GAPS of the first of each pair minus the second, one row per measure. a and b
+    are the names."""
     parts = []
     for a, b in found:
         gaps = differences(a.side, b.side, ["pass@1", "pass@64"], LAST)
@@ -58,7 +59,7 @@ def table(found: list[tuple[Method, Method]]) -> pd.DataFrame:
 
 
 def written(text: str, papers: list[str], home: Path, reference: Path) -> str:
-    """docs/testbeds.md's `text` with the table as of the committed results."""
+    """Return `text` (docs/testbeds.md) with the table made anew from the committed results."""
     lines = []
     for (a, b), rows in table(pairs(papers, home, reference)).groupby(["a", "b"], sort=False):
         cells = [

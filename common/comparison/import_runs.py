@@ -1,10 +1,11 @@
-"""Results that were made elsewhere, as run folders that the comparison finds (docs/importing.md).
+"""Import results that were made elsewhere, as run folders that the comparison finds
+(docs/importing.md).
 
-A file is CSV or JSONL, plain or gzipped, with one row a problem (problem_id, n, c: samples and how
-many were correct), one row a sample (problem_id, correct: 1, 0, true or false) or one row a number
-(metric, value, unit, and where they are known stderr, n_problems, n_samples). table, model, method,
-benchmark, seed and step are columns too; those that are the same everywhere may be given here
-instead. Nothing is written unless every row can be used.
+A file is CSV or JSONL, plain or gzipped, with one row per problem (problem_id, n, c: samples and
+how many were correct), one row per sample (problem_id, correct: 1, 0, true or false) or one row per
+number (metric, value, unit, and where they are known stderr, n_problems, n_samples). table, model,
+method, benchmark, seed and step are columns too; a column with the same value everywhere may be
+given on the command line instead. Nothing is written unless every row can be used.
 """
 
 import glob
@@ -31,11 +32,11 @@ from common.results.columns import COLUMNS
 from common.results.files import config_hash, hashes, read_jsonl, write, write_csv
 from common.results.run import Run
 
-SPREAD = ["stderr", "n_problems", "n_samples"]  # of a number, where they are known
+SPREAD = ["stderr", "n_problems", "n_samples"]  # columns of a number, where they are known
 NUMBER = ["metric", "value", "unit"]
 KNOWN = (*EVALUATION, "problem_id", "n", "c", "sample", "correct", "response", "distinct")
 KNOWN += (*NUMBER, *SPREAD)
-RUN = ["table", "model", "method", "seed"]  # what is one run
+RUN = ["table", "model", "method", "seed"]  # identify one run
 RIGHT = {"1": 1, "true": 1, "1.0": 1, "0": 0, "false": 0, "0.0": 0}
 
 
@@ -59,10 +60,11 @@ def main(words: list[str]) -> None:
 def import_runs(
     paper: str, files: list[str], source: str, fixed: dict[str, str], *, scope: str, root: Path
 ) -> list[Path]:
-    """Write one run folder for each table, model, method and seed in `files`; returns the folders.
+    """Write one run folder for each table, model, method and seed in `files`. Return the folders.
 
-    Raises UserError, before anything is written, for a file that cannot be read, a column that is
-    missing, and each row that cannot be used, by file and line.
+    `fixed`: columns with the same value everywhere. Raises UserError, before anything is written,
+    for a file that cannot be read, a column that is missing, and each row that cannot be used, by
+    file and line.
     """
     home = ROOT / "papers" / paper
     require((home / "published").is_dir(), "paper", paper, "is not a paper of this repository")
@@ -94,8 +96,8 @@ def import_runs(
 
 
 def _not_there(home: Path, run_id: str, counts: pd.DataFrame, source: str) -> None:
-    """Raise UserError where another finished run has one of these evaluations: of two runs that
-    stand for one cell neither would count."""
+    """Raise UserError where another finished run has one of these evaluations, because neither of
+    two runs for one cell would count."""
     mine = pd.MultiIndex.from_frame(counts[EVALUATION].drop_duplicates().astype(str))
     for done in sorted(home.glob("*/DONE")):
         other = done.parent
@@ -110,7 +112,8 @@ def _not_there(home: Path, run_id: str, counts: pd.DataFrame, source: str) -> No
 
 
 def _not_printed(rows: pd.DataFrame, printed: pd.DataFrame, file: str) -> list[str]:
-    """A message for each metric and unit that no printed number has: it would stand for no cell."""
+    """Return a message for each row with a metric or unit that no printed number has. Such a row
+    would stand for no cell."""
     messages = []
     for name in ("metric", "unit"):
         known = dict.fromkeys(printed[name].astype(str))
@@ -122,9 +125,9 @@ def _not_printed(rows: pd.DataFrame, printed: pd.DataFrame, file: str) -> list[s
 
 
 def read_file(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """The counts in a file, or its numbers (a column `value`), with the columns EVALUATION, and
-    what is wrong with its rows. Raises UserError for a file that cannot be read or lacks a
-    column."""
+    """Return (the counts in a file, or its numbers (a column `value`), with the columns EVALUATION;
+    a message for each thing that is wrong with its rows). Raises UserError for a file that cannot
+    be read, lacks a column, has an unknown one, or contradicts `fixed`."""
     frame = _frame(path)
     for name, value in fixed.items():
         if name in frame and (frame[name].astype(str) != value).any():
@@ -170,7 +173,7 @@ def read_file(path: Path, fixed: dict[str, str]) -> tuple[pd.DataFrame, list[str
 def _numbers(
     frame: pd.DataFrame, path: Path, messages: list[str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Result rows of a file of numbers, and what is wrong with them."""
+    """Return (the result rows of a file of numbers, messages on what is wrong with them)."""
     frame = frame.reindex(columns=[*EVALUATION, *NUMBER, *SPREAD])
     for name in SPREAD:
         number = pd.to_numeric(frame[name], errors="coerce")
@@ -183,7 +186,7 @@ def _numbers(
 
 
 def _frame(path: Path) -> pd.DataFrame:
-    """A table whose index + 2 is the line in the file."""
+    """Read a file into a table whose index + 2 is the line in the file."""
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         rows = read_jsonl(path)
         wrong = next((i for i, row in enumerate(rows) if not isinstance(row, dict)), None)
@@ -196,7 +199,7 @@ def _frame(path: Path) -> pd.DataFrame:
 
 
 def _run_of(paper: str, scope: str, key: tuple, source: str, files: dict) -> tuple[str, dict]:
-    """The id and the configuration of the run of a table, model, method and seed."""
+    """Return (id, configuration) of the run of a table, model, method and seed."""
     row = dict(zip(RUN, key, strict=True))
     config = {
         "paper": paper,

@@ -1,16 +1,17 @@
-"""Adds the tables of finished runs to those that are stored, and judges again.
+"""Add the tables of finished runs to the stored tables, and judge the claims again.
 
     rlvr join [results_dir=results] [into=results/reference] [papers=all] [scope=laptop]
               [stored=keep]
 
-For each paper the finished runs below `results_dir` are gathered, and of each table of
-<results_dir>/<paper>/<scope>/ the rows of runs that the stored table lacks are added to it. A run
-is a table, a method and a seed. One that is stored already stays as it is: a rerun on another
-processor has other numbers. stored=replace takes the rerun in its place: in a copy of the stored
-results this shows whether verdicts depend on the processor. A table that is not stored yet begins
-with the runs that are added, one over seeds (means, fits) is passed over: it is made again from the
-others. Where a stored run is of another row, nothing is joined. Then the figures and verdicts of
-`into` are made again, as by `rlvr figures` and `rlvr compare`.
+For each paper the finished runs below `results_dir` are gathered. From each table in
+<results_dir>/<paper>/<scope>/, the rows of runs that the stored table lacks are added to it. A run
+is identified by table, method and seed. A run that is stored already stays as it is, because a
+rerun on another processor has other numbers. stored=replace puts the rerun in its place: in a copy
+of the stored results this shows whether verdicts depend on the processor. A table that is not
+stored yet begins with the runs that are added. A table over seeds (means, fits) is skipped, because
+it is made again from the others. If a stored run belongs to another row (named configuration) than
+the new one, nothing is joined. Then the figures and verdicts of `into` are made again, as by
+`rlvr figures` and `rlvr compare`.
 """
 
 import gzip
@@ -35,7 +36,7 @@ WORDS = {
     "scope": LAPTOP,
     "stored": "keep",
 }
-RUN = ["table", "method", "seed"]  # what a row of any table may be known by, beside its run_id
+RUN = ["table", "method", "seed"]  # columns that identify a run in any table, besides run_id
 
 
 def main(words: list[str]) -> None:
@@ -67,11 +68,12 @@ def main(words: list[str]) -> None:
 
 
 def join(source: Path, target: Path, *, replace: bool = False) -> int:
-    """Add to each table of `target` the rows of runs that only `source` has, or all of its runs in
-    place of those that are there; how many runs.
+    """Add to each table of `target` the rows of runs that only `source` has, or with `replace` all
+    runs of `source`, in place of the stored ones. Return the number of these runs.
 
-    Raises UserError where a run stands in both as runs of two rows, or a table of `source` has
-    other columns than that of `target`. Hashes may differ: what is stored was made before.
+    Raises UserError where a run belongs to one row in `source` and to another in `target`, or a
+    table of `source` has other columns than that of `target`. Hashes in run ids may differ, because
+    the stored runs are older.
     """
     theirs, ours = _runs(target), _runs(source)
     both = theirs.rename("stored").to_frame().join(ours.rename("new"), how="inner")
@@ -99,28 +101,29 @@ def join(source: Path, target: Path, *, replace: bool = False) -> int:
 
 
 def _text(path: Path) -> pd.DataFrame:
-    """A table as it is written, so that what was stored stays to the letter."""
+    """Read a table as text, so that stored values stay exactly as they are."""
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 def _runs(folder: Path) -> pd.Series:
-    """run_id of each run of a folder's rows, by RUN."""
+    """Return the run_id of each run in a folder's metrics.csv, indexed by RUN."""
     rows = _text(folder / "metrics.csv")[[*RUN, "run_id"]]
     return rows.drop_duplicates().set_index(RUN)["run_id"]
 
 
 def _row(run_id: str) -> str:
-    """A run id without its hash."""
+    """Return a run id without its hash."""
     return run_id.rpartition("-")[0]
 
 
 def _of_runs(frame: pd.DataFrame, runs: pd.Series, path: Path) -> pd.DataFrame:
-    """The rows of some runs (`_runs`): by run_id, or by what the table has of RUN."""
+    """Return the rows of these runs (from `_runs`), matched by run_id, or else by the columns of
+    RUN that the table has."""
     if "run_id" in frame:
         return frame[frame["run_id"].isin(runs)]
     by = [name for name in RUN if name in frame]
     keys = runs.reset_index()
-    if "table" not in by:  # the table's name is the file's: <table>_training.csv
+    if "table" not in by:  # the file name has it: <table>_training.csv
         named = [path.name.startswith(f"{table}_") for table in keys["table"]]
         keys = keys[pd.Series(named, keys.index, dtype=bool)]
     if not {"method", "seed"} <= set(by):  # over seeds: made again from the others

@@ -1,8 +1,8 @@
-"""Copy what git keeps of finished runs, tables and pictures, to results/reference/.
+"""Copy the results that git keeps, tables and pictures of finished runs, to results/reference/.
 
     rlvr keep paper=NAME [results_dir=results] [into=results/reference]
 
-A file of an earlier copy that is not there any more stays. NAME is a paper or another folder of
+A file from an earlier copy stays even if its source is gone. NAME is a paper or another folder of
 <results_dir>, such as yardstick.
 """
 
@@ -25,7 +25,7 @@ def main(words: list[str]) -> None:
 
 
 def keep(source: Path, target: Path) -> None:
-    """Copy the files of `source` that match KEPT; pictures without their PDFs."""
+    """Copy the files of `source` that match KEPT, without PDFs of figures."""
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(path for name in KEPT for path in source.glob(name)):
         if path.is_dir():

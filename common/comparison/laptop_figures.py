@@ -1,5 +1,5 @@
-"""Figures of the laptop runs that every paper shows, from result rows alone; `colors` names the
-methods that are compared, in the order of the legend."""
+"""Figures of the laptop runs that every paper has, from result rows alone. `colors` names the main
+methods, which are compared, in the order of the legend."""
 
 from pathlib import Path
 
@@ -14,8 +14,9 @@ Colors = dict[str, str]  # method -> color
 
 
 def draw(rows: pd.DataFrame, colors: Colors, folder: Path, final: bool = False) -> None:
-    """training, matched, passk and methods of every table, as <folder>/<table>_<figure>; final:
-    methods after the last step, where no claim is read."""
+    """Draw the figures `training`, `matched`, `passk` and `methods` of every table, as
+    <folder>/<table>_<figure>. With `final`, `methods` shows the last step, as on a testbed without
+    claims, instead of the mean that claims read (`late`)."""
     for table in tables(rows, colors):
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         training(shown, colors, folder / f"{table}_training")
@@ -25,24 +26,24 @@ def draw(rows: pd.DataFrame, colors: Colors, folder: Path, final: bool = False) 
 
 
 def tables(rows: pd.DataFrame, colors: Colors) -> list[str]:
-    """Those in which a main method has run: a single run of another method makes no figure."""
+    """Return the tables with a run of a main method; other methods alone make no figure."""
     main = rows["method"].isin(colors) & (rows["method"] != "base")
     return rows.loc[main, "table"].unique().tolist()
 
 
 def present(rows: pd.DataFrame, colors: Colors) -> Colors:
-    """The main methods that have rows, so that a legend names no line that is not there."""
+    """Return the main methods that have rows, so that a legend names no line that is missing."""
     return {method: color for method, color in colors.items() if method in set(rows["method"])}
 
 
 def style(method: str) -> dict[str, str]:
-    """Line and marker of a method, beside its colour."""
+    """Return the line style and marker of a method."""
     return {"linestyle": look(method).line, "marker": look(method).marker}
 
 
 def training(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """pass@1 on natural, pass@64 on rare prompts and token entropy along training; mean and
-    standard error over seeds."""
+    """Draw pass@1 on natural prompts, pass@64 on rare prompts, token entropy and Delta NLL along
+    training, as far as they were measured: mean and standard error over seeds."""
     shown = {
         "natural pass@1 (%)": ("natural", "pass@1"),
         "rare pass@64 (%)": ("rare", "pass@64"),
@@ -72,8 +73,8 @@ def training(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
 
 
 def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> None:
-    """Diversity against accuracy along training: thin lines are seeds, thick their mean step by
-    step."""
+    """Draw diversity against accuracy along training: thin lines are seeds, thick lines their mean
+    at each step."""
     points = curves(rows, table)
     figure, axes = panels(1, width=5.2, height=3.6)
     axis = axes[0, 0]
@@ -93,7 +94,7 @@ def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> No
 
 
 def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """pass@k against k after the last step, natural and rare prompts."""
+    """Draw pass@k against k after the last step, on natural and on rare prompts."""
     figure, axes = panels(2, width=3.6)
     drawn = []
     for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
@@ -112,8 +113,8 @@ def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
 
 
 def methods(ends: pd.DataFrame, path: Path) -> None:
-    """Every method by its `late` or `last` rows, the base model first, then by name: accuracy and
-    diversity, mean and standard error over seeds."""
+    """Draw accuracy and diversity of every method from its `late` or `last` rows: mean and standard
+    error over seeds, the base model first, then by name."""
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("natural", "distinct_correct")]
     names = sorted(ends["method"].unique(), key=lambda name: (name != "base", name))[::-1]
     figure, axes = panels(len(shown), width=2.6, height=0.9 + 0.22 * len(names), sharey=True)
@@ -131,8 +132,9 @@ def methods(ends: pd.DataFrame, path: Path) -> None:
 
 
 def late(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a run and measure: the mean of its last LAST checkpoints, which is what claims read
-    (docs/evidence.md). What a sample's size changes is read where it is the last checkpoint's."""
+    """Return one row per run and measure: the mean of its last LAST checkpoints, which is what
+    claims read (docs/evidence.md). `distinct_correct` depends on the number of samples, so it is
+    read only at checkpoints with as many samples as the last one."""
     runs = rows.groupby("run_id")
     ends = rows[rows["step"] == runs["step"].transform("max")]
     sizes = ends.groupby(["run_id", "benchmark"])["n_samples"].first().rename("final").reset_index()
@@ -150,8 +152,9 @@ def last(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_seeds(rows, method: str, benchmark: str, metric: str | None, by: str) -> pd.DataFrame:
-    """Mean and standard error over seeds of one method's values, by step, k or method; step 0 is
-    the base model, that of the method's own seeds where it was measured for them."""
+    """Return mean and standard error over seeds of one method's values, by step, k or method. By
+    step, step 0 is the base model: for the method's own seeds where it was measured for them, else
+    for all seeds."""
     values = rows[(rows["method"] == method) & (rows["benchmark"] == benchmark)]
     values = values if metric is None else values[values["metric"] == metric]
     grouped = values.groupby(by)["value"].agg(["mean", "sem", "size"]).reset_index()

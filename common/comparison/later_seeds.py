@@ -1,13 +1,14 @@
-"""Do later seeds show what earlier ones showed? Every method's difference from its paper's
-baseline, by the first five seeds and by those after them.
+"""Check whether later seeds show what earlier ones showed: every method's difference from its
+paper's baseline, over the seeds up to `after` and over the seeds above it.
 
     rlvr later-seeds [results_dir=results/reference] [after=5]
 
-Later seeds start from other base models and ran on another processor (docs/evidence.md), so this is
-a check on both at once. Read as claims are, as the mean of the last three checkpoints, paired by
-seed, `laptop_strong` rows with three earlier and two later seeds. p: Welch's test between the two
-groups of seeds, not corrected. Prints a table and, for each measure, how many differ at p < 0.05,
-and the correlation of earlier with later differences over methods.
+Later seeds start from other base models and ran on another processor (docs/evidence.md), so this
+checks both at once. Runs are read as for claims, as the mean of the last three checkpoints, and
+paired by seed. Only `laptop_strong` methods with at least three earlier and two later seeds are
+compared. p is from Welch's test between the two groups of seeds, not corrected. The command prints
+a table and, for each measure, how many differ at p < 0.05, and the correlation of earlier with
+later differences over methods.
 """
 
 from pathlib import Path
@@ -26,11 +27,11 @@ from common.errors import require
 from common.results.tables import markdown
 
 COLUMNS = ["paper", "method", "measure", "earlier", "later", "p"]
-LEAST = (3, 2)  # earlier and later seeds
+LEAST = (3, 2)  # least numbers of earlier and of later seeds
 
 
 def differences(rows: pd.DataFrame, baseline: str, after: int) -> pd.DataFrame:
-    """COLUMNS less the paper, from the gathered rows of its runs; points."""
+    """Return COLUMNS without `paper`, in points, from the gathered rows of a paper's runs."""
     found = []
     for benchmark, metric in (DIVERSITY, ACCURACY):
         of = (rows["benchmark"] == benchmark) & (rows["metric"] == metric)

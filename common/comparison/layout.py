@@ -1,6 +1,6 @@
-"""The printed tables in their own layout: rows a model and method, columns a benchmark and metric,
-both in the order of published/table*.csv. A cell has what is printed, what was rerun, and the gain
-of the rerun over the rerun of its baseline."""
+"""The printed tables in their own layout: one row per model and method, one column per benchmark
+and metric, both in the order of published/table*.csv. A cell has the printed value, the rerun, and
+the gain of the rerun over the rerun of its baseline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pandas as pd
 from common.results.provenance import GREY
 
 CELL = ["model", "method", "benchmark", "metric"]
-MARKS = {"differs": "≠", "partial": "~"}  # behind a rerun; within noise has none
+MARKS = {"differs": "≠", "partial": "~"}  # written after a rerun; "within noise" has none
 GONE, SIGNIFICANT = "!", "*"
 LEGEND = {
     MARKS["differs"]: "differs from the printed value",
@@ -25,7 +25,7 @@ LEGEND = {
     GONE: "files gone or changed",
     SIGNIFICANT: "gain over the baseline with p < .05 by F-GRPO's App. I (samples drawn again)",
 }
-WIDTH = 100  # of a terminal
+WIDTH = 100  # of a terminal, in characters
 NARROWEST = 5  # of a column
 
 Column = tuple[str, str]  # benchmark, metric
@@ -35,7 +35,8 @@ Bodies = tuple[tuple[str, tuple[tuple[str, dict[Column, X]], ...]], ...]  # mode
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell: its lines, and the rows of cells.csv and gains.csv that they are from, {} if none."""
+    """A cell: its lines of text by kind, and the rows of cells.csv and gains.csv that they are
+    from, {} if none."""
 
     lines: dict[str, str]
     row: dict = field(default_factory=dict)
@@ -48,12 +49,12 @@ class Table:
     columns: tuple[Column, ...]
     bodies: Bodies[Entry]
     name: str = ""
-    counts: Counter[str] = field(default_factory=Counter)  # its cells by verdict
+    counts: Counter[str] = field(default_factory=Counter)  # number of its cells by verdict
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a block; of a model that heads its rows, `kind` is "" and there are no cells."""
+    """A line of a block. A line that names a model above its rows has `kind` "" and no cells."""
 
     label: str
     kind: str
@@ -62,17 +63,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Block:
-    """As much of a table as fits side by side."""
+    """A part of a table that fits into the width."""
 
     title: str
-    head: tuple[tuple[str, ...], ...]  # of each column, from the top
+    head: tuple[tuple[str, ...], ...]  # the heading lines of each column, from the top
     lines: tuple[Line, ...]
     widths: tuple[int, ...]  # of the labels, the kinds and each column
 
 
 def tables(cells: pd.DataFrame, gains: pd.DataFrame, stacked: Iterable[str] = ()) -> list[Table]:
-    """Every printed table. cells: cells.COLUMNS; gains: as gains.csv, may be empty; stacked: tables
-    with a row for each benchmark of a method (`Spec.stacked`)."""
+    """Return every printed table. cells: cells.COLUMNS; gains: as in gains.csv, may be empty;
+    stacked: tables with a row for each benchmark of a method (`Spec.stacked`)."""
     key = ["table", *CELL]
     of = {tuple(row[name] for name in key): row for row in reversed(objects(gains))}
     made, parts = [], dict(iter(cells.groupby("table")))
@@ -94,7 +95,7 @@ def tables(cells: pd.DataFrame, gains: pd.DataFrame, stacked: Iterable[str] = ()
 
 
 def entry(row: dict, gain: dict, digits: int) -> Entry:
-    """A printed cell beside its rerun."""
+    """Return a printed cell beside its rerun."""
     again = rounded(row["rerun"], digits)
     if again:
         again += GONE if row["state"] in GREY else MARKS.get(row["verdict"], "")
@@ -108,7 +109,8 @@ def entry(row: dict, gain: dict, digits: int) -> Entry:
 
 
 def shown(x, width: int = WIDTH) -> list[tuple[Table, list[Block]]]:
-    """The tables of a comparison with a rerun, each in blocks that are no wider."""
+    """Return the tables of a comparison that have a rerun, each with its blocks, which are at most
+    `width` characters wide."""
     found = tables(x.cells, x.gains, x.spec.stacked)
     made = [(one, blocks(one, x.spec.averages, width)) for one in found]
     return [pair for pair in made if pair[1]]
@@ -122,12 +124,13 @@ def flat(table: Table) -> Iterator[tuple[str, str, Column, Entry]]:
 
 
 def counted(table: Table) -> str:
-    """ "23 replicates, 1 differs" """
+    """Return the number of cells by verdict as text: "23 replicates, 1 differs"."""
     return ", ".join(f"{n} {word}" for word, n in table.counts.items())
 
 
 def _place(table: str) -> tuple[bool, int, int, str]:
-    """Of Table 2, of Table 10, of the second version's: in this order; then what has no number."""
+    """Return a sort key: Table 2 before Table 10, then the tables of a paper's second version, then
+    names without a number."""
     found = re.fullmatch(r"table(\d+)(?:_v(\d+))?", table)
     return (found is None, *((int(found[2] or 1), int(found[1])) if found else (0, 0)), table)
 
@@ -139,8 +142,8 @@ def title(table: str) -> str:
 def arranged(
     rows: Iterable[tuple[str, str, Column, X]], order: Iterable[Column] = ()
 ) -> tuple[tuple[Column, ...], Bodies[X]]:
-    """The columns in `order`, then as they come, those of a benchmark side by side; and the cells
-    by model and method."""
+    """Return (the columns, the cells by model and method). Columns come as in `order`, then as they
+    appear in `rows`, with the columns of a benchmark side by side."""
     rows = list(rows)
     present = {column for _, _, column, _ in rows}
     columns = [c for c in dict.fromkeys([*order, *(c for _, _, c, _ in rows)]) if c in present]
@@ -153,7 +156,7 @@ def arranged(
 
 
 def objects(frame: pd.DataFrame) -> list[dict]:
-    """Rows with missing numbers and words as ""."""
+    """Return the rows as dicts, with missing numbers and text as ""."""
     return frame.astype(object).where(frame.notna(), "").to_dict("records")
 
 
@@ -162,7 +165,7 @@ def rounded(value, digits: int, sign: str = "") -> str:
 
 
 def decimals(values: pd.Series) -> int:
-    """The decimals that a metric is printed with in a table."""
+    """Return the number of decimals that a metric is printed with in a table."""
     shown = (f"{value:.6f}".rstrip("0").partition(".")[2] for value in values)
     return max(map(len, shown), default=0)
 
@@ -171,9 +174,10 @@ def decimals(values: pd.Series) -> int:
 
 
 def blocks(table: Table, breaks: Iterable[str] = (), width: int = WIDTH) -> list[Block]:
-    """The parts of a table that say more than what is printed, each at most `width` characters
-    wide: by metric or, where there are more metrics, by benchmark; where that is not narrow enough,
-    before the benchmarks named in `breaks`, else in equal parts."""
+    """Return the parts of a table that say more than what is printed, each at most `width`
+    characters wide where possible. A table that is too wide is split by metric, or by benchmark if
+    it has at least as many metrics as benchmarks. A part that is still too wide is split before the
+    benchmarks named in `breaks`, and if that is not enough into equal parts."""
     breaks, made = set(breaks), []
     for columns in _parts(table, breaks, width):
         one = _block(table, columns)
@@ -248,7 +252,7 @@ def _block(table: Table, columns: Sequence[Column]) -> Block:
 
 
 def _lines(method: str, cells: dict[Column, Entry], columns: Sequence[Column]) -> list[Line]:
-    """Those of a method that say something; the first has its name."""
+    """Return the lines of a method that have text; the first one has its name."""
     found: list[Line] = []
     shown = [cells[column].lines if column in cells else {} for column in columns]
     for kind in dict.fromkeys(kind for lines in shown for kind in lines):

@@ -8,7 +8,7 @@ from common.results.tables import markdown as to_markdown
 
 
 def plain(block: Block) -> list[str]:
-    """Lines for a terminal, no wider than the block says."""
+    """Return the lines of a block for a terminal, padded to its `widths`."""
     lines = [block.title]
     for words in zip(*block.head, strict=True):
         lines.append(_line("", "", words, block.widths))
@@ -24,7 +24,7 @@ def _line(label: str, kind: str, cells: Iterable[str], widths: tuple[int, ...]) 
 
 
 def legend(shown: list[tuple[Table, list[Block]]]) -> str:
-    """What the marks mean that these blocks have."""
+    """Return what the marks in these blocks mean."""
     lines = [line for _, blocks in shown for block in blocks for line in block.lines]
     ends = {cell[-1] for line in lines for cell in line.cells if cell}
     return "; ".join(f"{mark} {text}" for mark, text in LEGEND.items() if mark in ends)
@@ -39,7 +39,7 @@ def markdown(block: Block) -> str:
 
 
 def latex(block: Block, name: str) -> str:
-    """A floating table of booktabs, to stand in an appendix."""
+    """Return a block as a floating booktabs table for an appendix."""
     columns = len(block.head)
     lines = [r"\begin{table*}[t]\centering\small", rf"\caption{{{latex_escaped(block.title)}.}}"]
     lines += [rf"\label{{tab:{name}}}", rf"\begin{{tabular}}{{ll{'r' * columns}}}", r"\toprule"]

@@ -1,5 +1,5 @@
-"""Diversity at equal accuracy on the laptop testbed: a slower learner looks diversity-preserving
-until it is asked this."""
+"""Diversity at equal accuracy on the laptop testbed. Without this comparison, a slower learner
+looks as if it preserved diversity."""
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,12 @@ LEAST_RISE = 2.0  # points of accuracy above the base model, below which nothing
 
 
 def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Points of the training curves of one table: method, seed, step, accuracy, diversity.
+    """Return the points of the training curves of one table: method, seed, run_id, step, accuracy,
+    diversity.
 
-    The base model is step 0 of every run, whatever the table: a seed's own, for seeds may start
-    from different ones; the mean of all where a seed has none.
+    The base model is step 0 of every run, whatever table its rows are in. It is the seed's own base
+    model, because seeds may start from different ones, or the mean over all seeds where a seed has
+    none.
     """
     wide = {}
     for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": DIVERSITY}.items():
@@ -36,15 +38,17 @@ def curves(rows: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> pd.DataFrame:
-    """Result rows of diversity at one accuracy for each pair of methods that was run, by seed.
+    """Return result rows of diversity at equal accuracy for each pair of methods, by seed.
 
-    The accuracy is the most points above its own base model that every run of both methods reached;
-    each run's curve is read where it first reaches it, linearly between its points. Rows have table
-    "<table>, <A> vs <B> at matched pass@1"; none where there is no base model or only one method.
+    The accuracy is the largest rise, in points above its own base model, that every run of both
+    methods reached. Each run's curve is read where it first reaches this rise, linearly between its
+    points. Rows have table "<table>, <A> vs <B> at matched pass@1"; a pair has none where there is
+    no base model or only one of its methods was run.
 
-    Less than LEAST_RISE points are refused, what a run reaches before its first checkpoint, and
-    what it reaches between checkpoints that are farther apart than the closest of both methods: the
-    rows then have no value, and the metric's name says why (docs/evidence.md).
+    A rise is refused if it is less than LEAST_RISE points, if a run reaches it before its first
+    checkpoint, or if a run reaches it between checkpoints that are farther apart than the closest
+    two of both methods. The rows then have no value, and the metric's name says why
+    (docs/evidence.md).
     """
     points, matched = curves(rows, table), []
     for pair in pairs:
@@ -77,7 +81,7 @@ def at_matched_accuracy(rows: pd.DataFrame, table: str, pairs: list[tuple]) -> p
 
 
 def _refusal(rise: float, curves: dict, places: dict) -> str:
-    """Why a level is refused; "" where it is not."""
+    """Return why a rise is refused; "" where it is not."""
     if rise < LEAST_RISE:
         return f" ({REFUSED}: less than {LEAST_RISE:g})"
     steps = {run: curve["step"].to_numpy() for run, curve in curves.items()}
@@ -91,8 +95,8 @@ def _refusal(rise: float, curves: dict, places: dict) -> str:
 
 
 def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:
-    """(i, share): `accuracy` (T,), by time, first reaches `level` that share of the way from i - 1
-    to i; None where it never does."""
+    """Return (i, share): `accuracy` (T,), ordered by time, first reaches `level` at this share of
+    the way from point i - 1 to point i. Return None where it never does."""
     reached = np.flatnonzero(accuracy >= level - 1e-9)
     if not len(reached):
         return None
@@ -103,6 +107,6 @@ def first_reach(accuracy: np.ndarray, level: float) -> tuple[int, float] | None:
 
 
 def interpolated(values: np.ndarray, place: tuple[int, float]) -> np.ndarray:
-    """What (T, ...) values are at a `first_reach`."""
+    """Return `values` (T, ...) interpolated at a place from `first_reach`."""
     i, share = place
     return values[0] if i == 0 else values[i - 1] + share * (values[i] - values[i - 1])

@@ -1,10 +1,10 @@
-"""The second laptop testbed (SCALE=laptop_maze): what its runs show, beside Subset-Countdown's and
-never among them.
+"""The second laptop testbed (SCALE=laptop_maze). Its results are shown beside the results of
+Subset-Countdown and never mixed with them.
 
 Beside the gathered tables in <root>/<paper>/laptop_maze/ (gather.py) it writes training.csv (means
-of ten steps), table.csv, differences.csv and table.md, which tells both; and the figures
-<root>/<paper>/figures/laptop_maze_*. Where the run folders are not there, tables that came without
-them are kept.
+of ten steps), table.csv, differences.csv and table.md, which shows both; and the figures
+<root>/<paper>/figures/laptop_maze_*. Where the run folders are not there, the stored gathered
+tables and training.csv are kept.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from common.plotting import panels, save
 from common.results.files import write, write_csv
 from common.results.tables import markdown
 
-# entropy: nats a token, exact, of the rollouts; alpha, delta: of FADE's controller, else empty
+# entropy: of the rollouts, exact, nats per token; alpha, delta: of FADE's controller, else empty
 LOGGED = [
     "entropy",
     "reward",
@@ -60,7 +60,7 @@ none is corrected for how many there are, and no claim of the paper is decided o
 
 
 def measure(root: Path, paper: str, mazes: Gathered) -> None:
-    """The training curves of every gathered run."""
+    """Write the training curves of every gathered run to training.csv."""
     curves = [
         training.blocks(log.reindex(columns=["step", *LOGGED]), LOGGED).assign(
             method=run["method"], seed=run["seed"]
@@ -71,16 +71,16 @@ def measure(root: Path, paper: str, mazes: Gathered) -> None:
 
 
 def page(root: Path, paper: str) -> Path:
-    """The file that `draw` writes for people."""
+    """Return the path of table.md, which `draw` writes for readers."""
     return root / paper / MAZES / "table.md"
 
 
 def draw(
     root: Path, paper: str, title: str, colors: Colors, against: dict[str, str] | None = None
 ) -> None:
-    """Tables and figures from the stored rows; nothing where there are none. `colors` names the
-    methods of the figures, in the order of the legend, `against` the method that each is compared
-    with."""
+    """Write tables and figures from the stored rows; write nothing where there are none. `colors`
+    names the methods of the figures, in the order of the legend; `against` maps each method to the
+    one it is compared with."""
     home, figures = root / paper / MAZES, root / paper / "figures"
     rows, counts = read(root, paper, MAZES)
     if rows.empty:
@@ -93,13 +93,14 @@ def draw(
     if len(compared):
         text += AGAINST + differences_as_text(compared)
     write(page(root, paper), text)
-    laptop_figures.draw(rows, colors, figures, final=True)  # as the table
+    laptop_figures.draw(rows, colors, figures, final=True)  # as in the table
     curves = training.kept(home / "training.csv", CURVES)
     logged(curves, colors, figures / f"{MAZES}_logged")
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """method, column (of SHOWN), mean, stderr, seeds after the last step, the base model first."""
+    """Return method, column (of SHOWN), mean, stderr and number of seeds after the last step, with
+    the base model first."""
     last = laptop_figures.last(rows)
     titles = {key: column for column, key in SHOWN.items()}
     keys = zip(last["benchmark"], last["metric"], strict=True)
@@ -112,7 +113,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_method(shown: pd.DataFrame) -> pd.DataFrame:
-    """The same as text, one row a method: method, seeds, SHOWN."""
+    """Return the rows of `table` as text, one row per method: method, seeds, SHOWN."""
     cells = {
         (line.method, line.column): f"{line.mean:.3g} ± {line.stderr:.2g}"
         if line.seeds > 1
@@ -133,8 +134,9 @@ def as_text(shown: pd.DataFrame) -> str:
 
 
 def differences(rows: pd.DataFrame, counts: pd.DataFrame, against: dict[str, str]) -> pd.DataFrame:
-    """DIFFERENCES: each method's column (of SHOWN) minus that of the method it is `against`, after
-    the last step, on the seeds that both have; from MIN_SEEDS such seeds on."""
+    """Return DIFFERENCES: each method's value in a column of SHOWN minus the value of the method it
+    is compared `against`, after the last step, on the seeds that both have. Differences with fewer
+    than MIN_SEEDS such seeds are left out."""
     found, behind = [], indexed(counts)
     for method, other in against.items():
         for column, (benchmark, metric) in SHOWN.items():
@@ -155,7 +157,7 @@ def differences(rows: pd.DataFrame, counts: pd.DataFrame, against: dict[str, str
 
 
 def differences_as_text(compared: pd.DataFrame) -> str:
-    """The same, one line a pair."""
+    """Return the rows of `differences` as a markdown table, one line per pair."""
     cells = {
         (line.method, line.column): f"{line.difference:.3g} [{line.low:.3g}, {line.high:.3g}]"
         for line in compared.itertuples()
@@ -170,8 +172,8 @@ def differences_as_text(compared: pd.DataFrame) -> str:
 
 
 def logged(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """What training logged, by step: entropy, solve rate, length and groups with mixed rewards;
-    thick lines are means over seeds, thin ones seeds."""
+    """Draw what training logged, by step: entropy, solve rate, response length and groups with
+    mixed rewards. Thick lines are means over seeds, thin lines are seeds."""
     shown = laptop_figures.present(curves, colors)
     if not shown:
         return

@@ -1,11 +1,11 @@
-"""Do the intervals in a README or a page of docs/ follow from the stored comparisons? Part of `make
-reference-check`.
+"""Check that the intervals in a README or a page of docs/ follow from the stored comparisons. This
+is part of `make reference-check`.
 
-An interval is written `[low, high]` or `[low, high lower]`, as text, not as a link, with digits
-after the point as it likes. It has to be that of a comparison in its paper's gaps.csv or
-against_base.csv, or of one in a yardstick's ranking.csv or controls.csv, rounded, whichever side is
-taken from which; a number right before it has to be the difference, and a verdict right
-after it that of the claim.
+An interval is written `[low, high]` or `[low, high lower]`, as text, not as a link, with any number
+of decimals. Rounded to these decimals, a comparison in its paper's gaps.csv or against_base.csv, or
+in a yardstick's ranking.csv or controls.csv, must have this interval, with either side subtracted
+from the other. A number right before the interval must be the difference, and a verdict right after
+it must be the verdict on the claim.
 """
 
 import re
@@ -25,16 +25,16 @@ INTERVAL = re.compile(
 )
 PAPER = re.compile(r"papers/(\w+)/")
 COMPARED = ["difference", "low", "high"]
-YARDSTICK = {  # its tables of comparisons, and their columns for COMPARED
+YARDSTICK = {  # its tables of comparisons -> their columns for COMPARED
     "ranking.csv": ["difference", "difference_low", "difference_high"],
     "controls.csv": COMPARED,
 }
 
 
 def differences(readme: Path, stored: Path, names: list[str], *, linked: bool) -> list[str]:
-    """The intervals of a page that no comparison below <stored>/<name>/ has, name: a paper or a
-    yardstick. linked: a line's first link names its paper, and one of no paper of these is passed
-    over; else the page is of all of them."""
+    """Return a message for each interval of a page that no comparison in <stored>/<name>/ has;
+    `names` are papers or yardsticks. With `linked`, the first link of a line names its paper, and a
+    line that links to none of `names` is skipped. Otherwise an interval may be from any of them."""
     text = readme.read_text()
     known = {name: _comparisons(stored / name) for name in names}
     parts = [*map(_linked, text.splitlines())]
@@ -56,8 +56,8 @@ def _linked(line: str) -> tuple[str, str]:
 
 
 def _comparisons(folder: Path) -> pd.DataFrame:
-    """difference, low, high and the verdict of the claim, of each comparison of laptop runs; of a
-    yardstick without a verdict."""
+    """Return difference, low, high and the verdict on the claim, for each comparison of laptop
+    runs. Comparisons of a yardstick have no verdict."""
     tables = [file for file in YARDSTICK if (folder / file).exists()]
     if tables:
         found = [
@@ -87,6 +87,6 @@ def _known(match: re.Match, gaps: pd.DataFrame) -> bool:
 
 
 def _is(text: str, value: float) -> bool:
-    """A value rounded to the text's digits is the text; -0.0 is 0.0."""
+    """Return whether `value`, rounded to the decimals of `text`, equals it; -0.0 equals 0.0."""
     printed = Decimal(text)
     return Decimal(str(value)).quantize(printed, rounding=ROUND_HALF_EVEN) == printed

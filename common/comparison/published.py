@@ -1,4 +1,4 @@
-"""What a paper printed: the cells of papers/<paper>/published/table*.csv."""
+"""The printed cells of a paper: papers/<paper>/published/table*.csv."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from common.results.checks import check_rows
 
 
 def published(folder: Path) -> pd.DataFrame:
-    """All printed cells of a paper: the rows of `published/table*.csv`; `printed` is the value as
-    it is written there."""
+    """Return all printed cells of a paper: the rows of table*.csv in `folder`. The column `printed`
+    is the value as it is written there."""
     return published_checked(folder)[0]
 
 
 def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The printed cells, and what was left out of them."""
+    """Return (the printed cells, messages on what was left out of them)."""
     frames, problems = [], []
     for path in sorted(folder.glob("table*.csv")):
         as_text = pd.read_csv(path, usecols=["value"], dtype=str)["value"]
@@ -27,10 +27,11 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def own_names(home: Path) -> set[str]:
-    """Names that our own runs have: benchmarks of configs/eval, labels of the rows."""
+    """Return the names that our own runs have: benchmarks of configs/eval and labels of the rows
+    (named experiment configurations)."""
     return labels(home) | set(names("eval"))
 
 
 def labels(home: Path) -> set[str]:
-    """The methods of the rows, as tables show them."""
+    """Return the methods of the rows, as tables show them."""
     return {row["label"] for row in rows(home.name).values()}

@@ -1,15 +1,15 @@
-"""Do the committed results follow from the committed tables?
+"""Check that the committed results follow from the committed tables.
 
     rlvr reference-check [results_dir=results/reference] [papers=all]
 
-For each paper the figures and the comparison are made again from a copy of its folder, for the
-yardstick its ranking, and every table and page that comes out is compared with the stored one:
-numbers to seven digits, percentages of a shape fitted by likelihood to a tenth (where the
-search ends depends on the processor), all else to the letter. So is each interval in the READMEs,
-docs/evidence.md and docs/yardstick.md with the stored comparisons (prose.py). Names what differs
-and the first line of it, and fails. Pictures are not compared: their tables are, of those figures
-that are stored. Nor is what only run folders can give: the gathered rows and counts, from which all
-of this is made.
+For each paper the figures and the comparison are made again from a copy of its folder, and for a
+yardstick its ranking. Every table and page that this gives is compared with the stored one: numbers
+to seven digits, percentages of a shape fitted by likelihood to a tenth (where the search ends
+depends on the processor), and everything else exactly. Each interval in the READMEs,
+docs/evidence.md and docs/yardstick.md is compared with the stored comparisons (prose.py). If
+anything differs, the command names it with its first difference and fails. Pictures are not
+compared, but the tables of the stored figures are. The gathered rows and counts, from which all of
+this is made, are not checked, because only run folders can give them.
 """
 
 import csv
@@ -28,9 +28,9 @@ from common.config.words import options
 from common.errors import UserError, one_of, require
 
 TABLES = (".csv", ".md")
-FITTED = ("laptop_strong_fig10_solve_rates",)  # by likelihood
+FITTED = ("laptop_strong_fig10_solve_rates",)  # a shape fitted by likelihood
 YARDSTICKS = ("yardstick", "yardstick_countdown", "yardstick_maze")
-THIRD = ("third_maze", "third_countdown")  # checked from when they are stored
+THIRD = ("third_maze", "third_countdown")  # checked once they are stored
 COMMANDS = {name: [f"yardstick protocol={name} draw=only"] for name in (*YARDSTICKS, *THIRD)}
 
 
@@ -54,8 +54,9 @@ def main(words: list[str]) -> None:
 
 
 def intervals(stored: Path, names: list[str]) -> list[str]:
-    """The intervals in the papers' READMEs, the main one and those pages of docs/ of which all
-    papers or yardsticks are among `names`, that are no stored comparison's."""
+    """Return a message for each interval that no stored comparison has, in the READMEs of the
+    papers in `names`, in the main README, and in each page of docs/ whose papers and yardsticks are
+    all in `names`."""
     from common.config.files import ROOT
     from common.config.files import papers as all_papers
 
@@ -74,8 +75,8 @@ def intervals(stored: Path, names: list[str]) -> list[str]:
 
 
 def remake(stored: Path, root: Path) -> None:
-    """A copy of a stored folder in `root`, its tables and pages made again. Raises UserError with
-    the last lines of a command that fails."""
+    """Copy a stored folder into `root` and make its tables and pages again there. Raises UserError
+    with the error output of a command that fails."""
     shutil.copytree(stored, root / stored.name)
     for one in _commands(stored.name):
         words = [sys.executable, "-m", "rlvr_papers", *one.split(), f"results_dir={root}"]
@@ -87,8 +88,8 @@ def remake(stored: Path, root: Path) -> None:
 
 
 def differences(stored: Path, fresh: Path) -> list[str]:
-    """The tables and pages that differ, are missing or are new, each with its first difference; a
-    figure that is not stored is none."""
+    """Return the tables and pages that differ, are missing or are new, each with its first
+    difference. Tables of figures that are not stored are skipped."""
     both = {
         path.relative_to(root)
         for root in (stored, fresh)
@@ -135,7 +136,7 @@ def _same_number(a: str, b: str, within: float) -> bool:
 
 
 def _commands(name: str) -> list[str]:
-    """The words of `rlvr` that make a folder's tables from what is stored beside them."""
+    """Return the `rlvr` commands that make a folder's tables from what is stored beside them."""
     from common.config.files import papers
 
     if name in papers():

@@ -1,11 +1,12 @@
-"""Do a user's own laptop rows replicate the committed ones?
+"""Whether a user's own laptop rows replicate the committed ones.
 
-Of each row and metric the difference of the two means, with the 95 % interval that two runs of one
-thing would give: problems are the same and fixed, seeds are random, with one spread on both sides.
-Where both sides state their base models and share some, only these are compared, base by base, so
-that what bases differ by is in neither the difference nor the interval. Where they share none, a
-base is a cluster, and its mean is one observation. Where a side does not state them, seeds count as
-independent. About one in twenty differs by chance.
+For each row and metric this is the difference of the two means, with the 95 % interval that two
+runs of the same thing would give: problems are the same and fixed, seeds are random, with one
+spread on both sides. If both sides state their base models and share some, only the shared ones
+enter the difference, base by base, so that differences between base models are in neither the
+difference nor the interval. If they share none, a base model is a cluster, and its mean is one
+observation. If a side does not state its base models, seeds count as independent. About one in
+twenty rows differs by chance.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from common.metrics.paired import Interval
 from common.results.files import read_csv
 
 ROW = ["table", "model", "method", "benchmark", "metric", "step"]
-DRAWN = ["n_problems", "n_samples"]  # what a value's noise depends on
+DRAWN = ["n_problems", "n_samples"]  # what the noise of a value depends on
 SIDES = ["n_stored", "n_own", "stored", "own"]
 COLUMNS = [*ROW, "unit", *SIDES, "difference", "low", "high", "p", "verdict"]
 LEAST = 2  # degrees of freedom
@@ -41,7 +42,8 @@ def difference(
     stored_bases: Sequence[object] | None = None,
     own_bases: Sequence[object] | None = None,
 ) -> Interval | None:
-    """own - stored of two sets of seeds; None with fewer than LEAST degrees of freedom."""
+    """Return the interval of own - stored from two sets of seeds; None with fewer than LEAST
+    degrees of freedom."""
     sides = [np.asarray(stored, dtype=float), np.asarray(own, dtype=float)]
     if stored_bases is None or own_bases is None:
         groups = [{"": side} for side in sides]
@@ -75,10 +77,10 @@ def verdict(gap: Interval | None) -> str:
 
 
 def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> pd.DataFrame:
-    """COLUMNS of every laptop row and metric that the paper's tables show and both sides have at
-    the same last step, of as many problems and samples. own: the gathered laptop rows of `root`;
-    those of `reference` are read. None where `root` holds the committed rows themselves, as a copy
-    of that folder does."""
+    """Return COLUMNS for every laptop row and metric that the paper's tables show and that both
+    sides have at the same last step, with as many problems and samples. own: the gathered laptop
+    rows of `root`; the committed rows are read from `reference`. The result is empty where `root`
+    holds the committed rows themselves, as a copy of that folder does."""
     path, ours = (folder / spec.paper / LAPTOP / "metrics.csv" for folder in (reference, root))
     if own.empty or not path.exists() or (ours.exists() and filecmp.cmp(path, ours, shallow=False)):
         return pd.DataFrame(columns=COLUMNS)
@@ -90,8 +92,9 @@ def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> p
 
 
 def compared(stored: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
-    """COLUMNS of every row and metric of `own` (result rows and their base, None where it is not
-    stated); what `stored` lacks has no difference and no verdict."""
+    """Return COLUMNS for every row and metric of `own`. Both tables are result rows with a column
+    `base`, None where the base model is not stated. What `stored` lacks has no difference and no
+    verdict."""
     parts, rows = dict(iter(stored.groupby(ROW))), []
     for key, mine in own.groupby(ROW):
         both = [parts.get(key, stored[:0]), mine]
@@ -116,14 +119,14 @@ def _last(spec: Spec, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def committed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Committed laptop rows with their base. docs/evidence.md: a seed's number says which base it
-    started from."""
+    """Return committed laptop rows with their base model in `base`: the seed number says which one
+    a run started from (docs/evidence.md)."""
     return rows.assign(base=[str(base_seed(int(seed))) for seed in rows["seed"]])
 
 
 def _stated_bases(root: Path, paper: str, rows: pd.DataFrame) -> list[str | None]:
-    """The seed that each run's base model was pretrained with, by its configuration; None where
-    its folder is not there."""
+    """Return for each row the seed that its run's base model was pretrained with, as the run's
+    configuration says; None where the folder is not there or the configuration has no such seed."""
     known: dict[str, str | None] = {}
     for run in rows["run_id"].unique():
         path = root / paper / str(run) / "config.yaml"
@@ -134,7 +137,8 @@ def _stated_bases(root: Path, paper: str, rows: pd.DataFrame) -> list[str | None
 
 
 def tables(found: pd.DataFrame, spec: Spec) -> list[layout.Table]:
-    """A table for each laptop table: in a cell what is stored, the user's own, the difference."""
+    """Return a table for each laptop table. A cell has the stored mean, the user's own, and the
+    difference."""
     made = []
     for name, frame in found.groupby("table", sort=False):
         cells = []

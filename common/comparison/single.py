@@ -1,5 +1,5 @@
-"""The noise of single cluster runs as columns of their rows: what a further run of the same
-settings, on the same problems, would differ by (common/metrics/noise.py)."""
+"""The noise of single cluster runs: by how much a further run with the same settings, on the same
+problems, would differ (common/metrics/noise.py)."""
 
 import numpy as np
 import pandas as pd
@@ -10,9 +10,9 @@ from common.metrics.noise import SHARE, problem_variance, sampling_sd
 
 
 def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a column `sampling`, in the number's unit: its standard deviation over further
-    draws of the samples, from the evaluation's counts. Without counts it is `stderr`, which is no
-    smaller, for the spread over problems has that over samples in it."""
+    """Return the rows with a column `sampling`: the standard deviation of the number, in its unit,
+    over further draws of the samples, from the evaluation's counts. Without counts it is `stderr`,
+    which is no smaller, because the spread over problems includes the spread over samples."""
     behind = indexed(counts)
     found = rows["stderr"].to_numpy(float).copy() if len(rows) else np.empty(0)
     keys = rows[COUNTED].itertuples(index=False, name=None)
@@ -29,15 +29,15 @@ def with_sampling(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def run_variance(row: dict) -> float:
-    """The variance of one further run's number around `row`'s: of its seed, unless it was not
-    trained, and of its samples."""
+    """Return the variance that one run's number has from its seed, unless the model was not
+    trained, and from its samples. A further run has the same variance."""
     sampling = row.get("sampling", row["stderr"])
     return seed_of(row) ** 2 + (0.0 if np.isnan(sampling) else sampling**2)
 
 
 def other_problems(row: dict, printed: int | None) -> float:
-    """What the difference between `row` and the printed number has of variance because the paper
-    drew `printed` problems of its own; 0 for shared problems (None)."""
+    """Return the variance that the difference between `row` and the printed number has because the
+    paper drew `printed` problems of its own; 0 for shared problems (None)."""
     if printed is None or pd.isna(row["stderr"]):
         return 0.0
     ours = problem_variance(row["stderr"], row.get("sampling", 0.0))

@@ -1,4 +1,4 @@
-"""Which runs stand for the rows of a printed table."""
+"""The runs that stand for the rows of a printed table, that is, count as their reruns."""
 
 from common.comparison.published import published
 from common.comparison.spec import Spec, spec_of
@@ -6,8 +6,9 @@ from common.config.files import ROOT
 
 
 def same_rows(spec: Spec, table: str, method: str) -> set[tuple[str, str]]:
-    """(table, label) of the runs that stand for a printed row: its own, those of the rows that the
-    paper's comparison calls the same run, and those that make a cell of it together."""
+    """Return (table, label) of the runs that stand for a printed row: its own runs, the runs of
+    rows that `Spec.same_runs` calls the same run, and the runs that make one of its cells together
+    (`Spec.joined`)."""
     same = {
         (one.of_table, one.of_method)
         for one in spec.same_runs
@@ -18,8 +19,8 @@ def same_rows(spec: Spec, table: str, method: str) -> set[tuple[str, str]]:
 
 
 def stand_for(paper: str, table: str) -> set[tuple[str, str, str]]:
-    """(model, table, label) of the runs that stand for any row of a printed table; empty where the
-    paper prints no such table."""
+    """Return (model, table, label) of the runs that stand for any row of a printed table; empty
+    where the paper prints no such table."""
     spec, printed = spec_of(paper), published(ROOT / "papers" / paper / "published")
     rows = printed[printed["table"] == table][["model", "method"]].drop_duplicates()
     return {

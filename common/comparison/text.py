@@ -24,7 +24,8 @@ COLORS = {"within noise": "green", "differs": "red", "partial": "yellow"}  # the
 
 
 def markdown(x) -> str:
-    """Gains, claims, then printed cells beside reruns, then the tables as they are."""
+    """Return the comparison as markdown: gains, claims, printed cells beside reruns, then further
+    tables and notes."""
     parts = [f"# {x.spec.title}: published and rerun\n", gains_text.markdown(x.gains)]
     parts.append("## Claims\n")
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
@@ -69,7 +70,7 @@ def markdown(x) -> str:
 
 
 def counted(cells: pd.DataFrame) -> str:
-    """How many printed cells of each table have which verdict."""
+    """Return how many printed cells of each table have which verdict."""
     table = pd.crosstab(cells["table"], cells["verdict"])
     table = table[[name for name in (*COLORS, "not run", "not reproducible") if name in table]]
     rows = [[name, *map(str, row)] for name, row in zip(table.index, table.values, strict=True)]
@@ -77,13 +78,13 @@ def counted(cells: pd.DataFrame) -> str:
 
 
 def apart(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells whose rerun is not within noise, or is lost. All of them are in cells.csv."""
+    """Return the cells whose rerun is not within noise, or is lost. cells.csv has all cells."""
     there = cells["rerun"].notna() & (cells["verdict"] != "within noise")
     return cells[there | cells["reason"].str.startswith("without a result")]
 
 
 def as_they_come(frame: pd.DataFrame) -> Columns:
-    """All columns of a table that is not printed."""
+    """Return all columns of a table that is not printed, in order of appearance."""
     pairs = frame[["benchmark", "metric"]].drop_duplicates().itertuples(index=False, name=None)
     return {" ".join(map(_plain, pair)): pair for pair in pairs}
 
@@ -110,8 +111,8 @@ def _cell_words(row: dict) -> dict[str, str]:
 
 
 def pivot(frame: pd.DataFrame, columns: Columns) -> str:
-    """One line a model and method, one column for each title -> (benchmark, metric). The model is
-    named where the table has several."""
+    """Return a markdown table with one line per model and method, and one column for each title ->
+    (benchmark, metric). The model is named where the table has several."""
     keys = frame[["model", "method"]].drop_duplicates()
     several = keys["model"].nunique() > 1
     rows = []
@@ -138,7 +139,8 @@ def power_table(detectable: pd.DataFrame) -> str:
 
 
 def notes(x) -> list[str]:
-    """The inconsistencies that a cell, a table or the paper has as a footnote."""
+    """Return the section on the paper's inconsistencies, each with the cells or tables that it
+    affects."""
     lines = []
     for row in x.notes.to_dict("records"):
         where = f"{row['cells']} cells of {row['tables']}" if row["cells"] else row["tables"]
@@ -150,8 +152,9 @@ def notes(x) -> list[str]:
 
 
 def terminal(x) -> None:
-    """What a rerun decided, and how much else there is, in 100 columns: the printed tables with a
-    rerun, then claims, the printed cells that differ from their rerun, and counts."""
+    """Print what a rerun decided, and how much else there is, in 100 columns: gains, the printed
+    tables with a rerun, claims, the printed cells that are not within noise of their rerun, and
+    counts."""
     from rich.console import Console
     from rich.text import Text
 
@@ -195,7 +198,7 @@ def print_blocks(console, blocks: list[layout.Block]) -> None:
 
 
 def to_json(x) -> str:
-    """All tables as lists of objects; missing numbers are null."""
+    """Return all tables as JSON lists of objects; missing numbers are null."""
     names = (
         "gains",
         "verdicts",
@@ -221,7 +224,8 @@ def to_csv(x) -> str:
 
 
 def to_latex(x) -> str:
-    """Claims as a tabular, and each printed table with a rerun as tables (booktabs)."""
+    """Return the claims as a LaTeX tabular, and each printed table with a rerun as booktabs
+    tables."""
     scopes = claim_text.in_use(x.verdicts)
     claims = [
         [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
@@ -238,7 +242,7 @@ RENDERERS = {"md": markdown, "csv": to_csv, "json": to_json, "latex": to_latex}
 
 
 def _plain(value: object) -> str:
-    """Text of a cell, on one line."""
+    """Return the text of a cell on one line."""
     return "" if value is None or value != value else " ".join(str(value).split())
 
 

@@ -1,5 +1,5 @@
 """Training curves: what finished runs logged step by step, read from their folders, and the small
-tables kept of it, which figures and claims read (also where the run folders are not)."""
+tables made from it. Figures and claims read these tables, also where the run folders are gone."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,15 +9,16 @@ import pandas as pd
 from common.comparison.gather import by_run
 from common.results.files import read_jsonl, write_csv
 
-BLOCK = 10  # training steps that one point of a curve of means stands for
-PHASES = {"first": (0, 0.1), "middle": (0.4, 0.6), "last": (0.9, 1)}  # shares of a training: ours
+BLOCK = 10  # training steps whose mean is one point of a curve
+PHASES = {"first": (0, 0.1), "middle": (0.4, 0.6), "last": (0.9, 1)}  # shares of a run: ours
 
 
 def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, pd.DataFrame]]:
-    """(run, log) of every run of the result rows that logged a step and whose folder is there.
+    """Yield (run, log) for every run of the result rows that logged a step and whose folder is
+    there.
 
-    run: table, model, method, seed and step (its last), named by its run_id; log: one row a
-    training step, the columns of metrics.jsonl.
+    run: table, model, method, seed and (last) step, with the run_id as its name; log: one row per
+    training step, with the columns of metrics.jsonl.
     """
     for run_id, run in by_run(rows).iterrows():
         path = root / paper / run_id / "metrics.jsonl"
@@ -26,14 +27,15 @@ def logs(root: Path, paper: str, rows: pd.DataFrame) -> Iterator[tuple[pd.Series
 
 
 def blocks(log: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """step and `columns`: means of BLOCK steps under the block's last step."""
+    """Return `step` and `columns`: the means of each BLOCK steps, at the block's last step."""
     grouped = log.groupby((log["step"] - 1) // BLOCK)
     means = grouped.agg({"step": "max"} | dict.fromkeys(columns, "mean"))
     return means.reset_index(drop=True)
 
 
 def phases(log: pd.DataFrame, columns: list[str]) -> dict[str, float]:
-    """The mean of each logged column over the PHASES of the training: "entropy_last"."""
+    """Return the mean of each logged column over each of the PHASES, under names such as
+    "entropy_last"."""
     done = log["step"] / log["step"].max()
     at = {name: (done > low) & (done <= high) for name, (low, high) in PHASES.items()}
     return {
@@ -47,8 +49,8 @@ def phases(log: pd.DataFrame, columns: list[str]) -> dict[str, float]:
 def logged(
     root: Path, paper: str, rows: pd.DataFrame, measure: Callable[[pd.DataFrame], dict[str, float]]
 ) -> pd.DataFrame:
-    """What `measure` makes of the log of each run, as result rows of benchmark "training" in the
-    table "TABLE, logged"."""
+    """Return what `measure` makes of the log of each run, as result rows of benchmark "training" in
+    the table "TABLE, logged"."""
     names = ["table", "model", "method", "seed", "step"]
     parts = [
         {**run[names], "run_id": run.name, "metric": metric, "value": value}
@@ -60,11 +62,11 @@ def logged(
 
 
 def keep(path: Path, curves: list[pd.DataFrame], columns: list[str]) -> None:
-    """Write the curves as one table; without any, a table that came without its runs stays."""
+    """Write the curves as one table. Without curves, a stored table stays as it is."""
     if curves:
         write_csv(path, pd.concat(curves, ignore_index=True)[columns])
 
 
 def kept(path: Path, columns: list[str]) -> pd.DataFrame:
-    """The table that `keep` wrote; empty if there is none."""
+    """Return the table that `keep` wrote; empty if there is none."""
     return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)

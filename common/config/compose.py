@@ -1,4 +1,5 @@
-"""The one reader of configuration: files as Hydra composes them, or one file as it stands."""
+"""The reader of configurations: it composes a paper's files as Hydra does, or one file with its
+`defaults`."""
 
 from __future__ import annotations
 
@@ -14,17 +15,19 @@ from common.config.words import for_hydra, quoted
 from common.errors import UserError, require
 
 GROUPS = ("method", "model", "data", "eval")  # method=mine.yaml takes a file of the user's own
-CONFIGS = ".."  # of `compose` and `common.cli`: configs/ itself, where a paper's name means its own
-HYDRA = ("hydra/job_logging=disabled", "hydra/hydra_logging=disabled")  # of every command
-SEARCHED = "hydra.searchpath=[pkg://configs]"  # configs/ stands behind the folder of a paper
+# as `paper` of `compose` and `common.cli.main`: configs/ itself instead of a paper's own configs/
+CONFIGS = ".."
+HYDRA = ("hydra/job_logging=disabled", "hydra/hydra_logging=disabled")  # added to every command
+SEARCHED = "hydra.searchpath=[pkg://configs]"  # configs/ is searched after the paper's own folder
 
 
 def merged(group: str, file: Path):
-    """A file of `group` with its `defaults`, `${...}` unresolved: what Hydra would compose. A
-    default is a file beside it, else one of configs/<group>.
+    """Return the values of `file`, a file of `group`, merged with its `defaults` as Hydra would
+    compose them; `${...}` stays unresolved. A default is a file beside it, or else one in
+    configs/<group>.
 
-    Not by Hydra: that keeps one global state a process, which in verl's driver is verl's.
-    Raises UserError for a file that is not there.
+    Hydra itself is not used: it keeps one global state per process, which in verl's driver process
+    belongs to verl. Raises UserError for a file that does not exist.
     """
     from omegaconf import OmegaConf
 
@@ -42,21 +45,23 @@ def merged(group: str, file: Path):
 
 
 def prepared(words: list[str]) -> list[str]:
-    """The words of a command line as Hydra takes them. Where one names a file of the user's own
-    (method=mine.yaml) Hydra is given the file, and the word its name."""
+    """Return the words (command-line arguments) in the form that Hydra takes. If a word names a
+    file of the user's own (method=mine.yaml), Hydra is given the file, and the word then gives its
+    name."""
     return [quoted(_known(word)) for word in for_hydra(words)]
 
 
 def _known(word: str) -> str:
     group, _, choice = word.partition("=")
-    paths = choice.split(",")  # several are a sweep
+    paths = choice.split(",")  # several choices are a sweep
     if group not in GROUPS or not any(path.endswith(".yaml") for path in paths):
         return word
     return f"{group}={','.join(_stored(group, path) for path in paths)}"
 
 
 def _stored(group: str, path: str) -> str:
-    """The name under which Hydra knows a file of the user's own; another name as it is."""
+    """Store a file of the user's own with Hydra and return the name that it has there; return any
+    other name unchanged."""
     if not path.endswith(".yaml"):
         return path
     from hydra.core.config_store import ConfigStore
@@ -70,8 +75,8 @@ def _stored(group: str, path: str) -> str:
 
 
 def value(key: str, text: str):
-    """The value of a word key=text, as in a YAML file: number, text, list, true, null. Raises
-    UserError for what is none."""
+    """Return the value of a word key=text, parsed as YAML: a number, text, list, true or null.
+    Raises UserError for text that is not YAML."""
     import yaml
 
     try:
@@ -81,11 +86,11 @@ def value(key: str, text: str):
 
 
 def compose(paper: str, overrides: list[str], config_name: str = "config"):
-    """The composed configuration of a paper, as its command would see it. Raises UserError for a
-    file or an override that Hydra refuses.
+    """Return the composed configuration of a paper, as its command would see it. Raises UserError
+    for a file or an override that Hydra refuses.
 
-    Hydra takes a tenth of a second for it, nearly all of which are the files. So it reads those
-    that the words choose once a process, and the words that set a value act on a copy.
+    Hydra takes a tenth of a second to compose, nearly all of it for the files. So the files that
+    the words choose are composed once per process, and the words that set a value change a copy.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
@@ -94,7 +99,7 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
 
     words = prepared(overrides)
     chosen = tuple(word for word in words if _chooses(paper, word))
-    own_file = any(".yaml" in word for word in overrides)  # it may change
+    own_file = any(".yaml" in word for word in overrides)  # the user may change it in between
     try:
         values = OverridesParser.create().parse_overrides([w for w in words if w not in chosen])
         if own_file or any(v.type != v.type.CHANGE or v.is_sweep_override() for v in values):
@@ -103,19 +108,20 @@ def compose(paper: str, overrides: list[str], config_name: str = "config"):
         for one in values:
             OmegaConf.update(composed, one.key_or_group, one.value(), merge=True)
         return composed
-    except (HydraException, OmegaConfBaseException):  # Hydra says what is wrong
+    except (HydraException, OmegaConfBaseException):  # Hydra composes, to say what is wrong
         return _by_hydra(paper, tuple(words), config_name)
 
 
 def unset(paper: str, words: Sequence[str], config_name: str, key: str):
-    """The configuration that the files of `words` compose, without the values that they set and
-    without the word for `key`."""
+    """Return the configuration that the files chosen by `words` compose, without the values that
+    the words set and without the word for `key`."""
     files = (word for word in words if _chooses(paper, word) and word.partition("=")[0] != key)
     return _read(paper, tuple(files), config_name)
 
 
 def _chooses(paper: str, word: str) -> bool:
-    """Whether a word chooses a file or a row, and sets no value."""
+    """Return whether a word chooses a file or a row (a named experiment configuration) instead of
+    setting a value."""
     key = word.partition("=")[0]
     return key == "experiment" or "/" in key or "@" in key or is_group(paper, key)
 
@@ -138,4 +144,4 @@ def _by_hydra(paper: str, words: tuple[str, ...], config_name: str):
 
 _read = lru_cache(maxsize=64)(
     _by_hydra
-)  # rows of a sweep come seed by seed, and tables repeat them
+)  # a sweep composes a row once per seed, and tables repeat rows

@@ -1,8 +1,7 @@
-"""What stands in files that a configuration only names: local data, local weights, a user's own
-functions. Their hashes are part of what a run is named after, so that a file that was changed is
-another run.
+"""Hashes of the files that a configuration only names: local data, local weights, a user's own
+functions. A run's name depends on them, so that a changed file makes another run.
 
-Hub ids are left out, which a revision names, and so is what lies in a results folder, which is
+Left out are hub ids, whose content a revision fixes, and everything in a results folder, which is
 named after its own configuration.
 """
 
@@ -17,16 +16,17 @@ from common.config.resolve import module
 from common.errors import UserError
 
 PATHS = ("path", "hub", "tokenizer")  # keys whose value may be a local file or folder
-OURS = ("common", "papers", "slurm")  # packages whose state the commit names
-LARGE = 1 << 20  # bytes from which a file's hash is kept for later processes
+OURS = ("common", "papers", "slurm")  # packages whose state the commit fixes
+LARGE = 1 << 20  # bytes; the hashes of files from this size on are kept for later processes
 
 
 def contents(config: dict, results_dir: str) -> dict[str, str]:
-    """Dotted key -> SHA-256 of what each local path and each `_target_` outside of this repository
-    stands for; {} where `config` (nested dicts and lists) names none. A path that is not there is
-    left out: whoever reads it says so.
+    """Return dotted key -> SHA-256 of the files behind each local path and each `_target_` outside
+    this repository; {} if `config` (nested dicts and lists) names none. A path that does not exist
+    is left out: the code that reads it reports it.
 
-    A file is read once; of large ones the hash is kept, by path, size and time of change.
+    Each file is read once per process. The hashes of large files are also kept for later processes,
+    by path, size and time of change.
     """
     inside = [Path(folder).resolve() for folder in (results_dir, "results")]
     return {
@@ -58,16 +58,16 @@ def _digest(key: str, value: str, inside: list[Path]) -> str | None:
 
 
 def _code(target: str) -> str | None:
-    """Of the files of a user's own function; None for a library's, and where it cannot be
-    imported, which `resolve` says."""
+    """Return the hash of the files of a user's own function. Return None for a library's function,
+    and for one that cannot be imported, which `resolve` reports."""
     node = {"_target_": target}
     try:
         file = Path(module(node).__file__ or "")
-    except Exception:  # whatever the user's module raises
+    except Exception:  # the user's module may raise anything
         return None
     if "site-packages" in file.parts or not file.is_file():
         return None
-    from common.config.sources import sources  # of own functions alone
+    from common.config.sources import sources  # needed for own functions only
 
     own = sorted(path for path in sources(node) if not path.is_relative_to(ROOT / "common"))
     return _joined((path.name, _file(path)) for path in own)
@@ -89,7 +89,7 @@ def _file(path: Path) -> str:
 
 
 def remembered(kind: str, name: str) -> Path:
-    """Where later processes of this user find what this one computed."""
+    """Return the file in which later processes of this user find what this one computed."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "rlvr_papers" / kind / name
 
@@ -105,7 +105,7 @@ def _hashed(path: Path, size: int, changed: int) -> str:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     if size >= LARGE:
-        with suppress(OSError):  # it only saves time
+        with suppress(OSError):  # the kept hash only saves time
             kept.parent.mkdir(parents=True, exist_ok=True)
             temporary = kept.with_name(f".{kept.name}.{os.getpid()}.tmp")
             temporary.write_text(digest)

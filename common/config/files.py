@@ -1,4 +1,4 @@
-"""The files of configs/ and of papers/<paper>/configs, as they stand."""
+"""The files of configs/ and of papers/<paper>/configs, read as they are, without composing."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def names(group: str) -> list[str]:
-    """The files of configs/<group>: what `group=` accepts, whatever the paper."""
+    """Return the names of the files in configs/<group>, without those that begin with _: what
+    `group=` accepts for every paper."""
     return sorted(file.stem for file in (ROOT / "configs" / group).glob("[!_]*.yaml"))
 
 
 def papers() -> list[str]:
-    """The papers, by name: the folders that have claims. The others, `pretrained`, only have rows
-    of the same form."""
+    """Return the names of the papers: the folders of papers/ that have claims. Other folders, such
+    as `pretrained`, only have rows of the same form."""
     return sorted(file.parent.name for file in ROOT.glob("papers/*/claims.yaml"))
 
 
 def known_paper(name: str) -> str:
-    """`name`; raises UserError where it is no paper."""
+    """Return `name`. Raises UserError if it is no paper."""
     one_of("paper", name, papers())
     return name
 
 
 def read(path: Path) -> dict:
-    """One YAML file as it stands: without what its `defaults` name, every `${...}` as text. Numbers
-    are Hydra's: 1e-6 is one. Raises UserError naming the file where it cannot be read."""
+    """Return one YAML file as it is: its `defaults` are not followed, and every `${...}` stays
+    text. Numbers are read as Hydra reads them: 1e-6 is a number. Raises UserError naming the file
+    if it cannot be read."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError

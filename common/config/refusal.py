@@ -1,4 +1,4 @@
-"""What Hydra refuses, as key, value and remedy in one line."""
+"""Turn what Hydra refuses into an error with key, value and remedy in one line."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -7,8 +7,9 @@ from common.errors import UserError, nearest, one_of, unknown
 
 
 def refusal(message: str, words: Sequence[str], composed: Callable[[str], Mapping]) -> UserError:
-    """The error for what Hydra says of `words`. `composed(key)`: the configuration without the
-    values that they set and without `key`, whose keys are those that there are."""
+    """Return the error for Hydra's `message` about `words`. `composed(key)` returns the
+    configuration without the values that the words set and without the word for `key`: its keys are
+    the known ones."""
     found = re.search(r"Could not (?:override|delete from config)[ .]*'([^']+)'", message)
     if found:
         key = found[1]
@@ -42,7 +43,8 @@ def _value(key: str, words: Sequence[str]) -> str:
 
 
 def _unknown_key(key: str, value: str, node) -> UserError | None:
-    """The error for a dotted key that the configuration has not, with the nearest that it has."""
+    """Return the error for a dotted key that the configuration `node` lacks, with the nearest key
+    that it has; None if no part of the key is found to be unknown."""
     before: list[str] = []
     parts = re.split(r"[./]", key)
     for i, part in enumerate(parts):

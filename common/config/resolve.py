@@ -1,7 +1,7 @@
-"""From a configuration's `_target_` to the function, its arguments bound and checked.
+"""Find the function that a configuration's `_target_` names, bind its arguments and check them.
 
-A `_target_` is a dotted path, or, for functions of the user's own, module:function or
-path/to/file.py:function, the path from the folder where the command starts.
+A `_target_` is a dotted path or, for functions of the user's own, module:function or
+path/to/file.py:function. The file's path starts at the folder in which the command is started.
 """
 
 import importlib
@@ -14,12 +14,12 @@ from types import ModuleType
 
 from common.errors import UserError, require
 
-NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # what an annotation takes
+NUMBERS = {"float": (int, float), "int": (int,), "bool": (bool,)}  # annotation: accepted types
 
 
 def named(node: dict, key: str):
-    """What `node["_target_"]` names: a function, or a constant as it stands. Raises UserError if
-    the path cannot be imported."""
+    """Return the object that `node["_target_"]` names: a function, or a constant as it is. Raises
+    UserError if the path cannot be imported."""
     target = node.get("_target_")
     require(isinstance(target, str), f"{key}._target_", target, "give a dotted path")
     try:
@@ -33,13 +33,13 @@ def named(node: dict, key: str):
 
 
 def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bool = False):
-    """The function that `node["_target_"]` names, with the other entries bound as keyword
+    """Return the function that `node["_target_"]` names, with the other entries bound as keyword
     arguments.
 
-    The caller gives those named in `supplied` at every call, or, `open_ended`, any that are
-    missing. Raises UserError if the path cannot be imported, or an argument is unknown, missing or
-    of another type than its annotation, so that a typing mistake in a method file is found before
-    the first rollout.
+    The caller gives the arguments in `supplied` at every call or, with `open_ended`, any that are
+    missing. Raises UserError if the path cannot be imported, or if an argument is unknown, missing
+    or of another type than its annotation, so that a typing mistake in a method file is found
+    before the first rollout.
     """
     from functools import partial
 
@@ -65,8 +65,8 @@ def resolve(node: dict, key: str, supplied: tuple[str, ...] = (), open_ended: bo
 
 
 def module(node: dict) -> ModuleType:
-    """The module of the function that `node["_target_"]` names: a verifier has more there than the
-    function (`reference`, `example`, `PRELOAD`)."""
+    """Return the module of the function that `node["_target_"]` names. A verifier's module has more
+    than the function (`reference`, `example`, `PRELOAD`)."""
     target = node["_target_"]
     if ":" not in target:
         return importlib.import_module(target.rpartition(".")[0])
@@ -75,9 +75,9 @@ def module(node: dict) -> ModuleType:
 
 
 def _of_file(path: Path) -> ModuleType:
-    """A Python file as a module, once a process."""
+    """Return a Python file as a module; it is executed once per process."""
     path = path.resolve()
-    name = f"{path.stem}_{zlib.crc32(str(path).encode()):08x}"  # no other module's
+    name = f"{path.stem}_{zlib.crc32(str(path).encode()):08x}"  # no other module has this name
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         made = importlib.util.module_from_spec(spec)

@@ -1,12 +1,14 @@
-"""A paper's rows: a line each in `papers/<paper>/configs/reproduce.yaml`.
+"""A paper's rows (named experiment configurations), one line each in
+`papers/<paper>/configs/reproduce.yaml`.
 
     rows:
       qwen7b_grpo: {label: GRPO, like: /cluster, model: qwen25_7b}
       qwen7b_f_grpo: {label: F-GRPO, like: qwen7b_grpo, method: f_grpo, method.advantage.gamma: 0.5}
 
-`like` names the row, or with a slash the family file of configs/, that the row changes, or a list
-of them. A key that is a configuration group (method, model, ...) chooses a file of it; every other
-key is a dotted key of the Experiment. Rows that differ in a value are a grid:
+`like` names the row that this row changes or, with a slash, the family file that it changes (a file
+of the paper's configs/), or a list of these. A key that is a configuration group (method, model,
+...) chooses a file of that group. Every other key is a dotted key of the Experiment. Rows that
+differ in a value can be written as a grid:
 
     grids:
       - over: {N: [4, 8]}
@@ -25,13 +27,14 @@ from typing import Any
 from common.config.files import ROOT, read
 from common.errors import UserError, require
 
-Row = dict[str, Any]  # key: value, as in the line
+Row = dict[str, Any]  # key: value, as in the row's line
 
 
 @cache
 def rows(paper: str) -> dict[str, Row]:
-    """Every row of a paper by its name, in the file's order, with what it takes from the rows that
-    it is like. `like` is left with the family files alone. Raises UserError for an unknown one."""
+    """Return every row of a paper by its name, in the file's order, with the values that it takes
+    from the rows that it is like. Its `like` then lists only family files. Raises UserError for a
+    row that is unknown, stands twice or is like itself."""
     file = ROOT / "papers" / paper / "configs" / "reproduce.yaml"
     node = read(file)
     stated = dict(node.get("rows", {}))
@@ -43,7 +46,8 @@ def rows(paper: str) -> dict[str, Row]:
 
 
 def _grid(grid: dict):
-    """(name, row) of each of a grid's rows, for each value of the first axis, then of the next."""
+    """Yield (name, row) of a grid's rows for every combination of the axes' values; the last axis
+    changes fastest."""
     axes = grid["over"]
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
@@ -52,7 +56,8 @@ def _grid(grid: dict):
 
 
 def _filled(text: Any, chosen: dict[str, Any]) -> Any:
-    """`text` with the axes' values in their places; a value alone keeps its type."""
+    """Return `text` with the axes' values in their places; a value that stands alone keeps its
+    type."""
     for axis, value in chosen.items():
         if text == f"{{{axis}}}":
             return value
@@ -62,7 +67,8 @@ def _filled(text: Any, chosen: dict[str, Any]) -> Any:
 
 
 def _unescaped(value: Any) -> Any:
-    """The file writes `\\${key}` for a value that is resolved in the Experiment, not in itself."""
+    """Return `value` with `\\${` turned into `${`. The file writes `\\${key}` for a value that is
+    resolved in the Experiment, not in the file itself."""
     return value.replace("\\${", "${") if isinstance(value, str) else value
 
 
@@ -82,16 +88,17 @@ def _resolved(name: str, stated: dict[str, Row], *, file: str, inside: tuple[str
 
 
 class Choices(dict):
-    """What Hydra's store has of a group. Hydra copies the whole store for every configuration that
-    it composes; the rows, which it copies again when it reads one, are left out of that."""
+    """A group in Hydra's store that is not copied. Hydra copies the whole store for each
+    configuration that it composes, and copies a row again when it reads it, so the first copy of
+    the rows is left out."""
 
     def __deepcopy__(self, _) -> Choices:
         return self
 
 
 def register(paper: str) -> None:
-    """Make the paper's rows the choices of Hydra's group `experiment`, in place of those of a paper
-    that was composed before in this process."""
+    """Make the paper's rows the choices of Hydra's group `experiment`. They replace the rows of a
+    paper that was composed before in this process."""
     from hydra.core.config_store import ConfigStore
 
     ConfigStore.instance().repo["experiment"] = _choices(paper)
@@ -99,10 +106,10 @@ def register(paper: str) -> None:
 
 @cache
 def _choices(paper: str) -> dict:
-    """The group as Hydra's store keeps it."""
+    """Return the paper's rows as Hydra's store keeps a group."""
     from hydra.core.config_store import ConfigStore
 
-    store = ConfigStore.instance()  # the only one: ConfigStore() is the same
+    store = ConfigStore.instance()  # a singleton: ConfigStore() returns the same object
     store.repo["experiment"] = {}
     if (ROOT / "papers" / paper / "configs" / "reproduce.yaml").is_file():
         for name, row in rows(paper).items():
@@ -112,7 +119,7 @@ def _choices(paper: str) -> dict:
 
 
 def _node(paper: str, name: str, row: Row) -> dict:
-    """A row as the file that Hydra would read."""
+    """Return a row as the content of the file that Hydra would read."""
     node: dict[str, Any] = {"name": name.rpartition("/")[2]}
     chosen = []
     for key, value in row.items():

@@ -1,7 +1,7 @@
 """The parts of an Experiment: types and ranges. Values live in `configs/base.yaml`.
 
-A type says its range (PositiveInt), and `strict` holds it where a configuration is read;
-`__post_init__` has only what several keys must satisfy together.
+A type states its range (PositiveInt), which `strict` checks when a configuration is read.
+`__post_init__` only checks what several keys must satisfy together.
 """
 
 from dataclasses import dataclass, field
@@ -18,20 +18,20 @@ from pydantic import (
 
 from common.errors import require
 
-Folder = Annotated[str, Field(min_length=1)]  # "" would be the current one
-Decay = Annotated[float, Field(ge=0, lt=1)]  # of a running mean
+Folder = Annotated[str, Field(min_length=1)]  # "" would be the current folder
+Decay = Annotated[float, Field(ge=0, lt=1)]  # decay rate of a running mean
 
 
 @dataclass(frozen=True)
 class Pretrain:
-    """A language model made here: random-init Qwen2 trained on demonstrations, cached by its
-    hash."""
+    """A language model that is made here: a randomly initialised Qwen2, trained on demonstrations
+    and cached under the hash of its configuration."""
 
     demonstrations: PositiveInt
     epochs: PositiveInt
-    batch_size: PositiveInt  # sequences an optimiser step
-    lr: PositiveFloat  # on the layers' matrices
-    embedding_lr: PositiveFloat  # of AdamW, on everything else
+    batch_size: PositiveInt  # sequences per optimiser step
+    lr: PositiveFloat  # learning rate of the layers' matrices
+    embedding_lr: PositiveFloat  # AdamW's learning rate for everything else
     hidden_size: PositiveInt
     layers: PositiveInt
     heads: PositiveInt
@@ -40,13 +40,14 @@ class Pretrain:
     initializer_range: PositiveFloat  # standard deviation of the random weights
     rope_theta: PositiveFloat
     seed: NonNegativeInt
-    # whose demonstrations and words; what follows has defaults, since configurations stored before
-    # lack the keys
+    # the task that gives demonstrations and vocabulary; from here on the fields have defaults,
+    # since configurations stored before they existed lack the keys
     task: Literal["countdown", "expressions", "maze"] = "countdown"
-    options: dict[str, Any] = field(default_factory=dict)  # of the task's demonstrations
-    # muon: Muon on the matrices, warm-up, then cosine to zero; adamw: on everything, constant rates
+    options: dict[str, Any] = field(default_factory=dict)  # arguments of `demonstrations`
+    # muon: Muon on the matrices and AdamW on the rest, with warm-up, then cosine to zero; adamw:
+    # AdamW on everything at constant learning rates
     optimizer: Literal["muon", "adamw"] = "muon"
-    positions: PositiveInt = 256  # longest sequence, prompt and response
+    positions: PositiveInt = 256  # tokens of the longest sequence, prompt and response
 
     def __post_init__(self):
         require(
@@ -62,12 +63,12 @@ class Pretrain:
 class Model:
     name: str
     path: str | None  # folder or hub id
-    # markup around the prompts, by its name in common/datasets/templates.py; model: the template
-    # of its own tokenizer
+    # markup around the prompts, by its name in common/datasets/templates.py; "model" means the
+    # template of the model's own tokenizer
     chat: str | None
     pretrain: Pretrain | None
-    # commit of a hub id, of which a folder has none; a default, since configurations stored before
-    # it lack the key
+    # commit of a hub id; a folder has none. It has a default, since configurations stored before
+    # the key existed lack it
     revision: str | None = None
 
     def __post_init__(self):
@@ -80,8 +81,9 @@ class Model:
 
 
 def prompts_alone(benchmarks: Any) -> Any:
-    """Of benchmarks that a configuration takes from configs/eval/ (`/eval@data.benchmarks.NAME:
-    FILE`) the prompts: a run samples and verifies them with its own settings."""
+    """Reduce the benchmarks that a configuration takes from configs/eval/
+    (`/eval@data.benchmarks.NAME: FILE`) to their prompts: a run samples and verifies them with its
+    own settings."""
     if not isinstance(benchmarks, dict):
         return benchmarks
     return {
@@ -94,7 +96,7 @@ def prompts_alone(benchmarks: Any) -> Any:
 class Data:
     name: str
     train: dict[str, Any]  # dotted path to a function that returns list[Prompt], and its arguments
-    # benchmark name -> the same, or a file of configs/eval/
+    # benchmark name -> such a path and arguments, or a file of configs/eval/
     benchmarks: Annotated[dict[str, Any], BeforeValidator(prompts_alone)]
     verifier: dict[str, Any]  # dotted path to (response, reference) -> Verdict
 
@@ -112,9 +114,9 @@ class Reward:
 
 @dataclass(frozen=True)
 class Correction:
-    """Importance weights for what separates vLLM's probabilities from the trainer's, as verl has
-    them: rho = pi_old / pi_rollout of each token, or the product of a response's ("sequence"),
-    multiplies the token's loss as a constant.
+    """Importance weights that correct the difference between vLLM's probabilities and the
+    trainer's, as in verl. rho = pi_old / pi_rollout of each token, or with "sequence" the product
+    over the response's tokens, multiplies the token's loss as a constant.
 
         lower null: min(rho, upper), truncated (TIS)
         else: rho inside [lower, upper], 0 outside, masked (IcePop)
@@ -138,17 +140,17 @@ class Correction:
 
 @dataclass(frozen=True)
 class Sampling:
-    prompts: PositiveInt  # P, prompts a step
-    group_size: PositiveInt  # N in F-GRPO, G elsewhere: responses a prompt
+    prompts: PositiveInt  # P, prompts per step
+    group_size: PositiveInt  # N in F-GRPO, G elsewhere: responses per prompt
     temperature: PositiveFloat
     max_tokens: PositiveInt  # T_max, response tokens
-    dynamic_batches: PositiveInt  # rollout batches drawn at most to fill a step; 1: off
-    # optimiser updates by which the weights that sample are older than those that are trained
-    # (rollout/samplers.py); a default, since configurations stored before it lack the key
+    dynamic_batches: PositiveInt  # most rollout batches drawn to fill a step; 1: off
+    # by how many optimiser updates the weights that sample are older than the trained weights
+    # (rollout/samplers.py); it has a default, since configurations stored before it lack the key
     lag: NonNegativeInt = 0
-    # of the copy of the weights that samples; a default for the same reason
+    # type of the copy of the weights that samples; it has a default for the same reason
     dtype: Literal["float32", "bfloat16"] = "float32"
-    # importance weights of the rollout; None: none, as in the papers
+    # importance weights of the rollout's tokens; None: not used, as in the papers
     correction: Correction | None = None
 
 
@@ -159,13 +161,13 @@ class Sampler:
     mu: float
     lr: float
     start: Literal["random", "policy", "checkpoint"]
-    shrink: int  # of the width of a random network
-    importance_cap: float | None  # of pi_theta / pi_sample; null: no correction
-    # of the checkpoint that it starts from, a folder or hub id; configurations stored before the
-    # key existed lack it
+    shrink: int  # divides the width of a random network
+    importance_cap: float | None  # on pi_theta / pi_sample; null: no correction
+    # folder or hub id of the checkpoint that it starts from; configurations stored before the key
+    # existed lack it
     path: str | None = None
-    # what it learns of a step, where dynamic sampling evicts groups: those that are trained on, or
-    # all that was sampled; before the key existed the first
+    # which groups of a step it learns from, where dynamic sampling evicts groups: "kept", the
+    # groups that are trained on, or "all" that were sampled; before the key existed: "kept"
     remember: Literal["kept", "all"] = "kept"
 
     def __post_init__(self):
@@ -179,14 +181,14 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A divergence to the base model on what it solves already (DPH-RL):
+    """A divergence from the base model on the prompts that it already solves (DPH-RL):
     common/backends/rehearsal.py."""
 
-    divergence: dict[str, Any]  # (log_prob, ref_log_prob) -> (B, T), on what the base model drew
+    divergence: dict[str, Any]  # (log_prob, ref_log_prob) -> (B, T), on the base model's answers
     eta: PositiveFloat  # its coefficient in the loss
-    samples: PositiveInt  # k, answers of the base model to each training prompt
-    at_least: PositiveInt  # right ones of k from which a prompt is rehearsed, not explored
-    share: PositiveFloat  # responses rehearsed for each one of the rollout
+    samples: PositiveInt  # k, base model answers per training prompt
+    at_least: PositiveInt  # a prompt with this many right answers is rehearsed, not explored
+    share: PositiveFloat  # rehearsed responses per response of the rollout
 
     def __post_init__(self):
         require(
@@ -199,55 +201,58 @@ class Rehearsal:
 
 @dataclass(frozen=True)
 class Method:
-    """What a paper varies. The dicts name a pure function by `_target_` and give its arguments."""
+    """The part of an experiment that a paper varies. Each dict names a pure function by `_target_`
+    and gives its arguments."""
 
     name: str
     advantage: dict[str, Any]
     loss: dict[str, Any]
     aggregation: dict[str, Any]
-    token_weights: dict[str, Any] | None  # of a whole mini-batch, for losses that take them
-    controller: dict[str, Any] | None  # sets arguments of the advantage from step to step
-    sampler: Sampler | None  # what draws the responses, where it is not the policy itself
+    token_weights: dict[str, Any] | None  # of a whole mini-batch; for losses that take them
+    controller: dict[str, Any] | None  # changes arguments of the advantage from step to step
+    sampler: Sampler | None  # draws the responses, if the policy itself does not
     entropy_coef: NonNegativeFloat
     kl_coef: NonNegativeFloat
     kl_estimator: Literal["k1", "k2", "k3"]
-    # when the controller looks: once a rollout, or at each optimiser step, at the groups of its
-    # mini-batch; a default, since configurations stored before it lack the key
+    # when the controller is updated: once per rollout, or at each optimiser step, from the groups
+    # of its mini-batch; it has a default, since configurations stored before it lack the key
     clock: Literal["rollout", "optimiser_step"] = "rollout"
-    # taken off each response's reward, not added to the loss; a default, since configurations
-    # stored before it lack the key
+    # the KL penalty is subtracted from each response's reward, not added to the loss; it has a
+    # default, since configurations stored before it lack the key
     kl_in_reward: bool = False
-    # a default for the same reason
+    # it has a default for the same reason
     rehearsal: Rehearsal | None = None
 
 
 @dataclass(frozen=True)
 class Optim:
     lr: PositiveFloat
-    equalise_to: dict[str, Any] | None  # an advantage whose max |A| over the method's scales lr
+    # an advantage; lr is multiplied by its max |A| divided by the method's max |A|
+    equalise_to: dict[str, Any] | None
     betas: tuple[Decay, Decay]
     weight_decay: NonNegativeFloat
     grad_clip: PositiveFloat
     warmup_steps: NonNegativeInt  # rollout steps
     steps: NonNegativeInt  # rollout steps; 0 evaluates the base model
-    mini_batches: PositiveInt  # optimiser steps a rollout
-    micro_batch: PositiveInt  # sequences a forward-backward pass: memory only, never the result
-    # a layer's states are computed again for its gradient: memory and time, never the result; a
-    # default, since configurations stored before it lack the key
+    mini_batches: PositiveInt  # optimiser steps per rollout
+    micro_batch: PositiveInt  # sequences per forward-backward pass; changes memory, not results
+    # a layer's states are computed again for its gradient, which changes memory and time, never the
+    # result; it has a default, since configurations stored before it lack the key
     gradient_checkpointing: bool = False
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    n: PositiveInt  # samples a problem after the last step
-    # the k of pass@k; those above an evaluation's n are left out of its rows
+    n: PositiveInt  # samples per problem after the last step
+    # the k of pass@k; each k above an evaluation's n is left out of its rows
     k: Annotated[list[int], Field(min_length=1)]
     temperature: PositiveFloat
     max_tokens: PositiveInt
     every: PositiveInt  # steps between the evaluations of the training curve
-    curve_n: PositiveInt  # samples a problem on the curve
+    curve_n: PositiveInt  # samples per problem on the curve
     batch: PositiveInt  # sequences decoded at once
-    rare_nll_samples: NonNegativeInt  # of the base model a prompt, F-GRPO App. F.2; 0: left out
+    # base model samples per prompt for Delta NLL, F-GRPO App. F.2; 0: left out
+    rare_nll_samples: NonNegativeInt
 
     def __post_init__(self):
         require(self.curve_n <= self.n, "eval.curve_n", self.curve_n, f"must be 1..eval.n={self.n}")
@@ -262,10 +267,11 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Verification:
-    """The processes that judge responses; no number depends on it while none is too slow."""
+    """The processes that judge responses. No number depends on these settings while no verdict is
+    too slow."""
 
     workers: PositiveInt
-    deadline: PositiveFloat  # seconds a response
-    memory_gb: PositiveFloat  # address space a worker, GiB
-    # share of a batch's verdicts that may be timeouts or errors
+    deadline: PositiveFloat  # seconds per response
+    memory_gb: PositiveFloat  # address space per worker, GiB
+    # largest share of a batch's verdicts that may be timeouts or errors
     max_faults: Annotated[float, Field(ge=0, lt=1)]

@@ -1,4 +1,4 @@
-"""Which files a function that a configuration names is made of."""
+"""Find the source files of a function that a configuration names."""
 
 import ast
 from pathlib import Path
@@ -8,14 +8,15 @@ from common.config.resolve import module
 
 
 def sources(node: dict) -> set[Path]:
-    """The files that a function is made of: the module of its `_target_`, all of the folder where
-    that is a package, the same of each of its `parts` (a sum of verifiers), and whatever these
-    import, one from the other, of common/ or of a package of the user's own."""
-    wanted, roots = [], {"common": ROOT}  # first name of a module: the folder that it is below
+    """Return the source files of a function: the module of its `_target_`; the whole folder if that
+    module is a package; the same for each of its `parts` (in a sum of verifiers); and all modules
+    of common/ or of the user's own package that these files import, directly or through each
+    other."""
+    wanted, roots = [], {"common": ROOT}  # top-level name: the folder that holds it
     for entry in map(module, (node, *node.get("parts", ()))):
         wanted.append(file := Path(entry.__file__))
         for folder in map(Path, getattr(entry, "__path__", ())):
-            wanted += folder.rglob("*.py")  # also those that are run, not imported
+            wanted += folder.rglob("*.py")  # also files that are run, not imported
         top, *below = entry.__name__.split(".")
         roots[top] = file.parents[len(below) + (file.name == "__init__.py")]
     files = set()
@@ -27,7 +28,8 @@ def sources(node: dict) -> set[Path]:
 
 
 def imports(file: Path) -> set[str]:
-    """The modules that a file imports, in functions too; of `from a import b` both a and a.b."""
+    """Return the modules that a file imports, also inside functions; `from a import b` gives both a
+    and a.b."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -38,8 +40,8 @@ def imports(file: Path) -> set[str]:
 
 
 def _file(name: str, roots: dict[str, Path]) -> Path | None:
-    """The file of a module below `roots`; None for any other, and for a function's name. By paths,
-    not by importing: ifeval's checker takes seconds."""
+    """Return the file of a module below `roots`; None for any other module, and for a function's
+    name. The file is found by its path, without importing: ifeval's checker takes seconds."""
     parts = name.split(".")
     if parts[0] not in roots:
         return None

@@ -1,4 +1,5 @@
-"""A configuration as a frozen dataclass, or one `UserError` naming key, value and remedy."""
+"""Turn a configuration into a frozen dataclass, or raise one `UserError` with key, value and
+remedy."""
 
 import re
 from dataclasses import fields, is_dataclass
@@ -12,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from common.errors import UserError, unknown
 
 T = TypeVar("T")
-REMEDIES = {  # pydantic's names of what a type's own range refuses
+REMEDIES = {  # pydantic's name of a violated range: our remedy
     "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be >= {ge:g}",
     "less_than": "must be below {lt:g}",
@@ -24,11 +25,12 @@ REMEDIES = {  # pydantic's names of what a type's own range refuses
 
 
 def strict(schema: type[T], config: DictConfig | dict) -> T:
-    """`config` as a frozen `schema`, every `${...}` resolved.
+    """Return `config` as a frozen `schema`, with every `${...}` resolved.
 
-    Types and ranges are the schema's annotations (PositiveInt, Literal, ...), checked by pydantic;
-    what several keys must satisfy together is in its `__post_init__`. Raises UserError for an
-    unknown key (with the nearest known one), a missing value, a wrong type or one out of range.
+    Types and ranges are the schema's annotations (PositiveInt, Literal, ...), checked by pydantic.
+    What several keys must satisfy together is checked in its `__post_init__`. Raises UserError for
+    an unknown key (with the nearest known one), a missing value, a wrong type or a value out of
+    range.
     """
     from pydantic import ValidationError
 
@@ -38,7 +40,7 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0]
         missing = re.search(r"Missing mandatory value: (\S+)", reason)
-        of_another = "interpolation" in reason  # which is made of the one that is missing
+        of_another = "interpolation" in reason  # this value is made of the missing one
         key = missing[1] if missing and of_another else error.full_key or "config"
         remedy = f"is missing; give {key}=VALUE" if missing else f"{reason}; give it a value"
         raise UserError(f"{key}=: {remedy}") from error
@@ -50,15 +52,16 @@ def strict(schema: type[T], config: DictConfig | dict) -> T:
 
 @cache
 def _adapter(schema: type):
-    """Pydantic's check of a list of one: it takes no setting for a dataclass from outside, for a
-    list it does, and for all dataclasses inside."""
+    """Return pydantic's check of a list that holds one `schema`. Pydantic accepts no `config` from
+    outside for a dataclass, but for a list it does, and applies it to all dataclasses inside."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(list[schema], config={"extra": "forbid"})  # type: ignore[valid-type]
 
 
 def _in_our_words(schema: Any, errors: list) -> UserError:
-    """The first error; an unknown key, which is often why another is missing, before others."""
+    """Return the first error as a UserError. An unknown key goes before other errors, since it is
+    often the reason why another key is missing."""
     extra = "unexpected_keyword_argument"
     error = next((one for one in errors if one["type"] == extra), errors[0])
     _, *path = error["loc"]
@@ -69,13 +72,14 @@ def _in_our_words(schema: Any, errors: list) -> UserError:
     if error["type"] not in REMEDIES:
         return UserError(f"{key}={error['input']!r}: {error['msg']}")
     remedy = REMEDIES[error["type"]]
-    if isinstance(error["ctx"].get("gt"), int):  # above 0 is at least 1 of a whole number
+    if isinstance(error["ctx"].get("gt"), int):  # a whole number above 0 is at least 1
         remedy = f"must be at least {error['ctx']['gt'] + 1}"
     return UserError(f"{key}={error['input']}: {remedy.format(**error['ctx'])}")
 
 
 def _keys(schema: Any, path: list) -> list[str]:
-    """The keys of the dataclass at `path` in `schema`, through lists, dicts and `... | None`."""
+    """Return the keys of the dataclass at `path` in `schema`, through lists, dicts and `... |
+    None`."""
     for part in path:
         schema = get_type_hints(schema)[part] if is_dataclass(schema) else get_args(schema)[-1]
         if get_origin(schema) is UnionType:

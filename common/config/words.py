@@ -1,17 +1,17 @@
-"""The words of a command line, key=value: the one place that takes them apart."""
+"""The one place that takes the words of a command line (its arguments, key=value) apart."""
 
 import re
 from collections.abc import Iterable, Mapping
 
 from common.errors import UserError, require, unknown
 
-# Options of Hydra's own after which a word stands that is no key=value.
+# Hydra's own options that are followed by a word which is no key=value.
 TAKES_A_WORD = ("--cfg", "-c", "--info", "-i", "--package", "-p", "--config-name", "-cn",
                 "--config-path", "-cp", "--config-dir", "-cd", "--experimental-rerun")  # fmt: skip
 
 
 def pairs(words: Iterable[str]) -> dict[str, str]:
-    """The words as a dict; of a key that is given twice, the last value. Raises UserError for a
+    """Return the words as a dict; if a key is given twice, its last value. Raises UserError for a
     word without "="."""
     given = {}
     for word in words:
@@ -23,11 +23,11 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
 
 
 def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """(a command's options: `defaults`, with the values that `words` give them; the other words,
-    in order).
+    """Return (a command's options: `defaults`, with the values that `words` give them; the other
+    words, in order).
 
-    The others are for Hydra, whose words may also be `~key` or `--multirun`. Raises UserError for
-    an option without a value: `row=$ROW` of an empty variable must not mean every row.
+    The other words are for Hydra and may also be `~key` or `--multirun`. Raises UserError for an
+    option without a value: `row=$ROW` with an empty variable must not mean every row.
     """
     given = dict(defaults)
     others = []
@@ -42,8 +42,9 @@ def split(words: Iterable[str], defaults: Mapping[str, str]) -> tuple[dict[str, 
 
 
 def options(words: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """As `split`, of a command that takes no other words. Raises UserError for one of another key,
-    with the nearest known one, for one without a value, and for a word without "="."""
+    """Return the options as `split` does, for a command that takes no other words. Raises UserError
+    for an unknown key, with the nearest known one, for an option without a value, and for a word
+    without "="."""
     given = pairs(words)
     for key, value in given.items():
         if key not in defaults:
@@ -57,11 +58,12 @@ def _filled(key: str, value: str) -> None:
 
 
 def for_hydra(words: Iterable[str]) -> list[str]:
-    """The words as Hydra takes them: the values in one piece and its own options after them,
+    """Return the words in the order that Hydra takes: first the values, then Hydra's own options,
     wherever they were given. `verl.KEY=VALUE` adds to a block that is empty in configs/base.yaml,
-    which Hydra wants to see marked.
+    so it gets the `++` with which Hydra wants additions marked.
 
-    Raises UserError for a word that is neither a value nor an option (or the word after one)."""
+    Raises UserError for a word that is neither a value nor an option (nor the word after one).
+    """
     values, options = [], []
     for word in words:
         if re.match(r"[^-].*=|~", word):
@@ -74,8 +76,9 @@ def for_hydra(words: Iterable[str]) -> list[str]:
 
 
 def quoted(word: str) -> str:
-    """The word, its value in quotes where Hydra reads it in no other way: with a letter outside
-    ASCII, `=` or `#`, and of a path (elsewhere they call a function) with parentheses."""
+    """Return the word, with its value in quotes if Hydra cannot read it otherwise: if the value has
+    a letter outside ASCII, `=` or `#`, or is a path with parentheses (elsewhere they call a
+    function)."""
     key, _, value = word.partition("=")
     odd = r"[^\x00-\x7f]|[=#()]" if value.startswith(("/", "./", "../")) else r"[^\x00-\x7f]|[=#]"
     if not re.search(odd, value) or value[0] in "\"'[{":

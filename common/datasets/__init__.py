@@ -1,4 +1,4 @@
-"""Data sets as prompts. `common.datasets.load` is the path that configurations name."""
+"""Data sets as prompts. Configurations name this package's loader as `common.datasets.load`."""
 
 from common.datasets.hub import load
 

@@ -16,10 +16,10 @@ class Benchmark:
     prompts: dict[str, Any]  # dotted path to a function that returns list[Prompt], and arguments
     verifier: dict[str, Any]  # dotted path to (response, reference) -> Verdict, and options
     deadline: PositiveFloat  # seconds a verdict may take before its worker is killed
-    n: PositiveInt  # samples a problem
+    n: PositiveInt  # samples per problem
     temperature: PositiveFloat
     top_p: Probability
     max_tokens: PositiveInt  # response tokens
-    # of the base model's right answers the least likely, which a trained model then scores
-    # (evaluation/rare_nll.py); None: an ordinary benchmark
+    # the share of the base model's right answers, the least likely ones, which a trained model then
+    # scores (evaluation/rare_nll.py); None: an ordinary benchmark
     rare_share: Probability | None = None

@@ -24,12 +24,13 @@ from common.datasets.hub import local_file, snapshot
 from common.errors import UserError, one_of, require
 from common.types import Prompt
 
-OWN = "hub"  # the file for any other set, which names none
+OWN = "hub"  # hub.yaml is for any other set and names none itself
 
 
 @cache
 def sets() -> dict[str, dict]:
-    """Every configured set that `load` makes: "eval=math500" -> its prompts node."""
+    """Return every configured set that `load` makes: "eval=math500" -> its prompts node with the
+    name of its verifier."""
     from omegaconf import OmegaConf
 
     configured = {}

@@ -1,6 +1,6 @@
-"""From what public sets were read. A revision such as `main` is whatever the cache has when a job
-starts, so each run stores the commit, and numbers of sets that runs read from two are not
-compared."""
+"""The sources from which runs read public sets. A revision such as `main` means whatever the cache
+holds when a job starts. So each run stores the commit, and numbers are not compared if their runs
+read a set from two commits."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +10,8 @@ from common.results.files import sha256
 
 
 def public(node) -> Iterator[dict]:
-    """The nodes of the public sets in a configuration; a part of a set and a mixture have them
-    inside."""
+    """Yield the nodes of the public sets in a configuration, also from inside a part of a set or a
+    mixture."""
     if isinstance(node, list):
         node = dict(enumerate(node))
     if not isinstance(node, dict):
@@ -24,8 +24,8 @@ def public(node) -> Iterator[dict]:
 
 
 def several(found: dict[str, dict[str, str]]) -> dict[str, dict[str, list[str]]]:
-    """Set -> what it was read from -> runs, of the sets that runs (run -> set -> what) read from
-    two commits or files."""
+    """Return set -> source -> runs, for the sets that the runs in `found` (run -> set -> source)
+    read from more than one commit or file."""
     sources: dict[str, dict[str, list[str]]] = {}
     for run, sets in found.items():
         for name, what in sets.items():
@@ -34,14 +34,15 @@ def several(found: dict[str, dict[str, str]]) -> dict[str, dict[str, list[str]]]
 
 
 def listed(of: dict[str, list[str]]) -> str:
-    """One set of `several`, for a message."""
+    """Return the sources of one set of `several` as text for a message."""
     return "; ".join(f"{what}: {', '.join(runs)}" for what, runs in of.items())
 
 
 def read_from(node) -> dict[str, str]:
-    """Name of each public set in a configuration -> HUB@COMMIT, where the commit is the cached one,
-    or the hash of its file under $RLVR_DATA. A set with a path of its own is left out: the file's
-    hash is part of a run's identity. Raises UserError where a set is not in the cache."""
+    """Return, for each public set in a configuration, its name -> HUB@COMMIT with the cached
+    commit, or the hash of its file under $RLVR_DATA. A set with a local path or folder of its own
+    is left out: the hash of its files is part of a run's identity. Raises UserError if a set is not
+    in the cache."""
     found: dict[str, str] = {}
     for one in public(node):
         if one.get("path") or Path(one["hub"]).is_dir():

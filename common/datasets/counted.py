@@ -1,4 +1,4 @@
-"""How many prompts a public set has, counted once for each commit: some sets take minutes."""
+"""The number of prompts of a public set, counted once for each commit: some sets take minutes."""
 
 import json
 from contextlib import suppress
@@ -11,8 +11,8 @@ from common.results.files import sha256, write
 
 
 def counted(node: dict) -> int:
-    """The prompts of a set before a `subset` is drawn. Raises UserError as `load` does: where the
-    number is not what the configuration states, too."""
+    """Return the number of prompts of a set before a `subset` is drawn. Raises UserError as `load`
+    does, also if the number is not the one that the configuration states."""
     node = whole(node)
     source = read_from(node)
     said = json.dumps([node, source, _code()], sort_keys=True)
@@ -20,19 +20,19 @@ def counted(node: dict) -> int:
     if source and place.is_file():
         return int(place.read_text())
     number = len(resolve(node, node["name"])())
-    with suppress(OSError):  # it only saves time
+    with suppress(OSError):  # the kept count only saves time
         write(place, str(number))
     return number
 
 
 def whole(node: dict) -> dict:
-    """The node without what does not change how many prompts there are: the markup does where long
-    prompts are dropped."""
+    """Return the node without what does not change the number of prompts. The chat markup is kept
+    only where long prompts are dropped, since it changes their length."""
     node = {key: value for key, value in node.items() if key not in ("subset", "seed")}
     return node if node.get("max_prompt_tokens") else node | {"chat": "plain"}
 
 
 def _code() -> list[str]:
-    """Of what reads sets: a count by other code is not remembered."""
+    """Return the hashes of the code that reads sets: a count by other code is not reused."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return [sha256(file.read_bytes()) for file in files]

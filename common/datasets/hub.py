@@ -1,7 +1,7 @@
 """Prompts of the public sets, from the hub or from local files.
 
-The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them. As a command,
-`rlvr data --help`, this lists, downloads and shows them.
+The sets are configs/eval/*.yaml and configs/data/*.yaml; docs/data.md describes them. The command
+`rlvr data` (see `rlvr data --help`) lists, downloads and shows them.
 """
 
 import os
@@ -19,7 +19,7 @@ from common.datasets.templates import render
 from common.errors import UserError, require
 from common.types import Prompt
 
-LOCAL = "RLVR_DATA"  # environment variable: a folder of JSONL files in our shape
+LOCAL = "RLVR_DATA"  # environment variable: a folder of JSONL files in our row format
 NONE = (None, "", [], {})
 
 
@@ -30,30 +30,30 @@ def load(
     config: str | None,  # the hub's name of a subset
     revision: str,  # a commit; "main" is whatever the cache or the hub has
     split: str,
-    id: str,  # format of a prompt's id, from the hub's fields and {row}, the row's number
+    id: str,  # format of a prompt's id; it may use the hub's fields and {row}, the row's number
     fields: dict[str, str],  # our field: the hub's field
-    reference: dict[str, Any],  # the verifier's function that makes a reference of a row
+    reference: dict[str, Any],  # the verifier's function that makes a row's reference
     instruction: str,
-    chat: str | None,  # these two: common/datasets/templates.py
-    rows: int | None,  # expected in the source; None: not known
-    # expected after everything that drops rows, or the least and the most; None: not known
+    chat: str | None,  # for instruction and chat see common/datasets/templates.py
+    rows: int | None,  # expected number in the source; None: not known
+    # expected number after rows were dropped, or [least, most]; None: not known
     kept: int | list[int] | None,
     files: list[str] | None = None,  # read these (globs) instead of what the hub calls a split
     local: str | None = None,  # file name under $RLVR_DATA; None: <name>.jsonl
-    path: str | None = None,  # a JSONL file in our shape, read instead of all the above
+    path: str | None = None,  # a JSONL file in our row format, read instead of all the above
     convert: dict[str, Any] | None = None,  # a function of common/datasets/rows.py
-    gold: str = "answer",  # a row whose field is empty cannot be scored and is dropped
+    gold: str = "answer",  # a row where this field is empty cannot be scored and is dropped
     window: list[str] | None = None,  # [first, end): keep rows whose date is in it
     drop_conflicts: bool = False,  # drop every prompt that occurs with different references
     tokenizer: str | None = None,
     max_prompt_tokens: int | None = None,  # drop longer prompts, counted by `tokenizer`
-    subset: int | None = None,  # so many prompts, drawn by `seed`, in the order of the set
+    subset: int | None = None,  # take so many prompts, drawn by `seed`, in the set's order
     seed: int = 0,
 ) -> list[Prompt]:
-    """The prompts of one set; what was dropped goes to stderr, with the reason.
+    """Return the prompts of one set. The number of dropped rows, with each reason, goes to stderr.
 
-    Raises UserError where the set cannot be found, a field or argument is missing or unknown, an
-    id occurs twice, or a number of rows is not the expected one.
+    Raises UserError if the set cannot be found, a field or argument is missing or unknown, an id
+    occurs twice, or a number of rows is not the expected one.
     """
     known = {"name": name, "hub": hub, "id": id, "fields": fields, "convert": convert}
     if path or (path := local_file(name, local)):
@@ -91,9 +91,9 @@ def load(
 
 
 def snapshot(hub: str, revision: str, files: list[str] | None, offline: bool = False) -> Path:
-    """The folder of a repository's files at a revision, downloaded where it is not cached.
+    """Return the folder of a repository's files at a revision; download it if it is not cached.
 
-    HF_HUB_OFFLINE and HF_HOME are respected. Raises UserError saying how to prefetch.
+    HF_HUB_OFFLINE and HF_HOME are respected. Raises UserError that says how to prefetch.
     """
     if Path(hub).is_dir():
         return Path(hub)
@@ -125,7 +125,7 @@ def snapshot(hub: str, revision: str, files: list[str] | None, offline: bool = F
 
 
 def _read(folder: Path, config: str | None, split: str, files: list[str] | None, name: str):
-    """The rows of a repository's split, or of some of its files, as dicts."""
+    """Return the rows of a repository's split, or of some of its files, as dicts."""
     from datasets import load_dataset
 
     try:
@@ -140,7 +140,8 @@ def _read(folder: Path, config: str | None, split: str, files: list[str] | None,
 
 
 def _local_rows(path: str, needed: list[str]) -> Iterator[dict]:
-    """The rows of a local file in our shape."""
+    """Yield the rows of a local file in our row format. Raises UserError for a row in which a field
+    of `needed` is missing or empty."""
     for i, row in enumerate(own_rows(path), 1):
         missing = [field for field in needed if not isinstance(row, dict) or not row.get(field)]
         require(not missing, f"{path}, row {i}", missing, "missing or empty; fix or drop the row")
@@ -148,7 +149,7 @@ def _local_rows(path: str, needed: list[str]) -> Iterator[dict]:
 
 
 def _converted(table, *, name, hub, id, fields, convert) -> Iterator[dict]:
-    """Each hub row under our names."""
+    """Yield each hub row with our field names."""
     change = resolve(convert, "convert") if convert else lambda row: {}
     for i, row in enumerate(table):
         try:
@@ -165,7 +166,7 @@ def _converted(table, *, name, hub, id, fields, convert) -> Iterator[dict]:
 
 
 def local_file(name: str, local: str | None) -> str | None:
-    """The set's file under $RLVR_DATA, where that is set and has it."""
+    """Return the set's file under $RLVR_DATA; None if that is not set or lacks the file."""
     folder = os.environ.get(LOCAL)
     if not folder:
         return None
@@ -175,7 +176,7 @@ def local_file(name: str, local: str | None) -> str | None:
 
 
 def _progress(raw: Iterator, name: str, total: int | None) -> Iterator:
-    """`raw` with a bar on the terminal, for sets that take long."""
+    """Yield from `raw` with a progress bar on the terminal, for sets that take long."""
     from rich.console import Console
     from rich.progress import track
 
@@ -211,8 +212,9 @@ def _keep(prompts: list, flags: list[bool], dropped: Counter, reason: str) -> li
 
 
 def _agreed(prompts: list[Prompt]) -> list[bool]:
-    """False where the same text, spaces apart, occurs with another reference: all such rows go,
-    since nothing says which is right. Duplicates that agree stay."""
+    """Return False for each prompt whose text, apart from spaces, also occurs with another
+    reference. All such rows are dropped, since nothing says which is right. Duplicates that agree
+    stay."""
     references: dict[str, set[str]] = {}
     texts = [" ".join(prompt.text.split()) for prompt in prompts]
     for text, prompt in zip(texts, prompts, strict=True):
@@ -221,7 +223,8 @@ def _agreed(prompts: list[Prompt]) -> list[bool]:
 
 
 def _short(prompts: list[Prompt], tokenizer: str | None, limit: int) -> list[bool]:
-    """False for prompts of more than `limit` tokens; an error where they cannot be counted."""
+    """Return False for each prompt of more than `limit` tokens. Raises UserError if the tokens
+    cannot be counted."""
     from transformers import AutoTokenizer
 
     require(tokenizer is not None, "tokenizer", tokenizer, "max_prompt_tokens needs one")

@@ -1,4 +1,4 @@
-"""Prompts of problems that are made here, worded and templated as those of the public sets."""
+"""Prompts of problems that are generated here, worded and templated as those of the public sets."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ def load(
     *,
     source: dict[str, Any],  # a function of `size` that returns rows: id, problem, answer, ...
     size: int,
-    reference: dict[str, Any],  # the verifier's function that makes a reference of a row
+    reference: dict[str, Any],  # the verifier's function that makes a row's reference
     instruction: str,
-    chat: str | None,  # these two: common/datasets/templates.py
+    chat: str | None,  # for instruction and chat see common/datasets/templates.py
 ) -> list[Prompt]:
-    """`size` prompts. Raises UserError as the source, the verifier and `render` do."""
+    """Return `size` prompts. Raises UserError as the source, the verifier and `render` do."""
     make = resolve(source, "source", ("size",))
     to_reference = resolve(reference, "reference")
     return [

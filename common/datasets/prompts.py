@@ -21,18 +21,19 @@ def jsonl(
     chat: str | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> list[Prompt]:
-    """Prompts from a JSONL file with the fields `id`, `problem`, `answer`.
+    """Return the prompts of a JSONL file with the fields `id`, `problem`, `answer`.
 
-    `fields` gives those that have another name there: {"problem": "question"}. A field of chat
-    messages stands for the text of its only user message (rows.asked). Where no row has an id, each
-    gets one from its problem, so that it stays the same when the file is sorted or grows.
+    `fields` names those that have another name in the file: {"problem": "question"}. A problem
+    field that holds chat messages stands for the text of its only user message (rows.asked). If no
+    row has an id, each row gets one from its problem, which stays the same when the file is sorted
+    or grows.
 
-    The problem is the text that the model continues; with `chat` it is what the user asks, with the
-    words of `instruction`, in that markup (common/datasets/templates.py), and choices or options of
-    the row stand below it.
+    Without `chat`, the problem is the text that the model continues. With `chat`, the problem is
+    what the user asks, with the words of `instruction`, in that markup
+    (common/datasets/templates.py); the row's choices or options follow below it.
 
-    Raises UserError naming the row when a field is missing or empty (an empty answer would score
-    every response wrong), holds other messages, or an id occurs twice.
+    Raises UserError naming the row if a field is missing or empty (an empty answer would score
+    every response wrong) or holds other messages, or if an id occurs twice.
     """
     require(
         chat is not None or instruction == "bare",
@@ -77,15 +78,16 @@ def jsonl(
 
 
 def part(*, of: dict, number: int, parts: int) -> list[Prompt]:
-    """The prompts of one of so many equal parts of a set, in their order; `of` is its node."""
+    """Return the prompts of part `number` (from 0) of a set that is divided into `parts` equal
+    parts, in the set's order; `of` is the set's node."""
     whole = resolve(of, "of")()
     ends = [i * len(whole) // parts for i in (number, number + 1)]
     return whole[slice(*ends)]
 
 
 def own_rows(path: str) -> list:
-    """The rows of a user's JSONL file, UTF-8 with or without a byte order mark. Raises UserError
-    naming the line that is none."""
+    """Return the rows of a user's JSONL file, UTF-8 with or without a byte order mark. Raises
+    UserError naming the line that is not UTF-8 or not JSON."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
@@ -100,7 +102,7 @@ def own_rows(path: str) -> list:
         if line.strip():
             try:
                 row = json.loads(line, parse_constant=_no_number)
-                json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair has no UTF-8
+                json.dumps(row, ensure_ascii=False).encode()  # fails for half a surrogate pair
                 rows.append(row)
             except ValueError as error:
                 raise UserError(
@@ -110,14 +112,15 @@ def own_rows(path: str) -> list:
 
 
 def _no_number(name: str) -> None:
-    """NaN and the infinities are no JSON, and no answer; Python reads and writes them."""
+    """Raise ValueError for NaN and the infinities. They are not JSON, and no answer, although
+    Python reads and writes them."""
     raise ValueError(f"{name} is no value")
 
 
 def stated(node: dict) -> int | None:
-    """How many prompts the configuration of a set says that it has, at least; None where it does
-    not."""
-    if "of" in node:  # `part`
+    """Return how many prompts a set has at least, as its configuration states; for a part of a set,
+    its share rounded up. None if the configuration does not say."""
+    if "of" in node:  # the node of a `part`
         whole = stated(node["of"])
         return whole and -(-whole // node["parts"])
     said = (node.get(key) for key in ("subset", "kept", "rows", "size"))
@@ -126,8 +129,8 @@ def stated(node: dict) -> int | None:
 
 
 def check(prompts: list[Prompt], key: str) -> list[Prompt]:
-    """The prompts, or a UserError if there are none or one has an empty text or reference
-    answer."""
+    """Return the prompts. Raises UserError if there are none, or if one has an empty text or
+    reference answer."""
     if not prompts:
         raise UserError(f"{key}: no prompts; check its path, split or size")
     for prompt in prompts:

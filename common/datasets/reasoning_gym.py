@@ -1,28 +1,27 @@
 """Problems of reasoning-gym (arXiv 2505.24760; PyPI, Apache-2.0), whose generators make as many as
-are wanted. An optional package: pip install -e '.[reasoning-gym]'. Its verifier:
-common/verifiers/reasoning_gym.py.
-"""
+are wanted. The package is optional: pip install -e '.[reasoning-gym]'. Its verifier is
+common/verifiers/reasoning_gym.py."""
 
 import hashlib
 
 from common.errors import UserError, require
 
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
-# These make other problems in every process, whatever the seed (0.1.25): they go through sets.
+# These make other problems in every process, whatever the seed (0.1.25): they iterate over sets.
 UNREPEATABLE = ("isomorphic_strings", "polynomial_multiplication", "ransom_note")
-DRAWN = 100  # problems that are looked at for each one wanted: splits and repetitions take some
+DRAWN = 100  # problems drawn for each one wanted: other splits and repetitions are dropped
 
 
 def problems(
     *, task: str, split: str, size: int, seed: int, options: dict | None = None
 ) -> list[dict]:
-    """`size` distinct rows of a split of a task; the same call, the same list. Splits are by a hash
-    of the question, so they share none whatever the seed.
+    """Return `size` distinct rows of a split of a task; the same call gives the same list. Splits
+    are made by a hash of the question, so no two of them share a question, whatever the seed.
 
-    options: of the task's own configuration, such as {min_terms: 2, max_terms: 3}. A row has id,
-    problem, answer (None where there are many) and `made`, what makes the problem again. UserError
-    where the package is missing, the task or an option unknown or the task unrepeatable, or the
-    split does not hold so many.
+    options: settings of the task's own configuration, such as {min_terms: 2, max_terms: 3}. A row
+    has id, problem, answer (None where several are right) and `made`, which is what makes the
+    problem again. Raises UserError if the package is missing, the task or an option is unknown, the
+    task is unrepeatable, or the split does not hold so many problems.
     """
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     require(size > 0, "size", size, "must be above 0")

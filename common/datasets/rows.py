@@ -1,8 +1,9 @@
-"""Rows of the hub's sets as rows of our shape, where renaming fields does not suffice.
+"""Convert rows of the hub's sets to our row format, where renaming fields does not suffice.
 
 Every function takes one row as the hub has it and returns the fields that it adds or replaces,
-under our names (docs/data.md lists them). Pure, no I/O; a row that lacks what is read raises
-KeyError or ValueError, which `common.datasets` reports with the row's number.
+under our names (docs/data.md lists them). The functions are pure, without I/O. A row that lacks a
+field that is read raises KeyError or ValueError, which `common.datasets` reports with the row's
+number.
 """
 
 import json
@@ -13,16 +14,17 @@ LETTERS = "ABCDEFGHIJ"
 
 
 def number(row: dict) -> dict:
-    """Answers stored as numbers: 27.0 and 27 are "27"."""
+    """Return an answer that is stored as a number as text: 27.0 and 27 both give "27"."""
     value = row["answer"]
     return {"answer": str(int(value) if isinstance(value, float) and value.is_integer() else value)}
 
 
 def asked(value: object) -> object:
-    """The text of the one user message of a chat, [{"role": ..., "content": text}, ...], whatever
-    the assistant answers; any other value as it is.
+    """Return the text of the one user message of a chat, [{"role": ..., "content": text}, ...],
+    whatever the assistant answers; return any other value as it is.
 
-    Raises ValueError for a system message, which would be lost, and for several turns."""
+    Raises ValueError for a system message, which would be lost, and for several user turns.
+    """
     if not isinstance(value, list):
         return value
     chat = [one for one in value if isinstance(one, dict) and isinstance(one.get("content"), str)]
@@ -36,29 +38,30 @@ def asked(value: object) -> object:
 
 
 def boxed(row: dict) -> dict:
-    """The answer is in the last box of the worked solution; "" where that box is empty."""
+    """Return the last box of the worked solution as the answer; "" if that box is empty."""
     return {"answer": last_boxed(row["solution"])}
 
 
 def gsm8k(row: dict) -> dict:
-    """The answer follows "####" in the worked solution."""
+    """Return the text that follows "####" in the worked solution as the answer."""
     return {"answer": row["answer"].rpartition("####")[2].strip()}
 
 
 def olympiadbench(row: dict) -> dict:
-    """All answers are in the list `final_answer`; its first text is the answer field."""
+    """Return the first text of the list `final_answer`, which holds all answers, as the answer."""
     return {"answer": row["final_answer"][0]}
 
 
 def arc(row: dict) -> dict:
-    """Labels are A-E in most rows and 1-4 in some: they are lettered again, in order."""
+    """Return the choices, and the answer as its letter by position: labels are A-E in most rows and
+    1-4 in some."""
     index = row["choices"]["label"].index(row["answerKey"])
     return {"choices": row["choices"]["text"], "answer": LETTERS[index]}
 
 
 def gpqa(row: dict, *, seed: int) -> dict:
-    """The right answer and three wrong ones, in an order drawn for each question by our own seed:
-    the same on every machine and whatever else is drawn."""
+    """Return the right answer and three wrong ones, in an order that is drawn for each question by
+    our own seed. It is the same on every machine, whatever else is drawn."""
     choices = [row["Correct Answer"], *(row[f"Incorrect Answer {i}"] for i in (1, 2, 3))]
     order = random.Random(f"gpqa-{seed}-{row['Question']}").sample(range(4), 4)
     return {
@@ -68,9 +71,10 @@ def gpqa(row: dict, *, seed: int) -> dict:
 
 
 def synlogic(row: dict) -> dict:
-    """The prompt is the set's own last message; the verifier reads the puzzle in `extra_info`.
+    """Return the set's own last message as the problem; the verifier reads the puzzle in
+    `extra_info`.
 
-    Tasks that the verifier does not know lose their `data_source`, and are dropped by it.
+    Tasks that the verifier does not know lose their `data_source`, by which their rows are dropped.
     """
     from common.verifiers.synlogic import ALIASES, TASKS
 
@@ -82,33 +86,35 @@ def synlogic(row: dict) -> dict:
 
 
 def livecodebench(row: dict) -> dict:
-    """The day of the contest as text; the verifier reads the tests as the hub has them."""
+    """Return the day of the contest as text. The verifier reads the tests as the hub has them."""
     return {"date": str(row["contest_date"])[:10]}
 
 
 def taco(row: dict) -> dict:
-    """`input_output` is JSON, which some rows have without any test in it: those have none."""
+    """Return the JSON `input_output`, or None if it holds no test, as in some rows."""
     text = row["input_output"] or "{}"
     return {"input_output": text if json.loads(text).get("inputs") else None}
 
 
 def codecontests(row: dict) -> dict:
-    """No tests where there are none of any kind, or the program would have to use files."""
+    """Return `public_tests`, or None if there are no tests of any kind or the program would have to
+    use files."""
     kinds = [row[f"{kind}_tests"]["input"] for kind in ("public", "private", "generated")]
     usable = any(kinds) and not (row["input_file"] or row["output_file"])
     return {"public_tests": row["public_tests"] if usable else None}
 
 
 def last_boxed(text: str) -> str:
-    r"""What stands in the last `\boxed{...}` or `\fbox{...}` of a worked solution, as it stands, or
-    after `\boxed ` up to the next dollar; "" if there is none or it is not closed."""
+    r"""Return the unchanged content of the last `\boxed{...}` or `\fbox{...}` of a worked solution,
+    or what follows `\boxed ` up to the next dollar or line break; "" if there is no box or it is
+    not closed."""
     boxes = list(re.finditer(r"\\(?:boxed|fbox)(\s*\{|\s)", text))
     if not boxes:
         return ""
     start, depth = boxes[-1].end(), 1
     if not boxes[-1].group(1).endswith("{"):
         return re.split(r"[$\n]", text[start:], maxsplit=1)[0].strip()
-    for match in re.finditer(r"\\.|[{}]", text[start:], re.DOTALL):  # \{ opens nothing
+    for match in re.finditer(r"\\.|[{}]", text[start:], re.DOTALL):  # \{ opens no group
         depth += {"{": 1, "}": -1}.get(match.group(), 0)
         if depth == 0:
             return text[start : start + match.start()]

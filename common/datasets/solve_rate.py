@@ -1,9 +1,10 @@
-"""A training set without its easy prompts, by the start model's solve rates on the set itself.
+"""A training set without its easy prompts, chosen by the start model's solve rates on the set
+itself.
 
-    data.train.solve_rate: {n: 8, drop_easiest: 0.25}   # so large a share goes
-    data.train.solve_rate: {n: 8, mean: 0.5}            # until the rest's mean is that low
+    data.train.solve_rate: {n: 8, drop_easiest: 0.25}   # drop so large a share of the prompts
+    data.train.solve_rate: {n: 8, mean: 0.5}            # drop until the rest's mean is that low
 
-The rates come from an evaluation of n samples a prompt (common/backends/solve_rates.py).
+The rates come from an evaluation with n samples per prompt (common/backends/solve_rates.py).
 """
 
 import csv
@@ -15,17 +16,17 @@ from common.config.resolve import resolve
 from common.errors import UserError, require
 from common.types import Prompt
 
-KEY = "solve_rate"  # of a `data.train` node
+KEY = "solve_rate"  # a key of a `data.train` node
 
 
 def unfiltered(node: dict) -> dict:
-    """The node of the whole set."""
+    """Return the node of the whole set, without its filter."""
     return {name: value for name, value in node.items() if name != KEY}
 
 
 def chooser(node: dict, key: str):
-    """(prompts, rates) -> prompts, `filtered` as the node asks for; None where it does not. Raises
-    UserError for an unknown or a missing key."""
+    """Return the function (prompts, rates) -> prompts that filters as the node asks (`filtered`);
+    None if the node asks for no filter. Raises UserError for an unknown or a missing key."""
     asked = node.get(KEY)
     if asked is None:
         return None
@@ -41,15 +42,16 @@ def filtered(
     drop_easiest: float | None = None,
     mean: float | None = None,
 ) -> list[Prompt]:
-    """The prompts without the easiest, in their order; how many went is told on stderr.
+    """Return the prompts without the easiest ones, in their order; print on stderr how many are
+    kept.
 
     rates         prompt id -> share of right samples
-    n             samples a prompt that the rates rest on
-    drop_easiest  the share that goes, rounded down (over_sharpening Table 5: 0.25)
-    mean          the easiest go until the mean solve rate is at most this (FADE Sec. 3: about 0.5)
+    n             samples per prompt behind each rate
+    drop_easiest  share of the prompts to drop, rounded down (over_sharpening Table 5: 0.25)
+    mean          drop the easiest until the mean rate is at most this (FADE Sec. 3: about 0.5)
 
-    Solve rates are multiples of 1/n, so many are equal: which of those goes is drawn by a fixed
-    seed. UserError where a prompt has no rate, or nothing would be left.
+    Solve rates are multiples of 1/n, so many are equal. Which of the equal ones are dropped is
+    drawn by a fixed seed. Raises UserError if a prompt has no rate, or nothing would be left.
     """
     require(
         (drop_easiest is None) != (mean is None),
@@ -83,8 +85,8 @@ def filtered(
 
 
 def rates(counts: Path) -> dict[str, float]:
-    """Prompt id -> share of right samples, of an evaluation's counts.csv. Raises UserError where it
-    is not there."""
+    """Return prompt id -> share of right samples, from an evaluation's counts.csv. Raises UserError
+    if that file does not exist."""
     if not counts.exists():
         raise UserError(
             f"data.train.{KEY}={counts}: the start model was not measured on the training set yet; "

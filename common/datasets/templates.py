@@ -1,17 +1,17 @@
-r"""Prompt texts: what is asked, times the markup that the model was trained on.
+r"""Prompt texts: an instruction (what is asked) in the chat markup that the model was trained on.
 
     text = CHATS["qwen"](*INSTRUCTIONS["boxed_system"](row))
 
-The benchmark and the paper decide the instruction, the model decides the chat markup; so they are
-two names in a config, and every pair of them is a prompt. Training and evaluation call the same
-functions. An instruction is a pure function of a data row to (system, user); a chat is a pure
-function of these to the text that the model continues. The markup is written out here: no model
-name is guessed from and no tokenizer is needed, but for the chat `model`, which is the template of
-the model's own tokenizer. A chat text contains its own begin token: tokenise it without adding
-special tokens.
+The benchmark and the paper decide the instruction, and the model decides the chat markup. So they
+are two names in a config, and every pair of them gives a prompt. Training and evaluation call the
+same functions. An instruction is a pure function from a data row to (system, user). A chat is a
+pure function from (system, user) to the text that the model continues. The markup is written out
+here: it is not guessed from a model's name, and no tokenizer is needed, except for the chat
+`model`, which is the template of the model's own tokenizer. A chat text contains its own begin
+token: tokenise it without adding special tokens.
 
-Papers print their prompts without line breaks that can be relied on; where a break had to be
-chosen, the function says so. Prompts that no paper prints (code, letters) are our own words.
+Papers print their prompts without line breaks that can be relied on. Where a break had to be
+chosen, the function says so. Prompts that no paper prints (code, letters) are in our own words.
 """
 
 from functools import cache
@@ -31,7 +31,7 @@ Message = tuple[str | None, str]  # system (None: no system turn), user
 
 
 def question(row: dict) -> str:
-    """The problem, and below it the choices, one a line, as "A. text" where the row has any."""
+    """Return the problem and, if the row has choices, one line "A. text" for each below it."""
     choices = row.get("choices") or row.get("options") or []
     lines = [f"{letter}. {text}" for letter, text in zip(ascii_uppercase, choices, strict=False)]
     return "\n".join([row["problem"], *lines])
@@ -41,30 +41,30 @@ def question(row: dict) -> str:
 
 
 def bare(row: dict) -> Message:
-    """The question and nothing else."""
+    """Ask the question and nothing else."""
     return None, question(row)
 
 
 def helpful(row: dict) -> Message:
-    """F-GRPO Table 8, IFEval and SynLogic."""
+    """Ask with the prompt of F-GRPO Table 8 for IFEval and SynLogic."""
     return HELPFUL, question(row)
 
 
 def boxed_system(row: dict) -> Message:
-    """F-GRPO App. H.1 (training) and Table 8 (mathematics, GPQA): the request is the system
-    prompt."""
+    """Ask for a box in the system prompt: F-GRPO App. H.1 (training) and Table 8 (mathematics,
+    GPQA)."""
     return BOXED, question(row)
 
 
 def boxed_user(row: dict) -> Message:
-    """two_stage App. C.2, the prompt of SimpleRL-Zoo: the request follows the question on a line
-    of its own."""
+    """Ask for a box on a line of its own after the question: two_stage App. C.2, the prompt of
+    SimpleRL-Zoo."""
     return HELPFUL, f"{question(row)}\n{BOXED}"
 
 
 def think_tags(row: dict) -> Message:
-    r"""cov_grpo Fig. 4, as the system prompt as in Open-RS. The print has lost the `\boxed{}`
-    after "within"."""
+    r"""Ask with the prompt of cov_grpo Fig. 4, as the system prompt as in Open-RS. The print has
+    lost the `\boxed{}` after "within"."""
     return (
         "A conversation between User and Assistant. The user asks a question, and the Assistant "
         "solves it. The assistant first thinks about the reasoning process in the mind and then "
@@ -77,8 +77,8 @@ def think_tags(row: dict) -> Message:
 
 
 def simple_evals(row: dict) -> Message:
-    """What the authors of cov_grpo evaluate with (WangCheng0116/CW-GRPO, evaluate.py: simple-evals'
-    words, through Open-R1), no system prompt."""
+    """Ask as the authors of cov_grpo do when they evaluate (WangCheng0116/CW-GRPO, evaluate.py: the
+    words of simple-evals, through Open-R1), without a system prompt."""
     return (
         None,
         "Solve the following math problem efficiently and clearly.  The last line of your response "
@@ -89,26 +89,27 @@ def simple_evals(row: dict) -> Message:
 
 
 def simple_evals_boxed(row: dict) -> Message:
-    """The same for Qwen2.5-Math-Instruct, whose own template adds a system prompt where there is
-    none."""
+    """Ask as `simple_evals`, with BOXED as the system prompt. It is for Qwen2.5-Math-Instruct,
+    whose own template adds a system prompt where there is none."""
     return BOXED, simple_evals(row)[1]
 
 
 def number_only(row: dict) -> Message:
-    """Our words, for small models: SmolLM2-135M was right more often on dev problems than where a
-    box was asked for (docs/pretrained.md)."""
+    """Ask for the number alone, in our words, for small models: SmolLM2-135M was right more often
+    on dev problems than where a box was asked for (docs/pretrained.md)."""
     return None, f"{question(row)} Answer with the number alone."
 
 
 def answer_tags(row: dict) -> Message:
-    """Our words, for reasoning-gym, whose own prompts ask for these tags."""
+    """Ask for answer tags, in our words, for reasoning-gym, whose own prompts ask for these
+    tags."""
     said = "Give the final answer, and it alone, between <answer> and </answer>."
     return None, f"{question(row)}\n\n{said}"
 
 
 def letter(row: dict) -> Message:
-    """A multiple-choice question whose answer ends in the words that MMLU-Pro's own extraction
-    looks for first."""
+    """Ask a multiple-choice question, to be answered at the end in the words that MMLU-Pro's own
+    extraction looks for first."""
     return (
         None,
         f"{question(row)}\n\nThink step by step, then finish your response with "
@@ -117,7 +118,8 @@ def letter(row: dict) -> Message:
 
 
 def code(row: dict) -> Message:
-    """A Python program for stdin tests, or the completed starter code where the row has some."""
+    """Ask for a Python program for stdin tests, or for the completed starter code if the row has
+    some."""
     starter = (row.get("starter_code") or "").rstrip()
     if starter:
         task = f"Complete this starter code; keep its names.\n\n```python\n{starter}\n```"
@@ -134,14 +136,14 @@ def code(row: dict) -> Message:
 
 
 def plain(system: str | None, user: str) -> str:
-    """For base models: the turns as paragraphs, no markup."""
+    """Return the turns as paragraphs without markup, for base models."""
     return "\n\n".join(filter(None, (system, user))) + "\n"
 
 
 def qwen(system: str | None, user: str) -> str:
-    """ChatML: Qwen2.5, Qwen2.5-Math, and Qwen3 with thinking.
+    """Return ChatML, for Qwen2.5, Qwen2.5-Math, and Qwen3 with thinking.
 
-    Qwen2.5's own template adds a system prompt where there is none; this does not.
+    Qwen2.5's own template adds a system prompt where there is none; this function does not.
     """
     turns = [("system", system), ("user", user)]
     text = "".join(f"<|im_start|>{role}\n{said}<|im_end|>\n" for role, said in turns if said)
@@ -149,16 +151,16 @@ def qwen(system: str | None, user: str) -> str:
 
 
 def qwen_no_think(system: str | None, user: str) -> str:
-    """Qwen3 with thinking switched off: an empty thought is already there."""
+    """Return the text for Qwen3 with thinking switched off: it already holds an empty thought."""
     return qwen(system, user) + "<think>\n\n</think>\n\n"
 
 
 def llama(system: str | None, user: str) -> str:
-    """Llama 3.2 Instruct.
+    """Return the text for Llama 3.2 Instruct.
 
-    F-GRPO Table 8 prints "Today Date: [date]": here the fixed date of the model's own template, so
-    that a prompt is the same on every day. The blank line before the system prompt is the model's
-    template's; the paper prints one break.
+    F-GRPO Table 8 prints "Today Date: [date]". Here the date is the fixed one of the model's own
+    template, so that a prompt is the same on every day. The blank line before the system prompt is
+    that template's too; the paper prints one break.
     """
     head = f"Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n{system or ''}"
     turns = "".join(
@@ -169,16 +171,16 @@ def llama(system: str | None, user: str) -> str:
 
 
 def r1_distill(system: str | None, user: str) -> str:
-    """DeepSeek-R1-Distill. Its template opens the thought, so a response holds the closing tag
-    only: see `opened` of common/verifiers/format.py."""
+    """Return the text for DeepSeek-R1-Distill. Its template opens the thought, so a response only
+    holds the closing tag: see `opened` of common/verifiers/format.py."""
     return f"<｜begin▁of▁sentence｜>{system or ''}<｜User｜>{user}<｜Assistant｜><think>\n"
 
 
 def cwm(system: str | None, user: str) -> str:
-    """Code World Model with reasoning (facebookresearch/cwm, PROMPTING_GUIDE.md at 7930e02): Llama
-    3's header tokens without a date. The system prompt starts with the words that turn reasoning
-    on, which say what HELPFUL says; the thought is opened, so a response holds the closing tag
-    only."""
+    """Return the text for Code World Model with reasoning (facebookresearch/cwm, PROMPTING_GUIDE.md
+    at 7930e02): Llama 3's header tokens without a date. The system prompt starts with the words
+    that turn reasoning on, which already say what HELPFUL says. The text opens the thought, so a
+    response only holds the closing tag."""
     more = "" if system in (None, HELPFUL) else f"\n\n{system}"
     turns = "".join(
         f"<|start_header_id|>{role}<|end_header_id|>\n\n{said.strip()}<|eot_id|>"
@@ -194,8 +196,8 @@ CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill, 
 
 
 def render(row: dict, *, instruction: str, chat: str | None) -> str:
-    """The prompt of a row. Raises UserError for an unknown instruction or chat, and as
-    `own_template`."""
+    """Return the prompt of a row. Raises UserError for an unknown instruction or chat, and as
+    `own_template` does."""
     require(instruction in INSTRUCTIONS, "instruction", instruction, f"one of {[*INSTRUCTIONS]}")
     message = INSTRUCTIONS[instruction](row)
     if chat is not None and chat.startswith(f"{OWN}:"):
@@ -206,8 +208,8 @@ def render(row: dict, *, instruction: str, chat: str | None) -> str:
 
 
 def of_model(node: dict, path: str | None, revision: str | None) -> dict:
-    """The node of a set; where its chat is `model` it says whose, as model:PATH[@REVISION]. Raises
-    UserError for a model without a path."""
+    """Return the node of a set. If its chat is `model`, the new chat says which model:
+    model:PATH[@REVISION]. Raises UserError for a model without a path."""
     if "of" in node:  # a part of a set
         return node | {"of": of_model(node["of"], path, revision)}
     if node.get("chat") != OWN:
@@ -217,9 +219,10 @@ def of_model(node: dict, path: str | None, revision: str | None) -> dict:
 
 
 def own_template(whose: str, system: str | None, user: str) -> str:
-    """What the tokenizer's own template makes of a message, its answer begun. Without a system
-    prompt some templates put in one of their own (SmolLM2, Qwen2.5). Raises UserError where the
-    tokenizer cannot be read or has no template."""
+    """Return the text that the template of a model's own tokenizer makes of a message, with the
+    answer's turn begun. Without a system prompt, some templates put in one of their own (SmolLM2,
+    Qwen2.5). `whose` is the model's PATH[@REVISION]. Raises UserError if the tokenizer cannot be
+    read or has no template."""
     turns = [("system", system), ("user", user)]
     messages = [{"role": role, "content": said} for role, said in turns if said]
     return _tokenizer(whose).apply_chat_template(

@@ -1,17 +1,19 @@
-"""Which checkpoint of a finished training run is evaluated: the last, the best of its curve by the
-average of its sets, the peak of one set, the end of its highest plateau, or the one of a step.
+"""The choice of the checkpoint of a finished training run that is evaluated: the last, the best of
+its training curve by the average of its benchmarks, the peak of one benchmark, the end of its
+highest plateau, or the checkpoint of a given step.
 
-F-GRPO App. H.4 keeps a checkpoint an epoch and takes the one with the highest average pass@1 on its
-math sets, and for a focal method the best one "obtained with equal or less compute" than that of
-its baseline. The curve is measured on the reported benchmarks themselves: the paper's choice, ours
-only to repeat.
+F-GRPO App. H.4 keeps a checkpoint per epoch and takes the one with the highest average pass@1 on
+its math sets; for a focal method it takes the best one "obtained with equal or less compute" than
+that of its baseline. The curve is measured on the reported benchmarks themselves: this is the
+paper's choice, which we only repeat.
 
 FADE Sec. 11.2 evaluates "at their peak performance", "where pass@k has stabilized, meaning at least
-1000 consecutive steps yield similar results"; its text says neither what is similar nor which of
-the steps is taken. Our choices: two evaluations in a row are similar where, for every set and every
-k of the curve, the mean over problems of the difference in pass@k is within 1.96 of its standard
-errors; of such pairs the one with the highest mean pass@1, and of it the later step, which has been
-stable for the time between them. How long that is, `eval.every` says.
+1000 consecutive steps yield similar results". Its text says neither what counts as similar nor
+which of the steps is taken. Our choices: two evaluations in a row are similar if, for every
+benchmark and every k of the curve, the mean over problems of the difference in pass@k is within
+1.96 of its standard errors. Of all such pairs we take the one with the highest mean pass@1, and of
+this pair the later step, which has been stable for the time between the two. `eval.every` sets how
+long that is.
 """
 
 from __future__ import annotations
@@ -29,16 +31,17 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-# A number is a training step. 0 is the model before training: a row that trains nothing.
+# A number is a training step. 0 is the model before training, for a row that trains nothing.
 Choice: TypeAlias = Literal["last", "best", "peak", "plateau"] | int
 UNTRAINED = 0
-COUNTS = ["benchmark", "problem_id", "n", "c"]  # of a file of counts
+COUNTS = ["benchmark", "problem_id", "n", "c"]  # columns of a file of counts
 SIMILAR = 1.96  # standard errors of a mean difference over problems
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is evaluated of a run. `note` says so where it is not the step that was `chosen`."""
+    """The checkpoint of a run that is evaluated. `note` says where it is not the one that was asked
+    for; `chosen` is the step that was wanted."""
 
     step: int
     chosen: int
@@ -47,10 +50,11 @@ class Checkpoint:
 
 
 def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
-    """The step with the highest pass@1, averaged over benchmarks; the earliest of equal ones.
+    """Return the step with the highest pass@1, averaged over benchmarks; the earliest of equal
+    ones.
 
     curve: rows benchmark, metric, step, value of every evaluation of one run. Steps above `at_most`
-    and steps that lack a benchmark are no candidates. Raises UserError where none is left.
+    and steps that lack a benchmark are no candidates. Raises UserError if no step is left.
     """
     rows = curve[curve["metric"] == "pass@1"]
     wide = rows.pivot_table(index="step", columns="benchmark", values="value").dropna()
@@ -63,11 +67,11 @@ def best_step(curve: pd.DataFrame, at_most: int | None = None) -> int:
 
 
 def plateau_step(counts: pd.DataFrame, ks: Sequence[int]) -> int | None:
-    """The later step of the highest two evaluations in a row that are similar (see above); the
-    earliest of equal ones. None where no two are.
+    """Return the later step of the highest two evaluations in a row that are similar (see the
+    module's docstring); the earliest of equal ones. None if no two are similar.
 
-    counts: rows benchmark, problem_id, step, n, c of one run's curve, the same problems at every
-    step. Raises UserError as `pass_at_k`, and where two steps have other problems.
+    counts: rows benchmark, problem_id, step, n, c of one run's curve, with the same problems at
+    every step. Raises UserError as `pass_at_k` does, and if two steps have different problems.
     """
     import pandas as pd
 
@@ -101,13 +105,15 @@ def choose(
     benchmark: str | None = None,
     steps: int | None = None,
 ) -> Checkpoint:
-    """The checkpoint of a finished run: `best` by the average over the curve's sets, `peak` by its
-    set `benchmark`, both up to the best step of the run's `baseline` if it has one; `plateau` by
-    `plateau_step`, the best where no two evaluations in a row are similar, which the note says.
-    All are of the first `steps` alone, where the run may have gone on after them.
+    """Return the checkpoint of a finished run that `choice` asks for. `best` goes by the average
+    over the curve's benchmarks and `peak` by the curve's `benchmark`, both up to the best step of
+    the run's `baseline` if it has one. `plateau` goes by `plateau_step`; if no two evaluations in a
+    row are similar, it takes the best step, and the note says so. All choices look at the first
+    `steps` only, since the run may have gone on after them.
 
-    Training may have kept its last model alone: then these take that one, and the note says what
-    was wanted. Raises UserError for an unfinished run, and for a step that was not kept.
+    Training may have kept only its last model. `best`, `peak` and `plateau` then take that model,
+    and the note says which step was wanted. Raises UserError for an unfinished run, and for a step
+    that was not kept.
     """
     whole = curve_of(run)
     curve = _first(whole, steps)
@@ -125,7 +131,7 @@ def choose(
         of = curve if choice == "best" else curve[curve["benchmark"] == benchmark]
         chosen = best_step(of, limit)
     ended = last == whole["step"].max()
-    end = "model" if ended else f"checkpoints/step-{last:05d}"  # it has gone on since
+    end = "model" if ended else f"checkpoints/step-{last:05d}"  # the run has gone on since
     folder = end if chosen == last else f"checkpoints/step-{chosen:05d}"
     if (run / folder).is_dir():
         return Checkpoint(chosen, chosen, folder, note)
@@ -142,12 +148,13 @@ def choose(
 
 
 def _first(rows: pd.DataFrame, steps: int | None) -> pd.DataFrame:
-    """Those of the first `steps`, or all of them."""
+    """Return the rows of the first `steps`; all rows if it is None."""
     return rows if steps is None else rows[rows["step"] <= steps]
 
 
 def counts_of(run: Path) -> pd.DataFrame:
-    """Right answers by problem of all evaluations of a run: eval/step-*-counts.csv, with `step`."""
+    """Return the right answers per problem of all evaluations of a run: eval/step-*-counts.csv,
+    with `step`."""
     import pandas as pd
 
     frames = [
@@ -159,14 +166,15 @@ def counts_of(run: Path) -> pd.DataFrame:
 
 
 def _ks(curve: pd.DataFrame) -> list[int]:
-    """The k whose pass@k every evaluation of a curve has."""
+    """Return the k whose pass@k every evaluation of a curve has."""
     rows = curve[curve["metric"].str.fullmatch(r"pass@\d+", na=False)]
     of = [set(part["metric"]) for _, part in rows.groupby("step")]
     return sorted(int(name.removeprefix("pass@")) for name in set.intersection(*of))
 
 
 def curve_of(run: Path) -> pd.DataFrame:
-    """All evaluations of a finished run: the rows of eval/step-*.csv."""
+    """Return all evaluations of a finished run: the rows of eval/step-*.csv. Raises UserError for
+    an unfinished run."""
     import pandas as pd
 
     if not (run / "DONE").exists():

@@ -1,4 +1,4 @@
-"""What an evaluation is: its configuration, and the name of its run folder."""
+"""The configuration of an evaluation, and the name of its run folder."""
 
 import inspect
 import re
@@ -17,34 +17,34 @@ from common.evaluation import checkpoints
 from common.results.files import config_hash
 
 PAPER = "evaluations"
-# Samples a chunk. The last answers of a chunk are drawn by few rows at a time: at 2,048 samples a
-# GPU is idle for a quarter of the time and more. The local engine's is what it decodes at once.
+# Samples per chunk. Few responses are still being drawn at the end of a chunk: with 2,048 samples a
+# GPU is idle for a quarter of the time and more. The local engine decodes a whole chunk at once.
 BATCH = {"local": 2048, "vllm": 16384}
 SCORED = 128  # samples that are scored and stored at a time
-SHOWN_IN = ("scope", "table", "method")  # of a Row: where its numbers stand
+SHOWN_IN = ("scope", "table", "method")  # fields of a Row: where its numbers are shown
 
 
 @dataclass(frozen=True)
 class Row:
-    """Whose row an evaluation's numbers are: a trained model's, in a paper's table. An evaluation
-    is the same whatever table shows it (SHOWN_IN)."""
+    """The row of a paper's table for which a trained model is evaluated. The evaluation is the same
+    whichever table shows it (SHOWN_IN)."""
 
     paper: str
     scope: Literal["laptop", "laptop_maze", "cluster"]
     table: str
     method: str
     benchmark: str  # as the paper's tables print it
-    seed: int  # of the training
-    trained: str  # its run id
+    seed: int  # of the training run
+    trained: str  # run id of the training run
     checkpoint: checkpoints.Choice
-    baseline: str | None  # run id of the training whose best step is the last candidate
-    # of the training: a longer one's further checkpoints are no candidates
+    baseline: str | None  # run id; steps after this run's best step are no candidates
+    # training steps: later checkpoints of a longer training run are no candidates
     steps: int | None = None
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """One evaluation: configs/evaluate.yaml says what the keys mean."""
+    """One evaluation. configs/evaluate.yaml says what the keys mean."""
 
     label: str
     engine: Literal["local", "vllm"]
@@ -52,7 +52,7 @@ class Evaluate:
     temperature: NonNegativeFloat  # 0: the likeliest token each time
     top_p: Probability
     max_tokens: PositiveInt
-    batch: PositiveInt | None  # None: BATCH
+    batch: PositiveInt | None  # samples per chunk; None: as in BATCH
     seed: int
     device: Literal["auto", "cpu", "cuda"]
     threads: PositiveInt
@@ -62,11 +62,13 @@ class Evaluate:
     row: Row | None
     model: Model
     eval: Benchmark
-    # GPUs that share one vLLM; None: one. Outside the identity: it changes memory and speed
+    # GPUs that share one vLLM engine; None: one. It is not part of the identity, since it only
+    # changes memory and speed
     tensor_parallel: PositiveInt | None = None
-    # the first so many problems of the set; None: all
+    # evaluate only the first so many problems of the set; None: all
     limit: PositiveInt | None = None
-    # the run folder beside this one whose samples the model scores (scoring.py); None: it samples
+    # the run folder beside this one whose samples the model scores (scoring.py); None: the model
+    # draws samples itself
     scores: str | None = None
 
     def __post_init__(self):
@@ -95,7 +97,7 @@ class Evaluate:
 
     @property
     def per_chunk(self) -> int:
-        """Problems of a chunk; a problem's samples stay together."""
+        """The number of problems per chunk; a problem's samples stay together."""
         return max(1, self.batch // self.n)
 
     @property
@@ -111,7 +113,8 @@ class Evaluate:
         return f"{self.label}-{self.eval.name}"
 
     def identity(self) -> dict:
-        """All that the numbers depend on; of a trained model its run id, wherever it lies."""
+        """Return all that the numbers depend on. A trained model is represented by its run id,
+        wherever its folder is."""
         known = {"label": self.label, "sampling": self.sampling(), "eval": self.benchmark()}
         known |= {"limit": self.limit} | ({"scores": self.scores} if self.scores else {})
         if self.row is None:
@@ -122,19 +125,21 @@ class Evaluate:
         return known | {"row": {key: row[key] for key in row if key not in SHOWN_IN}}
 
     def sampling(self) -> dict:
-        """What a response was drawn with."""
+        """Return the settings that responses are drawn with."""
         names = ("engine", "n", "temperature", "top_p", "max_tokens", "batch", "seed")
         return {name: getattr(self, name) for name in names}
 
     def benchmark(self) -> dict:
-        """The benchmark's name, prompts and verifier, with every option of the latter."""
+        """Return the benchmark's name, prompts, deadline, rare_share, and its verifier with every
+        option."""
         names = ("name", "prompts", "deadline", "rare_share")
         known = {name: getattr(self.eval, name) for name in names}
         return known | {"verifier": options(self.eval.verifier)}
 
 
 def options(verifier: dict) -> dict:
-    """A verifier's node with the options that it leaves at their default written out."""
+    """Return a verifier's node with all its options written out, also those left at their
+    default."""
     function = resolve(verifier, "eval.verifier")
     parameters = inspect.signature(function.func).parameters.values()
     known = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
@@ -142,6 +147,6 @@ def options(verifier: dict) -> dict:
 
 
 def run_name(readable: str, config: dict) -> str:
-    """The folder of the run that `config` describes: something readable and a hash."""
+    """Return the folder name of the run that `config` describes: something readable and a hash."""
     short = re.sub(r"[^\w.+-]+", "-", readable)[-80:].strip("-.")
     return f"{short}-{config_hash(config)}"

@@ -1,4 +1,5 @@
-"""What draws the samples of an evaluation: the model in this process, or vLLM in others."""
+"""The engines that draw an evaluation's samples: the model in this process, or vLLM in other
+ones."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from pathlib import Path
 from common.evaluation.config import Evaluate
 from common.types import Prompt
 
-Rows = list[tuple]  # (text, tokens, log_prob, stopped, ids), a problem's together
+Rows = list[tuple]  # (text, tokens, log_prob, stopped, ids); a problem's rows stand together
 
 
 def drawn_here(
     x: Evaluate, prompts: list[Prompt], starts: list[int], on_chunk: Callable[[], None]
 ) -> Generator[tuple[int, Rows]]:
-    """The chunks that begin at the problems `starts`, one after another, by engine=local.
-    `on_chunk` is called before each."""
+    """Yield the chunks that begin at the problems `starts`, one after another, drawn by
+    engine=local. `on_chunk` is called before each chunk."""
     engine = None
     for start in starts:
         on_chunk()
@@ -25,14 +26,15 @@ def drawn_here(
 
 
 def chunk(engine: Callable, x: Evaluate, prompts: list[Prompt], start: int) -> Rows:
-    """The samples of the chunk that begins at a problem. They depend on the evaluation's seed and
-    on the chunk alone, not on what the engine drew before."""
+    """Return the samples of the chunk that begins at problem `start`. They depend only on the
+    evaluation's seed and on the chunk, not on what the engine drew before."""
     chosen = prompts[start : start + x.per_chunk]
     return engine(chosen, x.n, x, (x.seed, "evaluate", x.eval.name, start))
 
 
 def local_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
-    """(prompts, n, settings, seed) -> rows, by the model in this process."""
+    """Return a function (prompts, n, settings, seed) -> rows that samples with the model in this
+    process."""
     import torch
 
     from common.models.load import device, load_model
@@ -49,9 +51,10 @@ def local_engine(x: Evaluate, prompts: list[Prompt]) -> Callable:
 def vllm_engine(
     x: Evaluate, prompts: list[Prompt], tell: Callable[[], None], checks: bool = True
 ) -> Callable:
-    """(prompts, n, settings, seed) -> rows, by vLLM. One that `checks` is first compared with the
-    trainer's model, which takes 4 bytes a parameter of main memory. `tell` is called before each of
-    its steps, a token of every response that it is at."""
+    """Return a function (prompts, n, settings, seed) -> rows that samples with vLLM. With `checks`,
+    vLLM is first compared with the trainer's model, which takes 4 bytes of main memory per
+    parameter. `tell` is called before each engine step, which draws one token of every response in
+    progress."""
     from common.models.load import load_model, load_tokenizer
     from common.models.store import folder
     from common.rollout import vllm

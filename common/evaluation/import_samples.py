@@ -1,4 +1,5 @@
-"""Samples that other programs drew, under our verifier: `rlvr import files='GLOB' eval=NAME`."""
+"""Import samples that other programs drew, and score them with our verifier:
+`rlvr import files='GLOB' eval=NAME`."""
 
 from __future__ import annotations
 
@@ -26,12 +27,14 @@ ROWS = 4096  # imported samples that are verified and stored at a time
 
 
 def import_samples(words: list[str]) -> Path:
-    """`files=GLOB eval=NAME [label=MODEL] [score=NAME]`: the samples of a log under our verifier.
+    """Score the samples of a log with our verifier and return the run folder. The words
+    (command-line arguments) are `files=GLOB eval=NAME [label=MODEL] [score=NAME]`.
 
-    tokens, log_prob, stopped and ids stay missing; the column `score` is what the log's own grader
-    said, 1 or 0, where it is known; `score=NAME` chooses one of several. Of a log without samples
-    of some problems the score is that of a part, and named so. Raises UserError where no sample
-    belongs to the benchmark, or problems have different numbers of them.
+    tokens, log_prob, stopped and ids stay missing. The column `score` holds what the log's own
+    grader said, where it is known: 1, 0 or a value between them. `score=NAME` chooses one of
+    several scores. If the log has no samples of some problems, the score is that of a part of the
+    benchmark, and its name says so. Raises UserError if no sample belongs to the benchmark, or
+    problems have different numbers of samples.
     """
     given, overrides = split(words, {"files": "", "score": ""})
     pattern = given["files"]
@@ -61,7 +64,8 @@ def import_samples(words: list[str]) -> Path:
 
 
 def bare(node: dict) -> dict:
-    """The prompts as bare problems: a dump has its own template around them."""
+    """Return the node of the prompts as bare problems, since a dump has its own template around
+    them."""
     plain = {"instruction": "bare", "chat": "plain", "template": "bare"}
     return node | {key: value for key, value in plain.items() if key in node}
 

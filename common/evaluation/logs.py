@@ -1,18 +1,18 @@
 """The one reader of other programs' logs, with what their own grader said of each sample.
 
-`rlvr explain-gap` compares what it reads, and `rlvr import` judges it again.
+`rlvr explain-gap` compares what it reads, and `rlvr import` scores it again.
 
 verl       0.9.1   `<step>.jsonl` of validation_data_dir and rollout_data_dir: input, output, score,
                    and what the reward function added (acc, pred). No settings, no lengths.
 TRL        1.16    `completions_<step>.parquet` of log_completions: prompt, completion, one column
-                   a reward function. Samples of training, without settings.
-lm-eval    0.4.13  `samples_<task>_<date>.jsonl` of --log_samples: its score is of the first
+                   per reward function. These are training samples, without settings.
+lm-eval    0.4.13  `samples_<task>_<date>.jsonl` of --log_samples: its score is that of the first
                    response, by one filter (its issue 3351). `every=True` reads all responses, whose
                    scores are then not known. Log-likelihoods have no responses and are refused.
 lighteval  0.11    `details_<task>_<date>.parquet` of --save-details: doc, model_response, metric.
 inspect    0.3     `.eval` (a zip file) or `.json`: input, messages, output, scores, limits.
 
-A log with several scores needs the name of one: `score`.
+If a log has several scores, `score` must name one of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ TRL_OWN = {"step", "prompt", "completion", "advantage", "images", "image"}
 
 
 def log(files: list[Path], score: str | None, *, every: bool = False) -> Side:
-    """What a log's files hold. Raises UserError for a file of no known program."""
+    """Return the evaluation that a log's files hold. Raises UserError for a file of no known
+    program."""
     file = files[0]
     path = str(file) if len(files) == 1 else f"{file} and {len(files) - 1} more"
     if file.suffix == ".eval" or file.suffix == ".json":
@@ -77,7 +78,7 @@ def _side(kind: str, path: str, problems: list[Problem], **known: Any) -> Side:
 
 
 def _grouped(problems: list[Problem]) -> list[Problem]:
-    """Rows of one sample each as problems: those with the same name belong together."""
+    """Merge problems with one sample each: those with the same name become one problem."""
     groups: dict[str, list[Problem]] = {}
     for problem in problems:
         groups.setdefault(problem.name, []).append(problem)
@@ -94,7 +95,8 @@ def _grouped(problems: list[Problem]) -> list[Problem]:
 
 
 def _verl(rows: list[dict], score: str | None, path: str) -> list[Problem]:
-    """`acc` decides where the reward function gave it, else a score above 0."""
+    """Return the problems of verl's rows. A sample is right if its `acc`, where the reward function
+    gave one, or else its `score` is above 0; the argument `score` names another field."""
     _one_step({row.get("step") for row in rows}, path)
     problems = []
     for row in rows:
@@ -147,7 +149,8 @@ def _lm_eval(rows: list[dict], score: str | None, path: str) -> Side:
 
 
 def _lm_eval_responses(rows: list[dict], path: str) -> list[Problem]:
-    """All responses of each problem: the rows of its other filters hold the same ones."""
+    """Return all responses of each problem, from one of its rows: the rows of its other filters
+    hold the same responses."""
     first: dict[tuple, dict] = {}
     for row in rows:
         first.setdefault((row["file"], row["doc_id"]), row)
@@ -180,7 +183,7 @@ def _lm_eval_problem(row: dict, samples: tuple[Sample, ...]) -> Problem:
 
 
 def _lm_eval_settings(how: dict) -> tuple[dict, int | None]:
-    """Of `generation_kwargs`; do_sample=false is temperature 0."""
+    """Return (settings, token limit) of `generation_kwargs`; do_sample=false is temperature 0."""
     settings = {
         name: how[name] for name in ("temperature", "top_p", "top_k", "min_p") if name in how
     }
@@ -277,7 +280,7 @@ def _inspect_problem(row: dict, right: float, answer: str | None) -> Problem:
 
 
 def _inspect_parts(file: Path) -> tuple[dict, list[dict]]:
-    """What the log says of the whole, and its samples."""
+    """Return what the log says about the whole evaluation, and its samples."""
     try:
         if file.suffix == ".json":
             whole = json.loads(file.read_text())
@@ -304,7 +307,8 @@ def _parquet(files: list[Path]) -> list[dict]:
 
 
 def _chosen(names, score: str | None, path: str) -> str:
-    """The score that is meant. Raises UserError where there are several and none is named."""
+    """Return the score that is meant. Raises UserError if there are several and none is named, or
+    if the named one is unknown."""
     known = sorted(names)
     if score is None:
         require(
@@ -328,7 +332,7 @@ def _need(rows: list[dict], names: tuple[str, ...]) -> None:
 
 
 def _list(value: Any) -> list:
-    """pandas has arrays for the lists of a parquet file."""
+    """Return a list of `value`, [] for None: pandas has arrays for the lists of a parquet file."""
     return [] if value is None else list(value)
 
 
@@ -345,7 +349,8 @@ def _text(value: object) -> str | None:
 
 
 def _messages(value: Any, *, role: bool = True, attached: dict | None = None) -> str:
-    """A text, or chat messages as text: each role's name and what it says, a line each."""
+    """Return a text as it is, and chat messages as text: each role's name and what it says, one per
+    line."""
     if isinstance(value, str):
         return (attached or {}).get(value.removeprefix("attachment://"), value)
     parts = []

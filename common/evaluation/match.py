@@ -1,4 +1,4 @@
-"""Which problem of a benchmark a stored sample belongs to."""
+"""Find the problem of a benchmark to which a stored sample belongs."""
 
 import re
 from collections import defaultdict
@@ -12,13 +12,14 @@ SPECIAL = re.compile(r"<[|｜][^|｜<>]{1,40}[|｜]>")
 def match(
     logged: list[Problem], prompts: list[Prompt]
 ) -> tuple[dict[str, list[Sample]], list[Problem]]:
-    """Each prompt's samples in the order of the log, and the logged problems of no prompt.
+    """Return each prompt's samples in the order of the log, and the logged problems that belong to
+    no prompt.
 
     A logged problem belongs to the prompt with its id; else to the one whose text is one of its
     texts; else to the one whose text stands last in one of them (after the examples of a few-shot
-    prompt; the longest where several end there). Texts are compared without special tokens and runs
-    of blanks. Prompts whose texts are equal are told apart by id only: their samples belong to no
-    prompt otherwise.
+    prompt; if several end there, the longest). Texts are compared without special tokens and with
+    each run of blanks as one blank. Prompts with equal texts are told apart by id only; without an
+    id, their samples belong to no prompt.
     """
     ids = {prompt.id: prompt.id for prompt in prompts}
     texts: dict[str, list[str]] = defaultdict(list)
@@ -36,7 +37,7 @@ def match(
 
 
 def plain(text: str) -> str:
-    """`text` without special tokens such as <|im_end|>, each run of blanks one blank."""
+    """Return `text` without special tokens such as <|im_end|>, each run of blanks as one blank."""
     return " ".join(SPECIAL.sub(" ", text).split())
 
 

@@ -1,5 +1,5 @@
-"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): what training takes from the rare
-solutions."""
+"""Delta NLL on base-rare correct answers (F-GRPO App. F.2): how much probability the rare solutions
+lose in training."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ SHARE = 0.01  # the paper's top 1 %
 def rare_correct(
     base, tokenizer, prompts: list[Prompt], verify, settings: Evaluation, cache: Path
 ) -> list[dict]:
-    """Right answers of the base model with its highest length-normalised NLL: problem_id, sample,
-    prompt, response, ids, nll.
+    """Return the right answers of the base model with its highest length-normalised NLL:
+    problem_id, sample, prompt, response, ids, nll.
 
-    `settings.rare_nll_samples` responses a prompt (the paper: 800 on 256 training prompts); of all
-    right ones the 1 % with the highest NLL, duplicates kept as drawn. Cached in `cache`.
+    `settings.rare_nll_samples` responses are drawn per prompt (the paper: 800 on 256 training
+    prompts). Of all right ones, the 1 % with the highest NLL are returned, with duplicates as they
+    were drawn. The result is cached in `cache`.
     """
     drawn_with = asdict(settings)
-    for name in ("n", "k", "every", "curve_n"):  # of other samples, without a part in these
+    for name in ("n", "k", "every", "curve_n"):  # settings of other samples, without effect here
         del drawn_with[name]
     key = config_hash({"prompts": [asdict(prompt) for prompt in prompts], "settings": drawn_with})
     path = cache / f"rare-correct-ids-{key}.jsonl.gz"
@@ -52,16 +53,16 @@ def rare_correct(
 
 
 def rarest(drawn: pd.DataFrame, share: float) -> pd.DataFrame:
-    """The right and finished ones among a base model's samples that have the highest
-    length-normalised NLL, `share` of them, one at least."""
+    """Return, of a base model's samples, the right and finished ones with the highest
+    length-normalised NLL: a `share` of them, at least one."""
     right = drawn[(drawn["outcome"] == "correct") & drawn["stopped"].astype(bool)]
     surprise = (-right["log_prob"] / right["tokens"]).sort_values(ascending=False, kind="stable")
     return right.loc[surprise.index[: max(1, round(share * len(right)))]]
 
 
 def delta_nll(model, tokenizer, rare: list[dict]) -> pd.DataFrame:
-    """One result row: mean NLL under `model` minus under the base model, nats a token (higher: more
-    lost). No row where the base model had no right answer."""
+    """Return one result row: the mean NLL under `model` minus that under the base model, in nats
+    per token (higher: more lost). Return no row if the base model had no right answer."""
     if not rare:
         return pd.DataFrame()
     texts = {row["problem_id"]: row["prompt"] for row in rare}
@@ -69,7 +70,8 @@ def delta_nll(model, tokenizer, rare: list[dict]) -> pd.DataFrame:
 
 
 def change_row(rare: list[dict], now, benchmark: str) -> pd.DataFrame:
-    """The result row of NLL `now` of the rare answers, whose `nll` is the base model's."""
+    """Return the result row of the rare answers, whose NLL is `now` and was `nll` under the base
+    model."""
     change = pd.Series(now) - pd.Series([row["nll"] for row in rare])
     return pd.DataFrame(
         [
@@ -87,5 +89,5 @@ def change_row(rare: list[dict], now, benchmark: str) -> pd.DataFrame:
 
 
 def nll(model, sequences: list[Pair]) -> list[float]:
-    """Mean -log p a token of each response, the end token included."""
+    """Return the mean -log p per token of each response, the end token included."""
     return [-float(log_prob.mean()) for log_prob, _ in scores(model, sequences)]

@@ -1,4 +1,4 @@
-"""Stored samples, scored again by another verifier or with other options of it.
+"""Score stored samples again, by another verifier or with other options of the same one.
 
 rlvr rescore run=RUN_FOLDER [eval.verifier.OPTION=VALUE ...] [eval.deadline=3] [workers=2]
              [memory_gb=4] [results_dir=results]
@@ -21,19 +21,20 @@ from common.results.run import Run
 from common.verifiers.fingerprint import fingerprint
 from common.verifiers.pool import Pool
 
-SHOWN = 5  # examples that are printed, of all that are stored
+SHOWN = 5  # examples that are printed; all are stored
 
 
 def rescore(words: list[str]) -> Path:
-    """The samples of `run` under another verifier or other options of its own.
+    """Score the samples of `run` by another verifier or with other options of the run's own, and
+    return the new run folder.
 
-    A run folder of its own, without the responses, and with changes.csv: every sample whose
-    outcome changed. It belongs to the samples, the options and all that a verdict depends on, so
-    that a verifier that was fixed scores again: the files of the verifier's folder (or its one
-    file), of its parts where it is a sum, whatever these import of common/, and the versions of
-    the libraries that they use (math-verify, latex2sympy2_extended, sympy; lm-eval, langdetect,
-    nltk). The references are those stored with the run: another verifier must read the same.
-    Raises UserError where the run is unfinished or damaged.
+    The new folder has no responses, but has changes.csv: every sample whose outcome changed. Its
+    name depends on the samples, the options and all that a verdict depends on, so that a verifier
+    that was fixed scores again. A verdict depends on the files of the verifier's folder (or its one
+    file), the files of its parts if it is a sum, whatever these import of common/, and the versions
+    of the libraries that they use (math-verify, latex2sympy2_extended, sympy; lm-eval, langdetect,
+    nltk). The references are those stored with the run, so another verifier must be able to read
+    them. Raises UserError if the run is unfinished or damaged.
     """
     settings, others = split(
         words, {"run": "", "workers": "2", "memory_gb": "4", "results_dir": ""}
@@ -73,10 +74,11 @@ def main(words: list[str]) -> None:
 
 
 def _changed(benchmark: dict, given: dict[str, str]) -> dict:
-    """The stored benchmark with `eval.verifier.*` and `eval.deadline` from the command line."""
+    """Return the stored benchmark with `eval.verifier.*` and `eval.deadline` from the command
+    line."""
     benchmark = benchmark | {"verifier": dict(benchmark["verifier"])}
     target = given.pop("eval.verifier._target_", None)
-    if target is not None:  # the options of another verifier are not this one's
+    if target is not None:  # another verifier has options of its own
         benchmark["verifier"] = {"_target_": target}
     for key, text in given.items():
         if key == "eval.deadline":
@@ -108,7 +110,7 @@ def _score_again(run: Run, source: Path, benchmark: dict, settings: dict[str, st
 
 
 def changes(before, after):
-    """The samples whose outcome differs: problem_id, sample, before, after, parsed_before,
+    """Return the samples whose outcome differs: problem_id, sample, before, after, parsed_before,
     parsed_after."""
     names = ["problem_id", "sample", "outcome", "parsed"]
     both = before[names].merge(

@@ -1,29 +1,30 @@
-"""Evaluation runs: results/evaluations/<model>-<benchmark>-<hash>/, made, resumed, scored again.
+"""Make or resume an evaluation run: results/evaluations/<model>-<benchmark>-<hash>/.
 
     config.yaml       all that the numbers depend on: model, benchmark with its prompts and verifier
                       (every option, also those left at their default), sampling
     checkpoint.json   only with `row`: which step of the training was taken, and why
     problems.jsonl.gz id, text and reference of every problem
-    sets.json         of a public set, the commit that it was read from
-    samples/          one file a chunk of problems, one row a sample (`samples.COLUMNS`; where a
-                      nucleus was drawn from at another temperature than 1, or at temperature 0,
-                      log_prob is missing and raw_log_prob is of the model's own distribution,
-                      temperature 1, no top-p)
+    sets.json         the commit from which each public set was read
+    samples/          one file per chunk of problems, one row per sample (`samples.COLUMNS`). If the
+                      temperature is 0, or top_p is below 1 at another temperature than 1, log_prob
+                      is missing, and raw_log_prob is that of the model's own distribution
+                      (temperature 1, no top-p)
     counts.csv        benchmark, problem_id, n, c, distinct
     metrics.csv       result rows, and a 95 % interval (low, high) for those that have one
     rare.jsonl.gz     only with `scores` and `eval.rare_share`: the base model's rare right answers
                       and their NLL by both models
     meta.json, DONE   versions and provenance; hashes of all files
 
-A chunk is written whole or not at all, so a killed run loses at most the chunk that it was at (with
-vLLM one a GPU), and its samples do not depend on where it was stopped. `rlvr evaluate
---help` lists options.
+A chunk is written whole or not at all. So a killed run loses at most the chunk in progress (with
+vLLM one per engine), and its samples do not depend on where it was stopped. `rlvr evaluate --help`
+lists options.
 
-With `scores` nothing is sampled: samples/ has what the model says of the samples of that folder
+With `scores` nothing is sampled: samples/ holds what the model says of the samples of that folder
 (scoring.py), and there are no problems and no counts.
 
-With `row` a trained model is evaluated for a paper's table, and the folder is a run folder of that
-paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which its comparison gathers.
+With `row` a trained model is evaluated for a paper's table. The folder is then a run folder of that
+paper, results/<paper>/<run id of the training>-<benchmark>-<hash>/, which the paper's comparison
+gathers.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
-    """Sample, verify and measure; returns the run folder. A finished run is found, not repeated.
+    """Sample, verify and measure; return the run folder. A finished run is found, not repeated.
 
-    `on_chunk` is called where all that was made so far is stored: before each chunk, with vLLM also
-    while chunks are drawn. Raises UserError where a trained model is not finished, or is another
+    `on_chunk` is called when all that was made so far is stored: before each chunk, with vLLM also
+    while chunks are drawn. Raises UserError if a trained model is not finished, or is another one
     than when the run began.
     """
     if (x.path / "DONE").exists():
@@ -66,7 +67,7 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
     if x.engine == "local":
         from common.models.load import device
 
-        device(x.device)  # before prompts are read
+        device(x.device)  # fails before prompts are read
     step, config = None, x.identity()
     if x.row is not None:
         home = Path(x.results_dir) / x.row.paper
@@ -103,7 +104,7 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
                 for start, rows in drawn:
                     chosen = prompts[start : start + x.per_chunk]
                     found = scored(chosen, x.n, rows, verify)
-                    # rollout.local.kept
+                    # the cases in which rollout.local.kept changes the temperature
                     if x.temperature == 0 or (x.top_p < 1 and x.temperature != 1):
                         found = found.assign(raw_log_prob=found["log_prob"], log_prob=None)
                     yield start, found
@@ -113,7 +114,8 @@ def evaluate(x: Evaluate, on_chunk: Callable[[], None] = lambda: None) -> Path:
 
 
 def keep_checkpoint(run: Run, taken: checkpoints.Checkpoint) -> None:
-    """Store which checkpoint is evaluated, or compare with that of the run's beginning."""
+    """Store which checkpoint is evaluated, or compare it with the one stored when the run began.
+    Raises UserError if they differ."""
     path, now = run.path / "checkpoint.json", asdict(taken)
     if not path.exists():
         write_json(path, now)

@@ -1,4 +1,4 @@
-"""Evaluation: a checkpoint's samples, their counts (n, c per problem), and rows from these.
+"""Samples of a checkpoint, their counts (n, c per problem), and the result rows made from these.
 
 `rlvr evaluate model=... eval=math500 n=256` is `common/evaluation/run.py`.
 """
@@ -13,19 +13,19 @@ from common.errors import UserError
 from common.rollout.local import draw
 from common.types import Prompt, Verify
 
-if TYPE_CHECKING:  # seconds: --help must not wait for them
+if TYPE_CHECKING:  # they take seconds to import: --help must not wait for them
     import pandas as pd
 
     from common.config.schema import Evaluation
     from common.models.teacher_forcing import Pair
 
-CUT_OFF = 0.2  # share of responses from which it is said that the limit is short
+CUT_OFF = 0.2  # share of cut-off responses above which a warning is given
 COLUMNS = "problem_id sample response outcome parsed tokens log_prob stopped ids".split()  # noqa: SIM905
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One benchmark's samples, one row a response: problem_id, sample, response, outcome, parsed,
+    """One benchmark's samples, one row per response: problem_id, sample, response, outcome, parsed,
     tokens, log_prob (sum over its tokens, nats), stopped, ids (its tokens as they were drawn, the
     end token included: the same text, tokenised again, may be another sequence)."""
 
@@ -33,7 +33,8 @@ class Sampled:
     rows: pd.DataFrame
 
     def counts(self) -> pd.DataFrame:
-        """benchmark, problem_id, n, c, distinct: right answers, and how many of them differ."""
+        """Return benchmark, problem_id, n, c, distinct: the right answers, and how many of them
+        differ."""
         import pandas as pd
 
         correct = self.rows.outcome == "correct"
@@ -50,7 +51,7 @@ class Sampled:
 
 
 def scored(prompts: list[Prompt], n: int, drawn: list[tuple], verify: Verify) -> pd.DataFrame:
-    """An engine's rows with their verdicts: COLUMNS, sorted by problem and sample."""
+    """Return an engine's rows with their verdicts: COLUMNS, sorted by problem and sample."""
     import pandas as pd
 
     owners = [prompts[i // n] for i in range(len(drawn))]
@@ -77,14 +78,15 @@ def sample(
     settings: Evaluation,
     seed: tuple,
 ) -> Sampled:
-    """`n` verified responses to every prompt at the evaluation's temperature and length limit."""
+    """Return `n` verified responses to every prompt, at the evaluation's temperature and length
+    limit."""
     drawn = draw(model, tokenizer, prompts, n, settings, (*seed, benchmark))
     return Sampled(benchmark, scored(prompts, n, drawn, verify))
 
 
 def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
-    """Token ids of the prompt, by the tokenizer as the engines use it, and of the response, as it
-    was drawn. Raises UserError where a sample has none."""
+    """Return the token ids of each row's prompt, as the tokenizer gives them to the engines, and of
+    its response, as it was drawn. Raises UserError if a sample has no ids."""
     lacking = [row for row in rows if not row.get("ids")]
     if lacking:
         raise UserError(
@@ -100,7 +102,8 @@ def pairs(rows: list[dict], texts: dict[str, str], tokenizer) -> list[Pair]:
 
 
 def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:
-    """Result rows of one benchmark: pass@k of those k that its n allows, then `sample_rows`."""
+    """Return the result rows of one benchmark: pass@k for the k that its n allows, then
+    `sample_rows`."""
     import pandas as pd
 
     from common.metrics.passk import report
@@ -111,7 +114,7 @@ def metric_rows(sampled: Sampled, ks: list[int]) -> pd.DataFrame:
 
 
 def sample_rows(sampled: Sampled) -> pd.DataFrame:
-    """Result rows of how diverse and how valid one benchmark's samples are.
+    """Return result rows that say how diverse and how valid one benchmark's samples are.
 
     token_entropy     mean of -log p over all sampled tokens, nats: a token's entropy by sampling
     sequence_entropy  mean of -log p of whole responses, nats
@@ -120,7 +123,8 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
     truncated         percent cut off by max_tokens
     response_length   tokens, the end token included
 
-    Samples of other programs may lack log_prob, tokens or stopped: what needs them has no row.
+    Samples of other programs may lack log_prob, tokens or stopped: a metric that needs them has no
+    row.
     """
     import pandas as pd
 
@@ -158,15 +162,15 @@ def sample_rows(sampled: Sampled) -> pd.DataFrame:
 
 
 def concatenate(sampled: list[Sampled]) -> pd.DataFrame:
-    """The counts of several benchmarks as one table."""
+    """Return the counts of several benchmarks as one table."""
     import pandas as pd
 
     return pd.concat([one.counts() for one in sampled], ignore_index=True)
 
 
 def warn_cut_off(share: float, key: str, limit: int) -> None:
-    """Say on stderr where more than CUT_OFF of the responses reached `key`=`limit`: an answer that
-    is cut off counts as wrong."""
+    """Warn on stderr if more than CUT_OFF of the responses reached `key`=`limit`: an answer that is
+    cut off counts as wrong."""
     if share > CUT_OFF:
         print(
             f"warning: {100 * share:.0f} % of the responses were cut off at {key}={limit}; what is "

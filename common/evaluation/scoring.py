@@ -1,5 +1,5 @@
-"""Stored samples through a model (common/models/teacher_forcing.py): exact entropies and
-log-probabilities of their tokens, or, of a base model's rare right answers, Delta NLL.
+"""Score stored samples with a model (common/models/teacher_forcing.py): exact entropies and
+log-probabilities of their tokens, or Delta NLL on a base model's rare right answers.
 
 The token ids are those that the sampler drew. The weights are float32 and on one GPU, whatever
 engine drew the samples.
@@ -34,10 +34,10 @@ KEPT = ("problem_id", "sample", "outcome", "tokens", "stopped")
 
 
 def score(x: Evaluate, run: Run, step: int, on_chunk: Callable[[], None]) -> Path:
-    """The samples of the run folder `x.scores` under `x.model`; returns the run folder.
+    """Score the samples of the run folder `x.scores` with `x.model`; return the run folder.
 
-    samples/ then has log_prob and entropy of each response, sums over its tokens in nats, in the
-    place of its text. Raises UserError where those samples are not finished, or lack token ids.
+    samples/ then holds log_prob and entropy of each response, sums over its tokens in nats, in
+    place of its text. Raises UserError if those samples are not finished, or lack token ids.
     """
     home = x.path.parent / str(x.scores)
     if not (home / "DONE").exists():
@@ -78,8 +78,8 @@ def _exact(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> p
 
 
 def _rare(x: Evaluate, run: Run, home: Path, on_chunk: Callable[[], None]) -> pd.DataFrame:
-    """One result row. `home` holds the base model's samples; rare.jsonl.gz the chosen ones with
-    their NLL by both models."""
+    """Return one result row. `home` holds the base model's samples. The chosen ones are written to
+    rare.jsonl.gz, with their NLL by both models."""
     require(x.row is not None, "eval.rare_share", x.eval.rare_share, "is of a paper's row alone")
     chosen = rarest(stored(home), x.eval.rare_share or SHARE)
     if chosen.empty:
@@ -109,7 +109,7 @@ def _load(model: Model, x: Evaluate):
 
 
 def _chunks(home: Path) -> Iterator[tuple[int, list[dict]]]:
-    """A run's samples, SCORED at a time, each with the number of its first."""
+    """Yield a run's samples, SCORED at a time, each part with the number of its first sample."""
     files = sorted((home / "samples").glob("*.jsonl.gz"))
     every = (row for file in files for row in read_jsonl(file))
     start = 0

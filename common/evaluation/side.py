@@ -1,4 +1,4 @@
-"""An evaluation as problems with samples, whatever program made it."""
+"""An evaluation as problems with samples, whichever program made it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from common.errors import UserError
 
 SETTINGS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "stop")
-NEEDED = SETTINGS[:2]  # of the others, one that is not given is not set
+NEEDED = SETTINGS[:2]  # any other setting that is not given is not set
 
 
 class Sample(NamedTuple):
-    """One response as its own grader scored it; None: not stored."""
+    """One response as its own grader scored it; None means not stored."""
 
-    right: float  # 1 or 0; between them where only the mean of several is stored; nan: not known
+    right: float  # 1 or 0; between them: partly right, or a mean of several; nan: not known
     outcome: str
     parsed: str | None = None  # the answer that the grader read
     response: str | None = None
@@ -26,7 +26,8 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem with its samples. `texts`: the problem itself, or the prompts that hold it."""
+    """A problem with its samples. `texts` holds the problem itself, or the prompts that contain
+    it."""
 
     name: str
     texts: tuple[str, ...]
@@ -37,7 +38,8 @@ class Problem:
 
     @property
     def shown(self) -> str:
-        """The name in messages; that of a problem without an id is its text."""
+        """The name in messages, shortened to its end; a problem without an id has its text as its
+        name."""
         return " ".join(self.name.split())[-40:]
 
     @property
@@ -47,14 +49,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Side:
-    """An evaluation. A setting that is absent is not known; None is "not set"."""
+    """An evaluation. A setting that is absent is not known; a setting that is None is "not set"."""
 
     path: str
     kind: str
     problems: tuple[Problem, ...]
     model: str | None = None  # a name
-    weights: Any = None  # what the model is, exactly
-    verifier: dict | None = None  # None: of another program
+    weights: Any = None  # exactly which model it is
+    verifier: dict | None = None  # None: another program's
     deadline: float = 3.0
     settings: dict[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
@@ -62,13 +64,13 @@ class Side:
 
     @property
     def responses(self) -> bool:
-        """Are all responses stored?"""
+        """Whether all responses are stored."""
         return all(s.response is not None for p in self.problems for s in p.samples)
 
 
 def checked(side: Side) -> Side:
-    """`side`. Raises UserError where it has no sample, or problems have different numbers of
-    them."""
+    """Return `side`. Raises UserError if it has no sample, or problems have different numbers of
+    samples."""
     if not side.problems:
         raise UserError(f"{side.path}: holds no sample")
     many = max(side.problems, key=lambda problem: len(problem.samples))
@@ -82,7 +84,7 @@ def checked(side: Side) -> Side:
 
 
 def same_model(a: Side, b: Side) -> bool | None:
-    """Are both of one model? None where that is not stored."""
+    """Return whether both evaluations are of one model; None if that is not stored."""
     if a.weights is not None and b.weights is not None:
         common = a.weights.keys() & b.weights.keys()  # older runs lack newer keys
         return bool(common) and all(a.weights[key] == b.weights[key] for key in common)
@@ -92,15 +94,16 @@ def same_model(a: Side, b: Side) -> bool | None:
 
 
 def _short(name: str) -> str:
-    """The last part of a path, hub id or a hub id as a file name."""
+    """Return the last part of a path, of a hub id, or of a hub id written as a file name."""
     return re.split(r"__|/", Path(name).name)[-1].casefold()
 
 
 def same_settings(a: Side, b: Side) -> tuple[list[str], list[str]]:
-    """(the settings that differ, as text; what is not known of which side)."""
+    """Return (the settings that differ, as text; the settings that are not known, each with its
+    side)."""
     differ, unknown = [], []
     if (a.settings.get("temperature"), b.settings.get("temperature")) == (0, 0):
-        return differ, unknown  # greedy: nothing else is looked at
+        return differ, unknown  # greedy: no other setting matters
     for name in SETTINGS:
         missing = [f"{side.path}: {name}" for side in (a, b) if name not in side.settings]
         values = [side.settings.get(name) for side in (a, b)]

@@ -20,11 +20,11 @@ from common.types import Prompt
 if TYPE_CHECKING:
     import pandas as pd
 
-TENS = (10, 100)  # k beside the powers of two: FADE's tables
+TENS = (10, 100)  # the k of FADE's tables, besides powers of two
 
 
 def problems(node: dict) -> list[Prompt]:
-    """The benchmark's prompts. Raises UserError if there are none, or an id occurs twice."""
+    """Return the benchmark's prompts. Raises UserError if there are none, or an id occurs twice."""
     from common.datasets.prompts import check
 
     prompts = check(resolve(node, "eval.prompts")(), "eval.prompts")
@@ -36,7 +36,8 @@ def problems(node: dict) -> list[Prompt]:
 
 
 def keep_problems(run: Run, prompts: list[Prompt]) -> None:
-    """Store the problems, or compare with those stored when the run began."""
+    """Store the problems, or compare them with those stored when the run began. Raises UserError if
+    they differ."""
     path, rows = run.path / "problems.jsonl.gz", [asdict(prompt) for prompt in prompts]
     if not path.exists():
         write_jsonl_gz(path, rows)
@@ -50,7 +51,7 @@ def keep_problems(run: Run, prompts: list[Prompt]) -> None:
 def fill(
     run: Run, starts: list[int], make: Callable[[list[int]], Iterator[tuple[int, pd.DataFrame]]]
 ) -> None:
-    """Write the chunks that are not there yet, as `make` gives them, with a progress bar."""
+    """Write the chunks that do not exist yet, as `make` gives them, with a progress bar."""
     paths = {start: run.path / "samples" / f"{start:07d}.jsonl.gz" for start in starts}
     missing = [start for start in starts if not paths[start].exists()]
     done = len(starts) - len(missing)
@@ -58,17 +59,17 @@ def fill(
         print(f"{run.path}: resumes after {done} of {len(starts)} chunks", file=sys.stderr)
     for start, made in tracked(make(missing), run.run_id, total=len(starts), done=done):
         rows = made.astype(object)
-        # pandas has NaN for a missing text, JSON null
+        # a missing text is NaN in pandas, null in JSON
         write_jsonl_gz(paths[start], rows.where(rows.notna(), None).to_dict("records"))
 
 
 def each(chunk: Callable[[int], pd.DataFrame]) -> Callable:
-    """For `fill`: the chunks that a function makes of their start, one after another."""
+    """Return a `make` for `fill` that calls `chunk` with one start after another."""
     return lambda starts: ((start, chunk(start)) for start in starts)
 
 
 def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
-    """All samples of a run without their token ids; responses only when asked for."""
+    """Return all samples of a run without their token ids; with responses only if asked for."""
     import pandas as pd
 
     rows, bulk = [], {"ids"} if with_response else {"ids", "response"}
@@ -78,7 +79,8 @@ def stored(run: Path, with_response: bool = False) -> pd.DataFrame:
 
 
 def of_part(run: Path, benchmark: str) -> str:
-    """The name of the benchmark; where some of its problems have no sample, with how many have."""
+    """Return the name of the benchmark; if some of its problems have no sample, add how many
+    have."""
     asked = len(read_jsonl(run / "problems.jsonl.gz"))
     there = stored(run)["problem_id"].nunique()
     return benchmark if there == asked else f"{benchmark} ({there} of {asked} problems)"
@@ -92,9 +94,9 @@ def finish(
     row: Row | None = None,
     step: int | None = None,
 ) -> Path:
-    """counts.csv and metrics.csv from the stored samples, then the DONE marker. The rows are of
-    table "evaluation", or those of `row` at `step`, with the counts where a training run has them.
-    """
+    """Write counts.csv and metrics.csv from the stored samples, then the DONE marker; return the
+    folder. The result rows belong to table "evaluation". With `row`, they belong to its table and
+    method at `step`, and the counts are also written where a training run has them."""
     import pandas as pd
 
     from common.evaluation.samples import Sampled, sample_rows, warn_cut_off

@@ -1,8 +1,8 @@
-"""vLLM engines side by side, one a GPU or `tensor_parallel` of them, each a process.
+"""vLLM engines side by side, each in a process of its own, on one GPU or on `tensor_parallel` GPUs.
 
-Which engine draws a chunk changes nothing in it, so one benchmark is spread over all GPUs that this
-process sees, chunk by chunk, while the chunks that are back are verified here. An engine that dies,
-is stopped, or makes no step for too long (common/watch.py) ends the evaluation.
+Which engine draws a chunk changes nothing in it. So one benchmark is spread over all GPUs that this
+process sees, chunk by chunk, while finished chunks are verified here. An engine that dies, is
+stopped, or makes no step for too long (common/watch.py) ends the evaluation.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from common.evaluation.engines import Rows, chunk, vllm_engine
 from common.types import Prompt
 from common.watch import Watch, parts, stall_s
 
-LOOK = 1.0  # seconds between two looks at whether to stop
-LOOK_S = 5.0  # between two looks at an engine's processes, and between two words of its steps
+LOOK = 1.0  # most seconds between two calls of `on_chunk`, which may stop the evaluation
+LOOK_S = 5.0  # seconds between two looks at an engine's processes, or two progress reports
 
 
 @dataclass
@@ -39,15 +39,16 @@ class Worker:
     pipe: Any
     gpu: str | None
     watch: Watch
-    said: int = 0  # times it was heard of
-    family: set[psutil.Process] = field(default_factory=set)  # its processes, as seen last
+    said: int = 0  # number of its messages so far
+    family: set[psutil.Process] = field(default_factory=set)  # its processes, when last seen
 
     @property
     def name(self) -> str:
         return "the engine" if self.gpu is None else f"the engine on GPU {self.gpu}"
 
     def look(self) -> None:
-        """Raise UserError where it is stopped, has lost a process, or stands still."""
+        """Raise Fault, a UserError, if the engine is stopped, has lost a process, or stands
+        still."""
         with suppress(psutil.Error):
             first = psutil.Process(self.process.pid)
             self.family = {first, *first.children(recursive=True)}
@@ -55,7 +56,7 @@ class Worker:
             replace(part, name=self.name) if part.pid == self.process.pid else part
             for part in parts(self.family)
         ]
-        self.watch.longest = float(self.said > 0)  # a step of vLLM's takes less than a second
+        self.watch.longest = float(self.said > 0)  # a step of vLLM takes less than a second
         if wrong := self.watch.look(seen, self.said, time.monotonic()):
             raise Fault(f"engine=vllm: {wrong}; the same command resumes")
 
@@ -63,15 +64,17 @@ class Worker:
 def drawn_by_vllm(
     x: Evaluate, prompts: list[Prompt], starts: list[int], on_chunk: Callable[[], None]
 ) -> Generator[tuple[int, Rows]]:
-    """The chunks that begin at the problems `starts`, each as soon as it is there, in any order.
+    """Yield the chunks that begin at the problems `starts`, each as soon as it is there, in any
+    order.
 
     `on_chunk` is called every second and may raise: the chunks that are being drawn are then lost,
-    as they are with Ctrl-C. Raises what an engine raises, and UserError where one of them dies or
-    stands still.
+    as they are with Ctrl-C. Raises what an engine raises, and UserError if an engine dies or stands
+    still.
     """
     todo, busy, looked = deque(starts), dict[Any, Worker](), 0.0
-    # All engines load the same files, so one is checked: the one that has the first chunk, which
-    # is not stored where it fails. A model made here may first have to be made, by each.
+    # All engines load the same files, so only one is checked: the one with the first chunk, which
+    # is not stored if the check fails. A model made here (`pretrain`) may first have to be made, by
+    # each engine.
     workers = [
         _start(x, prompts, gpu, number == 0 or x.model.pretrain is not None)
         for number, gpu in enumerate(places(x)[: len(starts)])
@@ -102,8 +105,8 @@ def drawn_by_vllm(
 
 
 def places(x: Evaluate) -> list[str | None]:
-    """CUDA_VISIBLE_DEVICES of every engine: `tensor_parallel` GPUs each; a rest stays idle. Raises
-    UserError for fewer GPUs than one engine needs."""
+    """Return CUDA_VISIBLE_DEVICES of every engine: `tensor_parallel` GPUs each; GPUs that are left
+    over stay idle. Raises UserError for fewer GPUs than one engine needs."""
     each, seen = x.tensor_parallel or 1, gpus(x.device)
     if each == 1:
         return seen
@@ -114,7 +117,7 @@ def places(x: Evaluate) -> list[str | None]:
 
 
 def gpus(device: str) -> list[str | None]:
-    """Each GPU that this process sees, as CUDA_VISIBLE_DEVICES names it; on a CPU one None."""
+    """Return each GPU that this process sees, as CUDA_VISIBLE_DEVICES names it; [None] on a CPU."""
     import torch
 
     if device == "cpu" or not torch.cuda.is_available():
@@ -128,12 +131,13 @@ def _start(x: Evaluate, prompts: list[Prompt], gpu: str | None, checks: bool) ->
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, x, prompts, gpu, checks))
     process.start()
-    theirs.close()  # so that its death ends the pipe
+    theirs.close()  # so that the pipe ends when the process dies
     return Worker(process, ours, gpu, Watch(stall_s()))
 
 
 def _end(worker: Worker) -> None:
-    """Its processes too: vLLM's engine core may be one of its own."""
+    """Kill an engine's process and all its children: vLLM's engine core may be a process of its
+    own."""
     with suppress(psutil.Error):
         worker.family |= set(psutil.Process(worker.process.pid).children(recursive=True))
     worker.process.kill()
@@ -145,7 +149,8 @@ def _end(worker: Worker) -> None:
 
 
 def _answer(worker: Worker) -> tuple[int, Rows] | None:
-    """A chunk, or None where the engine only says that it moves on."""
+    """Return a chunk, or None if the engine only reports that it makes progress. Raises what the
+    engine raised, and UserError if the engine died."""
     try:
         answer = worker.pipe.recv()
     except (EOFError, ConnectionError):
@@ -163,8 +168,8 @@ def _answer(worker: Worker) -> tuple[int, Rows] | None:
 def _work(
     pipe: Connection, x: Evaluate, prompts: list[Prompt], gpu: str | None, checks: bool
 ) -> None:
-    """In the process of an engine: answers each chunk's start with its rows, or an error."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the parent's, which then kills this
+    """Serve as an engine's process: answer each chunk's start with its rows, or with an error."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # left to the parent, which then kills this
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if gpu is not None:

@@ -1,5 +1,5 @@
-"""From per-token losses to one number: each function turns a mask into token weights, `(B, T) ->
-(B, T)`.
+"""From per-token losses to one number: each function turns a mask into token weights,
+`(B, T) -> (B, T)`.
 
 The scalar is (weights * loss).sum(). The weights are made once from the mask of the whole
 mini-batch, so the split into micro-batches cannot change loss or gradient. A response without
@@ -12,7 +12,7 @@ from common.errors import UserError
 
 
 def token_mean(mask: torch.Tensor) -> torch.Tensor:
-    """Every token of the mini-batch counts alike; without any token all weights are 0.
+    """Token mean: all tokens of the mini-batch have the same weight; without any token all are 0.
 
         w_{i,t} = 1 / sum_j T_j
 
@@ -23,7 +23,7 @@ def token_mean(mask: torch.Tensor) -> torch.Tensor:
 
 
 def sequence_mean_token_mean(mask: torch.Tensor) -> torch.Tensor:
-    """Every response counts alike.
+    """Mean over responses of their token means: all responses have the same weight.
 
         w_{i,t} = 1 / (B T_i)
 
@@ -34,7 +34,7 @@ def sequence_mean_token_mean(mask: torch.Tensor) -> torch.Tensor:
 
 
 def token_sum(mask: torch.Tensor, *, max_tokens: int) -> torch.Tensor:
-    """Every token weighs the same constant, whatever the lengths.
+    """Token sum over a constant: every token has the same weight, whatever the lengths.
 
         w_{i,t} = 1 / (B max_tokens)
 

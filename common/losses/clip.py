@@ -1,12 +1,11 @@
 """Policy losses that clip the ratio of each token, `(B, T) -> (B, T)`, to be minimised.
 
 Every policy loss of this package takes log_prob (with gradient), old_log_prob of the policy that
-sampled, the advantage of each row (B, 1) or token (B, T), and mask, 1 on response tokens, and
-returns (loss, clipped): clipped marks the tokens whose gradient the clip removed or bounded.
-Advantages of another shape, and clip ranges outside 0 <= eps_low <= 1, 0 <= eps_high, are refused
-with a UserError by those that clip. What
-stands on padding, inf and nan included, reaches no value and no gradient of a real token; padding
-itself gets gradient 0. Aggregation is in `aggregate.py`.
+sampled, the advantage of each response (B, 1) or token (B, T), and a mask that is 1 on response
+tokens. It returns (loss, clipped): clipped marks the tokens whose gradient the clip removed or
+bounded. The losses that clip raise UserError for advantages of another shape, and for clip ranges
+outside 0 <= eps_low <= 1, 0 <= eps_high. Values on padding, inf and nan included, change no value
+and no gradient of a real token; padding itself gets gradient 0. Aggregation is in `aggregate.py`.
 """
 
 import torch
@@ -30,7 +29,8 @@ def ppo_clip(
 
     Source: F-GRPO sec 2.2; Schulman et al. 2017.
     Peers: TRL GRPOTrainer without delta; verl vanilla where clip_ratio_c is out of reach
-    No dual clip and no clamp on the log-ratio, unlike verl's "vanilla": that is `dual_clip`.
+    There is no dual clip and no clamp on the log-ratio, unlike in verl's "vanilla" loss, which is
+    `dual_clip`.
     """
     ratio = log_ratio(log_prob, old_log_prob, mask).exp()
     return surrogate(ratio, advantages, eps_low, eps_high)
@@ -54,7 +54,7 @@ def dual_clip(
 
     Source: Ye et al. 2020 (arXiv 1912.09729); verl's clamp.
     Peers: verl vanilla, TRL GRPOTrainer with delta = c, without the clamp
-    The clamp at 20 is for overflow; beyond it a token has no gradient.
+    The clamp at 20 prevents overflow; beyond it a token has no gradient.
     Raises UserError for clip_ratio_c <= 1, which would cut into the ordinary clip range.
     """
     require(clip_ratio_c > 1, "method.loss.clip_ratio_c", clip_ratio_c, "must be above 1")
@@ -74,14 +74,15 @@ def cispo(
     eps_low: float,
     eps_high: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """CISPO: the importance weight is clipped, no gradient is lost.
+    """CISPO: the importance weight is clipped, but no token loses its gradient.
 
         w_t = stop_gradient(clip(r_t, 1 - eps_low, 1 + eps_high))
         L_t = -w_t A log_prob
 
     Source: F-GRPO Eq. 5; Chen et al. 2025 (arXiv 2506.13585).
     Peers: verl cispo, TRL GRPOTrainer with loss_type="cispo", which has no lower bound
-    verl's clamps the log-ratio at 20; TRL's epsilon_high is the bound itself, 1 + eps_high here.
+    verl's version clamps the log-ratio at 20; TRL's epsilon_high is the bound itself, which is
+    1 + eps_high here.
     """
     _fits(log_prob, advantages, eps_low, eps_high)
     ratio = (log_prob.detach() - old_log_prob).exp()
@@ -92,15 +93,15 @@ def cispo(
 def log_ratio(
     log_prob: torch.Tensor, old_log_prob: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """log_prob - old_log_prob, (B, T); 0 on padding, in value and in gradient."""
-    # where, not a product: 0 times inf or nan is nan
+    """Return log_prob - old_log_prob, (B, T), with value and gradient 0 on padding."""
+    # torch.where, not a product: 0 times inf or nan is nan
     return torch.where(mask > 0, log_prob - old_log_prob, 0)
 
 
 def surrogate(
     ratio: torch.Tensor, advantages: torch.Tensor, eps_low: float, eps_high: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """-min(r A, clip(r, 1 - eps_low, 1 + eps_high) A) of any kind of ratio, and where it is
+    """Return -min(r A, clip(r, 1 - eps_low, 1 + eps_high) A) for any kind of ratio, and where it is
     clipped. Raises UserError as the losses do."""
     _fits(ratio, advantages, eps_low, eps_high)
     free = ratio * advantages
@@ -109,7 +110,8 @@ def surrogate(
 
 
 def _fits(tokens: torch.Tensor, advantages: torch.Tensor, eps_low: float, eps_high: float) -> None:
-    """Refuse what would broadcast to something else, and a range that does not hold 1."""
+    """Raise UserError for advantages that would broadcast to another shape, and for clip ranges
+    that are not allowed."""
     response, token = (*tokens.shape[:-1], 1), tuple(tokens.shape)
     if tuple(advantages.shape) not in (response, token):
         raise UserError(

@@ -1,21 +1,22 @@
-"""How few tokens hold most of the covariances (CW-GRPO Fig. 3)."""
+"""How few tokens hold most of the covariance (CW-GRPO Fig. 3)."""
 
 import torch
 
 from common.errors import require
 from common.losses.covariance import covariance
 
-# of all tokens: those of CW-GRPO's Table 1 below 1, and some between; ours
+# Shares of all tokens: the ones below 1 in CW-GRPO's Table 1, and some between (our choice)
 SHARES = (0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
-PREFIX = "covariance_top_"  # then the share: columns of metrics.jsonl
+PREFIX = "covariance_top_"  # followed by the share: columns of metrics.jsonl
 SIDES = {"positive": 1, "negative": -1}
-PERCENTILES = (0.0001, 0.01, 0.2, 0.4, 1.0)  # CW-GRPO's Table 1, of each side's tokens
+PERCENTILES = (0.0001, 0.01, 0.2, 0.4, 1.0)  # of each side's tokens, CW-GRPO's Table 1
 
 
 def cumulative_contribution(c: torch.Tensor, shares: list[float]) -> list[float]:
-    """Fig. 3: the part of sum |c| that the `shares` (of 1) of tokens with the largest |c| hold.
+    """Return Fig. 3: for each of `shares` (in (0, 1]) the part of sum |c| that this share of the
+    tokens, the ones with the largest |c|, holds.
 
-    A share counts at least one token. Raises UserError where all c are 0: nothing contributes.
+    A share counts at least one token. Raises UserError if all c are 0: then nothing contributes.
     """
     sizes = c.abs().double().sort(descending=True).values
     total = sizes.sum()
@@ -25,7 +26,7 @@ def cumulative_contribution(c: torch.Tensor, shares: list[float]) -> list[float]
 
 
 def tokens_of(share: float, tokens: int) -> int:
-    """How many of `tokens` a share is, at least one. Raises UserError for one outside (0, 1]."""
+    """Return how many of `tokens` a share is, at least 1. Raises UserError outside (0, 1]."""
     require(0 < share <= 1, "share", share, "must be in (0, 1]")
     return min(tokens, max(1, round(share * tokens)))
 
@@ -33,12 +34,12 @@ def tokens_of(share: float, tokens: int) -> int:
 def logged(
     log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor
 ) -> dict[str, float]:
-    """What a step with `covariances=true` logs: for each of SHARES the part of sum |c| that this
-    share of the step's tokens holds, both of 1.
+    """Return what a step with `covariances=true` logs: for each of SHARES the part of sum |c|, as a
+    fraction, that this share of the step's tokens holds, and the `percentiles`.
 
-    log_prob (B, T) of the policy that sampled; advantages (B, 1) or (B, T) before token weights; c
-    as in `covariance`, means over all real tokens. Nothing where all c are 0, so that such a step
-    is missing and not 0.
+    log_prob (B, T) is under the policy that sampled; advantages (B, 1) or (B, T) are without token
+    weights; c is as in `covariance`, with means over all real tokens. If all c are 0 the result is
+    empty, so that such a step is missing from the curve instead of 0.
     """
     c = covariance(log_prob, advantages, mask, mean="token")[mask > 0]
     if not (c != 0).any():
@@ -49,9 +50,9 @@ def logged(
 
 
 def percentiles(c: torch.Tensor) -> dict[str, float]:
-    """Table 1 of the step: by side and share the covariance that this share of the side's tokens
-    reaches (`_at_`), and their mean (`_mean_`), since the paper does not say which it prints
-    (INC032). A side without tokens is left out."""
+    """Return Table 1 for the step: for each side and share the covariance that this share of the
+    side's tokens reaches (`_at_`), and the mean over these tokens (`_mean_`), since the paper does
+    not say which of the two it prints (INC032). A side without tokens is left out."""
     found = {}
     for side, sign in SIDES.items():
         sizes = (sign * c[sign * c > 0]).double().sort(descending=True).values

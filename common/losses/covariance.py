@@ -2,10 +2,10 @@
 
     c_t = (log_prob_t - mean log_prob) (A_t - mean A)
 
-Their token weights compare each token with the whole mini-batch. They are functions of their own,
-`f(log_prob (detached), old_log_prob, advantages, mask, *, ...) -> (B, T)`, called once before the
-mini-batch is split, and the loss takes the result as `token_weights`; so the split changes nothing.
-`cw_grpo_repository` is the documented exception.
+Their token weights compare each token with the whole mini-batch. They are separate functions,
+`f(log_prob (detached), old_log_prob, advantages, mask, *, ...) -> (B, T)`, which are called once
+before the mini-batch is split. The loss takes the result as `token_weights`, so the split changes
+nothing. `cw_grpo_repository` is the documented exception.
 """
 
 import torch
@@ -19,15 +19,15 @@ from common.losses.clip import log_ratio, ppo_clip
 def covariance(
     log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, *, mean: str
 ) -> torch.Tensor:
-    """How far log-probability and advantage of each token are from their means, multiplied (CW-GRPO
-    sec 2.3; Cui et al. 2025).
+    """Return for each token the product of the deviations of log-probability and advantage from
+    their means (CW-GRPO sec 2.3; Cui et al. 2025).
 
         c_t = (log_prob_t - mean log_prob) (A_t - mean A)
 
-    Returns (B, T), 0 on padding; sums are in float64. The text takes means "over responses", which
-    leaves open: mean="token", both over all real tokens, as verl's Clip-Cov; mean="sequence",
-    log-probability over the tokens of its response and advantage over responses, as the author's
-    repository.
+    The result is (B, T) and 0 on padding; sums are in float64. The text takes means "over
+    responses", which can be read in two ways. mean="token" takes both means over all real tokens,
+    as verl's Clip-Cov. mean="sequence" takes the mean log-probability over the tokens of the
+    response and the mean advantage over responses, as the author's repository.
     Raises UserError for another `mean`.
     """
     if mean not in ("token", "sequence"):
@@ -54,7 +54,7 @@ def gaussian_kernel(
     *,
     mean: str,
 ) -> torch.Tensor:
-    """CW-GRPO's weights: tokens of extreme covariance weigh less, of either sign.
+    """CW-GRPO's token weights: tokens whose covariance is extreme, of either sign, weigh less.
 
         w_t = exp(-c_t^2 / (2 sigma^2))
         w~_t = w_t N / sum_k w_k
@@ -62,15 +62,15 @@ def gaussian_kernel(
     Source: CW-GRPO sec 2.3.
     Peers: none
     sigma is the population standard deviation of c over the N real tokens, so the weights have mean
-    1. sigma = 0, as where all advantages are equal, gives weights of exactly 1: the parent method.
-    The paper's sums run over the group of one prompt, the author's over a local batch, which is one
-    such group; here they run over the mini-batch. Weights carry no gradient.
+    1. sigma = 0, for example if all advantages are equal, gives weights of exactly 1, the parent
+    method. In the paper the sums run over the group of one prompt, in the author's code over a
+    local batch, which is one such group, and here over the mini-batch. Weights carry no gradient.
     """
     real = mask > 0
     c = covariance(log_prob, advantages, mask, mean=mean).double()
     N = real.sum()
     sigma = torch.where(real, c - c.sum() / N, 0).square().sum().div(N).sqrt()
-    # Equal advantages may leave rounding in c, and a kernel scaled to rounding is noise.
+    # With equal advantages c may be rounding errors, and a kernel scaled to these is noise.
     largest = [torch.where(real, x.abs(), 0).max().double() for x in (log_prob, advantages)]
     if sigma <= 4 * torch.finfo(log_prob.dtype).eps * largest[0] * largest[1]:
         return real.to(log_prob.dtype)
@@ -92,15 +92,15 @@ def clip_cov(
     eps_high: float,
     seed: int,
 ) -> torch.Tensor:
-    """Clip-Cov's choice: weight 0 on a few tokens of high covariance, 1 on the others.
+    """Clip-Cov's token weights: 0 on a few tokens of high covariance, 1 on the others.
 
         candidates: omega_low < c_t < omega_high, and ppo_clip does not clip the token
         weight 0 on max(1, floor(ratio N)) candidates chosen at random, or on all if fewer
 
     Source: Cui et al. 2025 (arXiv 2505.22617).
     Peers: verl clip_cov, on each micro-batch
-    Both means of c_t are over tokens. Chosen are the candidates whose log-probability, hashed with
-    `seed`, is smallest: uniform over tokens, yet without a random state to keep, and the same in
+    Both means of c_t are over tokens. The candidates whose log-probability, hashed with `seed`, is
+    smallest are chosen. This is uniform over tokens, yet needs no random state, and is the same in
     every order of the rows. verl draws from torch's global generator.
     """
     c = covariance(log_prob, advantages, mask, mean="token")
@@ -125,7 +125,7 @@ def top_covariance(
     *,
     k: float,
 ) -> torch.Tensor:
-    """KL-Cov's choice: the tokens of largest covariance.
+    """KL-Cov's token weights: 1 on the tokens of largest covariance, 0 on the others.
 
         w_t = 1 on the max(1, floor(k N)) tokens of largest c_t, 0 on the others
 
@@ -143,7 +143,7 @@ def top_covariance(
 
 
 def _hash(values: torch.Tensor, seed: int) -> torch.Tensor:
-    """A number that looks random for each float32, the same for the same bits and seed."""
+    """Return a random-looking number for each float32; the same bits and seed give the same."""
     x = values.float().contiguous().view(torch.int32).long() + (seed % 2**31 << 32)
     for multiplier in (-0x61C8864680B583EB, -0x40A7B892E31B1A47):  # splitmix64's constants
         x = (x ^ (x >> 29)) * multiplier
@@ -200,7 +200,7 @@ def kl_cov(
     Source: Cui et al. 2025 (arXiv 2505.22617).
     Peers: verl kl_cov
     kl_coef is the paper's beta. |log r| has subgradient 0 at r = 1, so the first optimiser step
-    after a rollout feels no penalty. Nothing is clipped: `clipped` is False throughout.
+    after a rollout has no penalty. Nothing is clipped: `clipped` is False throughout.
     """
     log_r = log_ratio(log_prob, old_log_prob, mask)
     loss = -log_r.exp() * advantages + kl_coef * token_weights * log_r.abs()
@@ -223,10 +223,11 @@ def cw_grpo_repository(
     Peers: none
     Differs from sec 2.3 in three ways: B T counts padding, so the mean weight of a real token is
     B T / N > 1, a hidden rise of the learning rate; the weights are not detached, so their gradient
-    flows too; and they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (the
-    repository's holds the 12 responses to one prompt). old_log_prob is not used: the repository
-    takes one step a rollout, and its ratio is always 1. Nothing is clipped. backend=verl takes each
-    prompt's group, whatever a pass holds (common/backends/verl/repository.py).
+    flows too; and they come from the rows of one call, so the loss DEPENDS ON THE MICRO-BATCH (in
+    the repository it holds the 12 responses to one prompt). old_log_prob is not used: the
+    repository takes one step per rollout, so its ratio is always 1. Nothing is clipped.
+    backend=verl calls it on each prompt's group, whatever rows a forward pass holds
+    (common/backends/verl/repository.py).
     """
     real = mask > 0
     log_p = torch.where(real, log_prob, 0)

@@ -1,7 +1,7 @@
 """Token weights that depend on whether a response was right, and on how likely its tokens were.
 
-They are functions `f(log_prob (detached), old_log_prob, advantages, mask, *, ...) -> (B, T)`, as
-those of `covariance.py`, but look at one response at a time.
+They are functions `f(log_prob (detached), old_log_prob, advantages, mask, *, ...) -> (B, T)`, like
+the token weights of `covariance.py`, but look at one response at a time.
 """
 
 import torch
@@ -20,8 +20,8 @@ def a3po(
     negative_high_ratio: float,
     negative_high_scale: float,
 ) -> torch.Tensor:
-    """A3PO's weights: the unlikely tokens of right answers and the likely ones of wrong answers
-    weigh more.
+    """A3PO's token weights: the unlikely tokens of right answers and the likely tokens of wrong
+    answers weigh more.
 
         A > 0: w_t = positive_low_scale  on the max(1, floor(positive_low_ratio T_i)) tokens of the
                                          response with the lowest pi_old, else 1
@@ -30,13 +30,14 @@ def a3po(
 
     Source: Tang et al. 2025 (arXiv 2512.21625), A3PO; ratios 0.2 and scales 2.
     Peers: none
-    Read in the authors' code (txy77/Sample-Polarity-of-RLVR at 24a37f72), which shapes advantages
-    with options of these names; of the paper only the abstract and introduction were read.
-    LEFT OUT: that the scales fall along training, the first A of the name. The paper's summary says
-    so, but no formula was found: neither code nor scripts have one. So these scales stay, and with
-    them this is the paper's token-level shaping. Right there is a reward of 1 and wrong 0, here the
-    sign of A. Of equal probabilities the earlier token is chosen (there as a sort leaves it), and
-    one of pi_old = 0 counts (there it does not). Scales of 1 are the parent method.
+    The method was read in the authors' code (txy77/Sample-Polarity-of-RLVR at 24a37f72), which
+    shapes advantages with options of these names. Only the paper's abstract and introduction were
+    read. LEFT OUT: the decay of the scales during training, the first A of the name. The paper's
+    summary mentions it, but no formula was found: neither code nor scripts have one. The scales are
+    therefore constant, and with them this is the paper's token-level shaping. In the code a reward
+    of 1 is right and 0 is wrong; here the sign of A decides. Among equal probabilities the earlier
+    token is chosen (in the code it depends on the sort), and a token with pi_old = 0 counts (in the
+    code it does not). Scales of 1 are the parent method.
     Raises UserError for a ratio outside (0, 1] or a negative scale.
     """
     ratios = {"positive_low_ratio": positive_low_ratio, "negative_high_ratio": negative_high_ratio}
@@ -53,7 +54,8 @@ def a3po(
 
 
 def least(values: torch.Tensor, mask: torch.Tensor, ratio: float) -> torch.Tensor:
-    """The max(1, floor(ratio T_i)) real tokens of each row with the least values, (B, T) bool."""
+    """Return which real tokens have the max(1, floor(ratio T_i)) least values of their row, (B, T)
+    bool."""
     real = mask > 0
     number = (ratio * real.sum(1, keepdim=True).double()).long().clamp(min=1)
     order = torch.where(real, values, torch.inf).argsort(dim=1, stable=True)

@@ -1,15 +1,15 @@
 """Estimates of KL(pi || pi_ref), added to a policy loss per token `(B, T)` (Schulman 2020).
 
-With d_t = log_prob - ref_log_prob on samples of pi. All three have the mean or the gradient of the
-KL only on samples of the policy itself; none is corrected for old samples. Element by element:
-what stands on padding stays there.
+Here d_t = log_prob - ref_log_prob on samples of pi. Each of the three has the mean or the gradient
+of the KL only on samples of the current policy; none is corrected for older samples. They work
+element by element, so values on padding stay on padding.
 """
 
 import torch
 
 
 def kl_k1(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
-    """Unbiased, of either sign.
+    """The estimator k1: unbiased, of either sign.
 
         k1_t = d_t
 
@@ -21,7 +21,7 @@ def kl_k1(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
 
 
 def kl_k2(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
-    """Biased, but the mean of its gradient is the gradient of the KL.
+    """The estimator k2: biased, but the mean of its gradient is the gradient of the KL.
 
         k2_t = d_t^2 / 2
 
@@ -32,13 +32,14 @@ def kl_k2(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
 
 
 def kl_k3(log_prob: torch.Tensor, ref_log_prob: torch.Tensor) -> torch.Tensor:
-    """Unbiased and non-negative; the mean of its gradient is that of KL(pi_ref || pi).
+    """The estimator k3: unbiased and non-negative. The mean of its gradient is the gradient of
+    KL(pi_ref || pi).
 
         k3_t = exp(-d_t) + d_t - 1
 
     Source: Schulman 2020; GRPO's own penalty (Shao et al. 2024).
     Peers: TRL GRPOTrainer, verl k3 with the log-ratio clamped at 20 and the estimate at 10
-    F-GRPO App. G names a "KL penalty" and no estimator.
+    F-GRPO App. G names a "KL penalty" but no estimator.
     """
     difference = ref_log_prob - log_prob
     return difference.exp() - difference - 1

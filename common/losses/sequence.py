@@ -23,10 +23,10 @@ def gspo(
     Source: Zheng et al. 2025 (arXiv 2507.18071), Eqs. 5 and 7; two_stage sec 2.
     Peers: verl gspo, TRL GRPOTrainer with importance_sampling_level="sequence"
     This is GSPO-token (their Eqs. 13-14), the straight-through form that verl computes: with one
-    advantage a response and sequence_mean_token_mean, value and gradient are those of GSPO itself.
+    advantage per response and sequence_mean_token_mean, value and gradient equal those of GSPO.
     verl also clamps log s at 10 from above; here nothing is clamped. GSPO-N is this loss with the
     advantage `common.advantages.sign.negative_only`.
-    A response needs all its tokens: never split a row.
+    The ratio needs all tokens of a response: never split a row.
     """
     lengths = (mask > 0).sum(1, keepdim=True).clamp(min=1)
     log_s = log_ratio(log_prob.detach(), old_log_prob, mask).sum(1, keepdim=True) / lengths

@@ -14,13 +14,13 @@ def smoothed(
     gamma_p: float,
     gamma_n: float,
 ) -> torch.Tensor:
-    """The advantage of DS-GRPO, (B, T) for advantages (B, 1) or (B, T).
+    """Return the advantage of DS-GRPO, (B, T) for advantages (B, 1) or (B, T).
 
         s_i    = log pi_old(y_i | x) = sum_t old_log_prob_t, in nats, <= 0
         A_i^DS = A_i - gamma_p s_i   of a right answer
                = A_i + gamma_n s_i   of a wrong one
 
-    Right is A_i > 0, wrong is A_i < 0 (`grpo_signed`); what has neither sign stays 0.
+    A response is right if A_i > 0 and wrong if A_i < 0 (see `grpo_signed`); an A_i of 0 stays 0.
     Raises UserError for a negative coefficient.
     """
     for name, value in (("gamma_p", gamma_p), ("gamma_n", gamma_n)):
@@ -50,12 +50,13 @@ def smoothed_ppo_clip(
 
     Source: Gai et al. 2025 (arXiv 2511.19942), Eq. 6; F-GRPO v2 sec 5.6 compares with it.
     Peers: none
-    The equation was read in two public transcriptions that agree, not in the paper. Its theory
-    (Eq. 4) takes the base model's log-probability, its algorithm the sampling policy's, as here.
-    The log-probability is that of the whole response, a sum over tokens: no length normaliser is
-    printed. The shift has no baseline: a group of only right answers raises them all, the rarest
-    most. gamma_p = gamma_n = 0 is `ppo_clip`. Needs the advantage `grpo_signed`, which tells right
-    from wrong in a group of equal rewards too. Raises UserError for a negative coefficient.
+    The equation was read in two public transcriptions that agree, not in the paper. The paper's
+    theory (Eq. 4) takes the log-probability of the base model, its algorithm that of the sampling
+    policy, as here. It is the log-probability of the whole response, a sum over tokens: no length
+    normaliser is printed. The shift has no baseline: in a group of right answers only, all are
+    raised, the rarest most. gamma_p = gamma_n = 0 is `ppo_clip`. The loss needs the advantage
+    `grpo_signed`, which tells right from wrong in a group of equal rewards too. Raises UserError
+    for a negative coefficient.
     """
     shifted = smoothed(old_log_prob, advantages, mask, gamma_p=gamma_p, gamma_n=gamma_n)
     return ppo_clip(log_prob, old_log_prob, shifted, mask, eps_low=eps_low, eps_high=eps_high)

@@ -1,8 +1,9 @@
 """Policy losses that look at the likeliest tokens too, `(B, T) -> (B, T)`; see `clip.py`.
 
-Besides its four tensors such a loss takes, of the policy that is trained, `entropy` (B, T) without
-gradient, `top_log_prob` (B, T, K), the log-probabilities of its K likeliest tokens at each place,
-likeliest first, with gradient, and `drawn_top` (B, T), True where the response has the likeliest.
+Besides the four tensors of every policy loss, such a loss takes three of the policy being trained:
+`entropy` (B, T), without gradient; `top_log_prob` (B, T, K), the log-probabilities of its K
+likeliest tokens at each position, likeliest first, with gradient; and `drawn_top` (B, T), True
+where the response has the likeliest token.
 """
 
 import torch
@@ -28,25 +29,27 @@ def simko(
     eps_high: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """SimKO: at uncertain tokens a right answer also raises the other likely tokens, and a wrong
-    one falls more where it took the likeliest.
+    answer that took the likeliest token is lowered more.
 
         H_t > quantile tau of its response's H: the tokens where it differs from `ppo_clip`
         A > 0: g_t = (1 - alpha) r_t + (alpha / K) sum_k sg(r_t / r_{t,k}) r_{t,k}, else g_t = r_t
         A < 0: A_t = lambda_top1 A where the token is the likeliest, else A_t = A
         L_t = -min(g_t A_t, clip(g_t, 1 - eps_low, 1 + eps_high) A_t)
 
-    r_{t,k} is the ratio of the k-th likeliest token, sg stops the gradient.
+    r_{t,k} is the ratio of the k-th likeliest token, and sg stops the gradient.
 
     Source: Peng et al. 2025 (arXiv 2510.14807); alpha = 0.01, K = 3, 1.1 and tau = 0.8.
     Peers: none
-    Read in the authors' code (CLR-Lab/SimKO at 306f4ffc); of the paper only the abstract was read.
-    Their K tokens, likeliest token and entropy are of the policy that is trained, as here. They
-    divide by the old probabilities of the old policy's own K likeliest, rank by rank, but these
-    cancel: sg(r_t / r_{t,k}) r_{t,k} = sg(r_t) exp(log p_k - sg(log p_k)), so none is needed here.
-    g_t has the value r_t: its gradient alone is spread, and the clip acts as without. Left out:
-    their 1e-8 beside sg(r_{t,k}). Right is a reward of 1 there, A > 0 here. The name lambda_top1 is
-    ours. alpha = 0 and lambda_top1 = 1 is `ppo_clip`; in a response of one token none is uncertain.
-    Raises UserError for alpha or tau outside [0, 1], lambda_top1 < 0, or another number of tokens.
+    The method was read in the authors' code (CLR-Lab/SimKO at 306f4ffc); only the abstract of the
+    paper was read. As here, the code takes the K tokens, the likeliest token and the entropy of the
+    policy being trained. It divides by the old probabilities of the old policy's own K likeliest
+    tokens, rank by rank, but these cancel: sg(r_t / r_{t,k}) r_{t,k} = sg(r_t)
+    exp(log p_k - sg(log p_k)), so they are not needed here. g_t has the value of r_t: only its
+    gradient is spread, and the clip acts as on r_t. The code's 1e-8 beside sg(r_{t,k}) is left out.
+    In the code a reward of 1 is right, here A > 0. The name lambda_top1 is ours. alpha = 0 and
+    lambda_top1 = 1 is `ppo_clip`; in a response of one token the token is never uncertain.
+    Raises UserError for alpha or tau outside [0, 1], lambda_top1 < 0, or another number of top
+    tokens than K.
     """
     for name, value in (("alpha", alpha), ("tau", tau)):
         require(0 <= value <= 1, f"method.loss.{name}", value, "must be in [0, 1]")
@@ -68,9 +71,10 @@ def simko(
 
 
 def above_quantile(values: torch.Tensor, mask: torch.Tensor, tau: float) -> torch.Tensor:
-    """Which real tokens have a value above the quantile `tau` of their response's, (B, T) bool.
+    """Return which real tokens have a value above the quantile `tau` of their response's values,
+    (B, T) bool.
 
-    Quantiles lie on the straight lines between sorted values, as torch's; tau = 1 chooses none.
+    Quantiles are interpolated linearly between sorted values, as in torch; tau = 1 chooses none.
     """
     real = mask > 0
     known = torch.where(real, values, torch.nan)

@@ -1,4 +1,4 @@
-"""A method file made callable: what every backend needs of a `Method`, and nothing of backends."""
+"""A `Method` as callable functions: the parts that all backends share."""
 
 import inspect
 from collections.abc import Callable
@@ -11,16 +11,17 @@ from common.config.schema import Method, Reward
 from common.errors import UserError, require
 from common.losses import regularizers
 
-OF_RESPONSES = ("correct", "lengths", "log_probs")  # what an advantage may ask for besides rewards
-# What a loss may ask for besides the four tensors, of the current policy: entropy (B, T), without
-# gradient; of its K likeliest tokens at each place, K being an argument of the loss, top_log_prob
-# (B, T, K), with gradient, and drawn_top (B, T), whether the response's token is the likeliest.
+OF_RESPONSES = ("correct", "lengths", "log_probs")  # what an advantage may take besides rewards
+# What a loss may take besides its four tensors, all of the current policy: entropy (B, T), without
+# gradient; top_log_prob (B, T, K), the log-probabilities of the K likeliest tokens at each
+# position, with gradient, where K is an argument of the loss; drawn_top (B, T), whether the
+# response's token is the likeliest.
 OF_TOKENS = ("entropy", "top_log_prob", "drawn_top")
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The functions of a method with their arguments bound; None where the method has none."""
+    """The functions of a method with their arguments bound; None for one that the method lacks."""
 
     advantage: Callable
     loss: Callable
@@ -28,11 +29,11 @@ class Bound:
     token_weights: Callable | None
     controller: Callable | None
     kl: Callable  # (log_prob, ref_log_prob) -> (B, T)
-    divergence: Callable | None = None  # of what is rehearsed, likewise
+    divergence: Callable | None = None  # for rehearsal, with the arguments of kl
 
 
 def bind(method: Method) -> Bound:
-    """Resolve the paths of a method. Raises UserError as `resolve` does."""
+    """Resolve the dotted paths of a method to functions. Raises UserError as `resolve` does."""
     controlled = method.controller is not None
     weighted = ("token_weights",) if method.token_weights is not None else ()
     observed = ("solve_rate", "entropy", "step")
@@ -54,19 +55,19 @@ def bind(method: Method) -> Bound:
 
 
 def asks(bound: Bound, name: str) -> bool:
-    """Whether the advantage takes `name`, one of OF_RESPONSES."""
+    """Return whether the advantage takes `name`, one of OF_RESPONSES."""
     return name in inspect.signature(bound.advantage).parameters
 
 
 def asked_of_tokens(bound: Bound) -> list[str]:
-    """Which of OF_TOKENS the loss takes."""
+    """Return which of OF_TOKENS the loss takes."""
     asked = inspect.signature(bound.loss).parameters
     return [name for name in OF_TOKENS if name in asked]
 
 
 def top_K(bound: Bound) -> int:
-    """How many of the likeliest tokens the loss looks at; 0: at none. Raises UserError for K < 1 of
-    a loss that does."""
+    """Return how many of the likeliest tokens the loss looks at, or 0 if it looks at none. Raises
+    UserError for K < 1 in a loss that does."""
     if not {"top_log_prob", "drawn_top"} & set(asked_of_tokens(bound)):
         return 0
     K = inspect.signature(bound.loss).parameters["K"].default
@@ -75,7 +76,7 @@ def top_K(bound: Bound) -> int:
 
 
 def of_tokens(bound: Bound, **given: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Of `given`, named as in OF_TOKENS, what the loss asks for."""
+    """Return the tensors of `given`, named as in OF_TOKENS, that the loss takes."""
     return {name: given[name] for name in asked_of_tokens(bound)}
 
 
@@ -88,13 +89,14 @@ def advantages(
     arguments: dict,
     log_probs: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """(P, G) weights of (P, G) rewards; `arguments` are the controller's.
+    """Return the (P, G) weights of (P, G) rewards; `arguments` are set by the controller.
 
-    correct (P, G): which responses are right, whatever reward that is.
-    lengths (P, G): their tokens.
-    log_probs (P, G): of whole responses under the policy that drew them, in nats; None: all alike.
+    correct (P, G): which responses are right, whatever their reward is.
+    lengths (P, G): their token counts.
+    log_probs (P, G): log-probabilities of whole responses under the policy that sampled them, in
+        nats; None: all equal.
 
-    Raises UserError where the function gives anything but a finite number for each reward.
+    Raises UserError unless the function gives a finite number for each reward.
     """
     given = {"correct": correct, "lengths": lengths, "log_probs": torch.zeros_like(rewards)}
     given |= {} if log_probs is None else {"log_probs": log_probs}
@@ -113,14 +115,14 @@ def advantages(
 def observe(
     bound: Bound, state: dict, *, solve_rate: float, entropy: float, step: int
 ) -> tuple[dict, dict]:
-    """The controller's next state and its arguments for the advantage; ({}, {}) without one."""
+    """Return the controller's next state and its arguments for the advantage, or ({}, {})."""
     if bound.controller is None:
         return {}, {}
     return bound.controller(state, solve_rate=solve_rate, entropy=entropy, step=step)
 
 
 def all_groups(group_size: int) -> torch.Tensor:
-    """Which responses are right, (G + 1, G): X successes, then failures, for X = 0..G."""
+    """Return which responses are right, (G + 1, G): X successes, then failures, for X = 0..G."""
     return torch.ones(group_size + 1, group_size, dtype=torch.bool).tril(-1)
 
 
@@ -131,8 +133,8 @@ def group_weights(
     arguments: dict,
     log_probs: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The weights of groups of which these responses are `correct`, (P, G) in float64, each group
-    as a batch of its own, with responses of equal length."""
+    """Return the weights of groups in which the responses marked `correct` are right, (P, G) in
+    float64. Each group is a batch of its own, with responses of equal length."""
     rewards = torch.full(correct.shape, reward.wrong, dtype=torch.float64)
     rewards = rewards.masked_fill(correct, reward.correct)
     drawn = torch.zeros_like(rewards) if log_probs is None else log_probs
@@ -147,9 +149,9 @@ def group_weights(
 
 
 def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dict) -> float:
-    """max |A_i| over all groups of two rewards: the scale that FADE Table 2 equalises.
+    """Return max |A_i| over all groups with two rewards: the scale that FADE Table 2 equalises.
 
-    Raises UserError where it is 0: no group of this size has a gradient.
+    Raises UserError if it is 0: then no group of this size has a gradient.
     """
     weights = group_weights(bound, all_groups(group_size), reward, arguments)
     largest = weights.abs().max().item()
@@ -161,7 +163,7 @@ def largest_weight(bound: Bound, group_size: int, reward: Reward, arguments: dic
 def check(bound: Bound, group_size: int, reward: Reward) -> None:
     """Run the method on one made-up group, before any compute is spent.
 
-    Raises UserError where method and experiment do not fit, e.g. groups of one.
+    Raises UserError if method and experiment do not fit, e.g. for groups of one.
     """
     correct = torch.arange(group_size)[None] == 0
     rewards = torch.where(correct, reward.correct, reward.wrong)
@@ -205,14 +207,14 @@ def check(bound: Bound, group_size: int, reward: Reward) -> None:
 
 
 def made_up_tokens(bound: Bound, log_prob: torch.Tensor) -> dict:
-    """What the loss asks for of OF_TOKENS, as if each token drawn were the likeliest."""
+    """Return made-up OF_TOKENS that the loss takes, as if each sampled token were the likeliest."""
     top = log_prob[..., None] - torch.arange(top_K(bound))
     drawn_top = torch.ones_like(log_prob, dtype=torch.bool)
     return of_tokens(bound, entropy=-log_prob.detach(), top_log_prob=top, drawn_top=drawn_top)
 
 
 def _fits(key: str, function: Callable, value: object, shape: torch.Size) -> None:
-    """Raise UserError unless a function of the user's gave a tensor of this shape."""
+    """Raise UserError unless a user-defined function gave a tensor of this shape."""
     given = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
     if given != tuple(shape):
         raise UserError(

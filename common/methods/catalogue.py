@@ -1,4 +1,4 @@
-"""docs/methods.md, from the method files and the docstrings of the functions that they name.
+"""The page docs/methods.md, made from the method files and the docstrings of their functions.
 
 rlvr methods             the methods, a line each
 rlvr methods NAME        one method: its values, formula and source
@@ -19,14 +19,14 @@ from common.losses import regularizers
 from common.methods.files import as_written, introduction, names
 from common.results.tables import markdown as to_markdown
 
-PARTS = {  # key of a method file -> what a function that stands there is called
+PARTS = {  # key of a method file -> the kind of function that it names
     "advantage": "Advantage",
     "loss": "Loss",
     "token_weights": "Token weights",
     "aggregation": "Aggregation",
     "controller": "Controller",
 }
-# Likewise, but without a column in the table of all methods: few have it.
+# The same, but without a column in the table of all methods, as few methods have it.
 RARE = {"rehearsal.divergence": "Divergence"}
 INTRODUCTION = """\
 # Methods
@@ -64,27 +64,27 @@ def function(path: str) -> Callable:
 
 
 def parts(entries: dict) -> dict[str, Callable]:
-    """The functions that a method is made of, by key."""
+    """Return the functions that a method is made of, by key."""
     targets = {part: entries.get(f"{part}._target_") for part in PARTS | RARE}
     return {part: function(target[0]) for part, target in targets.items() if target}
 
 
 def peers(functions) -> list[str]:
-    """The peers that have all of `functions`, by their "Peers" lines."""
+    """Return the peers that have all of `functions`, according to their "Peers" lines."""
     lines = [re.search("^Peers: (?!none)(.*)$", inspect.getdoc(f), re.M) for f in functions]
     marks = {"verl": "verl ", "TRL": "TRL GRPOTrainer"}
     return [peer for peer, text in marks.items() if all(line and text in line[1] for line in lines)]
 
 
 def prose(text: str) -> str:
-    """Plain text as one line of Markdown: what would be markup is escaped, except in `code`."""
+    """Return plain text as one line of Markdown, with markup escaped except in `code`."""
     pieces = re.split("(`[^`]*`)", " ".join(text.split()))
     pieces[::2] = [re.sub(r"([*~]|<(?=\w))|(?<!\w)(?=_)", r"\\\1", piece) for piece in pieces[::2]]
     return "".join(pieces)
 
 
 def markdown(doc: str) -> list[str]:
-    """A docstring in Markdown: indented paragraphs are code; masses, source and peers a list."""
+    """Return a docstring in Markdown: indented paragraphs as code, masses, source, peers listed."""
     out = []
     for paragraph in doc.split("\n\n"):
         if paragraph.startswith("    "):
@@ -107,7 +107,7 @@ def table(header: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def parameters(entries: dict, base: dict) -> list[str]:
-    """Key, value and comment of what a method file says and _base.yaml does not."""
+    """Return a table of key, value and comment of all that differs from _base.yaml."""
     rows = []
     for key, (value, comment) in entries.items():
         old, old_comment = base.get(key, ("", ""))
@@ -124,7 +124,7 @@ def parameters(entries: dict, base: dict) -> list[str]:
 
 
 def section(f: Callable, kind: str, users: list[str], methods: dict, base: dict) -> list[str]:
-    """One function: its docstring and the methods that use it."""
+    """Return the section on one function: its docstring and the methods that use it."""
     signature = inspect.signature(f)
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     call = signature.replace(parameters=bare, return_annotation=signature.empty)
@@ -147,7 +147,7 @@ def page() -> str:
     rows = []
     for name, used in made.items():
         cells = [link(PARTS[part], used[part].__name__) if part in used else "" for part in PARTS]
-        samples = "sampler.mu" in methods[name]  # no peer draws from anything but the policy
+        samples = "sampler.mu" in methods[name]  # peers sample from the policy only
         same = [] if samples else peers(used.values())
         rows.append([link("method", name), *cells, ", ".join(same) or "none"])
     out += table(["method", *(kind.lower() for kind in PARTS.values()), "peers"], rows)
@@ -161,7 +161,7 @@ def page() -> str:
     for name, entries in methods.items():
         if float(entries["kl_coef"][0]) > 0:
             users[getattr(regularizers, f"kl_{entries['kl_estimator'][0]}")].append(name)
-    # Modules by the kind they hold first, then by how many methods use them.
+    # Order modules by the first kind of function in them, then by how many methods use them.
     order = [*PARTS.values(), "KL estimator", *RARE.values()]
     first, uses = {}, Counter()
     for f, kind in kinds.items():
@@ -183,7 +183,7 @@ def listed() -> str:
 
 
 def one(name: str) -> str:
-    """What the page says of one method: its values, its parts with formula and source."""
+    """Return the text on one method: its values, and its parts with formula and source."""
     one_of("method", name, names())
     entries = as_written(name)
     out = [f"# Method {name}", "", prose(introduction(name)), ""]
@@ -195,7 +195,7 @@ def one(name: str) -> str:
 
 
 def main(words: list[str]) -> None:
-    """`rlvr methods [NAME]`; NAME may be written method=NAME."""
+    """Run `rlvr methods [NAME]`; NAME may be written method=NAME."""
     if len(words) == 1 and "=" not in words[0]:
         words = [f"method={words[0]}"]
     name = options(words, {"method": ""})["method"]

@@ -1,6 +1,6 @@
 """Exact expectations of what a method's weights do to a softmax policy; nothing is sampled.
 
-A group has G responses, an action each, of which X ~ Binomial(G, p) are right. `masses` and
+A group has G responses of one action each, and X ~ Binomial(G, p) of them are right. `masses` and
 `expected_update` are FADE's Eq. 3; the other updates enumerate the groups of G actions.
 """
 
@@ -14,17 +14,18 @@ from common.config.schema import Reward
 from common.errors import require
 from common.methods.binding import Bound, group_weights, of_tokens, top_K
 
-MOST_GROUPS = 100_000  # that an exact step enumerates
+MOST_GROUPS = 100_000  # the most that an exact step enumerates
 
 
 def binomial(G: int, p: float) -> torch.Tensor:
-    """Pr(X = x) for x = 0..G, float64."""
+    """Return Pr(X = x) for x = 0..G, float64."""
     chances = [math.comb(G, x) * p**x * (1 - p) ** (G - x) for x in range(G + 1)]
     return torch.tensor(chances, dtype=torch.float64)
 
 
 def masses(weights: torch.Tensor, p: float) -> dict[str, float | None]:
-    """What the weights of all groups, (G + 1, G) as `all_groups` orders them, do at solve rate p.
+    """Return the gradient masses and further expectations at solve rate p, from the `weights` of
+    all groups, (G + 1, G) in the order of `all_groups`.
 
         m_S   = E[(1/G) sum_{i in S} A_i],  m_F = -E[(1/G) sum_{i in F} A_i]     (FADE Eq. 3)
         rho   = m_S p / (m_F q)                                                  (sec 11.3)
@@ -32,7 +33,7 @@ def masses(weights: torch.Tensor, p: float) -> dict[str, float | None]:
         var   = E[A^2] - E[A]^2 over responses
         var_group = variance over groups of their mass, the mean of the two      (Fig. 7)
 
-    All expectations over X ~ Binomial(G, p). A ratio without a denominator is None.
+    All expectations are over X ~ Binomial(G, p). A ratio with denominator 0 is None.
     """
     G = weights.shape[1]
     chance = binomial(G, p)
@@ -55,12 +56,13 @@ def masses(weights: torch.Tensor, p: float) -> dict[str, float | None]:
 def expected_update(
     weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor
 ) -> torch.Tensor:
-    """E[(1/G) sum_i A_i grad_z log pi(a_i)] on the logits z of a softmax policy, (K,), exactly.
+    """Return E[(1/G) sum_i A_i grad_z log pi(a_i)] for the logits z of a softmax policy, (K,).
 
     = m_S (pi_S - pi) - m_F (pi_F - pi)
 
-    policy (K,) sums to 1, correct (K,) is boolean; pi_S is the policy given success. Exact for
-    weights that depend on the outcomes only: given X, the successes are independent draws of pi_S.
+    policy (K,) sums to 1, correct (K,) is boolean; pi_S is the policy given success. The result is
+    exact for weights that depend on the outcomes only: given X, the successes are independent draws
+    from pi_S.
     """
     mass = masses(weights, policy[correct].sum().item())
     pulls = []
@@ -79,8 +81,9 @@ def enumerated_update(
     reward: Reward,
     arguments: dict,
 ) -> torch.Tensor:
-    """`expected_update` for weights that depend on more than outcomes, here on how likely each
-    response was: the sum over all groups of G actions, each with its multinomial probability.
+    """Return `expected_update` for weights that depend on more than the outcomes, here on how
+    likely each response was: the sum over all groups of G actions, each with its multinomial
+    probability.
 
     policy (K,) sums to 1, correct (K,) is boolean. Raises UserError for more than MOST_GROUPS.
     """
@@ -100,12 +103,12 @@ def loss_update(
     reward: Reward,
     arguments: dict,
 ) -> torch.Tensor:
-    """`enumerated_update` for a loss that looks at the likeliest tokens: -grad_z of the mean loss
-    of a response, expected over all groups.
+    """Return `enumerated_update` for a loss that looks at the likeliest tokens: -grad_z of the mean
+    loss of a response, in expectation over all groups.
 
-    A response has here two tokens, a certain one of entropy 0 and the action: of a response of one
-    token none is above the quantile of its response. Raises UserError as `enumerated_update`, and
-    for fewer actions than the loss looks at.
+    Each response has two tokens here, a certain one of entropy 0 and the action, because the only
+    token of a response is never above the entropy quantile of its response. Raises UserError as
+    `enumerated_update` does, and for fewer actions than the loss looks at.
     """
     K = top_K(bound)
     require(len(policy) >= K, "policy", policy.tolist(), f"give at least method.loss.K={K} actions")
@@ -131,7 +134,7 @@ def loss_update(
 
 
 def all_draws(policy: torch.Tensor, G: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Every group of G actions, in whatever order they came, (N, G), and its multinomial
+    """Return every group of G actions regardless of their order, (N, G), and its multinomial
     probability, (N,). Raises UserError for more than MOST_GROUPS."""
     count = math.comb(G + len(policy) - 1, G)
     require(count <= MOST_GROUPS, "G", G, f"{count} groups; give fewer responses or actions")
@@ -144,8 +147,9 @@ def all_draws(policy: torch.Tensor, G: int) -> tuple[torch.Tensor, torch.Tensor]
 def rehearsal_update(
     divergence: Callable, policy: torch.Tensor, reference: torch.Tensor
 ) -> tuple[float, torch.Tensor]:
-    """(D_f(pi || pi_ref), -grad_z D_f) on the logits z of a softmax policy, exactly, (K,): the sum
-    over actions of the gradient at each, which the base model draws with probability pi_ref.
+    """Return (D_f(pi || pi_ref), -grad_z D_f) for the logits z of a softmax policy, (K,), exactly:
+    the sum over actions of the gradient at each, weighted by the probability pi_ref with which the
+    base model draws it.
 
         forward_kl       pi_ref - pi
         jensen_shannon   -pi (w - sum_a pi_a w_a),   w = log(2 pi / (pi + pi_ref))
@@ -159,10 +163,10 @@ def rehearsal_update(
 
 
 def entropy(policy: torch.Tensor) -> float:
-    """-sum_a pi_a log pi_a in nats."""
+    """Return -sum_a pi_a log pi_a in nats."""
     return torch.special.entr(policy).sum().item()
 
 
 def after_step(policy: torch.Tensor, update: torch.Tensor, eta: float) -> torch.Tensor:
-    """The policy after one step z <- z + eta update on its logits, (K,)."""
+    """Return the policy after one step z <- z + eta update on its logits, (K,)."""
     return torch.softmax(policy.log() + eta * update, 0)

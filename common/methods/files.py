@@ -1,4 +1,4 @@
-"""The method files of configs/method, the one reader of them: composed, or as text for docs/."""
+"""The only reader of the method files in configs/method: composed, or as text for docs/."""
 
 import re
 from functools import cache
@@ -18,14 +18,14 @@ FOLDER = ROOT / "configs" / "method"
 
 
 def names() -> list[str]:
-    """The methods, by file name."""
+    """Return the names of the methods, which are their file names."""
     return files_of("method")
 
 
 @cache
 def compose(name: str) -> DictConfig:
-    """A method file with its `defaults`, `${...}` unresolved; `name` is one of ours or the path of
-    a .yaml file. Raises UserError for an unknown name."""
+    """Return a method file merged with its `defaults`, with `${...}` unresolved. `name` is one of
+    our methods or the path of a .yaml file. Raises UserError for an unknown name."""
     file = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
     if not file.is_file():
         one_of("method", name, names(), "the path of a .yaml file")
@@ -35,9 +35,9 @@ def compose(name: str) -> DictConfig:
 def method(
     name: str, *, max_tokens: int | None = None, steps: int | None = None, **arguments
 ) -> Method:
-    """The Method of a name or path, outside of an Experiment; `arguments` are of its advantage.
-    Raises UserError for an unknown name, and where the method needs max_tokens or steps and they
-    are None."""
+    """Return the Method of a name or path, outside of an Experiment. `arguments` replace the same
+    arguments of its advantage. Raises UserError for an unknown name, and if the method needs
+    max_tokens or steps and it is None."""
     outside = {} if max_tokens is None else {"sampling": {"max_tokens": max_tokens}}
     outside |= {} if steps is None else {"optim": {"steps": steps}}
     root = OmegaConf.create({**outside, "method": compose(name)})
@@ -46,7 +46,7 @@ def method(
 
 
 def as_written(name: str) -> dict[str, tuple[str, str]]:
-    """A method file after its `defaults`: dotted key -> (value as written, comment of its line)."""
+    """Return a method file with its `defaults`: dotted key -> (value as written, its comment)."""
     text = (FOLDER / f"{name}.yaml").read_text()
     lines, entries = text.splitlines(), {}
 
@@ -69,7 +69,7 @@ def as_written(name: str) -> dict[str, tuple[str, str]]:
 
 
 def introduction(name: str) -> str:
-    """The comment that a method file starts with."""
+    """Return the comment that a method file starts with."""
     lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
     end = next(i for i, line in enumerate(lines) if not line.startswith("#"))
     return " ".join(line.lstrip("# ") for line in lines[:end])

@@ -10,11 +10,12 @@ from common.methods.binding import Bound, all_groups, group_weights, largest_wei
 def equalised(
     lr: float, bound: Bound, *, to: dict | None, group_size: int, reward: Reward, arguments: dict
 ) -> float:
-    """eta max_i |A_i| of the advantage `to` / max_i |A_i| of the method (FADE Table 2, Sec. 11.3).
+    """Return eta max_i |A_i| of the advantage `to` / max_i |A_i| of the method, where eta is `lr`
+    (FADE Table 2, Sec. 11.3).
 
-    Both are the largest over all groups of `group_size` with two rewards; `arguments` are those of
-    the method's controller at this step. Without `to` (optim.equalise_to=null) it is `lr`. Raises
-    UserError where a method has no weight in any group of this size.
+    Both maxima are over all groups of `group_size` with two rewards; `arguments` are what the
+    method's controller sets at this step. Without `to` (optim.equalise_to=null) the result is `lr`.
+    Raises UserError if a method has no weight in any group of this size.
     """
     if to is None:
         return lr
@@ -24,24 +25,25 @@ def equalised(
 
 
 def at_start(bound: Bound) -> dict:
-    """What the method's controller sets at its first step, at a solve rate of 1/2 and an entropy of
-    10 nats, above any target: FADE's delta is 1 and its alpha 3/2. {} without a controller. Where
-    one rate must do for a whole run, as in FADE's Table 2, it is equalised at these."""
+    """Return what the method's controller sets at its first step, for a solve rate of 1/2 and an
+    entropy of 10 nats, which is above any target: FADE's delta is 1 and its alpha 3/2. Without a
+    controller it is {}. Where one learning rate must do for a whole run, as in FADE's Table 2, it
+    is equalised at these arguments."""
     return observe(bound, {}, solve_rate=0.5, entropy=10.0, step=1)[1]
 
 
 def mean_magnitude(
     bound: Bound, other: Bound, *, group_size: int, reward: Reward, arguments: dict
 ) -> float:
-    """mean |A| of a method over mean |A| of another: the factor on `optim.lr` with which the other
-    has the method's mean update (F-GRPO v2 App. N, the lower-rate control).
+    """Return mean |A| of a method divided by mean |A| of another: the factor on `optim.lr` with
+    which the other has the method's mean update (F-GRPO v2 App. N, the lower-rate control).
 
         m = sum_X mean_i |A_i(X)| / sum_X mean_i |A_i^other(X)|,  X = 0 ... G successes
 
-    That is a uniform success rate in [0, 1]. For F-GRPO beside GRPO and large G it is App. N's
-    B(3/2, gamma + 3/2) / B(3/2, 3/2), 0.679 at gamma = 1/2. `arguments` are those of the method's
-    controller. AdamW undoes a factor on all advantages, but not one on the rate: the twin takes
-    shorter steps than the method does.
+    This corresponds to a uniform success rate in [0, 1]. For F-GRPO against GRPO and large G it is
+    App. N's B(3/2, gamma + 3/2) / B(3/2, 3/2), 0.679 at gamma = 1/2. `arguments` are what the
+    method's controller sets. AdamW cancels a factor on all advantages, but not one on the learning
+    rate: the control takes shorter steps than the method does.
     """
     groups = all_groups(group_size)
     size = group_weights(bound, groups, reward, arguments).abs().mean()

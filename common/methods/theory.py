@@ -1,4 +1,4 @@
-"""The lab: what a method's weights do, computed exactly, for any method file.
+"""The lab: the exact effect of a method's weights, for any method file.
 
     rlvr theory                                    every method: masses and figure
     rlvr theory method=power_alpha alpha=2         one method
@@ -15,15 +15,15 @@ G=16 p= rewards= policy= correct= reference= eta=0.1 twin= json=false results_di
 --help prints this.
 
 Every group of G responses with X successes is enumerated, X ~ Binomial(G, p); nothing is sampled.
-A method that looks at the whole batch is given one group at a time, and responses of equal length.
-A method that looks at how likely responses are has the masses of equally likely ones; with a
-policy its step is exact, over every group of G draws (at most 100,000 different ones), and so is
-that of a loss that looks at the likeliest tokens. Every other loss has at the policy that drew the
-group the gradient of its advantages. Token weights are left out. With a `reference`, the base
-model's probabilities, a method that rehearses (DPH-RL) also has its divergence and its step,
-exactly; its RL and its rehearsal are on different prompts.
-FADE's Tables 1, 7 and 8 and Figs. 2 and 7 are these numbers for its methods. A controller's
-arguments are those of its first step at a solve rate of 1/2 and an entropy of 1 nat.
+A method that looks at the whole batch is given one group at a time, with responses of equal length.
+For a method that looks at how likely responses are, the masses are of equally likely responses;
+with a policy its step is exact, over every group of G draws (at most 100,000 different groups). The
+step of a loss that looks at the likeliest tokens is exact in the same way. Every other loss has the
+gradient of its advantages at the policy that drew the group. Token weights are left out. With a
+`reference` (the base model's probabilities) a method that rehearses (DPH-RL) also gets its
+divergence and the step of it, exactly; its RL and its rehearsal are on different prompts.
+FADE's Tables 1, 7 and 8 and Figs. 2 and 7 show these numbers for its methods. A controller sets the
+arguments of its first step, at a solve rate of 1/2 and an entropy of 1 nat.
 """
 
 import json
@@ -129,8 +129,8 @@ class Theory:
 
 
 def compose(arguments: list[str]) -> Theory:
-    """The configuration of a command line; `key=value` without a dot may name an argument of the
-    advantage."""
+    """Return the configuration of a command line. A key without a dot that is no option names an
+    argument of the advantage."""
     known = {"method", *Theory.__dataclass_fields__}
     given, overrides = pairs(arguments), []
     for key, value in given.items():
@@ -142,8 +142,8 @@ def compose(arguments: list[str]) -> Theory:
 
 
 def family(arguments: list[str]) -> list[Theory]:
-    """One method file for every advantage: the one that is called like it, or has the shortest
-    name."""
+    """Return one method file for every advantage: the file with the advantage's name, or else the
+    one with the shortest name."""
     groups = {}
     for name in names("method"):
         theory = compose([f"method={name}", *arguments])
@@ -159,14 +159,15 @@ def family(arguments: list[str]) -> list[Theory]:
 
 
 def start(theory: Theory) -> tuple[Bound, dict]:
-    """(the method, what its controller sets at its first step)."""
+    """Return (the bound method, what its controller sets at its first step)."""
     bound = bind(theory.method)
     return bound, observe(bound, {}, solve_rate=0.5, entropy=1.0, step=1)[1]
 
 
 def table(theory: Theory, solve_rates: list[float]) -> pd.DataFrame:
-    """One row a solve rate: `masses`, and enrichment: how much more than mean GRPO the method looks
-    at this solve rate than at 1/2, which is FADE's Table 8 for alpha = 3,
+    """Return one row per solve rate: `masses` and the enrichment. It says how much more weight the
+    method has at this solve rate, relative to 1/2, than mean GRPO has. This is FADE's Table 8 for
+    alpha = 3:
 
     (w(p) / w(1/2)) / (p q / (1/4)),  w = (m_S + m_F) / 2
     """
@@ -209,7 +210,7 @@ def main(words: list[str]) -> None:
 
 
 def _twin(theory: Theory, name: str) -> float:
-    """What optim.lr of the method `name` is multiplied with: F-GRPO v2 App. N."""
+    """Return the factor on optim.lr of the control, the method `name`: F-GRPO v2 App. N."""
     bound, arguments = start(theory)
     other = bind(compose([f"method={name}", f"G={theory.G}"]).method)
     return rate.mean_magnitude(
@@ -254,7 +255,7 @@ def _one_step(theory: Theory) -> dict:
 
 
 def _finite(value):
-    """NaN, which pandas makes of a missing number, back to None."""
+    """Return `value` with NaN, which pandas makes of a missing number, back as None."""
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value
@@ -264,7 +265,7 @@ def _show(theories: list[Theory], name: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    rates = SOLVE_RATES if len(theories) == 1 else [0.3, 0.5]  # those of FADE Table 7
+    rates = SOLVE_RATES if len(theories) == 1 else [0.3, 0.5]  # as in FADE Table 7
     rows = pd.concat([table(theory, rates) for theory in theories], ignore_index=True)
     if theories[0].json:
         print(json.dumps([_finite(row) for row in rows.to_dict("records")], allow_nan=False))
@@ -282,7 +283,7 @@ def _show(theories: list[Theory], name: str) -> None:
 
 
 def _draw(theories: list[Theory], path: Path) -> None:
-    """m_S and m_F against the solve rate, a panel a method, mean GRPO behind them."""
+    """Draw m_S and m_F against the solve rate, one panel per method, with mean GRPO behind."""
     from common import plotting
 
     grid = [step / 50 for step in range(1, 50)]

@@ -1,5 +1,5 @@
-"""Intervals by resampling problems or seeds: the clustered bootstraps, and the corrections of Holm
-and of Benjamini and Hochberg."""
+"""Clustered bootstraps, which resample problems or seeds, and the corrections for several tests by
+Holm and by Benjamini and Hochberg."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,11 +9,11 @@ from common.errors import UserError
 
 
 def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
-    """Means over problems resampled with replacement: values (P, K) -> (draws, K).
+    """Return means over problems resampled with replacement: values (P, K) -> (draws, K).
 
-    All samples of a problem stay together (a prompt is the cluster): what is drawn is the problem's
-    own value, such as its pass@k. A matrix of how often each problem was drawn makes all means in
-    one product. Seeded. Raises UserError for no problems or NaN.
+    All samples of a problem stay together (a prompt is the cluster), because each draw takes a
+    problem's own value, such as its pass@k. A matrix of how often each problem was drawn gives all
+    means in one product. The draws are seeded. Raises UserError for no problems or NaN.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
@@ -28,12 +28,12 @@ def resampled_means(values: np.ndarray, *, draws: int, seed: int) -> np.ndarray:
 def clustered_bounds(
     parts: Sequence[np.ndarray], *, strata: Sequence | None, draws: int, seed: int
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Two 95 % percentile intervals of what `paired.two_way_interval` estimates from the same
-    parts, each (S_i, P): problems resampled within their benchmark (the prompt is the cluster),
-    and seeds resampled within each part (the run is the cluster).
+    """Return two 95 % percentile intervals for the estimate of `paired.two_way_interval` from the
+    same parts, each (S_i, P). The first resamples problems within their benchmark (the prompt is
+    the cluster), the second resamples seeds within each part (the run is the cluster).
 
-    Each takes the other side as fixed and is too short for a claim about both; they are shown
-    beside the two-way interval, which decides. Bounds over problems are NaN for P = 1.
+    Each interval takes the other side as fixed and is too short for a claim about both. They are
+    shown beside the two-way interval, which decides. Bounds over problems are NaN for P = 1.
     """
     problems = parts[0].shape[1]
     labels, groups = np.unique(
@@ -57,10 +57,10 @@ def clustered_bounds(
 
 
 def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bound of each column of (draws, K), ignoring draws that are NaN.
+    """Return lower and upper bound of each column of (draws, K), ignoring draws that are NaN.
 
-    The plain percentile interval. With P problems it is too short by about sqrt(1 - 1/P); with few
-    problems prefer an interval with a t distribution (`paired.two_way_interval`).
+    This is the plain percentile interval. With P problems it is too short by about sqrt(1 - 1/P);
+    with few problems prefer an interval with a t distribution (`paired.two_way_interval`).
     """
     tail = 50 * (1 - level)
     low, high = np.nanpercentile(means, [tail, 100 - tail], axis=0)
@@ -68,16 +68,16 @@ def percentile_interval(means: np.ndarray, level: float = 0.95) -> tuple[np.ndar
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """p-values adjusted for testing all of them (Holm 1979), in the order given.
+    """Return p-values adjusted for testing all of them (Holm 1979), in the order given.
 
         p_(1) <= ... <= p_(m):  adjusted_(i) = max_{j <= i} min(1, (m - j + 1) p_(j))
 
-    Rejecting what is below 0.05 keeps the chance of any false rejection below 0.05, however the
-    tests depend on each other. Missing values count as no test and stay missing. UserError for a
-    p outside 0..1.
+    Rejecting where the adjusted p is below 0.05 keeps the chance of any false rejection below 0.05,
+    however the tests depend on each other. Missing values count as no test and stay missing. Raises
+    UserError for a p outside 0..1.
 
-    Not by statsmodels, which collects garbage in every call: a third of a second in a process that
-    holds much.
+    statsmodels is not used, because it collects garbage in every call: that takes a third of a
+    second in a process that holds many objects.
     """
 
     def stepped(given: np.ndarray) -> np.ndarray:
@@ -89,12 +89,12 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
-    """p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995), by scipy, in
-    the order given.
+    """Return p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995), by
+    scipy, in the order given.
 
-    Of what is below 0.05 at most 5 % are expected to be false, for tests that are independent or
-    depend on each other positively. Missing values count as no test and stay missing. Raises
-    UserError for a p outside 0..1.
+    Of the findings with an adjusted p below 0.05 at most 5 % are expected to be false, for tests
+    that are independent or depend on each other positively. Missing values count as no test and
+    stay missing. Raises UserError for a p outside 0..1.
     """
     from scipy.stats import false_discovery_control
 
@@ -102,7 +102,7 @@ def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
 
 
 def _adjusted(p: Sequence[float], correction: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The p-values that are there, corrected; missing ones stay missing."""
+    """Return the given p-values corrected; missing ones stay missing."""
     p = np.asarray(p, dtype=float)
     given = ~np.isnan(p)
     if ((p[given] < 0) | (p[given] > 1)).any():

@@ -27,7 +27,7 @@ from pathlib import Path
 from common.config.words import options
 from common.errors import UserError, require
 
-TEST = {"m": "256", "iterations": "50000", "seed": "0"}  # of the paired test
+TEST = {"m": "256", "iterations": "50000", "seed": "0"}  # defaults of the paired test
 
 
 def passk(words: list[str]) -> None:
@@ -141,7 +141,7 @@ def _number(key: str, text: str) -> int:
 
 
 def _csv(file: Path):
-    """A table with every cell as text: problem 007 is not problem 7."""
+    """Return a table with every cell as text: problem 007 is not problem 7."""
     import pandas as pd
 
     try:
@@ -168,7 +168,7 @@ def _counts(file: Path):
         table[column] = pd.to_numeric(table[column], errors="coerce")
     names = (table["benchmark"] + "/" + table["problem_id"]).to_list()
     try:
-        pass_at_k(table["c"], table["n"], [1], names)  # whole numbers with 0 <= c <= n
+        pass_at_k(table["c"], table["n"], [1], names)  # requires whole numbers with 0 <= c <= n
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
     return table.astype({"n": int, "c": int})

@@ -10,23 +10,23 @@ from scipy.special import betaln, gammaln
 
 from common.errors import UserError
 
-SHIFTS = np.array([0.0, 0.3, 1, 3, 10, 30, 100])  # of k, where the fits start from
-LIMITS = np.array([[-12.0, -7, -4], [25, 3, 7]])  # of log a, log b, log(1 + c)
+SHIFTS = np.array([0.0, 0.3, 1, 3, 10, 30, 100])  # shifts of k that the fits start from
+LIMITS = np.array([[-12.0, -7, -4], [25, 3, 7]])  # least and largest log a, log b, log(1 + c)
 
 
 def power_law(k: ArrayLike, a: float, b: float, c: float) -> np.ndarray:
-    """G(k) = exp(-a (k + c)^-b): FADE's shifted power law, with its k_0 called c."""
+    """Return G(k) = exp(-a (k + c)^-b): FADE's shifted power law, with its k_0 called c."""
     return np.exp(-a * (np.asarray(k, dtype=float) + c) ** -b)
 
 
 def fit_power_law(ks: Sequence[int], curves: np.ndarray, iterations: int = 300) -> np.ndarray:
-    """(a, b, c) of each curve, (B, K) in [0, 1] -> (B, 3): least squares in pass@k itself.
+    """Return (a, b, c) of each curve, (B, K) in [0, 1] -> (B, 3), by least squares in pass@k.
 
-    As FADE sec 12.2, each k counts the same. Levenberg-Marquardt on log a, log b, log(1 + c), all
-    curves at once; it starts from the best straight line in log(-log G) over log(k + c) for a few
-    shifts c. c > -1; a curve near exp(-a e^(-k/d)) drives all three to their limits. A curve that
-    is 0 or 1 throughout has no shape: NaN. Raises UserError for fewer than 4 different k, as 3
-    points fit any (a, b, c).
+    As in FADE sec 12.2, each k counts the same. Levenberg-Marquardt runs on log a, log b and
+    log(1 + c) for all curves at once. It starts from the best straight line in log(-log G) over
+    log(k + c) for a few shifts c. c > -1; a curve near exp(-a e^(-k/d)) drives all three to their
+    limits. A curve that is 0 or 1 throughout has no shape and gives NaN. Raises UserError for fewer
+    than 4 different k, because 3 points do not test a curve with three parameters.
     """
     ks, curves = np.asarray(ks, dtype=float), np.atleast_2d(np.asarray(curves, dtype=float))
     if len(set(ks.tolist())) < 4:
@@ -61,7 +61,7 @@ def fit_power_law(ks: Sequence[int], curves: np.ndarray, iterations: int = 300) 
 
 
 def _model(ks: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """G (B, K) and its derivatives by log a, log b, log(1 + c), (B, K, 3)."""
+    """Return G (B, K) and its derivatives by log a, log b, log(1 + c), (B, K, 3)."""
     log_a, log_b, log_c = (part[:, None] for part in theta.T)
     b, shifted = np.exp(log_b), ks + np.expm1(log_c)
     log_k = np.log(shifted)
@@ -72,7 +72,7 @@ def _model(ks: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _starts(ks: np.ndarray, curves: np.ndarray) -> np.ndarray:
-    """The best of a few weighted straight lines log(-log G) = log a - b log(k + c), (B, 3)."""
+    """Return the best of a few weighted lines log(-log G) = log a - b log(k + c), (B, 3)."""
     y = np.clip(curves, 1e-6, 1 - 1e-6)[:, None, :]
     z, weight = np.log(-np.log(y)), (y * np.log(y)) ** 2
     x = np.broadcast_to(np.log(ks + SHIFTS[:, None]), (len(curves), len(SHIFTS), len(ks)))
@@ -91,32 +91,33 @@ def _starts(ks: np.ndarray, curves: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BetaMixture:
-    """Solve rates drawn from sum_i weight_i Beta(a_i, b_i), components by rising mean a/(a+b)."""
+    """Solve rates drawn from sum_i weight_i Beta(a_i, b_i), ordered by rising mean a/(a+b)."""
 
     weight: np.ndarray
     a: np.ndarray
     b: np.ndarray
 
     def pmf(self, n: int) -> np.ndarray:
-        """P(x of n samples are right) for x = 0..n: a mixture of BetaBin(n, a_i, b_i)."""
+        """Return P(x of n samples are right) for x = 0..n: a mixture of BetaBin(n, a_i, b_i)."""
         x = np.arange(n + 1)[:, None]
         log_choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
         log_p = log_choose + betaln(x + self.a, n - x + self.b) - betaln(self.a, self.b)
         return np.exp(log_p) @ self.weight
 
     def pass_at_k(self, ks: Sequence[int]) -> np.ndarray:
-        """1 - E[(1 - p)^k] = 1 - sum_i weight_i B(a_i, b_i + k) / B(a_i, b_i), any k (sec 12)."""
+        """Return 1 - E[(1 - p)^k] = 1 - sum_i weight_i B(a_i, b_i + k) / B(a_i, b_i) for any k
+        (sec 12)."""
         k = np.asarray(ks, dtype=float)[:, None]
         return 1 - np.exp(betaln(self.a, self.b + k) - betaln(self.a, self.b)) @ self.weight
 
 
 def fit_beta(c: ArrayLike, n: int, *, components: int = 1, objective: str = "mse") -> BetaMixture:
-    """BetaBin(n, a, b), or a mixture of two of them, fitted to correct counts c (P,) of n samples.
+    """Fit BetaBin(n, a, b), or a mixture of two of them, to correct counts c (P,) of n samples.
 
-    objective: "mse" between the histogram of c and the fitted probabilities, as FADE Fig. 10;
-    "likelihood" the usual estimate, the better one where n is large and the histogram mostly empty.
-    A mixture starts from a hard and an easy component. Raises UserError where all counts are 0 or
-    all n, which fix no shape.
+    objective: "mse" is the error between the histogram of c and the fitted probabilities, as in
+    FADE Fig. 10. "likelihood" is the usual estimate, the better one if n is large and the histogram
+    mostly empty. A mixture starts from a hard and an easy component. Raises UserError if all counts
+    are 0 or all are n, which determines no shape.
     """
     c = np.asarray(c)
     if not len(c) or (c == 0).all() or (c == n).all():
@@ -145,7 +146,8 @@ def fit_beta(c: ArrayLike, n: int, *, components: int = 1, objective: str = "mse
 
 
 def _mixture(theta: np.ndarray) -> BetaMixture:
-    """From (log a, log b), or (log a_1, log b_1, log a_2, log b_2, log odds of component 1)."""
+    """Return the mixture of (log a, log b), or of (log a_1, log b_1, log a_2, log b_2, log odds of
+    component 1)."""
     shapes = np.exp(theta[: len(theta) // 2 * 2])
     a, b = shapes[0::2], shapes[1::2]
     if len(a) == 1:

@@ -1,27 +1,30 @@
-"""How far one further training run of the same settings would fall: the noise of a single run.
+"""The noise of a single training run: how far another run with the same settings would differ.
 
-A run differs from another one by its seed, by the samples that were drawn, and, where the sets
-differ, by their problems. Rules are in docs/evidence.md, "Single runs on a cluster".
+Two runs differ in their seeds, in the samples that were drawn and, if the benchmarks' problems are
+not the same, in the problems. The rules are in docs/evidence.md, "Single runs on a cluster".
 
 **The seed.** No paper prints two runs of one setting (F-GRPO's second version repeats the runs of
-its first; its four seeds are those of a simulation). `SEED_SD` is made of what bounds it:
+its first; its four seeds belong to a simulation). `SEED_SD` is based on numbers that bound it:
 
-- In print, runs that differ by one setting: the three gammas of each of F-GRPO's nine pairs (v2
+- Published runs that differ in one setting. The three gammas of each of F-GRPO's nine pairs (v2
   Table 6) scatter by 1.11 and 1.14 points of pass@1 and by 2.06 and 2.12 of pass@256 (math and
-  OOD averages, 18 degrees of freedom each), the four baselines of over_sharpening by 0.48 points of
-  AVG@8 and 0.47 of PASS@8 (Tables 2 and 3, averages, 9 each). What the settings do is in these, so
-  they are upper bounds. Pooled: 1.03 for pass@1, 2.09 for pass@256; PASS@8 scatters as AVG@8.
-- Our own seeds of the tiny model, within a base model, at the last step, five papers: 1.87 points
-  of natural pass@1, 2.64 of natural and rare pass@64 and pass@256. The samples' noise is in these,
-  and a model of 0.4 M parameters is less stable; print, at the papers' own scale, goes first.
+  OOD averages, 18 degrees of freedom each). The four baselines of over_sharpening scatter by 0.48
+  points of AVG@8 and 0.47 of PASS@8 (Tables 2 and 3, averages, 9 each). These numbers include the
+  effect of the settings, so they are upper bounds. Pooled they are 1.03 for pass@1 and 2.09 for
+  pass@256; PASS@8 scatters as AVG@8 does.
+- Our own seeds of the tiny model, within one base model, at the last step, over the five papers:
+  1.87 points of natural pass@1, 2.64 of natural and rare pass@64 and pass@256. These include the
+  noise of the samples, and a model of 0.4 M parameters is less stable. The published numbers have
+  the papers' own scale and therefore take precedence.
 
-Entropies, lengths and other means are no shares. Their seed effect is a share of the number: the
-median over our ten laptop tables of the spread of natural token entropy is 0.09.
+Entropies, lengths and other means are not shares of problems. Their seed effect is a fraction of
+the number itself: the median over our ten laptop tables of the spread of natural token entropy is
+0.09.
 
     pytest -s tests/metrics/test_noise.py
 
-computes all of them. The seed effect of a run is taken to be the same on all benchmarks, so an
-average over benchmarks has no less of it.
+computes all of these numbers. The seed effect of a run is assumed to be the same on all benchmarks,
+so an average over benchmarks does not reduce it.
 """
 
 import re
@@ -35,13 +38,13 @@ from common.metrics.passk import pass_at_k_table
 
 SEED_SD = {"small k": 1.0, "large k": 2.0}  # points
 LARGE = 8  # a k above this is large
-SEED_SHARE = 0.1  # of numbers that are no shares of problems
+SEED_SHARE = 0.1  # as a fraction of a number that is no share of problems
 SHARE = re.compile(r"(?:avg|pass|bootstrap best)@(\d+)", re.IGNORECASE)
 
 
 def seed_sd(metric: str, value: float, k: float = np.nan) -> float:
-    """The standard deviation of a trained run's number over seeds, in its own unit: points of
-    pass@k (percent), else a share of the number. avg@n is pass@1, whatever its n."""
+    """Return the standard deviation over seeds of a trained run's number, in its own unit: points
+    for pass@k (percent), else a fraction of the number. avg@n is pass@1, whatever its n."""
     named = SHARE.match(str(metric))
     if named is None:
         return SEED_SHARE * abs(float(value))
@@ -51,18 +54,18 @@ def seed_sd(metric: str, value: float, k: float = np.nan) -> float:
 
 
 def sampling_variance(c: ArrayLike, n: int, k: int) -> np.ndarray:
-    """The variance of each problem's pass@k over further draws of n samples, c of which were right:
-    (P,), of a share in [0, 1].
+    """Return the variance of each problem's pass@k, a share in [0, 1], over further draws of n
+    samples, if c of n were right: (P,).
 
-    The chance to miss is estimated by m = C(n-c, k) / C(n, k), and E[m]^2 by
+    The probability of a miss is estimated by m = C(n-c, k) / C(n, k), and E[m]^2 by
     C(n-c, 2k) / C(n, 2k), both without bias. So for n >= 2k
 
         variance = m^2 - C(n-c, 2k) / C(n, 2k)
 
-    has none either; of one problem it may be negative, which a mean over problems evens out. With
-    fewer samples it is the estimator's variance under Binomial(n, c / n), which is 0 where none or
-    all were right, hence too small on average. With one sample nothing is known of a problem, and
-    all problems get what one problem of their mean rate has, which is too large.
+    is unbiased too. For one problem it may be negative, which a mean over problems evens out. With
+    fewer samples it is the estimator's variance under Binomial(n, c / n), which is 0 if none or all
+    were right, hence too small on average. With one sample nothing is known about one problem, and
+    every problem gets the variance of a problem with their mean rate, which is too large.
     """
     c = np.asarray(c, dtype=int)
     if n == 1:
@@ -72,7 +75,7 @@ def sampling_variance(c: ArrayLike, n: int, k: int) -> np.ndarray:
 
 @cache
 def sampling_variances(n: int, k: int) -> np.ndarray:
-    """That of every count 0..n."""
+    """Return the `sampling_variance` of every count 0..n."""
     if n >= 2 * k:
         once, twice = 1 - pass_at_k_table(n, [k, 2 * k]).T
         return once**2 - twice
@@ -82,12 +85,12 @@ def sampling_variances(n: int, k: int) -> np.ndarray:
 
 
 def sampling_sd(c: ArrayLike, n: int, k: int) -> float:
-    """The standard deviation over further draws of a benchmark's mean pass@k, in points."""
+    """Return the standard deviation over further draws of a benchmark's mean pass@k, in points."""
     variance = sampling_variance(c, n, k)
     return float(100 * np.sqrt(max(variance.sum(), 0.0)) / len(variance))
 
 
 def problem_variance(stderr: float, sampling: float) -> float:
-    """The variance, in squared points, that a mean has because its problems were drawn: that of
-    its standard error over problems, less what the samples add to it."""
+    """Return the variance of a mean, in squared points, that is due to the draw of its problems:
+    its squared standard error over problems, less the part that the samples add to it."""
     return max(stderr**2 - sampling**2, 0.0)

@@ -1,9 +1,8 @@
 """Is one model better than another on the same problems? Two tests that answer different questions.
 
-`subsampling_test` (F-GRPO App. I) asks whether two finished models differ when m samples a problem
-are drawn again; problems and trained models are fixed. `two_way_interval` asks whether two methods
-differ when training seeds and problems are drawn again; it is what claims about reruns are decided
-by.
+`subsampling_test` (F-GRPO App. I) asks whether two finished models differ when m samples per
+problem are drawn again; problems and trained models are fixed. `two_way_interval` asks whether two
+methods differ when training seeds and problems are drawn again; it decides the claims about reruns.
 """
 
 from collections.abc import Sequence
@@ -17,12 +16,12 @@ from scipy.special import expit, gammaln, logit, ndtri, stdtr, stdtridf, stdtrit
 from common.errors import UserError
 from common.metrics.passk import pass_at_k, pass_at_k_table
 
-SLOTS = 1 << 16  # of a look-up table indexed by 16 random bits
+SLOTS = 1 << 16  # entries of a look-up table that 16 random bits index
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with a t distribution: its standard error and degrees of freedom."""
+    """An estimate with a t distribution: its value, standard error and degrees of freedom."""
 
     value: float
     stderr: float
@@ -33,12 +32,13 @@ class Interval:
         return self.value - half, self.value + half
 
     def half(self, level: float = 0.95) -> float:
-        """Half of the interval's length."""
+        """Return half of the interval's length."""
         return stdtrit(self.df, (1 + level) / 2) * self.stderr
 
     def of_share(self, problems: int, level: float = 0.95) -> tuple[float, float]:
-        """`bounds` of a percentage, inside 0..100: the t interval of its logit, with the standard
-        error that the delta method gives; Wilson's for so many problems at 0 and 100 itself."""
+        """Return `bounds` of a percentage, inside 0..100: the t interval of its logit, with the
+        standard error that the delta method gives. At 0 and 100 itself it is Wilson's interval for
+        this number of problems."""
         t, share = float(stdtrit(self.df, (1 + level) / 2)), self.value / 100
         if not 0 < share < 1:
             z = float(ndtri((1 + level) / 2)) ** 2
@@ -49,21 +49,21 @@ class Interval:
         return 100 * float(low), 100 * float(high)
 
     def p(self, null: float = 0.0) -> float:
-        """Two-sided p-value of value = null; without any spread 1 if equal and 0 if not."""
+        """Return the two-sided p-value of value = null; without spread 1 if equal, else 0."""
         if self.stderr == 0:
             return float(abs(self.value - null) < 1e-9)
         return float(2 * stdtr(self.df, -abs(self.value - null) / self.stderr))
 
     def detectable(self, power: float = 0.8) -> float:
-        """The minimum detectable difference: how far the truth must lie from the null for p < 0.05
-        in a share `power` of repetitions, (t_df(0.975) + t_df(power)) stderr."""
+        """Return the minimum detectable difference: how far the truth must be from the null for
+        p < 0.05 in a share `power` of repetitions, (t_df(0.975) + t_df(power)) stderr."""
         return float((stdtrit(self.df, 0.975) + stdtrit(self.df, power)) * self.stderr)
 
 
 def detectable_share(p: float, problems: int, power: float = 0.8) -> float:
-    """The minimum detectable difference of two shares near p, each of its own P problems answered
-    once: (z(0.975) + z(power)) sqrt(2 p (1 - p) / P). An upper bound where problems are shared or
-    answered several times. Raises UserError for p outside 0..1 or no problems."""
+    """Return the minimum detectable difference of two shares near p, each over its own P problems
+    answered once: (z(0.975) + z(power)) sqrt(2 p (1 - p) / P). It is an upper bound if problems are
+    shared or answered several times. Raises UserError for p outside 0..1 or no problems."""
     if not 0 <= p <= 1 or problems < 1:
         raise UserError(f"p={p}, problems={problems}: need 0 <= p <= 1 and at least one problem")
     return float((ndtri(0.975) + ndtri(power)) * np.sqrt(2 * p * (1 - p) / problems))
@@ -74,30 +74,32 @@ def two_way_interval(
     strata: Sequence | None = None,
     between_seeds: Sequence[tuple[float, float]] | None = None,
 ) -> Interval:
-    """Interval of the mean over seeds and problems of a sum of parts, both taken as random.
+    """Return an interval of the mean over seeds and problems of a sum of parts, with both random.
 
-    Each part holds one value a (seed, problem), shape (S_i, P), with the same problems in the same
-    order; seeds are independent between the parts. Methods run with the same seeds are one part, x
-    - y; with other seeds two, x and -y. Statistics without problems have P = 1: seeds alone are
-    random then. `strata` (P,) names each problem's benchmark; the estimate is the plain mean over
-    benchmarks. `between_seeds`: of each part the variance of the mean of its `seed_means` and its
-    degrees of freedom, where seeds are not independent or more is known of their spread.
+    Each part holds one value per (seed, problem), shape (S_i, P), with the same problems in the
+    same order; seeds are independent between the parts. Two methods that ran with the same seeds
+    are one part, x - y; with different seeds they are two parts, x and -y. Statistics without
+    problems have P = 1: then only the seeds are random. `strata` (P,) names each problem's
+    benchmark; the estimate is the plain mean over benchmarks. `between_seeds` gives for each part
+    the variance of the mean of its `seed_means` and its degrees of freedom, for seeds that are not
+    independent or about whose spread more is known.
 
         var = A + B - C, floored at max(A, B)
         A = sum_i  var over seeds of the seed means / S_i
         B = sum_b  var over problems of the summed problem means / (P_b n_b^2)
         C = sum_i,b  interaction mean square / (S_i P_b n_b^2)
 
-    with n_b benchmarks. A and B both hold the interaction, so C comes off once. A has Welch's df_A
-    over the parts (S_i - 1 each), B the same over benchmarks (P_b - 1 each); the t quantile is
-    Banerjee's (1960), which covers at least as often as it says:
+    with n_b benchmarks. A and B both contain the interaction, so C is subtracted once. A has
+    Welch's df_A over the parts (S_i - 1 each), B the same over benchmarks (P_b - 1 each); the t
+    quantile is Banerjee's (1960), which covers at least as often as it claims:
 
         t_df^2 var = t_A^2 A + t_B^2 (var - A)        at level 0.95; df is the one that gives t_df
 
     A benchmark of one problem counts as fixed. On simulated data without a difference, 3 or 5 seeds
-    x 30 or 500 problems, the interval leaves out 0 in 1-6 % of cases, 3-4 % on average;
-    Satterthwaite's df would in up to 9 %, a two-way percentile bootstrap in up to 16 % (the seeds
-    are too few), a t interval over seeds alone in up to 24 % (it takes the problems as fixed).
+    x 30 or 500 problems, the interval excludes 0 in 1-6 % of cases, 3-4 % on average. Intervals
+    with Satterthwaite's df would exclude it in up to 9 %, a two-way percentile bootstrap in up to
+    16 % (the seeds are too few), a t interval over seeds alone in up to 24 % (it takes the problems
+    as fixed).
     Raises UserError for a part with one seed, another shape or NaN.
     """
     problems = parts[0].shape[1]
@@ -133,13 +135,13 @@ def two_way_interval(
 
 
 def seed_means(part: np.ndarray, strata: Sequence | None = None) -> np.ndarray:
-    """(S, P) -> (S,): of each seed the plain mean over benchmarks of the mean over problems."""
+    """Return each seed's plain mean over benchmarks of the mean over problems, (S, P) -> (S,)."""
     members = _members(part.shape[1], strata)
     return np.mean([part[:, rows].mean(axis=1) for rows in members], axis=0)
 
 
 def _members(problems: int, strata: Sequence | None) -> list[np.ndarray]:
-    """Of each benchmark, which problems are its own."""
+    """Return for each benchmark which problems belong to it."""
     labels, groups = np.unique(
         np.zeros(problems) if strata is None else strata, return_inverse=True
     )
@@ -147,9 +149,9 @@ def _members(problems: int, strata: Sequence | None) -> list[np.ndarray]:
 
 
 def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interval:
-    """Interval of the mean over problems of a sum of parts with the runs taken as fixed: for single
-    runs, whose spread over seeds is unknown. Parts, strata and the degrees of freedom are those of
-    `two_way_interval`, whose B is the variance; a benchmark of one problem counts as fixed."""
+    """Return an interval of the mean over problems of a sum of parts, with the runs taken as fixed:
+    for single runs, whose spread over seeds is unknown. Parts, strata and degrees of freedom are as
+    in `two_way_interval`, whose B is the variance; a benchmark of one problem counts as fixed."""
     summed = np.sum([part.mean(axis=0) for part in parts], axis=0)
     members = [summed[rows] for rows in _members(len(summed), strata)]
     value = float(np.mean([x.mean() for x in members]))
@@ -163,7 +165,7 @@ def over_problems(*parts: np.ndarray, strata: Sequence | None = None) -> Interva
 
 
 def _welch(terms: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Sum of independent variance estimates and its degrees of freedom."""
+    """Return the sum of independent variance estimates and its degrees of freedom."""
     total, squares = sum(term for term, _ in terms), sum(term**2 / df for term, df in terms)
     return total, total**2 / squares if squares > 0 else 1.0
 
@@ -179,16 +181,16 @@ def subsampling_test(
     seed: int,
     strata: Sequence | None = None,
 ) -> list[dict]:
-    """Paired m-out-of-n subsampling test of a - b (F-GRPO App. I: n=1024, m=256, 50,000 draws).
+    """Test a - b by paired m-out-of-n subsampling (F-GRPO App. I: n=1024, m=256, 50,000 draws).
 
     Each iteration draws m of the n samples of every problem without replacement, for both models,
     and takes the difference of their mean pass@k; c_a, c_b (P,) are correct counts on the same
     problems. The number correct among the m is hypergeometric(c, n-c, m), so counts are drawn,
-    not samples: the distribution is exact up to double rounding. One row a k, in percent: a, b,
-    difference (from all n samples, which is the mean of the draws), low, high (2.5 and 97.5
-    percentile of the draws) and p = 2 min(P(d <= 0), P(d >= 0)) with one added to each count, so
-    never below 2/(iterations+1). `strata` (P,) names each problem's benchmark: the mean is then the
-    plain one over benchmarks.
+    not samples: the distribution is exact up to double rounding. Returns one row per k, in percent:
+    a, b, difference (from all n samples, which is the mean of the draws), low, high (2.5 and 97.5
+    percentile of the draws) and p = 2 min(P(d <= 0), P(d >= 0)) with one added to each count, so p
+    is never below 2/(iterations+1). `strata` (P,) names each problem's benchmark: the mean is then
+    the plain mean over benchmarks.
 
     Left out, as in the paper: any scaling of the spread from m to n samples, and the spread over
     problems and training seeds. Raises UserError for m >= n, k > m, counts out of 0..n or unequal
@@ -216,7 +218,7 @@ def subsampling_test(
     bits = np.random.SFC64(seed)
     drawn = partial(subsample_means, n=n, ks=ks, m=m, iterations=iterations, bits=bits)
     draws = [np.mean([drawn(c[rows]) for rows in members], axis=0) for c in (c_a, c_b)]
-    # sums of floats in another order must not turn a tie into a sign
+    # rounded: sums of floats in another order must not turn a tie into a sign
     difference = np.round(100 * (draws[0] - draws[1]), 9)
     low, high = np.percentile(difference, [2.5, 97.5], axis=0)
     tail = 1 + np.minimum((difference <= 0).sum(axis=0), (difference >= 0).sum(axis=0))
@@ -235,11 +237,12 @@ def subsample_means(
     iterations: int,
     bits: np.random.BitGenerator,
 ) -> np.ndarray:
-    """Mean pass@k over problems of subsamples of m out of n: (iterations, K), in [0, 1].
+    """Return mean pass@k over problems of subsamples of m out of n: (iterations, K), in [0, 1].
 
-    A table look-up by 16 random bits: value x of a hypergeometric fills floor(2^16 p_x) of the 2^16
-    slots. The few slots left over stand for the remainder of the distribution, and a draw that
-    lands there is drawn again from it by inverse CDF, so that nothing is rounded to 2^-16.
+    A draw is a table look-up by 16 random bits: value x of a hypergeometric fills floor(2^16 p_x)
+    of the 2^16 slots. The few slots left over stand for the remainder of the distribution. A draw
+    that lands there is drawn again from the remainder by inverse CDF, so that nothing is rounded to
+    2^-16.
     """
     by_correct = pass_at_k_table(m, ks).T  # (K, m + 1)
     means = np.zeros((len(ks), iterations))
@@ -263,10 +266,11 @@ def subsample_means(
 
 
 def _hypergeometric(c: int, n: int, m: int) -> np.ndarray:
-    """P(x of the m are correct) for x = 0..m, when c of n are.
+    """Return P(x of the m are correct) for x = 0..m, if c of n are.
 
-    By hand: scipy's takes 20 times as long, and where a chance is a whole number of slots, as 1/4
-    at c = 1 and m = n / 4, it rounds to the other side, so that a seed would draw other numbers.
+    scipy's function is not used: it takes 20 times as long, and where a probability is a whole
+    number of slots, such as 1/4 at c = 1 and m = n / 4, it rounds to the other side, so that a seed
+    would draw other numbers.
     """
 
     def log_choose(a, b):

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from common.errors import UserError
 
-LARGEST = 10**7  # samples of a problem: a table of n rows, some GB
+LARGEST = 10**7  # largest n: its table has n rows, some GB
 
 
 def pass_at_k_table(n: int, ks: ArrayLike) -> np.ndarray:
-    """pass@k of every c = 0..n and every k: (n+1, K), in [0, 1].
+    """Return pass@k of every c = 0..n and every k: (n+1, K), in [0, 1].
 
     C(n-c, k) / C(n, k) = prod_{j<c} (n-k-j) / (n-j), a cumulative product down the rows; its
     relative error is below 2n * 2^-53, where log-gamma would lose digits to cancellation.
@@ -41,10 +41,10 @@ def pass_at_k(
     ks: Sequence[int],
     problems: Sequence[str] | None = None,
 ) -> np.ndarray:
-    """pass@k of each problem: counts c (P,), samples n (P,) or one number -> (P, K), in [0, 1].
+    """Return pass@k of each problem: counts c (P,), samples n (P,) or an int -> (P, K), in [0, 1].
 
-    `problems` names them in messages. Raises UserError for k > n, c > n, negative, fractional or
-    NaN.
+    `problems` are names for messages. Raises UserError for k > n, c > n, and for negative,
+    fractional or NaN values.
     """
     ks = _checked_ks(ks)
     c, n = _checked_counts(c, n, problems)
@@ -62,13 +62,15 @@ def pass_at_k(
 
 
 def avg_at_k(c: ArrayLike, n: ArrayLike) -> np.ndarray:
-    """Mean accuracy c / n of each problem (P,), in [0, 1]; avg@k has k = n. Raises as pass_at_k."""
+    """Return the mean accuracy c / n of each problem (P,), in [0, 1]; avg@k has k = n. Raises
+    UserError as pass_at_k does."""
     c, n = _checked_counts(c, n, None)
     return c / n
 
 
 def mean_and_stderr(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over problems (axis 0) and its standard error sd / sqrt(P), sd with P-1; NaN for one."""
+    """Return the mean over problems (axis 0) and its standard error sd / sqrt(P), where sd has P-1
+    degrees of freedom. The error is NaN for one problem."""
     problems = len(values)
     if problems < 2:
         return values.mean(axis=0), np.full(values.shape[1:], np.nan)
@@ -76,11 +78,11 @@ def mean_and_stderr(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def report(counts: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
-    """pass@k of each benchmark, in percent as in the published tables.
+    """Return pass@k of each benchmark, in percent as in the published tables.
 
     counts: rows benchmark, problem_id, n, c. Returns benchmark, metric, k, value, unit, stderr
-    (over problems), n_problems, n_samples (a problem). Raises UserError as pass_at_k, and for a
-    repeated problem or a benchmark whose problems do not all have the same n.
+    (over problems), n_problems, n_samples (per problem). Raises UserError as pass_at_k does, for a
+    repeated problem, and for a benchmark whose problems do not all have the same n.
     """
     rows = []
     for benchmark, group in counts.groupby("benchmark", sort=False):
@@ -104,7 +106,8 @@ def report(counts: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
 
 
 def check_benchmark(benchmark: str, counts: pd.DataFrame) -> int:
-    """The n that all problems of a benchmark share; UserError if they do not, or if one repeats."""
+    """Return the n that all problems of a benchmark share. Raises UserError if they do not, or if a
+    problem repeats."""
     repeated = counts["problem_id"][counts["problem_id"].duplicated()]
     if len(repeated):
         raise UserError(

@@ -1,7 +1,7 @@
-"""Every metric of a benchmark as tidy rows with intervals: from counts alone, and from samples.
+"""All metrics of a benchmark as tidy rows with intervals: from counts alone, and from samples.
 
-The columns are those of `passk.report` and then low, high: a 95 % interval over resampled problems
-(`bootstrap.resampled_means`).
+The columns are the ones of `passk.report`, followed by low and high: a 95 % interval over resampled
+problems (`bootstrap.resampled_means`).
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from common.metrics.samples import answer_entropy, maj_at_k, token_entropy
 
 COLUMNS = ["benchmark", "metric", "k", "value", "unit", "stderr", "n_problems", "n_samples"]
 COLUMNS += ["low", "high"]
-DRAWS, REFITS = 2000, 500  # bootstrap samples; as many of them have their curve fitted
+DRAWS, REFITS = 2000, 500  # bootstrap samples, and how many of them get a fitted curve
 
 
 def from_counts(counts: pd.DataFrame, ks: Sequence[int], *, seed: int = 0) -> pd.DataFrame:
-    """Rows of each benchmark from its counts (benchmark, problem_id, n, c).
+    """Return the rows of each benchmark from its counts (benchmark, problem_id, n, c).
 
     pass@k                   unbiased, percent
     avg@n                    mean accuracy of all n samples, percent: pass@1 under its other name
-    power_law_{a,b,c,rmse}   of exp(-a (k + c)^-b) over these k, where there are 4 or more; rmse in
-                             percent, the interval from fits to the bootstrap's curves
-    beta_{a,b}               BetaBin(n, a, b) of the counts
-    beta_mixture_{weight,a1,b1,a2,b2}   weight: of the harder component
+    power_law_{a,b,c,rmse}   fit of exp(-a (k + c)^-b) over these k, if there are 4 or more; rmse in
+                             percent, the intervals from fits to the curves of the bootstrap
+    beta_{a,b}               fit of BetaBin(n, a, b) to the counts
+    beta_mixture_{weight,a1,b1,a2,b2}   fit of a mixture; weight is that of the harder component
 
     A fit that the counts do not determine (all right, all wrong) has no rows. Raises UserError as
-    `passk.report`.
+    `passk.report` does.
     """
     frames = []
     for benchmark, group in counts.groupby("benchmark", sort=False):
@@ -80,15 +80,16 @@ def _beta(c: np.ndarray, n: int) -> list[dict]:
 def from_samples(
     rows: pd.DataFrame, benchmark: str, ks: Sequence[int], *, seed: int = 0
 ) -> pd.DataFrame:
-    """Rows of one benchmark that need its samples (columns of `common.evaluation.samples.COLUMNS`).
+    """Return the rows of one benchmark that need its samples, which have the columns
+    `common.evaluation.samples.COLUMNS`.
 
     maj@k                        majority vote over parsed answers, percent
     answer_entropy               bits (two_stage App. C.5)
-    token_entropy_per_response   nats, mean over responses of their mean (two_stage App. C.5);
-                                 no row where log-probabilities are missing
-    token_nll_per_response       nats, the same of raw_log_prob (samples of a nucleus): the entropy
-                                 of the model's own distribution but for what the nucleus leaves
-                                 out, so too low; samples without it have no row
+    token_entropy_per_response   nats, mean over responses of their means (two_stage App. C.5);
+                                 no row if log-probabilities are missing
+    token_nll_per_response       nats, the same from raw_log_prob (of samples drawn with top-p). It
+                                 is the entropy of the model's own distribution without the part
+                                 that the nucleus leaves out, so too low; no row if it is missing
     """
     answers = rows["parsed"].where(rows["parsed"].notna(), None)
     right = rows["outcome"] == "correct"
@@ -105,8 +106,9 @@ def from_samples(
 
 
 def from_scores(rows: pd.DataFrame, benchmark: str, *, seed: int = 0) -> pd.DataFrame:
-    """Rows of one benchmark from what a model says of its samples (evaluation/scoring.py):
-    problem_id, tokens, log_prob, entropy. Both are means over responses of their means over tokens.
+    """Return the rows of one benchmark from a model's scores of its samples
+    (evaluation/scoring.py): problem_id, tokens, log_prob, entropy. Both metrics are means over
+    responses of their means over tokens.
 
     exact_token_entropy   of H(p_t), the model's own next token, temperature 1 (two_stage App. C.5)
     exact_token_nll       of -log p of the token that was drawn
@@ -124,7 +126,7 @@ def from_scores(rows: pd.DataFrame, benchmark: str, *, seed: int = 0) -> pd.Data
 def _by_problem(
     columns: list[tuple], rows: pd.DataFrame, benchmark: str, seed: int
 ) -> pd.DataFrame:
-    """A row for each (metric, k, unit, values a problem), with an interval over problems."""
+    """Return a row per (metric, k, unit, values per problem), with an interval over problems."""
     values = np.column_stack([column[-1] for column in columns])
     low, high = percentile_interval(resampled_means(values, draws=DRAWS, seed=seed))
     mean, stderr = passk.mean_and_stderr(values)

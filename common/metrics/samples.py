@@ -1,7 +1,7 @@
 """Metrics that need the samples themselves and not only their counts: votes and entropies.
 
-Each takes one benchmark's samples as parallel sequences, one entry a sample, and returns one value
-a problem, problems in the order in which they first occur.
+Each function takes one benchmark's samples as parallel sequences, one entry per sample. It returns
+one value per problem, in the order in which the problems first occur.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import pandas as pd
 
 from common.errors import UserError
 
-ENUMERATED, DRAWN = 1000, 10_000  # subsets of a problem: all of them, or random ones at most
+ENUMERATED, DRAWN = 1000, 10_000  # most subsets per problem: if enumerated, if drawn at random
 
 
 def maj_at_k(
@@ -25,19 +25,20 @@ def maj_at_k(
     draws: int = 100_000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Expected accuracy of a majority vote among k of a problem's n samples: (P, K), in [0, 1].
+    """Return the expected accuracy of a majority vote among k of a problem's n samples: (P, K), in
+    [0, 1].
 
-    Votes are parsed answers, equal ones together; a sample without an answer (None) has no vote,
-    and a subset without any vote is wrong. Ties are broken at random, so the tied answers share the
-    win; taking the first answer seen, as verl does, comes to the same on average. An answer is
-    right by the share of its samples judged right (all or none, for a verifier that agrees with
-    itself).
+    Votes are parsed answers, and equal answers count together. A sample without an answer (None)
+    has no vote, and a subset without any vote is wrong. Ties are broken at random, so the tied
+    answers share the win; taking the first answer seen, as verl does, gives the same on average. An
+    answer counts as right by the share of its samples that were judged right (all or none, for a
+    verifier that agrees with itself).
 
-    The mean is over subsets without replacement. All C(n, k) are looked at where they are at most
-    1000 (so k = n is the vote of all samples); else `draws` seeded random ones in all, spread
-    evenly over the problems, at most 10,000 each. With 10 problems or more the mean over them has a
-    Monte-Carlo error of at most 1 / (2 sqrt(draws)), 0.16 points with the default. Raises UserError
-    for k > n.
+    The mean is over subsets without replacement. All C(n, k) subsets are used if there are at most
+    1000 (so k = n is the vote of all samples). Otherwise `draws` seeded random subsets are used in
+    all, spread evenly over the problems, at most 10,000 each. With 10 problems or more the mean
+    over them has a Monte-Carlo error of at most 1 / (2 sqrt(draws)), 0.16 points with the default.
+    Raises UserError for k > n.
     """
     problem, names = pd.factorize(np.asarray(problems, dtype=object))
     answer = pd.factorize(np.asarray(answers, dtype=object))[0]
@@ -63,25 +64,25 @@ def maj_at_k(
 
 
 def _members(codes: np.ndarray, groups: int) -> list[np.ndarray]:
-    """Positions of each group's entries, in order."""
+    """Return the positions of each group's entries, in order."""
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.cumsum(np.bincount(codes, minlength=groups))[:-1])
 
 
 def _ballots(answer: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each sample's answer as 0..M-1, M for no vote, and the share of each answer that is right."""
+    """Return each sample's answer as 0..M-1 (M: no vote), and the right share of each answer."""
     distinct, votes = np.unique(answer, return_inverse=True)
     times = np.bincount(votes)
     shares = np.bincount(votes, weights=correct) / times
-    if distinct[0] == -1:  # no answer comes first: make it the last
+    if distinct[0] == -1:  # the missing answer comes first: make it the last
         votes, shares = (votes - 1) % len(distinct), shares[1:]
     return votes, shares
 
 
 def _subsets(n: int, k: int, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Positions of subsets of k out of n, (S, k): all of them, or `draws` random ones.
+    """Return the positions of subsets of k out of n, (S, k): all subsets, or `draws` random ones.
 
-    Problems with the same n share them: each shuffles its samples on its own first.
+    Problems with the same n share the subsets; each problem shuffles its samples by itself first.
     """
     if comb(n, k) <= ENUMERATED:
         return np.array(list(combinations(range(n), k)))
@@ -89,7 +90,7 @@ def _subsets(n: int, k: int, draws: int, rng: np.random.Generator) -> np.ndarray
 
 
 def _share_won(votes: np.ndarray, shares: np.ndarray) -> float:
-    """Mean over subsets (S, k) of votes of the share of right answers among those with most."""
+    """Return the mean over subsets (S, k) of votes of the right share of the winning answers."""
     size, answers = len(votes), len(shares)
     slots = votes + (answers + 1) * np.arange(size)[:, None]
     times = np.bincount(slots.ravel(), minlength=size * (answers + 1))
@@ -102,7 +103,8 @@ def _share_won(votes: np.ndarray, shares: np.ndarray) -> float:
 
 
 def answer_entropy(problems: Sequence[str], answers: Sequence[str | None]) -> np.ndarray:
-    """Entropy of a problem's answers in bits, (P,), at most log2 n (two_stage App. C.5).
+    """Return the entropy of each problem's answers in bits, (P,), at most log2 n (two_stage App.
+    C.5).
 
         -sum_j p_j log2 p_j,  p_j = share of the problem's n samples with answer j
 
@@ -123,15 +125,16 @@ def answer_entropy(problems: Sequence[str], answers: Sequence[str | None]) -> np
 def token_entropy(
     problems: Sequence[str], log_probs: Sequence[float], tokens: Sequence[int]
 ) -> np.ndarray:
-    """Mean entropy of the next token in nats, (P,), from sampled tokens (two_stage App. C.5).
+    """Return the mean entropy of the next token in nats, (P,), from sampled tokens (two_stage App.
+    C.5).
 
         (1/G) sum_i (1/T_i) sum_t -log p(y_t | y_<t)
 
-    log_probs: of each whole response, under the distribution it was drawn from; tokens: T_i. Given
-    the text before it, a drawn token's -log p has the entropy H(p_t) as its mean, so no
-    distributions need to be stored. The paper writes one T for all sequences; with different
-    lengths this is the mean over sequences of their means. (The `token_entropy` of a run's
-    metrics.csv is the other reading, over all tokens alike.)
+    log_probs: the log-probability of each whole response under the distribution it was drawn from;
+    tokens: T_i. Given the text before it, a drawn token's -log p has the entropy H(p_t) as its
+    mean, so no distributions need to be stored. The paper writes one T for all sequences; with
+    different lengths this is the mean over sequences of their means. (The `token_entropy` of a
+    run's metrics.csv is the other reading, the mean over all tokens.)
     """
     problem, names = pd.factorize(np.asarray(problems, dtype=object))
     means = -np.asarray(log_probs, dtype=float) / np.asarray(tokens, dtype=float)

@@ -1,7 +1,7 @@
 """The geometry of a weight change W_delta = W_after - W_before (FADE Sec. 4.2, 15; Figs 3, 5).
 
-A matrix is given as a function that yields its blocks of consecutive rows in order, each time it is
-called, so that no more than one block of a large one is in memory:
+A matrix is given as a function that yields its blocks of consecutive rows in order each time it is
+called, so that at most one block of a large matrix is in memory. Its properties are:
 
     energy     ||W||_F^2
     s          singular values, largest first
@@ -11,9 +11,9 @@ called, so that no more than one block of a large one is in memory:
     srank_d    min{k: sum_{i<=k} s_i / sum_i s_i >= 1 - d} (Fig. 5, Kumar et al. 2020)
     u, v       leading left and right singular vectors; their signs are arbitrary
 
-`full` has every singular value from the Gram matrix of the shorter side, `randomised` the leading
-ones after Halko, Martinsson and Tropp (2011), whose error `Svd.error` states. Which side the paper
-subtracts from which (Fig. 5: sft - rl, Sec. 4.2: rl - sft) changes signs only.
+`full` computes every singular value from the Gram matrix of the shorter side. `randomised` computes
+the leading ones after Halko, Martinsson and Tropp (2011); `Svd.error` states their error. Which
+side the paper subtracts from which (Fig. 5: sft - rl, Sec. 4.2: rl - sft) changes signs only.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,10 +26,11 @@ Blocks = Callable[[], Iterator[np.ndarray]]
 
 @dataclass(frozen=True)
 class Svd:
-    """energy, singular values, and the leading vectors u (m,), v (n,) of an m x n matrix.
+    """Energy, singular values, and the leading vectors u (m,), v (n,) of an m x n matrix.
 
     complete   whether `s` holds all singular values; without them there is no srank
-    error      some true singular value lies within error * s_1 of s_1, and some within it of s_2
+    error      a true singular value lies within error * s_1 of s_1, and one within error * s_1 of
+               s_2
     """
 
     energy: float
@@ -56,7 +57,7 @@ class Svd:
         return 1 / self.rank1
 
     def srank(self, delta: float) -> float:
-        """srank_delta; NaN where not all singular values are known, or all are 0."""
+        """Return srank_delta; NaN if not all singular values are known, or if all are 0."""
         total = self.s.sum()
         if not self.complete or total == 0:
             return np.nan
@@ -64,15 +65,16 @@ class Svd:
 
 
 def energy(blocks: Blocks) -> float:
-    """||W||_F^2, summed in float64."""
+    """Return ||W||_F^2, summed in float64."""
     return float(sum(np.square(block, dtype=np.float64).sum() for block in blocks()))
 
 
 def full(blocks: Blocks) -> Svd:
-    """All singular values and the leading vectors, from the eigenvalues of W^T W, or of W W^T where
-    W is wide. In float64; singular values below about 1e-8 s_1 are rounding.
+    """Return all singular values and the leading vectors, from the eigenvalues of W^T W, or of
+    W W^T if W is wide. All is in float64; singular values below about 1e-8 s_1 are rounding errors.
 
-    Memory: a block of a tall matrix, the whole of a wide one, and four squares of its shorter side.
+    Memory: a block of a tall matrix or the whole of a wide one, and four squares of the shorter
+    side.
     """
     gram, wide = _gram(blocks)
     values, vectors = np.linalg.eigh(gram)
@@ -88,8 +90,8 @@ def full(blocks: Blocks) -> Svd:
 
 
 def randomised(blocks: Blocks, *, rank: int, oversample: int, iterations: int, seed: int) -> Svd:
-    """The `rank` leading singular values and the first vectors, by subspace iteration on W^T W from
-    rank + oversample random directions: iterations + 3 passes over the blocks.
+    """Return the `rank` leading singular values and the first vectors, by subspace iteration on
+    W^T W from rank + oversample random directions. It takes iterations + 3 passes over the blocks.
 
     Memory: a block, and (m + 3 n) (rank + oversample) numbers. The energy is exact. The error is
     ||W^T u_i - s_i v_i|| / s_1, the larger of i = 1, 2: the residual of a pair with W v_i = s_i u_i
@@ -116,25 +118,25 @@ def randomised(blocks: Blocks, *, rank: int, oversample: int, iterations: int, s
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """|cos| of two vectors (Table 12; the sign of a singular vector is arbitrary); NaN if one is
-    0."""
+    """Return |cos| of two vectors (Table 12; the sign of a singular vector is arbitrary), or NaN if
+    one is 0."""
     lengths = np.linalg.norm(a) * np.linalg.norm(b)
     return float(abs(a @ b) / lengths) if lengths > 0 else np.nan
 
 
 def same_sign(u: np.ndarray) -> float:
-    """Share of the entries with the sign that most have (Sec. 15.1: 99.93-99.97 % of tokens)."""
+    """Return the share of entries with the commoner sign (Sec. 15.1: 99.93-99.97 % of tokens)."""
     return float(max((u > 0).mean(), (u < 0).mean()))
 
 
 def half_energy(u: np.ndarray) -> float:
-    """The smallest share of the entries that holds half of ||u||^2 (Sec. 15.1: about 22 %)."""
+    """Return the least share of the entries that holds half of ||u||^2 (Sec. 15.1: about 22 %)."""
     squares = np.sort(np.square(u, dtype=np.float64))[::-1].cumsum()
     return float((1 + np.searchsorted(squares, squares[-1] / 2)) / len(u))
 
 
 def _gram(blocks: Blocks) -> tuple[np.ndarray, bool]:
-    """(W^T W, False), or (W W^T, True) where W has fewer rows than columns; float64."""
+    """Return (W^T W, False), or (W W^T, True) if W has fewer rows than columns; float64."""
     held, gram, rows = [], None, 0
     columns = next(blocks()).shape[1]
     for block in blocks():
@@ -160,7 +162,7 @@ def _add_square(gram: np.ndarray, block: np.ndarray) -> None:
 
 
 def _gram_times(blocks: Blocks, basis: np.ndarray) -> np.ndarray:
-    """W^T W basis; products in float32 where the blocks are, sums over blocks in float64."""
+    """Return W^T W basis: products in float32 if the blocks are, sums over blocks in float64."""
     total = np.zeros(basis.shape)
     for block in blocks():
         small = basis.astype(block.dtype)
@@ -169,7 +171,7 @@ def _gram_times(blocks: Blocks, basis: np.ndarray) -> np.ndarray:
 
 
 def _aligned(blocks: Blocks, left: np.ndarray):
-    """Each block with its rows of `left`."""
+    """Yield each block with its rows of `left`."""
     start = 0
     for block in blocks():
         yield block, left[start : start + len(block)]

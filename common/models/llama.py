@@ -1,5 +1,6 @@
-"""The Llama family as the two forward passes written here compute it: training's, over packed
-tokens with gradient (policy.py), and decoding's, with a cache (common/rollout/decoder.py)."""
+"""The layers of the Llama family, as this project's two forward passes compute them: the pass of
+training, over packed tokens with gradient (policy.py), and the pass of decoding, with a cache
+(common/rollout/decoder.py)."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ LLAMA_FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "MistralForCausalLM")
 
 
 def is_plain_llama(model) -> bool:
-    """Whether `model` does nothing that our own forward passes leave out: SiLU, full attention,
+    """Return whether our own forward passes cover all that `model` computes: SiLU, full attention,
     bias on q, k, v only."""
     if type(model).__name__ not in LLAMA_FAMILY or model.config.hidden_act != "silu":
         return False
-    if getattr(model.config, "sliding_window", None):  # Mistral's default; Qwen2: if it is used
+    if getattr(model.config, "sliding_window", None):  # Mistral's default; in Qwen2 if it is used
         return False
     biases = [name for name, _ in model.named_parameters() if name.endswith(".bias")]
     return all(name.split(".")[-2] in ("q_proj", "k_proj", "v_proj") for name in biases)
@@ -30,14 +31,17 @@ class Layer:
     norm1: torch.Tensor
     norm2: torch.Tensor
     eps: float
-    project: Callable  # -> what is rotated, one tensor or several, and last the values
+    project: Callable  # -> one tensor or several to be rotated, and last the values
     out: Callable
     mlp: Callable
 
 
 def block(x, layer: Layer, cos, sin, attention: Callable):
-    """x + attention, then + MLP, each of the normalised x. `attention` takes what `layer.project`
-    gives, rotated, and returns (..., heads x D); `sin` is `signed`."""
+    """Return x + attention, then + MLP, each applied to the normalised x.
+
+    `attention` takes the output of `layer.project`, after rotation, and returns (..., heads x D).
+    `sin` is the output of `signed`.
+    """
     *turned, values = layer.project(norm(x, layer.norm1, layer.eps))
     turned = [rotated(part, cos, sin) for part in turned]
     x = x + layer.out(attention(*turned, values))
@@ -45,7 +49,7 @@ def block(x, layer: Layer, cos, sin, attention: Callable):
 
 
 def own_weights(layer, config) -> Layer:
-    """The module's weights, with gradient; q (N, heads, D), k and v (N, kv_heads, D)."""
+    """Return the module's own weights, with gradient; q (N, heads, D), k and v (N, kv_heads, D)."""
     attention = layer.self_attn
     parts = (
         (attention.q_proj, config.num_attention_heads),
@@ -63,8 +67,9 @@ def own_weights(layer, config) -> Layer:
 
 
 def fused_weights(layer, config, dtype: torch.dtype) -> Layer:
-    """Without gradient, in `dtype`, one product for all that reads the same states; queries with
-    keys (B, heads + kv_heads, T, D), values (B, kv_heads, T, D)."""
+    """Return copies of the weights without gradient, in `dtype`, with one matrix product for all
+    projections that read the same states. `project` gives queries together with keys,
+    (B, heads + kv_heads, T, D), and values (B, kv_heads, T, D)."""
     attention, mlp = layer.self_attn, layer.mlp
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
@@ -100,31 +105,31 @@ def norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
 
 def signed(sin: torch.Tensor) -> torch.Tensor:
-    """`sin` (..., D) with its first half negated, as `rotated` takes it: then the halves of a
-    vector change places without a copy that is negated, to the same bits."""
+    """Return `sin` (..., D) with its first half negated, as `rotated` takes it. The halves of a
+    vector can then be swapped without a negated copy, and the result has the same bits."""
     half = sin.shape[-1] // 2
     return torch.cat([-sin[..., :half], sin[..., half:]], -1)
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary position embedding of x (..., D), the pairs D / 2 apart; `sin` is `signed`."""
+    """Return x (..., D) with rotary position embedding, of pairs D / 2 apart; `sin` is `signed`."""
     return (x * cos).add_(x.roll(x.shape[-1] // 2, -1).mul_(sin))
 
 
 def attend(q, k, v, mask):
-    """Attention of q (B, heads, T, D) to k and v (B, kv_heads, S, D) where `mask` says so."""
+    """Return the attention of q (B, heads, T, D) to k and v (B, kv_heads, S, D) under `mask`."""
     grouped = q.shape[1] != k.shape[1]
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)
 
 
 def causal(length: int, device) -> torch.Tensor:
-    """(length, length): every token sees itself and those before it."""
+    """Return the (length, length) mask in which every token sees itself and all before it."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
 def causal_after_padding(real: torch.Tensor) -> torch.Tensor:
-    """The same for left-padded rows, (B, 1, T, T) of `real` (B, T). A padding token must see
-    something, or softmax gives nan: itself."""
+    """Return the causal mask of left-padded rows, (B, 1, T, T), from `real` (B, T). A padding token
+    sees itself, because softmax over nothing gives nan."""
     length = real.shape[1]
     eye = torch.eye(length, dtype=torch.bool, device=real.device)
     return (causal(length, real.device) & real[:, None, None, :]) | eye

@@ -1,5 +1,5 @@
-"""Models: a Hugging Face causal LM by folder or hub id, or a tiny one made here from
-demonstrations."""
+"""Loading of models: a Hugging Face causal LM by folder or hub id, or a tiny one that is pretrained
+here on demonstrations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,18 +13,18 @@ from common.models.store import folder
 
 
 def device(asked: str) -> str:
-    """ "cpu" or "cuda" for what a configuration asks for, "auto", "cpu" or "cuda". Raises UserError
-    where there is no GPU for the last."""
+    """Return "cpu" or "cuda" for the "auto", "cpu" or "cuda" that a configuration asks for. Raises
+    UserError for "cuda" where there is no GPU."""
     has_gpu = torch.cuda.is_available()
     require(has_gpu or asked != "cuda", "device", asked, "no GPU is here; take device=cpu")
     return "cuda" if has_gpu and asked != "cpu" else "cpu"
 
 
 def load_model(model: Model, results_dir: Path, device: str):
-    """(model in float32 evaluation mode, tokenizer), pretrained first if it is a tiny model not yet
-    made.
+    """Return (model in float32 evaluation mode, tokenizer). A tiny model is pretrained first if it
+    does not exist yet.
 
-    Raises UserError as `load_checkpoint`.
+    Raises UserError as `load_checkpoint` does.
     """
     path = folder(model, results_dir)
     if model.pretrain is not None and not (Path(path) / "DONE").exists():
@@ -35,20 +35,20 @@ def load_model(model: Model, results_dir: Path, device: str):
 
 
 def load_checkpoint(path: str, device: str, *, key: str):
-    """(model in float32 evaluation mode, tokenizer) of a folder or hub id that `key` gives.
+    """Return (model in float32 evaluation mode, tokenizer) of a folder or hub id given by `key`.
 
     Raises UserError if the path is missing, its files cannot be read or weights are missing.
     """
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # its bars for a few tensors break ours
+    logging.disable_progress_bar()  # its bars for a few tensors break our progress bars
     tokenizer = load_tokenizer(path, key=key)
     with _read(path, key) as cached:
         model, loading = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, output_loading_info=True, local_files_only=cached
         )
-    if loading["missing_keys"]:  # transformers only warns, and trains on with random ones
+    if loading["missing_keys"]:  # transformers would only warn and take random ones
         raise UserError(
             f"{key}={path}: has no weights for {sorted(loading['missing_keys'])[:3]}; "
             "fetch it again, or delete a cached folder"
@@ -57,7 +57,7 @@ def load_checkpoint(path: str, device: str, *, key: str):
 
 
 def load_tokenizer(path: str, *, key: str):
-    """The tokenizer of `load_checkpoint`, without the model. Raises UserError as that does."""
+    """Return the tokenizer of `load_checkpoint` without the model. Raises UserError as it does."""
     from transformers import AutoTokenizer
 
     with _read(path, key) as cached:
@@ -73,7 +73,7 @@ def load_tokenizer(path: str, *, key: str):
 
 @contextmanager
 def _read(path: str, key: str) -> Iterator[bool]:
-    """`only_cached`; raises a UserError for what is raised while the files are read."""
+    """Yield `only_cached`, and turn any exception while the files are read into a UserError."""
     try:
         yield only_cached(path, key)
     except UserError:
@@ -89,9 +89,9 @@ def _read(path: str, key: str) -> Iterator[bool]:
 
 
 def only_cached(path: str, key: str) -> bool:
-    """Whether a hub id can be had from the cache alone; False for a folder. One question to the hub
-    says at once what `from_pretrained` says after a minute of tries. Raises UserError where the hub
-    has no such model."""
+    """Return whether a hub id is available from the cache only; False for a folder or in offline
+    mode. One request tells at once that the hub cannot be reached; `from_pretrained` would tell it
+    after a minute of retries. Raises UserError if the hub has no such model."""
     import huggingface_hub
     from httpx import HTTPError
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError

@@ -1,26 +1,26 @@
-"""From logits to log-probability and entropy, without copies of a large vocabulary's logits."""
+"""Log-probability and entropy from logits, without copies of a large vocabulary's logits."""
 
 import torch
 from torch.autograd.function import once_differentiable
 
 from common.errors import require
 
-CHUNK = 2**21  # logits worked on at once: 8 MiB in float32
+CHUNK = 2**21  # logits processed at once: 8 MiB in float32
 
 
 def log_prob_and_entropy(
     logits: torch.Tensor, ids: torch.Tensor, temperature: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probability of `ids` and entropy of their distribution, softmax(logits / temperature).
+    """Return the log-probability of `ids` and the entropy of softmax(logits / temperature).
 
         log_p = log_softmax(logits / temperature)
         log_prob = log_p[id];  entropy = -sum_v exp(log_p_v) log_p_v
 
     logits (..., V) of any float type, ids (...); returns two (...) tensors in float32, or float64
-    for float64 logits, both with gradient. Rows are worked on in chunks, the softmax of a chunk is
-    made again for the gradient, and the gradient is the only other tensor of the logits' size.
-    A slice that is not contiguous, as logits[:, :-1], is first copied.
-    Left out: second derivatives, and logits of -inf, whose entropy is nan as in the plain formula.
+    for float64 logits, both with gradient. Rows are processed in chunks, and the softmax of a chunk
+    is computed again for the gradient, so the gradient is the only other tensor of the logits'
+    size. A slice that is not contiguous, such as logits[:, :-1], is copied first. Not supported are
+    second derivatives, and logits of -inf, whose entropy is nan as in the plain formula.
     """
     log_prob, entropy = _of_several(logits, ids[..., None], temperature)
     return log_prob[..., 0], entropy
@@ -29,11 +29,12 @@ def log_prob_and_entropy(
 def with_top(
     logits: torch.Tensor, ids: torch.Tensor, temperature: float, K: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`log_prob_and_entropy`, and the K likeliest tokens beside `ids`.
+    """Return `log_prob_and_entropy`, and log-probabilities of the K likeliest tokens.
 
-    Returns also top_log_prob (..., K), their log-probabilities, likeliest first, with gradient, and
-    drawn_top (...), True where an id is the likeliest itself. Of a large vocabulary's size is no
-    further tensor. Raises UserError for a vocabulary of fewer than K tokens.
+    The further results are top_log_prob (..., K), the log-probabilities of these tokens, likeliest
+    first, with gradient, and drawn_top (...), True where an id is itself the likeliest token. No
+    further tensor has the size of the vocabulary. Raises UserError for a vocabulary of fewer than K
+    tokens.
     """
     require(
         logits.shape[-1] >= K, "method.loss.K", K, f"the vocabulary has {logits.shape[-1]} tokens"
@@ -44,7 +45,7 @@ def with_top(
 
 
 def _of_several(logits: torch.Tensor, ids: torch.Tensor, temperature: float):
-    """Log-probabilities of M tokens a row, ids (..., M) -> (..., M), and entropy (...)."""
+    """Return log-probabilities of M tokens per row, ids (..., M) -> (..., M), and entropy (...)."""
     log_prob, entropy = _LogProbAndEntropy.apply(
         logits.reshape(-1, logits.shape[-1]), ids.reshape(-1, ids.shape[-1]), temperature
     )
@@ -52,7 +53,7 @@ def _of_several(logits: torch.Tensor, ids: torch.Tensor, temperature: float):
 
 
 class _LogProbAndEntropy(torch.autograd.Function):
-    """On (N, V) logits and (N, M) ids.
+    """The autograd function of `_of_several`, on (N, V) logits and (N, M) ids.
 
     d log_prob / d logit_v = (1[v = id] - p_v) / temperature
     d entropy  / d logit_v = -p_v (log_p_v + entropy) / temperature

@@ -1,9 +1,10 @@
-"""Muon in float32: torch.optim.Muon orthogonalises in bfloat16, which processors without bfloat16
-products do many times slower (measured for the tiny model on Zen 3: 520 against 36 ms a step)."""
+"""Muon in float32. torch.optim.Muon orthogonalises in bfloat16, which is many times slower on
+processors without bfloat16 products (measured for the tiny model on Zen 3: 520 against 36 ms per
+step)."""
 
 import torch
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic, Keller Jordan's and torch's
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration, Keller Jordan's and torch's
 
 
 class Muon(torch.optim.Optimizer):
@@ -12,7 +13,7 @@ class Muon(torch.optim.Optimizer):
     B <- momentum B + G;  U = newton_schulz(G + momentum B)
     W <- (1 - lr weight_decay) W - lr sqrt(max(1, rows / columns)) U
 
-    The rule and defaults of torch.optim.Muon; only the precision of the iteration differs.
+    Rule and defaults are torch.optim.Muon's; only the precision of the iteration differs.
     """
 
     def __init__(self, params, lr: float, weight_decay: float, momentum: float = 0.95):
@@ -33,7 +34,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def newton_schulz(matrix: torch.Tensor, steps: int = 5) -> torch.Tensor:
-    """`matrix` (m, n) with its singular values moved to about 1 by the quintic iteration
+    """Return `matrix` (m, n) with its singular values moved to about 1 by the quintic iteration
     X <- a X + (b XX^T + c (XX^T)^2) X."""
     a, b, c = COEFFICIENTS
     x = matrix if len(matrix) <= matrix.shape[1] else matrix.T

@@ -1,4 +1,4 @@
-"""The policy as the trainer sees it: a causal LM's log-probabilities and entropies of given
+"""The policy as the trainer uses it: a causal LM's log-probabilities and entropies of given
 responses."""
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ from common.types import RolloutBatch
 
 
 def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probability of each response token and entropy of its distribution, (B, T) each, float32.
+    """Return each response token's log-probability and entropy, (B, T) each, in float32.
 
-    Both are of softmax(logits / temperature), the distribution that is sampled from. The prompt is
-    run once and its keys and values are shared, with gradient, by the G responses of the group.
+    Both belong to softmax(logits / temperature), the distribution that is sampled from. The prompt
+    is run once, and the G responses of the group share its keys and values, with gradient.
     Values on padding are meaningless: mask them.
     """
     return _of_tokens(model, batch, partial(log_prob_and_entropy, temperature=temperature))
@@ -35,7 +35,7 @@ def log_probs(model, batch: RolloutBatch, temperature: float) -> tuple[torch.Ten
 def log_probs_in_parts(
     model, batch: RolloutBatch, temperature: float, micro_batch: int
 ) -> torch.Tensor:
-    """The log-probabilities of `log_probs` alone, without gradient, in passes of at most
+    """Return only the log-probabilities of `log_probs`, without gradient, in passes of at most
     `micro_batch` responses; a group is never split."""
     size = max(1, micro_batch // batch.group_size)
     starts = range(0, len(batch.prompt_ids), size)
@@ -46,14 +46,14 @@ def log_probs_in_parts(
 def with_top_tokens(
     model, batch: RolloutBatch, temperature: float, K: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`log_probs`, and of the K likeliest tokens at each place: (log_prob, entropy, top_log_prob
-    (B, T, K), drawn_top (B, T)) as `logits.with_top` has them."""
+    """Return `log_probs` and the K likeliest tokens at each position: (log_prob, entropy,
+    top_log_prob (B, T, K), drawn_top (B, T)), as `logits.with_top` defines them."""
     return _of_tokens(model, batch, partial(with_top, temperature=temperature, K=K))
 
 
 def _of_tokens(model, batch: RolloutBatch, function: Callable) -> tuple[torch.Tensor, ...]:
-    """What `function` makes of (N, V) logits and (N,) ids, for each response token: its (N, ...)
-    as (B, T, ...)."""
+    """Return what `function` gives for (N, V) logits and (N,) ids, for every response token: each
+    (N, ...) as (B, T, ...)."""
     forward = _packed_logits if is_plain_llama(model) else _padded_logits
     first, rest, rows = forward(model, batch)  # (P, V), (N, V), (N,)
     start, later = batch.response_ids[:, 0], batch.response_ids[:, 1:]
@@ -68,8 +68,9 @@ def _of_tokens(model, batch: RolloutBatch, function: Callable) -> tuple[torch.Te
 
 
 def _padded_logits(model, batch: RolloutBatch):
-    """Any causal LM through its own forward: logits after each prompt (P, V), logits that predict
-    the responses' later tokens (N, V), and where those stand in response_ids[:, 1:].flatten()."""
+    """Run any causal LM through its own forward. Return the logits after each prompt (P, V), the
+    logits that predict the responses' later tokens (N, V), and the positions of these tokens in
+    response_ids[:, 1:].flatten()."""
     from transformers import DynamicCache
 
     group, width = batch.group_size, batch.response_ids.shape[1]
@@ -100,8 +101,8 @@ def _padded_logits(model, batch: RolloutBatch):
 
 
 def _packed_logits(model, batch: RolloutBatch):
-    """The same for the plain Llama family, from the modules' own weights: padding takes part in
-    attention only, so half-empty rectangles cost half."""
+    """Return the same as `_padded_logits` for the plain Llama family, from the modules' own
+    weights. Padding takes part in attention only, so half-empty rectangles cost half."""
     config, body = model.config, model.model
     prompts, length = batch.prompt_ids.shape
     responses, width = batch.response_ids.shape[0], batch.response_ids.shape[1] - 1
@@ -124,7 +125,7 @@ def _packed_logits(model, batch: RolloutBatch):
         flat = packed.new_zeros(responses * width, *packed.shape[1:])
         return flat.index_copy(0, rows, packed).unflatten(0, (responses, width)).transpose(1, 2)
 
-    def attention(q, k, v):  # prompts by themselves, responses after their prompt
+    def attention(q, k, v):  # of prompts alone, and of responses after their prompt
         first = [t[:count].unflatten(0, (prompts, length)).transpose(1, 2) for t in (q, k, v)]
         h = attend(first[0], first[1], first[2], prompt_mask).transpose(1, 2).reshape(count, -1)
         if not width:

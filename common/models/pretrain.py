@@ -1,4 +1,4 @@
-"""Tiny language models made here: a random-init Qwen2 trained on a task's demonstrations."""
+"""Tiny language models: a Qwen2 of random weights is trained on a task's demonstrations."""
 
 import math
 from pathlib import Path
@@ -15,13 +15,13 @@ from common.tasks import countdown, expressions, maze
 from common.types import RolloutBatch
 
 PAD, EOS = "<pad>", "<eos>"
-# By `model.pretrain.task`
+# By the value of `model.pretrain.task`
 TASKS = {"countdown": countdown, "expressions": expressions, "maze": maze}
 
 
 def tokenizer(words: tuple[str, ...] = countdown.WORDS):
-    """One token a word of a task, such as a number, an operator or `\\boxed{`; blanks before a
-    token are swallowed.
+    """Return a tokenizer with one token per word of a task, such as a number, an operator or
+    `\\boxed{`; it ignores blanks before a token.
 
     AutoTokenizer replaces the tokenizer class of every qwen2 checkpoint by Qwen2Tokenizer, which
     rebuilds its own pre-tokenizer; only added tokens survive that, so all words are added tokens.
@@ -76,10 +76,11 @@ def pretrain(config: Pretrain, path: Path, device: str = "cpu") -> None:
 
 
 def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, float]]:
-    """Muon for the weight matrices of the layers, AdamW for embeddings, norms and biases, with
-    their peak learning rates. After one epoch pass@1 on dev prompts of Countdown is 26 % with Muon
-    and 15-19 % with AdamW alone. `adamw` has the betas and the weight decay of MaxRL's maze/sft.py
-    (repository tajwarfahim/maxrl), whose cosine over ten epochs is constant in 1,500 steps."""
+    """Return Muon for the weight matrices of the layers and AdamW for embeddings, norms and biases,
+    with their peak learning rates. After one epoch pass@1 on dev prompts of Countdown is 26 % with
+    Muon and 15-19 % with AdamW alone. The option `adamw` has the betas and the weight decay of
+    MaxRL's maze/sft.py (repository tajwarfahim/maxrl), whose cosine schedule over ten epochs is
+    constant within 1,500 steps."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
     if config.optimizer == "adamw":
@@ -93,7 +94,7 @@ def _optimizers(model, config: Pretrain) -> list[tuple[torch.optim.Optimizer, fl
 
 
 def random_model(config: Pretrain, tok):
-    """A random-init Qwen2 of the given sizes."""
+    """Return a Qwen2 of the given sizes with random weights."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(config.seed)
@@ -117,7 +118,7 @@ def random_model(config: Pretrain, tok):
 
 
 def _pack(tok, rows: list[tuple[str, str]]) -> list[torch.Tensor]:
-    """The fields of a RolloutBatch with one response a prompt."""
+    """Return the fields of a RolloutBatch with one response per prompt."""
     prompts = tok([prompt for prompt, _ in rows], add_special_tokens=False)["input_ids"]
     answers = tok([answer + EOS for _, answer in rows], add_special_tokens=False)["input_ids"]
     length, width = max(map(len, prompts)), max(map(len, answers))

@@ -1,4 +1,4 @@
-"""A model's sizes: what memory and time depend on. No torch."""
+"""The sizes of a model on which memory and time depend. This module does not import torch."""
 
 from dataclasses import dataclass, replace
 
@@ -14,8 +14,9 @@ class Size:
 
 
 def narrowed(size: Size, shrink: int) -> Size:
-    """Of DLC's random memory network (common/rollout/dlc.py) beside a policy of this `size`: the
-    width divided by `shrink`, and always two tables, input and output."""
+    """Return the size of DLC's random memory network (common/rollout/dlc.py) beside a policy of
+    this `size`: the width is divided by `shrink`, and there are always two embedding tables, for
+    input and output."""
     tables = 2 * size.vocab * size.hidden
     layers = max(0.0, size.parameters - tables)
     return replace(

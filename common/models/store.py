@@ -1,4 +1,4 @@
-"""Where a model's weights are, what they are named after, and how they are saved."""
+"""Where a model's weights are, how they are named, and how they are saved."""
 
 import os
 from dataclasses import asdict
@@ -11,17 +11,17 @@ from common.results.files import config_hash
 
 
 def identity(model: Model) -> str:
-    """Name and hash of what the weights come from: the path and, of a folder, what is in it; or the
-    pretraining configuration."""
+    """Return the name and a hash of the source of the weights: the path and, for a folder, its
+    contents; or the pretraining configuration."""
     source = {key: value for key, value in asdict(model).items() if key != "chat"}
     named = contents(source, "results")
     return f"{model.name}-{config_hash(source | ({'contents': named} if named else {}))}"
 
 
 def folder(model: Model, results_dir: Path) -> str:
-    """Where the weights are: `model.path`, the files of a hub id at `model.revision`, or the cache
-    folder of the model that `pretrain` describes. Raises UserError where a revision cannot be
-    had."""
+    """Return where the weights are: `model.path`, the files of a hub id at `model.revision`, or the
+    cache folder of the model that `pretrain` describes. Raises UserError if a revision is not
+    available."""
     if model.path is None:
         return str(results_dir / "models" / identity(model))
     if model.revision is None or Path(model.path).is_dir():
@@ -30,7 +30,7 @@ def folder(model: Model, results_dir: Path) -> str:
 
 
 def download(hub: str, revision: str | None, offline: bool = False) -> str:
-    """The folder of a hub model's files at a revision, downloaded where it is not cached."""
+    """Return the folder of a hub model's files at a revision, downloaded unless it is cached."""
     import huggingface_hub
     from httpx import HTTPError
 
@@ -52,7 +52,7 @@ def download(hub: str, revision: str | None, offline: bool = False) -> str:
 
 
 def cached(hub: str, revision: str | None) -> bool:
-    """Whether weights of the hub model are in the cache."""
+    """Return whether weights of the hub model are in the cache."""
     try:
         return any(Path(download(hub, revision, offline=True)).glob("*.safetensors"))
     except UserError:
@@ -60,7 +60,7 @@ def cached(hub: str, revision: str | None) -> bool:
 
 
 def save(model, tok, path: Path) -> None:
-    """A Hugging Face checkpoint at `path`: each file is written beside it, once, and renamed."""
+    """Save a Hugging Face checkpoint at `path`: each file is written beside it, then renamed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         model.save_pretrained(temporary)

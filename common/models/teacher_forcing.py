@@ -1,7 +1,9 @@
-"""Teacher forcing: what a model says of given responses, token by token, in bounded memory.
+"""Teacher forcing: a model's log-probabilities and entropies of given responses, token by token, in
+bounded memory.
 
-The softmax is of the whole vocabulary at temperature 1, in float32. A batch of sequences is read a
-few tokens at a time: the keys and values of what was read stay, its logits do not.
+The softmax is over the whole vocabulary at temperature 1, in float32. A batch of sequences is read
+a few tokens at a time: the keys and values of the tokens that were read are kept, their logits are
+not.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # its bounds are read without torch
+if TYPE_CHECKING:  # other modules read the bounds below without torch
     import torch
 
-TOKENS = 2**14  # of a batch, padding included: its keys and values are held
-LOGITS = 2**28  # at once: 1 GiB in float32
+TOKENS = 2**14  # in a batch, padding included: their keys and values are held
+LOGITS = 2**28  # logits held at once: 1 GiB in float32
 
 Pair = tuple[Sequence[int], Sequence[int]]  # token ids of a prompt and of its response
 
@@ -21,12 +23,12 @@ Pair = tuple[Sequence[int], Sequence[int]]  # token ids of a prompt and of its r
 def scores(
     model, pairs: list[Pair], *, tokens: int = TOKENS, logits: int = LOGITS
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """(log_prob, entropy), nats, of each token of each response, (T_i,) float32 on the CPU.
+    """Return (log_prob, entropy), in nats, of each response's tokens, (T_i,) float32 on the CPU.
 
         log_prob_t = log p(y_t | prompt, y_<t),  entropy_t = -sum_v p(v | ..) log p(v | ..)
 
-    Neither bound has a part in the values but for rounding. Raises ValueError for an empty prompt
-    or response.
+    The bounds `tokens` and `logits` change the values only by rounding. Raises ValueError for an
+    empty prompt or response.
     """
     import torch
 
@@ -39,7 +41,7 @@ def scores(
             first = min(len(pairs[i][0]) for i in batch) - 1
             log_prob, entropy = _of_sequences(model, whole, logits, first)
             for row, i in enumerate(batch):
-                # the prompt's last token predicts the first
+                # the prompt's last token predicts the first of the response
                 start = len(pairs[i][0]) - 1 - first
                 own = slice(start, start + len(pairs[i][1]))
                 found[i] = log_prob[row, own], entropy[row, own]
@@ -47,8 +49,8 @@ def scores(
 
 
 def batches(lengths: list[int], tokens: int) -> list[list[int]]:
-    """The sequences by length, so many together that they are at most `tokens` when padded, one at
-    least."""
+    """Return the indices of the sequences in batches, ordered by length. A batch has at most
+    `tokens` tokens when padded, or a single sequence."""
     found: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if found and (len(found[-1]) + 1) * lengths[i] <= tokens:
@@ -61,8 +63,9 @@ def batches(lengths: list[int], tokens: int) -> list[list[int]]:
 def _of_sequences(
     model, whole: list[list[int]], logits: int, first: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of each token after `first`, which no softmax is taken before, (B, L - 1 - first). Padding
-    stands on the right, where no token of a sequence sees it."""
+    """Return log_prob and entropy of each token after position `first`, (B, L - 1 - first); no
+    softmax is computed for earlier tokens. Padding is on the right, where no token of a sequence
+    sees it."""
     import torch
     from transformers import DynamicCache
 
@@ -75,7 +78,7 @@ def _of_sequences(
     for start in range(0, length - 1, width):
         read = ids[:, start : min(start + width, length - 1)]
         end = start + read.shape[1]
-        own = max(1, end - max(start, first))  # 0 would be all
+        own = max(1, end - max(start, first))  # 0 would mean all
         out = model(input_ids=read, past_key_values=cache, use_cache=True, logits_to_keep=own)
         if end > first:
             wanted = ids[:, end - own + 1 : end + 1]

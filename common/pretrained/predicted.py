@@ -1,4 +1,4 @@
-"""What a scale will take on one GPU, before it runs: common/sweeps/cost.py."""
+"""Predicts what a scale will take on one GPU, before it runs, with common/sweeps/cost.py."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HEAD = ["method", "seeds", "hours a run", "GB of GPU memory", "GB of disk a run"
 
 
 def predicted(runs: list[Experiment], profile: str) -> pd.DataFrame:
-    """method, hours (a Range), memory_gb and disk_gb of every run. Raises UserError for an unknown
-    profile, and where a run does not fit its GPU."""
+    """Return method, seed, hours (a Range), memory_gb and disk_gb of every run. Raises UserError
+    for an unknown profile, and where a run does not fit the profile's GPU."""
     where, given = load_profile(profile), assumptions()
     found = [estimate(x, where, given) for x in runs]
     named = [{"method": x.label, "seed": x.seed} for x in runs]
@@ -30,7 +30,7 @@ def predicted(runs: list[Experiment], profile: str) -> pd.DataFrame:
 
 
 def markdown(found: pd.DataFrame, profile: str) -> str:
-    """A line a method, and all of them together."""
+    """Return a table with a line for each method and one for all of them together."""
     lines = []
     for method, part in found.groupby("method", sort=False):
         one = part.iloc[0]

@@ -1,7 +1,7 @@
-"""What others report of the same model: papers/pretrained/published/public.csv.
+"""What others report about the same models: papers/pretrained/published/public.csv.
 
 Settings differ (prompt, decoding, length, steps), so a public number stands beside ours and is not
-compared with it. An empty column was not stated.
+compared with it. An empty cell was not stated.
 """
 
 import pandas as pd
@@ -14,13 +14,13 @@ HEAD = ["method", "base", "trained", "hardware", "minutes", "decoding", "source"
 
 
 def public(model: str) -> pd.DataFrame:
-    """The rows of a model."""
+    """Return the rows of a model."""
     rows = pd.read_csv(FILE, dtype=str, keep_default_na=False)
     return rows[rows["model"] == model]
 
 
 def markdown(model: str) -> str:
-    """The rows of a model as a table; "" where there are none."""
+    """Return the rows of a model as a table; "" where there are none."""
     rows = public(model)
     if rows.empty:
         return ""

@@ -1,4 +1,4 @@
-"""What a run takes: minutes of its process and the most memory that it held."""
+"""What a run takes: its minutes, and the most memory that its process held."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PEAK = "VmHWM:"  # of /proc/self/status: the most resident memory, in KiB
 
 
 def measured(x: Experiment, end: float | None = None) -> str | None:
-    """Run `x` as `train` does, and keep beside its folder what it took. A run that was finished
-    before, or that resumes, is not measured: the rest of a run is not what a run takes."""
+    """Run `x` as `train` does, and store beside its folder what it took. A run that was finished
+    before, or that resumes, is not measured, since the rest of a run takes less than a run."""
     from common.sweeps.reproduce import train
 
     path = Path(x.results_dir) / x.paper / x.run_id
@@ -32,8 +32,8 @@ def measured(x: Experiment, end: float | None = None) -> str | None:
 
 
 def table(home: Path, runs: list[Experiment]) -> pd.DataFrame:
-    """method, seed, minutes, gb, device, threads of every run; missing where it was not
-    measured."""
+    """Return method, seed, run_id, minutes, gb, device, threads of every run; what was not measured
+    is missing."""
     rows = []
     for x in runs:
         file = _file(home / x.run_id)
@@ -54,7 +54,8 @@ def _device() -> str:
 
 
 def _forget_peak() -> None:
-    """A process runs several: the peak begins again (Linux: proc_pid_clear_refs(5))."""
+    """Reset the peak of memory, since one process runs several runs (Linux:
+    proc_pid_clear_refs(5))."""
     import torch
 
     if torch.cuda.is_available():
@@ -66,7 +67,8 @@ def _forget_peak() -> None:
 
 
 def _peak_gb() -> float | None:
-    """The GPU's where there is one, else the process's; None where the system does not tell."""
+    """Return the peak of the GPU where there is one, else of the process; None where the system
+    does not tell."""
     import torch
 
     if torch.cuda.is_available():

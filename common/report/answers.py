@@ -1,7 +1,7 @@
-"""What a paper claims and what came out, in sentences: of the page's and the README's first screen.
+"""Sentences for the first screen of the page and the README: what a paper claims, what came out.
 
 Every sentence is made from claims.csv and gaps.csv: counts of verdicts, and headline claims with
-their effects and intervals. None holds a result that is not read.
+their effects and intervals. No result is hard-coded in a sentence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")
 
 @dataclass(frozen=True)
 class Effect:
-    """What a verdict rests on."""
+    """The effect that a verdict rests on."""
 
     text: str  # with its interval
     value: float  # NaN where there are several comparisons
@@ -87,8 +87,11 @@ def answer(
     models: dict[str, str],
     budget: pd.DataFrame,
 ) -> Answer:
-    """The first screen's part of one paper. `about`: claims.yaml's first entry; `claims` by id;
-    `models`: laptop table -> its model; `budget`: what rows of a cluster could decide."""
+    """Return one paper's part of the first screen.
+
+    `about` is the first entry of claims.yaml, `claims` are by id, `models` maps a laptop table to
+    its model, and `budget` says which claims the cluster rows could decide.
+    """
     behind = {key: group for key, group in gaps.groupby(["claim", "scope"], sort=False)}
     rows = {row["id"]: row for row in verdicts.to_dict("records")}
     scales: dict[tuple[str, str], dict[str, Finding]] = {}
@@ -129,13 +132,13 @@ def answer(
 
 
 def models(summary: pd.DataFrame) -> dict[str, str]:
-    """Laptop table -> its model, of comparison.csv; the tables as they come."""
+    """Return {laptop table: its model} from comparison.csv, in the order of the tables there."""
     rows = summary[summary["scope"] == LAPTOP].drop_duplicates("table")
     return dict(zip(rows["table"].astype(str), rows["model"].astype(str), strict=True))
 
 
 def scale(scope: str, family: str, gaps: pd.DataFrame | None, models: dict[str, str]) -> str:
-    """At what a claim was decided: a laptop's models apart, and these from theory and toys."""
+    """Return what a claim was decided on: a laptop's model, theory, a toy, or a cluster."""
     if scope != LAPTOP:
         return NAMES[scope]
     read = "" if gaps is None else " ".join(str(table) for table in gaps["table"])
@@ -149,7 +152,7 @@ def scale(scope: str, family: str, gaps: pd.DataFrame | None, models: dict[str, 
 
 
 def effect(gaps: pd.DataFrame | None, numbers: str) -> Effect:
-    """One comparison as its difference and interval, several as how many are on which side."""
+    """Describe one comparison by its difference and interval, several by how many hold and fail."""
     none = (float("nan"),) * 3
     if gaps is None or gaps.empty:
         return Effect(numbers.split("; ")[0], *none)
@@ -172,14 +175,14 @@ def effect(gaps: pd.DataFrame | None, numbers: str) -> Effect:
 
 
 def _corrected(row: dict) -> str:
-    """What an interval alone does not show: the p-value after the correction over claims."""
+    """Return the p-value after the correction over claims, which an interval does not show."""
     by = {"p_holm": "Holm", "p_bh": "Benjamini-Hochberg"}
     known = [(name, row[key]) for key, name in by.items() if not pd.isna(row.get(key))]
     return "".join(f"; p = {value:.2g} after {name}'s correction" for name, value in known[:1])
 
 
 def unit(benchmark: str, metric: str) -> str:
-    """What a difference is of: " points of rare pass@64"."""
+    """Return the unit and measure of a difference, such as " points of rare pass@64"."""
     named = (benchmark, metric.replace("_", " "))
     what = " ".join(part for part in named if part not in ("", "nan"))
     points = metric.lower().startswith(POINTS)
@@ -187,7 +190,7 @@ def unit(benchmark: str, metric: str) -> str:
 
 
 def counted(counts: Counter) -> str:
-    """ "3 hold, 1 fails, 2 are inconclusive" """
+    """Return the counts in words: "3 hold, 1 fails, 2 are inconclusive"."""
     verbs = {"holds": "hold", "fails": "fail", "inconclusive": "are inconclusive"}
     verbs |= {"mechanism not engaged": "have a mechanism that did not engage"}
     verbs |= {"not run": "were not run", ONE_RUN: "are inconclusive with one run"}
@@ -205,7 +208,7 @@ def _scale(
     chosen: dict[str, str],
     budget: pd.DataFrame,
 ) -> Scale:
-    """Counts first; of the headline claims those that are decided, with their effects."""
+    """Summarise one scale: the counts, then the headline claims that are decided, with effects."""
     counts = Counter(one.word for one in findings.values())
     claims = f"{counts.total()} claim{'s' if counts.total() > 1 else ''}"
     if set(counts) == {"not run"}:
@@ -221,7 +224,7 @@ def _scale(
 
 
 def _could(claims: str, budget: pd.DataFrame) -> str:
-    """What BUDGET says of a cluster's rows."""
+    """Say how many of the claims a cluster rerun could test, and with what power."""
     rows = budget[budget["gpu_hours"].notna()]
     power = rows["power"].astype(str).str.extract(r"power (\d+) %", expand=False).astype(float)
     many = int((power >= 80).sum()) or "none"
@@ -232,7 +235,7 @@ def _could(claims: str, budget: pd.DataFrame) -> str:
 
 
 def _rank(name: str, models: dict[str, str]) -> tuple:
-    """Theory, toys, then the laptop's models as they come."""
+    """Sort key: theory first, then toys, then the laptop's models in their order."""
     first = (EXACT, *TOYS.values())
     laptops = [f"Laptop, {model}" for model in dict.fromkeys(models.values())]
     known = [*first, *laptops]
@@ -245,5 +248,5 @@ def _spread(rows: list[dict]) -> str:
 
 
 def _rounded(value: float) -> str:
-    """10.0, -1.7, 0.043: one decimal from 1 on, two digits below."""
+    """Format with one decimal from 1 on and two significant digits below: 10.0, -1.7, 0.043."""
     return f"{value:.1f}" if abs(value) >= 0.995 or value == 0 else f"{value:.2g}"

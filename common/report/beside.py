@@ -1,5 +1,8 @@
-"""A user's own comparison beside the committed one: what is committed stays, and what only the user
-has run fills what was empty. Own laptop results are the scope OWN, after the laptop's."""
+"""A user's own comparison beside the committed one.
+
+Committed results stay, and the user's results fill cells that were empty. The user's laptop results
+have a scope of their own, OWN, which is shown after the laptop's.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ PARTS = ("", "_numbers", "_runs", "_state")  # of a scope, in verdicts
 
 
 def beside(stored: Comparison, own: Comparison) -> Comparison:
-    """Printed cells and the cluster's claims are the user's where he has run them, all else is
-    `stored`'s."""
+    """Merge two comparisons: printed cells and cluster claims are the user's where the user has
+    run them, and everything else is taken from `stored`."""
     ran = len(own.cluster.rows) > 0
     verdicts, mine = stored.verdicts.copy(), own.verdicts.set_index("id")
     mine = mine.reindex(verdicts["id"])
@@ -42,7 +45,8 @@ def beside(stored: Comparison, own: Comparison) -> Comparison:
 
 
 def _scopes(stored: pd.DataFrame, own: pd.DataFrame, ran: bool) -> pd.DataFrame:
-    """Rows by their scope: the user's of a laptop as OWN, the cluster's of who ran it."""
+    """Join two tables. The user's laptop rows become scope OWN. If `ran`, the user's cluster rows
+    replace the stored ones."""
     kept = stored[stored["scope"] != CLUSTER] if ran else stored
     more = [own[own["scope"] == LAPTOP].assign(scope=OWN)]
     more += [own[own["scope"] == CLUSTER]] * ran

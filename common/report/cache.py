@@ -1,4 +1,4 @@
-"""The page is made again only where something that it is made of has changed."""
+"""A cache: the page is made again only if one of its inputs has changed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Build = Callable[[], tuple[str, list[str]]]
 
 
 def page(target: Path, root: Path, reference: Path, build: Build) -> tuple[list[str], bool]:
-    """`target` made by `build` (the page, and what was left out of it), unless it is there and its
-    `inputs` are those of the last time; (what was left out, whether it was made).
+    """Write the page to `target` with `build`, unless it is there and its `inputs` are unchanged.
 
-    The hashes of the inputs and of the page stand beside it, in made_of.json.
+    `build` returns (the page, what was left out of it). Returns (what was left out, whether the
+    page was made). The hashes of the inputs and of the page are kept beside it, in made_of.json.
     """
     beside, wanted = target.with_name("made_of.json"), inputs(target, root, reference)
     try:
@@ -34,7 +34,7 @@ def page(target: Path, root: Path, reference: Path, build: Build) -> tuple[list[
         if last["inputs"] == wanted and last["page"] == _sha256(target):
             return last["left_out"], False
     except (OSError, ValueError, LookupError, TypeError):
-        pass  # never made, or not by this
+        pass  # the page was never made, or another version made it
     text, left_out = build()
     write(target, text)
     write_json(beside, {"inputs": wanted, "page": _sha256(target), "left_out": left_out})
@@ -42,9 +42,12 @@ def page(target: Path, root: Path, reference: Path, build: Build) -> tuple[list[
 
 
 def inputs(target: Path, root: Path, reference: Path) -> str:
-    """SHA-256 of all that the page depends on: code, configurations, claims, printed numbers and
-    the committed results by their contents; the results in `root`, of which there may be gigabytes,
-    by size and time of each file; the libraries by version; where the page is from these."""
+    """Return the SHA-256 of everything that the page depends on.
+
+    Code, configurations, claims, printed numbers and committed results count by their contents.
+    Results in `root`, which may be gigabytes, count by the size and time of each file, libraries by
+    their version. The relative paths from the page to these folders count too.
+    """
     digest = hashlib.sha256()
     names = [*sources.papers(ROOT / "papers"), *EDITIONS]
     folders = [ROOT / name for name in CODE] + [reference / name for name in names]

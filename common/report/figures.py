@@ -1,4 +1,4 @@
-"""Figures as they stand in a results folder, made small enough to travel inside the page."""
+"""The figures of a results folder, made small enough to be embedded in the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from common.report.plots import Plot, methods, plot
 
-COLORS = 64  # of the palette: plots have few colours, so nothing is seen of it
+COLORS = 64  # of the palette: plots have few colours, so the loss cannot be seen
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Picture:
 def pictures(
     folder: Path, captions: dict[str, str] | None = None
 ) -> tuple[list[Picture], list[str]]:
-    """Every figure of a folder, a cluster's results first, then a laptop's, and what could not be
-    read; `captions` by name."""
+    """Return every figure of a folder (a cluster's first, then a laptop's) and what could not be
+    read. `captions` are by the figure's name."""
     captions = captions or {}
     drawn, left_out = [], []
     for path in sorted(folder.glob("*.png"), key=_order):
@@ -53,13 +53,13 @@ def pictures(
 
 
 def _compared(table: Path) -> set[str] | None:
-    """Of a figure that shows every method: those that are compared along training beside it."""
+    """Return the methods that the training figure beside a matched figure compares, else None."""
     along = table.with_name(table.name.replace("_matched.csv", "_training.csv"))
     return methods(along) or None if along != table else None
 
 
 def shrink(png: bytes) -> tuple[bytes, int, int]:
-    """The same picture with a palette of 64 colours, where that is smaller; width and height."""
+    """Return (the picture, with a palette of 64 colours if that is smaller; width; height)."""
     from PIL import Image
 
     picture = Image.open(io.BytesIO(png)).convert("RGB")
@@ -74,7 +74,7 @@ def data_uri(kind: str, data: bytes) -> str:
 
 
 def fitting(sizes: list[int], budget: int) -> list[bool]:
-    """Which of some data, in order of importance, fit into `budget` bytes as base64."""
+    """Return which of the items, in order of importance, fit into `budget` bytes as base64."""
     chosen, left = [], budget
     for size in sizes:
         needed = 4 * ((size + 2) // 3)
@@ -84,7 +84,7 @@ def fitting(sizes: list[int], budget: int) -> list[bool]:
 
 
 def _order(path: Path) -> tuple:
-    """What was trained before what was computed; then by name, its numbers as numbers."""
+    """Sort key: trained results before computed ones, then by name, with numbers as numbers."""
     pieces = re.split(r"(\d+)", path.stem)
     scale = [path.stem.startswith(word) for word in ("cluster", "laptop")]
     return *(not one for one in scale), [

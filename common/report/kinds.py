@@ -1,5 +1,7 @@
-"""How many laptop claims have which verdict, by what they were decided on: RL apart from theory,
-measurements and toys, of which nearly all are decided and would hide how many of RL's are open.
+"""Counts of the laptop verdicts by the kind of evidence.
+
+Claims on RL are counted apart from theory, measurements and toys. Nearly all of the latter are
+decided, so a sum would hide how many claims on RL are open.
 
 `rlvr docs` writes the table into docs/evidence.md.
 """
@@ -20,7 +22,7 @@ MARKS = ("<!-- verdicts: written by `rlvr docs` -->", "<!-- end of verdicts -->"
 
 
 def kinds(paper: str, home: Path, reference: Path) -> dict[str, str]:
-    """The kind of each claim of a paper that has a laptop verdict, by its id."""
+    """Return {claim id: kind} for the claims of a paper that have a laptop verdict."""
     folder = reference / paper
     gaps = pd.read_csv(folder / "gaps.csv")
     behind = dict([*gaps[gaps["scope"] == LAPTOP].groupby("claim")])
@@ -36,7 +38,7 @@ def kinds(paper: str, home: Path, reference: Path) -> dict[str, str]:
 
 
 def counts(papers: list[str], home: Path, reference: Path) -> pd.DataFrame:
-    """kind, paper and a column a verdict of SHOWN; kinds and papers in their order."""
+    """Return a table of kind, paper and one column for each verdict of SHOWN."""
     rows = []
     for paper in papers:
         verdicts = pd.read_csv(reference / paper / "claims.csv").set_index("id")[LAPTOP]
@@ -47,7 +49,7 @@ def counts(papers: list[str], home: Path, reference: Path) -> pd.DataFrame:
 
 
 def written(text: str, papers: list[str], home: Path, reference: Path) -> str:
-    """docs/evidence.md's `text` with the table as of the committed results."""
+    """Return the `text` of docs/evidence.md with the table made from the committed results."""
     lines = []
     for kind, part in counts(papers, home, reference).groupby("kind", sort=False):
         whole = part[[*SHOWN]].sum()

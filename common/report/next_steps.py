@@ -1,8 +1,9 @@
-"""The one command that would settle what of a paper's headline claims is open, and what it costs.
+"""The one command that would settle most of a paper's open headline claims, and its cost.
 
-On a laptop more seeds: as many as would show the difference that was seen in 80 % of repetitions
-(the smallest detectable one of gaps.csv, its part over seeds shrunk by the number of seeds). Where
-seeds cannot do it, the paper's own rows on a cluster.
+On a laptop the command runs more seeds: as many as would show the difference that was seen in 80 %
+of repetitions. (This takes the smallest detectable difference of gaps.csv and shrinks the part of
+its variance that comes from seeds.) Where seeds cannot settle a claim, the command runs the paper's
+own rows on a cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ METHOD = re.compile(
 
 @dataclass(frozen=True)
 class Step:
-    """What to run next."""
+    """A command to run next."""
 
     why: str
     command: str
@@ -39,7 +40,7 @@ def next_step(
     reruns: list[Rerun],
     prices: pd.DataFrame,
 ) -> Step | None:
-    """For the most of the open headline claims at once; None where nothing is open."""
+    """Return the step that settles the most open headline claims, or None where none is open."""
     waiting = [
         (head.id, one)
         for head in answer.headlines
@@ -59,8 +60,10 @@ def next_step(
 
 
 def seeds_needed(row: dict, null: float = 0.0) -> int | None:
-    """Seeds with which a difference as large as `row`'s would be seen in 80 % of repetitions,
-    before any correction over claims; None where its problems alone hide it, or nothing is known.
+    """Return the number of seeds that would show a difference as large as `row`'s in 80 % of
+    repetitions, before any correction over claims.
+
+    None where the noise over problems alone hides the difference, or where nothing is known.
     """
     n, mdd, distance = row["n_seeds"], row["mdd"], abs(row["difference"] - null)
     if pd.isna(n) or pd.isna(mdd) or distance == 0:
@@ -76,7 +79,7 @@ def seeds_needed(row: dict, null: float = 0.0) -> int | None:
 
 
 def null(claim: dict) -> float:
-    """What a laptop predicate's difference is compared with."""
+    """Return the value that the difference of a laptop predicate is tested against."""
     body = claim.get(LAPTOP) or {}
     margin = body.get("margin", 0) * (1 if body.get("relation", ">") == ">" else -1)
     inner = next((x for x in body.values() if isinstance(x, dict) and "value" in x), {})
@@ -84,7 +87,7 @@ def null(claim: dict) -> float:
 
 
 def _behind(row: Rerun, gaps: pd.DataFrame) -> bool:
-    """Does this sweep's row make one of the comparisons' sides?"""
+    """Return whether this row of a sweep is one side of one of the comparisons."""
     if row.scope != LAPTOP:
         return False
     for gap in gaps.to_dict("records"):
@@ -95,7 +98,7 @@ def _behind(row: Rerun, gaps: pd.DataFrame) -> bool:
 
 
 def _more_seeds(answer: Answer, waiting: list, plans: list) -> Step:
-    """One command for the table that settles the most claims."""
+    """Return one command, for the table whose extra seeds settle the most claims."""
     groups: dict[tuple, list] = {}
     for plan in plans:
         for key in plan[2]:
@@ -126,7 +129,7 @@ def _more_seeds(answer: Answer, waiting: list, plans: list) -> Step:
 
 
 def _at_size(answer: Answer, waiting: int, prices: pd.DataFrame) -> Step | None:
-    """The paper's own rows, as the dry run prices them with all that they share."""
+    """Return the command for the paper's own rows, with the dry run's prices of all they share."""
     rows = prices[prices["scope"] == CLUSTER]
     if rows.empty:
         return None

@@ -1,7 +1,7 @@
-"""The page: everything read is put into templates/page.html; nothing of it is trusted.
+"""The page: everything that was read is put into templates/page.html, and none of it is trusted.
 
 jinja2 escapes every value. Styles and script are part of the file, figures and their numbers too as
-far as they fit, so that it can be sent to somebody as it is. The same input gives the same bytes.
+far as they fit, so that the page can be sent as a single file. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from common.report.reruns import Rerun
 from common.yardstick.third_page import BEST_HEAD
 
 LIMIT = 3_000_000  # bytes of the page
-MARKUP = 300  # and what stands around a figure or a link that is inside it
+MARKUP = 300  # bytes of markup around an embedded figure or link
 HERE = Path(__file__).parent / "templates"
 
 
 def build(
     root: Path, *, reference: Path, folder: Path, say: Callable = lambda words: None
 ) -> tuple[str, list[str]]:
-    """The page on the results in `root`, to stand in `folder`; and what was left out of it."""
+    """Return (the page on the results in `root`, to be written to `folder`; what was left out)."""
     yardsticks, left_out = sources.read_yardstick(root, reference)
     others, more = contributed.compared(contributed.COMMITTED, reference)
     agreed = sources.read_agreement(reference, more)
@@ -53,8 +53,8 @@ def render(
     others: Sequence[list[str]] = (),
     agreed: Sequence[list[str]] = (),
 ) -> tuple[str, list[str]]:
-    """The page of what was read; `others`: lines of contributed.HEAD, `agreed`: of
-    agreement.HEAD."""
+    """Return (the page, what was left out). `others` has rows with the columns contributed.HEAD,
+    `agreed` rows with the columns agreement.HEAD."""
     left_out = [*left_out, *(reason for source in shown for reason in source.left_out)]
     known = views.facets(shown)
     drawn = [p for one in yardsticks for p in one.figures]
@@ -99,12 +99,12 @@ def render(
 
 
 def _tight(text: str) -> str:
-    """Without the templates' indentation and empty lines: a tenth of a large page."""
+    """Remove the templates' indentation and empty lines, a tenth of a large page."""
     return re.sub(r"\n\s+", "\n", text)
 
 
 def _colours() -> str:
-    """The palette as style rules, on white and on black."""
+    """Return the palette as CSS rules, for a white and for a black background."""
     looks = [of_family(i, place) for i in range(len(FAMILIES)) for place in range(len(LINES))]
     light, dark = (
         "".join(f".{one.name}{{--c:{getattr(one, shade)}}}" for one in looks)
@@ -176,7 +176,7 @@ def _paper(source: sources.Source, known: views.Facets) -> dict:
 
 
 def _unkept(runs: list[dict]) -> dict[str, list[dict]]:
-    """Runs of which only the committed tables are kept, by what is said of all alike."""
+    """Group the runs that are kept only as committed tables by what is said of them."""
     kept: dict[str, list[dict]] = {}
     for run in runs:
         if run["state"] == "reference" and not run["config"]:
@@ -185,19 +185,19 @@ def _unkept(runs: list[dict]) -> dict[str, list[dict]]:
 
 
 def _front(figures: list[Picture]) -> plots.Plot | None:
-    """The figure of the first screen: diversity against accuracy, of the paper's main table."""
+    """Return the first screen's figure: diversity against accuracy in the paper's main table."""
     drawn = [p for p in figures if p.plot and p.name.endswith("_matched")]
     drawn.sort(key=lambda p: "_strong_" not in p.name)
     return drawn[0].plot if drawn else None
 
 
 def _claimed(counts: dict[str, Counter]) -> list[str]:
-    """The scopes in which some claim is made."""
+    """Return the scopes in which at least one claim is made."""
     return [scope for scope in SHOWN if counts[scope].total() > counts[scope]["absent"]]
 
 
 def _command(source: sources.Source, table: str, row: views.Row) -> str:
-    """The anchor of the command that reruns a row: of this table, else of any; "" for none."""
+    """Return the anchor of the command that reruns a row, best in this table; "" if none does."""
     same = [
         (i, r)
         for i, r in enumerate(source.reruns)
@@ -208,8 +208,11 @@ def _command(source: sources.Source, table: str, row: views.Row) -> str:
 
 
 def _pictures(drawn: list[Picture], folder: Path, budget: int) -> dict[Path, dict]:
-    """Where the browser finds each figure and its numbers: inside the page as far as they fit into
-    `budget` bytes, figures in the order given, then numbers, the smallest first; else beside it."""
+    """Return where the browser finds each figure and its numbers.
+
+    They are embedded in the page as long as they fit into `budget` bytes: figures first, in the
+    order given, then numbers, the smallest first. The others are links to files beside the page.
+    """
     images = [p for p in drawn if not p.plot]
     small = sorted((p for p in drawn if p.numbers), key=lambda p: (len(p.numbers), str(p.path)))
     sizes = [len(p.png) + MARKUP for p in images] + [len(p.numbers) + MARKUP for p in small]

@@ -1,8 +1,8 @@
-"""Figures that the page draws itself, from the CSV beside a figure: plain SVG whose points say
-method, seed, step and values when pointed at.
+"""Figures that the page draws itself as SVG, from the CSV beside a figure. A point shows its
+method, seed, step and values when the mouse is over it.
 
-A CSV is recognised by its columns; every testbed and paper that writes the same ones is drawn, all
-others stay pictures.
+A CSV is recognised by its columns, whichever testbed or paper wrote it. All other figures stay
+pictures.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Curve:
-    """Before it is placed: values and, for each, what is said of it."""
+    """A curve before it is placed in a panel: its values, and a text for each of them."""
 
     method: str
     look: Look
@@ -72,10 +72,10 @@ class Curve:
 
 
 def plot(path: Path, compared: set[str] | None = None) -> Plot | None:
-    """The figure of a CSV, or None where its columns are none that is drawn here. `compared`: the
-    methods in colour; the others are grey."""
+    """Return the figure of a CSV, or None where its columns are not in DRAWN. A frontier has only
+    the methods that are `compared`, or all if that is None."""
     try:
-        with path.open() as file:  # of most figures nothing but the first line is read
+        with path.open() as file:  # for most figures only the first line is read
             there = set(file.readline().strip().split(","))
         draw = next((draw for columns, draw in DRAWN.items() if set(columns) == there), None)
         table = pd.read_csv(path) if draw else pd.DataFrame()
@@ -87,7 +87,7 @@ def plot(path: Path, compared: set[str] | None = None) -> Plot | None:
 
 
 def methods(path: Path) -> set[str]:
-    """The methods of a CSV; none where it cannot be read."""
+    """Return the methods in a CSV, an empty set where it cannot be read."""
     try:
         return set(pd.read_csv(path)["method"].astype(str))
     except (OSError, ValueError, KeyError):
@@ -95,8 +95,8 @@ def methods(path: Path) -> set[str]:
 
 
 def frontier(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
-    """Diversity against accuracy along training: means over seeds of the methods that are compared;
-    the runs are in the CSV."""
+    """Draw diversity against accuracy along training, as means over seeds of the methods that are
+    compared. The single runs are in the CSV."""
     curves = []
     for method, rows in table.groupby("method"):
         if compared is not None and method not in compared:
@@ -111,7 +111,7 @@ def frontier(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
 
 
 def training(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
-    """A panel a measure, against the step; means and standard errors over seeds."""
+    """Draw means and standard errors over seeds against the step, one panel for each measure."""
     panels, every = [], []
     by = ["benchmark", "metric"]
     for names, part in table.fillna({name: "" for name in by}).groupby(by, sort=False):
@@ -123,7 +123,7 @@ def training(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
 
 
 def at_k(name: str, table: pd.DataFrame, compared: set[str] | None) -> Plot:
-    """pass@k against k after the last step, a panel a benchmark."""
+    """Draw pass@k against k after the last step, one panel a benchmark."""
     panels, every = [], []
     for benchmark, part in table.groupby("benchmark", sort=False):
         curves = _means(part, "k", "k =")
@@ -149,7 +149,7 @@ def place(
     *,
     log: bool = False,
 ) -> Panel:
-    """Curves in the coordinates of a panel, with its ticks."""
+    """Return a panel with the curves in its coordinates, and with ticks."""
     at = np.log2 if log else np.asarray
     xs = np.concatenate([at(curve.x) for curve in curves])
     spread = [curve.y + s * _error(curve) for curve in curves for s in (-1, 1)]
@@ -200,7 +200,7 @@ def _curve(method: str, style: Look, rows: pd.DataFrame, said: list[str], **opti
 
 
 def _means(part: pd.DataFrame, by: str, word: str) -> list[Curve]:
-    """A curve a method, with what is said of each mean."""
+    """Return one curve for each method, with a text for each mean."""
     curves = []
     for method, rows in part[part["mean"].notna()].groupby("method", sort=False):
         errors = rows["sem"].fillna(0).to_numpy(float)
@@ -219,14 +219,14 @@ def _error(curve: Curve) -> np.ndarray:
 
 
 def _span(values: np.ndarray) -> tuple[float, float]:
-    """The ends of an axis: the values' and five percent."""
+    """Return the ends of an axis: those of the values, and five percent more on each side."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     rim = 0.05 * (high - low) or max(1e-9, abs(high) * 0.1)
     return low - rim, high + rim
 
 
 def _ticks(low: float, high: float, many: int = 5) -> list[float]:
-    """Round numbers between two ends."""
+    """Return round numbers between two ends."""
     raw = (high - low) / many
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * unit for unit in (1, 2, 5, 10) if power * unit >= raw)

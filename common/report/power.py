@@ -1,4 +1,4 @@
-"""How many seeds would settle the open laptop claims on RL: a table by paper, from stored results.
+"""A table of how many seeds would settle the open laptop claims on RL, from the stored results.
 
 `rlvr docs` writes it into docs/evidence.md.
 """
@@ -24,8 +24,9 @@ MARKS = ("<!-- power: written by `rlvr docs` -->", "<!-- end of power -->")
 
 
 def settled_by(claim: dict, gaps: pd.DataFrame) -> str:
-    """Which of WORDS would decide a claim on RL if each of its comparisons (rows of gaps.csv)
-    differs as much as seen, in 80 % of repetitions and before the correction over claims."""
+    """Return which of WORDS would decide a claim on RL in 80 % of repetitions if each of its
+    comparisons (rows of gaps.csv) truly differs as much as was seen. The correction over claims is
+    left out."""
     tested = gaps[gaps["mdd"].notna() & gaps["p_claim"].notna()]
     if tested.empty:
         return NO_TEST
@@ -36,7 +37,7 @@ def settled_by(claim: dict, gaps: pd.DataFrame) -> str:
 
 
 def counts(papers: list[str], home: Path, reference: Path) -> pd.DataFrame:
-    """Open claims on RL, a row a paper, a column each of WORDS."""
+    """Count the open claims on RL: one row for each paper, one column for each of WORDS."""
     rows = {}
     for paper in papers:
         folder, of = reference / paper, kinds(paper, home, reference)
@@ -52,7 +53,7 @@ def counts(papers: list[str], home: Path, reference: Path) -> pd.DataFrame:
 
 
 def written(text: str, papers: list[str], home: Path, reference: Path) -> str:
-    """docs/evidence.md's `text` with the table as of the committed results."""
+    """Return the `text` of docs/evidence.md with the table made from the committed results."""
     found = counts(papers, home, reference).astype(int)
     found.loc["all"] = found.sum()
     found.insert(0, "inconclusive", found.sum(axis=1))

@@ -1,4 +1,4 @@
-"""The README's first screen: a line a paper, written between two marks.
+"""The table on the README's first screen: one line for each paper, written between two marks.
 
 `rlvr docs` writes it from the committed tables, and draws the figure beside it; tests/report/
 test_readme.py fails where it is stale.
@@ -32,28 +32,28 @@ HEAD = (
 
 
 def written(text: str, home: Path, reference: Path, contributed: Path = COMMITTED) -> str:
-    """The README's `text` with its table as of the committed results. Raises UserError where the
-    marks are not there."""
+    """Return the README's `text` with its table made from the committed results. Raises UserError
+    where the marks are missing."""
     lines = [line(paper, home, reference) for paper in papers(home, reference)]
     table = "\n".join([*HEAD, *lines, ""]) + contributed_rows(contributed, reference)
     return replaced("README.md", text, (START, END), table)
 
 
 def contributed_rows(home: Path, reference: Path) -> str:
-    """The rows that others contributed, beside the committed ones; "" where there are none."""
+    """Return the table of contributed rows beside the committed ones, "" where there are none."""
     table = markdown(compared(home, reference)[0])
     return f"\nRun by others ([rules](docs/contributing-results.md)):\n\n{table}" if table else ""
 
 
 def papers(home: Path, reference: Path) -> list[str]:
-    """Those with committed results, which one that was just begun has not."""
+    """Return the papers that have committed results; a paper that was just begun has none."""
     names = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
     return [name for name in names if (reference / name / "against_base.csv").exists()]
 
 
 def line(paper: str, home: Path, reference: Path) -> str:
-    """A paper's row: verdicts of its headline claims on its own numbers and at both scales, and
-    what its method did to the base model, with GRPO's beside it."""
+    """Return a paper's row of the table: the verdicts of its headline claims on the printed numbers
+    and at both scales, and its method's change of the base model beside GRPO's change."""
     about, claims = read(home / paper / "claims.yaml")
     verdicts = pd.read_csv(reference / paper / "claims.csv", keep_default_na=False).set_index("id")
     chosen = [claim for claim in claims if "headline" in claim and claim.get("family") not in TOYS]
@@ -69,18 +69,18 @@ def line(paper: str, home: Path, reference: Path) -> str:
 
 
 def against_base(paper: str, reference: Path) -> pd.DataFrame:
-    """The stored table: GRPO's rows first, the method's last."""
+    """Read the stored table; GRPO's rows come first and the method's last."""
     return pd.read_csv(reference / paper / "against_base.csv")
 
 
 def ran(verdicts: pd.Series, none: str = "not run") -> str:
-    """How the claims came out that were run; `none` where none was."""
+    """Return the verdicts of the claims that were run in words, or `none` where none was run."""
     counts = Counter(word for word in verdicts if word in WORDS and word != "not run")
     return counted(counts) or none
 
 
 def effect(found: pd.DataFrame, benchmark: str, metric: str) -> str:
-    """ "+9.9 [7.7, 12.2] (+11.1)": the method's difference with its interval, then GRPO's."""
+    """Return the method's difference with its interval, then GRPO's: "+9.9 [7.7, 12.2] (+11.1)"."""
     rows = found[(found["benchmark"] == benchmark) & (found["metric"] == metric)]
     baseline, *_, method = rows.to_dict("records")
     interval = f"[{method['low']:.1f}, {method['high']:.1f}]"
@@ -88,8 +88,8 @@ def effect(found: pd.DataFrame, benchmark: str, metric: str) -> str:
 
 
 def draw(home: Path, reference: Path) -> None:
-    """overview.{png,csv} of `reference`: an arrow a paper, from GRPO to its method, accuracy gained
-    over the base model against diversity lost. Other rows stand by themselves."""
+    """Draw overview.{png,csv} of `reference`: diversity lost against accuracy gained over the base
+    model, with an arrow from GRPO to the method of each paper. Other rows are single points."""
     from common import plotting
 
     figure, axes = plotting.panels(1, width=5.6, height=3.6)

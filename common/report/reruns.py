@@ -1,7 +1,7 @@
-"""How to rerun each row, and what that costs: from the sweeps of papers/<p>/configs/reproduce.yaml.
+"""The command that reruns each row of papers/<p>/configs/reproduce.yaml, and its cost.
 
-Rows are described from the files themselves, in milliseconds. Costs are those of the dry run, which
-`rlvr docs` stores in results/reference/<p>/costs.csv (slurm/prices.py): ranges.
+Rows are read from the YAML files without Hydra, which takes milliseconds. Costs are the ranges of
+the dry run, which `rlvr docs` stores in results/reference/<p>/costs.csv (slurm/prices.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from common.config.rows import Row, rows
 from common.errors import require
 from common.sweeps.cost import Range
 
-SCALES = ("full", "cluster")  # everything on this machine; the papers' own sizes
+SCALES = ("full", "cluster")  # everything that a laptop can run; the papers' own sizes
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Rerun:
 
 
 def costs(file: Path) -> pd.DataFrame:
-    """The stored table; empty for a paper that `rlvr docs` has not priced."""
+    """Read the stored costs; the table is empty for a paper that `rlvr docs` has not priced."""
     columns = ["scope", "table", "experiment", "runs", "low", "high", "disk_gb", "where"]
     return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=columns)
 
 
 def reruns(paper: str, prices: pd.DataFrame, scales: tuple[str, ...] = SCALES) -> list[Rerun]:
-    """Every row that the paper's sweeps make. Raises UserError for a file that cannot be read."""
+    """Return every row of the paper's sweeps. Raises UserError for a file that cannot be read."""
     folders = (ROOT / "papers" / paper / "configs", ROOT / "configs")
     file = cache(partial(_read, folders))  # most rows have the same family
     found, base, stated = [], describe(file, "config"), rows(paper)
@@ -66,7 +66,7 @@ def reruns(paper: str, prices: pd.DataFrame, scales: tuple[str, ...] = SCALES) -
 
 
 def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str:
-    """What to type for all `seeds` of a row."""
+    """Return the shell command that runs all `seeds` of a row."""
     python = f"{'.venv' if backend == 'local' else '.venv-cluster'}/bin/python"
     many = ["--multirun"] if len(seeds) > 1 else []
     seed = "seed=" + ",".join(str(seed) for seed in seeds)
@@ -74,7 +74,7 @@ def command(paper: str, words: list[str], seeds: list[int], backend: str) -> str
 
 
 def describe_row(file: Callable[[str], dict], row: Row) -> dict[str, str]:
-    """What `describe` gives, of a row."""
+    """Return what `describe` returns, for a row."""
     described: dict[str, str] = {}
     for family in row["like"]:
         described |= describe(file, family.lstrip("/"))
@@ -84,8 +84,8 @@ def describe_row(file: Callable[[str], dict], row: Row) -> dict[str, str]:
 
 
 def describe(file: Callable[[str], dict], name: str) -> dict[str, str]:
-    """label, scope, backend and the model's name of a configuration file, with its parents'; `file`
-    reads one by its name."""
+    """Return label, scope, backend and the model's name from a configuration file and its defaults.
+    `file` reads a configuration file by its name."""
     node, described = file(name), {}
     for default in node.get("defaults", ()):
         if isinstance(default, str) and default != "_self_":
@@ -98,13 +98,13 @@ def describe(file: Callable[[str], dict], name: str) -> dict[str, str]:
 
 
 def _read(folders: tuple[Path, ...], name: str) -> dict:
-    """The first file of that name."""
+    """Read the first configuration file of that name."""
     files = [folder / f"{name}.yaml" for folder in folders if (folder / f"{name}.yaml").exists()]
     require(bool(files), "configuration", name, f"no such file below {folders[0]}")
     return read(files[0])
 
 
 def _name(row: str, overrides: list[str]) -> str:
-    """What costs.csv calls the row of a sweep, which may give another name."""
+    """Return the name of a row in costs.csv; a sweep may override the row's own name."""
     given = [word.removeprefix("name=") for word in overrides if word.startswith("name=")]
     return given[-1] if given else row.rpartition("/")[2]

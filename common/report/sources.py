@@ -1,6 +1,6 @@
-"""What the page is made of, read once: a paper's comparison, its printed extras, its figures.
+"""The inputs of the page, read once: a paper's comparison, its printed extras, its figures.
 
-Nothing here stops the page: what cannot be read is named in `left_out`.
+An input that cannot be read does not stop the page: it is named in `left_out`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RANKING = "ranking.csv"
 
 @dataclass(frozen=True)
 class Second:
-    """The second laptop testbed, mazes: beside everything else, and never among it."""
+    """The second laptop testbed, mazes, which is shown apart from everything else."""
 
     rows: list[dict]  # maze.by_method
     figures: list[Picture]
@@ -50,7 +50,7 @@ class Second:
 
     @property
     def seeds(self) -> str:
-        """ "1 seed", "3 to 5 seeds" """
+        """Return the numbers of seeds in words: "1 seed", "3 to 5 seeds"."""
         many = sorted({int(row["seeds"]) for row in self.rows}) or [0]
         return f"{' to '.join(str(n) for n in many[:: len(many) - 1 or 1])} seed" + "s" * (
             many != [1]
@@ -64,19 +64,19 @@ class Source:
     paper: str
     title: str
     root: Path
-    fallback: str  # why another folder than the one asked for; "" where it is that one
+    fallback: str  # why another folder than the one asked for was read; "" where none was
     comparison: Comparison | None  # the committed one, with the user's own beside it
     claims: dict[str, dict]  # by id, as written in claims.yaml
     hyperparameters: pd.DataFrame | None
-    missing: pd.DataFrame | None  # what of the paper could not be read from its text
+    missing: pd.DataFrame | None  # printed numbers that could not be read from the paper's text
     figures: list[Picture]
     reruns: list[Rerun]
     left_out: list[str]
-    answer: Answer | None = None  # what the first screen says
-    step: Step | None = None  # what would settle more
+    answer: Answer | None = None  # the paper's part of the first screen
+    step: Step | None = None  # the command that would settle more claims
     second: Second | None = None
-    budget: Sequence[dict] = ()  # what the rows of a cluster could decide
-    power: Sequence[dict[str, str]] = ()  # what simulated cluster reruns come out with, by world
+    budget: Sequence[dict] = ()  # the claims that cluster rows could decide
+    power: Sequence[dict[str, str]] = ()  # outcomes of simulated cluster reruns, by world
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ class Yardstick:
 
 
 def papers(home: Path) -> list[str]:
-    """The papers below `home`, by name: the folders that have claims."""
+    """Return the names of the folders below `home` that have claims, sorted."""
     return sorted(path.parent.name for path in home.glob("*/claims.yaml"))
 
 
 def choose(root: Path, reference: Path, name: str, mark: str) -> tuple[Path, str]:
-    """The results folder to take `name` from, and why it is not `root` ("" if it is).
+    """Return (the results folder to read `name` from, why it is not `root` or "" if it is).
 
-    `mark` is the file that the end of a run writes; without it the folder is unfinished.
+    `mark` is the file that is written last; without it the folder is unfinished.
     """
     if (root / name / mark).exists() or not (reference / name).is_dir():
         return root, ""
@@ -110,7 +110,7 @@ def choose(root: Path, reference: Path, name: str, mark: str) -> tuple[Path, str
 
 
 def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
-    """Everything about `paper`, whose folder is home/paper."""
+    """Read everything about `paper`, whose folder is home/paper."""
     left_out: list[str] = []
     chosen, fallback = choose(root, reference, paper, "claims.csv")
     published = home / paper / "published"
@@ -192,7 +192,7 @@ def _same(root: Path, reference: Path) -> bool:
 
 
 def _beside(stored: Comparison, root: Path, own: Comparison, reference: Path) -> Comparison:
-    """Both, each run with the folder that its files are below."""
+    """Merge both comparisons; each run carries the results folder that its files are in."""
     sides = [
         replace(one, runs=one.runs.assign(root=str(folder)))
         for one, folder in ((stored, reference), (own, root))
@@ -210,7 +210,7 @@ def _mazes(table: Path) -> list[dict]:
 
 
 def _budget(folder: Path) -> pd.DataFrame:
-    """What rows of a cluster could decide (slurm/prices.py); empty where it is not stored."""
+    """Read which claims cluster rows could decide (slurm/prices.py), empty if not stored."""
     columns = ["id", "rows", "gpu_hours", "power", "lacking"]
     file = folder / "budget.csv"
     return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=columns)
@@ -222,7 +222,7 @@ def _answer(paper: str, about: dict, stated: dict, found: Comparison, able: pd.D
 
 
 def read_yardstick(root: Path, reference: Path) -> tuple[list[Yardstick], list[str]]:
-    """Each testbed of which more than the controls has run, and what could not be read."""
+    """Return (the testbeds on which more than the controls has run, what could not be read)."""
     shown, left_out = [], []
     for name, edition in EDITIONS.items():
         chosen, fallback = choose(root, reference, name, RANKING)
@@ -242,7 +242,7 @@ def read_yardstick(root: Path, reference: Path) -> tuple[list[Yardstick], list[s
 
 
 def read_agreement(reference: Path, left_out: list[str]) -> list[list[str]]:
-    """Lines of agreement.HEAD; none where the committed table is not there or cannot be read."""
+    """Return rows with the columns agreement.HEAD, none if the committed table cannot be read."""
     if not (reference / agreement.FILE).exists():
         return []
 
@@ -253,7 +253,7 @@ def read_agreement(reference: Path, left_out: list[str]) -> list[list[str]]:
 
 
 def attempt(left_out: list[str], what: str, function: Callable):
-    """function(), or None with the reason added to `left_out`."""
+    """Return function(); if it fails for bad input, add the reason to `left_out`, return None."""
     try:
         return function()
     except UNREADABLE as error:
@@ -271,12 +271,12 @@ def _stored(paper: str, root: Path, reference: Path) -> Comparison:
 
 
 def _optional(left_out: list[str], path: Path) -> pd.DataFrame | None:
-    """As `_table`; None, and nothing is left out, where a paper has no such table."""
+    """Read a table with `_table`; return None, and leave out nothing, where it does not exist."""
     return _table(left_out, path) if path.exists() else None
 
 
 def _table(left_out: list[str], path: Path) -> pd.DataFrame | None:
-    """A small table as text, missing as ""."""
+    """Read a small table as text, with missing values as ""."""
     name = "/".join(path.parts[-3:])
 
     def load():

@@ -1,8 +1,9 @@
-"""What is shown of a comparison: claims and tables as the templates want them, words included.
+"""Claims and tables of a comparison in the form that the page's templates take.
 
-A mark is what the eye gets: good, bad, open, one (open, for there is one run), idle (the mechanism
-did not engage), none (not run), never (cannot be reproduced), grey (the files behind the number are
-gone or changed, whatever the verdict), absent (not claimed at this scale).
+A mark sets the colour and symbol of a verdict: good, bad, open, one (open because there is only one
+run), idle (the mechanism did not engage), none (not run), never (cannot be reproduced), grey (the
+files behind the number are gone or changed, whatever the verdict), absent (not claimed at this
+scale).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ Facets = dict[str, dict[str, int]]  # kind -> name -> its number in the page
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of a claim in one scope."""
+    """The verdict on a claim in one scope."""
 
     scope: str
     word: str
@@ -77,11 +78,11 @@ class Claim:
 class Cell:
     text: str
     rerun: str
-    gain: str  # of the rerun over its baseline's
+    gain: str  # the rerun minus its baseline's rerun
     mark: str
     word: str
     state: str
-    lines: tuple[tuple[str, str], ...]  # what is shown when the cell is chosen
+    lines: tuple[tuple[str, str], ...]  # shown when the reader clicks on the cell
     notes: tuple[str, ...]  # ids of the paper's inconsistencies
     runs: tuple[str, ...]
 
@@ -104,7 +105,7 @@ class Table:
 
     @property
     def heads(self) -> list[tuple[str, int]]:
-        """(benchmark, number of columns below it)."""
+        """Return (benchmark, number of columns below it) for each header cell."""
         spans: list[tuple[str, int]] = []
         for benchmark, _ in self.columns:
             same = spans and spans[-1][0] == benchmark
@@ -113,7 +114,7 @@ class Table:
 
 
 def by_section(claims: list[Claim]) -> list[tuple[str, list[Claim]]]:
-    """Claims as they come, those of a section together."""
+    """Group consecutive claims of the same section."""
     return [(name, list(group)) for name, group in groupby(claims, lambda one: one.section)]
 
 
@@ -122,7 +123,7 @@ def mark(verdict: str, state: str) -> str:
 
 
 def claims(source: Source, facets: Facets) -> list[Claim]:
-    """Every claim, in the order of claims.yaml."""
+    """Return every claim, in the order of claims.yaml."""
     comparison = source.comparison
     gaps: dict[str, list[dict]] = {}
     for row in comparison.gaps.to_dict("records"):
@@ -140,7 +141,7 @@ def claims(source: Source, facets: Facets) -> list[Claim]:
 
 
 def mentioned(predicate, key: str) -> set[str]:
-    """Every value of `key` anywhere in a claim's predicate: the models, say, that it speaks of."""
+    """Return every value of `key` in a claim's predicate, for example all models that it names."""
     if isinstance(predicate, list):
         return set().union(*(mentioned(part, key) for part in predicate))
     if not isinstance(predicate, dict):
@@ -151,7 +152,7 @@ def mentioned(predicate, key: str) -> set[str]:
 
 
 def facets(sources: list[Source]) -> Facets:
-    """Everything that the page can be filtered by."""
+    """Return the names of all models, methods and benchmarks that the page can be filtered by."""
     names: dict[str, set[str]] = {kind: set() for kind in FACETS}
     for source in sources:
         for kind, known in names.items():
@@ -168,17 +169,18 @@ def facets(sources: list[Source]) -> Facets:
 
 
 def _by_name(name: str) -> tuple[str, str]:
-    """Case aside, and one order also for Math500 and MATH500: the page's bytes must not vary."""
+    """Sort key that ignores case, with a fixed order for Math500 and MATH500 so that the page's
+    bytes do not vary."""
     return name.lower(), name
 
 
 def indices(facets: Facets, kind: str, names) -> str:
-    """The names as numbers, as they stand in a data- attribute."""
+    """Return the names as numbers, in the form of a data- attribute."""
     return " ".join(str(i) for i in sorted(facets[kind][name] for name in names if name))
 
 
 def published(source: Source) -> list[Table]:
-    """The paper's tables, each cell with what was rerun of it."""
+    """Return the paper's tables, with the rerun number in each cell that has one."""
     comparison = source.comparison
     captions = {name: caption for name, caption, _ in comparison.spec.published}
     tables = []
@@ -190,7 +192,7 @@ def published(source: Source) -> list[Table]:
 
 
 def rerun(source: Source) -> list[Table]:
-    """The tables that were made here, one a scope and table."""
+    """Return the tables of reruns, one for each scope and table."""
     summary = source.comparison.summary
     chosen = set(source.comparison.spec.laptop.values())
     found = source.comparison.replicated
@@ -213,17 +215,17 @@ def rerun(source: Source) -> list[Table]:
 
 
 def tidy(value: float, unit: str) -> str:
-    """A measured mean: one decimal for percent, else two."""
+    """Format a mean: one decimal for percent, else two."""
     return "" if value == "" else f"{value:.1f}" if unit == "percent" else f"{value:.2f}"
 
 
 def split(text: str) -> tuple[str, ...]:
-    """What is joined by ";"."""
+    """Split a text at ";" and drop empty parts."""
     return tuple(part for part in str(text).split(";") if part)
 
 
 def slug(*parts: object) -> str:
-    """An anchor: letters, digits, - and _ only."""
+    """Return an HTML anchor of letters, digits, - and _ only."""
     return "-".join(re.sub(r"[^A-Za-z0-9_]+", "-", str(part)).strip("-") for part in parts)
 
 
@@ -236,7 +238,7 @@ def _verdict(row: dict, scope: str) -> Verdict:
 
 
 def _gap(row: dict) -> dict:
-    """A comparison behind a verdict, numbers as text; of its sides what the columns do not say."""
+    """Format a comparison behind a verdict. Its sides are named without what the columns say."""
     keep = ("scope", "table", "benchmark", "metric", "a", "b", "verdict")
     texts = {key: "" if pd.isna(row[key]) else str(row[key]) for key in keep}
     sides = [SAID.sub("", texts[side]).strip(", ") for side in ("a", "b")]
@@ -253,7 +255,7 @@ def _gap(row: dict) -> dict:
 
 
 def _printed(entry: layout.Entry) -> Cell:
-    """A published cell, its rerun, and the rerun's gain."""
+    """Return a published cell with its rerun and the rerun's gain."""
     row, value, again = entry.row, entry.lines["printed"], entry.lines["rerun"].rstrip("≠~!")
     lines = []
     if again:
@@ -286,7 +288,7 @@ def _printed(entry: layout.Entry) -> Cell:
 
 
 def _gain_lines(entry: layout.Entry) -> list[tuple[str, str]]:
-    """What a cell says of its gain when it is chosen."""
+    """Return the lines on the gain that a cell shows when the reader clicks on it."""
     gain = entry.gain
     between = [tidy(gain.get(key, ""), gain["unit"]) for key in ("low", "high")]
     said = entry.lines["gain"] + (f" [{between[0]}, {between[1]}]" if all(between) else "")
@@ -298,7 +300,7 @@ def _gain_lines(entry: layout.Entry) -> list[tuple[str, str]]:
 
 
 def _replicated(table: layout.Table) -> list[tuple[str, str, layout.Column, Cell]]:
-    """What is stored, the user's own below it, and the difference."""
+    """Return cells with the stored number, the user's own below it, and their difference."""
     found = []
     for model, method, column, entry in layout.flat(table):
         row, (stored, own, gap) = entry.row, entry.lines.values()
@@ -316,7 +318,7 @@ def _replicated(table: layout.Table) -> list[tuple[str, str, layout.Column, Cell
 
 
 def _rerun(row: dict) -> Cell:
-    """The mean of a rerun over its seeds."""
+    """Return a cell with the mean of a rerun over its seeds."""
     text, error = tidy(row["value"], row["unit"]), tidy(row["stderr"], row["unit"])
     text += f" ± {error}" if error else ""
     seeds = "" if row["n_seeds"] == "" else f"{row['n_seeds']:g}"
@@ -326,7 +328,7 @@ def _rerun(row: dict) -> Cell:
 
 
 def _table(name, scope, title, cells, counts, order=()) -> Table:
-    """Cells (model, method, column, Cell) as a table."""
+    """Arrange cells (model, method, column, Cell) as a table."""
     columns, bodies = layout.arranged(cells, order)
     rows = tuple(
         (model, tuple(Row(model, method, tuple(map(line.get, columns))) for method, line in lines))

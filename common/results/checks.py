@@ -1,6 +1,7 @@
-"""Rows and counts that cannot be results: named by file and line, and left out.
+"""Checks that leave out rows and counts that cannot be results, and name each by file and line.
 
-`place` is the file, as messages name it; a frame's index counts its lines after the header.
+`place` is the file as the messages name it. The index of a frame counts the lines of its file after
+the header.
 """
 
 import gzip
@@ -17,12 +18,16 @@ from common.results.columns import KEY
 NAMES = ["table", "model", "method", "benchmark", "metric"]
 # The columns that name one evaluation, whose counts belong together.
 EVALUATION = ["table", "model", "method", "benchmark", "seed", "step"]
-SHOWN = 5  # lines that a message names
+SHOWN = 5  # the most names or messages that are shown
 
 
 def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
-    """The rows that can be results, and a message for each that is left out: a value that is no
-    number, a share outside 0..100 percent, the same row twice."""
+    """Return the rows that can be results, and a message for each row that is left out.
+
+    A row is left out if its value is not a finite number, if it is a pass@k or avg@k outside 0..100
+    percent, if rows with the same KEY have different values (none of them counts), or if it repeats
+    another row (the first one counts). The returned values are numbers.
+    """
     number = pd.to_numeric(rows["value"], errors="coerce")
     share = (rows["unit"] == "percent") & rows["metric"].astype(str).str.match("(pass|avg)@", False)
     key = [name for name in KEY if name in rows]
@@ -53,9 +58,12 @@ def check_rows(rows: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]
 
 
 def check_counts(counts: pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str]]:
-    """The counts (problem_id, n, c and columns of EVALUATION) of evaluations that are whole, and a
-    message for each that is left out: c > n or no count, a problem twice, problems with
-    different n."""
+    """Return the counts of the evaluations without a fault, and messages on those left out.
+
+    `counts` has the columns problem_id, n, c and some of EVALUATION. An evaluation is left out as a
+    whole if a line has c > n or a number that is no count, if a problem occurs twice, or if its
+    problems have different n.
+    """
     if counts.empty:
         return counts, []
     key = [name for name in EVALUATION if name in counts]
@@ -94,9 +102,12 @@ def check_names(
     ours: set[str],
     shared: dict[str, set] | None = None,
 ) -> list[str]:
-    """A message for each name of a printed table's rerun that is neither in this table, nor in one
-    that has rows of the same runs (`shared`, by table), nor one of `ours`, the names that only
-    reruns have: such rows stand for no printed cell."""
+    """Return a message for each model, method or benchmark in `rows` that no printed cell has.
+
+    Only rows of printed tables are checked. A name is known if it is in the printed table itself or
+    in a table that reuses its runs (`shared`, by table), or if it is "training" or one of `ours`,
+    the names that only reruns have. Rows with any other name correspond to no printed cell.
+    """
     messages = []
     for table, part in rows[rows["table"].isin(printed["table"])].groupby("table", sort=False):
         there = printed[printed["table"].isin({table, *(shared or {}).get(table, ())})]
@@ -116,8 +127,8 @@ def check_names(
 
 
 def read_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """A CSV of counts, plain or gzipped; of a damaged file the whole lines before the damage are
-    not trusted either. Returns no counts and a message then."""
+    """Return the counts of a CSV file, plain or gzipped, and no message. If it cannot be read,
+    return no counts and a message: even the lines before the damage are not trusted."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data
@@ -130,7 +141,7 @@ def read_counts(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def require_none(messages: list[str]) -> None:
-    """Raises UserError with the first few of the messages, if there are any."""
+    """Raise UserError with the first SHOWN of the messages, if there are any."""
     if messages:
         more = f"\nand {len(messages) - SHOWN} more" if len(messages) > SHOWN else ""
         raise UserError("\n".join(messages[:SHOWN]) + more)

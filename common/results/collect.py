@@ -1,4 +1,4 @@
-"""The finished runs of a paper and their rows, each checked against its `DONE` marker."""
+"""The finished runs of a paper and their rows. Each run is checked against its `DONE` marker."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ WORDS = {
 
 @cache
 def _file_sha256(path: str, size: int, modified: int) -> str:
-    """Of a file as it was then; a comparison asks for the same files several times."""
+    """Return the SHA-256 of a file. It is cached, because a comparison asks for the same files
+    several times; a file with another size or modification time is read again."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def damage(run: Path) -> dict[str, str]:
-    """Files of a finished run that are "missing" or were "changed" since `DONE`, by their path in
-    it. Raises UserError where the marker is missing or damaged."""
+    """Return the files of a finished run that are "missing" or were "changed" since `DONE`, by
+    their path in the run. Raises UserError where the marker is missing or damaged."""
     marker = run / "DONE"
     if not marker.exists():
         raise UserError(f"{run} is unfinished (no DONE marker); run it again to resume")
@@ -51,8 +52,8 @@ def damage(run: Path) -> dict[str, str]:
 
 
 def verify(run: Path) -> list[str]:
-    """What is wrong with a finished run: files missing or changed since `DONE`; empty if
-    nothing."""
+    """Return a message for each file of a finished run that is missing or changed since `DONE`, or
+    one on the marker itself; empty if nothing is wrong."""
     try:
         return [f"{run / name} {WORDS[state]}" for name, state in damage(run).items()]
     except UserError as error:
@@ -60,14 +61,14 @@ def verify(run: Path) -> list[str]:
 
 
 def finished_runs(root: Path, paper: str) -> tuple[dict[Path, dict[str, str]], list[str]]:
-    """The finished runs of a paper that have rows, each with its `damage`, and what was left out
-    and why.
+    """Return the finished runs of a paper that have rows, each with its `damage`, and messages on
+    what was left out and why.
 
-    A run is left out where anything that its numbers are made of is missing or changed. Where only
-    other files are (samples, the model), the numbers count and the damage is reported.
+    A run is left out if a file that its numbers come from is missing or changed. If only other
+    files are (samples, the model), the numbers count and the damage is reported.
     """
     finished, left_out = {}, []
-    marks = ("config.yaml", "DONE")  # either makes a folder a run; figures/ and the like have none
+    marks = ("config.yaml", "DONE")  # one of them marks a run folder; figures/ has neither
     folders = (root / paper).glob("*/")
     for run in sorted(path for path in folders if any((path / mark).exists() for mark in marks)):
         try:
@@ -85,15 +86,18 @@ def finished_runs(root: Path, paper: str) -> tuple[dict[Path, dict[str, str]], l
 
 
 def _numbers(name: str) -> bool:
-    """Whether result rows and counts are in this file of a run, or what they belong to."""
+    """Return whether a file of a run holds result rows or counts, or says what they belong to."""
     named = ("config.yaml", "metrics.csv", "counts.csv", "checkpoint.json")
     return name in named or name.startswith("eval/")
 
 
 def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
-    """The rows of each of these finished runs, and what was left out and why: each row that cannot
-    be a result (common/results/checks.py), by file and line, and evaluations of another checkpoint
-    than the one that was chosen."""
+    """Return the rows of each of these finished runs, and messages on what was left out and why.
+
+    Left out are rows that cannot be results (common/results/checks.py names them by file and line),
+    tables that cannot be read, evaluations of a checkpoint other than the chosen one, and rows with
+    the run_id of an earlier folder.
+    """
     from common.results.checks import check_rows
 
     found: dict[Path, pd.DataFrame] = {}
@@ -121,14 +125,15 @@ def collect(runs: Iterable[Path]) -> tuple[dict[Path, pd.DataFrame], list[str]]:
 
 
 def _other_checkpoint(run: Path) -> str:
-    """Of an evaluation, why its checkpoint is not the one that was chosen; empty where it is."""
+    """Return why the checkpoint of an evaluation is not the chosen one; "" where it is, or where
+    the run has no checkpoint.json."""
     path = run / "checkpoint.json"
     taken = json.loads(path.read_text()) if path.exists() else {}
     return taken["note"] if taken and taken["step"] != taken["chosen"] else ""
 
 
 def config_of(run: Path) -> dict:
-    """The stored configuration of a run; {} where there is none."""
+    """Return the stored configuration of a run; {} where there is none."""
     config = run / "config.yaml"
     if not config.exists():
         return {}
@@ -137,5 +142,5 @@ def config_of(run: Path) -> dict:
 
 @cache
 def _config_in(path: str, size: int, modified: int) -> dict:
-    """As `_file_sha256`: YAML is slow to read."""
+    """Return the configuration in a YAML file, cached as in `_file_sha256`: reading it is slow."""
     return yaml.safe_load(Path(path).read_text())

@@ -19,6 +19,6 @@ COLUMNS = [
     "run_id",
 ]
 
-SCORE = "pass@1/"  # before a benchmark's name: its column in metrics.jsonl, percent
+SCORE = "pass@1/"  # before a benchmark's name: its column in metrics.jsonl, in percent
 
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "seed", "step", "run_id"]

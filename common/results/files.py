@@ -20,7 +20,7 @@ from common.results.columns import COLUMNS
 if TYPE_CHECKING:
     import pandas as pd  # half a second: --help must not wait for it
 
-# What may pass: a full disk or quota, a file system that stumbles.
+# Errors that may be temporary: a full disk or quota, an I/O error, a stale file handle.
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE)
 
 
@@ -50,11 +50,12 @@ def _cannot_write(path: Path, error: OSError) -> UserError:
 
 
 def write_csv(path: Path, frame: pd.DataFrame) -> None:
-    """Write a table atomically; numbers keep 10 significant digits, missing stays empty. A path
-    that ends in .gz is compressed, with a fixed time stamp: equal tables give equal bytes."""
+    """Write a table atomically. Numbers keep 10 significant digits, a missing value is an empty
+    cell. A path that ends in .gz is compressed with a fixed time stamp, so that equal tables give
+    equal bytes."""
     form = {"index": False, "float_format": "%.10g", "lineterminator": "\n"}
     text = frame.to_csv(**form)
-    if "\r" in text:  # it ends a line too, and before Python 3.13 alone it is not quoted
+    if "\r" in text:  # it ends a line too; before Python 3.13 a lone one is not quoted
         text = frame.to_csv(**form, quoting=csv.QUOTE_NONNUMERIC)
     write(path, gzip.compress(text.encode(), mtime=0) if path.suffix == ".gz" else text)
 
@@ -64,15 +65,15 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_jsonl_gz(path: Path, rows: list[dict]) -> None:
-    """One JSON object a line, gzipped with a fixed time stamp so that equal rows give equal
+    """Write one JSON object a line, gzipped with a fixed time stamp so that equal rows give equal
     bytes."""
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     write(path, gzip.compress(text.encode(), compresslevel=6, mtime=0))
 
 
 def read_jsonl(path: Path) -> list[dict]:
-    """Rows of a `.jsonl` or `.jsonl.gz` file. Raises UserError naming the file and line if
-    damaged."""
+    """Return the rows of a `.jsonl` or `.jsonl.gz` file. Raises UserError if the file is missing,
+    or, with the line, if it is damaged."""
     rows = []
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
@@ -89,15 +90,15 @@ def read_jsonl(path: Path) -> list[dict]:
 
 
 def read_csv(path: Path, columns: list[str] = COLUMNS) -> pd.DataFrame:
-    """A table, plain or gzipped, that must start with `columns`. Raises UserError if it is missing,
-    damaged or other."""
+    """Return a table, plain or gzipped, that must start with `columns`. Raises UserError if it is
+    missing or damaged, or starts with other columns."""
     import pandas as pd
 
     try:
         frame = pd.read_csv(path, dtype={"problem_id": str})
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist; run what makes it first") from error
-    except (OSError, EOFError, ValueError, zlib.error) as error:  # pandas' own are ValueErrors
+    except (OSError, EOFError, ValueError, zlib.error) as error:  # pandas' are ValueErrors
         raise UserError(f"{path} is damaged ({error}); delete it and run again") from error
     if list(frame.columns[: len(columns)]) != list(columns):
         raise UserError(
@@ -117,21 +118,21 @@ def sha256_of(path: Path) -> str:
 
 
 def hashes(files: Sequence[str | Path]) -> dict[str, str]:
-    """SHA-256 of each file, by its path from the folder that holds them all: two files of one name
-    in different folders are two."""
+    """Return the SHA-256 of each file, by its path relative to the folder that holds them all, so
+    that files with the same name in different folders are kept apart."""
     paths = [Path(file).absolute() for file in files]
     top = os.path.commonpath([path.parent for path in paths])
     return {path.relative_to(top).as_posix(): sha256_of(path) for path in paths}
 
 
 def config_hash(config: dict) -> str:
-    """Eight hex digits that identify a configuration, whatever the order of its keys."""
+    """Return eight hex digits that identify a configuration, whatever the order of its keys."""
     return sha256(json.dumps(config, sort_keys=True).encode())[:8]
 
 
 def require_steps(path: Path, last: int) -> None:
-    """Raise UserError unless `metrics.jsonl` has every step to the checkpoint's, `last`: what is
-    counted over all steps would be wrong, and nothing would say so."""
+    """Raise UserError unless `metrics.jsonl` has every step up to `last`, that of the checkpoint.
+    Otherwise whatever is counted over all steps would be wrong without any notice."""
     steps = {row["step"] for row in whole_rows(path)}
     lost = [step for step in range(1, last + 1) if step not in steps]
     if lost:
@@ -142,8 +143,8 @@ def require_steps(path: Path, last: int) -> None:
 
 
 def whole_rows(path: Path) -> list[dict]:
-    """The rows of a JSONL file that is being written, or was until a kill: up to one that is cut
-    off. None where there is no file."""
+    """Return the rows of a JSONL file that is being written, or whose writer was killed, up to the
+    first row that is cut off; [] where there is no file."""
     rows: list[dict] = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -155,14 +156,14 @@ def whole_rows(path: Path) -> list[dict]:
 
 @contextmanager
 def jsonl_appender(path: Path, keep_until_step: int):
-    """Append rows to `metrics.jsonl`, first dropping what lies past the checkpoint that we resume
-    from."""
+    """Yield a function that appends a row to `metrics.jsonl`. First drop the rows past the
+    checkpoint that the run resumes from."""
     kept = [row for row in whole_rows(path) if row["step"] <= keep_until_step]
     _write_rows(path, kept)
 
     def append(row: dict) -> None:
         try:
-            with open(path, "ab", buffering=0) as file:  # `amend` may have put another there
+            with open(path, "ab", buffering=0) as file:  # `amend` may have replaced it
                 file.write((json.dumps(row) + "\n").encode())
         except OSError as error:
             raise _cannot_write(path, error) from error
@@ -171,7 +172,7 @@ def jsonl_appender(path: Path, keep_until_step: int):
 
 
 def amend(path: Path, step: int, columns: dict) -> None:
-    """Add columns to the row of a step that `metrics.jsonl` has already."""
+    """Add columns to the row that `metrics.jsonl` already has for `step`."""
     _write_rows(path, [row | columns if row["step"] == step else row for row in whole_rows(path)])
 
 

@@ -1,6 +1,7 @@
-"""Trainings of which another number of steps is asked than they were finished with.
+"""Training runs that are asked for another number of steps than they were finished with.
 
-The rate is constant, so a run of fewer steps is the beginning of one of more (Experiment.identity).
+The learning rate is constant after its warm-up, so a shorter run is the beginning of a longer one
+(Experiment.identity).
 """
 
 from pathlib import Path
@@ -11,12 +12,13 @@ from common.results.run import Run
 
 
 def steps_of(run: Path) -> int | None:
-    """How many steps a run was last asked for; None where it does not say."""
+    """Return how many steps a run was last asked for; None where its configuration does not say."""
     return config_of(run).get("optim", {}).get("steps")
 
 
 def finished(run: Path, steps: int) -> bool:
-    """Whether a training is finished that has so many steps, or more."""
+    """Return whether a training run is finished and has at least `steps` steps. A run that does not
+    say how many it has counts as having enough."""
     if not (run / "DONE").exists():
         return False
     stored = steps_of(run)
@@ -24,8 +26,8 @@ def finished(run: Path, steps: int) -> bool:
 
 
 def reopen(run: Run, steps: int, state: Path) -> None:
-    """Take a finished run back that has fewer than `steps`; nothing happens to any other. Raises
-    UserError where it has not left the `state` that it would go on from."""
+    """Reopen a finished run that has fewer than `steps`; do nothing to any other. Raises UserError
+    if it did not keep the `state` to resume from."""
     if not run.done or finished(run.path, steps):
         return
     stored = steps_of(run.path)
@@ -40,6 +42,6 @@ def reopen(run: Run, steps: int, state: Path) -> None:
 
 
 def require_before(step: int, steps: int, run: Path) -> None:
-    """Raise UserError for an unfinished run that is past the `steps` asked for."""
+    """Raise UserError for an unfinished run whose `step` is past the `steps` asked for."""
     remedy = f"{run} is at step {step} already; ask for as many or more"
     require(step <= steps, "optim.steps", steps, remedy)

@@ -1,9 +1,9 @@
-"""Where a rerun's numbers come from: one row a run, and whether its files still stand.
+"""Where a rerun's numbers come from: one row for each run, and whether its files are unchanged.
 
 States: `ok`, all files are there and have the hash of the run's DONE marker; `missing` or
-`changed`, some are not or have not; `reference`, the tables were kept without the run folders
-(results/reference/), so the hash of the table stands for them; `computed`, a closed form or a
-simulation, which has no sampled run.
+`changed`, some files are not there or have another hash; `reference`, the tables were kept without
+the run folders (results/reference/), so the hash of the table replaces theirs; `computed`, a closed
+form or a simulation, which has no sampled run.
 """
 
 import json
@@ -16,9 +16,9 @@ from common.results.checks import read_counts
 from common.results.files import sha256
 from common.results.run import SETS
 
-SET = "set "  # begins the version of a public set
+SET = "set "  # prefix of a public set in the column `versions`
 GREY = ("missing", "changed")
-ORDER = ("changed", "missing", "reference", "computed", "ok", "")  # the worst first
+ORDER = ("changed", "missing", "reference", "computed", "ok", "")  # worst first
 COLUMNS = [
     *["scope", "run_id", "table", "model", "method", "seed", "config", "config_sha256", "commit"],
     *["diff_sha256", "versions", "samples", "samples_sha256", "imported", "state", "detail"],
@@ -26,8 +26,8 @@ COLUMNS = [
 
 
 def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
-    """What a finished run folder says of itself; paths are relative to `root`. `damage` is
-    results.damage's."""
+    """Return the columns that a finished run folder determines; paths are relative to `root`.
+    `damage` is the result of common.results.collect.damage."""
     hashes = json.loads((run / "DONE").read_text())
     meta, damage = _meta(run), dict(damage)
     if meta is None:
@@ -53,7 +53,7 @@ def trace(root: Path, run: Path, damage: dict[str, str]) -> dict:
 
 
 def _meta(run: Path) -> dict | None:
-    """What a run's meta.json holds, nothing where it has none; None where it cannot be read."""
+    """Return the content of a run's meta.json: {} without the file, None if it cannot be read."""
     file = run / "meta.json"
     try:
         meta = json.loads(file.read_text()) if file.exists() else {}
@@ -63,8 +63,8 @@ def _meta(run: Path) -> dict | None:
 
 
 def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """COLUMNS of every run in a scope's gathered `rows`: as `gather` wrote them to runs.csv, or
-    what the rows alone can say. A run whose folder is not there is `reference`."""
+    """Return COLUMNS for every run in the gathered `rows` of a scope, as `gather` wrote them to
+    runs.csv, or with only what the rows say. A run without a finished folder is `reference`."""
     home = root / paper / scope
     written = pd.DataFrame(columns=COLUMNS)
     if (home / "runs.csv").exists():
@@ -89,7 +89,7 @@ def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFram
 
 
 def sets_of(runs: pd.DataFrame) -> dict[str, dict[str, str]]:
-    """Of each run (COLUMNS) what it read each public set from."""
+    """Return what each run (a row of COLUMNS) read public sets from: run_id -> set -> source."""
     return {
         row["run_id"]: dict(
             version.removeprefix(SET).split(" ", 1)
@@ -101,24 +101,24 @@ def sets_of(runs: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def worst(states) -> str:
-    """The state that counts of several."""
+    """Return the worst of several states, which counts for all; "" if there are none."""
     return min(states, key=ORDER.index, default="")
 
 
 def states_of(runs: pd.DataFrame) -> dict[str, str]:
-    """The state of each run."""
+    """Return the state of each run by its run_id."""
     return dict(zip(runs["run_id"], runs["state"], strict=True))
 
 
 def of_runs(run_ids: str, states: dict[str, str]) -> str:
-    """The worst state of runs joined by ";"; "computed" for a number without a run that is known,
-    such as a closed form's."""
+    """Return the worst state of the runs in `run_ids`, which are joined by ";". A run without a
+    known state, such as that of a closed form, is "computed"; without any run it is ""."""
     return worst(states.get(run, "computed") for run in run_ids.split(";")) if run_ids else ""
 
 
 def jobs(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
-    """Cluster jobs without a result: key, kind, state, detail, and what they would have been, as
-    table, model, method ("" where no stored configuration tells)."""
+    """Return the cluster jobs without a result, and messages. The columns are key, kind, state,
+    detail, and the planned table, model and method ("" where no stored configuration has them)."""
     columns = ["key", "kind", "state", "detail", "table", "model", "method"]
     path = root / paper / "cluster" / "missing.csv"
     if not path.exists():
@@ -134,8 +134,8 @@ def jobs(root: Path, paper: str) -> tuple[pd.DataFrame, list[str]]:
 
 
 def planned(home: Path, key: str) -> dict[str, str]:
-    """table, model and method of a run, from its folder or the configuration it was submitted with;
-    empty where neither is there."""
+    """Return table, model and method of a run, from its folder or the configuration that it was
+    submitted with; {} where neither can be read."""
     files = [home / key / "config.yaml", *sorted(home.glob(f"cluster/*/configs/{key}.yaml"))[::-1]]
     for file in files:
         if not file.exists():

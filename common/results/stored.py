@@ -1,5 +1,5 @@
-"""Tables that came without their run folders, as results/reference/ holds them: they stay as they
-are, and their runs are not made again."""
+"""Tables that came without their run folders, such as those in results/reference/: they stay as
+they are, and their runs are not repeated."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def run_ids(path: Path) -> set[str]:
-    """The runs that a table holds; none where it is not there."""
+    """Return the ids of the runs in the table at `path`; none where there is no such file."""
     return set(read_csv(path, [])["run_id"]) if path.exists() else set()
 
 
 def with_stored(table: pd.DataFrame, path: Path, home: Path, runs: Sequence[str]) -> pd.DataFrame:
-    """`table`, and the rows that the table at `path` holds of those `runs` (ids) that have no
-    folder in `home`, run by run in the order of `runs`."""
+    """Return `table` and those rows of the table at `path` whose runs have no folder in `home`.
+    `runs` lists the ids of the runs to keep; all rows are in its order, run by run."""
     import pandas as pd
 
     gone = {run for run in runs if not (home / run).exists()}

@@ -1,4 +1,4 @@
-"""What a finished run has to say on a terminal: its accuracy, that of the base model, its files."""
+"""The summary of a finished run on a terminal: its accuracy, the base model's, its files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
 
 def summary(run: Path, following: str) -> str:
-    """pass@1 and pass@k at the largest k of each benchmark (percent, with the standard error over
-    problems), of a training beside those of the base model where a finished run beside it has them,
-    then where the files are and what may follow. At most 80 columns but for paths and commands."""
+    """Return pass@1, and pass@k at the largest k, of each benchmark (percent, with the standard
+    error over problems), then where the files are and the command that may follow (`following`).
+
+    A training run is shown with the base model's scores, where a finished run in the same folder
+    has them. Lines have at most 80 columns, except for paths and commands.
+    """
     rows, curve = _last(run), run / "metrics.jsonl"
     trained = curve.exists() and curve.stat().st_size > 0
     base = _base(run) if trained else None
@@ -33,8 +36,8 @@ def summary(run: Path, following: str) -> str:
 
 
 def _without_gradient(curve: Path) -> list[str]:
-    """What to say of a training of which some steps had no gradient, as where all rewards of every
-    group are equal; nothing where less than half were so."""
+    """Return a line on the steps of a training run that had no gradient, as where all rewards of
+    every group are equal; [] where less than half of the steps were so."""
     rows = [json.loads(line) for line in curve.read_text().splitlines()]
     still = [row for row in rows if row.get("grad_norm") == 0]
     if 2 * len(still) < len(rows):
@@ -45,7 +48,7 @@ def _without_gradient(curve: Path) -> list[str]:
 
 
 def _last(run: Path) -> pd.DataFrame:
-    """The rows of pass@k of a run's last step."""
+    """Return the pass@k rows of a run's last step."""
     import pandas as pd
 
     rows = pd.read_csv(run / "metrics.csv")
@@ -62,7 +65,8 @@ def _line(name: str, rows: pd.DataFrame) -> str:
 
 
 def _base(run: Path) -> pd.DataFrame | None:
-    """The rows of a finished run of no steps beside this one, on the same model and prompts."""
+    """Return the pass@k rows of a finished run without training steps in the same folder, with the
+    same model, evaluation settings and benchmarks; None where there is none."""
     known = _asked(run)
     for marker in run.parent.glob("*/DONE"):
         other = marker.parent

@@ -1,24 +1,23 @@
-"""Tables as markdown, and words as LaTeX wants them. Markdown is written by hand: pandas writes it
-through tabulate, which pads its columns, so that a longer word in one cell would change every line
-of a committed table."""
+"""Tables as markdown and LaTeX. Markdown is not written by pandas, which uses tabulate: it pads its
+columns, so that a longer word in one cell would change every line of a committed table."""
 
 from common.errors import require
 
 
 def markdown(head: list[str], rows: list[list[str]], align: str = "") -> str:
-    """A table of words. `align`: l or r for each of the first columns; the others are l."""
+    """Return a markdown table. `align`: l or r for each of the first columns; the others are l."""
     rule = ["---:" if side == "r" else "---" for side in align.ljust(len(head), "l")]
     head, *rows = [[escaped(str(word)) for word in line] for line in (head, *rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
 
 
 def escaped(text: str) -> str:
-    """Without what would end a cell."""
+    """Return `text` with each | escaped, which would end a cell of a markdown table."""
     return text.replace("|", "\\|")
 
 
 def latex_escaped(text: object) -> str:
-    """With its special characters as LaTeX wants them."""
+    """Return `text` with its special characters escaped for LaTeX."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     special |= {character: "\\" + character for character in "&%$#_{}"}
     special |= {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$", "≠": r"$\neq$"}
@@ -26,8 +25,8 @@ def latex_escaped(text: object) -> str:
 
 
 def latex(head: list[str], rows: list[list[str]], columns: str) -> str:
-    """A tabular of booktabs, by pandas; the words are escaped here: it leaves <, > and ± as they
-    are."""
+    """Return a tabular with booktabs rules, by pandas. The text is escaped here, because pandas
+    leaves <, > and ± as they are."""
     import pandas as pd
 
     words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
@@ -36,8 +35,8 @@ def latex(head: list[str], rows: list[list[str]], columns: str) -> str:
 
 
 def replaced(name: str, text: str, marks: tuple[str, str], part: str) -> str:
-    """The `text` of a page, `name`, with `part` between its marks. Raises UserError where these are
-    not there."""
+    """Return the `text` of the page `name` with `part` between its two `marks`. Raises UserError
+    where a mark is missing."""
     start, end = marks
     require(start in text and end in text, name, "marks", f"keep {start} and {end} in it")
     before, rest = text.split(start, 1)

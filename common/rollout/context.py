@@ -1,16 +1,16 @@
-"""Whether prompts and their responses fit the model, before any is sampled."""
+"""A check, before anything is sampled, that prompts and responses fit the model's context."""
 
 from common.errors import require
 
-LOOKED_AT = 1000  # of the longest prompts: a million would take minutes
+LOOKED_AT = 1000  # longest prompts that are checked: a million would take minutes
 
 
 def require_context(model, tokenizer, texts: list[str], max_tokens: int, key: str) -> None:
-    """Raise UserError, naming `key`, where a prompt and `max_tokens` of a response are longer than
-    the model's context: beyond it a model with rotary positions writes without a word, and worse.
+    """Raise UserError, naming `key`, if a prompt and a response of `max_tokens` are longer than the
+    model's context. Beyond it a model with rotary positions goes on without a warning, but worse.
 
-    Of many prompts those with the most characters are looked at. A model whose configuration states
-    no context is not checked.
+    Of many prompts only the ones with the most characters are checked. A model whose configuration
+    states no context is not checked.
     """
     context = getattr(model.config, "max_position_embeddings", None)
     if context is None or not texts:

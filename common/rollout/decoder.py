@@ -1,13 +1,13 @@
-"""Cached decoding: one prefill, then one token a step for many rows at once.
+"""Cached decoding: one prefill, then one token per step for many rows at once.
 
-Two decoders with the same four methods. `LlamaDecoder` runs the Llama family of transformers
-(Llama, Qwen2, Mistral) straight from the module's own weights, with fused projections and a
-preallocated cache; `TransformersDecoder` runs any other causal LM through its own forward. Both
-return float32 logits.
+There are two decoders with the same four methods. `LlamaDecoder` runs the Llama family of
+transformers (Llama, Qwen2, Mistral) straight from the module's own weights, with fused projections
+and a preallocated cache. `TransformersDecoder` runs any other causal LM through its own forward.
+Both return float32 logits.
 
     prefill(ids, mask) -> (P, V)   logits after the prompt; ids, mask are (P, T_p), left-padded
     repeat(G)                      every prompt row becomes G rows, its cache included
-    step(tokens) -> (B, V)         append one token a row
+    step(tokens) -> (B, V)         append one token per row
     keep(rows)                     continue with these rows only
 
 On a GPU `LlamaDecoder` records a step as a CUDA graph and replays it: launching its kernels one by
@@ -33,7 +33,7 @@ from common.models.llama import (
 
 
 def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
-    """The fastest decoder for `model`; `dtype` lowers the precision of its copy of the weights."""
+    """Return the fastest decoder for `model`; `dtype` lowers the precision of its weights' copy."""
     if is_plain_llama(model):
         capture = cuda_graph if model.device.type == "cuda" else None
         return LlamaDecoder(model, max_tokens, dtype or model.dtype, capture)
@@ -43,11 +43,11 @@ def make_decoder(model, max_tokens: int, dtype: torch.dtype | None = None):
 
 
 def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
-    """What replays the kernels of `function`, which reads and writes the same tensors in every
-    call, and does the same when it is called twice."""
+    """Return a function that replays the kernels of `function`. `function` must read and write the
+    same tensors in every call, and calling it twice must have the effect of calling it once."""
     current, side = torch.cuda.current_stream(), torch.cuda.Stream()
     side.wait_stream(current)
-    with torch.cuda.stream(side):  # libraries choose kernels and take workspaces in the first call
+    with torch.cuda.stream(side):  # in the first call libraries choose kernels and take workspaces
         function()
     current.wait_stream(side)
     graph = torch.cuda.CUDAGraph()
@@ -57,7 +57,8 @@ def cuda_graph(function: Callable[[], None]) -> Callable[[], None]:
 
 
 class LlamaDecoder:
-    """`capture` makes of a function without arguments what is called in its place, step by step."""
+    """The decoder of the Llama family. `capture` takes the function of a step, which has no
+    arguments, and returns the function that is called in its place."""
 
     def __init__(self, model, max_tokens: int, dtype: torch.dtype, capture: Callable | None = None):
         config, body = model.config, model.model
@@ -75,13 +76,14 @@ class LlamaDecoder:
     def prefill(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         rows, length = ids.shape
         shape = (len(self.layers), 2, rows, self.kv_heads, length + self.max_tokens, self.head_dim)
-        self.cache = self.fixed = None  # of the rollout before: both would not fit
-        # zeros where all of it is read, behind a mask: 0 times what unused memory holds may be nan
+        self.cache = self.fixed = None  # frees the previous rollout's: both would not fit
+        # A captured step reads all of it behind a mask, so it needs zeros: 0 times the content of
+        # unused memory may be nan.
         made = torch.empty if self.capture is None else torch.zeros
         self.cache = made(shape, dtype=self.dtype, device=ids.device)
         self.length = 0
         real = mask.bool()
-        self.hidden = None  # of every place of the cache, whether no later token sees it
+        self.hidden = None  # (P, 1, 1, T), True where no later token sees a place of the cache
         if not real.all():
             self.hidden = F.pad(~real, (0, self.max_tokens))[:, None, None, :]
         self.turns = self._turns(shape[4], ids.device)
@@ -99,8 +101,8 @@ class LlamaDecoder:
         return logits
 
     def _captured(self, tokens: torch.Tensor) -> torch.Tensor:
-        """The same from tensors that stay where they are, as a recorded step needs them. The logits
-        are overwritten by the next step."""
+        """Do a step with tensors that stay at their addresses, as a recorded step needs. The next
+        step overwrites the returned logits."""
         fixed, rows = self.fixed or Fixed(self), len(tokens)
         self.fixed = fixed
         fixed.tokens[:rows].copy_(tokens)
@@ -113,8 +115,8 @@ class LlamaDecoder:
         return fixed.logits[:rows]
 
     def _fixed_step(self, fixed: "Fixed", rows: int) -> None:
-        """A token's logits with all of the cache, of which no more than before is seen but for the
-        token's own place. Called twice it does the same as once."""
+        """Compute a token's logits with the whole cache as keys and values, of which a mask hides
+        all but the earlier places and the token's own. Calling it twice has the effect of once."""
         hidden = fixed.hidden[:rows]
         hidden.index_fill_(3, fixed.place, False)
         x = self.embedding[fixed.tokens[:rows, None]]
@@ -143,7 +145,7 @@ class LlamaDecoder:
         self._select(lambda tensor: tensor.repeat_interleave(times, 0))
 
     def keep(self, rows: torch.Tensor) -> None:
-        """In place, a layer at a time: a second cache would not fit beside a large one."""
+        """Keep `rows` in place, layer by layer: a second cache would not fit beside a large one."""
         kept = self.cache[:, :, : len(rows)]
         for new, old in self._parts(kept, self.cache):
             new.copy_(old.index_select(0, rows))
@@ -151,7 +153,7 @@ class LlamaDecoder:
         self._select(lambda tensor: tensor.index_select(0, rows))
 
     def _parts(self, *caches: torch.Tensor):
-        """Keys or values of one layer, so far, of each of the caches."""
+        """Yield the keys, then the values, of each layer so far, one tensor per cache."""
         for layers in zip(*caches, strict=True):
             for parts in zip(*layers, strict=True):
                 yield [part[:, :, : self.length] for part in parts]
@@ -166,15 +168,15 @@ class LlamaDecoder:
         return self.rotary.rope_type in ("dynamic", "longrope")
 
     def _turns(self, length: int, device) -> list[torch.Tensor] | None:
-        """cos and signed sin of positions 0 to `length` - 1, (length, 1, D); None where they depend
-        on the positions asked for together."""
+        """Return cos and signed sin of positions 0 to `length` - 1, (length, 1, D) each; None if
+        they depend on which positions are asked for together."""
         if self._depends_on_length():
             return None
         cos, sin = self.rotary(self.embedding[:1], torch.arange(length, device=device)[None])
         return [cos[0, :, None], signed(sin)[0, :, None]]
 
     def _rotations(self, x, positions):
-        """cos and signed sin of `positions` (B, new), (B, 1, new, D) each."""
+        """Return cos and signed sin of `positions` (B, new), (B, 1, new, D) each."""
         if self.turns is not None:
             return [table[positions].transpose(1, 2) for table in self.turns]
         cos, sin = self.rotary(x, positions)
@@ -203,10 +205,11 @@ class LlamaDecoder:
         return attend(q, k, v, seen) if q.shape[2] > 1 else self._one(q, k, v, hidden)
 
     def _one(self, q, k, v, hidden):
-        """One query a row; `hidden` (B, 1, 1, T) is what it does not see.
+        """Return the attention of one query per row; `hidden` (B, 1, 1, T) marks what it must not
+        see.
 
-        Two batched products: on a CPU they take half the time of scaled_dot_product_attention, and
-        on an H200 in float32 a fifth of it (docs/gpu.md).
+        This is done by two batched products: on a CPU they take half the time of
+        scaled_dot_product_attention, and on an H200 in float32 a fifth of it (docs/gpu.md).
         """
         rows = q.shape[0]
         q = q.reshape(rows, self.kv_heads, -1, self.head_dim)
@@ -218,8 +221,8 @@ class LlamaDecoder:
 
 
 class Fixed:
-    """What a captured step reads and writes, made once for the rows that a decoder has at its first
-    step; fewer rows later use the first of each tensor."""
+    """The tensors that a captured step reads and writes, made once for the rows that a decoder has
+    at its first step. If fewer rows are left later, they use the first rows of each tensor."""
 
     def __init__(self, decoder: LlamaDecoder):
         rows, places = decoder.cache.shape[2], decoder.cache.shape[4]
@@ -234,10 +237,10 @@ class Fixed:
         self.hidden = unwritten.expand(rows, 1, 1, places).clone()
         if decoder.hidden is not None:
             self.hidden |= decoder.hidden
-        self.steps: dict[int, Callable[[], None]] = {}  # by rows
+        self.steps: dict[int, Callable[[], None]] = {}  # by number of rows
 
     def keep(self, decoder: LlamaDecoder, choose: Callable) -> None:
-        """`choose` of the rows that there are, moved to the front."""
+        """Move the rows that `choose` selects to the front."""
         rows = len(decoder.position)
         chosen, hidden = choose(decoder.position), choose(self.hidden[:rows])
         decoder.position = self.position[: len(chosen)].copy_(chosen)

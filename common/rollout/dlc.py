@@ -1,13 +1,13 @@
 """Distribution-level calibration (over-sharpening sec 3.2, Algorithm 1): a memory network that
-lowers the chance of what was sampled often.
+lowers the probability of responses that were sampled often.
 
     f~(q, o) = f_theta(q, o) - mu f_phi(q, o),    pi_sample(o | q) = softmax(f~ / temperature)
 
 token by token. After each training step phi takes one cross-entropy step on the sampled
 trajectories. The paper prints mu = 0.5, for its toy (Fig. 5) and for Qwen3-8B with Qwen3-1.7B as
-phi (sec 4.2). It prints neither phi's learning rate nor whether the policy gradient is corrected
-for the other sampling distribution, and of Qwen3-1.7B not that it starts as published; these are
-arguments, and our choices are in the method files. Both models decode in lockstep, each with a
+phi (sec 4.2). It does not print phi's learning rate, nor whether the policy gradient is corrected
+for the other sampling distribution, nor whether Qwen3-1.7B starts from its published weights. These
+are arguments, and our choices are in the method files. Both models decode in lockstep, each with a
 cache of its own.
 """
 
@@ -25,11 +25,13 @@ from common.types import RolloutBatch
 
 
 class MemoryNetwork:
-    """phi with its optimiser. `start`: "random" weights under a head of zeros (nothing is
-    remembered yet, f_phi = 0), the "policy" as it is at the first step, which flattens the first
-    samples to softmax((1 - mu) f_theta), or a "checkpoint", a model of its own with the policy's
-    vocabulary. `shrink` divides the width of a random network: 2 leaves about a quarter of the
-    parameters."""
+    """The memory network phi with its optimiser.
+
+    `start` says what phi is at first: "random" weights under a head of zeros (nothing is remembered
+    yet, f_phi = 0), the "policy" at the first step, which flattens the first samples to
+    softmax((1 - mu) f_theta), or a "checkpoint", a separate model with the policy's vocabulary.
+    `shrink` divides the width of a random network: 2 leaves about a quarter of the parameters.
+    """
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class MemoryNetwork:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=lr, weight_decay=0.0)
 
     def learn(self, batch: RolloutBatch, micro_batch: int) -> float:
-        """One cross-entropy step on all response tokens; returns the mean loss a token, nats."""
+        """Take one cross-entropy step on all response tokens. Return the mean nats per token."""
         self.optimizer.zero_grad()
         tokens, total = batch.mask.sum(), 0.0
         per_micro = max(1, micro_batch // batch.group_size)
@@ -77,8 +79,8 @@ class MemoryNetwork:
 
 
 def memory_network(sampler: Sampler, policy, tokenizer, seed: int) -> MemoryNetwork:
-    """The memory network as a method describes it, beside the policy and on its device. Raises
-    UserError where its checkpoint cannot be loaded or has another vocabulary."""
+    """Return the memory network that a method describes, on the policy's device. Raises UserError
+    if its checkpoint cannot be loaded or has another vocabulary."""
     network = None
     if sampler.path is not None:
         device = str(policy.device)
@@ -96,8 +98,8 @@ def memory_network(sampler: Sampler, policy, tokenizer, seed: int) -> MemoryNetw
 
 
 def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
-    """Raise UserError where the memory network at `path` has other tokens than the policy: their
-    logits are subtracted token by token. Each is (configuration, tokenizer)."""
+    """Raise UserError if the memory network at `path` has other tokens than the policy: their
+    logits are subtracted token by token. `memory` and `policy` are (configuration, tokenizer)."""
     remedy = "; take a checkpoint of the policy's family, with its tokenizer"
     counts = [config.vocab_size for config, _ in (memory, policy)]
     said = f"it has logits of {counts[0]} tokens, the policy of {counts[1]}"
@@ -109,7 +111,7 @@ def check_vocabulary(path: str, memory: tuple, policy: tuple) -> None:
 
 
 class CalibratedDecoder:
-    """A decoder (see rollout/decoder.py) of f_theta - mu f_phi; `policy` holds the last f_theta."""
+    """A decoder (see rollout/decoder.py) of f_theta - mu f_phi; `policy` is the latest f_theta."""
 
     policy: torch.Tensor
 
@@ -138,15 +140,16 @@ class CalibratedDecoder:
 
 
 def importance(batch: RolloutBatch, cap: float | None) -> torch.Tensor | None:
-    """min(pi_theta / pi_sample, cap) a token, (B, T), of the policy that sampled; None where cap is
-    None (no correction, as Algorithm 1 is printed) or the policy itself sampled."""
+    """Return min(pi_theta / pi_sample, cap) per token, (B, T), where pi_theta is the policy at the
+    time of sampling. None if cap is None (no correction, as Algorithm 1 is printed) or if the
+    policy itself sampled."""
     if cap is None or batch.sampler_log_probs is None:
         return None
     return (batch.log_probs - batch.sampler_log_probs).exp().clamp(max=cap)
 
 
 def _random(policy, shrink: int, seed: int):
-    """The policy's architecture, its width divided by `shrink`; fresh weights, the head zero."""
+    """Return a fresh model like the policy, its width divided by `shrink` and its head zero."""
     config = copy.deepcopy(policy.config)
     config.tie_word_embeddings = False
     for size, parts in (("hidden_size", config.num_attention_heads), ("intermediate_size", 1)):

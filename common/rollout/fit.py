@@ -1,16 +1,16 @@
-"""How many rows of a rollout fit into the memory that is there, and how a batch is split by it."""
+"""How many rows (responses) of a rollout fit into memory, and how a batch is split by that."""
 
 import torch
 
 from common.errors import UserError, require
 
-SHARE = 0.8  # of the free memory; the rest is for what is not counted and for gaps between blocks
+SHARE = 0.8  # of the free memory; the rest is for uncounted tensors and gaps between blocks
 LOGITS = 6  # float32 tensors of (rows, vocabulary) that drawing a token holds at once
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that can be had: on a GPU free ones, with those that torch holds and does not use; on a
-    CPU what psutil calls available."""
+    """Return the available bytes: on a GPU the free memory and what torch holds without using it,
+    on a CPU what psutil calls available."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
@@ -20,8 +20,8 @@ def free_bytes(device: torch.device) -> int:
 
 
 def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
-    """Bytes of one row while it is decoded: its keys and values of `tokens`, prompt and response,
-    and the logits of its next token with what is made of them."""
+    """Return the bytes of one row while it is decoded: keys and values of its `tokens`, prompt and
+    response, and the logits of its next token with the tensors made from them."""
     config = model.config.get_text_config()
     heads = config.num_attention_heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
@@ -31,8 +31,8 @@ def row_bytes(model, tokens: int, dtype: torch.dtype) -> int:
 
 
 def parts(prompts: int, group: int, rows: int) -> list[tuple[slice, slice]]:
-    """(prompts, responses of each) that are decoded together, at most `rows` at once: whole groups
-    while one fits, else pieces of a prompt's group; in the order of the rows of the whole batch."""
+    """Return the (prompts, responses of each) to decode together, at most `rows` at once: whole
+    groups if one fits, else pieces of a prompt's group, in the row order of the whole batch."""
     if rows >= group:
         size = rows // group
         return [
@@ -48,8 +48,8 @@ def parts(prompts: int, group: int, rows: int) -> list[tuple[slice, slice]]:
 def rows_that_fit(
     models: list, prompt_tokens: int, max_tokens: int, dtype: torch.dtype, key: str
 ) -> int:
-    """Rows that can be decoded at once by `models` in lockstep, one of which a prompt of its own
-    costs. Raises UserError, which names `key`, where not even one fits."""
+    """Return how many rows `models` can decode at once in lockstep. The memory of one more row is
+    set aside for the prompt. Raises UserError, which names `key`, if not even one row fits."""
     device = next(models[0].parameters()).device
     free = SHARE * free_bytes(device)
     each = sum(row_bytes(model, prompt_tokens + max_tokens, dtype) for model in models)
@@ -63,8 +63,8 @@ def rows_that_fit(
 
 
 def fewer_rows(rows: int, max_tokens: int, key: str) -> int:
-    """Half of the rows that did not fit after all. Raises UserError, which names `key`, where it
-    was one."""
+    """Return half of the `rows` that did not fit after all. Raises UserError, which names `key`, if
+    there was only one."""
     remedy = "one response does not fit into the GPU's memory; lower it, or take a smaller model"
     require(rows > 1, key, max_tokens, remedy)
     return rows // 2

@@ -13,20 +13,20 @@ from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
 from common.rollout.fit import fewer_rows, parts, rows_that_fit
 from common.types import Prompt, RolloutBatch
 
-# Finished rows leave the batch in blocks of that share, looked for after so many tokens: a GPU's
-# step is recorded anew for each number of rows, and a look waits for what it still computes.
+# Finished rows leave the batch in blocks of 1 / BLOCKS of its rows, and are counted every LOOK
+# tokens: a GPU's step is recorded again for each number of rows, and a count waits for the GPU.
 BLOCKS = {"cpu": 16, "cuda": 4}
 LOOK = {"cpu": 1, "cuda": 8}
 
-if TYPE_CHECKING:  # seconds: --help must not wait for them
+if TYPE_CHECKING:  # imports that take seconds: --help must not wait for them
     import torch
 
     from common.config.schema import Evaluation
 
 
 def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Left-padded prompt ids and mask, (P, T_p). Raises UserError for a text without any known
-    token."""
+    """Return left-padded prompt ids and mask, (P, T_p). Raises UserError for a text without any
+    known token."""
     rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
     if not all(rows):
         text = texts[[len(row) for row in rows].index(0)]
@@ -59,21 +59,23 @@ def generate(
     memory: MemoryNetwork | None = None,
     key: str = "sampling.max_tokens",
 ) -> RolloutBatch:
-    """`group_size` responses a prompt, drawn from softmax(logits / temperature), no top-k; with a
-    memory network from its calibrated logits (rollout/memory.py).
+    """Sample `group_size` responses per prompt from softmax(logits / temperature), without top-k.
+    With a memory network the logits are its calibrated ones (rollout/dlc.py).
 
-    With `top_p` below 1 from the fewest tokens that together are as likely; at temperature 0 the
-    likeliest token. A response ends at `eos_id` or at one of `more_ends`.
+    With `top_p` below 1 a token is drawn from the fewest tokens whose probabilities sum to `top_p`;
+    at temperature 0 it is the likeliest one. A response ends at `eos_id` or at one of `more_ends`.
 
-    The prompt is read once and shared by its group. Each row draws from its own stream of uniforms
-    (inverse CDF), so what a row says does not depend on the rows beside it; finished rows leave the
-    batch. The only synchronisation with the device is the count of finished rows (LOOK).
-    Rows that do not fit into the free memory together are decoded in turn, each with the uniforms
-    that it would have had: log-probabilities then differ by rounding, as products of another number
-    of rows do, and so does a token where its uniform lies that close to a border.
-    Returns a RolloutBatch; `log_probs` are those of the tempered policy, in float32, whole; of a
-    nucleus or at temperature 0 the model's own (`kept`). Raises UserError, which names `key`, where
-    not even one row fits.
+    The prompt is read once and shared by its group. Each row (response) draws from its own stream
+    of uniform numbers (inverse CDF), so its text does not depend on the rows beside it. Finished
+    rows leave the batch. The only synchronisation with the device is the count of finished rows
+    (LOOK). Rows that do not fit into the free memory together are decoded in turn, each with the
+    uniform numbers that it would have had. Log-probabilities then differ by rounding, as matrix
+    products do for another number of rows, and a token differs if its uniform number lies that
+    close to a border of the CDF.
+
+    Returns a RolloutBatch. Its `log_probs` are under the policy at `temperature`, over the whole
+    vocabulary, in float32; with `top_p` below 1 or at temperature 0 they are the model's own
+    (`kept`). Raises UserError, which names `key`, if not even one row fits.
     """
     prompts, length = prompt_ids.shape
     ends = torch.tensor([eos_id, *sorted({*more_ends} - {eos_id})], device=prompt_ids.device)
@@ -130,13 +132,13 @@ def _decode(
     top_p: float,
     ends: torch.Tensor,
 ) -> list[torch.Tensor]:
-    """Token ids, the policy's log-probabilities, the mask and, where a memory network takes part,
-    the sampler's log-probabilities, (T, rows) each like `uniforms`."""
+    """Return token ids, the policy's log-probabilities, the mask and, with a memory network, the
+    sampler's log-probabilities, each (T, rows) like `uniforms`."""
     (max_tokens, rows), device, eos_id = uniforms.shape, prompt_ids.device, ends[0]
     reported = kept(temperature=temperature, top_p=top_p)
     group_size = rows // len(prompt_ids)
     calibrated = isinstance(decoder, CalibratedDecoder)
-    # by token, so that what is written in a step lies together
+    # token first, so that the values written in one step are contiguous
     ids = eos_id.expand(max_tokens, rows).clone()
     log_probs = torch.zeros(max_tokens, rows, device=device)
     mask = torch.zeros(max_tokens, rows, device=device)
@@ -144,8 +146,8 @@ def _decode(
     logits = decoder.prefill(prompt_ids, prompt_mask).repeat_interleave(group_size, 0)
     decoder.repeat(group_size)
     active = torch.arange(rows, device=device)  # the rows that the decoder still holds
-    running = torch.ones(rows, dtype=torch.bool, device=device)  # of those, not yet finished
-    # Rows leave in blocks: products of few different sizes reuse the kernels made for them.
+    running = torch.ones(rows, dtype=torch.bool, device=device)  # rows not yet finished
+    # Rows leave in blocks: matrix products of few different sizes reuse their kernels.
     block, look = max(1, rows // BLOCKS[device.type]), LOOK[device.type]
     for t in range(max_tokens):
         log_p = tempered(logits, reported)
@@ -186,35 +188,36 @@ def _ended(tokens: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
 
 
 def tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
-    """log softmax(logits / temperature) over the last dimension."""
+    """Return log softmax(logits / temperature) over the last dimension."""
     return torch.log_softmax(logits if temperature == 1 else logits / temperature, -1)
 
 
 def nucleus(logits: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """softmax(logits / temperature) on the fewest tokens that sum to `top_p`, 0 elsewhere, (B, V);
-    not normalised again."""
+    """Return softmax(logits / temperature) on the fewest tokens that sum to `top_p` and 0
+    elsewhere, (B, V), not normalised again."""
     p, order = tempered(logits, temperature).exp().sort(dim=-1, descending=True, stable=True)
-    inside = p.cumsum(-1) - p < top_p  # the likeliest always
+    inside = p.cumsum(-1) - p < top_p  # the likeliest token always is
     return torch.zeros_like(p).scatter_(-1, order, p * inside)
 
 
 def kept(*, temperature: float, top_p: float) -> float:
-    """The temperature of the log-probabilities that are kept of responses drawn with these, over
-    the whole vocabulary: of a nucleus's or the likeliest responses the model's own, at temperature
-    1. (vLLM has them before the temperature or after both temperature and top-p.)"""
+    """Return the temperature of the log-probabilities that are stored for responses drawn with
+    these settings, always over the whole vocabulary. With top-p or at temperature 0 they are the
+    model's own, at temperature 1. (vLLM has them before the temperature or after both temperature
+    and top-p.)"""
     return temperature if top_p == 1 and temperature > 0 else 1.0
 
 
 def end_tokens(tokenizer, named: int | Sequence[int] | None) -> list[int]:
-    """The tokens that end a response: the tokenizer's, and those `named` by eos_token_id of
-    generation_config.json, which is where a model such as Llama 3.2 Instruct has further ones.
-    verl's servers stop at them."""
+    """Return the tokens that end a response: the tokenizer's end token, and the tokens `named` by
+    eos_token_id of generation_config.json, where a model such as Llama 3.2 Instruct has further
+    ones. verl's servers stop at them."""
     more = [named] if isinstance(named, int) else named or []
     return sorted({tokenizer.eos_token_id, *more})
 
 
 def ends_of(model, tokenizer) -> list[int]:
-    """`end_tokens` of a model of transformers."""
+    """Return `end_tokens` of a model of transformers."""
     generation = getattr(model, "generation_config", None)
     return end_tokens(tokenizer, getattr(generation, "eos_token_id", None))
 
@@ -222,12 +225,12 @@ def ends_of(model, tokenizer) -> list[int]:
 def draw(
     model, tokenizer, prompts: list[Prompt], n: int, settings: Evaluation, seed: tuple
 ) -> list[tuple[str, int, float, bool, tuple[int, ...]]]:
-    """The local engine: `n` responses to every prompt, a prompt's together, as rows (text, tokens,
-    log_prob, stopped, ids).
+    """Draw `n` responses to every prompt with the local engine. Return rows (text, tokens,
+    log_prob, stopped, ids), with the rows of a prompt together.
 
-    `settings` has temperature, max_tokens and batch, the sequences decoded at once, and may have
-    top_p. Any engine is
-    such a function of (prompts, n, settings, seed); the same arguments give the same rows.
+    `settings` has temperature, max_tokens and batch, the number of sequences decoded at once, and
+    may have top_p. Every engine is such a function of (prompts, n, settings, seed); the same
+    arguments give the same rows.
     """
     from common.seeds import generator
 

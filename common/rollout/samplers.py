@@ -1,8 +1,9 @@
-"""What draws the responses of a step: the policy as it is, its weights of some updates ago
-(`sampling.lag`), or the policy beside a memory network (`method.sampler`, DLC).
+"""The samplers, which draw the responses of a training step: from the current policy, from its
+weights some updates ago (`sampling.lag`), or from the policy with a memory network
+(`method.sampler`, DLC).
 
-`sampler` makes the one that a configuration asks for. The loop calls all of them alike; what the
-policy as it is has no use for does nothing there.
+`sampler` makes the one that a configuration asks for. The training loop calls all of them alike;
+methods that the current policy does not need do nothing in `Sampler`.
 """
 
 import copy
@@ -28,7 +29,7 @@ def sampler(
     micro_batch: int,
     seed: int,
 ) -> "Sampler":
-    """The sampler of a configuration. Raises UserError as `memory_network` does."""
+    """Return the sampler of a configuration. Raises UserError as `memory_network` does."""
     given = (policy, tokenizer, sampling, micro_batch)
     if memory is not None:
         network = memory_network(memory, policy, tokenizer, seed)
@@ -37,7 +38,7 @@ def sampler(
 
 
 class Sampler:
-    """The policy as it is."""
+    """The sampler that draws from the current policy."""
 
     memory: MemoryNetwork | None = None
 
@@ -46,17 +47,17 @@ class Sampler:
         self.sampling, self.micro_batch = sampling, micro_batch
 
     def model(self):
-        """The model that the next rollout is drawn with."""
+        """Return the model that draws the next rollout."""
         return self.policy
 
     def draw(
         self, prompts: list[Prompt], generator: torch.Generator
     ) -> tuple[RolloutBatch, float | None]:
-        """`sampling.group_size` responses to each prompt.
+        """Draw `sampling.group_size` responses to each prompt.
 
-        Where a copy of the weights in lower precision draws them (`sampling.dtype`), their
+        If a copy of the weights in lower precision draws them (`sampling.dtype`), their
         log-probabilities are computed again in float32, so that ratios begin at 1 (verl does the
-        same); the second value is then how far the two are apart, mean |difference| a token.
+        same). The second value is then the mean |difference| of the two per token, else None.
         """
         model, settings = self.model(), self.sampling
         lower = torch.bfloat16 if settings.dtype == "bfloat16" else None
@@ -81,15 +82,16 @@ class Sampler:
         return replace(batch, log_probs=again), gap.item()
 
     def corrected(self, weights: torch.Tensor, batch: RolloutBatch) -> torch.Tensor:
-        """The weights of the batch's responses, (B, 1), corrected for what drew them, (B, T)."""
+        """Return the weights of the batch's responses, (B, 1), or (B, T) if they are corrected for
+        a sampler that is not the policy."""
         return weights
 
     def before_update(self) -> None:
-        """What has to be kept of the policy before an optimiser step changes it."""
+        """Store what is needed of the policy before an optimiser step changes it."""
 
     def learn(self, kept: RolloutBatch, drawn: RolloutBatch) -> dict[str, float]:
-        """After a step's updates: what the sampler learns of the responses that were trained on, or
-        of all that were drawn, and what is logged of it."""
+        """Learn, after a step's updates, from the responses that were trained on (`kept`) or from
+        all that were drawn (`drawn`). Return what is logged of it."""
         return {}
 
     def state_dict(self) -> dict:
@@ -100,14 +102,15 @@ class Sampler:
 
 
 class Lagged(Sampler):
-    """The policy of exactly `sampling.lag` optimiser updates ago: what asynchronous training does
-    to the samples, in one process (FADE Sec. 11.1).
+    """The sampler that draws from the policy of exactly `sampling.lag` optimiser updates ago. It
+    has the effect of asynchronous training on the samples, in one process (FADE Sec. 11.1).
 
     The paper's samplers generate with the newest weights that reached them while the trainer goes
-    on. Where there were fewer updates, these are the weights that training started from. The stored
-    log-probabilities are those of the weights that drew, so the loss's ratio is
-    pi_theta / pi_sampler. A rollout of several mini-batches ages further while it is trained on:
-    the last is lag + mini_batches - 1 updates old. Memory: lag + 1 copies of the model.
+    on. As long as there were fewer than `lag` updates, the weights are the ones that training
+    started from. The stored log-probabilities are under the weights that sampled, so the loss's
+    ratio is pi_theta / pi_sampler. A rollout of several mini-batches ages further while it is
+    trained on: the last one is lag + mini_batches - 1 updates old. Memory: lag + 1 copies of the
+    model.
     """
 
     def __init__(self, *given):
@@ -133,7 +136,7 @@ class Lagged(Sampler):
 
 
 class WithMemory(Sampler):
-    """The policy beside DLC's memory network, which learns what was sampled (rollout/dlc.py)."""
+    """The policy with DLC's memory network, which learns the sampled responses (rollout/dlc.py)."""
 
     def __init__(self, *given, network: MemoryNetwork, settings: MemorySettings):
         super().__init__(*given)

@@ -1,19 +1,19 @@
-"""Evaluation by vLLM: many samples a problem, on one GPU or, for tests, on a CPU.
+"""Evaluation by vLLM: many samples per problem, on one GPU or, for tests, on a CPU.
 
-`engine` starts vLLM, `draw` has the shape of `rollout.local.draw`, `check_agreement` compares its
-log-probabilities with the trainer's. What a sample is, is what the local engine makes of it: the
-prompt is the text's own token ids (no chat template, no special tokens), a response ends at the
-tokenizer's end token or at one that the model's generation_config.json names, and the text is
-decoded by the same tokenizer.
+`engine` starts vLLM, `draw` has the signature of `rollout.local.draw`, and `check_agreement`
+compares vLLM's log-probabilities with the trainer's. A sample is defined as by the local engine:
+the prompt is the text's own token ids (no chat template, no special tokens), a response ends at the
+tokenizer's end token or at one that the model's generation_config.json names, and the same
+tokenizer decodes the text.
 
-A problem's samples share its prompt's cache blocks. One seed is set before each call of `draw`,
-where the prompt cache is emptied too, so what it returns does not depend on what the engine did
-before: the same call gives the same samples on the same hardware with the same vLLM. A seed a
-request would make them independent of their company too, but vLLM's GPU sampler then draws one
-request at a time, in Python. Scheduling has to be deterministic for this, so the engine's core
-runs in this process (docs.vllm.ai, usage/reproducibility).
+A problem's samples share its prompt's cache blocks. Each call of `draw` first sets one seed and
+empties the prompt cache, so its result does not depend on what the engine did before: the same call
+gives the same samples on the same hardware with the same vLLM. One seed per request would make the
+samples independent of the other requests too, but vLLM's GPU sampler then draws one request at a
+time, in Python. Scheduling has to be deterministic for this, so the engine's core runs in this
+process (docs.vllm.ai, usage/reproducibility).
 
-One engine uses one GPU; common/evaluation/workers.py runs one a GPU side by side.
+One engine uses one GPU; common/evaluation/workers.py runs one engine per GPU side by side.
 """
 
 import math
@@ -35,25 +35,26 @@ from common.types import Prompt, RolloutBatch
 if TYPE_CHECKING:
     import vllm
 
-# Read by vLLM when it is imported; whoever sets one of them before us is heeded.
+# Environment variables that vLLM reads when it is imported; values that are set already stay.
 EVERYWHERE = {
-    "VLLM_LOGGING_LEVEL": "ERROR",  # its warnings, a page at each start, ask nothing of the user
+    "VLLM_LOGGING_LEVEL": "ERROR",  # its page of warnings at each start needs no user action
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",  # stdout is for the name of the run folder
     "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in a process of its own it starts on what came first
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # a separate core would start before it has all requests
 }
 ON_CPU = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
 }
-# Mean |difference| of log-probabilities a token, nats, that is taken for rounding. In float32 it
-# is about 1e-6; in bfloat16 a wrong temperature or another checkpoint still lie well above.
+# Mean |difference| of log-probabilities per token, in nats, up to which it is taken for rounding.
+# In float32 it is about 1e-6. In bfloat16 a wrong temperature or another checkpoint still gives a
+# difference well above the limit.
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.05}
 
 
 @dataclass(frozen=True)
 class Check:
-    """The samples that are compared with the trainer at the start."""
+    """How many samples are compared with the trainer at the start."""
 
     prompts: int = 4
     samples: int = 2
@@ -70,10 +71,11 @@ def require_vllm() -> None:
 
 
 def engine(path: str, *, temperature: float, device: str, threads: int, **settings) -> "vllm.LLM":
-    """vLLM with the Hugging Face checkpoint at `path`: bfloat16 on a GPU, float32 on a CPU.
+    """Start vLLM with the Hugging Face checkpoint at `path`: bfloat16 on a GPU, float32 on a CPU.
 
-    `temperature` is that of the log-probabilities that it reports, `settings` are passed on.
-    Raises UserError where vLLM is missing, or made for another `device` than asked for.
+    `temperature` is the temperature of the log-probabilities that it reports; `settings` are passed
+    on to vLLM. Raises UserError if vLLM is missing, or was built for another `device` than asked
+    for.
     """
     require_vllm()
     for key, value in EVERYWHERE.items():
@@ -114,14 +116,14 @@ def before_steps(llm: "vllm.LLM", tell: Callable[[], None]) -> None:
 def draw(
     llm: "vllm.LLM", tokenizer, prompts: list[Prompt], n: int, settings, seed: tuple
 ) -> list[tuple[str, int, float, bool, tuple[int, ...]]]:
-    """`n` responses to every prompt, a prompt's together, as rows (text, tokens, log_prob,
-    stopped, ids).
+    """Draw `n` responses to every prompt. Return rows (text, tokens, log_prob, stopped, ids), with
+    the rows of a prompt together.
 
-    `settings` has temperature, top_p and max_tokens. log_prob is of softmax(logits / t) over the
-    whole vocabulary, where t is what `kept` of local.py says of them, and what the engine was
-    started with. A prompt that leaves less than max_tokens of the model's context gets responses of
-    what is left. The same arguments give the same rows, whatever was drawn before. Raises UserError
-    for a prompt that leaves nothing.
+    `settings` has temperature, top_p and max_tokens. log_prob is under softmax(logits / t) over the
+    whole vocabulary, where t is what `kept` of local.py gives for these settings and the
+    temperature that the engine was started with. A prompt that leaves less than max_tokens of the
+    model's context gets responses as long as what is left. The same arguments give the same rows,
+    whatever was drawn before. Raises UserError for a prompt that leaves nothing.
     """
     drawn = _sample(
         llm,
@@ -147,10 +149,10 @@ def draw(
 
 
 def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> list:
-    """vLLM's completions, a prompt's together in order; a function of these arguments."""
+    """Return vLLM's completions, prompt by prompt in order. They depend only on the arguments."""
     from vllm import SamplingParams
 
-    if not llm.reset_prefix_cache():  # what is cached decides which tokens share a step
+    if not llm.reset_prefix_cache():  # the cached prompts decide which tokens share a step
         raise UserError("engine=vllm: its prompt cache is in use; draw one batch after another")
     llm.collective_rpc(_set_seed, args=(generator(*seed).initial_seed() % 2**32,))
 
@@ -166,10 +168,10 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
     ends = end_tokens(tokenizer, named)
     params = [
         SamplingParams(
-            logprobs=0,  # of the sampled token only
+            logprobs=0,  # for the sampled token only
             flat_logprobs=True,
             detokenize=False,
-            ignore_eos=True,  # all ends are in the next line
+            ignore_eos=True,  # the next line has all end tokens
             stop_token_ids=ends,
             max_tokens=min(most, limit - len(one)),
             **sampling,
@@ -187,14 +189,14 @@ def _sample(llm, tokenizer, prompts: list[Prompt], seed: tuple, **sampling) -> l
 
 
 def _set_seed(worker, seed: int) -> None:
-    """Called in vLLM's worker: its sampler draws from torch's stream, newer ones from seeds that
-    come from numpy's (32 bits)."""
+    """Set the seeds in vLLM's worker: its sampler draws from torch's generator, newer versions use
+    seeds that they draw from numpy's (32 bits)."""
     np.random.seed(seed)
-    torch.manual_seed(seed)  # of every device
+    torch.manual_seed(seed)  # for every device
 
 
 def prompt_ids(tokenizer, texts: list[str]) -> list[list[int]]:
-    """The local engine's token ids of each text, without its padding."""
+    """Return the local engine's token ids of each text, without padding."""
     ids, mask = encode(tokenizer, texts, "cpu")
     return [row[real.bool()].tolist() for row, real in zip(ids, mask, strict=True)]
 
@@ -202,10 +204,10 @@ def prompt_ids(tokenizer, texts: list[str]) -> list[list[int]]:
 def check_agreement(
     llm: "vllm.LLM", model, tokenizer, prompts: list[Prompt], temperature: float, seed: tuple
 ) -> float:
-    """Mean |log p of vLLM - log p of the trainer| a token, on a few samples of whole distributions.
+    """Return mean |log p of vLLM - log p of the trainer| per token, on a few samples without top-p.
 
-    `model` is the checkpoint in transformers; its log-probabilities are those that training uses.
-    Raises UserError where they differ by more than rounding.
+    `model` is the checkpoint in transformers; its log-probabilities are the ones of training.
+    Raises UserError if they differ by more than rounding.
     """
     shape = Check()
     chosen = prompts[: shape.prompts]
@@ -245,6 +247,6 @@ def check_agreement(
 
 
 def token_log_probs(completion) -> list[float]:
-    """vLLM's log-probability of each sampled token."""
+    """Return vLLM's log-probability of each sampled token."""
     pairs = zip(completion.logprobs, completion.token_ids, strict=True)
     return [entry[token].logprob for entry, token in pairs]

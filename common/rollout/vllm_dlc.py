@@ -9,7 +9,7 @@ vLLM finds the model class through the entry point `vllm.general_plugins` (rlvr_
 common.rollout.vllm_dlc:register), which it loads in every process of an engine.
 
 In verl's rollouts the joint model is built from the policy's checkpoint by `hf_overrides`, and
-verl's transfer of weights brings those of both (common/backends/verl/worker.py).
+verl's transfer of weights brings the weights of both models (common/backends/verl/worker.py).
 """
 
 import json
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 ARCHITECTURE = "CalibratedForCausalLM"
 PREFIX = "memory."
-SYNC = f"{__name__}.Sync"  # worker_extension_cls of an engine that `send` is to reach
+SYNC = f"{__name__}.Sync"  # worker_extension_cls that an engine needs for `send`
 
 
 def register() -> None:
-    """vLLM's plugin: makes the joint model known in this process, without importing it."""
+    """Register the joint model with vLLM in this process, without importing it (vLLM's plugin)."""
     from vllm import ModelRegistry
 
     if ARCHITECTURE not in ModelRegistry.get_supported_archs():
@@ -43,7 +43,7 @@ def register() -> None:
 
 
 def require_plugin() -> None:
-    """Raise UserError where vLLM would not find `register` in its processes."""
+    """Raise UserError if vLLM would not find `register` in its processes."""
     found = [plugin.value for plugin in entry_points(group="vllm.general_plugins")]
     if f"{__name__}:register" not in found:
         raise UserError(
@@ -72,8 +72,8 @@ def save(policy, memory: MemoryNetwork, tokenizer, path: Path) -> None:
 
 
 def description(policy: "PretrainedConfig", memory: "PretrainedConfig", mu: float) -> dict:
-    """What the policy's config.json needs besides, for vLLM to build the joint model; both
-    configurations are those of saved models."""
+    """Return the entries that the policy's config.json needs in addition, for vLLM to build the
+    joint model. Both configurations must be of saved models."""
     return {
         "architectures": [ARCHITECTURE],
         "policy_architecture": policy.architectures[0],
@@ -85,7 +85,7 @@ def description(policy: "PretrainedConfig", memory: "PretrainedConfig", mu: floa
 
 
 def tensors(memory: MemoryNetwork) -> dict[str, torch.Tensor]:
-    """The memory network's weights under their names in a joint checkpoint, a tied head once."""
+    """Return the memory network's weights, named as in a joint checkpoint, a tied head once."""
     state = memory.model.state_dict()
     if memory.model.config.tie_word_embeddings:
         del state["lm_head.weight"]
@@ -93,9 +93,9 @@ def tensors(memory: MemoryNetwork) -> dict[str, torch.Tensor]:
 
 
 def send(llm: "vllm.LLM", memory: MemoryNetwork) -> None:
-    """Give a running engine (made with worker_extension_cls=SYNC) the memory's present weights.
+    """Give a running engine (made with worker_extension_cls=SYNC) the memory's current weights.
 
-    The prompts' cached keys and values belong to the old ones and are dropped.
+    The prompts' cached keys and values belong to the old weights and are dropped.
     """
     with tempfile.TemporaryDirectory(prefix="rlvr-") as folder:
         path = Path(folder) / "memory.safetensors"
@@ -106,16 +106,16 @@ def send(llm: "vllm.LLM", memory: MemoryNetwork) -> None:
 
 
 class Sync:
-    """What is called in each worker of a joint model; vLLM mixes it into its worker class."""
+    """Methods called in each worker of a joint model; vLLM mixes this into its worker class."""
 
     model_runner: Any  # the worker's
 
     def load_memory(self, path: str) -> int:
-        """Load the tensors of a safetensors file into the joint model; returns their number."""
+        """Load the tensors of a safetensors file into the joint model. Return their number."""
         given = load_file(path)
         self.model_runner.model.load_weights(iter(given.items()))
         return len(given)
 
     def set_memory_weight(self, mu: float) -> None:
-        """mu from now on; 0 leaves the policy alone. The caches hold for every mu."""
+        """Set mu from now on; 0 gives the policy alone. The caches are valid for every mu."""
         self.model_runner.model.mu = mu

@@ -1,9 +1,9 @@
-"""The joint model as vLLM runs it: two of vLLM's own models side by side. Imported by vLLM only
-(see vllm_dlc.py).
+"""The joint model as vLLM runs it: two of vLLM's own models side by side. Only vLLM imports it (see
+vllm_dlc.py).
 
     logits = f_theta - mu f_phi
 
-Each layer of either model has a paged cache of its own, and whatever vLLM does with logits works.
+Each layer of either model has its own paged cache, and everything that vLLM does with logits works.
 vLLM 0.24 captures CUDA graphs of `forward`; `compute_logits`, with mu, is called outside them.
 Left out: pipeline parallelism, LoRA, quantised weights.
 """
@@ -32,7 +32,7 @@ class CalibratedForCausalLM(nn.Module):
         if current_platform.is_cpu():
             layers.dispatch_cpu_unquantized_gemm = _plain
         config = copy.deepcopy(vllm_config.model_config.hf_config)
-        # vLLM takes the memory's lm_head in the checkpoint for the policy's own.
+        # vLLM would take the memory's lm_head in the checkpoint for the policy's own.
         config.tie_word_embeddings = config.policy_tied
         memory = CONFIG_MAPPING[config.memory_config["model_type"]].from_dict(config.memory_config)
         self.mu = float(config.memory_mu)
@@ -43,7 +43,7 @@ class CalibratedForCausalLM(nn.Module):
             hf_config=config,
             architectures=[config.policy_architecture],
         )
-        with set_model_tag("memory"):  # compiled code of its own
+        with set_model_tag("memory"):  # so that its compiled code is its own
             self.memory = init_vllm_registered_model(
                 vllm_config,
                 prefix=maybe_prefix(prefix, "memory"),
@@ -53,15 +53,15 @@ class CalibratedForCausalLM(nn.Module):
 
     @property
     def model(self) -> nn.Module:
-        """The policy's body, in which verl looks for experts that it would have to patch."""
+        """The policy's body, in which verl looks for expert layers that it would have to patch."""
         return self.policy.model
 
     def embed_input_ids(self, input_ids: torch.Tensor) -> torch.Tensor:
         return self.policy.embed_input_ids(input_ids)
 
     def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None):
-        """Hidden states of both models side by side. `inputs_embeds` is vLLM's for multimodal
-        models and always None here."""
+        """Return the hidden states of both models side by side. `inputs_embeds` is for vLLM's
+        multimodal models and always None here."""
         both = (model(input_ids, positions) for model in (self.policy, self.memory))
         return torch.cat(list(both), -1)
 
@@ -72,7 +72,7 @@ class CalibratedForCausalLM(nn.Module):
         return None if policy is None else policy - self.mu * memory  # None: not the first rank
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
-        """`memory.*` are the memory's, all others the policy's; either may come alone."""
+        """Load `memory.*` into the memory, all others into the policy; either may come alone."""
         named = (
             (name if name.startswith(PREFIX) else f"policy.{name}", tensor)
             for name, tensor in weights
@@ -82,5 +82,5 @@ class CalibratedForCausalLM(nn.Module):
 
 def _plain(layer, remove_weight: bool) -> None:
     """Keep a linear layer's weight: vLLM on a CPU packs it for its own kernels and drops it, and
-    weights that come later would have no place to go."""
+    weights that are loaded later would have no place to go."""
     layer.cpu_linear = nn.functional.linear

@@ -1,4 +1,4 @@
-"""configs/cost.yaml: what the plan's predictions assume, and the sizes of models."""
+"""The contents of configs/cost.yaml: what cost predictions assume, and the sizes of models."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from common.sweeps.profiles import Profile
 FILE = ROOT / "configs" / "cost.yaml"
 
 
-Span = tuple[float, float]  # the least and the most that is expected
+Span = tuple[float, float]  # the least and the most that are expected
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Accelerator:
     float32_tflops: float
     bandwidth_gb_s: float
     compute_efficiency: Span
-    decode_efficiency: Span  # of the roofline: the local loop's
-    vllm_efficiency: Span  # of the speed of vLLM's kernels (kernels.py)
+    decode_efficiency: Span  # share of the roofline that the local loop reaches
+    vllm_efficiency: Span  # share of the speed of vLLM's kernels (kernels.py)
     usd_per_hour: float
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """Tokens of a set's prompts."""
+    """Prompt lengths of a training set or benchmark, in tokens."""
 
     typical: int
     longest: int
@@ -59,12 +59,12 @@ class Assumptions:
     queue_bytes_per_token: float
 
     def prompts(self, *names: str) -> Prompts:
-        """Of the set that has the first of these names that is known."""
+        """Return the prompt lengths of the first named set that is known, else the default."""
         known = [self.prompt_tokens[name] for name in names if name in self.prompt_tokens]
         return known[0] if known else self.prompt_tokens["default"]
 
     def responses(self, model: Model, name: str, limit: int) -> Span:
-        """Mean tokens of a model's responses to a set's prompts, none longer than `limit`."""
+        """Return the mean response length of a model on a set, (low, high) tokens up to `limit`."""
         known = self.response_tokens.get("made here" if model.pretrain else model.path or "", {})
         low, high = (
             known.get(name)
@@ -77,11 +77,11 @@ class Assumptions:
         return min(low, limit), min(high, limit)
 
     def start(self, profile: Profile) -> float:
-        """Seconds until a job of this profile computes."""
+        """Return the seconds from the start of a job on this profile until it computes."""
         return self.start_s["cpu" if profile.accelerator == "cpu" else "gpu"]
 
     def at_middle_lengths(self) -> "Assumptions":
-        """With responses of one length each, the geometric mean of the two ends."""
+        """Return a copy in which each span of lengths is one length, its geometric mean."""
         known = {
             model: {name: _middle(span) for name, span in sets.items()}
             for model, sets in self.response_tokens.items()
@@ -95,13 +95,15 @@ def _middle(span: Span) -> Span:
 
 
 def assumptions(path: Path = FILE) -> Assumptions:
-    """What `path` says, with the efficiencies that `rlvr gpu-smoke` measured, if it did."""
+    """Return the assumptions in `path`, with the efficiencies that `rlvr gpu-smoke` measured, if
+    any."""
     a = strict(Assumptions, read(path))
     return replace(a, accelerators=measured.with_measured(a.accelerators))
 
 
 def model_size(x: Experiment, a: Assumptions) -> Size:
-    """From the pretrain block, a config.json on this machine, or the table of configs/cost.yaml."""
+    """Return the size of the model of `x`, from its pretrain block, the table of configs/cost.yaml
+    or a config.json on this machine."""
     if x.model.pretrain is not None:
         p = x.model.pretrain
         width = p.hidden_size // p.heads * p.kv_heads
@@ -114,7 +116,8 @@ def model_size(x: Experiment, a: Assumptions) -> Size:
 
 
 def size_at(path: str, key: str, a: Assumptions) -> Size:
-    """Of the model at `path`, which `key` gives. Raises UserError where it is not known."""
+    """Return the size of the model at `path`, which is the value of the configuration key `key`.
+    Raises UserError where it is not known."""
     if path in a.models:
         return a.models[path]
     file = Path(path) / "config.json"
@@ -142,9 +145,9 @@ def accelerator(profile: Profile, a: Assumptions) -> Accelerator:
 
 
 def memory_network(x: Experiment, size: Size, a: Assumptions) -> Size | None:
-    """DLC's (common/rollout/dlc.py), which samples beside the policy of this `size`: the checkpoint
-    that the method names, or one of the policy's shape. None for other methods. Raises UserError
-    where the two have different vocabularies."""
+    """Return the size of DLC's memory network (common/rollout/dlc.py), which samples beside the
+    policy of this `size`: a checkpoint that the method names, or a network of the policy's shape.
+    None for other methods. Raises UserError where the two have different vocabularies."""
     sampler = x.method.sampler
     if sampler is None:
         return None

@@ -1,13 +1,15 @@
-"""What a training will take, from tokens, model size and accelerator.
+"""Predicts what a training run will take, from tokens, model size and accelerator.
 
-Sampling is timed by sampling_time.py, cost_checks.py says what cannot run at all, and evaluations
+sampling_time.py times the sampling, cost_checks.py refuses what cannot run at all, and evaluations
 and scoring have files of their own (cost_of_evaluation.py, cost_of_scoring.py). Training runs at
-the share of the peak that others measured, and what is not known (mean response length, what
-vLLM's server adds, the pause between steps) is a span of configs/cost.yaml, with its source. At the
-low end responses are shorter, the shares better and lengths exponential, so that the longest of n
-has mean * ln(n) tokens; at the high end one always reaches the limit. No torch, no GPU, no network.
-Left out: queueing, attention's part of training's operations (it counts from some 16,000 tokens
-on), communication between nodes, what is kept in main memory and moved, a slow verifier.
+the share of the accelerator's peak that others measured. What is not known (mean response length,
+what vLLM's server adds, the pause between steps) is a span in configs/cost.yaml, with its source.
+At the low end of the prediction, responses are shorter, the shares are better and response lengths
+are exponential, so that the longest of n has mean * ln(n) tokens. At the high end, one response of
+a batch always reaches the limit. The prediction needs no torch, no GPU and no network.
+
+Left out: queueing time, the attention operations of training (they count from some 16,000 tokens
+on), communication between nodes, moving what is kept in main memory, a slow verifier.
 """
 
 import math
@@ -41,22 +43,22 @@ class Range:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one job, all its attempts together."""
+    """The predicted cost of one job, all its attempts together."""
 
     hours: Range  # wall clock
     gpus: int
     gpu_hours: Range
     usd: Range
     disk_gb: float  # at most
-    memory_gb: float  # of the fullest accelerator, at its peak
-    tokens: Range  # sampled
-    attempts: int  # under the time limit, at most
+    memory_gb: float  # peak of the fullest accelerator
+    tokens: Range  # sampled by all steps and evaluations
+    attempts: int  # at most, under the profile's time limit
     tensor_parallel: int = 1  # GPUs that share one vLLM of an evaluation
     network: "Network | None" = None  # a training's memory network (DLC)
-    kept_gb: float = 0.0  # of the disk: models of steps before the last
-    # of a training, where responses have the middle of their expected lengths
+    kept_gb: float = 0.0  # part of disk_gb: models of steps before the last
+    # GPU hours of a training whose responses have the middle of their expected lengths
     at_middle_lengths: Range | None = None
-    cache: "Held | None" = None  # of a training that samples with vLLM
+    cache: "Held | None" = None  # only for a training that samples with vLLM
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,11 @@ class Network:
     """What DLC's memory network adds to a training."""
 
     parameters: float
-    training_gb: float  # a GPU: weights, gradients and moments
-    sampler_gb: float  # a GPU: weights in the sampler; the cache comes beside
-    cache_share: float  # of the sampler's cache
-    gpu_hours: Range  # of the training's
-    sampling: Range  # share of the steps' sampling
+    training_gb: float  # per GPU: weights, gradients and moments
+    sampler_gb: float  # per GPU: weights in the sampler, without its cache
+    cache_share: float  # its share of the sampler's cache
+    gpu_hours: Range  # part of the training's GPU hours
+    sampling: Range  # its share of the time that training steps sample
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,13 @@ class Held:
     """The cache of one vLLM in a training."""
 
     tokens: int
-    whole: float  # responses of full length at once
-    preemptions: Range  # a step, over all engines
+    whole: float  # how many responses of full length fit at once
+    preemptions: Range  # per step, over all engines
 
 
 def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
-    """The cost of one training. Raises UserError where it cannot run, with the key to change."""
+    """Return the predicted cost of one training run. Raises UserError where it cannot run, with
+    the key to change."""
     size, unit = model_size(x, a), accelerator(profile, a)
     profile = profile.of(size.parameters)
     gpus = max(1, profile.gpus) if backend(x.backend).needs_gpu else 1
@@ -93,8 +96,8 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
     check_time(x, profile, a, steps_s=ends[0].steps_s, curve_s=ends[0].curve_s)
     check_main_memory(x, profile, a, rollout=ends[1].rollout, evaluated=ends[1].evaluated)
     stored = ends[1].evaluated * a.samples_bytes_per_token + 2 * size.parameters
-    # a checkpoint lives until the next is whole; older ones are deleted before, also of a resumed
-    # run, so the number of attempts does not matter
+    # a checkpoint is kept until the next one is complete; older ones are deleted before that, in a
+    # resumed run too, so the number of attempts does not matter
     stored += 2 * HELD_BYTES * (size.parameters + (network.parameters if network else 0))
     kept = 2 * size.parameters * len(snapshots.steps(x))
 
@@ -123,7 +126,7 @@ def estimate(x: Experiment, profile: Profile, a: Assumptions) -> Estimate:
 
 
 def _held(x: Experiment, profile: Profile, a: Assumptions, size: Size) -> Held:
-    """Of exponential lengths."""
+    """Return the cache of one vLLM and its preemptions, for exponential response lengths."""
     unit, longest = accelerator(profile, a), _longest_prompt(x, a)
     memory = memory_network(x, size, a)
     one = _laid_out(x, size, profile, a)
@@ -142,21 +145,21 @@ def _held(x: Experiment, profile: Profile, a: Assumptions, size: Size) -> Held:
 
 @dataclass(frozen=True)
 class Training:
-    """One end of a training: seconds of all its steps and of all its evaluations, tokens that
-    steps and evaluations sample."""
+    """One end of the prediction for a training: the seconds of all its steps and of all its
+    evaluations, and the tokens that the steps (`rollout`) and the evaluations sample."""
 
     steps_s: float
     curve_s: float
     rollout: float
     evaluated: float
-    memory_s: float  # of them, DLC's memory network's: sampling beside the policy, training
-    memory_share: float  # of the steps' seconds of sampling
+    memory_s: float  # part of both that DLC's memory network takes: sampling, training
+    memory_share: float  # its share of the seconds that the steps sample
 
 
 def _training(
     x: Experiment, profile: Profile, a: Assumptions, size: Size, gpus: int, end: int
 ) -> Training:
-    """At one end: 0 the low, 1 the high."""
+    """Predict one end of a training: 0 is the low end, 1 the high end."""
     unit, prompts = accelerator(profile, a), a.prompts(x.data.name)
     mean = a.responses(x.model, x.data.name, x.sampling.max_tokens)[end]
     draws = (1 + (x.sampling.dynamic_batches - 1) / 2 * end) * x.optim.steps
@@ -179,7 +182,7 @@ def _training(
     learned = 6 * weight_s * memory.parameters if memory else 0
     seconds = both + weight_s * passes * size.parameters + learned
     seconds += x.optim.steps * (a.step_overhead_s[end] if profile.accelerator != "cpu" else 0)
-    # vLLM's joint model computes both also where mu = 0 leaves the policy alone
+    # vLLM's joint model computes both networks even where mu = 0 samples from the policy alone
     beside = memory if backend(x.backend).engine == "vllm" else None
     curve_s = sampling_s(curve, size, beside, engine, end)
     return Training(
@@ -193,14 +196,14 @@ def _training(
 
 
 def _width(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> int:
-    """Accelerators that sample as one engine: tensor parallelism."""
+    """Return how many accelerators sample as one engine (tensor parallelism)."""
     if not backend(x.backend).needs_gpu:
         return 1
     return _laid_out(x, size, profile, a).parallel
 
 
 def _laid_out(x: Experiment, size: Size, profile: Profile, a: Assumptions) -> layout.Layout:
-    """What the verl backend will choose on this profile."""
+    """Return the layout that the verl backend will choose on this profile."""
     memory, unit = memory_network(x, size, a), accelerator(profile, a)
     return laid_out(x, size, memory, _longest_prompt(x, a), unit, profile, a.usable_memory)
 
@@ -214,7 +217,7 @@ def _engine(
     responses: float,
     a: Assumptions,
 ) -> Engine:
-    """Of a training, on `gpus` accelerators."""
+    """Return the sampling engine of a training on `gpus` accelerators."""
     units = max(1, gpus // width)
     batch = max(1, min(a.decode_batch, responses / units))
     vllm = backend(x.backend).engine == "vllm" and profile.accelerator != "cpu"
@@ -231,8 +234,8 @@ def priced(
     profile: Profile,
     a: Assumptions,
 ) -> Estimate:
-    """Of a job that computes for `seconds` (low, high) on `gpus` GPUs, with the starts of all its
-    attempts."""
+    """Return the cost of a job that computes for `seconds` (low, high) on `gpus` GPUs, including
+    the start-up time of all its attempts."""
     start = a.start(profile)
     limit = 60 * profile.time_min - profile.signal_lead_s - start
     tries = [max(1, math.ceil(one / max(1.0, limit))) for one in seconds]
@@ -251,7 +254,8 @@ def priced(
 
 
 def _longest_prompt(x: Experiment, a: Assumptions) -> int:
-    """Of the training's set, unless it drops longer ones, and of the curve's benchmarks."""
+    """Return the tokens of the longest prompt in the training set (at most `max_prompt_tokens`,
+    where the set drops longer ones) and in the benchmarks of the training curve."""
     kept = x.data.train.get("max_prompt_tokens")
     longest = a.prompts(x.data.name).longest
     sets = [
@@ -261,18 +265,19 @@ def _longest_prompt(x: Experiment, a: Assumptions) -> int:
 
 
 def _name(key: str, node: dict) -> str:
-    """A benchmark's set: the tables may call it otherwise."""
+    """Return the name of a benchmark's set, which the tables may print under another name."""
     return node.get("name", key)
 
 
 def _curve(x: Experiment, a: Assumptions, end: int) -> Iterable[Sampled]:
-    """What is sampled on the training curve, and after the last step with all n."""
+    """Yield, for each benchmark, what is sampled at the points of the training curve and, with all
+    n samples, after the last step."""
     points = max(0, math.ceil(x.optim.steps / x.eval.every) - 1)
     for key, node in x.data.benchmarks.items():
         name = _name(key, node)
         asked = stated(node) or a.benchmark_problems
         mean = a.responses(x.model, name, x.eval.max_tokens)[end]
-        share = 1 / len(x.data.benchmarks)  # all sets of a point are drawn together
+        share = 1 / len(x.data.benchmarks)  # all sets of a curve point are drawn together
         yield Sampled(
             asked * (x.eval.n + points * x.eval.curve_n),
             mean,

@@ -1,4 +1,4 @@
-"""Trainings that a profile cannot run: each raises UserError with the key to change."""
+"""Checks for trainings that a profile cannot run. Each raises UserError with the key to change."""
 
 import math
 
@@ -47,7 +47,7 @@ def check_layout(x: Experiment, profile: Profile, size: Size, prompt: int, gpus:
 def check_time(
     x: Experiment, profile: Profile, a: Assumptions, *, steps_s: float, curve_s: float
 ) -> None:
-    """An attempt must reach a checkpoint, or no attempt ever gets further."""
+    """Check that an attempt reaches a checkpoint; otherwise no attempt would ever get further."""
     if x.optim.steps == 0:
         return
     points = math.ceil(x.optim.steps / x.eval.every)
@@ -65,7 +65,8 @@ def check_time(
 def check_main_memory(
     x: Experiment, profile: Profile, a: Assumptions, *, rollout: float, evaluated: float
 ) -> None:
-    """verl's TransferQueue holds a rollout, and an evaluation, whole, in main memory."""
+    """Check that a whole rollout or evaluation, which verl's TransferQueue holds in main memory,
+    takes less than half of it."""
     if not backend(x.backend).needs_gpu:
         return
     problems = sum(stated(node) or a.benchmark_problems for node in x.data.benchmarks.values())
@@ -86,7 +87,8 @@ def check_main_memory(
 
 
 def check_prompt(prompt: int, size: Size, name: str) -> None:
-    """A long prompt gets shorter responses; one that fills the context gets none."""
+    """Check that the longest prompt leaves room for a response. A long prompt gets shorter
+    responses; one that fills the context gets none."""
     require(
         prompt < size.context,
         "prompt_tokens",

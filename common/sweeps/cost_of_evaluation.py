@@ -1,5 +1,5 @@
-"""What it takes to sample an evaluation (evaluation/): a chunk of problems after another, on as
-many engines as have enough of them."""
+"""Predicts what it takes to sample an evaluation (evaluation/): one chunk of problems after
+another, on as many engines as have enough chunks."""
 
 import math
 from dataclasses import replace
@@ -16,14 +16,14 @@ from common.sweeps.cost_checks import check_prompt
 from common.sweeps.profiles import Profile
 from common.sweeps.sampling_time import Engine, Sampled, joined, measured_kernels, sampling_s
 
-CHUNKS = 8  # of an evaluation, for each GPU that it asks for
+CHUNKS = 8  # at least so many chunks of an evaluation for each engine
 
 
 def estimate_evaluation(
     e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
 ) -> Estimate:
-    """The cost of one evaluation of a model that `trained` makes: its chunks are drawn by as many
-    engines as its GPUs (`evaluation_gpus`) make. Raises as `estimate`."""
+    """Return the predicted cost of one evaluation of a model that `trained` makes. Its GPUs
+    (`evaluation_gpus`) form the engines that draw its chunks. Raises as `estimate`."""
     size, unit = model_size(trained, a), accelerator(profile, a)
     prompts = a.prompts(e.eval.name, trained.data.name)
     check_prompt(prompts.longest, size, e.model.name)
@@ -40,7 +40,7 @@ def estimate_evaluation(
     gpus, chunks = evaluation_gpus(e, profile, a, width), math.ceil(asked / e.per_chunk)
     engines = gpus // width
     _check_engine(e, size, gpus, profile, a)
-    rounds = math.ceil(chunks / engines)  # of the one that has most; the last is not full
+    rounds = math.ceil(chunks / engines)  # chunks of the busiest engine; the last is not full
     responses = min(asked, rounds * e.per_chunk) * e.n
     batch = min(a.decode_batch, e.per_chunk * e.n)
     kernels = measured_kernels(size, width, a) if e.engine == "vllm" else None
@@ -68,8 +68,8 @@ def estimate_evaluation(
 def evaluation_width(
     e: Evaluate, size: Size, unit: Accelerator, profile: Profile, a: Assumptions
 ) -> int:
-    """GPUs that share one vLLM: as the evaluation says, else as few as training would take. Raises
-    UserError for more than a node has."""
+    """Return how many GPUs share one vLLM: the number that the evaluation states, else as few as
+    training would take. Raises UserError for more than a node has."""
     if e.engine != "vllm":
         return 1
     node = max(1, profile.gpus_per_node)
@@ -81,8 +81,9 @@ def evaluation_width(
 
 
 def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions, width: int = 1) -> int:
-    """GPUs of one node that an evaluation asks for: as many engines of `width` as have `CHUNKS`
-    chunks each, so that few are idle in the last round. Without SLURM one: others run beside it."""
+    """Return how many GPUs of one node an evaluation asks for: as many engines of `width` GPUs as
+    have `CHUNKS` chunks each, so that few are idle in the last round. Without SLURM it is one
+    engine, since other jobs run beside it; so it is for the local engine."""
     chunks = math.ceil((stated(e.eval.prompts) or a.benchmark_problems) / e.per_chunk)
     several = e.engine == "vllm" and profile.executor == "slurm"
     most = profile.gpus_per_node // width if several else 1
@@ -90,7 +91,8 @@ def evaluation_gpus(e: Evaluate, profile: Profile, a: Assumptions, width: int = 
 
 
 def _check_engine(e: Evaluate, size: Size, gpus: int, profile: Profile, a: Assumptions) -> None:
-    """One vLLM is first compared with the trainer's model, in float32 in main memory."""
+    """Check that main memory holds the trainer's model in float32, with which vLLM is first
+    compared."""
     if e.engine != "vllm":
         return
     held, share = 4 * size.parameters / 1e9, gpus / max(1, profile.gpus_per_node)

@@ -1,5 +1,5 @@
-"""What it takes to run stored samples through a model (evaluation/scoring.py): one forward pass in
-float32 on one GPU, a chunk of samples after another."""
+"""Predicts what it takes to run stored samples through a model (evaluation/scoring.py): one forward
+pass in float32 on one GPU, one chunk of samples after another."""
 
 from common.backends.verl import layout
 from common.datasets.prompts import stated
@@ -15,8 +15,9 @@ from common.sweeps.profiles import Profile
 def estimate_scoring(
     e: Evaluate, trained: Experiment, profile: Profile, a: Assumptions
 ) -> Estimate:
-    """The cost of one such job. Of rare answers (Delta NLL) both models score a share. Raises
-    UserError where the weights, the keys and values of TOKENS and three times LOGITS do not fit."""
+    """Return the predicted cost of one scoring job. For rare answers (Delta NLL), the base model
+    and the trained model each score a share of the samples. Raises UserError where the weights,
+    the keys and values of TOKENS tokens and three times LOGITS logits do not fit."""
     size, unit = model_size(trained, a), accelerator(profile, a)
     memory = 4 * size.parameters + 2 * TOKENS * layout.token_bytes(size) + 3 * 4 * LOGITS
     if profile.accelerator == "cpu":

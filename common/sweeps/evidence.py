@@ -1,18 +1,18 @@
-"""More seeds of every row of the papers' laptop scales, unattended.
+"""Trains more seeds of every row of the papers' laptop scales, unattended.
 
     rlvr evidence [papers=all] [scales=full,laptop_maze] [seeds=10] [rows=all] [workers=2]
                   [budget=8h] [results_dir=results]
 
-The runs are those of `rlvr reproduce paper=NAME scale=...`, each row (or those experiments that
-`rows` names) with the seeds 1 to `seeds`, or from one to another (seeds=6-10): finished ones are
-found, and either command goes on with what the other began. Seed by seed, all papers and both
-testbeds in each: whenever it is stopped, the seeds that it reached are whole. It gives way to all
-else on the machine. `rlvr reproduce paper=NAME scale=...` then makes the tables, and `rlvr join`
-adds them to those that are stored.
+The runs are the same as in `rlvr reproduce paper=NAME scale=...`. Each row (a named experiment;
+`rows` selects some of them) runs with the seeds 1 to `seeds`, or with a range such as seeds=6-10.
+Finished runs are not repeated, and either command resumes what the other began. The order is seed
+by seed, with all papers and both testbeds in each seed: whenever the command is stopped, the seeds
+that it has passed are complete. It runs at the lowest priority. `rlvr reproduce paper=NAME
+scale=...` then makes the tables, and `rlvr join` adds them to the stored tables.
 
-Seeds 1 to 5 start from the base model of those scales, 6 to 9 from two further bases in turn, as
-the stored ones did. From 10 on every seed starts from a base model of its own, so that seeds are
-independent.
+Seeds 1 to 5 start from the base model of those scales. Seeds 6 to 9 start from two further base
+models in turn, as the stored runs did. From seed 10 on, every seed starts from a base model of its
+own, so that seeds are independent.
 """
 
 import os
@@ -41,14 +41,15 @@ WORDS = {
 
 
 def base_of(x: Experiment) -> Experiment:
-    """The same run from the base model of its seed."""
+    """Return the same run, started from the base model of its seed."""
     return x if x.seed <= FIRST else from_base(x, base_seed(x.seed))
 
 
 def runs(
     papers: Sequence[str], scales: Sequence[str], seeds: Sequence[int], *more: str
 ) -> list[Experiment]:
-    """Every run, checked, seed by seed; `more`: words of `papers.<paper>.reproduce`."""
+    """Return every run, checked and in the order of seeds. `more`: further key=value
+    arguments of `papers.<paper>.reproduce`."""
     found: dict[str, Experiment] = {}
     for paper in papers:
         for scale in scales:
@@ -84,7 +85,7 @@ def main(words: list[str]) -> None:
 
 
 def _seeds(text: str) -> range:
-    """ "10": 1 to 10; "6-10": from one to the other."""
+    """Return the seeds that `text` names: "10" means 1 to 10, "6-10" means 6 to 10."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)", text)
     first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
     require(0 < first <= last, "seeds", text, "give how many, as 10, or from one to one, as 6-10")
@@ -92,8 +93,8 @@ def _seeds(text: str) -> range:
 
 
 def give_way() -> None:
-    """This process and what it starts run when nothing else does."""
+    """Give this process, and those that it starts, the lowest priority on this machine."""
     os.nice(19)
-    group = Path("/proc/self/autogroup")  # where Linux groups by session, nice alone is within it
+    group = Path("/proc/self/autogroup")  # where Linux groups by session, nice acts only inside it
     if group.exists():
         group.write_text("19")

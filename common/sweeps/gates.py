@@ -1,6 +1,8 @@
-"""What the model that rows start from must measure before they train: a job on a cluster that reads
-an evaluation of that model on their prompts and others on benchmarks, without a GPU. Where a number
-is not as expected it fails, and the trainings, which wait for it, do not start."""
+"""Gates: what the start model of some rows (experiments) must measure before they train.
+
+A gate is a job on a cluster, without a GPU. It reads an evaluation of that model on the rows'
+training prompts and others on benchmarks. Where a number is not as expected the job fails, and the
+trainings that wait for it do not start."""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ from common.results.files import read_csv, write_csv
 from common.results.run import Run
 from common.sweeps.plan import Reproduce, Sweep, evaluations_of, runs_of
 
-NOISE = 1.96 * 2**0.5  # standard errors over problems: of the difference of two evaluations
-NAMES = {"pass@1": "solve_rate", "token_entropy_per_response": "entropy"}  # of the prompts
+NOISE = 1.96 * 2**0.5  # standard errors over problems: 95 % of differences of two evaluations
+NAMES = {"pass@1": "solve_rate", "token_entropy_per_response": "entropy"}  # on the prompts
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One such job. A benchmark's numbers are named "BENCHMARK pass@K"; those of the training
-    prompts "solve_rate" (percent) and "entropy" (nats: as a controller sees it, the mean over
+    """One gate job. A benchmark's numbers are named "BENCHMARK pass@K"; the numbers on the training
+    prompts are "solve_rate" (percent) and "entropy" (nats: as a controller sees it, the mean over
     responses of the token mean of -log p)."""
 
     name: str
@@ -35,7 +37,7 @@ class Gate:
     model: str  # the folder of the model
     prompts: str  # run folder of the evaluation on training prompts, below results/evaluations
     benchmarks: dict[str, str]  # printed name -> run folder of the evaluation
-    near: dict[str, list[float]]  # number -> expected, and half a unit of its last digit
+    near: dict[str, list[float]]  # number -> expected value, half a unit of its last digit
     above: dict[str, float]  # number -> what it must exceed
     remedy: str
 
@@ -55,12 +57,12 @@ class Gated(NamedTuple):
     gate: Gate
     samples: Evaluate
     evaluations: list[Evaluate]
-    of: Experiment  # the model as it is
+    of: Experiment  # the row that evaluates the start model, untrained
     rows: set[str]
 
 
 def gates(config: Reproduce) -> list[Gated]:
-    """Those of the paper, for a scale that trains one of their rows."""
+    """Return the gates of the paper that rows of this scale wait for."""
     trained = {row for sweep in config.sweeps for row in sweep.rows}
     found = []
     for name, one in config.gates.items():
@@ -88,8 +90,9 @@ def gates(config: Reproduce) -> list[Gated]:
 
 
 def judge(x: Gate) -> Path:
-    """Compare what was measured with what is expected; measured.csv has both. Raises UserError with
-    every number that is not as expected, and the remedy; else the folder is finished."""
+    """Compare the measured numbers with the expected ones, write both to measured.csv, mark the run
+    folder as finished and return it. Raises UserError with every number that is not as expected,
+    and the remedy; the folder is then not finished."""
     import pandas as pd
 
     run = Run(Path(x.results_dir), x.paper, x.path.name, asdict(x))
@@ -113,7 +116,7 @@ def judge(x: Gate) -> Path:
 
 
 def _measured(x: Gate) -> Iterator[tuple[str, float, float]]:
-    """(number, value, standard error over problems)."""
+    """Yield (name of a number, its value, its standard error over problems)."""
     places = {"": Path(x.results_dir) / "evaluations" / x.prompts}
     places |= {f"{n} ": Path(x.results_dir) / x.paper / run for n, run in x.benchmarks.items()}
     for prefix, folder in places.items():

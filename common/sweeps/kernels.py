@@ -1,6 +1,6 @@
-"""How long vLLM's steps take by kernels that were measured on H100s: configs/kernels.yaml, which
-bench/kernels.py writes. Other models and GPUs are taken to reach the share of the roofline that the
-nearest one of the table reaches."""
+"""Predicts how long vLLM's steps take, from kernels that bench/kernels.py measured on H100s and
+wrote to configs/kernels.yaml. Other models and GPUs are assumed to reach the same share of the
+roofline as the nearest engine in that table."""
 
 import math
 from bisect import bisect
@@ -21,14 +21,14 @@ class Engine:
     model: str  # its sizes are in configs/cost.yaml
     tensor_parallel: int
     prefill_tokens_s: float
-    step_ms: list[list[float]]  # by batch and context
+    step_ms: list[list[float]]  # a row for each batch, a column for each context
 
 
 @dataclass(frozen=True)
 class Kernels:
     source: str
     batches: list[float]  # sequences that are decoded at once
-    contexts: list[float]  # tokens of each
+    contexts: list[float]  # tokens of each sequence
     engines: list[Engine]
 
 
@@ -39,21 +39,21 @@ def kernels_of_h100() -> Kernels:
 
 @dataclass(frozen=True)
 class Measured:
-    """The engine of the table that is nearest to a model, and the GPU of its measurements."""
+    """The engine of the table that is nearest to a model, and the speed of its GPUs."""
 
     engine: Engine
     size: Size
     table: Kernels
-    tflops: float  # of all its GPUs
+    tflops: float  # of all the engine's GPUs together
     bandwidth_gb_s: float
 
     def share(self, batch: float, tokens: float) -> float:
-        """Of the roofline, for so many sequences of so many tokens."""
+        """Return the share of the roofline reached with `batch` sequences of `tokens` tokens."""
         least = roofline_s([self.size], batch, tokens, self.tflops, self.bandwidth_gb_s)
         return least / self._step_s(batch, tokens)
 
     def prefill_share(self) -> float:
-        """Of the peak of operations, in a pass over prompts."""
+        """Return the share of the peak of operations reached in a pass over prompts (prefill)."""
         return self.engine.prefill_tokens_s * 2 * self.size.parameters / (self.tflops * 1e12)
 
     def _step_s(self, batch: float, tokens: float) -> float:
@@ -65,8 +65,9 @@ class Measured:
 def nearest(
     table: Kernels, sizes: dict[str, Size], size: Size, gpus: int, tflops: float, bandwidth: float
 ) -> Measured:
-    """Of the engines on as many `gpus`, or the next fewer: the model whose weights and cache are
-    nearest to those of `size`. `tflops` and `bandwidth` (GB/s) are of one GPU of the table's."""
+    """Return the measured engine nearest to a model of this `size`: among the engines on `gpus`
+    GPUs, or on the next smaller number, the one whose weights and cache are closest in size.
+    `tflops` and `bandwidth` (GB/s) describe one GPU of the table."""
     width = max(e.tensor_parallel for e in table.engines if e.tensor_parallel <= gpus)
 
     def away(one: Engine) -> float:
@@ -81,16 +82,18 @@ def nearest(
 def roofline_s(
     models: list[Size], batch: float, tokens: float, tflops: float, bandwidth: float
 ) -> float:
-    """Of one step for `batch` sequences of `tokens`: all weights and the batch's keys and values
-    are read once, in bfloat16, or 2 operations a weight and sequence are computed, if that takes
-    longer. Several `models` are run one after the other (DLC)."""
+    """Return the seconds of one decoding step for `batch` sequences of `tokens` tokens each. All
+    weights and the batch's keys and values are read once, in bfloat16; or 2 operations per weight
+    and sequence are computed, if that takes longer. Several `models` run one after the other
+    (DLC)."""
     weights = sum(2 * one.parameters for one in models)
-    cache = tokens * sum(map(token_bytes, models))  # of a sequence
+    cache = tokens * sum(map(token_bytes, models))  # bytes of a sequence
     return max((weights + batch * cache) / (bandwidth * 1e9), weights * batch / (tflops * 1e12))
 
 
 def _between(places: list[float], values: list[float], at: float) -> float:
-    """Linear between the two places around `at`, and beyond the ends as between the last two."""
+    """Interpolate linearly between the two places around `at`; beyond an end, extrapolate from the
+    last two."""
     i = min(max(bisect(places, at), 1), len(places) - 1)
     (x0, x1), (y0, y1) = list(pairwise(places))[i - 1], list(pairwise(values))[i - 1]
     return y0 + (y1 - y0) * (at - x0) / (x1 - x0)

@@ -1,9 +1,9 @@
-"""Speeds that a run of backend=verl measured, from verl's own metrics, and the efficiencies that
-the dry run would need to give them.
+"""Speeds measured in a run with backend=verl, from verl's own metrics, and the efficiencies with
+which the dry run would have predicted them.
 
-`rlvr gpu-smoke` writes FILE on a machine with GPUs; where it stands, `assumptions.py`
-takes an accelerator's efficiencies from it. A small model or a short run reaches less than a large
-one, so the file names what was measured.
+`rlvr gpu-smoke` writes FILE on a machine with GPUs. Where FILE exists, `assumptions.py` takes an
+accelerator's efficiencies from it. A small model or a short run reaches less than a large one, so
+the file states what was measured.
 """
 
 import math
@@ -19,34 +19,35 @@ FILE = ROOT / "results" / "gpu_smoke" / "efficiency.yaml"
 
 @dataclass(frozen=True)
 class Measured:
-    """What FILE holds, of one accelerator."""
+    """The contents of FILE: what was measured on one accelerator."""
 
     accelerator: str  # key of `accelerators` in configs/cost.yaml
     compute_efficiency: float
-    vllm_efficiency: float  # of the speed of its kernels
+    vllm_efficiency: float  # share of the speed of vLLM's kernels
     model: str
     gpus: int
-    samples: int  # a step
+    samples: int  # per step
     commit: str | None
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Of a training step, by its median. None is what verl did not report."""
+    """The speed of a training step: medians over steps. None: verl did not report it."""
 
     seconds: dict[str, float]  # by phase; `step` is all of them
-    prompt_tokens: float  # a sample
+    prompt_tokens: float  # per sample
     response_tokens: float
     samples: int
-    rollout_tokens_s: float | None  # response tokens a second and GPU
-    training_tokens_s: float | None  # prompts and responses a second and GPU, in the update
+    rollout_tokens_s: float | None  # response tokens per second and GPU
+    training_tokens_s: float | None  # prompt and response tokens, in the update
     mfu: float | None  # of the update, by verl's own count of operations
-    memory_gb: float | None  # of one trainer process at its peak
+    memory_gb: float | None  # peak of one trainer process
 
 
 def speed(lines: list[dict], first: set[int], gpus: int) -> Speed:
-    """From the lines of a run's verl.jsonl; `first` are the steps with which verl was started,
-    slower than others and left out where there are others. Raises ValueError without any step."""
+    """Return the speed from the lines of a run's verl.jsonl. `first` holds the first step after
+    each start of verl: these are slower than others and left out where there are others. Raises
+    ValueError if there is no step."""
     steps = [line for line in lines if "timing_s/step" in line["data"]]
     warm = [line["data"] for line in steps if line["step"] not in first]
     rows = warm or [line["data"] for line in steps]
@@ -79,8 +80,9 @@ def _rate(tokens: float, seconds: float | None, gpus: int) -> float | None:
 
 
 def compute_efficiency(found: Speed, parameters: float, tflops: float, gpus: int) -> float | None:
-    """The share of the peak `tflops` of a GPU that forward and backward passes reach: 6 operations
-    a weight and token in the update, 2 for each model whose log-probabilities are taken."""
+    """Return the share of a GPU's peak `tflops` that forward and backward passes reach: 6
+    operations per weight and token in the update, 2 for each model that computes log-probabilities.
+    None if the time of the update is unknown."""
     passes = {"update_actor": 6, "old_log_prob": 2, "ref": 2}
     spent = {name: found.seconds[name] for name in passes if found.seconds.get(name)}
     if "update_actor" not in spent:
@@ -91,9 +93,9 @@ def compute_efficiency(found: Speed, parameters: float, tflops: float, gpus: int
 
 
 def with_measured(accelerators: dict, path: Path = FILE) -> dict:
-    """The accelerators of configs/cost.yaml, one of them with the efficiencies of `path` where that
-    file is: as the least that is expected, for larger models reach more. Raises UserError for a bad
-    file."""
+    """Return the accelerators of configs/cost.yaml. If the file `path` exists, its efficiencies
+    become the low ends of the spans of its accelerator, since larger models reach more. Raises
+    UserError for a bad file."""
     if not path.exists():
         return accelerators
     got = strict(Measured, read(path))

@@ -1,5 +1,6 @@
-"""What a paper measures of the models that a training kept: a job of its own on a cluster, after
-the training, without a GPU. It leaves a run folder of the paper, whose rows the comparison gathers.
+"""What a paper measures on the models that a training kept. A measure is a job of its own on a
+cluster, after the training and without a GPU. It leaves a run folder of the paper, whose result
+rows the comparison gathers.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from common.sweeps.plan import Reproduce, Sweep, runs_of
 
 @dataclass(frozen=True)
 class Measure:
-    """One such job."""
+    """One job that measures the kept models of a training run."""
 
-    run: str  # dotted path of run(measure): it resumes by itself, and ends with DONE
-    takes: str  # (measure, training, profile) -> what it will take (cost.Estimate)
-    row: Row  # whose numbers: a training's
+    run: str  # dotted path of run(measure), which resumes by itself and leaves DONE at its end
+    takes: str  # dotted path of (measure, training, profile) -> cost.Estimate
+    row: Row  # the training that the numbers belong to
     model: Model  # what the training started from
-    steps: list[PositiveInt]  # of the training, whose models are measured
-    updates: PositiveInt  # optimiser steps of such a step
+    steps: list[PositiveInt]  # steps of the training whose models are measured
+    updates: PositiveInt  # optimiser steps in each training step
     results_dir: Folder
 
     @property
@@ -36,16 +37,16 @@ class Measure:
         return Path(self.results_dir) / self.row.paper / run_name(readable, self.identity())
 
     def identity(self) -> dict:
-        """All that the numbers depend on."""
+        """Return everything that the numbers depend on."""
         row = {key: one for key, one in asdict(self.row).items() if key not in SHOWN_IN}
         return {"measure": self.run, "row": row, "steps": self.steps, "updates": self.updates}
 
     def config(self) -> dict:
-        """What the run folder keeps of it."""
+        """Return what the run folder stores as its configuration."""
         return self.identity() | {"scope": self.row.scope, "row": asdict(self.row)}
 
     def weights(self, step: int) -> Path:
-        """The folder of the model of one of the steps. Raises UserError where it is not there."""
+        """Return the folder of the model after `step`. Raises UserError where it is missing."""
         run = Path(self.results_dir) / self.row.paper / self.row.trained
         kept = snapshots.folder(run, step)
         folder = kept if kept.is_dir() else run / "model"
@@ -55,8 +56,8 @@ class Measure:
 
 
 def measures_of(config: Reproduce, sweep: Sweep, runs: list[Experiment]) -> list[Measure]:
-    """Those of a sweep's trainings. Raises UserError for a measure that the paper does not have,
-    and for a step whose model a training does not keep."""
+    """Return the measures of a sweep's training runs. Raises UserError for a measure that the paper
+    does not have, and for a step whose model a training does not keep."""
     found = []
     for name, rows in sweep.measures.items():
         remedy = f"use some of {', '.join(config.measures)}"
@@ -92,5 +93,5 @@ def measures_of(config: Reproduce, sweep: Sweep, runs: list[Experiment]) -> list
 
 
 def measures(config: Reproduce) -> list[Measure]:
-    """Those of every training of the scale."""
+    """Return the measures of every training run of the scale."""
     return [one for s in config.sweeps for one in measures_of(config, s, runs_of(config, s))]

@@ -1,4 +1,4 @@
-"""What the fullest accelerator of a training holds, in GB, from sizes alone: no torch, no GPU."""
+"""Predicts the peak memory (GB) of a training's fullest accelerator from sizes, without torch."""
 
 from common.backends import backend
 from common.backends.verl import layout, tuning
@@ -19,7 +19,7 @@ def peak_gb(
     profile: Profile,
     usable: float,
 ) -> float:
-    """The most that one accelerator holds at once; `network` is DLC's memory network.
+    """Return the most GB that one accelerator holds at once. `network` is DLC's memory network.
     Raises UserError where that is more than the share `usable` of its memory, with the key to
     change."""
     if x.optim.steps == 0:
@@ -46,7 +46,7 @@ def laid_out(
     profile: Profile,
     usable: float,
 ) -> layout.Layout:
-    """What the verl backend will choose on these GPUs."""
+    """Return the layout that the verl backend will choose on these GPUs."""
     load = layout.load_of(x, size, prompt=prompt, memory=network)
     nodes, gpus = profile.nodes, max(1, profile.gpus_per_node)
     where = {"nodes": nodes, "gpus": gpus, "gpu_gb": unit.memory_gb, "given": tuning.chosen(x)}
@@ -86,7 +86,8 @@ def _verl(
 
 
 def _local(x: Experiment, size: Size, network: Size | None, prompt: int) -> float:
-    """One process: states in float32, and all of one pass of micro_batch responses."""
+    """Return the GB of the local backend's one process: weights, gradients and moments in float32,
+    and everything that one pass over micro_batch responses keeps."""
     length = min(prompt + x.sampling.max_tokens, size.context)
     kept = activation_bytes(size, checkpointing=x.optim.gradient_checkpointing)
     activations = x.optim.micro_batch * length * kept
@@ -95,10 +96,11 @@ def _local(x: Experiment, size: Size, network: Size | None, prompt: int) -> floa
 
 
 def activation_bytes(size: Size, *, checkpointing: bool) -> float:
-    """What a token leaves for the backward pass in float32, logits apart: of each layer, or, with
-    checkpointing, of one and the input of all. A block keeps about 13.5 vectors as wide as the
-    model and 4 as wide as its MLP (counted: tests/sweeps/test_local_memory.py); the width of the
-    MLP is what the number of parameters leaves for it."""
+    """Return the bytes that a token keeps for the backward pass in float32, without logits: in
+    every layer or, with checkpointing, in one layer and for the inputs of all. A block keeps about
+    13.5 vectors as wide as the model and 4 as wide as its MLP (counted:
+    tests/sweeps/test_local_memory.py). The width of the MLP follows from the number of
+    parameters."""
     layer = (size.parameters - size.vocab * size.hidden) / size.layers
     wide = max(0.0, layer / size.hidden - 2 * (size.hidden + size.kv_width)) / 3
     block = 4 * (13.5 * size.hidden + 4 * wide)
@@ -107,6 +109,6 @@ def activation_bytes(size: Size, *, checkpointing: bool) -> float:
 
 def _states(x: Experiment, size: Size, network: Size | None) -> float:
     reference = 4 if x.method.kl_coef > 0 else 0
-    rounded = 2 if x.sampling.dtype == "bfloat16" else 0  # the copy that samples
+    rounded = 2 if x.sampling.dtype == "bfloat16" else 0  # the bfloat16 copy that samples
     beside = STATE_BYTES * network.parameters if network else 0
     return (STATE_BYTES + reference + rounded) * size.parameters + beside

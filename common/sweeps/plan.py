@@ -1,4 +1,4 @@
-"""The runs and evaluations of a paper's SCALE, from its configs/reproduce.yaml."""
+"""The training runs and evaluations of a paper's SCALE, from its configs/reproduce.yaml."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
 
-BASE = "base"  # the model that all others start from, as it is
-ASKED = ("scale", "workers", "budget", "results_dir")  # of a command, about all its runs
+BASE = "base"  # the row of the untrained model that all others start from
+ASKED = ("scale", "workers", "budget", "results_dir")  # of a command, for all its runs together
 BUDGET = r"\d+(\.\d+)?[hm]"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows x seeds under one table name, and, on a cluster, what is evaluated afterwards."""
+    """Rows (named experiments) x seeds under one table name and, on a cluster, what is evaluated
+    afterwards."""
 
     table: str
-    rows: list[str]  # their names; gpu/* is all that begin so
+    rows: list[str]  # their names; gpu/* is every name that begins with gpu/
     seeds: Annotated[list[int], Field(min_length=1)]
     overrides: list[str]
-    # as the tables print it: words for `rlvr evaluate` besides model and row
+    # benchmark as the tables print it -> arguments of `rlvr evaluate` besides model and row
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
-    n: int | None = None  # samples a problem; None: as configs/eval/<name>.yaml says
+    n: int | None = None  # samples per problem; None: as in configs/eval/<name>.yaml
     checkpoint: checkpoints.Choice = "last"
     also_at: dict[str, list[int]] = field(default_factory=dict)  # benchmark -> further steps
     # benchmarks whose samples are scored by the model that drew them (evaluation/scoring.py)
     scored: list[str] = field(default_factory=list)
-    # label of a method: label of the one that its compute must not exceed (checkpoints.py)
+    # label of a method -> label of the method whose compute it must not exceed (checkpoints.py)
     baselines: dict[str, str] = field(default_factory=dict)
-    # name of a measure (Reproduce.measures): row -> steps whose models it reads
+    # name of a measure (Reproduce.measures) -> row -> steps whose models it reads
     measures: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
 
@@ -52,9 +53,9 @@ class Sweep:
 class Part:
     """One of the paper's own computations: theory, toy, measurement.
 
-    `run` is the dotted path of a function. Where configs/<part>.yaml is there, the function takes
-    that configuration, checked by the class of its first parameter; else it takes the results
-    folder, and the words of the scale as keyword arguments."""
+    `run` is the dotted path of a function. If configs/<part>.yaml exists, the function takes that
+    configuration, checked by the class of its first parameter. Otherwise it takes the results
+    folder, and the key=value arguments that the scale states as keyword arguments."""
 
     run: str
     # base: it needs the model that all runs start from; runs: it measures the finished runs
@@ -63,15 +64,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Command:
-    """A job of the paper's own on a cluster: it makes the model that rows start from, which wait
-    for it. It takes all nodes and GPUs of the profile, one task a node."""
+    """A cluster job of the paper's own that makes the model that some rows start from; these rows
+    wait for it. It takes all nodes and GPUs of the profile, with one task per node."""
 
-    # run(gpus=, nodes=, rank=, address=, folder=, model=), with what else stands here, as the task
-    # `rank` of `nodes` with so many `gpus` each; `address` is a host of task 0, `folder` its own,
-    # where FILE says how far it is. It resumes by itself, and `model` is there once it is whole
+    # called as run(gpus=, nodes=, rank=, address=, folder=, model=), with the other keys that stand
+    # here: task `rank` of `nodes`, each with `gpus` GPUs. `address` is the host of task 0; `folder`
+    # is the job's own, where verl's LATEST file says how far it is. The function resumes by itself,
+    # and the folder `model` exists once the model is complete
     run: dict[str, Any]
-    takes: str  # (profile) -> what it will take (cost.Estimate)
-    makes: Folder  # the model's folder, `model.path` of the rows that wait
+    takes: str  # dotted path of (profile) -> cost.Estimate
+    makes: Folder  # the model's folder, which is `model.path` of the rows that wait
     loads: str  # the hub id of the model that it starts from
     inputs: list[str]  # globs, each of which a file must match before it is submitted
     prepare: str  # the command that makes the inputs
@@ -81,22 +83,23 @@ class Command:
 class Start:
     """What a model must measure before rows train from it (gates.py)."""
 
-    of: str  # the row that is the model as it is
-    rows: list[str]  # those that wait
-    prompts: PositiveInt  # of their training set, drawn by its seed
-    samples: PositiveInt  # of each
-    remedy: str  # where a number is not as expected
-    table: str = ""  # of the row `of`, where benchmarks are read
+    of: str  # the row that evaluates the model untrained
+    rows: list[str]  # names of the rows that wait
+    prompts: PositiveInt  # how many of their training set, drawn by its seed
+    samples: PositiveInt  # per prompt
+    remedy: str  # what to do where a number is not as expected
+    table: str = ""  # table of the row `of`, if benchmarks are read
     benchmarks: dict[str, list[str]] = field(default_factory=dict)  # as in a Sweep
     n: int | None = None
-    # number -> expected, within the noise of two evaluations and half a unit of its last digit
+    # number -> expected value and half a unit of its last digit; the noise of two evaluations is
+    # tolerated beside it
     near: dict[str, list[float]] = field(default_factory=dict)
     above: dict[str, float] = field(default_factory=dict)  # number -> what it must exceed
 
 
 @dataclass(frozen=True)
 class Scale:
-    parts: dict[str, list[str]]  # which of the paper's own parts, each with its words
+    parts: dict[str, list[str]]  # the paper's own parts that it runs, with their arguments
     sweeps: list[Sweep]
 
 
@@ -106,22 +109,22 @@ class Reproduce:
     scale: str
     workers: PositiveInt
     results_dir: Folder
-    budget: str | float | None  # wall clock, as in 4h or 90m; then every run stops at its next step
+    budget: str | float | None  # wall-clock time (4h, 90m); then each run stops at its next step
     scales: dict[str, Scale]
     parts: dict[str, Part] = field(default_factory=dict)
-    commands: dict[str, Command] = field(default_factory=dict)  # each by its name, of all scales
-    # jobs of the paper's own after trainings (measures.py): dotted paths of `run` and `takes`
+    commands: dict[str, Command] = field(default_factory=dict)  # by name, for all scales
+    # the paper's own jobs after trainings (measures.py): name -> dotted paths of `run` and `takes`
     measures: dict[str, dict[str, str]] = field(default_factory=dict)
-    gates: dict[str, Start] = field(default_factory=dict)  # each by its name, of all scales
-    rows: dict[str, dict] = field(default_factory=dict)  # common/config/rows.py reads them
-    grids: list[dict] = field(default_factory=list)  # and these
+    gates: dict[str, Start] = field(default_factory=dict)  # by name, for all scales
+    rows: dict[str, dict] = field(default_factory=dict)  # read by common/config/rows.py
+    grids: list[dict] = field(default_factory=list)  # read there too
 
     def __post_init__(self):
         named = {
             name: replace(one, sweeps=[replace(s, rows=self.named(s.rows)) for s in one.sweeps])
             for name, one in self.scales.items()
         }
-        object.__setattr__(self, "scales", named)  # every row by its name, once and for all
+        object.__setattr__(self, "scales", named)  # row names instead of patterns
         known = sorted(self.scales)
         one_of("scale", self.scale, known)
         for part in self.scales[self.scale].parts:
@@ -133,7 +136,7 @@ class Reproduce:
 
     @property
     def seconds(self) -> float | None:
-        """The budget; None where there is none."""
+        """The budget in seconds; None where there is none."""
         if self.budget is None:
             return None
         text = str(self.budget)
@@ -146,11 +149,11 @@ class Reproduce:
 
     @property
     def sweeps(self) -> list[Sweep]:
-        """Those of the scale."""
+        """The sweeps of the scale."""
         return self.scales[self.scale].sweeps
 
     def named(self, patterns: list[str]) -> list[str]:
-        """The names of the rows that match. Raises UserError where none does."""
+        """Return the names of the rows that match. Raises UserError for a pattern without any."""
         known, found = list(rows(self.paper)), []
         for pattern in patterns:
             named = fnmatch.filter(known, pattern)
@@ -159,27 +162,27 @@ class Reproduce:
         return found
 
     def words(self, part: str) -> list[str]:
-        """Of one of the paper's own parts, at this scale."""
+        """Return the arguments of one of the paper's own parts at this scale."""
         return self.scales[self.scale].parts[part]
 
 
 def scales_of(paper: str, *words: str) -> Reproduce:
-    """The checked reproduce.yaml of a paper."""
+    """Return the checked reproduce.yaml of a paper, with the overrides `words`."""
     return strict(Reproduce, compose(paper, [*words], "reproduce"))
 
 
 def asked(paper: str, words: Sequence[str]) -> tuple[Reproduce, list[str]]:
-    """(the reproduce.yaml of a paper with those of the words that are its own; the others, which
-    are for every run)."""
+    """Return (the reproduce.yaml of the paper with its own overrides (ASKED) applied, the remaining
+    words, which are overrides for every run)."""
     own = [word for word in words if word.partition("=")[0] in ASKED]
     return scales_of(paper, *own), [word for word in words if word not in own]
 
 
 def experiments(config: Reproduce) -> list[Experiment]:
-    """Every run of the scale, checked.
+    """Return every run of the scale, checked.
 
-    Sweep by sweep, and in each seed by seed, so that a command that is stopped has compared all
-    methods on the seeds that it reached. A run that stands in several sweeps is one run.
+    The order is sweep by sweep, and seed by seed within each, so that a command that is stopped has
+    compared all methods on the seeds that it reached. A run in several sweeps is returned once.
     """
     found: dict[str, Experiment] = {}
     for sweep in config.sweeps:
@@ -189,15 +192,16 @@ def experiments(config: Reproduce) -> list[Experiment]:
 
 
 def from_base(x: Experiment, seed: int) -> Experiment:
-    """The same run from the base model that is pretrained with `seed`."""
+    """Return the same run from the base model that is pretrained with `seed`; `x` itself where its
+    model is not pretrained here."""
     if x.model.pretrain is None:
         return x
     return replace(x, model=replace(x.model, pretrain=replace(x.model.pretrain, seed=seed)))
 
 
 def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """For each base model the first run that needs it, and makes it where it is not there yet: one
-    that trains nothing, if there is one."""
+    """Return, for each base model, the first run that needs it, which makes it where it does not
+    exist yet. A run that trains nothing is preferred."""
     first: list[Experiment] = []
     for x in sorted(experiments, key=lambda x: x.optim.steps > 0):
         if all(x.model != other.model for other in first):
@@ -208,7 +212,8 @@ def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
 def changed(
     config: Reproduce, words: Sequence[str] = (), seeds: Sequence[int] | None = None
 ) -> Reproduce:
-    """Its scale with these words for every run, after those of the sweep, and with these seeds."""
+    """Return `config` with `words` added to the overrides of every sweep of its scale, after the
+    sweep's own, and with `seeds` instead of the sweep's, if given."""
     scale = config.scales[config.scale]
     sweeps = [
         replace(one, overrides=[*one.overrides, *words], seeds=list(seeds or one.seeds))
@@ -218,9 +223,9 @@ def changed(
 
 
 def tried(config: Reproduce, steps: int) -> Reproduce:
-    """The scale's rows as trials: so many steps of their own size with a checkpoint after each, the
-    last model evaluated with one sample a problem, on the first seed. Results are apart. A trial
-    measures no weights and waits for no gate."""
+    """Return the scale's rows as trials: `steps` steps of their own size on the first seed, with a
+    checkpoint after each step, and an evaluation of the last model with one sample per problem.
+    The results go to <results_dir>/trial. A trial measures no weights and waits for no gate."""
     words = [f"optim.steps={steps}", f"eval.every={steps}", "checkpoint_every=1"]
     words += ["keep_checkpoints=false", "eval.n=1", "eval.curve_n=1", "eval.k=[1]"]
     scale = config.scales[config.scale]
@@ -247,8 +252,8 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
 
 
 def without(config: Reproduce, names: list[str]) -> Reproduce:
-    """Its scale less the rows of these names, in all sweeps. Raises UserError for an unknown one.
-    A row whose baseline is left out is refused later (`evaluations_of`)."""
+    """Return `config` without the rows of these names in the sweeps of its scale. Raises UserError
+    for an unknown name. A row whose baseline is left out is refused later (`evaluations_of`)."""
     scale = config.scales[config.scale]
     known = [_row(name) for sweep in config.sweeps for name in sweep.rows]
     unknown = sorted(set(names) - set(known))
@@ -265,7 +270,8 @@ def _row(name: str) -> str:
 
 
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
-    """The sweep's runs, seed by seed. A row is composed once: its seeds differ in nothing else."""
+    """Return the sweep's runs, seed by seed. A row is composed once, since its runs differ in the
+    seed alone."""
     first, rows = sweep.seeds[0], []
     for name in sweep.rows:
         where = [f"table={sweep.table}", f"seed={first}", f"results_dir={config.root}"]
@@ -281,14 +287,15 @@ def _loaded(paper: str, words: tuple[str, ...]) -> Experiment:
 
 
 def evaluations(config: Reproduce) -> list[Evaluate]:
-    """The evaluations of every trained model of the scale, checked."""
+    """Return the evaluations of every model of the scale, checked."""
     sweeps = [sweep for sweep in config.sweeps if sweep.benchmarks]
     return on_rare([e for sweep in sweeps for e in evaluations_of(runs_of(config, sweep), sweep)])
 
 
 def on_rare(evaluations: list[Evaluate]) -> list[Evaluate]:
-    """The same, those of a trained model's NLL with the run of their base model's samples, which
-    they score. Raises UserError where the scale has no such run."""
+    """Return `evaluations`, where each evaluation of a trained model's NLL (`rare_share`) names the
+    evaluation of its base model whose samples it scores. Raises UserError where the scale has no
+    such evaluation."""
 
     def key(e: Evaluate) -> tuple:
         return e.label, e.row.seed, e.eval.name
@@ -306,17 +313,17 @@ def on_rare(evaluations: list[Evaluate]) -> list[Evaluate]:
 
 
 def scored(e: Evaluate, samples: str) -> Evaluate:
-    """`e` for the stored samples of a run folder, which no engine draws again."""
+    """Return `e`, changed to score the stored samples of the run folder `samples` and draw none."""
     return replace(e, scores=samples, engine="local", tensor_parallel=None)
 
 
 def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
-    """One evaluation for each trained model and benchmark of their sweep.
+    """Return the evaluations of each model of a sweep on each benchmark.
 
-    What a model is evaluated with is its experiment's: weights, chat markup, temperature, length,
-    seed, device, and the engine of its backend. `benchmarks` may say otherwise. An experiment of no
-    steps is the model as it is: it has one evaluation of each, and no training. Raises UserError
-    for a baseline that is not in the sweep.
+    The settings of an evaluation come from the experiment: weights, chat markup, temperature,
+    length, seed, device, and the engine of its backend. `benchmarks` may override them. An
+    experiment of no steps stands for the untrained model: it has one evaluation per benchmark, and
+    no training. Raises UserError for a baseline that is not in the sweep.
     """
     unknown = sorted(set(sweep.also_at) - set(sweep.benchmarks))
     require(not unknown, "also_at", unknown, f"use some of {', '.join(sweep.benchmarks)}")
@@ -364,7 +371,7 @@ def evaluations_of(runs: list[Experiment], sweep: Sweep) -> list[Evaluate]:
 
 
 def _taken(x: Experiment) -> dict[str, Any]:
-    """What an evaluation of `x` takes over, where its words do not say otherwise."""
+    """Return the settings that an evaluation takes from `x`, unless its own overrides set them."""
     return {
         "engine": backend(x.backend).engine,
         "temperature": x.eval.temperature,
@@ -381,8 +388,8 @@ def _taken(x: Experiment) -> dict[str, Any]:
 
 @cache
 def _known(chat: str | None, n: int | None, words: tuple[str, ...]) -> Evaluate:
-    """A benchmark of configs/eval as `words` change it, for prompts in this markup; the model and
-    what else is the experiment's are still to be set."""
+    """Return an evaluation on a benchmark of configs/eval with the overrides `words`, for prompts
+    in this chat markup. The model and the experiment's settings must still be set."""
     model = ["model=huggingface", "model.path=trained", f"model.chat={chat or 'null'}"]
     sampled = [f"n={n}"] if n else []
     return strict(Evaluate, compose(CONFIGS, [*model, *sampled, *words], "evaluate"))

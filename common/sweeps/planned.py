@@ -1,4 +1,5 @@
-"""Which row of its paper's sweeps a run is: a run is what it computes, however it was started."""
+"""Finds the row of a paper's sweeps that a run belongs to. A run is identified by what it computes,
+however it was started."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ RUN_ID = re.compile(r"(?P<name>.+)-s(?P<seed>\d+)-[0-9a-f]{8}")
 
 
 def planned(paper: str, run_ids: Iterable[str]) -> dict[str, Experiment]:
-    """Those of the runs that a sweep of the paper has a row for, with its table, label and scope,
-    whatever the seed; seeds that no sweep lists start from the base model of `rlvr evidence`.
+    """Return, by run id, the runs for which a sweep of the paper has a row, with the row's table,
+    label and scope, whatever their seed. Seeds above those of the laptop scales start from the base
+    model that `rlvr evidence` gives them.
 
-    Only rows of these names are composed, and each once a process.
+    Only rows whose names occur in `run_ids` are composed, each once per process.
     """
     seeds: dict[str, set[int]] = {}
     for run_id in set(run_ids):
@@ -35,7 +37,7 @@ def planned(paper: str, run_ids: Iterable[str]) -> dict[str, Experiment]:
 
 
 def rows(config: Reproduce, names: set[str]) -> list[Experiment]:
-    """The rows of all scales whose runs have one of these names, each with one of its seeds."""
+    """Return the rows of all scales whose runs have one of these names, each with one seed."""
     found = []
     for scale in config.scales:
         one = replace(config, scale=scale)
@@ -46,6 +48,7 @@ def rows(config: Reproduce, names: set[str]) -> list[Experiment]:
 
 
 def _run_name(sweep: Sweep, row: str) -> str:
-    """The name in the run ids of a row: its own less its folder, unless the sweep gives one."""
+    """Return the name that a row has in run ids: its own without the folder, unless the sweep sets
+    one."""
     given = [word.removeprefix("name=") for word in sweep.overrides if word.startswith("name=")]
     return given[-1] if given else row.rpartition("/")[2]

@@ -1,4 +1,5 @@
-"""A cluster profile: where jobs go and what each may take, `configs/slurm/<name>.yaml`, strict."""
+"""A cluster profile, which states where jobs go and what each may take. `configs/slurm/<name>.yaml`
+holds it, and unknown keys are refused."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,8 @@ TAKEN = {  # options of sbatch that follow from other keys, or that resuming dep
 
 @dataclass(frozen=True)
 class Small:
-    """What of a node a training of a small model takes: more GPUs would wait for each other."""
+    """The part of a node that a training of a small model takes. More GPUs would wait for each
+    other."""
 
     billions: PositiveFloat  # of parameters, at most
     gpus: PositiveInt
@@ -32,10 +34,10 @@ class Small:
 
 @dataclass(frozen=True)
 class Profile:
-    """A kind of node and how much of it a training job takes; slurm/ask.py says what others do."""
+    """A kind of node and how much of it a training job takes; other kinds of job: slurm/ask.py."""
 
     name: str
-    executor: Literal["slurm", "local"]  # local: all jobs one after another, on this machine
+    executor: Literal["slurm", "local"]  # local: all jobs on this machine (slurm/local_gpus.py)
     partition: str | None
     account: str | None
     qos: str | None
@@ -44,7 +46,7 @@ class Profile:
     nodes: PositiveInt
     gpus_per_node: NonNegativeInt
     cpus_per_node: PositiveInt
-    memory_gb: PositiveInt  # of main memory, a node
+    memory_gb: PositiveInt  # main memory per node
     time_min: PositiveInt  # time limit of one attempt; longer runs are requeued
     signal_lead_s: PositiveInt  # how long before the end a job saves and requeues itself
     array_parallelism: PositiveInt  # jobs of one array that run at once
@@ -54,13 +56,13 @@ class Profile:
     light_time_min: PositiveInt
     setup: list[str]  # shell lines before Python starts
     container: str | None  # prefix of the Python command: apptainer exec --nv --bind ... FILE.sif
-    python: str | None  # inside the container or on the nodes; null: that of the submitter
+    python: str | None  # inside the container or on the nodes; null: the submitter's
     gpu_type: str | None = None  # where GPUs are asked for by type: h100 for --gpus-per-node=h100:8
-    # further options of sbatch, of all jobs: {reservation: NAME, exclusive: true}
+    # further options of sbatch for all jobs: {reservation: NAME, exclusive: true}
     sbatch: dict[str, str | int | bool] = field(default_factory=dict)
-    # further words of srun, of all jobs, such as pyxis' --container-image=FILE.sqsh
+    # further options of srun for all jobs, such as pyxis' --container-image=FILE.sqsh
     srun: list[str] = field(default_factory=list)
-    # verl's own keys of memory and speed, of every training by backend=verl
+    # verl's own keys for memory and speed, for every training with backend=verl
     verl: dict[str, Any] = field(default_factory=dict)
     small: Small | None = None  # null: every training takes all of the profile
 
@@ -95,11 +97,11 @@ class Profile:
 
     @property
     def gpus(self) -> int:
-        """Of one training job, over its nodes."""
+        """The GPUs of one training job, over all its nodes."""
         return self.nodes * self.gpus_per_node
 
     def of(self, parameters: float) -> "Profile":
-        """What a training of a model of so many parameters takes: all of it, or its part."""
+        """Return what a training takes of this profile: all of it, or `small` for a small model."""
         if self.small is None or parameters > 1e9 * self.small.billions:
             return self
         parts = self.gpus_per_node // self.small.gpus
@@ -113,8 +115,8 @@ class Profile:
 
 
 def load_profile(name: str, folder: Path = FOLDER) -> Profile:
-    """The profile of that name. Raises UserError for an unknown one, naming those there are, and
-    for a bad key or value, naming the file."""
+    """Return the profile of that name. Raises UserError for an unknown name, listing the known
+    ones, and for a bad key or value, naming the file."""
     path = folder / f"{name}.yaml"
     known = sorted(file.stem for file in folder.glob("[!_]*.yaml"))
     one_of("profile", name, known, f"write {path.name} there")
@@ -125,8 +127,8 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
 
 
 def on(x: Experiment, profile: Profile, words: dict) -> Experiment:
-    """`x` with verl's keys of memory and speed: the profile's, then its own, then the
-    command line's `words`. Raises UserError for one that is not of that kind."""
+    """Return `x` with verl's keys for memory and speed from the profile, from `x` itself and from
+    the command line (`words`), where the later ones win. Raises UserError for any other key."""
     if x.backend != "verl":
         return x
     one = replace(x, verl=tuned(profile.verl) | tuned(x.verl) | tuned(words))

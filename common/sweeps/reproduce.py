@@ -1,9 +1,9 @@
-"""What `rlvr reproduce` and its like run, in this order:
+"""What `rlvr reproduce` and similar commands run, in this order:
 
     base model -> RL runs, beside both the paper's own parts (theory, simulation) -> `finish`
 
-What a SCALE runs is in `papers/<paper>/configs/reproduce.yaml`. Finished parts are found by their
-configuration and not repeated; a stopped command resumes where it was.
+`papers/<paper>/configs/reproduce.yaml` states what a SCALE runs. Whatever is finished is found by
+its configuration and not repeated. A stopped command resumes where it was.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def done(x: Experiment) -> bool:
 
 
 def train(x: Experiment, end: float | None = None) -> str | None:
-    """Run `x`, or go on with it; at the time `end` (Unix seconds) it stops with a checkpoint, and
-    what became of it is told."""
+    """Run `x` or resume it. At the time `end` (Unix seconds) stop with a checkpoint and return "out
+    of time"; return None for a run that is finished."""
     from common.backends import run_experiment
 
     def on_step(*_) -> None:
@@ -58,8 +58,9 @@ def reproduce(
     runs: list[Experiment] | None = None,
     task: Callable = train,
 ) -> None:
-    """Run the scale, or instead of its rows these `runs`, each by `task`; then `finish`. Where runs
-    failed, `finish` has the others, and then the UserError is raised that names those that did."""
+    """Run the scale, or `runs` instead of its rows, each with `task`, and then call `finish`. If
+    runs fail, `finish` is called for the others, and then the UserError that names the failed runs
+    is raised. Also raises UserError for a scale of a cluster."""
     if config.scale.startswith("cluster"):
         raise UserError(
             f"scale={config.scale}: is for a cluster; submit it with rlvr submit "
@@ -92,14 +93,14 @@ def train_all(
     beside: Sequence[Task] = (),
     after: Sequence[Task] = (),
 ) -> None:
-    """Every run that is not done. Of each base model the run that makes it comes first, with the
-    tasks that go `beside` it; the others and the tasks `after` it wait for it. Raises UserError
-    naming those that failed."""
+    """Run every experiment that is not done. For each base model, the run that makes it comes
+    first, beside the tasks `beside`; the other runs and the tasks `after` wait for it. Raises
+    UserError naming the runs and tasks that failed."""
     left = [x for x in runs if not done(x)]
     first = [x for x in makers(runs) if x in left]
     tasks = [(x.run_id, task, (x, end)) for x in first]
     rest = [*after, *((x.run_id, task, (x, end)) for x in left if x not in first)]
-    if len(tasks) > 1:  # `then` waits for one of them
+    if len(tasks) > 1:  # `then` waits for only one of these tasks
         run_all(tasks[:-1], workers)
     if tasks:
         run_all([tasks[-1], *beside], workers, then=rest)
@@ -108,7 +109,7 @@ def train_all(
 
 
 def parts(config: Reproduce, after: str) -> list[Task]:
-    """The paper's own parts at this scale that wait for `after`."""
+    """Return tasks for the paper's own parts at this scale that wait for `after`."""
     asked = [name for name in config.parts if name in config.scales[config.scale].parts]
     return [(n, compute, (config, n)) for n in asked if config.parts[n].after == after]
 

@@ -1,5 +1,6 @@
-"""Jobs side by side on one machine: `schedule`, which a box without SLURM uses with its GPUs
-(slurm/local_gpus.py), and `run_all`, a job a core, in worker processes that import once.
+"""Runs jobs side by side on one machine. `schedule` is used for the GPUs of a machine without SLURM
+(slurm/local_gpus.py). `run_all` runs one task per core, in worker processes that import modules
+once.
 """
 
 import multiprocessing
@@ -11,15 +12,15 @@ from dataclasses import dataclass
 
 from common.errors import UserError
 
-SHOWN = 40  # characters of the names of those that run, in 100 columns beside the bar
-Task = tuple[str, Callable, tuple]  # title, function, arguments: all can be pickled
+SHOWN = 40  # characters for the names of running tasks, in 100 columns beside the bar
+Task = tuple[str, Callable, tuple]  # title, function, arguments: all must be picklable
 
 
 @dataclass(frozen=True)
 class Job:
     key: str
-    needs: Collection[str] = ()  # keys of those that must have succeeded
-    follows: Collection[str] = ()  # of those that must have ended, however
+    needs: Collection[str] = ()  # keys of the jobs that must have succeeded before
+    follows: Collection[str] = ()  # keys of the jobs that must have ended before, failed or not
     places: int = 1  # GPUs or CPU slots that it takes
 
 
@@ -30,13 +31,13 @@ def schedule(
     ended: Callable[[], Iterable[tuple[str, bool]]],
     lost: Callable[[Job, list[str]], None],
 ) -> list[str]:
-    """Begin every job on places of its own, once what it waits for has ended; returns the keys of
-    those that failed. A failure stops what `needs` it, no other.
+    """Begin every job on places of its own, once the jobs that it waits for have ended. Return the
+    keys of the failed jobs. A failure stops only the jobs that need the failed one.
 
-    Jobs begin in their order: one that finds too few places free is not overtaken by a later one,
-    or it would wait for ever. `ended` waits a while and gives those that have ended since, each
-    with whether it succeeded; `lost` is told of a job that never begins, and of what it lacks. What
-    a callback raises ends the schedule.
+    Jobs begin in their order: a job that finds too few free places is not overtaken by a later one,
+    or it might wait for ever. `ended` waits a while and yields each job that has ended since as
+    (key, whether it succeeded). `lost` is called with each job that never begins and the keys of
+    the failed jobs that it needs. An exception in a callback ends the schedule.
     """
     waiting, running, done, failed = list(jobs), dict[str, list[str]](), set[str](), set[str]()
 
@@ -69,12 +70,12 @@ def schedule(
 
 
 def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
-    """Run every task, each on one thread; `then` those that need what the first of them made.
+    """Run every task, each on one thread. The tasks `then` need what the first task makes.
 
-    A task may return a word on what became of it, which is told instead of "done".
-    One task's failure does not stop the others, but `then` is not begun where the first failed; at
-    the end a UserError names those that failed. Ctrl-C stops all workers; what they had stored is
-    kept.
+    A task may return a short text about its outcome, which is printed instead of "done". The
+    failure of one task does not stop the others, but `then` is not begun if the first task failed.
+    At the end a UserError names the failed tasks. Ctrl-C stops all workers; what they have stored
+    is kept.
     """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -128,7 +129,7 @@ def run_all(tasks: list[Task], workers: int, then: Sequence[Task] = ()) -> None:
 
 
 def end_with_parent() -> None:
-    """For a worker: end when the parent does, however that was killed, and give up its runs."""
+    """Let this worker end, and so give up its runs, when its parent ends or is killed."""
 
     def watch():
         multiprocessing.parent_process().join()
@@ -138,7 +139,7 @@ def end_with_parent() -> None:
 
 
 def _start_worker() -> None:
-    """One thread, no progress bars beside that of the parent, no life after it."""
+    """Set up a worker: one thread, no progress bars beside the parent's, an end with the parent."""
     import rich
     import torch
 

@@ -1,5 +1,5 @@
-"""The row of each paper that is tried first, in its README: how long three steps of it take, and
-the memory, as the dry run predicts them. `rlvr docs` writes it.
+"""The text in each paper's README on the row (named experiment) to try first: how long three of its
+steps take and how much memory they need, as the dry run predicts. `rlvr docs` writes it.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from common.sweeps.cost import estimate
 from common.sweeps.plan import Reproduce, runs_of, scales_of, tried
 from common.sweeps.profiles import load_profile, on
 
-# Of the smallest model of the paper; F-GRPO's has the shortest context.
+# A row of each paper's smallest model; F-GRPO's has the shortest context.
 SMALLEST = {
     "f_grpo": "qwen15b_math_grpo",
     "two_stage": "llama3b_grpo",
@@ -26,8 +26,8 @@ START, END = "<!-- smallest row: written by `rlvr docs` -->", "<!-- end of small
 
 
 def readme(paper: str) -> tuple[Path, str]:
-    """(the paper's README.md, its text with the row between the marks). Raises UserError where the
-    marks are not there."""
+    """Return (the path of the paper's README.md, its text with the row between the marks). Raises
+    UserError where the marks are missing."""
     path = ROOT / "papers" / paper / "README.md"
     return path, replaced(str(path), path.read_text(), (START, END), f"{said(paper)}\n")
 

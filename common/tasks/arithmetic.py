@@ -2,10 +2,10 @@
 parameters.
 
 A problem is an operation on two or three whole numbers, asked for in one of several wordings; the
-answer is a whole number. Numbers are drawn from 2 to `largest`, of a product one from 2 to 12.
-Problems are split by a hash of the operation and its numbers, whatever their order and the wording:
-no sum of the test is ever trained on, also not as b + a or as a story. Made without looking at any
-model's answers.
+answer is a whole number. Numbers are drawn from 2 to `largest`; one of the two factors of a product
+is drawn from 2 to 12. Problems are split by a hash of the operation and its numbers, whatever their
+order and the wording: no sum of the test split is ever trained on, not even as b + a or as a story.
+The task was made without looking at any model's answers.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import random
 from common.errors import require
 
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
-FACTORS = 12  # the larger times tables end there
+FACTORS = 12  # the larger multiplication tables end there
 WORDINGS = {
     "sum": (
         "What is {0} + {1}?",
@@ -42,9 +42,9 @@ WORDINGS = {
 def problems(
     *, split: str, size: int, seed: int, largest: int = 99, kinds: list[str] | None = None
 ) -> list[dict]:
-    """`size` distinct rows (id, problem, answer) of a split, the `kinds` of WORDINGS (None: all) in
-    equal shares. Seeded; the same call, the same list. UserError where the split does not hold that
-    many."""
+    """Return `size` distinct rows (id, problem, answer) of a split, with equal shares of the
+    `kinds` of WORDINGS (None: all). The draw is seeded: the same call gives the same list. Raises
+    UserError if the split does not hold that many."""
     kinds = list(WORDINGS) if kinds is None else kinds
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     require(largest >= 10, "largest", largest, "at least 10")
@@ -74,7 +74,7 @@ def value(kind: str, numbers: tuple[int, ...]) -> int:
 
 
 def _numbers(kind: str, largest: int, rng: random.Random) -> tuple[int, ...]:
-    """Operands whose result is not negative: a story has no minus five birds."""
+    """Draw operands whose result is not negative: a story has no minus five birds."""
     a, b, c = (rng.randint(2, largest) for _ in range(3))
     if kind == "product":
         return rng.randint(2, FACTORS), a

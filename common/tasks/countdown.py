@@ -1,14 +1,14 @@
 """Subset-Countdown: reach a target from four numbers, each used at most once, with + - * and
 brackets.
 
-A prompt has several right answers, some reachable only by a rarely shown strategy, so a policy can
-gain accuracy and lose diversity: the smallest task on which RLVR's forgetting can be measured.
+A prompt has several right answers, and only a rarely shown strategy reaches some of them. So a
+policy can gain accuracy and lose diversity: this is the smallest task on which RLVR's forgetting
+can be measured.
 
 The demonstrator that the tiny model is first trained on is skewed on purpose: operators + .5, -
-.35, * .15; 80 % left-deep trees; 10 % two-operand answers. Its prompts are `natural`; `rare`
-prompts are those of which every solution needs `*`. All (numbers, target) pairs are split by a hash
-of the pair into train, dev (for choosing hyperparameters) and test, so that no test prompt is ever
-seen before.
+.35, * .15; 80 % left-deep trees; 10 % two-operand answers. Its prompts are `natural`. For `rare`
+prompts, every solution needs `*`. All (numbers, target) pairs are split by a hash of the pair into
+train, dev (for choosing hyperparameters) and test, so that no test prompt is seen before the test.
 """
 
 import hashlib
@@ -32,8 +32,9 @@ Tree = int | tuple  # a number, or (operator, left, right)
 def natural(
     *, split: str, size: int, seed: int, template: str, numbers: int = NUMBERS
 ) -> list[Prompt]:
-    """`size` distinct prompts of the demonstrator's own distribution; with another count of
-    `numbers` than it was trained on, a shifted task. Seeded; the same call, same list."""
+    """Return `size` distinct prompts of the demonstrator's own distribution. With another count of
+    `numbers` than the demonstrator's, the task is shifted. The draw is seeded: the same call gives
+    the same list."""
     require(numbers >= max(OPERAND_WEIGHTS), "numbers", numbers, "at least 4, for the answers")
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     rng, seen = random.Random(f"natural-{split}-{seed}"), {}
@@ -45,7 +46,7 @@ def natural(
 
 
 def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
-    """`size` distinct prompts that can be solved, but by no expression without `*`."""
+    """Return `size` distinct prompts that can be solved, but by no expression without `*`."""
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     rng, seen = random.Random(f"rare-{split}-{seed}"), {}
     while len(seen) < size:
@@ -56,7 +57,8 @@ def rare(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
 
 
 def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
-    """`count` (prompt text, response text) pairs of the skewed demonstrator, train split only."""
+    """Return `count` (prompt text, response text) pairs of the skewed demonstrator, train split
+    only."""
     rng, rows = random.Random(f"demonstrations-{seed}"), []
     while len(rows) < count:
         numbers, target, tree = _draw(rng, NUMBERS)
@@ -68,7 +70,8 @@ def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=2000)
 def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
-    """Every value that some expression over a subset of `numbers` has: "without *" or "needs *"."""
+    """Return value -> "without *" or "needs *", for every value of an expression over a subset of
+    `numbers`."""
     values: dict[tuple[int, ...], dict[int, bool]] = {}  # positions -> value -> needs *
     for size in range(1, len(numbers) + 1):
         for chosen in combinations(range(len(numbers)), size):
@@ -90,12 +93,14 @@ def reachable(numbers: tuple[int, ...]) -> dict[int, str]:
 
 
 def solve(numbers: tuple[int, ...], target: int) -> Tree | None:
-    """An expression over a subset of `numbers` that equals `target`; None if there is none."""
+    """Return an expression over a subset of `numbers` that equals `target`; None if there is
+    none."""
     return _search([(number, number) for number in numbers], target)
 
 
 def _search(pool: list[tuple[int, Tree]], target: int) -> Tree | None:
-    """Join two of the pool's (value, tree) at a time until one has the value."""
+    """Join two of the pool's (value, tree) pairs at a time until one equals `target`. Return its
+    tree; None if there is none."""
     for value, tree in pool:
         if value == target:
             return tree
@@ -117,7 +122,7 @@ def value_of(tree: Tree) -> int:
 
 
 def render(tree: Tree) -> str:
-    """The expression with the fewest brackets that keep its value."""
+    """Return the expression with the fewest brackets that keep its value."""
     if isinstance(tree, int):
         return str(tree)
     operator, left, right = tree
@@ -131,7 +136,8 @@ def render(tree: Tree) -> str:
 
 
 def canonical(tree: Tree) -> str:
-    """Equal for two expressions that differ only in order of terms or factors and in brackets."""
+    """Return a text that is the same for two expressions that differ only in the order of terms or
+    factors and in brackets."""
     if isinstance(tree, int):
         return str(tree)
     if tree[0] == "*":
@@ -162,7 +168,7 @@ def _bracket(tree: Tree) -> str:
 
 
 def _draw(rng: random.Random, count: int) -> tuple[tuple[int, ...], int, Tree]:
-    """Numbers, target and the demonstrator's answer; drawn again until the target is in range."""
+    """Draw numbers, target and the demonstrator's answer, again until the target is in range."""
     while True:
         numbers = _numbers(rng, count)
         size = rng.choices(list(OPERAND_WEIGHTS), list(OPERAND_WEIGHTS.values()))[0]
@@ -209,12 +215,12 @@ def _prompt(reference: str, template: str) -> Prompt:
 
 
 def bare(reference: str) -> str:
-    """What the tiny model reads: "3 5 7 12 = 41" and nothing else."""
+    """Return the prompt that the tiny model reads: "3 5 7 12 = 41" and nothing else."""
     return reference
 
 
 def instruct(reference: str) -> str:
-    """For a model that reads English."""
+    """Return the prompt for a model that reads English."""
     numbers, target = reference.split(" = ")
     return (
         f"Using each of the numbers {numbers} at most once, with + - * and brackets, write an "

@@ -1,14 +1,15 @@
-"""Tiny program synthesis: a one-line Python function from two examples of what it returns.
+"""Tiny program synthesis: write a one-line Python function from two examples of what it returns.
 
-A prompt is "1=6 10=231"; the response is a program, `def f(x)` that returns an expression of `x`,
-numbers, + * and brackets. The reward is the real code verifier's (verifiers/code): the
+A prompt is "1=6 10=231". The response is a program: `def f(x)` that returns an expression of `x`,
+numbers, + * and brackets. The reward is that of the real code verifier (verifiers/code): the
 program runs in the sandbox on the shown inputs and on one that is not shown.
 
 The functions are a*x*x + b*x + c. The digits of f(10) are the coefficients, except where b has two
-of them, and there f(1) tells: two values determine a function. Several programs are right for a
-prompt, 2*x*x+3*x+1 or x*(2*x+3)+1; the demonstrator that the tiny model is first trained on is
-skewed towards small a and the first way. Functions are split by a hash of their coefficients into
-train, dev (for choosing) and test: no test function is ever seen before.
+digits, and there f(1) decides: two values determine a function. Several programs are right for a
+prompt, such as 2*x*x+3*x+1 and x*(2*x+3)+1. The demonstrator that the tiny model is first trained
+on is skewed towards small a and the first of these forms. Functions are split by a hash of their
+coefficients into train, dev (for choosing hyperparameters) and test: no test function is
+seen before the test.
 """
 
 import hashlib
@@ -19,21 +20,21 @@ from itertools import product
 from common.errors import require
 from common.types import Prompt
 
-SHOWN, HIDDEN = (1, 10), (3,)  # inputs of the unit tests: in the prompt, and not
+SHOWN, HIDDEN = (1, 10), (3,)  # inputs of the unit tests: shown in the prompt, and not shown
 OPENING, CLOSING = "```python\ndef f(x):\n    return ", "\n```"
 A, B, C = range(4), range(13), range(10)
 A_WEIGHTS = (0.4, 0.3, 0.2, 0.1)
 WAYS = {"falling": 0.6, "rising": 0.25, "nested": 0.15}
 WORDS = (*"+*()=x", OPENING, CLOSING, *"0123456789")  # the tiny model's tokens
-TIME_LIMIT = 2.0  # seconds a test
+TIME_LIMIT = 2.0  # seconds per test
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
 Function = tuple[int, int, int]  # a, b, c
 
 
 def functions(*, split: str, size: int, seed: int, template: str) -> list[Prompt]:
-    """`size` prompts of distinct functions of a split. Seeded; the same call, the same list.
-    UserError where the split does not hold that many."""
+    """Return `size` prompts of distinct functions of a split. The draw is seeded: the same call
+    gives the same list. Raises UserError if the split does not hold that many."""
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     held = [f for f in product(A, B, C) if any(f[:2]) and _split(f) == split]
     require(0 < size <= len(held), "size", size, f"must be 1..{len(held)}, what {split} holds")
@@ -42,7 +43,7 @@ def functions(*, split: str, size: int, seed: int, template: str) -> list[Prompt
 
 
 def demonstrations(*, count: int, seed: int) -> list[tuple[str, str]]:
-    """`count` (prompt text, response text) pairs of the demonstrator, train split only."""
+    """Return `count` (prompt text, response text) pairs of the demonstrator, train split only."""
     rng, rows = random.Random(f"expressions-{seed}"), []
     while len(rows) < count:
         f = rng.choices(A, A_WEIGHTS)[0], rng.choice(B), rng.choice(C)
@@ -58,8 +59,8 @@ def value(f: Function, x: int) -> int:
 
 
 def write(f: Function, way: str) -> str:
-    """The function as a Python expression; terms of coefficient 0 are left out. With fewer than two
-    terms of x, `nested` is `falling`."""
+    """Return the function as a Python expression, without terms of coefficient 0. With fewer than
+    two terms of x, `nested` gives the same as `falling`."""
     a, b, c = f
     square, line, constant = _times(a, "x*x"), _times(b, "x"), str(c) if c else ""
     if way == "nested" and a and b:
@@ -83,19 +84,19 @@ def _prompt(f: Function, template: str) -> Prompt:
 
 
 def _reference(f: Function) -> str:
-    """The unit tests, as common.verifiers.code reads them."""
+    """Return the unit tests in the form that common.verifiers.code reads."""
     tests = [{"input": str(x), "output": str(value(f, x))} for x in SHOWN + HIDDEN]
     fields = {"tests": tests, "test_type": "functional", "fn_name": "f", "time_limit": TIME_LIMIT}
     return json.dumps(fields, sort_keys=True)
 
 
 def bare(f: Function) -> str:
-    """What the tiny model reads: "1=6 10=231" and nothing else."""
+    """Return the prompt that the tiny model reads: "1=6 10=231" and nothing else."""
     return " ".join(f"{x}={value(f, x)}" for x in SHOWN)
 
 
 def instruct(f: Function) -> str:
-    """For a model that reads English."""
+    """Return the prompt for a model that reads English."""
     examples = ", ".join(f"f({x}) = {value(f, x)}" for x in SHOWN)
     return (
         f"Write a Python function f(x) of one integer with {examples}. It must be right for other "

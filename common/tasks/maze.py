@@ -1,21 +1,21 @@
-"""Mazes: walk from the start to the goal of a grid of symbols, one move a token.
+"""Mazes: walk from the start to the goal of a grid of symbols, one move per token.
 
 F-GRPO's second version trains on 17 x 17 mazes (App. K), in the set-up of MaxRL (arXiv 2602.02710;
 repository tajwarfahim/maxrl, folder maze). Walls take cells of the grid: 17 x 17 cells are 8 x 8
-rooms, and a door is two moves from the next. Without loops the rooms are a tree, and one path leads
-to the goal: the single target sequence of the paper. With `loops` that many doors more are opened,
-and a prompt has many right paths; the target is then the shortest, the first in the order of MOVES
-among equals.
+rooms, and two doors in a row on a path are two moves apart. Without loops the rooms form a tree,
+and one path leads to the goal: the single target sequence of the paper. With `loops`, that many
+more doors are opened, and a prompt has many right paths. The target is then the shortest path and,
+among equally short ones, the first in the order of MOVES.
 
-What those sources leave open is our choice, and stands in the arguments where it changes the task:
+What those sources leave open is our choice. It is an argument where it changes the task:
 
     generator  "depth_first" (long corridors) or "kruskal" (short ones with many branches)
     ends       where start and goal are: two "random" rooms, or "corners", top left and bottom right
-    tokens     theirs are words, WALL or NEWLINE; ours one character each, by the same roles, with
-               neither marks around the grid nor one before it, and unused ones up to 32
+    tokens     MaxRL's are words such as WALL or NEWLINE. Ours are one character each, in the same
+               roles, without marks around or before the grid, plus unused tokens up to 32
 
-Mazes are split by a hash of grid, start and goal into train, dev (for choosing) and test: no test
-maze is ever seen before.
+Mazes are split by a hash of grid, start and goal into train, dev (for choosing hyperparameters)
+and test: no test maze is seen before the test.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ from common.types import Prompt
 WALL, FREE, START, GOAL, ROW_END, ASK, DONE = "#.SG/>!"
 MOVES = "UDLR"  # up, down, left, right
 USED = (WALL, FREE, START, GOAL, ROW_END, ASK, DONE, *MOVES)
-VOCABULARY = 32  # of the public model, end and padding included
+VOCABULARY = 32  # tokens of the public model, end and padding included
 WORDS = (*USED, *(f"<{i}>" for i in range(VOCABULARY - 2 - len(USED))))  # the model's tokens
 GENERATORS = ("depth_first", "kruskal")
 ENDS = ("random", "corners")
 SPLITS = {"train": range(0, 80), "dev": range(80, 90), "test": range(90, 100)}
 
-Cell = int  # its place in the grid's text, in which a row is `side` cells and ROW_END
-Door = tuple[int, int]  # two rooms beside each other, by number, the smaller first
+Cell = int  # a cell's index in the grid's text, where a row is `side` cells and ROW_END
+Door = tuple[int, int]  # two neighbouring rooms, by number, the smaller first
 
 
 def mazes(
@@ -50,9 +50,10 @@ def mazes(
     ends: str = "random",
     least: int = 0,
 ) -> list[Prompt]:
-    """`size` distinct prompts of a split, mazes of `side` x `side` cells with `loops` doors more
-    than a tree has, and no path of fewer than `least` moves. Seeded; the same call, the same list.
-    A reference is grid and target path. UserError for an unknown or impossible value."""
+    """Return `size` distinct prompts of a split: mazes of `side` x `side` cells with `loops` doors
+    more than a tree has, and no path of fewer than `least` moves. The draw is seeded: the same call
+    gives the same list. A reference is the grid and the target path. Raises UserError for an
+    unknown or impossible value."""
     require(split in SPLITS, "split", split, f"one of {sorted(SPLITS)}")
     _check(side=side, loops=loops, generator=generator, ends=ends)
     grids = _grids(split, size, seed, side, loops, generator, ends, least)
@@ -72,9 +73,9 @@ def demonstrations(
     ends: str = "random",
     detours: float = 0.0,
 ) -> list[tuple[str, str]]:
-    """`count` (prompt text, response text) pairs, train split only. A response is the target path;
-    a share `detours` of them takes a right path drawn at random instead, of which there are others
-    only with loops."""
+    """Return `count` (prompt text, response text) pairs, train split only. A response is the target
+    path. A share `detours` of them takes a right path drawn at random instead, which can be another
+    path only if there are loops."""
     _check(side=side, loops=loops, generator=generator, ends=ends)
     require(0 <= detours <= 1, "detours", detours, "must be 0..1, a share of the demonstrations")
     rng, rows = random.Random(f"maze-detours-{seed}"), []
@@ -86,8 +87,8 @@ def demonstrations(
 
 
 def shortest(grid: str) -> str:
-    """The target: the shortest moves from start to goal, the first in the order of MOVES among
-    equals. Raises ValueError where no path leads there."""
+    """Return the target: the shortest moves from start to goal and, among equally short ones, the
+    first in the order of MOVES. Raises ValueError if no path leads to the goal."""
     ahead = offsets(grid)
     start, goal = grid.index(START), grid.index(GOAL)
     distance, queue = {goal: 0}, deque([goal])
@@ -110,8 +111,8 @@ def shortest(grid: str) -> str:
 
 
 def wander(grid: str, rng: random.Random) -> str:
-    """A right path that visits no cell twice, by a walk that turns at random and goes back where it
-    is stuck."""
+    """Return a right path that visits no cell twice, from a walk that turns at random and goes back
+    where it is stuck."""
     ahead, goal = offsets(grid), grid.index(GOAL)
     walk = [("", grid.index(START))]
     seen = {walk[0][1]}
@@ -128,8 +129,8 @@ def wander(grid: str, rng: random.Random) -> str:
 
 
 def offsets(grid: str) -> dict[str, int]:
-    """How far each move leads in the grid's text. The outermost cells are walls, so that a path
-    cannot leave it."""
+    """Return how far each move leads in the grid's text. The outermost cells are walls, so a path
+    cannot leave the grid."""
     width = grid.index(ROW_END) + 1
     return dict(zip(MOVES, (-width, width, -1, 1), strict=True))
 
@@ -153,7 +154,7 @@ def _grids(
     ends: str,
     least: int = 0,
 ) -> list[tuple[str, str]]:
-    """`size` distinct (grid, target path) of a split."""
+    """Return `size` distinct (grid, target path) pairs of a split."""
     rng = random.Random(f"maze-{split}-{seed}")
     rooms = side // 2
     tree = _depth_first if generator == "depth_first" else _kruskal
@@ -179,7 +180,7 @@ def _grids(
 
 @lru_cache(maxsize=4)
 def _walls(rooms: int) -> list[Door]:
-    """All pairs of rooms beside each other."""
+    """Return all pairs of neighbouring rooms."""
     right = [(i, i + 1) for i in range(rooms**2) if (i + 1) % rooms]
     below = [(i, i + rooms) for i in range(rooms * (rooms - 1))]
     return right + below
@@ -195,7 +196,8 @@ def _beside(rooms: int) -> list[list[int]]:
 
 
 def _depth_first(rng: random.Random, rooms: int) -> set[Door]:
-    """The doors of a random tree: walk to an unseen room as long as there is one, then go back."""
+    """Return the doors of a random tree: walk to an unseen room as long as there is one, then go
+    back."""
     beside, doors = _beside(rooms), set()
     walk = [rng.randrange(rooms**2)]
     seen = set(walk)
@@ -213,7 +215,8 @@ def _depth_first(rng: random.Random, rooms: int) -> set[Door]:
 
 
 def _kruskal(rng: random.Random, rooms: int) -> set[Door]:
-    """The doors of a random tree: each wall in random order falls if it parts two trees."""
+    """Return the doors of a random tree: take the walls in random order and open each one that
+    separates two trees."""
     parent, doors = list(range(rooms**2)), set()
 
     def root(room: int) -> int:
@@ -229,7 +232,7 @@ def _kruskal(rng: random.Random, rooms: int) -> set[Door]:
 
 
 def _render(rooms: int, doors: set[Door], start: int, goal: int) -> str:
-    """The grid as text: a room is a cell, and so is a door or a wall between two of them."""
+    """Return the grid as text: a room is a cell, and so is a door or a wall between two of them."""
     empty, place = _empty(rooms)
     cells = list(empty)
     for a, b in doors:
@@ -240,7 +243,7 @@ def _render(rooms: int, doors: set[Door], start: int, goal: int) -> str:
 
 @lru_cache(maxsize=4)
 def _empty(rooms: int) -> tuple[str, list[Cell]]:
-    """A grid without doors, and where its rooms are."""
+    """Return a grid without doors, and the places of its rooms in the text."""
     wall, row = WALL * (2 * rooms + 1), (WALL + FREE) * rooms + WALL
     width = len(wall) + 1
     place = [(2 * (i // rooms) + 1) * width + 2 * (i % rooms) + 1 for i in range(rooms**2)]

@@ -1,4 +1,4 @@
-"""Pairs that come one by one, judged together."""
+"""(response, reference) pairs that arrive one at a time and are judged in batches."""
 
 import asyncio
 
@@ -6,8 +6,8 @@ from common.types import Verdict, Verify
 
 
 class Batcher:
-    """Gathers pairs while others are being judged, so that a worker process gets them by the
-    batch. One a process, used from one event loop."""
+    """Gathers pairs while others are being judged, so that the worker processes get them in
+    batches. Make one in each process, and use it from one event loop."""
 
     def __init__(self, verify: Verify):
         self.verify = verify

@@ -1,13 +1,13 @@
 """Verifier of multiple-choice answers: ARC, MMLU-Pro, GPQA.
 
-The reference is JSON {"answer": "C", "options": [...]}. Letters go by place (the first option is
-A); nothing is shuffled here. Conventions, each a different place to look for the letter:
+The reference is JSON {"answer": "C", "options": [...]}. Letters follow the order of the options
+(the first is A); nothing is shuffled here. Each convention looks elsewhere for the letter:
 
-ours                 what follows the last </think>; in it, the first of these that names an option:
-                     a letter in the last \\boxed{}; the authors' two levels of MMLU-Pro; looser
-                     statements ("Answer: **C**", "the answer is 42 N"), last first; the text of
-                     an option in the last \\boxed{}; a response that is nothing but a letter or
-                     an option. A text names an option if it equals exactly one.
+ours                 in the text after the last </think>, the first of these that gives a letter: a
+                     letter in the last \\boxed{}; the two levels of MMLU-Pro's authors; looser
+                     statements ("Answer: **C**", "the answer is 42 N"), from the last to the first;
+                     the text of an option in the last \\boxed{}; a response that is nothing but a
+                     letter or an option. A text names an option if it equals exactly one.
 mmlu_pro             two levels of TIGER-AI-Lab/MMLU-Pro: first "answer is (X)", else "Answer: X"
 mmlu_pro_last        the same, else the last letter A-J that stands alone (third level)
 lm_eval              lm-eval 0.4.13, mmlu_pro: first "answer is (X)" and nothing else
@@ -18,8 +18,8 @@ lm_eval_gpqa_strict  lm-eval 0.4.13, gpqa "strict-match": the rest of the line a
 lm_eval_arc          lm-eval 0.4.13, arc_challenge_chat: what follows "The best answer is", up to a
                      full stop or blank line, is the letter
 
-A letter beyond the options, or none, is "unparsed"; never is one guessed at random, as the authors'
-script of MMLU-Pro does. Left out: answers of several letters.
+A letter beyond the options, or no letter, is "unparsed". No letter is guessed at random, as the
+script of MMLU-Pro's authors does. Left out: answers with several letters.
 """
 
 import json
@@ -36,10 +36,10 @@ LETTERS = string.ascii_uppercase
 LONGEST = 2000  # characters of a statement or box that are compared with options
 MOST_STATEMENTS = 20
 
-FIRST_LEVEL = re.compile(r"answer is \(?([A-J])")  # what follows the letter decides nothing
+FIRST_LEVEL = re.compile(r"answer is \(?([A-J])")  # any text may follow the letter
 SECOND_LEVEL = re.compile(r"[aA]nswer:(?=\s*([A-J]))")
 ALONE = re.compile(r"\b[A-J]\b")
-# The same levels for "ours": the letter does not begin a word, as it does in "answer is Greater".
+# The same levels for "ours": the letter must not begin a word, as in "answer is Greater".
 END = r"(?![^\W\d_])"
 FIRST_WHOLE = re.compile(rf"answer is \(?([A-J]){END}")
 SECOND_WHOLE = re.compile(rf"[aA]nswer:(?=\s*([A-J]){END})")
@@ -54,7 +54,7 @@ PREFIX = "The best answer is"
 
 
 def verify(response: str, reference: str, *, convention: str = "ours") -> Verdict:
-    """Verdict on the letter that `convention` (see above) finds in `response`.
+    """Return the verdict on the letter that `convention` (see above) finds in `response`.
 
     `parsed` is the letter. Raises UserError for a bad reference or an unknown convention.
     """
@@ -71,9 +71,9 @@ def verify(response: str, reference: str, *, convention: str = "ours") -> Verdic
 
 
 def reference(row: dict) -> str:
-    """The letter and the options of a row with `answer` (a case row: `gold`) and `options`
-    (ARC, GPQA: `choices`). Where `answer_index` contradicts the letter (MMLU-Pro 3983), the letter
-    counts, as in the authors' script."""
+    """Return the letter and the options of a row as JSON, from `answer` (in a case row: `gold`) and
+    `options` (in ARC and GPQA: `choices`). Where `answer_index` contradicts the letter (MMLU-Pro
+    3983), the letter counts, as in the authors' script. Raises UserError for a bad row."""
     key = "answer" if row.get("answer") else "gold"
     answer, options = row.get(key), row.get("options") or row.get("choices")
     made = json.dumps({"answer": answer, "options": options}, sort_keys=True)
@@ -89,7 +89,7 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str:
-    """Correct under every convention."""
+    """Return a response that is correct under every convention."""
     gold, _ = _parse(reference)
     return f"The answer is ({gold}).\n{PREFIX} {gold}.\n\\boxed{{{gold}}}"
 
@@ -188,8 +188,8 @@ CONVENTIONS = {
 
 
 def _two_levels(text: str, first_level: re.Pattern, second_level: re.Pattern) -> str | None:
-    """The first match of `first_level`; else, of the first line in which `second_level` matches,
-    its last match there: what the authors' `.*[aA]nswer:...` finds, in linear time."""
+    """Return the first match of `first_level`. Without one, return the last match in the first line
+    that `second_level` matches: what the authors' `.*[aA]nswer:...` finds, in linear time."""
     if first := first_level.search(text):
         return first.group(1)
     letter, line_end = None, len(text)
@@ -214,7 +214,7 @@ def _stated(text: str, options: tuple[str, ...]) -> str | None:
 
 
 def _letter_of(text: str, options: tuple[str, ...]) -> str | None:
-    """The letter that `text` consists of, alone or with its option ("(C) 42 N")."""
+    """Return the letter that `text` consists of, alone or with its option ("(C) 42 N")."""
     if len(text) > LONGEST:
         return None
     plain = _plain(text)
@@ -232,7 +232,7 @@ def _letter_of(text: str, options: tuple[str, ...]) -> str | None:
 
 
 def _named(text: str, options: tuple[str, ...]) -> str | None:
-    """The letter of the only option whose text `text` is."""
+    """Return the letter of the only option whose text is `text`; None without exactly one."""
     if len(text) > LONGEST:
         return None
     wanted, texts = _canonical(text), _canonicals(options)
@@ -259,12 +259,13 @@ class _NoPunctuation(dict):
 
 
 def _bare(text: str) -> str:
-    """lm-eval's ignore_case and ignore_punctuation of multi_choice_regex."""
+    """Return `text` as ignore_case and ignore_punctuation of lm-eval's multi_choice_regex do."""
     return text.lower().translate(PUNCTUATION)
 
 
 def _exact(text: str) -> str | None:
-    """lm-eval's exact_match with ignore_case and ignore_punctuation, against a letter."""
+    """Return the letter that `text` equals for lm-eval's exact_match with ignore_case and
+    ignore_punctuation, or None."""
     bare = text.lower().translate(str.maketrans("", "", string.punctuation))
     return bare.upper() if len(bare) == 1 and bare.upper() in LETTERS else None
 

@@ -9,9 +9,9 @@ Each row has an `id`, a `response` (or `code`), and what the verifier compares w
 options; ifeval: instruction_id_list, kwargs; synlogic: data_source, metadata; code: tests,
 test_type, fn_name). Rows of `kind` answer_pair or unit_test may hold a bare answer as the response.
 
-One row comes out for each that goes in, in order: id, outcome, reward, parsed, reason. The outcome
-is correct, wrong, unparsed (no answer in it), timeout or error; a row that cannot be scored, such
-as one with an empty gold, is an error that says why.
+One row is written for each that is read, in order: id, outcome, reward, parsed, reason. The outcome
+is correct, wrong, unparsed (no answer was found), timeout or error. A row that cannot be scored,
+such as one with an empty gold, gets the outcome error and the reason.
 
   problems=FILE    JSONL with the fields that the rows lack, found by problem_id or id
   workers=2        processes
@@ -60,8 +60,8 @@ def main(words: list[str]) -> None:
 
 
 def verdicts_of(cases: list[dict], verifier: ModuleType, pool: Pool) -> list[Verdict]:
-    """The verdict of every case row, in order; "error" for rows that the module of the verifier
-    cannot score."""
+    """Return the verdict of every case row, in order; the outcome is "error" for rows that the
+    module of the verifier cannot score."""
     pairs, refused = {}, {}
     for number, case in enumerate(cases):
         if "gold" in case:
@@ -99,7 +99,8 @@ def _rows(lines) -> list[dict]:
 
 
 def completed(cases: list[dict], problems: str | None) -> list[dict]:
-    """The cases with what they lack, or have as null, from the problem of the same id."""
+    """Return the cases with the fields that they lack, or have as null, from the problem of the
+    same id in the file `problems`. Raises UserError for an id that is not there."""
     if problems is None:
         return cases
     known = {row["id"]: row for row in read_jsonl(Path(problems))}

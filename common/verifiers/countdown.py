@@ -13,13 +13,14 @@ TOKEN = re.compile(r"[0-9]{1,4}|[-+*()]")
 
 
 def verify(response: str, reference: str) -> Verdict:
-    """Verdict on the last `\\boxed{...}` of `response` against a reference like "3 5 7 12 = 41".
+    """Return the verdict on the last `\\boxed{...}` of `response` against a reference like
+    "3 5 7 12 = 41".
 
     correct   the expression equals the target and uses each number at most once
-    wrong     it is an expression, but not that
-    unparsed  there is no closed box, or what it holds is not an expression in + - * and brackets
+    wrong     it is an expression that does not
+    unparsed  there is no closed box, or its content is not an expression in + - * and brackets
 
-    `parsed` is the canonical form, equal for answers that differ in order and brackets only.
+    `parsed` is the canonical form, the same for answers that differ only in order and brackets.
     """
     start = response.rfind("\\boxed{")
     end = response.find("}", start)
@@ -41,8 +42,8 @@ def verify(response: str, reference: str) -> Verdict:
 
 
 def reference(row: dict) -> str:
-    """The answer of a row: its numbers and target, "3 5 7 12 = 41". Raises UserError if it is
-    none."""
+    """Return the answer of a row, its numbers and target, as in "3 5 7 12 = 41". Raises UserError
+    if the answer has another form."""
     text = str(row.get("answer", ""))
     require(
         re.fullmatch(r"[0-9]+( [0-9]+)* = -?[0-9]+", text) is not None,
@@ -59,14 +60,15 @@ def response(row: dict) -> str:
 
 @lru_cache(maxsize=1000)
 def example(reference: str) -> str | None:
-    """A right response, found by search; None if the target cannot be reached."""
+    """Return a right response, found by search; None if the target cannot be reached."""
     numbers, target = reference.split(" = ")
     tree = solve(tuple(map(int, numbers.split())), int(target))
     return None if tree is None else f"\\boxed{{{render(tree)}}}"
 
 
 def parse(text: str) -> Tree:
-    """The expression tree of `text`. Raises ValueError if it is not an expression, or too long.
+    """Return the expression tree of `text`. Raises ValueError if it is not an expression, or too
+    long.
 
     sum := product (("+" | "-") product)*;  product := atom ("*" atom)*;  atom := number | "(" sum
     ")"

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from common.config.sources import imports, sources
 
-LIBRARIES = {  # a module that verifiers import: the distributions behind it, by their names
+LIBRARIES = {  # a module that verifiers import: the names of the distributions behind it
     "math_verify": ("math-verify", "latex2sympy2_extended", "sympy"),
     "sympy": ("sympy",),
     "lm_eval": ("lm-eval",),
@@ -15,8 +15,8 @@ LIBRARIES = {  # a module that verifiers import: the distributions behind it, by
 
 
 def fingerprint(verifier: dict) -> dict:
-    """{"sha256": of the verifier's `sources`, "libraries": distribution -> version, of those that
-    they import}. Neither depends on where the files are."""
+    """Return {"sha256": hash of the verifier's `sources`, "libraries": distribution -> version, for
+    the LIBRARIES that they import}. Neither depends on where the files are."""
     files = sources(verifier)
     lines = sorted(f"{f.name} {hashlib.sha256(f.read_bytes()).hexdigest()}\n" for f in files)
     tops = {name.partition(".")[0] for file in files for name in imports(file)}

@@ -4,13 +4,14 @@ The paper (App. C): "a reward of 1.0 when the output contains properly matched <
 readings:
 
 matched  exactly one <think> and one </think>, in this order, and something other than white space
-         after them. The paper asks neither for <answer> tags nor that nothing stands before
-         <think>, nor that the thought says anything, so neither does this.
-open_rs  what Open-RS, whose data and recipe the paper takes, computes: "\\n</think>\\n" occurs
-         exactly once. Its prompt holds the opening tag, so that responses need not.
+         after them. The paper does not ask for <answer> tags, nor for an empty text before
+         <think>, nor for a thought that is not empty, so this reading does not either.
+open_rs  the rule of Open-RS, whose data and recipe the paper uses: "\\n</think>\\n" occurs exactly
+         once. The prompt of Open-RS holds the opening tag, so responses need not have it.
 
-Where the prompt ends in <think> (as the chat template of DeepSeek-R1-Distill does), give
-opened=true: a response then need not begin with the tag. Without it "matched" is wrong for all.
+Where the prompt ends in <think> (as with the chat template of DeepSeek-R1-Distill), set
+opened=true: a response then need not begin with the tag. Otherwise "matched" makes every response
+wrong that does not repeat the tag.
 """
 
 from common.errors import require
@@ -22,7 +23,7 @@ OPEN, CLOSE = "<think>", "</think>"
 def verify(
     response: str, reference: str, *, convention: str = "matched", opened: bool = False
 ) -> Verdict:
-    """Verdict on the tags of `response`, "correct" or "wrong"; the reference is not looked at.
+    """Return the verdict on the tags of `response`, "correct" or "wrong". The reference is ignored.
 
     Raises UserError for an unknown convention.
     """
@@ -41,7 +42,7 @@ def verify(
 
 
 def reference(row: dict) -> str:
-    """Empty: any row will do."""
+    """Return "", for any row: this verifier needs no reference."""
     return ""
 
 
@@ -50,7 +51,7 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str:
-    """Correct under every convention."""
+    """Return a response that is correct under every convention."""
     return "<think>\nthought\n</think>\nanswer"
 
 

@@ -1,7 +1,7 @@
-"""Rewards that cannot be trusted stop the run before anything is learnt from them.
+"""Checks that stop a run whose rewards cannot be trusted, before anything is learnt from them.
 
 A broken grader looks like a bad model: every reward is 0, and training continues for days. So each
-batch is preceded by canaries whose verdicts are known, sent through the same workers.
+batch is preceded by canaries, pairs whose verdicts are known, sent through the same workers.
 """
 
 from contextlib import contextmanager
@@ -13,40 +13,43 @@ from common.types import Verdict, Verify
 from common.verifiers.pool import TOO_LATE, Pool
 from common.verifiers.worker import NO_MEMORY
 
-# References that another's right answer is tried against. A path through one maze is right in every
-# fourth other one, and would be in all of 4 once in 3,000 batches: a run of hundreds would end.
+# How many other references the right answer of one is tried against. A path through one maze is
+# right in every fourth other maze, and would be right in all of 4 once in 3,000 batches, which
+# would end some runs of hundreds of batches.
 SWAPPED = 15
-THOUGHT = "<think>\n</think>\n"  # before an example where nothing is right without one
+THOUGHT = "<think>\n</think>\n"  # before an example, where no response is right without a thought
 
 
 @contextmanager
 def judges(verifier: dict, verification: Verification):
-    """A guarded Verify on a pool of its own, closed at the end of the block."""
+    """Yield a guarded Verify on a pool of its own, which is closed at the end of the block."""
     with _pool(verifier, verification) as pool:
         yield guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
 
 
 def lasting(verifier: dict, verification: Verification) -> Verify:
-    """As `judges`, for the life of this process, with which the pool's workers end."""
+    """Return a Verify as in `judges` for the life of this process, with which its workers end."""
     pool = _pool(verifier, verification)
     return guarded(pool.map, dict(verifier), max_faults=verification.max_faults)
 
 
 def _pool(verifier: dict, v: Verification) -> Pool:
     prepare = getattr(module(_first(dict(verifier))), "prepare", None)
-    if prepare is not None:  # such as the sandbox: refused here, before any compute is spent
+    if prepare is not None:  # such as the sandbox's: it raises before any compute is spent
         prepare()
     return Pool(dict(verifier), workers=v.workers, deadline=v.deadline, memory_gb=v.memory_gb)
 
 
 def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
-    """`verify` with checks before and after; UserError names the verifier and what it did.
+    """Return `verify` with checks before and after each batch. If one of them fails, UserError
+    names the verifier and what it did.
 
-    Before: the `example` of a reference of the batch (or the module's KNOWN right pair, where
+    Before: the `example` of a reference of the batch (or the module's right pair KNOWN, where
     references determine no answer) must be correct, the empty response must not, and an example
-    must not be correct for all other references. After: the share of verdicts that are errors or
-    came too late must not exceed max_faults (a single one is always allowed). A verifier without
-    example and KNOWN is only checked by the empty response and its faults.
+    must not be correct for all other references. After: the share of verdicts that are faults
+    (`is_fault`: errors, too late, out of memory) must not exceed max_faults; a single one is always
+    allowed. A verifier without example and KNOWN is checked only by the empty response and by its
+    share of faults.
     """
     first = _first(verifier)
     judge = module(first)
@@ -79,12 +82,12 @@ def guarded(verify: Verify, verifier: dict, *, max_faults: float) -> Verify:
 
 
 def _first(verifier: dict) -> dict:
-    """The verifier itself; of a sum its first part, which decides."""
+    """Return the verifier itself, or the first part of a sum, which decides the outcome."""
     return verifier["parts"][0] if "parts" in verifier else verifier
 
 
 def is_fault(verdict: Verdict) -> bool:
-    """Whether the verifier failed. A verifier's own timeout, of a program that it ran, is none."""
+    """Return whether the verifier failed. The timeout of a program that it ran is no failure."""
     unjudged = verdict.reason.startswith((TOO_LATE, NO_MEMORY))
     return verdict.outcome == "error" or (verdict.outcome == "timeout" and unjudged)
 

@@ -13,14 +13,14 @@ PATH = re.compile(f"[{MOVES}]+{DONE}")
 def verify(
     response: str, reference: str, *, accept: str = "target", graded: bool = False
 ) -> Verdict:
-    """Verdict on a response like "RRDD!" against a reference, "<grid> <target path>".
+    """Return the verdict on a response like "RRDD!" against a reference, "<grid> <target path>".
 
     accept   "target": the target path alone is correct (F-GRPO v2 App. K: "evaluated against a
-             single target action sequence"). "any": every path to the goal that goes through no
-             wall and visits no cell twice, and ends there
-    graded   the reward of a correct path is the target's length over its own, not 1; the outcome
-             and all that is counted from it stay the same
-    unparsed there are other tokens than moves, none, or no end token
+             single target action sequence"). "any": so is every path that goes through no wall,
+             visits no cell twice and ends at the goal
+    graded   the reward of a correct path is the target's length divided by its own, not 1; the
+             outcome and all that is counted from it stay the same
+    unparsed the response has other tokens than moves, no move, or no end token
 
     `parsed` is the moves. Raises UserError for an unknown option.
     """
@@ -39,7 +39,7 @@ def verify(
 
 
 def fault(grid: str, path: str) -> str:
-    """What is wrong with a path from the start of the grid; "" if it leads to the goal."""
+    """Return what is wrong with a path from the start of the grid; "" if it leads to the goal."""
     ahead, cell = offsets(grid), grid.index(START)
     seen = {cell}
     for number, move in enumerate(path, 1):
@@ -53,8 +53,8 @@ def fault(grid: str, path: str) -> str:
 
 
 def reference(row: dict) -> str:
-    """The answer of a row: grid and target path, "#####/#S.G#/##### RR". Raises UserError if it is
-    none, or its path is not a shortest one."""
+    """Return the answer of a row: grid and target path, as in "#####/#S.G#/##### RR". Raises
+    UserError if it has another form, or its path is not a shortest one."""
     text = str(row.get("answer", ""))
     grid, _, path = text.partition(" ")
     try:
@@ -75,5 +75,5 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str:
-    """The right response."""
+    """Return the right response: the target path."""
     return reference.split(" ")[1] + DONE

@@ -1,4 +1,4 @@
-"""Reward functions that know nothing of verdicts."""
+"""Verdicts from reward functions that return a truth value or a number."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from common.types import Verdict
 
 
 def of_plain(given: Any) -> Any:
-    """The Verdict of a truth value or a number: right is True, or 1 and more; any other number is
-    the reward of a wrong response. What is neither comes back as it is, for the caller to refuse.
-    """
+    """Return the Verdict of a truth value or a number: True, or a number from 1 on, is correct; any
+    other number is the reward of a wrong response. Return anything else unchanged, for the caller
+    to refuse."""
     if isinstance(given, bool | int | float):
         return Verdict("correct" if given >= 1 else "wrong", float(given))
     return given

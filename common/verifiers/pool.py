@@ -4,11 +4,12 @@
     with Pool(node, workers=2, deadline=3, memory_gb=4) as pool:
         verdicts = pool.map([(response, reference), ...])
 
-Each item has a hard deadline, ended by SIGKILL; the worker is forked again in milliseconds and the
-items behind the killed one follow. Equal pairs are judged once, and the pairs of one reference go
-to one worker, so that a verifier's caches of golds and answers serve them all. Works from any
-thread, from asyncio (`await asyncio.to_thread(pool.map, pairs)`), in a Ray actor and in a script
-without a main guard; nothing is left running after `close()`, Ctrl-C or the death of the caller.
+Each item has a hard deadline, after which SIGKILL ends its worker; a new worker is forked in
+milliseconds and gets the items behind the one that was killed. Equal pairs are judged once. The
+pairs of one reference are sent one after the other, as far as possible to one worker, so that a
+verifier's caches of golds and answers serve them all. A pool works from any thread, from asyncio
+(`await asyncio.to_thread(pool.map, pairs)`), in a Ray actor and in a script without a main guard;
+nothing is left running after `close()`, Ctrl-C or the death of the caller.
 """
 
 import json
@@ -27,17 +28,18 @@ from pathlib import Path
 from common.errors import Fault, UserError, require
 from common.types import Verdict
 
-CHUNK_ITEMS, CHUNK_BYTES = 64, 65_536  # sent ahead: a worker never waits, a socket never fills
-TOO_LATE = "no verdict within"  # how the reason of a killed item begins
+CHUNK_ITEMS, CHUNK_BYTES = 64, 65_536  # most sent ahead: no worker waits, no socket fills
+TOO_LATE = "no verdict within"  # prefix of the reason of a killed item
 START = 120.0  # seconds that importing a verifier may take
 
 
 class Pool:
     """`workers` processes that apply one verifier, named as in a config by `_target_` and options.
 
-    deadline is in seconds an item, memory_gb in GiB of address space a worker. An item past the
-    deadline or out of memory gets the outcome "timeout", one whose worker dies gets "error". Raises
-    UserError where the verifier cannot be imported, or finds a reference or option bad.
+    `deadline` is in seconds for each item, `memory_gb` in GiB of address space for each worker. An
+    item past the deadline or out of memory gets the outcome "timeout", one whose worker dies gets
+    "error". Raises UserError where the verifier cannot be imported, or rejects a reference or an
+    option.
     """
 
     def __init__(self, verifier: dict, *, workers: int, deadline: float, memory_gb: float):
@@ -55,7 +57,8 @@ class Pool:
         self._control: socket.socket | None = None
 
     def map(self, pairs: list[tuple[str, str]], progress: str | None = None) -> list[Verdict]:
-        """Verdicts of (response, reference) pairs, in order; `progress` titles a bar on stderr."""
+        """Return the verdicts of (response, reference) pairs, in order. `progress` is the title of
+        a progress bar on stderr."""
         groups: dict[str, dict[str, None]] = {}
         for response, reference in pairs:
             groups.setdefault(reference, {})[response] = None
@@ -76,7 +79,7 @@ class Pool:
         return [verdicts[pair] for pair in pairs]
 
     def _work(self, chunks: deque, verdicts: dict, total: int, progress: str | None) -> None:
-        """A thread a worker, until all verdicts are in or one fails."""
+        """Run one thread for each worker, until all verdicts are in or a thread fails."""
         with ThreadPoolExecutor(len(self._workers)) as threads:
             try:
                 ended = [threads.submit(w.run, chunks, verdicts, total) for w in self._workers]
@@ -96,7 +99,7 @@ class Pool:
             self._end_mother()
 
     def _stop(self) -> None:
-        """End the workers under the threads that listen to them, which then see it and return."""
+        """End the workers while their threads listen to them; the threads notice it and return."""
         self.stopped.set()
         for worker in self._workers:
             worker.signal()
@@ -108,7 +111,7 @@ class Pool:
         self.close()
 
     def fork(self) -> socket.socket:
-        """A connection to a new worker; the mother is started where there is none."""
+        """Return a connection to a new worker; start the mother process if there is none."""
         with self._starting:
             ours, theirs = socket.socketpair()
             with theirs:
@@ -134,7 +137,7 @@ class Pool:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONPATH": path},
-                start_new_session=True,  # Ctrl-C is the caller's; it closes the pool
+                start_new_session=True,  # Ctrl-C must reach only the caller, which closes the pool
             )
         self._control.sendall(json.dumps(self._settings).encode() + b"\n")
         self._control.settimeout(START)
@@ -159,7 +162,8 @@ class Pool:
 
 
 class _Worker:
-    """One worker process as its thread in the caller sees it; forked when needed, and again."""
+    """One worker process, as its thread in the caller sees it. It is forked when first needed, and
+    again after it was killed."""
 
     def __init__(self, pool: Pool):
         self._pool = pool
@@ -183,8 +187,8 @@ class _Worker:
             chunks.extendleft([item] for item in reversed(left))
 
     def _judge(self, chunk: list, verdicts: dict) -> list:
-        """Judge a chunk's items in order; returns those behind one that cost the worker its
-        life."""
+        """Judge the items of a chunk in order. If one of them ends the worker, return the items
+        behind it; if the pool was stopped before the first, return all; else return []."""
         if self._socket is None:
             self._start()
         if self._pool.stopped.is_set():  # while it started
@@ -221,11 +225,11 @@ class _Worker:
         self._pid, self._received, self._socket = int(line), b"", connection
 
     def _line(self, waited: float) -> bytes:
-        """The next reply; b"" if the worker has died. Raises TimeoutError past the deadline.
+        """Return the next reply; b"" if the worker has died. Raises TimeoutError past the deadline.
 
-        Time in which the worker was ready and had no processor is not its own, so a busy machine
-        changes no verdict, up to four times the deadline. Nor is time in which all of us were
-        stopped (scontrol suspend, SIGSTOP): a look counts for no more than it was to last.
+        The time for which the worker was ready but had no processor does not count, so a busy
+        machine changes no verdict, up to four times the deadline. Nor does the time for which all
+        processes were stopped (scontrol suspend, SIGSTOP): each wait counts at most its own limit.
         """
         deadline, look = self._pool.deadline, self._pool.deadline / 4
         spent, allowed = 0.0, deadline
@@ -251,22 +255,23 @@ class _Worker:
         return line
 
     def _waited(self) -> float:
-        """Seconds that the worker was ready to run and waited for a processor; 0 if not known."""
+        """Return for how many seconds the worker was ready to run and waited for a processor; 0 if
+        that is not known."""
         try:
             return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[1]) / 1e9
         except (OSError, IndexError):
             return 0.0
 
     def signal(self) -> None:
-        """End the process; from any thread."""
+        """End the process. This may be called from any thread."""
         pid = self._pid
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the process and forget it; only from the thread that listens to it, or when none
-        does."""
+        """End the process and forget it. Call this only from the thread that listens to it, or when
+        no thread does."""
         self.signal()
         self._pid = None
         if self._socket is not None:
@@ -275,7 +280,8 @@ class _Worker:
 
 
 def _chunks(groups: dict[str, dict[str, None]], most: int):
-    """Lists of (pair, its line), of `most` items and of few bytes; a reference's stay together."""
+    """Yield lists of (pair, its line) of at most `most` items, and of CHUNK_BYTES unless one line
+    is longer. The pairs of one reference follow each other."""
     chunk, size = [], 0
     for reference, responses in groups.items():
         for response in responses:
@@ -290,7 +296,7 @@ def _chunks(groups: dict[str, dict[str, None]], most: int):
 
 
 def _show(title: str, ended: list, verdicts: dict, total: int) -> None:
-    """A progress bar until all of `ended` have."""
+    """Show a progress bar until all of `ended` have ended."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 

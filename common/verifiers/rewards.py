@@ -1,4 +1,4 @@
-"""Responses to verdicts to rewards."""
+"""From responses to verdicts, and from verdicts to rewards."""
 
 import torch
 
@@ -8,7 +8,7 @@ from common.types import Prompt, RolloutBatch, Verdict, Verify
 def verify_batch(
     batch: RolloutBatch, prompts: list[Prompt], tokenizer, verify: Verify
 ) -> tuple[list[str], list[Verdict]]:
-    """The text and the verdict of every row, in order."""
+    """Return the text and the verdict of every row of the batch, in order."""
     ids = [
         row[: int(length)]
         for row, length in zip(batch.response_ids.tolist(), batch.mask.sum(1).tolist(), strict=True)
@@ -19,7 +19,7 @@ def verify_batch(
 
 
 def rewards(verdicts: list[Verdict], group_size: int, correct: float, wrong: float) -> torch.Tensor:
-    """Rewards (P, G): R_c * score + R_w * (1 - score), exactly R_c or R_w for a score of 1 or 0
-    (F-GRPO Eq. 1)."""
+    """Return the rewards (P, G): R_c * score + R_w * (1 - score), which is exactly R_c or R_w for a
+    score of 1 or 0 (F-GRPO Eq. 1)."""
     scores = torch.tensor([verdict.reward for verdict in verdicts]).view(-1, group_size)
     return correct * scores + wrong * (1 - scores)

@@ -1,5 +1,5 @@
-"""Our verifiers as the reward of TRL and of stock verl: the pool's deadline and limits for each
-response, from whatever thread or event loop asks, and outcomes instead of silent zeros.
+"""Our verifiers as the reward function of TRL and of stock verl. Each response has the deadline and
+limits of the pool, whatever thread or event loop asks, and failures are outcomes, not silent zeros.
 
 TRL     reward = trl_reward("common.verifiers.math.verify", reference="answer")
 
@@ -7,8 +7,8 @@ verl    reward.custom_reward_function.path=pkg://common.verifiers.trainers
         reward.custom_reward_function.name=verl_reward
         +reward.custom_reward_function.reward_kwargs.verifier=common.verifiers.math.verify
 
-Each batch is preceded by the canaries of guard.py; a verifier that fails them, or more than
-`max_faults` of a batch, raises UserError. Left out: graded rewards of our own scale (R_c, R_w).
+Each batch is preceded by the canaries of guard.py. UserError is raised for a verifier that fails
+them, or that fails on more than `max_faults` of a batch. Left out: our own reward scale (R_c, R_w).
 """
 
 import json
@@ -25,7 +25,7 @@ LIMITS = {"workers": 2, "deadline": 3.0, "memory_gb": 4.0, "max_faults": 0.1}
 
 
 class TrlReward:
-    """What `trl_reward` makes; `verdicts` are those of the last batch."""
+    """The reward function that `trl_reward` returns; `verdicts` holds those of the last batch."""
 
     def __init__(self, name: str, verify: Verify, reference: str):
         self.__name__, self.verify, self.reference = name, verify, reference  # TRL logs the name
@@ -42,11 +42,12 @@ class TrlReward:
 
 
 def trl_reward(verifier: str = MATH, *, reference: str = "answer", **options: object) -> TrlReward:
-    """A function for `reward_funcs` of TRL's GRPOTrainer; `reference` is a column of its data set.
+    """Return a function for `reward_funcs` of TRL's GRPOTrainer; `reference` names a column of its
+    data set.
 
     The share of each outcome is logged where the trainer offers `log_metric`. `options` are the
-    verifier's own, and LIMITS: workers, deadline (seconds a response), memory_gb (GiB a worker),
-    max_faults (share of a batch).
+    verifier's own and those in LIMITS: workers, deadline (seconds for each response), memory_gb
+    (GiB for each worker), max_faults (share of a batch).
     """
     name = verifier.rpartition(".")[0].rpartition(".")[2] or verifier
     return TrlReward(name, _verify(_named(verifier, options)), reference)
@@ -61,24 +62,24 @@ async def verl_reward(
     verifier: str = MATH,
     **options: object,
 ) -> dict:
-    """verl's custom reward function: the score, and beside it the outcome, what was parsed, and
-    each outcome as 0 or 1, whose means verl logs. `options` as those of `trl_reward`."""
+    """Return the score, as verl's custom reward function, together with the outcome, the parsed
+    answer, and each outcome as 0 or 1, whose means verl logs. `options` are as in `trl_reward`."""
     verdict = await _batcher(_named(verifier, options)).verdict(solution_str, str(ground_truth))
     flags = {outcome: float(share) for outcome, share in shares([verdict]).items()}
     return {"score": verdict.reward, "acc": flags["correct"], "outcome": verdict.outcome} | {
-        "parsed": json.dumps(verdict.parsed),  # as JSON: verl's tables want one type a column
+        "parsed": json.dumps(verdict.parsed),  # as JSON: verl's tables need one type a column
         **flags,
     }
 
 
 def shares(verdicts: list[Verdict]) -> dict[str, float]:
-    """The share of each outcome."""
+    """Return the share of each outcome in `verdicts`."""
     said = [verdict.outcome for verdict in verdicts]
     return {outcome: said.count(outcome) / max(1, len(said)) for outcome in get_args(Outcome)}
 
 
 def _named(verifier: str, options: dict) -> str:
-    """A verifier with its options and limits, as the caches below know it."""
+    """Return a verifier with its options and limits as JSON, the key of the caches below."""
     return json.dumps({"_target_": verifier, **options}, sort_keys=True)
 
 

@@ -27,7 +27,7 @@ from common.types import Outcome, Verdict
 from common.verifiers.plain import of_plain
 
 PR_SET_PDEATHSIG = 1
-MESSAGE = 200  # characters of an exception's
+MESSAGE = 200  # characters of an exception's message that are kept
 NO_MEMORY = "needs more memory than a worker may have"
 
 
@@ -51,7 +51,7 @@ def main() -> None:
         if os.fork() == 0:
             control.close()
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != mother:  # it ended before the line above
+            if os.getppid() != mother:  # the mother ended before the line above
                 os._exit(1)
             serve(socket.socket(fileno=descriptors[0]), verifier, settings["memory_gb"])
             os._exit(0)
@@ -59,8 +59,8 @@ def main() -> None:
 
 
 def load(node: dict):
-    """The verifier that `node` names, its options bound, and the libraries of its module's PRELOAD
-    imported."""
+    """Return the verifier that `node` names, with its options bound, after importing the libraries
+    in its module's PRELOAD and in those of its parts."""
     for part in (node, *node.get("parts", ())):
         for library in getattr(module(part), "PRELOAD", ()):
             importlib.import_module(library)
@@ -69,14 +69,16 @@ def load(node: dict):
 
 
 def silence() -> None:
-    """Nothing that a library prints or logs about a response may reach the terminal."""
+    """Connect the standard streams to the null device, so that nothing that a library prints or
+    logs about a response reaches the terminal."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
 
 
 def serve(pool: socket.socket, verifier, memory_gb: float) -> None:
-    """One worker: a line [response, reference] in, a line with its verdict out, until the end."""
+    """Run one worker: read a line [response, reference] and write a line with its verdict, until
+    the input ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     limit = int(memory_gb * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -88,7 +90,8 @@ def serve(pool: socket.socket, verifier, memory_gb: float) -> None:
 
 
 def judge(verifier, response: str, reference: str) -> list | str:
-    """The verdict as a list of its fields; a text is a UserError, which stops the pool's caller."""
+    """Return the verdict as a list of its fields, or the text of a UserError, which stops the
+    caller of the pool."""
     try:
         return fields(verifier(response, reference))
     except UserError as error:
@@ -104,8 +107,8 @@ def judge(verifier, response: str, reference: str) -> list | str:
 
 
 def fields(verdict: object) -> list:
-    """[outcome, reward, parsed, reason]. Raises UserError for what no Verdict can be: the verifier
-    itself is wrong then, whatever the response."""
+    """Return [outcome, reward, parsed, reason]. Raises UserError for a value that no Verdict can
+    have: then the verifier itself is wrong, whatever the response."""
     verdict = of_plain(verdict)
     if not isinstance(verdict, Verdict):
         raise UserError(

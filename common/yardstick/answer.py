@@ -1,7 +1,7 @@
-"""Does any method beat a smaller learning rate? A sentence on each testbed, from its ranking.csv:
-of the test, and of its positive control (docs/evidence.md).
+"""Does any method beat a smaller learning rate? A sentence on each testbed, from its ranking.csv,
+states the result of the test and of its positive control (docs/evidence.md).
 
-`rlvr docs` writes them with their figures into the README and docs/yardstick.md.
+`rlvr docs` writes the sentences with their figures into the README and docs/yardstick.md.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from common.yardstick.third import DISTINCT, EDITIONS, EQUAL_ACCURACY, GRPO, PRI
 
 MARKS = ("<!-- yardstick: written by `rlvr docs` -->", "<!-- end of yardstick -->")
 FIGURE = Path("figures") / "areas.png"
-SAID = {  # of one method, of several
+SAID = {  # words for one method, for several
     "better": ("keeps more", "keep more"),
     "worse": ("keeps less", "keep less"),
     "equivalent": ("keeps as much", "keep as much"),
     "undecided": ("is undecided", "are undecided"),
     "not read": ("could not be read", "could not be read"),
 }
-FEW = 3  # methods that are named
+FEW = 3  # so many methods are named; more are counted
 
 
 def rows_of(
@@ -35,13 +35,15 @@ def rows_of(
     equal: str = EQUAL_ACCURACY,
     measure: tuple[str, str] = PRIMARY,
 ) -> pd.DataFrame:
-    """Of a ranking the rows of one reading and measure: by default those of the test."""
+    """Return the rows of a ranking for one reading and measure, the default being the test's
+    measure."""
     same = (ranking["benchmark"] == measure[0]) & (ranking["metric"] == measure[1])
     return ranking[same & (ranking["reading"] == reading) & (ranking["equal"] == equal)]
 
 
 def sentence(edition: Third, ranking: pd.DataFrame) -> str:
-    """How many methods keep more diversity than GRPO, and whether GRPO's slower rates do."""
+    """Return sentences on how many methods keep more diversity than GRPO, and whether GRPO does at
+    slower rates."""
     best = rows_of(ranking, BEST)
     if (best["verdict"] == "not read").all():  # also where there is none
         return f"On {edition.task} no method has been compared yet."
@@ -66,7 +68,8 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
 
 
 def narrow(ranking: pd.DataFrame) -> list[str]:
-    """A sentence for each rate that is the only one of some methods, where others have more."""
+    """Return a sentence for each learning rate that is the only one of some methods, if GRPO ran at
+    several."""
     rates = rows_of(ranking, SAME).groupby("method")["rate"].agg(list)
     single = rates[rates.map(len) == 1].map(lambda of_one: of_one[0].split()[-1])
     if rows_of(ranking, OWN).empty:
@@ -78,7 +81,8 @@ def narrow(ranking: pd.DataFrame) -> list[str]:
 
 
 def secondary(ranking: pd.DataFrame) -> list[str]:
-    """A sentence on a reading that decides nothing (docs/evidence.md): distinct right answers."""
+    """Return a sentence on distinct right answers, a reading that decides nothing
+    (docs/evidence.md)."""
     words = rows_of(ranking, BEST, measure=DISTINCT)["verdict"].value_counts().to_dict()
     if not words:
         return []
@@ -88,7 +92,8 @@ def secondary(ranking: pd.DataFrame) -> list[str]:
 
 
 def control(ranking: pd.DataFrame, measure: tuple[str, str] = PRIMARY) -> str:
-    """A reading's positive control: whether GRPO keeps more at slower rates than at its fastest."""
+    """Return a sentence on a measure's positive control: whether GRPO keeps more at slower rates
+    than at its fastest."""
     own = rows_of(ranking, OWN, measure=measure)
     if own.empty:
         return f"{GRPO}'s own rates could not be compared."
@@ -100,13 +105,14 @@ def control(ranking: pd.DataFrame, measure: tuple[str, str] = PRIMARY) -> str:
 
 
 def stored(reference: Path) -> dict[str, pd.DataFrame]:
-    """ranking.csv of each testbed of which more than the controls is stored."""
+    """Return ranking.csv of each testbed for which more than the controls is stored."""
     files = {name: reference / name / "ranking.csv" for name in EDITIONS}
     return {name: pd.read_csv(file) for name, file in files.items() if file.exists()}
 
 
 def written(page: Path, reference: Path) -> str:
-    """The text of a page with the sentences and figures. Raises UserError where it has no marks."""
+    """Return the text of a page with the sentences and figures between its marks. Raises UserError
+    where it has no marks."""
     home = Path(os.path.relpath(reference, page.parent))
     parts = [
         f"{fill(sentence(EDITIONS[name], ranking), 120)}\n\n"

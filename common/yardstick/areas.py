@@ -1,11 +1,12 @@
 """The third edition's comparisons: areas between frontiers.
 
-A run's frontier is its diversity as a function of how far its pass@1 has risen above its own base
-model's, read where it first rises so far, linearly between checkpoints. Its area is the mean over
-the levels, +2 to +16 points. The same is read at equal loss of entropy and at equal divergence from
-the base model. A level that a run does not reach is missing, and so is one that it reaches before
-its first checkpoint: on the chord from the base model nothing was measured. The last checkpoint is
-no point of a frontier: it has more samples a problem than the others.
+A run's frontier is its diversity as a function of how far its pass@1 has risen above the pass@1 of
+its own base model. It is read where the run first rises so far, linearly between checkpoints. The
+run's area is the mean of its frontier over the levels, +2 to +16 points. The same is read at equal
+loss of entropy and at equal divergence from the base model. A level that a run does not reach is
+missing. So is a level that it reaches before its first checkpoint, since nothing was measured
+between that and the base model. The last checkpoint is no point of a frontier, since it has more
+samples per problem than the others.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ from common.yardstick.third import (
     methods,
 )
 
-Runs = dict[int, Curve]  # of one method at one rate, by seed
+Runs = dict[int, Curve]  # seed -> run, for one method at one learning rate
 BEST, SAME, OWN = "best rates", "same rate", "GRPO's rates"
 COLUMNS = [
     *["reading", "equal", "benchmark", "metric", "method", "rate", "against", "from", "to"],
     *["difference", "difference_low", "difference_high", "p", "p_holm", "verdict"],
     *["n_levels", "n_seeds", "reliability"],
 ]
-SPLITS = 200  # of the seeds into halves
+SPLITS = 200  # random splits of the seeds into halves
 
 
 def travelled(curve: Curve, equal: str, split: str = "") -> np.ndarray:
-    """How far a run is from its base model at each checkpoint, (T,): points of pass@1, percent of
-    the entropy lost, or nats."""
+    """Return how far a run is from its base model at each checkpoint, (T,): in points of pass@1, in
+    percent of the entropy that is lost, or in nats of divergence."""
     benchmark, metric = split + ACCURACY[0], ACCURACY[1]
     if equal in (EQUAL_ACCURACY, AS_FIRST_DECLARED):
         x = curve.mean((benchmark, metric))
@@ -64,8 +65,8 @@ def travelled(curve: Curve, equal: str, split: str = "") -> np.ndarray:
 def reading(
     curve: Curve, equal: str, level: float, measure: tuple[str, str], split: str = ""
 ) -> np.ndarray | None:
-    """The measure where the run first travelled so far, (problems,); None where it never did, or
-    did so before its first checkpoint."""
+    """Return the measure where the run first travelled as far as `level`, (problems,); None where
+    it never did, or did so before its first checkpoint."""
     place = first_reach(travelled(curve, equal, split), level)
     if place is None or place[0] == 0 or (place[0] == 1 and place[1] < 1 - 1e-9):
         return None
@@ -79,9 +80,9 @@ def areas(
     measure: tuple[str, str],
     split: str = "",
 ) -> tuple[list[dict[int, np.ndarray]], dict[int, list[float]]]:
-    """(each group's areas by seed, (problems,) each; the levels by seed that they are the mean
-    over). A seed's levels are those that its runs of all groups have; with fewer than LEAST_LEVELS
-    it is left out."""
+    """Return (each group's areas by seed, (problems,) each; by seed, the levels over which they are
+    the mean). A seed's levels are the ones that its runs in all groups can be read at; a seed with
+    fewer than LEAST_LEVELS is left out."""
     found: list[dict[int, np.ndarray]] = [{} for _ in groups]
     shared: dict[int, list[float]] = {}
     for seed in sorted(set.intersection(*(set(runs) for runs in groups))):
@@ -98,20 +99,22 @@ def areas(
 
 
 def enough(read: Sized, groups: Sequence[Runs]) -> bool:
-    """Whether the seeds that were `read` are two thirds of those that all groups have."""
+    """Return whether the seeds that were `read` are at least MIN_SEEDS and at least two thirds of
+    the seeds that all groups have."""
     seeds = set.intersection(*(set(runs) for runs in groups))
     return len(read) >= MIN_SEEDS and 3 * len(read) >= 2 * len(seeds)
 
 
 def speed(rate: str) -> float:
-    """ "lr 1e-4" -> 1e-4."""
+    """Return the learning rate in a name such as "lr 1e-4"."""
     return float(rate.split()[-1])
 
 
 def chosen_rate(by_rate: dict[str, Runs], levels: Sequence[float]) -> str | None:
-    """The rate with the largest area on the dev prompts, of those whose own runs read enough
-    levels there, over the levels and seeds that all of these read; where these are too few, the
-    rate that reads the most levels, of equal ones the smallest; None where no rate does."""
+    """Return the learning rate with the largest area on the dev prompts. Only rates whose own runs
+    can be read at enough levels there are compared, over the levels and seeds that all of them
+    share. If these are too few, return the rate that is read at the most levels, and the smallest
+    of equal ones. Return None where no rate can be read at enough levels."""
 
     def read(rates: list[str]) -> tuple[list[dict[int, np.ndarray]], dict[int, list[float]]]:
         return areas([by_rate[rate] for rate in rates], EQUAL_ACCURACY, levels, PRIMARY, DEV)
@@ -127,8 +130,8 @@ def chosen_rate(by_rate: dict[str, Runs], levels: Sequence[float]) -> str | None
 
 
 def verdict(interval: Interval | None, p_holm: float, metric: str) -> str:
-    """better or worse at a corrected p < 0.05, equivalent where the 95 % interval lies within the
-    margin, else undecided; the margin is in points of pass@k."""
+    """Return "better" or "worse" at a corrected p < 0.05, "equivalent" where the 95 % interval lies
+    within the margin (points of pass@k), else "undecided"; "not read" without an interval."""
     if interval is None:
         return "not read"
     if p_holm < 0.05:
@@ -143,9 +146,10 @@ def compare(
     levels: Sequence[float],
     measure: tuple[str, str],
 ) -> pd.DataFrame:
-    """A row each of `pairs`, of the first minus the second on the seeds that read enough levels in
-    both, corrected together (Holm), with the split-half reliability of their order. n_levels: of
-    the seed that has the fewest."""
+    """Return a row for each of `pairs`: the first minus the second, on the seeds that can be read
+    at enough levels in both. The p-values of all rows are corrected together (Holm), and
+    `reliability` is the split-half reliability of the rows' order. n_levels: how many levels the
+    seed with the fewest has."""
     rows, intervals, gaps = [], [], []
     for name, both in pairs.items():
         (first, second), shared = areas(both, equal, levels, measure)
@@ -172,9 +176,9 @@ def compare(
 
 
 def reliability(gaps: Sequence[dict[int, float]]) -> float:
-    """How well half of the seeds tells the order that the other half gives: the mean rank
-    correlation over random halves, by Spearman and Brown's formula for all seeds. NaN for fewer
-    than three methods or four seeds that all of them share."""
+    """Return how well half of the seeds predicts the order that the other half gives: the mean rank
+    correlation over random halves, corrected to all seeds by the Spearman-Brown formula. NaN for
+    fewer than three methods or four seeds that all of them share."""
     seeds = sorted(set.intersection(*(set(one) for one in gaps))) if gaps else []
     if len(gaps) < 3 or len(seeds) < 4:
         return np.nan
@@ -185,15 +189,16 @@ def reliability(gaps: Sequence[dict[int, float]]) -> float:
     ]  # (methods, SPLITS) each
     a, b = (one - one.mean(axis=0) for one in ranks)
     spread = np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
-    if not spread.all():  # all are equal
+    if not spread.all():  # in some half all methods are equal
         return np.nan
     r = float(np.mean((a * b).sum(axis=0) / spread))
     return 2 * r / (1 + r) if r > 0 else r
 
 
 def rank(drawn: Sequence[Curve]) -> pd.DataFrame:
-    """COLUMNS: each method at its best rate against GRPO at its own best, which is the test; each
-    at GRPO's rate; and GRPO's rates against its fastest, the positive control."""
+    """Return COLUMNS of three readings: each method at its best rate against GRPO at GRPO's best
+    rate, which is the test; each method against GRPO at the same rate; and GRPO's other rates
+    against its fastest, the positive control."""
     groups: dict[str, dict[str, Runs]] = {}
     for c in drawn:
         groups.setdefault(c.method, {}).setdefault(c.rate, {})[c.seed] = c

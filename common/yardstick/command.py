@@ -3,22 +3,22 @@
     rlvr yardstick [protocol=yardstick] [results_dir=results] [workers=2] [budget=4h]
                    [seeds=1,2,3,4,5] [methods=all] [draw=yes] [key=value ...]
 
-Trains each method on a laptop testbed (a model of 0.4 M parameters) with the settings of
+Trains each method on a laptop testbed (a model of 0.2 or 0.4 M parameters) with the settings of
 configs/PROTOCOL.yaml, at two learning rates (papers/yardstick/configs/reproduce.yaml), and compares
-them where it is fair: at matched pass@1.
+the methods where it is fair: at matched pass@1. The protocols are:
 
-    yardstick             Subset-Countdown, at the same learning rate and at equalised effective
+    yardstick             Subset-Countdown, at the same learning rate and at an equalised effective
                           learning rate (times GRPO's largest weight over the method's)
-    yardstick_countdown   the second edition: at the same learning rate and at a third of it; more
-    yardstick_maze        optimiser steps a rollout, points every 5 steps, three base models; on
-                          either testbed
-    third_maze            the third edition: areas between frontiers at three learning rates, nine
-    third_countdown       seeds from nine base models, positive controls first; methods and seeds
-                          are fixed, and it gives way to all else on the machine
+    yardstick_countdown   the second edition, on either testbed: at the same learning rate and at a
+    yardstick_maze        third of it, with more optimiser steps per rollout, an evaluation every 5
+                          steps and three base models
+    third_maze            the third edition, on either testbed: areas between frontiers at three
+    third_countdown       learning rates, nine seeds from nine base models, positive controls first;
+                          methods and seeds are fixed, and it runs at the lowest priority
 
-`methods` takes names and .yaml files of your own. Further key=value words change
-every run. Finished runs are found by their hash and not repeated; a stopped command resumes where
-it was. draw=only trains nothing.
+`methods` takes names of methods and paths of your own .yaml files. Further key=value arguments
+change every run. Finished runs are found by their hash and not repeated. A stopped command resumes
+where it was. draw=only trains nothing and makes tables and figures of the finished runs.
 
     results/PROTOCOL/<run_id>/              the runs
     results/PROTOCOL/metrics.csv            their result rows, and
@@ -26,11 +26,12 @@ it was. draw=only trains nothing.
     results/PROTOCOL/{ranking,curves}.csv   what is compared, from these two files alone
     results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
 
-The third edition writes controls.{csv,md} after its first stage, and after each further one
-ranking.csv, against_base.csv, yardstick.md and figures/areas: nothing of a stage that is not whole,
-whose runs are in metrics.csv and counts.csv.gz all the same. On Countdown the further stages have
-only the rates at which every control passes. It goes on from its runs, and from tables that came
-without them: on another machine copy results/reference/PROTOCOL/ to results/.
+The third edition writes controls.{csv,md} after its first stage and, after each further stage,
+ranking.csv, against_base.csv, yardstick.md and figures/areas. These leave out every stage that is
+not complete, though its finished runs are in metrics.csv and counts.csv.gz. On Countdown the
+further stages have only the rates at which every control passes. The command resumes from its run
+folders, or from tables without run folders: to continue on another machine, copy
+results/reference/PROTOCOL/ to results/.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ OWN = {"protocol": "yardstick", "seeds": "", "methods": "all", "draw": "yes"}
 def show(
     protocol: Protocol, folder: Path, runs: list[Experiment], refused: dict[str, str]
 ) -> list[str]:
-    """Rank and draw what is gathered; the names of what was made."""
+    """Rank and draw the gathered runs. Return the names of the files that were made."""
     from common.yardstick import figures, table
     from common.yardstick import ranking as yardstick_ranking
 
@@ -85,9 +86,9 @@ def show(
 
 
 def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> list[str]:
-    """Compare and draw the runs of these stages, which are whole; the names of what was made. The
-    controls, which are read on dev prompts, are shown alone: what a testbed's rates and steps are
-    may still be changed by them, and by no number of a test prompt."""
+    """Compare and draw the runs of these stages, which are complete. Return the names of the files
+    that were made. After the first stage the controls, which are read on dev prompts, are shown
+    alone: they may still change a testbed's rates and steps, and no number on test prompts may."""
     from common.yardstick import areas, controls, last, third_page
 
     rows, counts, drawn = _drawn(edition, folder, [x for runs in stages for x in runs])
@@ -111,7 +112,7 @@ def show_third(edition: Third, folder: Path, stages: list[list[Experiment]]) -> 
 def _drawn(
     edition: Third, folder: Path, runs: list[Experiment]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[Curve]]:
-    """Result rows, counts and frontiers of these runs."""
+    """Return the result rows, counts and frontiers of these runs."""
     from common.yardstick.ranking import curves
 
     ids = [x.run_id for x in runs]
@@ -123,7 +124,7 @@ def _drawn(
 
 
 def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
-    """The third edition: a table after each stage, at idle priority."""
+    """Run the third edition at idle priority, and make its tables after each stage."""
     from common.sweeps.evidence import give_way
     from common.sweeps.plan import asked, changed
     from common.sweeps.reproduce import done, train_all
@@ -143,7 +144,7 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
         return [x for x in runs if x.run_id not in stored and not done(x)]
 
     def gathered() -> list[list[Experiment]]:
-        """Gather what is finished; the stages to run, as far as the controls say it by now."""
+        """Gather the finished runs. Return the stages to run, as far as the controls say."""
         for reason in store.write(root, edition.name, every, OF_SAMPLES):
             print(f"left out: {reason}", file=sys.stderr)
         if edition.every_rate:

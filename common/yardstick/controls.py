@@ -1,7 +1,7 @@
-"""Positive controls: what a testbed has to show at a learning rate before it carries a claim.
+"""Positive controls: what a testbed has to show at a learning rate before claims may rest on it.
 
-They were declared before any of their runs (docs/evidence.md), and are read on dev prompts alone,
-at the last checkpoint of the curve that both sides have.
+The controls were declared before any of their runs (docs/evidence.md). They are read on dev prompts
+alone, at the last checkpoint of the curve that both sides of the comparison have.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ CONTROLS = (
 
 
 def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
-    """COLUMNS: a row for each control at each rate, fastest first; one whose runs are not there has
-    no numbers and is "not run". The slowest rate has none below it to be compared with.
+    """Return COLUMNS: a row for each control at each learning rate, fastest first. A control whose
+    runs are missing has no numbers and the verdict "not run". The slowest rate has no control
+    against the next lower rate.
 
-    passes: the 95 % interval of a - b lies above -margin; fails: it lies below it; else open."""
+    passes: the 95 % interval of a - b lies above -margin; fails: it lies below -margin; else
+    open."""
     groups: dict[tuple[str, str], Runs] = {}
     for c in drawn:
         groups.setdefault((c.rate, c.method), {})[c.seed] = c
@@ -69,7 +71,7 @@ def controls(drawn: Sequence[Curve]) -> pd.DataFrame:
 
 
 def carries(judged: pd.DataFrame) -> list[str]:
-    """The rates at which every control passes."""
+    """Return the learning rates at which every control passes."""
     passed = judged.groupby("rate", sort=False)["verdict"].agg(lambda x: (x == "passes").all())
     return [rate for rate, every in passed.items() if every]
 
@@ -79,7 +81,7 @@ def _judged(a: Runs, b: Runs, control: Control, measure: tuple[str, str]) -> dic
     if len(seeds) < MIN_SEEDS:
         return {"n_seeds": len(seeds), "verdict": "not run"}
     step = max(set.intersection(*(set(runs[s].steps.tolist()) for runs in (a, b) for s in seeds)))
-    if step == 0:  # the base model's: no checkpoint in common
+    if step == 0:  # both have the base model alone in common
         return {"n_seeds": len(seeds), "verdict": "not run"}
     if control.b == BASE:
         gap = [_at(a[s], step, measure) - _at(a[s], 0, measure) for s in seeds]

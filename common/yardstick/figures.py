@@ -1,5 +1,5 @@
-"""The yardstick's figures: diversity against accuracy along training, a curve a method; and what
-each method gains over a smaller learning rate."""
+"""The yardstick's figures: diversity against accuracy along training, with a curve for each method;
+and what each method gains over a smaller learning rate."""
 
 import textwrap
 from pathlib import Path
@@ -23,10 +23,11 @@ SHOWN = 6  # methods in color beside GRPO
 
 
 def frontier(protocol: Protocol, means: pd.DataFrame, path: Path) -> None:
-    """The protocol's diversity against natural pass@1, mean over seeds, a point an evaluation.
+    """Draw the protocol's diversity against natural pass@1: means over seeds, a point for each
+    evaluation.
 
-    means: `yardstick_ranking.means`. GRPO is black; in color are the methods of the front, with
-    standard errors over seeds and their names; all others are grey.
+    means: the result of `ranking.means`. GRPO is black. The methods of the `front` are in color,
+    with their names and standard errors over seeds. All others are grey.
     """
     points, level = _points(means, protocol.drawn), protocol.levels[0]
     if protocol.bases > 1:
@@ -58,7 +59,7 @@ def frontier(protocol: Protocol, means: pd.DataFrame, path: Path) -> None:
                 lw=0.9,
             )
             ends[method] = (*curve[["accuracy", "diversity"]].to_numpy()[-1], color)
-        axis.axvline(level, color=COLORS[6], lw=0.8, ls=":", zorder=0)  # where they are ranked
+        axis.axvline(level, color=COLORS[6], lw=0.8, ls=":", zorder=0)  # where methods are ranked
         axis.set(title=title, xlabel="natural pass@1 (%)")
         if len(shown):
             start = shown[shown["step"] == 0].iloc[0]
@@ -79,9 +80,10 @@ def frontier(protocol: Protocol, means: pd.DataFrame, path: Path) -> None:
 
 
 def gain(protocol: Protocol, ranking: pd.DataFrame, path: Path) -> None:
-    """Which methods beat a smaller step: the ranking's measure minus that of GRPO at the lower
-    rate, at the first level, with 95 % intervals; filled the method at the plain rate, hollow its
-    twin at the lower one. What some seed does not take there is named at the bottom."""
+    """Draw which methods beat a smaller learning rate: the ranking's measure minus GRPO's at the
+    lower rate, at the first level, with 95 % intervals. Filled markers are methods at the plain
+    rate, hollow ones their twins at the lower rate. The title names the methods of which some seed
+    does not reach the level."""
     benchmark, metric = next(iter(protocol.measures))
     of = (ranking["benchmark"] == benchmark) & (ranking["metric"] == metric)
     shown = ranking[of & (ranking["level"] == protocol.levels[0])]
@@ -128,7 +130,7 @@ def _wrapped(text: str) -> str:
 
 
 def _points(means: pd.DataFrame, diversity: tuple[str, str]) -> pd.DataFrame:
-    """rate, method, step, accuracy, diversity, and their standard errors over seeds."""
+    """Return rate, method, step, accuracy, diversity, their standard errors over seeds, n_seeds."""
     key, wide = ["rate", "method", "step"], {}
     for name, (benchmark, metric) in {"accuracy": ACCURACY, "diversity": diversity}.items():
         measured = means[(means["benchmark"] == benchmark) & (means["metric"] == metric)].set_index(
@@ -143,8 +145,8 @@ def _points(means: pd.DataFrame, diversity: tuple[str, str]) -> pd.DataFrame:
 
 
 def front(points: pd.DataFrame, shown: int = SHOWN) -> list[str]:
-    """The methods whose mean curve is highest at some accuracy above the base model's, those first
-    that are so at the most of 50 accuracies; at most `shown`, GRPO apart."""
+    """Return the methods whose mean curve is highest at some accuracy above the base model's,
+    ordered by how many of 50 accuracies that holds for; at most `shown`, without GRPO."""
     if points.empty:
         return []
     base = points.loc[points["step"] == 0, "accuracy"].iloc[0]
@@ -163,10 +165,11 @@ def front(points: pd.DataFrame, shown: int = SHOWN) -> list[str]:
 
 
 def _names(axis, ends: dict[str, tuple[float, float, str]]) -> None:
-    """Each curve's name in a column at the right, in the order of their ends, joined by a line."""
+    """Write the curves' names in a column at the right, in the order of the curves' ends. A line
+    joins each name to the end of its curve."""
     axis.figure.draw_without_rendering()
     (low, high), (left, right) = axis.get_ylim(), axis.get_xlim()
-    axis.set(xlim=(left, right), ylim=(low, high))  # as they are, whatever the lines add
+    axis.set(xlim=(left, right), ylim=(low, high))  # keep them, whatever the lines add
     gap = 0.06 * (high - low)
     y = -np.inf
     places = {}

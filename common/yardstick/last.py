@@ -1,4 +1,4 @@
-"""The third edition after the last step: the papers' own measure, against the base model."""
+"""The third edition after the last step: pass@k, the papers' measure, against the base model."""
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,10 @@ COLUMNS = [
 
 
 def against_base(rows: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """COLUMNS: pass@k (percent) of each method at each rate after its last step, with an interval
-    of the share (`Interval.of_share`), and minus that of its seeds' base models, in points. Test
-    prompts alone; no interval for fewer than three seeds. Raises UserError as
-    `require_same_problems`."""
+    """Return COLUMNS: pass@k (percent) of each method at each learning rate after its last step,
+    with an interval of the share (`Interval.of_share`), and its difference from the base models of
+    the same seeds, in points. Test prompts alone; no interval for fewer than three seeds. Raises
+    UserError as `require_same_problems`."""
     require_same_problems(counts)
     runs = rows.groupby("run_id", sort=False)[["table", "method", "seed"]].first()
     last = counts[counts["step"] == counts.groupby("run_id")["step"].transform("max")]

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def plan(
     protocol: Protocol, config: Reproduce, methods: Iterable[str], words: Sequence[str]
 ) -> tuple[list[Experiment], dict[str, str]]:
-    """Every run, and the methods that this backend refuses with the reason.
+    """Return (every run, the methods that this backend refuses -> the reason).
 
-    config: of two sweeps, the base model and, with a method, the plain rate; words: for every run.
-    Seed by seed, so that a command that is stopped has compared all methods on the seeds that it
-    reached; the base model and the reference come first.
+    config: has two sweeps, the base model and the plain rate, to which each method is added. words:
+    overrides for every run. The runs are ordered seed by seed, so that a command that is stopped
+    has compared all methods on the seeds that it reached. In each seed the base model and the
+    reference come first.
     """
     start, rates = changed(config, words).sweeps
     base, reference = (_run(config, sweep, REFERENCE) for sweep in (start, rates))
@@ -42,24 +43,25 @@ def plan(
 
 
 def _run(config: Reproduce, sweep: Sweep, method: str) -> Experiment:
-    """The sweep's first run, with this method."""
+    """Return the sweep's first run, with this method."""
     words = [f"method={method}", *sweep.overrides]
     return runs_of(config, replace(sweep, seeds=sweep.seeds[:1], overrides=words))[0]
 
 
 def _rates(protocol: Protocol, x: Experiment, reference: Experiment) -> list[Experiment]:
-    """The method at the same learning rate and at the other one; one run where the equalised rate
-    is the same. Raises UserError where method and experiment do not fit."""
+    """Return the method's runs at the plain learning rate and at the protocol's other one; a single
+    run where the equalised rate is the same. Raises UserError where method and experiment do not
+    fit."""
     from common.methods import rate
 
     if LOWER in protocol.rates:
         optim = replace(x.optim, lr=x.optim.lr * LOWER_RATE)
         return [x, replace(x, table=LOWER, name=f"{x.name}_{LOWER}", optim=optim)]
     to = reference.method.advantage
-    if x.method.controller is None:  # which would change the weights from step to step
+    if x.method.controller is None:  # a controller would change the weights from step to step
         given = dict(to=to, group_size=x.sampling.group_size, reward=x.reward, arguments={})
         factor = rate.equalised(1.0, x.bound, **given)
-        if math.isclose(factor, 1, rel_tol=1e-4):  # epsilons of the normalisers apart
+        if math.isclose(factor, 1, rel_tol=1e-4):  # but for epsilons of the normalisers
             return [replace(x, table=BOTH)]
     optim = replace(x.optim, equalise_to=to)
     return [x, replace(x, table=EQUALISED, name=f"{x.name}_{EQUALISED}", optim=optim)]

@@ -1,4 +1,4 @@
-"""What an edition of the yardstick fixes: its runs are those of configs/<name>.yaml."""
+"""What an edition of the yardstick fixes. configs/<name>.yaml holds the settings of its runs."""
 
 from dataclasses import dataclass, replace
 
@@ -6,9 +6,9 @@ from common.comparison.matched import DIVERSITY as PRIMARY
 
 REFERENCE = "grpo"
 BASE = "base"
-PLAIN, EQUALISED, LOWER, BOTH = "plain", "equalised", "lower", "both"  # the `table` of the rows
-LOWER_RATE = 1 / 3  # of the plain one; ours
-AGAINST_LOWER = "against_lower"  # of a ranking: methods at the plain rate, GRPO at the lower one
+PLAIN, EQUALISED, LOWER, BOTH = "plain", "equalised", "lower", "both"  # rates: `table` of the rows
+LOWER_RATE = 1 / 3  # times the plain rate; our choice
+AGAINST_LOWER = "against_lower"  # a ranking: methods at the plain rate, GRPO at the lower
 STEPS, COLLAPSE = ("training", "steps"), ("training", "collapse_rate")
 
 
@@ -17,16 +17,16 @@ class Protocol:
     name: str  # of its configuration and of its results folder
     model: str
     task: str
-    # natural pass@1 (%); points above its own base model where there are several. From runs of seed
-    # 0, in no comparison
+    # natural pass@1 (%), or points above a run's own base model where there are several. Chosen on
+    # runs of seed 0, which are in no comparison
     levels: tuple[float, float]
     rankings: dict[str, tuple[str, str]]  # name -> (learning rate of the methods, of GRPO)
-    measures: dict[tuple[str, str], str]  # (benchmark, metric) -> its column; the first ranks
-    drawn: tuple[str, str]  # the diversity of the figure
-    bases: int = 1  # pretrained base models, the seeds' in turn
+    measures: dict[tuple[str, str], str]  # (benchmark, metric) -> column title; ranked by the first
+    drawn: tuple[str, str]  # the diversity that the figure shows
+    bases: int = 1  # how many pretrained base models; the seeds take them in turn
 
     def base(self, seed: int) -> int:
-        """The pretraining seed of a run's base model."""
+        """Return the pretraining seed of the base model of a run with this seed."""
         return (seed - 1) % self.bases
 
     def named(self, level: float) -> str:

@@ -1,10 +1,10 @@
 """Diversity at matched pass@1: the comparison behind `make yardstick`, from rows and counts alone.
 
 Along training pass@1 rises and diversity falls, so a method that learns less looks as if it kept
-more. Here each run is read where its pass@1 on natural prompts first reaches a level, the same for
-all, linearly between its evaluations; the base model is evaluation 0 of every run. A method
-that some seed does not take there is not ranked: to rank it by the seeds that did would choose them
-by their result.
+more diversity. Here each run is read where its pass@1 on natural prompts first reaches a level,
+which is the same for all runs, linearly between its evaluations. The base model is evaluation 0 of
+every run. A method of which some seed does not reach the level is not ranked: ranking it by the
+other seeds would select seeds by their result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from common.metrics.paired import Interval, two_way_interval
 from common.metrics.passk import pass_at_k
 from common.yardstick.protocol import BASE, BOTH, COLLAPSE, REFERENCE, STEPS, Protocol
 
-MIN_SEEDS = 3  # for an interval or a test, as claims
+MIN_SEEDS = 3  # for an interval or a test, as for claims
 OF_SAMPLES = ("token_entropy", "kl_from_start")
 SMALL_IS_GOOD = (STEPS, COLLAPSE)
 COLUMNS = [
@@ -60,8 +60,8 @@ class Curve:
         return self.values[measure].mean(axis=1)
 
     def at(self, level: float, *, above: bool = False) -> dict[tuple, np.ndarray] | None:
-        """All values where pass@1 first reaches `level`, or that much `above` its start,
-        (problems,) each; None if it does not."""
+        """Return all values, (problems,) each, where pass@1 first reaches `level` or, with `above`,
+        its start plus `level`; None if it never does."""
         accuracy = self.mean(ACCURACY)
         place = first_reach(accuracy, level + accuracy[0] if above else level)
         if place is None:
@@ -70,11 +70,11 @@ class Curve:
 
 
 def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list[Curve]:
-    """Every run as a curve of `protocol`'s measures, once for each learning rate that it is of.
+    """Return every run as a curve of `protocol`'s measures, once for each rate that it stands for.
 
-    rows: common.results.columns.COLUMNS, `table` is a rate or both; counts: run_id, step,
+    rows: common.results.columns.COLUMNS, where `table` is a rate or BOTH; counts: run_id, step,
     benchmark, problem_id, n, c, distinct. The collapse rate is the share (%) of training groups
-    without a gradient, over the whole run. Raises UserError without the base model, and as
+    without a gradient, over the whole run. Raises UserError without a run of the base model, and as
     `require_same_problems`.
     """
     require_same_problems(counts)
@@ -93,7 +93,7 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
     bases: dict[int, list[dict]] = {}
     for run_id, seed in runs.loc[runs["method"] == BASE, "seed"].items():
         bases.setdefault(protocol.base(int(seed)), []).append(points[run_id][0])
-    # a base model's seeds differ in the samples only
+    # runs of one base model differ in their samples only
     starts = {
         model: {name: np.mean([one[name] for one in drawn], axis=0) for name in drawn[0]}
         for model, drawn in bases.items()
@@ -118,8 +118,8 @@ def curves(rows: pd.DataFrame, counts: pd.DataFrame, protocol: Protocol) -> list
 
 
 def require_same_problems(counts: pd.DataFrame) -> None:
-    """Raises UserError where an evaluation has other problems than the first: differences are of
-    the same problems."""
+    """Check that all evaluations have the same problems, since differences are taken problem by
+    problem. Raises UserError for an evaluation that has other problems than the first one."""
     named = counts["benchmark"] + " " + counts["problem_id"].astype(str)
     asked = named.groupby([counts["run_id"], counts["step"]], sort=False).agg(frozenset)
     for (run_id, step), problems in asked.items():
@@ -134,7 +134,7 @@ def require_same_problems(counts: pd.DataFrame) -> None:
 def _point(
     counts: pd.DataFrame, sampled: pd.Series, protocol: Protocol
 ) -> dict[tuple[str, str], np.ndarray]:
-    """The measures of one evaluation, a problem, in percent where they are shares.
+    """Return the measures of one evaluation for each problem, in percent where they are shares.
 
     cover@tau: problems of which at least a share tau of the samples is right (arXiv 2510.08325)."""
     measures = {}
@@ -154,13 +154,14 @@ def _point(
 
 
 def rank(given: list[Curve], protocol: Protocol) -> pd.DataFrame:
-    """Every method in every ranking, level and measure: COLUMNS (`rate`: the ranking's name), in
-    the order of rank.
+    """Return COLUMNS for every method in every ranking, level and measure, in the order of rank.
+    `rate` is the name of the ranking.
 
     Intervals of values are over seeds and problems (`two_way_interval`; entropy and steps: seeds
-    alone), with seeds of one base model clustered. Differences are from GRPO on the seeds of both
-    (`paired`); p_holm is corrected for all methods of one ranking, level and measure. Values are
-    missing where some seed did not reach the level, intervals and p also where fewer than 3 did.
+    alone), with seeds of one base model clustered. Differences are from GRPO on the seeds that both
+    have (`paired`). p_holm is corrected for all methods of one ranking, level and measure. Values
+    are missing where some seed did not reach the level; intervals and p are also missing where
+    fewer than 3 seeds did.
     """
     frames, above = [], protocol.bases > 1
     for name, level in product(protocol.rankings, protocol.levels):
@@ -193,8 +194,9 @@ def _rows(
     measure: tuple[str, str],
     protocol: Protocol,
 ) -> list[dict]:
-    """One row a method of one measure: method -> seed -> values at the level, or None; `reference`:
-    GRPO's by seed, which has no difference from `itself`."""
+    """Return a row of one measure for each method. runs: method -> seed -> values at the level, or
+    None if it is not reached; reference: GRPO's values by seed; itself: the method that has no
+    difference from the reference, since it is the reference."""
     rows, gaps, share = [], {}, base_share([measure[1]])
     theirs = {seed: at[measure] for seed, at in reference.items() if at is not None}
     for method, by_seed in sorted(runs.items()):
@@ -222,15 +224,17 @@ def _rows(
 
 
 def paired(gaps: list[tuple[np.ndarray, tuple[float, float]]]) -> list[Interval]:
-    """Intervals of the means of differences, (seeds, problems) each, of many methods from one; each
-    with the variance of its mean over seeds and their degrees of freedom (`mean_over_bases`).
+    """Return the intervals of mean differences, (seeds, problems) each, of many methods from one
+    reference. Each of `gaps` also has the variance of its mean over seeds and that variance's
+    degrees of freedom (`mean_over_bases`).
 
     As `two_way_interval`, but the variance between seeds is at least its average over all methods,
-    which has their degrees of freedom together. A method's own three seeds have two, and Holm's
-    correction for 47 methods asks for the far tail: there `two_way_interval` calls some method
-    different in up to 15 % of simulated tables without a difference, and finds one of five seed
-    standard deviations in 12 %. This: 0-8 % (up to 13 % where some methods' seeds spread six times
-    as much as others'), and 65 %. With 5 seeds a method's own suffice as well.
+    which has the degrees of freedom of all methods together. Three seeds of one method have two
+    degrees of freedom, and Holm's correction for 47 methods asks for the far tail. There
+    `two_way_interval` calls some method different in up to 15 % of simulated tables without a
+    difference, and finds a difference of five seed standard deviations in 12 %. This function does
+    so in 0-8 % (up to 13 % where some methods' seeds spread six times as much as others') and in
+    65 %. With 5 seeds the variance of a method's own seeds suffices as well.
     """
     if not gaps:
         return []
@@ -246,7 +250,7 @@ def paired(gaps: list[tuple[np.ndarray, tuple[float, float]]]) -> list[Interval]
 
 
 def means(given: list[Curve]) -> pd.DataFrame:
-    """rate, method, step, benchmark, metric, mean, sem, n_seeds: what the figure draws from."""
+    """Return rate, method, step, benchmark, metric, mean, sem, n_seeds, for the figure."""
     rows = [
         (c.rate, c.method, int(step), *name, value)
         for c in given

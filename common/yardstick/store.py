@@ -1,4 +1,4 @@
-"""The yardstick's rows and counts: written from its finished runs, and read again."""
+"""Writes the yardstick's result rows and counts from its finished runs, and reads them again."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COUNTS = ["run_id", "step", "benchmark", "problem_id", "n", "c", "distinct"]
 
 
 def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] = ()) -> list[str]:
-    """Write metrics.csv, of these `metrics` alone where some are named, and counts.csv.gz of those
-    runs of root/name that are finished; returns what was left out. Runs that the tables hold
-    without their folders stay in them; without any run nothing is written."""
+    """Write metrics.csv (only these `metrics`, where some are named) and counts.csv.gz of the
+    finished runs in root/name. Return what was left out. Runs in the tables whose folders are
+    missing stay in the tables. Without any finished run nothing is written."""
     from common.comparison.gather import gather
 
     planned, folder = {x.run_id: x for x in runs}, root / name
@@ -38,6 +38,6 @@ def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] 
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The written (rows, counts). Raises UserError where there are none."""
+    """Return the written (rows, counts). Raises UserError where there are none."""
     rows, counts = (folder / file for file in FILES)
     return read_csv(rows), read_csv(counts, COUNTS)

@@ -46,7 +46,8 @@ whole run, the advantage collapse rate (arXiv 2605.21125).
 
 
 def markdown(protocol: Protocol, ranking: pd.DataFrame, absent: dict[str, str]) -> str:
-    """One table a ranking, in the order of rank; `absent`: what is not in them, and why."""
+    """Return the page: one table for each ranking, in the order of rank. absent: method that is in
+    no table -> the reason."""
     first, *others = ranking["level"].drop_duplicates()
     ranks, *more = protocol.measures.values()
     also = [f"{ranks} at {protocol.named(level)}" for level in others]
@@ -84,13 +85,13 @@ def markdown(protocol: Protocol, ranking: pd.DataFrame, absent: dict[str, str]) 
 
 
 def spread(numbers: pd.Series) -> str:
-    """ "3", or "2 to 3"."""
+    """Return the range of the numbers as text, such as "3" or "2 to 3", low to high."""
     low, high = numbers.min(), numbers.max()
     return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _cell(row, metric: str) -> str:
-    """The value; bold with an arrow where it differs from GRPO after Holm's correction."""
+    """Return the value; bold with an arrow where it differs from GRPO after Holm's correction."""
     text = _plus_minus(row, "value", {"token_entropy": 3, "distinct_correct": 2}.get(metric, 1))
     if pd.isna(row["p_holm"]) or row["p_holm"] >= 0.05:
         return text
@@ -98,7 +99,7 @@ def _cell(row, metric: str) -> str:
 
 
 def _plus_minus(row, column: str, digits: int) -> str:
-    """A number and half its interval; a dash where it is missing."""
+    """Return a number and half its interval; a dash where it is missing."""
     if pd.isna(row[column]):
         return "–"
     high = row["high" if column == "value" else "difference_high"]

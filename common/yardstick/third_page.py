@@ -63,7 +63,7 @@ def markdown(
 
 
 def best_lines(ranking: pd.DataFrame) -> list[list[str]]:
-    """Lines of BEST_HEAD, a method each."""
+    """Return the table lines under BEST_HEAD, one for each method."""
     tested = _ordered(ranking)
     beside = [(AS_FIRST_DECLARED, PRIMARY), (EQUAL_ACCURACY, PASS64), (EQUAL_ACCURACY, DISTINCT)]
     beside += [(EQUAL_ENTROPY, PRIMARY), (EQUAL_KL, PRIMARY)]
@@ -85,7 +85,7 @@ def best_lines(ranking: pd.DataFrame) -> list[list[str]]:
 
 
 def _ordered(ranking: pd.DataFrame) -> pd.DataFrame:
-    """The test's rows: ranked where their order is reliable, else by name."""
+    """Return the test's rows, ranked where their order is reliable, else sorted by name."""
     tested = rows_of(ranking, BEST)
     ranked = (tested["reliability"] >= RELIABLE).any()
     return tested.sort_values("difference" if ranked else "method", ascending=not ranked)
@@ -157,8 +157,8 @@ def _p(row) -> str:
 
 
 def figure(edition: Third, ranking: pd.DataFrame, path: Path) -> None:
-    """The test as a dot and its interval for each method, below them its positive control, GRPO's
-    own slower rates; grey: the margin."""
+    """Draw the test as a dot with its interval for each method and, below these, the positive
+    control: GRPO's own slower rates. The grey band is the margin."""
     own = rows_of(ranking, OWN)
     says = [
         f"{GRPO}, {rate.split()[-1]} minus {against.split()[-1]}"

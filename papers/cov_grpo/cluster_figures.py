@@ -1,5 +1,5 @@
-"""Figs 1 and 3 from cluster rows: drawn by `rlvr compare paper=cov_grpo` and a cluster
-sweep's last job. The paper does not say of which model its Fig. 1 is; each has one here."""
+"""Draw Figs 1 and 3 from cluster rows. `rlvr compare paper=cov_grpo` and the last job of a cluster
+sweep run it. The paper does not say which model its Fig. 1 shows, so each model has one here."""
 
 from pathlib import Path
 
@@ -11,25 +11,25 @@ from common.losses import contributions
 from common.plotting import panels, save
 from papers.cov_grpo.figures import MAIN
 
-MODELS = {  # name of the figure: model as Table 2 writes it
+MODELS = {  # name of the figure: the model's name in Table 2
     "fig1_7b": "Qwen-2.5-Math-7B-Instruct",
     "fig1_15b": "DeepSeek-R1-Distill-Qwen-1.5B",
 }
-OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # as Table 2 writes it
+OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # its name in Table 2
 CURVES = [
     Curve("policy entropy (nats a token)", column="entropy"),
     Curve("training reward", column="reward"),
 ]
-TRACKED = 50  # steps of GRPO whose covariances Fig. 3 shows (sec 2.2)
+TRACKED = 50  # first steps of GRPO, whose covariances Fig. 3 shows (sec 2.2)
 FIG3 = {"model": MODELS["fig1_15b"], "method": "GRPO"}
 HELD = ["model", "method", "seed", "share", "contribution", "low", "high", "steps", "last"]
 
 
 def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
-    """Every figure whose rows are there, into <root>/cov_grpo/figures/cluster_*; what became of
-    each.
+    """Draw every figure whose rows exist into <root>/cov_grpo/figures/cluster_*.
 
-    cells: not used here; rows: the gathered ones.
+    Return one Figure each: its caption, or the reason why it is left out. cells: not used here;
+    rows: the gathered result rows.
     """
     made = [
         along(
@@ -48,8 +48,10 @@ def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
 
 
 def fig3(root: Path, rows: pd.DataFrame) -> Figure:
-    """Fig. 3: how much of the covariances few tokens hold, mean and range over the tracked
-    steps."""
+    """Draw Fig. 3: the part of all covariances that a few tokens hold.
+
+    The line is the mean over the tracked steps, the band their range.
+    """
     name = f"{PREFIX}fig3"
     mine = rows[(rows["model"] == FIG3["model"]) & (rows["method"] == FIG3["method"])]
     parts = []
@@ -82,13 +84,15 @@ def fig3(root: Path, rows: pd.DataFrame) -> Figure:
 
 
 def held(log: pd.DataFrame) -> pd.DataFrame:
-    """share (of 1, of the tokens), contribution (of 1, of sum |c|; mean over the first TRACKED
-    steps, each counted alike), its low and high over them, how many logged it and the last that
-    did; empty where none did.
+    """Return Fig. 3's curve of one run from its log; empty if no tracked step logged covariances.
 
-    The laptop pools the tokens of all steps (covariance/tables.py). Of its own 50 steps of GRPO the
-    two curves differ by less than 0.8 points from a share of 0.2 % upward; below, a step there has
-    not a token for the share.
+    Columns: share (fraction of the tokens); contribution (fraction of sum |c|, averaged over the
+    first TRACKED steps with equal weight); low and high, its range over these steps; steps, how
+    many logged it; last, the last step that did.
+
+    The laptop's curve pools the tokens of all steps instead (covariance/tables.py). For its own 50
+    steps of GRPO the two curves differ by less than 0.8 points from a share of 0.2 % upward; below
+    that, a single step has too few tokens for the share.
     """
     columns = [name for name in log if name.startswith(contributions.PREFIX)]
     tracked = log.loc[log["step"] <= TRACKED, ["step", *columns]].dropna()

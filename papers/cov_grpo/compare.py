@@ -1,4 +1,4 @@
-"""What the comparison of CW-GRPO consists of (`rlvr compare paper=cov_grpo`)."""
+"""The specification of CW-GRPO's comparison (`rlvr compare paper=cov_grpo`)."""
 
 from pathlib import Path
 
@@ -49,22 +49,23 @@ LAPTOP = {
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """The entropy's stability and the covariance statistics as result rows."""
+    """Return the stability of the entropy and the covariance statistics as result rows."""
     return [laptop.read(root, "stability"), *covariance_rows(root)]
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """How stable the entropy of the cluster's runs is, table "table2, logged"."""
+    """Return how stable the entropy of the cluster runs is, in tables such as "table2, logged"."""
     return [logged(root, "cov_grpo", rows, laptop.stability)]
 
 
 def covariance_rows(root: Path) -> list[pd.DataFrame]:
-    """The tables of covariance/tables.py as result rows, one a seed, table "covariance".
+    """Return the tables of covariance/tables.py as rows of table "covariance", one for each seed.
 
-    method: the mean of the covariance (token, sequence), or the reading of the weights; benchmark:
-    "all" or "active" tokens, a step's kind, or "weights". contribution top 1%: percent of sum |c|;
-    positive_covariance 1% (threshold): Table 1; mean_active and the like: means over steps.
-    Raises UserError for tables that an older version wrote, which do not start with the seed.
+    method: the mean in the covariance (token, sequence), or the reading of the weights; benchmark:
+    "all" or "active" tokens, the kind of a step (plain, adamw), or "weights". The metric
+    "contribution top 1%" is in percent of sum |c|, "positive_covariance 1% (threshold)" is Table
+    1's, and mean_active and the other statistics of weights are means over steps.
+    Raises UserError for tables of an older version, which do not start with the seed.
     """
     folder = root / "cov_grpo" / "covariance"
     if not (folder / "steps.csv").exists():
@@ -100,7 +101,7 @@ def percent(share: pd.Series) -> pd.Series:
     return (100 * share).map("{:g}%".format)
 
 
-OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # as Table 2 writes it
+OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # its name in Table 2
 STEPS = (100, 150, 200)
 PRINTED_7B = {"table": "table2", "model": "Qwen-2.5-Math-7B-Instruct"}
 FOOTNOTES = {
@@ -138,7 +139,7 @@ NOT_REPRODUCIBLE = [
 
 
 def data_set_sizes(root: Path) -> pd.DataFrame:
-    """Table 4: how many problems the test sets have that this repository evaluates."""
+    """Return Table 4: the number of problems of each test set that this repository evaluates."""
     frame = pd.DataFrame({"benchmark": list(PROBLEMS), "value": list(PROBLEMS.values())})
     return frame.assign(table="table4", model=None, method=None, metric="dataset_size")
 
@@ -183,12 +184,12 @@ SPEC = Spec(
         SameRun("table3", "CW-GRPO", "table2", OURS, STEPS),
     ],
     averages={"Avg": list(PROBLEMS)},
-    gains=[  # Table 2 sets it against both and the base; Table 3 against GRPO
+    gains=[  # Table 2 compares CW-GRPO with GRPO, Clip-Cov and the base model; Table 3 with GRPO
         *((OURS, baseline) for baseline in ("GRPO", "Clip-Cov", "Base Model")),
         *((method, "Base Model") for method in ("GRPO", "Clip-Cov")),
         ("CW-GRPO", "GRPO"),
     ],
-    steps={"table2": 100},  # Table 5; Table 3's rows of step 100 are Table 2's
+    steps={"table2": 100},  # from Table 5; the rows of step 100 in Table 3 are the rows of Table 2
     exact=data_set_sizes,
     footnotes=FOOTNOTES,
     figures=figures,

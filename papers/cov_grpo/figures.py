@@ -15,13 +15,13 @@ from papers.cov_grpo import laptop
 from papers.cov_grpo.covariance import figures as covariance_figures
 
 MAIN = colors(["GRPO", "CW-GRPO", "Clip-Cov", "CW-GRPO (by group)", "CW-GRPO (repository)"])
-CHECKPOINTS = (1, 1.5, 2)  # horizons, Table 3
-MAZE = colors(["GRPO", "CW-GRPO"])  # the second testbed's
+CHECKPOINTS = (1, 1.5, 2)  # checkpoints of Table 3, in units of the training horizon
+MAZE = colors(["GRPO", "CW-GRPO"])  # the methods of the second testbed
 MAZE_AGAINST = {"CW-GRPO": "GRPO"}
 
 
 def draw(root: Path) -> None:
-    """Every figure that the results below `root` allow, into <root>/cov_grpo/figures/."""
+    """Draw every figure that the results below `root` allow, into <root>/cov_grpo/figures/."""
     folder, source = root / "cov_grpo" / "figures", root / "cov_grpo" / "covariance"
     if (source / "steps.csv").exists():
         covariance_figures.draw(source, folder)
@@ -37,8 +37,10 @@ def draw(root: Path) -> None:
 
 
 def fig1(curves: pd.DataFrame, path: Path) -> None:
-    """Fig. 1: entropy along training, thin lines seeds, thick their mean; training reward beside
-    it."""
+    """Draw Fig. 1: entropy along training, and the training reward beside it.
+
+    Thin lines are seeds, thick lines their mean.
+    """
     shown = laptop_figures.present(curves, MAIN)
     if not shown:
         return
@@ -58,8 +60,10 @@ def fig1(curves: pd.DataFrame, path: Path) -> None:
 
 
 def table3(rows: pd.DataFrame, path: Path) -> None:
-    """Table 3's shape: accuracy and test entropy at 1, 1.5 and 2 horizons; mean and standard error
-    over seeds."""
+    """Draw the laptop's counterpart of Table 3: accuracy and test entropy at 1, 1.5 and 2 horizons.
+
+    Points are means over seeds, bars standard errors.
+    """
     shown = laptop_figures.present(rows, MAIN)
     last = rows["step"].max()
     steps = [int(last * share / CHECKPOINTS[-1]) for share in CHECKPOINTS]
@@ -86,7 +90,7 @@ def table3(rows: pd.DataFrame, path: Path) -> None:
 
 
 def stability(measured: pd.DataFrame, path: Path) -> None:
-    """How stable entropy was (laptop.stability), dots are seeds, lines means."""
+    """Draw the stability of entropy (`laptop.stability`): dots are seeds, lines their means."""
     names = list(laptop_figures.present(measured, MAIN))
     if not names:
         return

@@ -1,7 +1,7 @@
-"""How stable the entropy of laptop runs is (Fig. 1), from their training logs.
+"""Stability of the entropy of laptop runs (Fig. 1), from their training logs.
 
-`measure` writes <root>/cov_grpo/laptop/{training,stability}.csv from the run folders; where these
-are not there, tables that came without them are kept.
+`measure` writes <root>/cov_grpo/laptop/{training,stability}.csv from the run folders. Without run
+folders, tables that are already stored are kept.
 """
 
 from pathlib import Path
@@ -12,13 +12,14 @@ from common.comparison import training
 from common.comparison.gather import LAPTOP, Gathered
 from common.results.columns import COLUMNS
 
-HORIZON = 100  # Table 5's training steps; Table 3's checkpoints are 1, 1.5 and 2 times it
-LOGGED = ["entropy", "reward", "active_groups"]  # entropy: nats a token, exact, of the rollouts
+HORIZON = 100  # training steps of Table 5; Table 3's checkpoints are at 1, 1.5 and 2 times this
+# the entropy is exact, in nats per token, on the rollouts
+LOGGED = ["entropy", "reward", "active_groups"]
 CURVES = ["table", "method", "seed", "step", *LOGGED]
 
 
 def measure(root: Path, runs: Gathered) -> None:
-    """Measure every finished run."""
+    """Write the training curves and the stability of the entropy of every finished run."""
     rows = runs.rows
     curves, measured = [], []
     for run, log in training.logs(root, "cov_grpo", rows):
@@ -35,10 +36,13 @@ def measure(root: Path, runs: Gathered) -> None:
 
 
 def stability(log: pd.DataFrame) -> dict[str, float]:
-    """The paper calls entropy unstable by eye (Fig. 1: low near step 150, high near 200). Ours, on
-    the block means, in nats; fixed before anything was run:
+    """Return measures of how stable the entropy of one run is, in nats.
 
-    entropy_range  largest minus smallest, from the horizon on (all steps of a shorter run)
+    The paper calls entropy unstable by eye (Fig. 1: low near step 150, high near 200). These
+    measures are ours and were fixed before any run. All but entropy_jitter use block means:
+
+    entropy_range  largest minus smallest block after the horizon; a run that ends by then has its
+                   last block alone, so 0
     entropy_swing  largest rise after a low, max_t H_t - min_{s<=t} H_s, over all steps
     entropy_drop   first block minus the smallest: collapse
     entropy_jitter mean |H_{t+1} - H_t| of single steps
@@ -57,6 +61,6 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
 
 
 def read(root: Path, name: str) -> pd.DataFrame:
-    """A table that `measure` wrote; empty if there is none."""
+    """Read a table that `measure` wrote; return an empty one if it does not exist."""
     columns = CURVES if name == "training" else COLUMNS
     return training.kept(root / "cov_grpo" / LAPTOP / f"{name}.csv", columns)

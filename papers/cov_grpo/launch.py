@@ -6,8 +6,9 @@
     python -m papers.cov_grpo.launch table=table3 profile=h100-1x8    # again: what is missing
     rlvr status paper=cov_grpo
 
-All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
-samples under `scales`; profiles in configs/slurm/.
+--help lists all command-line arguments. The rows (named experiment configurations) are in
+configs/reproduce.yaml under `rows`, their seeds, benchmarks and samples under `scales`; the cluster
+profiles are in configs/slurm/.
 """
 
 from slurm.launch import Table, command

@@ -1,6 +1,9 @@
-"""Figs 1b and 1c, the ladders of the second version's Tables 12 to 14, its Figs 8 to 10, App. H.3's
-choice of gamma (gamma.py) and the second version's Figs 6 and 7 (maze_figures.py), from cluster
-rows: drawn by `rlvr compare paper=f_grpo` and a cluster sweep's last job."""
+"""The figures of F-GRPO that are drawn from the result rows of cluster runs.
+
+They are Figs 1b and 1c, the pass@k curves of the second version's Tables 12 to 14, its Figs 8 to
+10, App. H.3's choice of gamma (gamma.py) and the second version's Figs 6 and 7 (maze_figures.py).
+`rlvr compare paper=f_grpo` and the last job of a cluster sweep draw them.
+"""
 
 from pathlib import Path
 
@@ -22,21 +25,21 @@ from common.plotting import panels, save
 from papers.f_grpo import gamma, maze_figures
 from papers.f_grpo.version2 import DENSE
 
-GROUPS = {  # Fig. 1's settings, as Table 3 names them, in figures.MAIN's colours
+GROUPS = {  # Fig. 1's settings, as Table 3 names them: tick label, colour (as in figures.MAIN)
     "GRPO (N=2)": ("N=2", look("GRPO (N=2)").color),
     "GRPO (N=8)": ("N=8", look("GRPO (N=8)").color),
     "GRPO (N=32)": ("N=32", look("GRPO (N=32)").color),
     "F-GRPO (N=8)": ("F, N=8", look("F-GRPO").color),
 }
 FIG1 = {"fig1b": "AIME25", "fig1c": "IFEval"}
-LADDERS = {  # printed table -> its model
+LADDERS = {  # printed table of pass@1 to pass@256 -> its model
     "table12_v2": "Qwen2.5-7B",
     "table13_v2": "Qwen3-4B-Base",
     "table14_v2": "Llama-3.2-3B-Instruct",
 }
 SETS = ["AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad", "IFEval", "SynLogic", "GPQA"]
 BASES = ("GRPO", "DAPO", "CISPO")
-DYNAMICS = [  # of the second version's Figs 8 to 10
+DYNAMICS = [  # the panels of the second version's Figs 8 to 10
     Curve("AIME25 pass@1 (%)", benchmark=DENSE, metric="pass@1"),
     Curve("reward", column="reward", ema=0.08),
     Curve("entropy (nats a token)", column="entropy"),
@@ -45,9 +48,11 @@ DYNAMICS = [  # of the second version's Figs 8 to 10
 
 
 def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
-    """Every figure whose rows are there, into <root>/f_grpo/figures/cluster_*; what became of each.
+    """Draw every figure whose runs are there as <root>/f_grpo/figures/cluster_*. Return for each
+    figure its caption, or the reason why it was left out.
 
-    cells: the comparison's, with step and samples; rows: the gathered ones.
+    cells: the printed cells of the comparison, with their training step and samples a problem;
+    rows: the gathered result rows of the cluster runs.
     """
     folder = root / "f_grpo" / "figures"
     made = [group_sizes(cells, name, folder) for name in FIG1]
@@ -57,7 +62,7 @@ def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
 
 
 def group_sizes(cells: pd.DataFrame, name: str, folder: Path) -> Figure:
-    """Fig. 1b or 1c: pass@1 and pass@256 of Table 3's four settings on one benchmark."""
+    """Draw Fig. 1b or 1c: pass@1 and pass@256 of Table 3's four settings on one benchmark."""
     wanted = [
         {"table": "table3", "method": method, "benchmark": FIG1[name], "metric": metric}
         for metric in ("pass@1", "pass@256")
@@ -84,7 +89,7 @@ def group_sizes(cells: pd.DataFrame, name: str, folder: Path) -> Figure:
 
 
 def dynamics(root: Path, rows: pd.DataFrame, number: int, base: str) -> Figure:
-    """Fig. 8, 9 or 10 of the second version: a method and its focal variant along training."""
+    """Draw Fig. 8, 9 or 10 of the second version: a method and its focal variant along training."""
     return along(
         root,
         "f_grpo",
@@ -100,8 +105,10 @@ def dynamics(root: Path, rows: pd.DataFrame, number: int, base: str) -> Figure:
 
 
 def ladder(cells: pd.DataFrame, table: str, base: str, folder: Path) -> Figure:
-    """pass@k of a method and its focal variant on every benchmark, k = 1, 2, ..., 256: the rows of
-    Table 12, 13 or 14 of the second version that belong to them."""
+    """Draw pass@k of a method and its focal variant on every benchmark, k = 1, 2, ..., 256.
+
+    These are the rows of the two methods in Table 12, 13 or 14 of the second version.
+    """
     colors = {name: look(name).color for name in (base, f"F-{base}")}
     name = f"{table}_{base.lower()}"
     wanted = [
@@ -117,7 +124,7 @@ def ladder(cells: pd.DataFrame, table: str, base: str, folder: Path) -> Figure:
             for i, (method, color) in enumerate(colors.items()):
                 own = found[(found["method"] == method) & (found["benchmark"] == benchmark)]
                 own = own.sort_values("k")
-                whiskers(axis, own, own["k"] * 1.1 ** (2 * i - 1), color)  # side by side
+                whiskers(axis, own, own["k"] * 1.1 ** (2 * i - 1), color)  # drawn side by side
             percent(axis)
             axis.set_xscale("log", base=2)
             axis.set_xticks([1, 4, 16, 64, 256], ["1", "4", "16", "64", "256"])

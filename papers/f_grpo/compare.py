@@ -1,4 +1,4 @@
-"""What the comparison of F-GRPO consists of (`rlvr compare paper=f_grpo`)."""
+"""The definition of F-GRPO's comparison with the paper (`rlvr compare paper=f_grpo`)."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from papers.f_grpo import laptop
 from papers.f_grpo.version2 import DENSE, second_version
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
-PAIRS = [  # compared at matched pass@1
+PAIRS = [  # pairs of methods that are compared at matched pass@1
     (F_GRPO, GRPO),
     ("F-GRPO (N=8, gamma=0.5)", GRPO),
     ("F-GRPO (N=8, gamma=2)", GRPO),
@@ -48,14 +48,16 @@ LAPTOP = {
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """The simulation's and the theory's result rows."""
+    """Return the result rows of the simulation and of the theory."""
     return [simulation_rows(root), theory_rows(root)]
 
 
 def simulation_rows(root: Path) -> pd.DataFrame:
-    """The categorical simulation as result rows: method gamma=g, benchmark N=n, by seed and step.
+    """Return the categorical simulation as result rows: method "gamma=g" and benchmark "N=n", one
+    row for each seed, step and metric. Only the reading score_adam is taken.
 
-    Table "simulation at Q_pos=0.9" holds M_ret where Q_pos first reaches 0.9, for runs that do.
+    Table "simulation at Q_pos=0.9" holds M_ret at the step where Q_pos first reaches 0.9, for the
+    runs that reach it. Empty without results of the simulation.
     """
     path = root / "f_grpo" / "simulation" / "trajectory.csv"
     if not path.exists():
@@ -77,7 +79,8 @@ def simulation_rows(root: Path) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> pd.DataFrame:
-    """Lemma 3.1's table as result rows, one number each, without a seed."""
+    """Return the table of Lemma 3.1 as result rows: one row for each number, without a seed. Empty
+    without results of the theory."""
     path = root / "f_grpo" / "theory" / "tail_miss.csv"
     if not path.exists():
         return pd.DataFrame()
@@ -113,7 +116,7 @@ EVALUATED = {
 }
 MATH = ["AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad"]
 OOD = ["IFEval", "SynLogic", "GPQA"]
-SAME_RUNS = [  # N = 8 is what Tables 1 and 4 do not say
+SAME_RUNS = [  # printed rows that share a run; Tables 1 and 4 do not say that their N is 8
     SameRun("table2", "GRPO (N=8)", "table1", "GRPO"),
     SameRun("table3", "GRPO (N=8)", "table1", "GRPO"),
     SameRun("table2", "F-GRPO (N=8)", "table1", "F-GRPO"),
@@ -122,11 +125,13 @@ SAME_RUNS = [  # N = 8 is what Tables 1 and 4 do not say
     SameRun("table3", "GRPO (N=2)", "table2", "GRPO (N=2)"),
     SameRun("table3", "GRPO (N=32)", "table2", "GRPO (N=32)"),
 ]
-WEIGHTED = ("", " (gamma=0.5)", " (gamma=1)", " (gamma=2)")  # the chosen gamma has no name
+# the endings of a focal method's name; a name without gamma means the chosen gamma
+WEIGHTED = ("", " (gamma=0.5)", " (gamma=1)", " (gamma=2)")
 GAINS = [
     *((f"F-{base}{gamma}", base) for base in ("GRPO", "DAPO", "CISPO") for gamma in WEIGHTED),
-    # Tables 2 and 3, at the same and at four times the rollouts; Table 4 and v2's 3, its controls
+    # Tables 2 and 3: the baseline has as many rollouts (N = 8) or four times as many (N = 32)
     *(("F-GRPO (N=8)", f"GRPO (N={n})") for n in (8, 32)),
+    # the controls of Table 4 and of the second version's Table 3
     *(("F-GRPO", control) for control in ("GRPO (entropy bonus)", "GRPO (KL)")),
     *(("F-GRPO", control) for control in ("GRPO (low LR)", "DS-GRPO")),
 ]

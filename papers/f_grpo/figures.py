@@ -1,9 +1,9 @@
-"""Figures of the laptop runs and of the simulation, from result files alone.
+"""Figures of the laptop runs and of the simulation, drawn from result files alone.
 
     rlvr figures paper=f_grpo [results_dir=results]
 
-Theory's figures are drawn by `python -m papers.f_grpo.theory`. Fig. 1b,c's counterpart here is
-laptop_group_size.
+`python -m papers.f_grpo.theory` draws the figures of the theory. The counterpart of Figs 1b and 1c
+here is laptop_group_size.
 """
 
 from pathlib import Path
@@ -18,9 +18,9 @@ from papers.f_grpo import laptop
 from papers.f_grpo.simulation import figures as simulation_figures
 
 MAIN = colors(laptop.METHODS)
-NAMES = ("N=2", "N=8", "N=32", "F-GRPO\nγ=0.5", "F-GRPO\nγ=1")  # the last two: N=8
+NAMES = ("N=2", "N=8", "N=32", "F-GRPO\nγ=0.5", "F-GRPO\nγ=1")  # N=8 in the last two
 SHORT = dict(zip(MAIN, NAMES, strict=True))
-MAZE = colors(  # the second testbed's
+MAZE = colors(  # methods of the second testbed, the mazes
     [
         "GRPO (N=8)",
         "F-GRPO (N=8, gamma=0.5)",
@@ -29,7 +29,7 @@ MAZE = colors(  # the second testbed's
         "F-DAPO (N=8)",
     ]
 )
-MAZE_AGAINST = {
+MAZE_AGAINST = {  # method -> its baseline
     "F-GRPO (N=8, gamma=0.5)": "GRPO (N=8)",
     "GRPO (N=8, low LR of gamma=0.5)": "GRPO (N=8)",
     "DAPO (N=8)": "GRPO (N=8)",
@@ -38,7 +38,7 @@ MAZE_AGAINST = {
 
 
 def draw(root: Path) -> None:
-    """Every figure that the results below `root` allow, into <root>/f_grpo/figures/."""
+    """Draw every figure that the results below `root` allow into <root>/f_grpo/figures/."""
     folder = root / "f_grpo" / "figures"
     simulation = root / "f_grpo" / "simulation"
     if (simulation / "final.csv").exists():
@@ -54,8 +54,11 @@ def draw(root: Path) -> None:
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:
-    """Fig. 1b,c's counterpart: pass@1 and pass@64 by group size, F-GRPO (N=8) beside it, as claims
-    read them; dots are seeds."""
+    """Draw the counterpart of Figs 1b and 1c: pass@1, pass@64 and the share of active groups by
+    group size, with F-GRPO (N=8) beside them.
+
+    A dot is one seed: its mean over the last checkpoints, which is also what the claims use.
+    """
     ends = laptop_figures.late(rows)
     there = laptop_figures.present(ends, MAIN)
     figure, axes = panels(3, width=2.9)
@@ -78,8 +81,8 @@ def group_size(rows: pd.DataFrame, path: Path) -> None:
 
 
 def tail_miss(table: Path, path: Path) -> None:
-    """Lemma 3.1 against the groups of real samples, base model and trained ones,
-    natural prompts."""
+    """Draw Lemma 3.1 beside the measured groups of real samples, for the base model and trained
+    models on natural prompts. Runs of table laptop_standard are left out."""
     drawn = pd.read_csv(table)
     drawn = drawn[drawn["table"] != "laptop_standard"]
     figure, axes = panels(1, width=4.6, height=3.2)

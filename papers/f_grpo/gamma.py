@@ -1,6 +1,9 @@
-"""App. H.3's choice of gamma from cluster rows: "average in-domain math pass@1 at the best
-checkpoint". The chosen exponents are rows of Table 1, the others of `cluster_v2` (Table 6) and
-`cluster_sweeps`; a run's own exponent is read from its configuration."""
+"""App. H.3's choice of gamma, repeated on cluster runs: the paper takes the gamma with the highest
+"average in-domain math pass@1 at the best checkpoint".
+
+Runs with the chosen exponents are rows of Table 1. Runs with the other exponents belong to the
+scales `cluster_v2` (Table 6) and `cluster_sweeps`. A run's exponent is read from its configuration.
+"""
 
 from pathlib import Path
 
@@ -13,15 +16,16 @@ from common.palette import look
 from common.plotting import panels, save
 from common.results.collect import config_of
 
-SETS = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]  # the curve's names
+# the math sets, as the training curves name them
+SETS = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]
 SWEPT = (0.5, 1.0, 2.0)
 GROUP = ["model", "method"]
 KEPT = [*GROUP, "gamma", "seed", "step", "value", "best", "chosen", "printed_gamma"]
 
 
 def curves(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """model, method without its exponent, gamma, seed, benchmark, metric, step and value of every
-    evaluation along the focal trainings whose folders are there."""
+    """Return every math pass@1 evaluation along the training of the focal runs whose folders are
+    there: model, method (without its exponent), gamma, seed, benchmark, metric, step, value."""
     mine = rows[rows["benchmark"].isin(SETS) & (rows["metric"] == "pass@1")]
     mine = mine[mine["method"].str.startswith("F-")]
     known = {}
@@ -35,9 +39,13 @@ def curves(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def choice(found: pd.DataFrame) -> pd.DataFrame:
-    """KEPT without `printed_gamma`, of one model and method: the mean over the sets at each step,
-    the best step of each run, and the gamma whose best is highest, as mean over seeds; of equal
-    ones the smallest. Runs of different length are compared on their common steps."""
+    """Return the columns KEPT without `printed_gamma`, for one model and method.
+
+    `value` is the mean over the math sets at each step, `best` marks the best step of each run, and
+    `chosen` marks the gamma whose value at the best step, averaged over seeds, is highest (the
+    smallest gamma of a tie). Where runs differ in length, the best step is searched up to the end
+    of the shortest run.
+    """
     runs = found.groupby(["gamma", "seed"])
     shortest = int(runs["step"].max().min())
     parts = []
@@ -53,7 +61,8 @@ def choice(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def printed() -> dict[tuple[str, str], float]:
-    """Model and method -> the exponent that Table 6 prints, and v2's Table 7."""
+    """Return the printed exponent of each (model, method), from Table 6 and from Table 7 of the
+    second version."""
     table = pd.read_csv(ROOT / "papers" / "f_grpo" / "published" / "hyperparameters.csv", dtype=str)
     rows = table[(table["scope"] == "gamma") & table["parameter"].str.contains(" F-")]
     named = rows.set_index("parameter")["value"].astype(float)
@@ -61,8 +70,8 @@ def printed() -> dict[tuple[str, str], float]:
 
 
 def draw(root: Path, rows: pd.DataFrame) -> Figure:
-    """The curves of every model and method of which all swept exponents were trained, and in the
-    caption what each chooses."""
+    """Draw the curves of every model and method that was trained with all swept exponents. The
+    caption says which exponent each of them chooses."""
     name, known = f"{PREFIX}gamma", printed()
     groups = {key: part for key, part in curves(root, rows).groupby(GROUP, sort=False)}
     whole = {key: part for key, part in groups.items() if {*SWEPT} <= {*part["gamma"]}}

@@ -1,8 +1,8 @@
-"""Lemma 3.1 against a real model: how often groups of its samples are active and miss the rare
-answers.
+"""Lemma 3.1 compared with a real model: how often a group of its samples is active (holds both
+correct and wrong answers) and yet holds no rare-correct answer.
 
-`measure` writes <root>/f_grpo/laptop/tail_miss.csv from the run folders; where no samples are
-stored, a table that came without them is kept.
+`measure` writes <root>/f_grpo/laptop/tail_miss.csv from the run folders. Where no run folder has
+stored samples, an existing table (such as a committed one) is left as it is.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ GROUP_SIZES = (2, 4, 8, 16, 32, 64)
 
 
 def measure(root: Path, runs: Gathered) -> None:
-    """Measure the first seed of the base model and of METHODS, natural prompts."""
+    """Write the tail-miss table of the base model and of METHODS: seed 1, natural prompts."""
     rows = runs.rows
     wanted = rows[(rows["seed"] == 1) & rows["method"].isin(["base", *METHODS])]
     frames = []
@@ -33,13 +33,14 @@ def measure(root: Path, runs: Gathered) -> None:
 
 
 def of_samples(samples: Path) -> pd.DataFrame:
-    """N, predicted, predicted_stderr, measured, measured_stderr, active; means over problems.
+    """Return one row for each N, with means over problems: N, predicted, predicted_stderr,
+    measured, measured_stderr, difference_stderr, active.
 
-    Rare-correct answers are those that use `*`. The samples of a problem are split in two halves.
-    `measured`: disjoint groups of N from the second half, the share that is active without a rare
-    answer. `predicted`: Lemma 3.1 from the first half, each of its powers replaced by its unbiased
-    estimate, e.g. C(n - r, N) / C(n, N) for (1 - tau)^N with r rare answers among n; plugging in
-    tau = r / n instead would be biased upwards for large N.
+    A correct answer that uses `*` counts as rare. The samples of a problem are split into two
+    halves. `measured` is the share of disjoint groups of N from the second half that are active
+    and hold no rare answer. `predicted` is Lemma 3.1 estimated from the first half. Each of its
+    powers is replaced by an unbiased estimate, e.g. (1 - tau)^N by C(n - r, N) / C(n, N) with r
+    rare answers among n. Plugging in tau = r / n instead would be biased upwards for large N.
     """
     frame = pd.DataFrame(read_jsonl(samples))
     frame["correct"] = frame["outcome"] == "correct"
@@ -73,17 +74,18 @@ def of_samples(samples: Path) -> pd.DataFrame:
 
 
 def lemma_unbiased(c: np.ndarray, r: np.ndarray, n: int, N: int) -> np.ndarray:
-    """Unbiased estimate of Eq. 11 from n samples with c correct, r of them rare, for groups of N <=
-    n.
+    """Return the unbiased estimate of Eq. 11 for groups of N <= n, from n samples of which c are
+    correct and r of these rare.
 
-    (1 - tau)^N - (mu - tau)^N - (1 - mu)^N, each power x^N as the share of groups of N drawn
-    without replacement that lie wholly in a set of the given count.
+    Eq. 11 is (1 - tau)^N - (mu - tau)^N - (1 - mu)^N. Each power x^N is estimated by the share of
+    groups of N, drawn without replacement, that lie wholly in the matching subset: the n - r that
+    are not rare, the c - r correct ones that are not rare, the n - c wrong ones.
     """
     return _all_inside(n - r, n, N) - _all_inside(c - r, n, N) - _all_inside(n - c, n, N)
 
 
 def _all_inside(count: np.ndarray, n: int, N: int) -> np.ndarray:
-    """C(count, N) / C(n, N), zero where count < N."""
+    """Return C(count, N) / C(n, N), zero where count < N."""
     possible = np.where(count >= N, count, N)
     log = gammaln(possible + 1) - gammaln(possible - N + 1) - gammaln(n + 1) + gammaln(n - N + 1)
     return np.where(count >= N, np.exp(log), 0.0)

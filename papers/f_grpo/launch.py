@@ -6,8 +6,9 @@
     python -m papers.f_grpo.launch table=table2 profile=h100-1x8    # again: what is missing
     rlvr status paper=f_grpo
 
-All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
-samples under `scales`; profiles in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds the rows (named experiment
+configurations) under `rows`, and their seeds, benchmarks and samples under `scales`. The profiles
+are in configs/slurm/.
 """
 
 from slurm.launch import Table, command
@@ -21,7 +22,7 @@ TABLES = {
     "table3": Table("out of domain: N = 2, 8, 32 and F-GRPO, the runs of Tables 1 and 2"),
     "table4": Table("F-GRPO beside the entropy bonus and the KL penalty"),
     "sweeps": Table("App. H: the values that were chosen from", ("cluster_sweeps",), rows="all"),
-    # the second version: what it prints again are the runs of the first
+    # the second version; where it prints results of the first again, they are the same runs
     "table1_v2": Table("Qwen3-4B in place of Qwen2.5-1.5B-Math", BOTH),
     "first": Table("its 3 of 10 epochs, Figs 8-10", ("cluster_v2_first",), rows="all"),
     "table2_v2": Table("N = 4 and 16 too", BOTH),

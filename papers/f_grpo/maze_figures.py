@@ -1,5 +1,5 @@
-"""Figs 6 and 7 of the second version (App. K) from the runs of SCALE=gpu: drawn with the other
-figures of cluster rows."""
+"""Figs 6 and 7 of the second version (App. K), drawn from the maze runs of SCALE=gpu together with
+the other figures of cluster runs."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,8 @@ from common.palette import GREY, look
 from common.plotting import panels, save
 from papers.f_grpo.version2 import GROUP_SIZES, MAZE
 
-LIKE = ("GRPO (N=8)", "F-GRPO (N=8, gamma=0.5)", "F-GRPO (N=8, gamma=1)")  # whose looks they have
+# the laptop methods whose colours, lines and markers the methods of MAZE get
+LIKE = ("GRPO (N=8)", "F-GRPO (N=8, gamma=0.5)", "F-GRPO (N=8, gamma=1)")
 METHODS = {method: look(like) for method, like in zip(MAZE, LIKE, strict=True)}
 BASE = "base"
 KS = (1, 128, 1024, 2048)  # Fig. 6's panels
@@ -24,8 +25,8 @@ FIG7 = ["method", "N", "curve", "step", "seed", "value"]
 
 
 def draw(root: Path, rows: pd.DataFrame) -> list[Figure]:
-    """Both, into <root>/f_grpo/figures/cluster_maze_*; what became of each. rows: the gathered
-    ones."""
+    """Draw both figures as <root>/f_grpo/figures/cluster_maze_*. Return for each its caption, or
+    the reason why it was left out. rows: the gathered result rows of the cluster runs."""
     mine = rows[rows["table"] == TABLE]
     parts = mine["method"].str.extract(NAMED)
     mine = mine.assign(setting=parts["name"].fillna(mine["method"]), N=parts["N"].astype(float))
@@ -33,7 +34,8 @@ def draw(root: Path, rows: pd.DataFrame) -> list[Figure]:
 
 
 def fig6(root: Path, rows: pd.DataFrame) -> Figure:
-    """-log(pass@k) after the last step by N, a panel for each k that was evaluated."""
+    """Draw -log(pass@k) after the last step against N: one panel for each k of KS that was
+    evaluated."""
     name = f"{PREFIX}maze_fig6"
     passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].isin([f"pass@{k}" for k in KS])]
     passes = passes[passes["step"] == passes.groupby("run_id")["step"].transform("max")]
@@ -45,7 +47,8 @@ def fig6(root: Path, rows: pd.DataFrame) -> Figure:
     for axis, k in zip(axes[0], ks, strict=True):
         part = passes[passes["k"] == k]
         for method, style in METHODS.items():
-            # a share of 0 has no logarithm and 1 is at 0, below every axis: neither is a point
+            # no point for a share of 0, which has no logarithm, nor for 1, whose -log is 0: the
+            # axis is logarithmic
             values = part[part["setting"] == method].groupby("N")["value"].mean() / 100
             values = -np.log(values[(values > 0) & (values < 1)])
             marks = {"color": style.color, "ls": style.line, "marker": style.marker}
@@ -70,7 +73,7 @@ def fig6(root: Path, rows: pd.DataFrame) -> Figure:
 
 
 def fig7(root: Path, rows: pd.DataFrame) -> Figure:
-    """Training reward, pass@1 and pass@(largest k) along training, a column for each N."""
+    """Draw training reward, pass@1 and pass@(largest k) along training: one column for each N."""
     name = f"{PREFIX}maze_fig7"
     passes = rows[(rows["benchmark"] == TABLE) & rows["metric"].str.match(r"pass@\d+$")]
     lacking = _lacking(passes)
@@ -126,7 +129,8 @@ def _shares(passes: pd.DataFrame, k: float) -> pd.DataFrame:
 
 
 def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """Share of right rollouts, means of ten steps; of the runs whose folders are there."""
+    """Return the share of right rollouts as means of ten steps, for the runs whose folders are
+    there."""
     parts = [pd.DataFrame(columns=["method", "N", "step", "seed", "value"])]
     for run, log in logs(root, "f_grpo", rows):
         named = NAMED.match(run["method"])

@@ -1,22 +1,26 @@
-"""Which runs stand for the printed rows of F-GRPO's second version: most are printed twice."""
+"""Which runs reproduce the printed rows of F-GRPO's second version. Most results are printed in
+more than one table, so several printed rows share a run."""
 
 from common.comparison.spec import SameRun
 
 BASES = ("GRPO", "DAPO", "CISPO")
 METHODS = [f"{focal}{base}" for base in BASES for focal in ("", "F-")]
-# Of Table 6 the exponents that are not the chosen one, of some model
+# Exponents in Table 6 that at least one model did not choose
 UNCHOSEN = {"GRPO": (1, 2), "DAPO": (0.5, 1, 2), "CISPO": (0.5, 1, 2)}
 SWEPT = [f"F-{base} (gamma={gamma})" for base in BASES for gamma in UNCHOSEN[base]]
 
-DENSE = "AIME25 (n=64)"  # of Figs 8 to 10: SCALE=cluster_v2_first
-GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # of Table 4
+DENSE = "AIME25 (n=64)"  # the benchmark of Figs 8 to 10, evaluated with SCALE=cluster_v2_first
+GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # the columns of Table 4
 MAZE = ("GRPO", "F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)")
 
 
 def second_version() -> list[SameRun]:
-    """Of Tables 1, 2, 3, 6 and 10 to 14 the rows that another table's runs stand for. New runs have
-    the table that prints them first: table1_v2 (Qwen3-4B-Base), table2_v2 (N = 4 and 16), table3_v2
-    (lower rate, DS-GRPO); those of the gamma sweep are in the table of their baseline."""
+    """Return the rows of Tables 1, 2, 3, 4, 6 and 10 to 14 that reuse the runs of another table.
+
+    A new run belongs to the table that prints it first: table1_v2 (Qwen3-4B-Base), table2_v2 (N = 4
+    and 16), table3_v2 (lower learning rate, DS-GRPO). A run of the gamma sweep belongs to the table
+    of its baseline.
+    """
     return [
         *(SameRun("table1_v2", method, "table1", method) for method in METHODS),
         *(
@@ -44,7 +48,8 @@ def second_version() -> list[SameRun]:
 
 
 def maze() -> list[SameRun]:
-    """Table 4 names the group size with the benchmark, our runs with the method."""
+    """Return the rows of Table 4. The paper puts the group size into the name of the benchmark;
+    our runs have it in the name of the method."""
     return [
         SameRun("table4_v2", method, "maze", f"{method} (N={N})", benchmark=f"Maze (N={N})")
         for N in GROUP_SIZES

@@ -1,6 +1,6 @@
-"""Figs. 1, 3, 4, 5 right, 6 left and 9 to 14 from cluster rows: what trainings logged, and
-LiveCodeBench v6 at their checkpoints. A figure whose rows are not all there says which are missing;
-Figs. 1, 6 left, 9 and 13 need SCALE=cluster_curves, Fig. 14 SCALE=cluster_fig14.
+"""Draw Figs. 1, 3, 4, 5 right, 6 left and 9 to 14 from cluster rows: from the logs of training runs
+and from LiveCodeBench v6 at their checkpoints. A figure that lacks rows is left out and names them.
+Figs. 1, 6 left, 9 and 13 need SCALE=cluster_curves, Fig. 14 needs SCALE=cluster_fig14.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,16 @@ from papers.fade.fits import tables
 
 V6, SMALL, LARGE = "LiveCodeBench v6", "Qwen 2.5 7B", "CWM 32B"
 BEST = ("FADE H*=1.0", "GRPO", "Power alpha=2", "AsymGRPO delta=0.5")
-DRIVEN = ("pass@4 (Tang)", "pass@4 (Chen)", "pass@1 and pass@4 (Chen)")  # keep b (Fig. 6 left)
+# the pass@k-driven methods, which do not lose the slope b in training (Fig. 6 left)
+DRIVEN = ("pass@4 (Tang)", "pass@4 (Chen)", "pass@1 and pass@4 (Chen)")
 LAWS = (*BEST, *DRIVEN)
 ABLATIONS = ("FADE H*=1.0", "FADE (alpha only)", "FADE (delta only)", "FADE (both from entropy)")
 ABLATIONS += ("FADE (log schedule)",)
 DELTAS = {f"AsymGRPO delta={delta:g}": delta for delta in (0.3, 0.5, 0.7, 1.5, 2)}
-SIGNS = DELTAS | dict.fromkeys(("mean GRPO", "GRPO", "Power alpha=2"), 1.0)  # the last balanced
-FOCUS = {"mean GRPO": 1 / 2, "Power alpha=1.5": 1 / 2.5, "Power alpha=2": 1 / 3}  # mode of p q^a
+# method -> delta, which is 1 for the three sign-balanced methods at the end
+SIGNS = DELTAS | dict.fromkeys(("mean GRPO", "GRPO", "Power alpha=2"), 1.0)
+# method -> the solve rate p where its weight is largest: the mode of p q^alpha, or of p^alpha q
+FOCUS = {"mean GRPO": 1 / 2, "Power alpha=1.5": 1 / 2.5, "Power alpha=2": 1 / 3}
 FOCUS |= {"Power alpha=3": 1 / 4, "Power easy alpha=2": 2 / 3}
 RATES = ("mean GRPO", "Power alpha=3", "AsymGRPO delta=0.5", "pass@4 (Chen)")  # Fig. 14
 PASS = [Curve(f"{V6}, pass@{k}", benchmark=V6, metric=f"pass@{k}") for k in (1, 10, 100)]
@@ -34,7 +37,7 @@ STEP = "step: a rollout of 10 optimiser steps."
 
 
 def draw(root: Path, cluster: Gathered) -> list[Figure]:
-    """What became of each."""
+    """Draw the figures. Return one Figure each: its caption, or the reason why it is left out."""
     rows, folder = cluster.rows, root / "fade" / "figures"
     fig14 = rows["table"] == "table_fig14"
     ours, several = rows[~fig14], at_several_steps(rows[~fig14])
@@ -58,7 +61,10 @@ def draw(root: Path, cluster: Gathered) -> list[Figure]:
 
 
 def at_several_steps(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those of runs whose pass@100 was measured at two steps or more: a point is no curve."""
+    """Return the rows of the runs whose pass@100 was measured at two or more steps.
+
+    A run that was measured at a single step has no curve.
+    """
     key = ["model", "method", "seed"]
     hundred = rows[(rows["benchmark"] == V6) & (rows["metric"] == "pass@100")]
     steps = hundred.groupby(key)["step"].nunique()
@@ -66,7 +72,7 @@ def at_several_steps(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def last_of(rows: pd.DataFrame, metric: str) -> pd.Series:
-    """By method: the metric on V6, at each run's last measured step."""
+    """Return the metric on V6 at the last measured step, indexed by method (SMALL model only)."""
     found = rows[(rows["model"] == SMALL) & (rows["benchmark"] == V6) & (rows["metric"] == metric)]
     return found.sort_values("step").groupby("method")["value"].last()
 
@@ -78,8 +84,11 @@ def lacking(name: str, methods, *found: pd.Series) -> Figure | None:
 
 
 def signs(root: Path, rows: pd.DataFrame, folder: Path) -> Figure:
-    """Fig. 4: entropy after training by the ratio of gradient masses, delta p / (1 - p) at the
-    solve rate p then; and pass@100 by entropy."""
+    """Draw Fig. 4: entropy against the ratio of gradient masses, and pass@100 against entropy.
+
+    Entropy and solve rate p are means over the last tenth of training; the ratio is
+    delta p / (1 - p).
+    """
     mine = rows[(rows["model"] == SMALL) & rows["method"].isin(list(SIGNS))]
     found = logged(root, "fade", mine, lambda log: phases(log, ["entropy", "reward"]))
     value = {
@@ -90,7 +99,7 @@ def signs(root: Path, rows: pd.DataFrame, folder: Path) -> Figure:
     if left := lacking("fig4", SIGNS, *value.values(), passed):
         return left
     table = pd.DataFrame(value).join(passed.rename("pass@100")).loc[list(SIGNS)]
-    p = table["reward"]  # 1 or 0
+    p = table["reward"]  # rewards are 1 or 0, so their mean is the solve rate
     table["ratio"] = pd.Series(SIGNS) * p / (1 - p)
     figure, axes = panels(2, width=3.2, height=2.8)
     for method, color in colors(table.index).items():
@@ -106,7 +115,7 @@ def signs(root: Path, rows: pd.DataFrame, folder: Path) -> Figure:
 
 
 def focus(rows: pd.DataFrame, folder: Path) -> Figure:
-    """Fig. 5 right: pass@100 by the solve rate at which the weight p q^alpha is largest."""
+    """Draw Fig. 5 right: pass@1 and pass@100 against the solve rate where the weight is largest."""
     found = {metric: last_of(rows, metric) for metric in ("pass@1", "pass@100")}
     if left := lacking("fig5_right", FOCUS, *found.values()):
         return left
@@ -122,7 +131,7 @@ def focus(rows: pd.DataFrame, folder: Path) -> Figure:
 
 
 def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
-    """Figs. 6 left and 10 to 13: fits of the shifted power law to counts, as the laptop's are."""
+    """Draw Figs. 6 left and 10 to 13: shifted power laws fitted to counts, as for laptop runs."""
     mine = counts[(counts["model"] == SMALL) & (counts["benchmark"] == V6) & (counts["n"] >= 100)]
     base = mine[mine["method"] == "SFT"].assign(method="base", step=0, table="table3")
     trained = mine[mine["method"].isin(LAWS)].assign(table="table3")
@@ -170,6 +179,6 @@ def laws(counts: pd.DataFrame, folder: Path) -> list[Figure]:
 
 
 def spread(steps: pd.Series, most: int = 5) -> list[int]:
-    """At most so many of the steps, evenly, with the first and the last."""
+    """Return at most `most` of the steps, evenly spaced, including the first and the last."""
     every = np.sort(steps.unique())
     return list(every[np.unique(np.linspace(0, len(every) - 1, most).round().astype(int))])

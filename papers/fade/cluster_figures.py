@@ -1,5 +1,6 @@
-"""Tables 3 to 5 as figures with their standard deviations, Figs. 3 right, 5 left, 6 right and 8
-left, from cluster rows: drawn by `rlvr compare paper=fade` and a cluster sweep's last job."""
+"""Draw Figs. 3 right, 5 left, 6 right and 8 left, and Tables 3 to 5 as figures with their standard
+deviations, from cluster rows. `rlvr compare paper=fade` and the last job of a cluster sweep run it.
+"""
 
 from pathlib import Path
 
@@ -45,9 +46,10 @@ KEY = [*CELL[:4], "step"]
 
 
 def draw(root: Path, cells: pd.DataFrame, cluster: Gathered, spec: Spec) -> list[Figure]:
-    """Every figure whose rows are there, into <root>/fade/figures/cluster_*; what became of each.
+    """Draw every figure whose rows exist into <root>/fade/figures/cluster_*.
 
-    cells: the comparison's, with step and samples; cluster: the gathered runs.
+    Return one Figure each: its caption, or the reason why it is left out. cells: the printed cells
+    of the comparison, with step and samples; cluster: the gathered cluster runs.
     """
     printed = published(ROOT / "papers" / "fade" / "published")
     counts = same_runs(spec, cluster.counts, printed)
@@ -76,8 +78,10 @@ def draw(root: Path, cells: pd.DataFrame, cluster: Gathered, spec: Spec) -> list
 def weights(
     rows: pd.DataFrame, folder: Path, *, name: str, methods: tuple[str, ...], metrics: dict
 ) -> Figure:
-    """Figs. 3 right and 5 left: the output head's change along training. metrics: name -> in the
-    caption."""
+    """Draw Fig. 3 right or 5 left: the output head's weight change along training.
+
+    metrics: name of a metric -> its description in the caption.
+    """
     wanted = {metric: rows[rows["metric"].str.startswith(f"{metric}, step ")] for metric in metrics}
     parts = [part.assign(curve=metric) for metric, part in wanted.items()]
     found = pd.concat(parts)[["model", "method", "seed", "curve", "step", "value"]]
@@ -102,14 +106,16 @@ def weights(
 
 
 def deviation(counts: pd.DataFrame, k: int) -> float:
-    """Standard deviation, in percent, of pass@k over groups of 2 k samples a problem (Sec. 11.2:
-    "we draw 2k samples and compute the mean over 400 groups of size 2k to estimate the standard
-    deviation"). The k of "2k" is the metric's, which is our reading; the other one, 2,000
-    samples a group, would give less.
+    """Return the standard deviation, in percent, of pass@k over groups of 2 k samples a problem.
 
-    counts: n, c of each problem. A group is drawn with replacement, each sample right at the
-    measured rate c / n, so that c of the group is binomial and nothing is drawn: what 400 groups
-    estimate to 1 / sqrt(2 * 399) = 3.5 % is had exactly.
+    Sec. 11.2: "we draw 2k samples and compute the mean over 400 groups of size 2k to estimate the
+    standard deviation". We read the k of "2k" as the k of pass@k; read as 2,000 samples a group,
+    the deviation would be smaller.
+
+    counts: n, c of each problem. A group is drawn with replacement and each sample is right with
+    the measured rate c / n, so the number of right samples in a group is binomial. The result is
+    therefore exact and needs no sampling; 400 groups would estimate it to 1 / sqrt(2 * 399) =
+    3.5 %.
     """
     right = np.arange(2 * k + 1)
     value = pass_at_k_table(2 * k, [k])[:, 0]
@@ -119,8 +125,10 @@ def deviation(counts: pd.DataFrame, k: int) -> float:
 
 
 def with_deviations(cells: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """The cells with `deviation`: one seed's, at the step that fills the cell. Missing where the
-    counts of several seeds or none are there."""
+    """Return the cells with a column `deviation`, from one seed's counts at the step of the cell.
+
+    It is missing where there are counts of several seeds, or of none.
+    """
     by_cell = dict(list(counts.groupby(KEY))) if len(counts) else {}
     values = []
     for cell in cells.to_dict("records"):
@@ -133,7 +141,7 @@ def with_deviations(cells: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(cells: pd.DataFrame, counts: pd.DataFrame, name: str, folder: Path) -> Figure:
-    """One printed table of one model: a panel a column, a line a method."""
+    """Draw one printed table of one model, with a panel for each column and a line per method."""
     number, model = TABLES[name]
     mine = (cells["table"] == number) & (cells["model"] == model)
     wanted = [
@@ -172,7 +180,7 @@ def table(cells: pd.DataFrame, counts: pd.DataFrame, name: str, folder: Path) ->
 
 
 def fig6(cells: pd.DataFrame, size: str, model: str, folder: Path) -> Figure:
-    """Fig. 6 right: pass@100 against pass@1 of Table 3's methods."""
+    """Draw Fig. 6 right: pass@100 against pass@1 for the methods of Table 3."""
     wanted = [
         {"table": "table3", "model": model, "metric": metric} for metric in ("pass@1", "pass@100")
     ]

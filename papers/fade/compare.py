@@ -1,12 +1,14 @@
-"""What the comparison of FADE consists of (`rlvr compare paper=fade`).
+"""The specification of FADE's comparison (`rlvr compare paper=fade`).
 
-Own rows, beside the laptop runs:
+Besides the rows of the laptop runs, it adds result rows of its own (`own_rows`):
 
     masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed
     entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
-    <table>, training               by run: entropy, solve rate, alpha, delta, steps to a solve rate
-    <table>, fits                   by run: a and b of the shifted power law; by budget its error
-    <table>, weights                by run: the output head's weight change, rho_perp
+    <table>, training               for each run: entropy, solve rate, alpha, delta, and the steps
+                                    it needs to reach a solve rate
+    <table>, fits                   for each run: a and b of the shifted power law; for each budget:
+                                    the error of its prediction
+    <table>, weights                for each run: the output head's weight change, and rho_perp
 """
 
 from pathlib import Path
@@ -20,7 +22,7 @@ from common.comparison.training import logged, phases
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
 
-PAIRS = [  # compared at matched pass@1, and in steps to the same solve rate
+PAIRS = [  # compared at matched pass@1, and by the steps they need to the same solve rate
     ("FADE", "GRPO"),
     ("FADE", "mean GRPO"),
     ("FADE", "Power (alpha=2)"),
@@ -65,7 +67,7 @@ LAPTOP = {
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """The exact parts and what the runs show beside pass@k, as result rows."""
+    """Return the exact results, and what the runs show besides pass@k, as result rows."""
     frames = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
     for table in runs.rows["table"].unique():
         frames.append(laptop.result_rows(laptop.curves(root, runs, table), table, PAIRS))
@@ -75,8 +77,12 @@ def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Entropy and controller along the cluster's trainings, and at which step (a rollout of 10
-    optimiser steps) a run's chosen checkpoint is: its plateau of LiveCodeBench v6 (Sec. 11.2)."""
+    """Return result rows on how the cluster training runs went.
+
+    They hold entropy and the controller's alpha and delta along training, and the step (a rollout
+    of 10 optimiser steps) of the run's chosen checkpoint, where LiveCodeBench v6 reaches its
+    plateau (Sec. 11.2).
+    """
     found = logged(root, "fade", rows, lambda log: phases(log, ["entropy", "alpha", "delta"]))
     peak = rows[(rows["benchmark"] == "LiveCodeBench v6") & (rows["metric"] == "pass@1")]
     peak = peak[["table", "model", "method", "seed", "step", "run_id"]].assign(
@@ -101,17 +107,17 @@ def plain(table: str, method, benchmark, metric: str, value) -> pd.DataFrame:
 
 
 def table_of(root: Path, *place: str) -> pd.DataFrame:
-    """A table below <root>/fade/; empty if it is not there."""
+    """Read a table below <root>/fade/; return an empty one if the file does not exist."""
     path = root.joinpath("fade", *place)
     return pd.read_csv(path) if path.exists() else pd.DataFrame()
 
 
 def mass_rows(root: Path) -> list[pd.DataFrame]:
-    """Tables "masses", "table8", "sec14" and "kish".
+    """Return the rows of the tables "masses", "table8", "sec14" and "kish".
 
-    masses: m_S, m_F, rho of each method ("name (params)") at p = 0.1, 0.3, 0.5, 0.9 and each G;
-    "rho_off", over the sign-balanced methods and all p: the largest |rho q / p - 1|;
-    "closed_form_off" of each method: the largest |exact - closed form| of either mass.
+    "masses" holds m_S, m_F, rho of each method ("name (params)") at p = 0.1, 0.3, 0.5, 0.9 and each
+    G; "rho_off", the largest |rho q / p - 1| over the sign-balanced methods and all p; and
+    "closed_form_off", for each method the largest |exact - closed form| of either mass.
     """
     masses = table_of(root, "weights", "masses.csv")
     if masses.empty:
@@ -150,7 +156,7 @@ def mass_rows(root: Path) -> list[pd.DataFrame]:
 
 
 def entropy_rows(root: Path) -> pd.DataFrame:
-    """Table "entropy": entropy.summary by delta, method "delta=0.5"."""
+    """Return the rows of table "entropy": `entropy.summary`, with methods named "delta=0.5"."""
     summary = table_of(root, "theory", "entropy_summary.csv")
     if summary.empty:
         return summary
@@ -160,10 +166,13 @@ def entropy_rows(root: Path) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> list[pd.DataFrame]:
-    """Table "scaling": by density at the largest k, ratio to the asymptote and slope less b; the
-    slope of the rapidly decaying ones. Table "multi_turn": by reading, the largest distance of the
-    simulated mass from the exact one in standard errors, and the largest
-    |retry / (p q^2) - (B - 1) / B|."""
+    """Return the rows of the tables "scaling" and "multi_turn".
+
+    "scaling" holds, for each density at the largest k, the ratio to the asymptote and the slope
+    minus b; for a rapidly decaying density it holds the slope alone. "multi_turn" holds, for each
+    reading, the largest distance of the simulated mass from the exact one in standard errors, and
+    the largest |retry / (p q^2) - (B - 1) / B|.
+    """
     parts = []
     laws = table_of(root, "theory", "scaling.csv")
     if len(laws):
@@ -176,7 +185,7 @@ def theory_rows(root: Path) -> list[pd.DataFrame]:
     turns = table_of(root, "theory", "multi_turn.csv")
     if len(turns):
         for reading, group in turns.groupby("reading"):
-            spread = group["stderr_2"].where(group["stderr_2"] > 0)  # 0: turn 2 never was
+            spread = group["stderr_2"].where(group["stderr_2"] > 0)  # 0: turn 2 never happened
             off = ((group["m_2"] - group["retry"]).abs() / spread).max()
             shape = (group["retry"] / group["power_2"] - (group["B"] - 1) / group["B"]).abs().max()
             for metric, value in (("stderrs_off", off), ("shape_off", shape)):
@@ -185,8 +194,11 @@ def theory_rows(root: Path) -> list[pd.DataFrame]:
 
 
 def fit_rows(counts: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Table "<table>, fits": a and b of each run at each step, the base model's as method "base";
-    and of each method, without a seed, |predicted - measured| pass@100 by budget, in points."""
+    """Return the rows of table "<table>, fits".
+
+    They hold a and b of each run at each step, with the base model as method "base". For each
+    method and budget, without a seed, they hold |predicted - measured| pass@100 in points.
+    """
     if counts.empty:
         return pd.DataFrame()
     fits = by_seed(counts).melt(
@@ -201,12 +213,15 @@ def fit_rows(counts: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def weight_rows(root: Path, table: str) -> pd.DataFrame:
-    """Table "<table>, weights": of each run's output head s1/s2, rank-1 fraction (percent), srank
-    and share of the change; rho_perp of right and wrong responses and their ratio (direction: of
-    the states)."""
+    """Return the rows of table "<table>, weights", for the checkpoints of each run.
+
+    They hold s1/s2, the rank-1 fraction (percent), srank and the share of the whole change for the
+    output head; and rho_perp and residual norms of right and wrong responses with their ratios,
+    measured along the direction of the states.
+    """
     parts = []
     folders = sorted((root / "fade" / "geometry" / "laptop").glob("**/tensors.csv"))
-    if folders:  # one a base model
+    if folders:  # one folder for each base model
         tensors = pd.concat([pd.read_csv(path) for path in folders])
         head = tensors[tensors["part"] == "output head"].assign(
             rank1_fraction=lambda x: 100 * x["rank1_fraction"]
@@ -233,16 +248,18 @@ def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
 LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
 AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
 FADE, POWER_ASYM = "FADE H*=1.0", "Power asym (2,2)"
-SAME_RUNS = [  # Table 3 prints their LiveCodeBench, Tables 4 (7B) and 5 (32B) their AIME
+# runs that two tables print: Table 3 has their LiveCodeBench, Tables 4 (7B) and 5 (32B) their AIME
+SAME_RUNS = [
     *(SameRun("table4", name, "table3", name) for name in ("SFT", "GRPO", POWER_ASYM, FADE)),
     *(SameRun("table5", name, "table3", name) for name in ("GRPO", "Power alpha=2", POWER_ASYM)),
     SameRun("table5", f"Asym {FADE}", "table3", FADE),
 ]
 FAILURE_BIASED = (("table_fig3", "AsymGRPO delta=0.3"), ("table4", "AsymGRPO delta=0.5"))
 FAILURE_BIASED += (("table_fig3", "AsymGRPO delta=0.7"),)
-BALANCED_ROWS = (("table3", "Power alpha=2"), ("table3", "GRPO"))  # Table 9: 61 and 62 %
+# Table 9 prints rank-1 fractions of 61 and 62 % for these two
+BALANCED_ROWS = (("table3", "Power alpha=2"), ("table3", "GRPO"))
 HEAD, RATIO, RANK1 = "output_head_L2_share", "s1/s2", "rank1_fraction"
-WEIGHTS = [  # of the last steps (papers/fade/weights/cluster.py)
+WEIGHTS = [  # weight changes at the last step (papers/fade/weights/cluster.py)
     *(
         SameRun("fig8_table", f"FADE H*={entropy}", table, f"FADE H*={entropy}")
         for entropy, table in (("0.5", "table_fig8"), ("1.0", "table3"), ("1.3", "table4"))
@@ -253,7 +270,9 @@ WEIGHTS = [  # of the last steps (papers/fade/weights/cluster.py)
     ),
     SameRun("table9", "AsymGRPO delta=0.5 (converged)", "table4", "AsymGRPO delta=0.5"),
 ]
-JOINED = [  # the reference rows of Fig. 8's table, ranges of the static methods, and Table 9 (a)
+# cells that combine several runs: the reference rows of Fig. 8's table, which are means and ranges
+# over static methods, and Table 9 (a)
+JOINED = [
     Joined("fig8_table", f"{sign} (reference row)", printed, how, metric, of)
     for sign, of in (("Asym.", FAILURE_BIASED), ("Sym.", BALANCED_ROWS))
     for printed, how, metric in (
@@ -291,8 +310,8 @@ SPEC = Spec(
     logged_rows=logged_rows,
     same_runs=SAME_RUNS + WEIGHTS,
     joined=JOINED,
-    metrics={HEAD: "output_head_fraction"},  # Table 9's word
-    gains=[  # GRPO is what all are set against; FADE also against the best static weights
+    metrics={HEAD: "output_head_fraction"},  # the name of the metric in Table 9
+    gains=[  # all are compared with GRPO, FADE also with the best static weights
         *((f"FADE H*={entropy}", "GRPO") for entropy in ("1.0", "1.3")),
         (f"Asym {FADE}", "GRPO"),
         *((FADE, static) for static in ("Power alpha=2", POWER_ASYM, "AsymGRPO delta=0.5")),
@@ -303,5 +322,5 @@ SPEC = Spec(
     unprinted=(
         "LiveCodeBench v5",
         "LiveCodeBench v6",
-    ),  # Table 6, and what Table 3 prints of others
+    ),  # our text of the paper lacks Table 6, and Table 3's cells of other methods
 )

@@ -2,7 +2,7 @@
 
     rlvr figures paper=fade [results_dir=results]
 
-Those of the theory are drawn by `python -m papers.fade.theory`.
+`python -m papers.fade.theory` draws the figures of the theory.
 """
 
 from pathlib import Path
@@ -40,21 +40,21 @@ DELTAS = {  # Figs. 3 and 4
     "AsymGRPO (delta=1.5)": 1.5,
     "AsymGRPO (delta=2)": 2.0,
 }
-REGIMES = {  # Fig. 14: the same learning rate, the same largest weight
+REGIMES = {  # Fig. 14: a method at the common learning rate -> the same at GRPO's largest weight
     "mean GRPO": "mean GRPO (equal max weight)",
     "Power (alpha=2)": "Power (alpha=2, equal max weight)",
     "AsymGRPO (delta=0.5)": "AsymGRPO (delta=0.5, equal max weight)",
     "FADE": "FADE (equal max weight)",
 }
 CONTROLLER = ("alpha", "delta", "p_hat", "H_hat")
-MAZE = colors(  # the second testbed's
+MAZE = colors(  # the methods of the second testbed
     ["GRPO", "AsymGRPO (delta=0.5)", "FADE", "FADE (H*=H0)"]
 )
 MAZE_AGAINST = {"AsymGRPO (delta=0.5)": "GRPO", "FADE": "GRPO", "FADE (H*=H0)": "GRPO"}
 
 
 def draw(root: Path) -> None:
-    """Every figure that the results below `root` allow, into <root>/fade/figures/."""
+    """Draw every figure that the results below `root` allow, into <root>/fade/figures/."""
     folder = root / "fade" / "figures"
     rows, counts = read(root, "fade", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)
@@ -72,8 +72,10 @@ def draw(root: Path) -> None:
 
 
 def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, line: str | None = None) -> None:
-    """The mean over seeds by step, each method in its own line or all in one; thin lines are
-    seeds."""
+    """Draw a column by step: thin lines for seeds, thick lines for their mean.
+
+    `line` is the line style of all means; without it each method has its own style.
+    """
     for method, color in present(curves, colors).items():
         runs = curves[curves["method"] == method].dropna(subset=[column])
         for _, seed in runs.groupby("seed"):
@@ -84,8 +86,10 @@ def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, line: str | N
 
 
 def controller(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Fig. 8 left: alpha, delta, and the averages that set them, by step; dots are what these
-    average (solve rate and entropy of the step)."""
+    """Draw Fig. 8 left: alpha, delta, and the moving averages that set them, by step.
+
+    Dots show the averaged values of FADE: the solve rate and the entropy of each step.
+    """
     if curves[curves["method"].isin(colors)].empty:
         return
     figure, axes = panels(4, width=2.6, height=2.8)
@@ -102,8 +106,11 @@ def controller(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
 
 
 def sign(curves: pd.DataFrame, path: Path) -> None:
-    """Figs. 3 middle and 4 left: entropy by step for several delta; entropy of the last 20 steps
-    against rho = delta p / q at the run's mean solve rate, and against delta."""
+    """Draw Fig. 3 middle, entropy by step for several delta, and Fig. 4 left.
+
+    Fig. 4 left shows the entropy of the last 20 steps against rho = delta p / q at the run's mean
+    solve rate p, and against delta.
+    """
     colors = dict(
         zip(DELTAS, ("#08306b", "#2171b5", "#6baed6", "#000000", "#fd8d3c", "#a63603"), strict=True)
     )
@@ -136,8 +143,8 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
 
 
 def regimes(curves: pd.DataFrame, path: Path) -> None:
-    """Fig. 14: entropy and solve rate at the same learning rate (solid) and at GRPO's largest
-    weight (dashed)."""
+    """Draw Fig. 14: entropy and solve rate at the same learning rate (solid lines) and with the
+    largest weight of GRPO (dashed lines)."""
     shown = {a: b for a, b in REGIMES.items() if {a, b} <= set(curves["method"])}
     if not shown:
         return
@@ -154,7 +161,7 @@ def regimes(curves: pd.DataFrame, path: Path) -> None:
 
 
 def ablation(rows: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
-    """Fig. 9: pass@1 and diversity along training, and entropy, of FADE's ablations."""
+    """Draw Fig. 9 for FADE's ablations: pass@1, diversity (pass@64) and entropy along training."""
     if len(present(rows, ABLATION)) < 2:
         return
     figure, axes = panels(3, width=3.0, height=3.2)

@@ -1,7 +1,7 @@
-"""What the laptop runs' training curves show: entropy, solve rate, the controller.
+"""Training curves of the laptop runs: entropy, solve rate, and the controller's values.
 
-`measure` writes <root>/fade/laptop/<table>_training.csv from the run folders, every fifth step of
-every run; where these are not there, tables that came without them are kept.
+`measure` writes <root>/fade/laptop/<table>_training.csv from the run folders, with every fifth step
+of every run. Without run folders, a table that is already stored is kept.
 """
 
 from pathlib import Path
@@ -13,21 +13,22 @@ from common.comparison import training
 from common.comparison.gather import LAPTOP, Gathered
 from common.results.columns import COLUMNS
 
-# the last five: empty where a method has no controller
+# the last five columns are empty for a method without a controller
 LOGGED = ["entropy", "solve_rate", "lr", "alpha", "delta", "p_hat", "H_hat", "H_0"]
 CURVES = ["method", "seed", "step", *LOGGED]
 EVERY = 5
-WINDOW = 4  # kept points, 20 steps: the moving average of solve rates
+WINDOW = 4  # kept points (20 steps) of a moving average
 
 
 def measure(root: Path, runs: Gathered) -> None:
-    """Read every finished run."""
+    """Write the training curves of every finished run, one file for each table."""
     for table in runs.rows["table"].unique():
         training.keep(_file(root, table), _logged(root, runs, table), CURVES)
 
 
 def curves(root: Path, runs: Gathered, table: str) -> pd.DataFrame:
-    """The training curves of one table's runs: from their folders, or as `measure` wrote them."""
+    """Return the training curves of one table's runs, from their folders or, without these, from
+    the file that `measure` wrote."""
     logged = _logged(root, runs, table)
     return pd.concat(logged, ignore_index=True)[CURVES] if logged else read(root, table)
 
@@ -42,7 +43,7 @@ def _logged(root: Path, runs: Gathered, table: str) -> list[pd.DataFrame]:
 
 
 def read(root: Path, table: str) -> pd.DataFrame:
-    """The training curves of one table's runs that `measure` wrote; empty if there is none."""
+    """Read the training curves of one table's runs that `measure` wrote; empty without a file."""
     return training.kept(_file(root, table), CURVES)
 
 
@@ -51,7 +52,7 @@ def _file(root: Path, table: str) -> Path:
 
 
 def smoothed(curves: pd.DataFrame, column: str) -> pd.DataFrame:
-    """`curves` with the column replaced by its moving average over 20 steps of each run."""
+    """Return `curves` with the column replaced by its moving average over 20 steps in each run."""
     means = curves.groupby(["method", "seed"])[column].transform(
         lambda values: values.rolling(WINDOW, min_periods=1).mean()
     )
@@ -59,11 +60,11 @@ def smoothed(curves: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def steps_to(curves: pd.DataFrame, methods: tuple[str, str]) -> dict[tuple[str, int], float]:
-    """(method, seed) -> the first step at which the run's solve rate on its training prompts
-    reaches the highest level that every run of both methods reached (moving averages); {} if one
-    is missing.
+    """Return (method, seed) -> the first step at which the run reaches a common solve rate.
 
-    The paper's "reaches peak pass@1 k steps earlier" in a form that every run has a value for.
+    The solve rate is the moving average on training prompts. The common level is the highest one
+    that every run of both methods reached. Return {} if a method has no run. This puts the paper's
+    "reaches peak pass@1 k steps earlier" in a form that has a value for every run.
     """
     smooth = smoothed(curves[curves["method"].isin(methods)], "solve_rate")
     if smooth["method"].nunique() < 2:
@@ -75,8 +76,11 @@ def steps_to(curves: pd.DataFrame, methods: tuple[str, str]) -> dict[tuple[str, 
 
 
 def result_rows(curves: pd.DataFrame, table: str, pairs: list[tuple[str, str]]) -> pd.DataFrame:
-    """Result rows of benchmark "training", by run: means over the first and last 20 steps of
-    entropy, solve rate, alpha and delta; steps_to of each pair in a table of its own."""
+    """Return result rows of benchmark "training" for each run.
+
+    They hold means over the first and the last 20 steps of entropy, solve rate, alpha and delta.
+    `steps_to` of each pair is in a table of its own, named "<table>, A vs B".
+    """
     rows = []
 
     def add(method: str, seed: int, metric: str, value: float, where: str = table) -> None:
@@ -97,5 +101,8 @@ def result_rows(curves: pd.DataFrame, table: str, pairs: list[tuple[str, str]]) 
 
 
 def rho(method_delta: float, solve_rate: np.ndarray) -> np.ndarray:
-    """rho(p) = m_S p / (m_F q) = delta p / q of AsymGRPO and its like (sec 11.3), at a mean p."""
+    """Return rho(p) = m_S p / (m_F q) = delta p / q at a mean solve rate p (sec 11.3).
+
+    It holds for AsymGRPO and other methods with m_S / m_F = delta.
+    """
     return method_delta * solve_rate / (1 - solve_rate)

@@ -6,20 +6,21 @@
     python -m papers.fade.launch table=table4 profile=h100-1x8    # again: what is missing
     rlvr status paper=fade
 
-All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
-samples under `scales`; profiles in configs/slurm/.
+--help lists all command-line arguments. The rows (named experiment configurations) are in
+configs/reproduce.yaml under `rows`, their seeds, benchmarks and samples under `scales`; the cluster
+profiles are in configs/slurm/.
 
-The 7B rows start from a supervised fine-tuning, and the 32B rows choose their prompts by solve
-rates. Both are jobs that the rows wait for; `python -m papers.fade.sft prepare` first makes the
-fine-tuning's files.
+The 7B rows start from a supervised fine-tuned model, and the 32B rows choose their prompts by solve
+rates. Both are made by jobs that the rows wait for. Run `python -m papers.fade.sft prepare` first:
+it makes the training files of the fine-tuning.
 """
 
 from slurm.launch import Table, command
 
-LARGE = "h100-12x8"  # twelve nodes: a GPU for each of a step's 96 responses
+LARGE = "h100-12x8"  # twelve nodes: one GPU for each of the 96 responses of a step
 
 TABLES = {
-    # 32B alone: scale=cluster_32b, on h100-12x8
+    # the 32B rows alone: scale=cluster_32b, on h100-12x8
     "table3": Table("LiveCodeBench v6 at 7B and 32B", ("cluster_base", "cluster", "cluster_32b")),
     "table4": Table("AIME at 7B", ("cluster_base", "cluster")),
     "table5": Table("AIME at 32B", ("cluster_32b",), profile=LARGE),

@@ -1,5 +1,8 @@
-"""Fig. 6, Table 5's curve of alpha and the two readings of the peak, from cluster rows: drawn by
-`rlvr compare paper=over_sharpening` and a cluster sweep's last job."""
+"""Fig. 6, the results of Table 5 against alpha, and the two readings of the peak, drawn from the
+result rows of cluster runs.
+
+`rlvr compare paper=over_sharpening` and the last job of a cluster sweep draw them.
+"""
 
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from common.comparison.cluster_figures import (
 from common.plotting import COLORS, panels, save
 from papers.over_sharpening.figures import ENTROPY
 
-ALPHAS = {  # Table 5's rows
+ALPHAS = {  # row of Table 5 -> alpha
     "IAC alpha=0 (=GRPO)": 0.0,
     "IAC alpha=0.5": 0.5,
     "IAC alpha=1": 1.0,
@@ -31,17 +34,18 @@ FILTER = "Filtering-based"
 SHOWN = [
     (benchmark, metric) for metric in ("AVG@8", "PASS@8") for benchmark in ("Math500", "O-Bench")
 ]
-BY_CELL = "peak_of_cell"  # the column of the other reading
+BY_CELL = "peak_of_cell"  # column: the cell at its own best step, the second reading
 
 
 def draw(
     root: Path, cells: pd.DataFrame, rows: pd.DataFrame, by_cell: pd.DataFrame
 ) -> list[Figure]:
-    """Every figure whose rows are there, into <root>/over_sharpening/figures/cluster_*; what became
-    of each.
+    """Draw every figure whose runs are there as <root>/over_sharpening/figures/cluster_*. Return
+    for each figure its caption, or the reason why it was left out.
 
-    cells: the comparison's, with step and samples; rows: the gathered ones; by_cell: these under
-    the names of the printed cells, each at its own peak.
+    cells: the printed cells of the comparison, with their training step and samples a problem;
+    rows: the gathered result rows of the cluster runs; by_cell: the same rows under the names of
+    the printed cells, each at the step where this cell peaks.
     """
     folder = root / "over_sharpening" / "figures"
     entropy = along(
@@ -59,7 +63,7 @@ def draw(
 
 
 def alphas(cells: pd.DataFrame, folder: Path) -> Figure:
-    """Table 5: AVG@8 and PASS@8 on Math500 and O-Bench against alpha, and filtering."""
+    """Draw Table 5: AVG@8 and PASS@8 on Math500 and O-Bench against alpha, and for filtering."""
     wanted = [
         {"table": "table5", "method": method, "benchmark": benchmark, "metric": metric}
         for benchmark, metric in SHOWN
@@ -85,7 +89,8 @@ def alphas(cells: pd.DataFrame, folder: Path) -> Figure:
 
 
 def peaks(cells: pd.DataFrame, by_cell: pd.DataFrame, folder: Path) -> Figure:
-    """How much higher each rerun cell is at its own best checkpoint than at that of the average."""
+    """Draw how much higher each rerun cell is at its own best checkpoint than at the checkpoint
+    with the best average."""
     own = cells["table"].str.fullmatch("table[2-5]") & (cells["benchmark"] != "Avg")
     tables = cells[own & cells["rerun"].notna()]
     found, _ = chosen(tables, [{"metric": metric} for metric in ("AVG@8", "PASS@8")])
@@ -94,7 +99,7 @@ def peaks(cells: pd.DataFrame, by_cell: pd.DataFrame, folder: Path) -> Figure:
         return Figure(name, left_out="no printed cell has a rerun")
     other = by_cell.groupby(CELL, dropna=False)["value"].mean().rename(BY_CELL).reset_index()
     found = found.merge(other, on=CELL, how="left")
-    parts = list(found.groupby("metric"))  # where one sample was drawn there is no PASS@8
+    parts = list(found.groupby("metric"))  # no PASS@8 where only one sample was drawn
     figure, axes = panels(len(parts), width=3.6, height=2.9)
     for axis, (metric, part) in zip(axes[0], parts, strict=True):
         for color, (benchmark, own) in zip(COLORS, part.groupby("benchmark"), strict=False):
@@ -120,5 +125,5 @@ def peaks(cells: pd.DataFrame, by_cell: pd.DataFrame, folder: Path) -> Figure:
 
 
 def _half(found: pd.DataFrame) -> pd.Series:
-    """Half of the interval in which a printed number is within noise."""
+    """Return half the width of the interval in which a printed number is within noise."""
     return (found["high"] - found["low"]) / 2 + 1e-9

@@ -1,9 +1,9 @@
-"""What the comparison of over-sharpening consists of (`rlvr compare paper=over_sharpening`).
+"""The definition of the over-sharpening comparison (`rlvr compare paper=over_sharpening`).
 
-AVG@8 is read as pass@1, its expectation; PASS@8 as the unbiased pass@8. Own rows, beside the laptop
-runs: the toy (table "toy"), the theory's counts ("theory"), and two readings of the paper's
-protocol: "<table>, peak" (best checkpoint, for each benchmark and metric on its own) and the metric
-"bootstrap best@8".
+AVG@8 is read as pass@1, its expectation; PASS@8 is read as the unbiased pass@8. Beside the rows of
+the laptop runs there are result rows of the toy (table "toy"), of the theory's counts (table
+"theory"), and of two other readings of the paper's protocol: table "<table>, peak" (the best
+checkpoint for each benchmark and metric on its own) and the metric "bootstrap best@8".
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED
 
 EQUAL = "IAC (equal max weight)"
-PAIRS = [  # compared at matched pass@1
+PAIRS = [  # pairs of methods that are compared at matched pass@1
     ("IAC", "GRPO"),
     (EQUAL, "GRPO"),
     ("IAC", "RLOO"),
@@ -58,25 +58,27 @@ def columns(metric: str, benchmarks=BENCHMARKS) -> dict[str, tuple[str, str]]:
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """The toy, the theory, and the other readings of the paper's protocol, as result rows."""
+    """Return the toy, the theory and the other readings of the paper's protocol as result rows."""
     read = [peak_rows(runs.rows), bootstrap_rows(runs.counts)]
     return [toy_rows(root), theory_rows(root), *read]
 
 
 def cell_name(row: pd.Series) -> str:
-    """raw, sgd; normalised + IAC + DLC, adamw; with the learning rate: ", lr=3"."""
+    """Return a name such as "raw, sgd, lr=3" or "normalised + IAC + DLC, adamw, lr=1"."""
     name = row["estimator"] + (" + IAC" if row["alpha"] > 0 else "")
     name += " + DLC" if row["mu"] > 0 else ""
     return f"{name}, {row['optimizer']}, lr={row['lr']:g}"
 
 
 def toy_rows(root: Path) -> pd.DataFrame:
-    """One row a (cell, G, seed, metric); shares are 0 or 100 for each seed.
+    """Return the toy as one row for each (cell, G, seed, metric). A seed's shares are 0 or 100.
 
-    collapsed: one label has COLLAPSED after the last step; collapsed_by_20: it had by step 20;
-    frozen: the two correct ones together have it, neither alone; over_sharpened: the less likely of
-    them is below its start (Definition 2.1); cat_wins: it is the likelier of the two. Only the two
-    largest learning rates, of which the claims speak; toy_learning_rates draws all.
+    collapsed: Cat or Persian has a probability of COLLAPSED or more after the last step;
+    collapsed_by_20: a label reached it by step 20; frozen: the two correct labels together have it
+    but neither alone; over_sharpened: a correct label is below its start (Definition 2.1);
+    cat_wins: Cat is the likelier of the two correct labels. Only the two largest learning rates are
+    returned, because the claims are about these; the figure toy_learning_rates shows all. Empty
+    without results of the toy.
     """
     path = root / "over_sharpening" / "toy" / "final.csv.gz"
     if not path.exists():
@@ -107,8 +109,9 @@ def toy_rows(root: Path) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> pd.DataFrame:
-    """Percent of cases that violate a statement (metric "violated"), and App. G's lambda and rho;
-    numbers without a seed."""
+    """Return the percent of cases that violate a statement (metric "violated"), and App. G's
+    lambda, rho and their ratio, as result rows without a seed. Empty without results of the theory.
+    """
     folder = root / "over_sharpening" / "theory"
     if not (folder / "checks.csv").exists():
         return pd.DataFrame()
@@ -135,8 +138,10 @@ def theory_rows(root: Path) -> pd.DataFrame:
 
 
 def peak_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sec. 4.1 reports "the peak performance": the best checkpoint of each run, chosen on the test
-    set, for each benchmark and metric on its own. Biased upwards; the base model does not compete.
+    """Return the rows of each run's best checkpoint, for each benchmark and metric on its own.
+
+    This is one reading of Sec. 4.1, which reports "the peak performance". The checkpoint is chosen
+    on the test set, so the values are biased upwards. The base model is left out.
     """
     candidates = rows[rows["metric"].str.startswith("pass@") & (rows["method"] != "base")]
     if candidates.empty:
@@ -146,18 +151,21 @@ def peak_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def bootstrap_best(c: np.ndarray, n: np.ndarray, k: int) -> np.ndarray:
-    """Expectation of verl's best@k: k of n samples are drawn, then resampled k times with
-    replacement; the chance that a right one is among them. At most pass@k; c of n are right."""
+    """Return the expectation of verl's best@k, for problems with c right among n samples.
+
+    k of the n samples are drawn and then resampled k times with replacement. The value is the
+    probability that a right one is among these. It is at most pass@k.
+    """
     j = np.arange(k + 1)
     drawn = hypergeom.pmf(j, np.asarray(n)[:, None], np.asarray(c)[:, None], k)
     return drawn @ (1 - (1 - j / k) ** k)
 
 
 def bootstrap_rows(counts: pd.DataFrame, k: int = 8) -> pd.DataFrame:
-    """The metric "bootstrap best@8" of every evaluation, beside the unbiased pass@8.
+    """Return the metric "bootstrap best@8" of every evaluation with at least 8 samples a problem.
 
-    The paper's PASS@8 cells are not multiples of 1/30 on AIME24 (INC043); this reading would
-    explain it.
+    It stands beside the unbiased pass@8. The paper's PASS@8 cells on AIME24 are not multiples of
+    1/30 (INC043); this reading would explain that.
     """
     counts = counts[counts["n"] >= k]
     if counts.empty:
@@ -169,13 +177,13 @@ def bootstrap_rows(counts: pd.DataFrame, k: int = 8) -> pd.DataFrame:
 
 
 def kernel_cells(root: Path) -> pd.DataFrame:
-    """App. G's printed numbers, from its printed embeddings e: lambda = |e_Persian|^2, rho =
-    e_Persian . e_Siamese, their ratio."""
+    """Return App. G's numbers recomputed from its printed embeddings e: lambda = |e_Persian|^2,
+    rho = e_Persian . e_Siamese and their ratio."""
     persian, rows = EMBEDDING["persian"], []
     for similarity, siamese in SIMILARITY.items():
         method = f"{similarity.capitalize()} similarity"
         lam, rho = kernel(similarity)
-        if similarity == "high":  # the paper prints it once
+        if similarity == "high":  # the paper prints lambda once
             rows.append((method, "Persian", persian, "self_similarity_lambda", lam))
         rows.append((method, "Siamese", siamese, "cross_similarity_rho", rho))
         rows.append((method, "Siamese", siamese, "ratio_lambda_over_rho", lam / rho))
@@ -231,9 +239,12 @@ TABLES = ("table2", "table3", "table4", "table5")
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """What Table 4's cluster runs logged, as result rows of the table "table4, logged": the entropy
-    along training (nats a token), the mean seconds of a rollout, and, under the method of the one
-    with a memory network, how many times those of DAPO+IAC they are."""
+    """Return what Table 4's cluster runs logged, as result rows of the table "table4, logged".
+
+    These are the entropy along training (nats a token) and the mean seconds of a rollout phase
+    (rollout_seconds). Method DAPO+IAC+DLC, which has a memory network, also has rollout_ratio: its
+    rollout_seconds divided by those of DAPO+IAC.
+    """
 
     def measured(log: pd.DataFrame) -> dict[str, float]:
         seconds = log["rollout_seconds"].mean() if "rollout_seconds" in log else None
@@ -277,7 +288,7 @@ SPEC = Spec(
     measure=laptop.measure,
     logged_rows=logged_rows,
     same_runs=SAME_RUNS,
-    gains=[  # Tables 2 and 3 set IAC against four baselines, Table 5 its alpha against none
+    gains=[  # Tables 2 and 3 compare IAC with four baselines, Table 5 alpha > 0 with alpha = 0
         *(("IAC", baseline) for baseline in BASELINES[:-1]),
         *(("DAPO+IAC", "DAPO"), ("DAPO+IAC+DLC", "DAPO+IAC")),
         *((f"IAC alpha={alpha}", "IAC alpha=0 (=GRPO)") for alpha in ("0.5", "1", "1.5", "2")),
@@ -285,8 +296,9 @@ SPEC = Spec(
     ],
     averages={"Avg": list(BENCHMARKS[:-1])},
     metrics={"pass@1": "AVG@8", "pass@8": "PASS@8"},
-    # Sec. 4.1: "the peak performance for each method". By average: every printed Avg is the mean of
-    # its row's cells, as one checkpoint gives it; the best of each cell is drawn beside (INC044)
+    # Sec. 4.1: "the peak performance for each method". We take the peak of the average, because
+    # every printed Avg is the mean of its row's cells, as it is if all come from one checkpoint.
+    # cluster_figures.peaks also shows the best checkpoint of each cell (INC044).
     steps=dict.fromkeys(TABLES, "peak of average"),
     exact=kernel_cells,
     stacked=("appendix_g",),

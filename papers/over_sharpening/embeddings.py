@@ -1,10 +1,10 @@
-"""The embeddings e of Sec. 2.4 and App. G, as printed, and the kernel that they make."""
+"""The embeddings e of Sec. 2.4 and App. G, as printed, and the kernel computed from them."""
 
 import numpy as np
 
 LABELS = ("cat", "dog", "persian", "siamese")
 CAT, PERSIAN, SIAMESE = 0, 2, 3
-SIMILARITY = {  # e_Siamese of each case
+SIMILARITY = {  # case -> e_Siamese
     "high": (0.25, 0.5, 0.75, 0.1),
     "mid": (0.1, 0.5, 0.9, 0.1),
     "low": (0.0, 0.5, 1.0, 0.1),
@@ -18,6 +18,6 @@ EMBEDDING = {
 
 
 def kernel(similarity: str) -> tuple[float, float]:
-    """App. G: lambda = |e_Persian|^2 and rho = e_Persian . e_Siamese."""
+    """Return App. G's lambda = |e_Persian|^2 and rho = e_Persian . e_Siamese."""
     persian = EMBEDDING["persian"]
     return float(np.dot(persian, persian)), float(np.dot(persian, SIMILARITY[similarity]))

@@ -1,8 +1,8 @@
-"""Figures of the laptop runs and of the toy, from result files alone.
+"""Figures of the laptop runs and of the toy, drawn from result files alone.
 
     rlvr figures paper=over_sharpening [results_dir=results]
 
-Theory's figures are drawn by `python -m papers.over_sharpening.theory`.
+`python -m papers.over_sharpening.theory` draws the figures of the theory.
 """
 
 from pathlib import Path
@@ -18,17 +18,17 @@ from papers.over_sharpening.toy import figures as toy_figures
 
 MAIN = colors(["GRPO", "IAC", "IAC (equal max weight)", "DAPO", "DAPO+IAC"])
 ENTROPY = colors(laptop.METHODS)
-ALPHAS = {  # Table 5: alpha -> method at the same learning rate, at equal largest weight
+ALPHAS = {  # Table 5: alpha -> (method at the same learning rate, method at equal largest weight)
     0.0: ("GRPO", "GRPO"),
     0.5: ("IAC (alpha=0.5)", "IAC (alpha=0.5, equal max weight)"),
     1.0: ("IAC", "IAC (equal max weight)"),
     1.5: ("IAC (alpha=1.5)", "IAC (alpha=1.5, equal max weight)"),
     2.0: ("IAC (alpha=2)", "IAC (alpha=2, equal max weight)"),
 }
-MAZE = colors(  # the second testbed's
+MAZE = colors(  # methods of the second testbed, the mazes
     ["GRPO", "IAC", "DAPO", "DAPO (dynamic sampling)"]
 )
-MAZE_AGAINST = {
+MAZE_AGAINST = {  # method -> its baseline
     "IAC": "GRPO",
     "DAPO": "GRPO",
     "DAPO (dynamic sampling)": "DAPO",
@@ -36,7 +36,7 @@ MAZE_AGAINST = {
 
 
 def draw(root: Path) -> None:
-    """Every figure that the results below `root` allow, into <root>/over_sharpening/figures/."""
+    """Draw every figure that the results below `root` allow into <root>/over_sharpening/figures."""
     folder = root / "over_sharpening" / "figures"
     toy = root / "over_sharpening" / "toy"
     if (toy / "final.csv.gz").exists():
@@ -50,8 +50,8 @@ def draw(root: Path) -> None:
 
 
 def entropy(drawn: pd.DataFrame, path: Path) -> None:
-    """Fig. 6's counterpart: the policy's token entropy on its own rollouts, by step; mean over
-    seeds, thin lines are seeds."""
+    """Draw the counterpart of Fig. 6: the token entropy of the policy on its own rollouts by step.
+    Thin lines are seeds, thick lines their mean."""
     if drawn.empty:
         return
     figure, axes = panels(1, width=4.6, height=3.2)
@@ -69,8 +69,12 @@ def entropy(drawn: pd.DataFrame, path: Path) -> None:
 
 
 def alphas(rows: pd.DataFrame, path: Path) -> None:
-    """Table 5's counterpart: pass@1 and pass@8 against alpha, at the same learning rate and at
-    equal largest weight, as claims read them; nothing where fewer than two alphas were run."""
+    """Draw the counterpart of Table 5: pass@1 and pass@8 against alpha, at the same learning rate
+    and at equal largest weight.
+
+    A point is a run's mean over its last checkpoints, which is also what the claims use. Nothing is
+    drawn where fewer than three alphas, 0 included, were run at the same learning rate.
+    """
     ends = laptop_figures.late(rows)
     if sum(names[0] in set(ends["method"]) for names in ALPHAS.values()) < 3:
         return

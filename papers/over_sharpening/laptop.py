@@ -1,7 +1,7 @@
-"""The policy's token entropy along training (Fig. 6), from the logs of laptop runs.
+"""The token entropy of the policy along training (Fig. 6), from the logs of laptop runs.
 
-`measure` writes <root>/over_sharpening/laptop/<table>_entropy.csv from the run folders; where these
-are not there, tables that came without them are kept.
+`measure` writes <root>/over_sharpening/laptop/<table>_entropy.csv from the run folders. Where a
+table has no run folders, its existing file (such as a committed one) is left as it is.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ COLUMNS = ["step", "entropy", "method", "seed"]  # entropy: nats a token, exact,
 
 
 def measure(root: Path, runs: Gathered) -> None:
-    """Read every finished run of METHODS."""
+    """Write the entropy curves of every finished run of METHODS, one file for each table."""
     rows = runs.rows
     for table in rows["table"].unique():
         measured = rows[(rows["table"] == table) & rows["method"].isin(METHODS)]
@@ -26,7 +26,7 @@ def measure(root: Path, runs: Gathered) -> None:
 
 
 def read(root: Path, table: str) -> pd.DataFrame:
-    """The entropy of one table's runs that `measure` wrote; empty if there is none."""
+    """Return the entropy curves that `measure` wrote for one table; empty if there are none."""
     return training.kept(_file(root, table), COLUMNS)
 
 

@@ -6,8 +6,9 @@
     python -m papers.over_sharpening.launch table=table4 profile=h100-1x8    # again: the rest
     rlvr status paper=over_sharpening
 
-All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
-samples under `scales`; profiles in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds the rows (named experiment
+configurations) under `rows`, and their seeds, benchmarks and samples under `scales`. The profiles
+are in configs/slurm/.
 """
 
 from slurm.launch import Table, command

@@ -1,14 +1,16 @@
-"""Fig. 3's case study in our setting: right responses of GRPO and GRPO-N to the same prompts, as a
-page.
+"""Fig. 3's case study in our setting: a page with right responses of GRPO and GRPO-N to the same
+prompts.
 
     python -m papers.two_stage.case_study [results_dir=results] [seed=1]
 
 Writes <results_dir>/two_stage/laptop/case_study.md from the stored samples of one seed of table
-laptop_strong; a comparison of cluster rows writes cluster/case_study.md from those of Table 1's
-runs on AMC 2023, with the code in them. The paper picks one prompt and does not say how. Here a
-rule picks them: of all prompts that both models solve at least once, ordered by how many more
-different right answers GRPO-N has (ties by benchmark and prompt), the first three, the middle three
-and the last three. So the page shows where GRPO-N gains most, nothing much, and loses most.
+laptop_strong. `rlvr compare` on cluster runs writes cluster/case_study.md from the samples of Table
+1's runs on AMC 2023, with counts of the code in them.
+
+The paper picks one prompt and does not say how. Here a rule picks the prompts. All prompts that
+both models solve at least once are ordered by how many more different right answers GRPO-N has
+(ties by benchmark and prompt); the first three, the middle three and the last three are shown. So
+the page shows where GRPO-N gains most, gains or loses little, and loses most.
 """
 
 from functools import partial
@@ -26,11 +28,12 @@ from papers.two_stage import cluster
 from papers.two_stage.cluster import METHODS
 
 SHOWN = 3  # prompts of each kind, and different right answers of each prompt and method
-LONGEST = 80  # characters of a response: it is a model's text
+LONGEST = 80  # characters shown of a response, which may be any text
 
 
 def write_page(root: Path, seed: int = 1) -> None:
-    """Write the page; nothing where the two runs or their samples are not there."""
+    """Write the page of one seed of table laptop_strong (or smoke). Write nothing where one of the
+    two runs or its samples are missing."""
     rows, _ = read(root, "two_stage", LAPTOP)
     shown = rows[(rows["table"].isin(["laptop_strong", "smoke"])) & (rows["seed"] == seed)]
     runs = shown.drop_duplicates("run_id").set_index("method")["run_id"]
@@ -43,7 +46,7 @@ def write_page(root: Path, seed: int = 1) -> None:
 
 
 def write_cluster_page(root: Path, rows: pd.DataFrame) -> None:
-    """Write the page of Table 1's runs; nothing where the samples of one of them are not there."""
+    """Write the page of Table 1's runs; write nothing where the samples of one are missing."""
     drawn = cluster.samples(root, rows[rows["table"] == "table1"])
     if drawn.empty or set(drawn["method"]) != set(METHODS):
         return
@@ -55,12 +58,12 @@ def write_cluster_page(root: Path, rows: pd.DataFrame) -> None:
 
 
 def a_response(samples: pd.DataFrame, which: int) -> str:
-    """Of the two counts of `cluster.pieces`, the mean over responses."""
+    """Return the mean over responses of one of the two counts of `cluster.pieces`."""
     return f"{samples['response'].map(lambda text: cluster.pieces(text)[which]).mean():.2f}"
 
 
 def responses(folder: Path, method: str) -> pd.DataFrame:
-    """All samples of a run, with method and benchmark."""
+    """Return all samples of a run, with method and benchmark."""
     frames = [
         pd.DataFrame(read_jsonl(file)).assign(benchmark=file.name.removesuffix(".jsonl.gz"))
         for file in sorted(folder.glob("*.jsonl.gz"))
@@ -69,8 +72,8 @@ def responses(folder: Path, method: str) -> pd.DataFrame:
 
 
 def chosen(samples: pd.DataFrame) -> pd.DataFrame:
-    """benchmark, problem_id, GRPO, GRPO-N (different right answers), more, kind, of the prompts
-    that the rule picks."""
+    """Return the prompts that the rule picks: benchmark, problem_id, GRPO and GRPO-N (different
+    right answers of each), more (their difference), kind."""
     right = samples[samples["outcome"] == "correct"]
     distinct = right.groupby(["benchmark", "problem_id", "method"])["parsed"].nunique()
     wide = distinct.unstack("method").reindex(columns=METHODS).dropna().astype(int)
@@ -92,7 +95,8 @@ def page(
     about: str = "the counterpart of the paper's Fig. 3 for a model that writes one expression and "
     "no reasoning, so there is no code to be wrong or repaired.",
 ) -> str:
-    """The page as markdown; `facts`: FACTS, or others, each of a method's samples of a prompt."""
+    """Return the page as markdown. `facts` (default FACTS) maps a title to a function of one
+    method's samples of one prompt."""
     prompts = chosen(samples)
     if prompts.empty:
         return "# Right responses of GRPO and GRPO-N\n\nNo prompt is solved by both.\n"
@@ -120,7 +124,7 @@ def page(
 
 
 def solved(samples: pd.DataFrame) -> pd.DataFrame:
-    """Prompts with a right response of each method."""
+    """Return the prompts with a right response of each method."""
     right = samples[samples["outcome"] == "correct"]
     methods = right.groupby(["benchmark", "problem_id"])["method"].nunique()
     return methods[methods == len(METHODS)].reset_index()
@@ -135,13 +139,13 @@ def distinct(samples: pd.DataFrame) -> str:
 
 
 def bits(samples: pd.DataFrame) -> str:
-    """Answer-level entropy over all responses (App. C.5)."""
+    """Return the answer-level entropy over all responses (App. C.5)."""
     answers = samples["parsed"].where(samples["outcome"].isin(["correct", "wrong"]), None).tolist()
     return f"{answer_entropy(samples['problem_id'].tolist(), answers)[0]:.2f}"
 
 
 def commonest(samples: pd.DataFrame) -> str:
-    """The SHOWN most frequent right answers, each by its most frequent wording, with counts."""
+    """Return the SHOWN most frequent right answers with counts, each in its commonest wording."""
     right = samples[samples["outcome"] == "correct"]
     cells = []
     for parsed, count in right["parsed"].value_counts().sort_index().nlargest(SHOWN).items():
@@ -162,7 +166,7 @@ CODE = ((0, "pieces of code"), (1, "outputs that name an error"))
 
 
 def quoted(text: str) -> str:
-    """A model's text as code in a table: bounded, one line, no markup."""
+    """Return a model's text as code in a table: at most LONGEST characters, one line, no markup."""
     short = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     plain = "".join(c if c.isprintable() else "�" for c in short)
     return "`" + plain.replace("`", "'").replace("|", "¦") + "`"

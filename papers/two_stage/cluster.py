@@ -1,5 +1,5 @@
-"""What is measured of the two-stage paper's cluster rows beyond their result rows: Fig. 3's
-erroneous pieces of code, counted in stored samples."""
+"""Fig. 3's erroneous pieces of code, counted in the stored samples of the two-stage paper's cluster
+runs. The runs' own result rows do not have this measure."""
 
 import re
 from pathlib import Path
@@ -9,16 +9,20 @@ import pandas as pd
 from common.results.files import read_jsonl
 
 GREEDY = "MATH (greedy)"  # the benchmark of the evaluations along training (reproduce.yaml)
-CASES, METHODS = "AMC 2023", ("GRPO", "GRPO-N")  # of Fig. 3
-OUTPUT = re.compile(r"```output\s*\n(.*?)(?:```|\Z)", re.DOTALL)  # Qwen2.5-Math writes code so
+CASES, METHODS = "AMC 2023", ("GRPO", "GRPO-N")  # the benchmark and methods of Fig. 3
+OUTPUT = re.compile(r"```output\s*\n(.*?)(?:```|\Z)", re.DOTALL)  # as Qwen2.5-Math writes it
 CODE = re.compile(r"```python\b")
 FAULT = re.compile(r"\b[A-Za-z]*(?:Error|Exception)\b")
 COUNTS = {"code": "pieces", "erroneous_code": "pieces"}
 
 
 def samples(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """The stored samples of CASES by METHODS, of the runs whose folders are there: columns of a
-    sample, table, model, method, seed, step, run_id."""
+    """Return the stored samples of METHODS on the benchmark CASES, for the runs whose folders are
+    there.
+
+    Columns: problem_id, sample, response, outcome, parsed, and the run's table, model, method,
+    seed, step, run_id.
+    """
     mine = rows[(rows["benchmark"] == CASES) & rows["method"].isin(METHODS)]
     names = ["table", "model", "method", "seed", "step", "run_id"]
     parts = []
@@ -32,14 +36,17 @@ def samples(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def pieces(response: str) -> tuple[int, int]:
-    """(pieces of code, outputs that name an error) of a response."""
+    """Return how many pieces of code, and how many outputs that name an error, a response has."""
     faulty = sum(FAULT.search(output) is not None for output in OUTPUT.findall(response))
     return len(CODE.findall(response)), faulty
 
 
 def code_rows(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """Result rows of table "TABLE, samples": pieces of code, and erroneous ones, a response; mean
-    over problems of their means. Sec 4.3 gives no measure; this one is ours."""
+    """Return result rows of table "TABLE, samples": the pieces of code and the erroneous ones per
+    response, averaged within each problem and then over problems.
+
+    Sec 4.3 gives no measure; this one is ours.
+    """
     drawn = samples(root, rows)
     if drawn.empty:
         return drawn

@@ -1,5 +1,5 @@
-"""Figs 2 and 4 from cluster rows: drawn by `rlvr compare paper=two_stage` and a cluster
-sweep's last job."""
+"""Figs 2 and 4, drawn from the result rows of cluster runs by `rlvr compare paper=two_stage` and by
+the last job of a cluster sweep."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from common.comparison.cluster_figures import Curve, Figure, along
 from papers.two_stage.cluster import GREEDY
 from papers.two_stage.figures import MAIN
 
-FIGURES = {  # name: number in the paper, model, methods
+FIGURES = {  # name -> number in the paper, model, methods
     "fig2": (2, "Qwen2.5-Math-7B", ("GRPO", "GRPO-N", "GSPO", "GSPO-N")),
     "fig4": (4, "Llama-3.2-3B-Instruct", ("GRPO", "GRPO-N")),
 }
@@ -22,10 +22,10 @@ CURVES = [
 
 
 def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
-    """Every figure whose rows are there, into <root>/two_stage/figures/cluster_*; what became of
-    each.
+    """Draw every figure whose runs are there as <root>/two_stage/figures/cluster_*. Return for each
+    figure its caption, or the reason why it was left out.
 
-    cells: not used here; rows: the gathered ones.
+    cells: not used here; rows: the gathered result rows of the cluster runs.
     """
     return [
         along(

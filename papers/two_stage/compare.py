@@ -1,4 +1,4 @@
-"""What the comparison of the two-stage paper consists of (`rlvr compare paper=two_stage`)."""
+"""The definition of the two-stage paper's comparison (`rlvr compare paper=two_stage`)."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from common.comparison.training import logged, phases
 from papers.two_stage import laptop
 from papers.two_stage.cluster import GREEDY, code_rows
 
-PAIRS = [  # compared at matched pass@1
+PAIRS = [  # pairs of methods that are compared at matched pass@1
     ("GRPO-N", "GRPO"),
     ("GSPO-N", "GSPO"),
     ("GSPO", "GRPO"),
@@ -45,30 +45,31 @@ LAPTOP = {
     "valid % (natural)": ("natural", "valid"),
     "active groups %": ("training", "active_groups"),
 }
-OTHER_FIGURES = ("two_stages", "crossed", "best_low")  # what is kept of those after Fig. 1
+OTHER_FIGURES = ("two_stages", "crossed", "best_low")  # kept for the figures after Fig. 1
 STEPS = {"sgd": "plain step", "adam": "Adam"}
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
-    """The toy's, the theory's and Table 4's result rows."""
+    """Return the result rows of the toy, of the theory and of the entropies of Table 4."""
     return [toy_rows(root), *theory_rows(root), laptop.read(root, "entropies")]
 
 
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """The policy's entropy along the cluster's trainings, table "table1, logged", and the code in
-    stored samples, "table1, samples"."""
+    """Return the entropy along the cluster's training runs (table "TABLE, logged") and the pieces
+    of code in their stored samples (table "TABLE, samples"), with TABLE the table of the run."""
     entropies = logged(root, "two_stage", rows, lambda log: phases(log, ["entropy"]))
     return [entropies, code_rows(root, rows)]
 
 
 def toy_rows(root: Path) -> pd.DataFrame:
-    """The toy as result rows in percent (points): method "plain step", "Adam", with ", -N" after
-    it, benchmark "<figure> <cell>", one value a seed.
+    """Return the toy as result rows in percent (points), one value for each seed. The method is
+    "plain step" or "Adam", with ", -N" after it for -N; the benchmark is "<figure> <cell>".
 
-    two_stages, crossed: 100 or 0; best_low: the lowest before the crossing. Of Fig. 1 also
-    leader_rise: to its peak before the crossing; leader_peak; best_rise_at_peak: of the best action
-    from the start to that step; best_rise, leader_fall: from there to the last step. spread has no
-    seed: the mean width of the figures' quantile band.
+    two_stages, crossed: 100 or 0; best_low: the lowest probability of the best action before the
+    crossing. Fig. 1 also has leader_rise: the leader's rise to its peak before the crossing;
+    leader_peak; best_rise_at_peak: the rise of the best action from the start to the step of that
+    peak; best_rise, leader_fall: the changes from that step to the last one. `spread`, the mean
+    width of the figures' quantile band, has no seed. Empty without results of the toy.
     """
     folder = root / "two_stage" / "toy"
     if not (folder / "ends.csv.gz").exists():
@@ -98,7 +99,7 @@ def toy_rows(root: Path) -> pd.DataFrame:
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
-    """The toy's rows with method and benchmark as the claims name them."""
+    """Return the toy's rows with method and benchmark as the claims name them."""
     negative = frame["method"].map({"full": "", "negative": ", -N"})
     return frame.assign(
         method=frame["optimizer"].map(STEPS) + negative,
@@ -107,9 +108,9 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def theory_rows(root: Path) -> list[pd.DataFrame]:
-    """The theory's tables as result rows, one number each, without a seed."""
+    """Return the theory's tables as result rows: means, one row for each number, without a seed."""
     folder, frames = root / "two_stage" / "theory", []
-    named = {  # table: method, benchmark and metrics of its rows
+    named = {  # table -> method, benchmark and metrics of its rows
         "theorem1": (lambda t: t["method"], lambda t: "G=" + t["G"].astype(str), ["ratio"]),
         "remark2": (
             lambda t: "Lemma 1",
@@ -150,7 +151,7 @@ SAME_RUNS = [
     ),
     *(SameRun("table4", method, "table2", method) for method in ("Base Model", "GRPO", "GRPO-N")),
 ]
-# Table 4 is of the samples of Tables 1 and 2 (App. C.5)
+# Table 4 prints entropies of the samples of Tables 1 and 2 (App. C.5): our metric -> as printed
 ENTROPIES = {
     "answer_entropy": "answer_level_entropy",
     "exact_token_entropy": "token_level_entropy",
@@ -206,7 +207,8 @@ SPEC = Spec(
     measure=laptop.measure,
     logged_rows=logged_rows,
     same_runs=SAME_RUNS,
-    # -N against what it changes, and each standard method against its base (the shrinkage)
+    # -N against the method that it changes, and each standard method against the base model (does
+    # the capability boundary shrink?)
     gains=[
         *((f"{method}-N", method) for method in ("GRPO", "GSPO")),
         *((method, "Base Model") for method in ("GRPO", "GSPO")),
@@ -215,7 +217,8 @@ SPEC = Spec(
     footnotes=FOOTNOTES,
     unprinted=(GREEDY,),
     averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
-    problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # a draw, App. C.2
-    own_problems={"ARC-c": 128, "MMLU-Pro": 128},  # one fixed set, by its multiples (INC021)
+    problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # in each draw, App. C.2
+    # pass@256 cells are multiples of 1/128, which suggests one fixed set of problems (INC021)
+    own_problems={"ARC-c": 128, "MMLU-Pro": 128},
     figures=figures,
 )

@@ -1,8 +1,8 @@
-"""Figures of the toy and of the laptop runs, from result files alone.
+"""Figures of the toy and of the laptop runs, drawn from result files alone.
 
     rlvr figures paper=two_stage [results_dir=results]
 
-Theory's figure is drawn by `python -m papers.two_stage.theory`.
+`python -m papers.two_stage.theory` draws the figure of the theory.
 """
 
 from pathlib import Path
@@ -17,13 +17,14 @@ from papers.two_stage import laptop
 from papers.two_stage.toy import figures as toy_figures
 
 MAIN = colors(["GRPO", "GRPO-N", "GSPO", "GSPO-N"])
-MAIN |= {f"{method} (token mean)": MAIN[method] for method in ("GRPO", "GRPO-N")}  # another table
-BOUNDARY_K = 64  # samples on the training curve
+# the runs with the token mean are in another table, so they can share the colours
+MAIN |= {f"{method} (token mean)": MAIN[method] for method in ("GRPO", "GRPO-N")}
+BOUNDARY_K = 64  # k of the boundary: samples a problem along training
 TASKS = ("natural", "rare", "shifted")
-MAZE = colors(  # the second testbed's
+MAZE = colors(  # methods of the second testbed, the mazes
     ["GRPO", "GRPO-N", "GRPO (graded)", "GRPO-N (graded)"]
 )
-MAZE_AGAINST = {
+MAZE_AGAINST = {  # method -> its baseline
     "GRPO-N": "GRPO",
     "GRPO (graded)": "GRPO",
     "GRPO-N (graded)": "GRPO (graded)",
@@ -31,7 +32,7 @@ MAZE_AGAINST = {
 
 
 def draw(root: Path) -> None:
-    """Every figure that the results below `root` allow, into <root>/two_stage/figures/."""
+    """Draw every figure that the results below `root` allow into <root>/two_stage/figures/."""
     folder = root / "two_stage" / "figures"
     toy = root / "two_stage" / "toy"
     if (toy / "ends.csv.gz").exists():
@@ -53,9 +54,11 @@ def draw(root: Path) -> None:
 
 
 def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
-    """Fig. 2's four curves: accuracy and entropy on test prompts, the actor's entropy and the mean
-    reward in training; mean and standard error over seeds. Accuracy is pass@1 of the evaluation's
-    sampling, where the paper decodes greedily."""
+    """Draw Fig. 2's four curves: accuracy and entropy on test prompts, and the actor's entropy and
+    the mean reward in training; mean and standard error over seeds.
+
+    Accuracy is pass@1 of sampled answers; the paper decodes greedily.
+    """
     shown = laptop_figures.present(rows, MAIN)
     if not shown:
         return
@@ -78,7 +81,8 @@ def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
 
 
 def along(axis, training: pd.DataFrame, metric: str, shown: laptop_figures.Colors) -> pd.DataFrame:
-    """One measure of training by step, mean and standard error over seeds; what was drawn."""
+    """Draw one measure of training by step, as mean and standard error over seeds. Return what was
+    drawn."""
     drawn = []
     for method, color in shown.items():
         runs = training[training["method"] == method].groupby("step")[metric]
@@ -92,8 +96,8 @@ def along(axis, training: pd.DataFrame, metric: str, shown: laptop_figures.Color
 
 
 def table1(rows: pd.DataFrame, path: Path) -> None:
-    """Table 1's shape: pass@k after the last step, in domain (natural, rare) and out of it
-    (shifted: five numbers); mean and standard error over seeds."""
+    """Draw the counterpart of Table 1: pass@k after the last step, in domain (natural, rare) and
+    out of domain (shifted: five numbers); mean and standard error over seeds."""
     shown = laptop_figures.present(rows, MAIN)
     if not shown:
         return
@@ -116,9 +120,12 @@ def table1(rows: pd.DataFrame, path: Path) -> None:
 
 
 def stages(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
-    """Whether a second, exploring stage follows: entropy and the boundary (pass@64 of each task)
-    by step, the dotted line is the base model. A boundary that falls and rises again would be one;
-    mean and standard error over seeds."""
+    """Draw whether a second, exploring stage follows: entropy and the boundary (pass@64 of each
+    task) by step; mean and standard error over seeds.
+
+    The dotted line is the base model. A boundary that falls and then rises again would be such a
+    stage.
+    """
     shown = laptop_figures.present(rows, MAIN)
     if not shown or training.empty:
         return
@@ -140,7 +147,8 @@ def stages(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
 
 
 def table4(entropies: pd.DataFrame, path: Path) -> None:
-    """Table 4's two entropies after the last step, by benchmark; dots are seeds, lines means."""
+    """Draw Table 4's two entropies after the last step, by benchmark. Dots are seeds, lines their
+    means."""
     names = ["base", *laptop_figures.present(entropies, MAIN)]
     if len(names) == 1:
         return
@@ -167,8 +175,8 @@ def table4(entropies: pd.DataFrame, path: Path) -> None:
 
 
 def boundary(counts: pd.DataFrame, path: Path) -> None:
-    """What each method's boundary gained and lost against the base model along training, pass@64 a
-    problem; mean and standard error over seeds."""
+    """Draw what each method's boundary gained and lost against the base model along training, by
+    pass@64 of each problem; mean and standard error over seeds."""
     moved = laptop.boundary(counts, BOUNDARY_K)
     shown = laptop_figures.present(moved, MAIN)
     if not shown:

@@ -1,8 +1,8 @@
-"""What the two-stage paper measures of laptop runs beyond their result rows: Table 4's entropies
-from stored samples, Fig. 2's training curves, and what a run's problems gained and lost.
+"""What the two-stage paper measures beyond the result rows of the laptop runs: Table 4's entropies
+from stored samples, Fig. 2's training curves, and the pass@k that a run's problems gained and lost.
 
-`measure` writes <root>/two_stage/laptop/{entropies,training}.csv from the run folders; where these
-are not there, tables that came without them are kept.
+`measure` writes <root>/two_stage/laptop/{entropies,training}.csv from the run folders. Where there
+are none, existing tables (such as committed ones) are left as they are.
 """
 
 from pathlib import Path
@@ -16,14 +16,14 @@ from common.metrics.samples import answer_entropy, token_entropy
 from common.results.columns import COLUMNS
 from common.results.files import read_jsonl
 
-LOGGED = ["entropy", "reward"]  # entropy: nats a token, exact, of the rollouts' policy
+LOGGED = ["entropy", "reward"]  # entropy: exact, nats a token, of the rollouts' policy
 CURVES = ["table", "method", "seed", "step", *LOGGED]
 MOVED = ["table", "method", "benchmark", "seed", "step"]
 ENTROPIES = {"answer_level_entropy": "bits", "token_level_entropy": "nats"}
 
 
 def measure(root: Path, runs: Gathered) -> None:
-    """Measure every finished run."""
+    """Write the entropies and the training curves of every finished run."""
     rows = runs.rows
     measured = []
     for run_id, run in by_run(rows).iterrows():
@@ -40,12 +40,12 @@ def measure(root: Path, runs: Gathered) -> None:
 
 
 def entropies(samples: Path) -> pd.DataFrame:
-    """Two result rows, answer-level (bits) and token-level (nats) entropy of one file of samples
-    (App. C.5): mean over problems.
+    """Return two result rows for one file of samples: answer-level (bits) and token-level (nats)
+    entropy, as means over problems (App. C.5).
 
-    Answers that differ in the order of terms or in brackets count as one; samples without an
-    expression count together as one answer. Both are of the distribution that was sampled from,
-    so of the evaluation's temperature.
+    Answers that differ only in the order of terms or in brackets count as one. All samples without
+    an expression count together as one answer. Both entropies are of the distribution that was
+    sampled from, so they depend on the temperature of the evaluation.
     """
     rows = pd.DataFrame(read_jsonl(samples))
     answers = rows["parsed"].where(rows["outcome"].isin(["correct", "wrong"]), None).tolist()
@@ -64,19 +64,19 @@ def entropies(samples: Path) -> pd.DataFrame:
 
 
 def read(root: Path, name: str) -> pd.DataFrame:
-    """A table that `measure` wrote; empty if there is none."""
+    """Return a table that `measure` wrote; empty if there is none."""
     columns = CURVES if name == "training" else COLUMNS
     return training.kept(root / "two_stage" / LAPTOP / f"{name}.csv", columns)
 
 
 def boundary(counts: pd.DataFrame, k: int) -> pd.DataFrame:
-    """How far the boundary moved in and out along training: table, method, benchmark, seed, step,
-    gained, lost, in percent of problems.
+    """Return what the capability boundary gained and lost along training, in percent of problems:
+    table, method, benchmark, seed, step, gained, lost.
 
-    gained = mean over problems of max(0, pass@k - pass@k of the base model), lost = the same with
-    the sign turned; gained - lost is the difference of the two pass@k. Sampling noise adds to both
-    alike: `k` equal to the number of samples makes it largest. Base and run must have the same
-    problems and at least k samples; steps with fewer are left out.
+    gained = mean over problems of max(0, pass@k - pass@k of the base model); lost is the same with
+    the sign turned, so gained - lost is the difference of the two pass@k. Sampling noise adds to
+    both alike; it is largest where `k` equals the number of samples. Base and run must have the
+    same problems and at least k samples; steps with fewer are left out.
     """
     known = counts[counts["n"] >= k].copy()
     known["value"] = pass_at_k(known["c"].to_numpy(), known["n"].to_numpy(), [k])[:, 0]

@@ -6,8 +6,9 @@
     python -m papers.two_stage.launch table=table2 profile=h100-1x8    # again: what is missing
     rlvr status paper=two_stage
 
-All words: --help. Rows stand in configs/reproduce.yaml, under `rows`; their seeds, benchmarks and
-samples under `scales`; profiles in configs/slurm/.
+--help lists all command-line arguments. configs/reproduce.yaml holds the rows (named experiment
+configurations) under `rows`, and their seeds, benchmarks and samples under `scales`. The profiles
+are in configs/slurm/.
 """
 
 from slurm.launch import Table, command

@@ -1,1 +1,1 @@
-"""The dress rehearsal: a row of the cluster with its own numbers, on a stub model."""
+"""The rehearsal of a row (experiment) of the cluster: its own numbers, on a stub model."""

@@ -1,5 +1,5 @@
-"""What a row of true size asks of verl's store, what its rehearsal must have left, and what is
-missing of it."""
+"""Checks of a rehearsal: whether verl's store takes a row of true size, and what is missing of the
+results that the rehearsal must have left."""
 
 import csv
 from pathlib import Path
@@ -17,8 +17,9 @@ from slurm.rehearsal.stub import problems
 
 
 def storage(x: Experiment) -> list[str]:
-    """A line if verl's own store, as our configuration makes it, does not take the samples of a
-    step or of an evaluation of `x`, of which the rehearsal itself draws a part."""
+    """Return a line if verl's own store, as our configuration makes it, does not take the samples
+    of a step or of an evaluation of `x` in true size; else an empty list. The rehearsal itself
+    draws only a part of these samples."""
     from transfer_queue.storage.simple_storage import StorageUnitData
 
     place = config.Place("cpu", 1, 1, None, Path("work"), "model")
@@ -41,8 +42,9 @@ def lacking(
     beside: list[Measure | Gate],
     cells: bool,
 ) -> list[str]:
-    """A line for each run, sample count, cell (where `cells`) and claim that is not there; empty
-    if all are. `before`: the evaluations that trainings and gates have waited for."""
+    """Return a line for each run, sample count, figure, cell (if `cells`) and claim that is
+    missing; empty if none is. `before` are the evaluations that trainings and gates have waited
+    for, `beside` the measures and gates."""
     found = [line for x in runs for line in _training(root / x.paper / x.run_id, x)]
     found += [line for e in (*before, *evaluations) for line in _evaluation(e)]
     found += [line for one in beside for line in _finished(one.path)]
@@ -94,7 +96,8 @@ def _counted(file: Path, benchmark: str, problems: int | None, n: int) -> list[s
 
 
 def _cells(file: Path, x: Experiment, benchmarks: set[str]) -> list[str]:
-    """Of each benchmark that the paper prints for this row: a cell with a rerun."""
+    """Return a line for each benchmark that the paper prints for this row and whose cell has no
+    rerun."""
     if not file.exists():
         return [f"{file}: no comparison"]
     own = {"table": x.table, "model": x.model.name, "method": x.label}

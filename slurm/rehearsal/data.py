@@ -1,7 +1,8 @@
-"""Rows for the sets that this machine cannot have: the true count, lengths of rows like them.
+"""Made-up data for the sets that this machine cannot have: as many rows as the set has, with
+lengths like those of a similar set.
 
-Written in our shape below a folder that becomes $RLVR_DATA, where `common.datasets.load` reads
-them as any local copy: counts are checked, references made, prompts rendered and filtered.
+The rows are written in our format to a folder that becomes $RLVR_DATA. `common.datasets.load` reads
+them like any local copy: counts are checked, references made, prompts rendered and filtered.
 """
 
 import itertools
@@ -28,8 +29,9 @@ LIKE = {
 
 
 def prepare(nodes: list[dict], folder: Path, copies: Path) -> dict[str, str]:
-    """Name of each set -> where its rows come from: the hub's cache, a true copy of `copies`, or
-    made ones, the last two in `folder`. Raises UserError for a set that has none."""
+    """Provide each set. Return its name -> where its rows come from: the hub's cache, a true copy
+    from `copies`, or made-up rows; `folder` then has a link to the copy or the made-up rows. Raises
+    UserError for a set that has none of these."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     sets = [one for node in nodes for one in node.get("parts", [node])]
@@ -54,8 +56,9 @@ def prepare(nodes: list[dict], folder: Path, copies: Path) -> dict[str, str]:
 
 
 def sentences(folder: Path) -> bool:
-    """NLTK's sentence model as empty files in `folder`, where it has none: some of IFEval's
-    instructions count sentences. Returns whether it has none; then this process finds them too."""
+    """Write NLTK's sentence model as empty files into `folder` if this machine has no such model:
+    some of IFEval's instructions count sentences. Return whether it has none; then this process
+    finds the empty files too."""
     import nltk
 
     from common.verifiers.ifeval.verifier import has_punkt
@@ -79,10 +82,11 @@ def _cached(node: dict) -> bool:
 
 
 def made(node: dict, source: list[dict], *, answers: str = "") -> list[dict]:
-    """As many rows as the set has (of unknown size: as the source has), each of the source in turn
-    with an id of its own; the set's own window, or its gold field, holds as many as it keeps. The
-    gold of a training set is one of `answers`, if there are any: dynamic sampling draws until
-    enough groups are neither right nor wrong throughout."""
+    """Return as many rows as the set has (if unknown: as the source has). They repeat the source's
+    rows in turn, each with an id of its own. As many rows as the set keeps are inside its date
+    window or, if it has no window, have a gold answer. If `answers` are given (for a training set),
+    each gold answer is one of them: dynamic sampling draws until enough groups are neither all
+    right nor all wrong."""
     gold, window = node.get("gold") or "answer", node.get("window")
     usable = [row | {gold: row.get(gold) or row.get("tests")} for row in source]
     usable = [row for row in usable if row[gold] not in ("", None, [])]
@@ -96,7 +100,7 @@ def made(node: dict, source: list[dict], *, answers: str = "") -> list[dict]:
     named = zip(rows, dates, strict=True)
     found = []
     for i, (row, date) in enumerate(named):
-        # equal texts are dropped, also those of two sets that are mixed
+        # equal texts are dropped, also between two sets of a mixture
         again = f" ({node['name']} {i // len(usable) + 1})" if i >= len(usable) else ""
         ours = {"id": f"{node['name']}-{i}", "problem": row["problem"] + again}
         if answers:

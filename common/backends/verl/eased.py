@@ -1,5 +1,6 @@
-"""Shorter passes after an out-of-memory: half the tokens a GPU and pass each time, at least one
-response of full length. No result depends on them, so they are no part of a run's identity.
+"""Shorter passes after memory ran out: each time half the tokens a GPU and pass, but at least one
+response of full length. No result depends on the length of passes, so it is no part of a run's
+identity.
 """
 
 import math
@@ -16,8 +17,8 @@ RAN_OUT = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of me
 
 
 def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
-    """Tokens of the shortest pass: a GPU's part of one response of full length. Infinite where verl
-    does not pack by tokens."""
+    """Return the tokens of the shortest pass: a GPU's part of one prompt with a response of full
+    length. The value is infinite where verl does not pack by tokens."""
     if not settings[f"{ACTOR}.use_dynamic_bsz"]:
         return math.inf
     longest = min(prompt + x.sampling.max_tokens, context)
@@ -25,7 +26,8 @@ def shortest(x: Experiment, settings: dict, prompt: int, context: int) -> float:
 
 
 def shortened(settings: dict, work: Path, shortest: float) -> dict[str, int]:
-    """The keys of `settings` that are the length of a pass, after what has happened in `work`."""
+    """Return the keys of `settings` that set the length of a pass, halved once for each time that
+    memory ran out in `work`, but no shorter than `shortest`."""
     return {
         key: int(max(min(tokens, shortest), tokens >> _times(work)))
         for key in KEYS
@@ -34,8 +36,8 @@ def shortened(settings: dict, work: Path, shortest: float) -> dict[str, int]:
 
 
 def note(work: Path, failure: str, settings: dict, shortest: float) -> bool:
-    """Whether memory ran out in a start with these `settings`, and the next one has shorter
-    passes."""
+    """Record in `work` that memory ran out in a start with these `settings`. Return whether it did
+    and the next start has shorter passes."""
     if not RAN_OUT.search(failure) or settings[PASS] <= shortest:
         return False
     write(work / TIMES, str(_times(work) + 1))

@@ -1,5 +1,5 @@
-"""verl's trainer for a whole Experiment: what the local backend logs, complete batches only, and
-our number of evaluation samples."""
+"""verl's trainer for a whole Experiment: it logs what the local backend logs, trains on complete
+batches only, and evaluates with our number of samples."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +33,7 @@ class ExperimentTrainer(MethodTrainer):
 
     @property
     def memory(self) -> bool:
-        """Whether a memory network samples along (DLC)."""
+        """Return whether a memory network takes part in sampling (DLC)."""
         return "memory" in self.config.actor_rollout_ref.rollout.engine_kwargs
 
     def _init_resource_pool_mgr(self):
@@ -42,13 +42,13 @@ class ExperimentTrainer(MethodTrainer):
             self.role_worker_mapping[role] = ray.remote(PolicyWorker)
 
     def _step_once(self, metrics: dict, *arguments):
-        self.seen = metrics  # filled during the step
+        self.seen = metrics  # the step fills them
         return super()._step_once(metrics, *arguments)
 
     def step(self, *arguments):
-        """verl's, after which the run saves where a model is kept, and saves, logs and ends where
-        that was asked for. What it would evaluate is left to the next start
-        (backend.launch_settings)."""
+        """Make verl's step. After it, the run saves if this step's model is kept, and it saves,
+        logs and ends if a stop was requested. An evaluation that would be due then is left to the
+        next launch (backend.launch_settings)."""
         batch = super().step(*arguments)
         trainer = self.config.trainer
         self.asked = (Path(trainer.default_local_dir).parent / STOP).exists()
@@ -67,9 +67,10 @@ class ExperimentTrainer(MethodTrainer):
             super().on_step_end()
 
     def _save_checkpoint(self):
-        self.exported.result()  # else its checkpoint would go; raises what went wrong
+        self.exported.result()  # its checkpoint is needed until then; raises the export's error
         drop_old(Path(self.config.trainer.default_local_dir).parent)
-        # verl logs a step after it has saved and evaluated: a kill in between would lose the row
+        # verl logs a step only after it has saved and evaluated: a kill in between would lose the
+        # row
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         write_json(folder / rows.ROW, {"step": self.global_steps, "data": rows.keep(self.seen)})
         super()._save_checkpoint()
@@ -77,11 +78,12 @@ class ExperimentTrainer(MethodTrainer):
 
     def _load_checkpoint(self):
         super()._load_checkpoint()
-        self._keep_model()  # of a run that was killed after it had saved
+        self._keep_model()  # for a run that was killed after it had saved
 
     def _keep_model(self) -> None:
-        """Leave the step's model, where the experiment asks for it, while the GPUs go on. The last
-        is backend.py's; a run that ends in between does it at its next start."""
+        """Export the step's model, if the experiment asks for it, while the GPUs go on. backend.py
+        exports the last step's model. A run that ends during an export repeats it at its next
+        start."""
         trainer, step = self.config.trainer, self.global_steps
         if step not in trainer.keep_models:
             return
@@ -92,7 +94,8 @@ class ExperimentTrainer(MethodTrainer):
             self.exported = self.exports.submit(export, actor, path, trainer.device)
 
     def _compute_advantage(self, batch, metrics: dict):
-        """Refuses a batch in which a response is missing: verl pads it and trains on."""
+        """Compute the advantages and log our metrics. Refuse a batch in which a response is
+        missing: verl would pad it and train on it."""
         real = [
             key
             for key, tag in zip(batch.keys, batch.tags, strict=True)
@@ -128,13 +131,14 @@ class ExperimentTrainer(MethodTrainer):
         return batch
 
     def on_validate_begin(self):
-        self._set_memory_weight(0.0)  # evaluated is the policy, as on the local backend
+        self._set_memory_weight(0.0)  # as on the local backend, the policy alone is evaluated
 
     def on_validate_end(self):
         self._set_memory_weight(None)
 
     def _set_memory_weight(self, mu: float | None) -> None:
-        """Of every vLLM; None is the method's own."""
+        """Set the weight mu of the memory network in every vLLM engine; None means the method's own
+        mu."""
         if self.memory:
             engine = self.config.actor_rollout_ref.rollout.engine_kwargs.vllm
             mu = engine.hf_overrides.memory_mu if mu is None else mu
@@ -142,7 +146,7 @@ class ExperimentTrainer(MethodTrainer):
             ray.get([s.collective_rpc.remote("set_memory_weight", args=(mu,)) for s in servers])
 
     def _validate(self) -> dict:
-        """verl's validation, with eval.n samples a problem after the last step, else
+        """Run verl's validation, with eval.n samples a problem after the last step, else
         eval.curve_n."""
         last = self.global_steps >= self.total_training_steps
         whole = self.config.actor_rollout_ref.rollout.val_kwargs.n
@@ -152,8 +156,8 @@ class ExperimentTrainer(MethodTrainer):
         return PPOTrainer._validate(self)
 
     def _val_metrics_update(self, data_sources, _uids, extra: dict, *_, **__) -> dict:
-        """pass@1 alone: verl's best@k resamples with replacement; ours is counted from the samples
-        when the run ends."""
+        """Return pass@1 and the number of samples alone. verl's best@k resamples with replacement;
+        our pass@k is counted from the samples when the run ends."""
         right: dict[str, list[bool]] = {}
         for name, outcome in zip(data_sources, extra["outcome"], strict=True):
             right.setdefault(name, []).append(outcome == "correct")
@@ -162,14 +166,15 @@ class ExperimentTrainer(MethodTrainer):
 
 
 def set_samples(dataframe, n: int):
-    """The validation rows, each asking for `n` samples; verl reads `__rollout_n__` of a row."""
+    """Return the validation rows, each with a request for `n` samples, which verl reads from the
+    column `__rollout_n__`."""
     if "__rollout_n__" in dataframe.column_names:
         dataframe = dataframe.remove_columns("__rollout_n__")
     return dataframe.add_column("__rollout_n__", [n] * len(dataframe))
 
 
 def observed(uids: list, scores: list[float], samples: list[dict]) -> dict[str, float]:
-    """Columns of the local backend's metrics.jsonl, from a step's rewards and verdicts."""
+    """Return columns of the local backend's metrics.jsonl from a step's rewards and verdicts."""
     groups: dict[object, set] = {}
     for uid, score in zip(uids, scores, strict=True):
         groups.setdefault(uid, set()).add(score)
@@ -189,8 +194,8 @@ def observed(uids: list, scores: list[float], samples: list[dict]) -> dict[str, 
 
 
 def tail(*, rollout_log_probs, old_log_probs, response_mask) -> dict[str, float]:
-    """How far sampler and trainer are apart, |p - q|, at the worst of a thousand response tokens;
-    (B, T) each."""
+    """Return how far the probabilities of sampler and trainer are apart, |p - q|, at the worst of
+    every thousand response tokens (the 99.9th percentile). Each argument is (B, T)."""
     apart = (rollout_log_probs.exp() - old_log_probs.exp()).abs()[response_mask.bool()]
     rank = apart.numel() - (apart.numel() - 1) // 1000
     return {"rollout_difference_p999": apart.float().kthvalue(rank).values.item()}

@@ -1,4 +1,5 @@
-"""What an experiment would do through verl: sizes, memory, what is left out. Needs no verl."""
+"""A description of what an experiment would do with verl: sizes, memory, what verl leaves out. This
+module needs no verl."""
 
 from common.backends import explain as shared
 from common.backends.explain import GB, known, memory_size_of, network_rows, size_of, table
@@ -7,7 +8,7 @@ from common.errors import UserError
 from common.experiment import Experiment
 from common.models.size import Size
 
-LEFT_OUT = {  # what the local backend does and this one does not
+LEFT_OUT = {  # what the local backend does and this backend does not
     "eval.rare_nll_samples": "not measured in a training; eval=rare_correct is a job of its own",
 }
 
@@ -19,8 +20,8 @@ WHERE = {
 
 
 def explain(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
-    """The whole text, for `nodes` nodes of `gpus` GPUs with `gpu_gb` GB each. Raises UserError for
-    what the run would refuse."""
+    """Return the whole text, for `nodes` nodes of `gpus` GPUs with `gpu_gb` GB each. Raises
+    UserError for what the run would refuse."""
     config.check(x, nodes=nodes, gpus=gpus)
     size, prompts = size_of(x), known(x)
     lines = [f"GPU memory, of {gpu_gb:g} GB (estimate, not measured):"]
@@ -40,8 +41,9 @@ def explain(x: Experiment, *, nodes: int, gpus: int, gpu_gb: float) -> str:
 def memory(
     x: Experiment, size: Size, prompt: int, nodes: int, gpus: int, gpu_gb: float
 ) -> list[tuple[str, str]]:
-    """GB a GPU, of the trainer and of vLLM, which take turns (verl puts vLLM to sleep), as
-    layout.py lays them out: what the backend will do on such GPUs."""
+    """Return rows with the GB that the trainer and vLLM need on each GPU. The two take turns (verl
+    puts vLLM to sleep). layout.py lays them out here as it does when the backend runs on such
+    GPUs."""
     network = memory_size_of(x, size)
     load = layout.load_of(x, size, prompt=prompt, memory=network)
     given = tuning.chosen(x)

@@ -1,6 +1,6 @@
-"""verl's FSDP checkpoint as a Hugging Face checkpoint, in the precision that was sampled from.
+"""The export of verl's FSDP checkpoint as a Hugging Face checkpoint, in the precision of sampling.
 
-verl's own merger always writes bfloat16, and so another policy than a float32 run evaluated.
+verl's own merger always writes bfloat16, which is another policy than a float32 run has evaluated.
 """
 
 import json
@@ -15,18 +15,18 @@ from common.models.store import save
 
 
 def export(checkpoint: Path, path: Path, device: str) -> None:
-    """Merge the shards of `checkpoint` (the folder `global_step_N/actor`) and save to `path`:
-    float32 from a CPU run, bfloat16 from GPUs, whose vLLM sampled in it. `path` is there when it
-    is whole.
+    """Merge the shards of `checkpoint` (the folder `global_step_N/actor`) and save the model to
+    `path`: in float32 for a run on a CPU, in bfloat16 for a run on GPUs, where vLLM sampled in
+    bfloat16. `path` appears only when it is whole.
 
-    Needs room for the whole model in memory. Raises UserError where a shard is missing or weights
-    do not fit the model.
+    This needs room for the whole model in memory. Raises UserError where a shard is missing or
+    weights do not fit the model.
     """
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     described = checkpoint / "huggingface"  # configuration and tokenizer; verl keeps them there
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
-    with torch.device("meta"):  # no weights are made that would be overwritten
+    with torch.device("meta"):  # make no weights, they would be overwritten
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(described), dtype=dtype)
     weights = merge(checkpoint, dtype)
     missing, unexpected = model.load_state_dict(weights, strict=False, assign=True)
@@ -45,7 +45,8 @@ def export(checkpoint: Path, path: Path, device: str) -> None:
 
 
 def merge(checkpoint: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """All weights by name: shards of one parameter joined along the axis they were cut on."""
+    """Return all weights by name, with the shards of each parameter joined along the axis on which
+    they were cut."""
     world = json.loads((checkpoint / "fsdp_config.json").read_text())["world_size"]
     parts: dict[str, list] = {}
     for rank in range(world):
@@ -58,7 +59,8 @@ def merge(checkpoint: Path, dtype: torch.dtype) -> dict[str, torch.Tensor]:
 
 
 def join(tensors: list) -> torch.Tensor:
-    """One parameter from every rank's part of it; only sharding along one axis is known."""
+    """Return one parameter, joined from every rank's part of it. Only sharding along one axis is
+    supported; anything else raises UserError."""
     first = tensors[0]
     if not isinstance(first, DTensor):
         return first

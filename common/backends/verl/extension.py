@@ -1,4 +1,5 @@
-"""What vLLM mixes into its worker class in verl's rollouts. Imported in vLLM's processes only."""
+"""The class that vLLM mixes into its worker class in verl's rollouts. Only vLLM's processes import
+this module."""
 
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 

@@ -1,11 +1,12 @@
-"""How a model is laid out on the GPUs there are: what saves memory is used only where it is needed.
+"""The layout of a model on the available GPUs. Measures that save memory are used only if needed.
 
-From fastest to slowest: all on the GPUs, in passes as long as there is room for; shorter passes;
-weights, gradients and moments in main memory while vLLM samples (verl's param_offload and
-optimizer_offload move all of them back to train); in main memory always, where the CPU steps too
-(FSDP2's offload_policy). vLLM's weights are split over GPUs until they take half of its share. An
-estimate from sizes, within 15 % of what PyTorch's tracker counts, and that was measured for one
-model on one GPU (docs/memory.md). Imports no verl and no torch.
+From fastest to slowest, the layouts are: everything on the GPUs, in passes as long as there is room
+for; shorter passes; weights, gradients and moments in main memory while vLLM samples (verl's
+param_offload and optimizer_offload move all of them back to train); all of them always in main
+memory, where the CPU also makes the optimiser step (FSDP2's offload_policy). vLLM's weights are
+split over GPUs until they take at most half of its share. All memory figures are estimates from
+sizes. They are within 15 % of what PyTorch's tracker counts, which was compared with a measurement
+for one model on one GPU (docs/memory.md). Imports no verl and no torch.
 """
 
 import math
@@ -18,22 +19,23 @@ from common.errors import require
 from common.experiment import Experiment
 from common.models.size import Size
 
-STATE_BYTES = 16  # a parameter: float32 weight, gradient and two Adam moments
-HELD_BYTES = 12  # without the gradient, which verl frees before vLLM wakes; also of a checkpoint
-# Of a logit of a packed pass, in bfloat16: as the model gives it, its gradient in its place (flash-
-# attn's cross entropy); divided by a temperature that is not 1, and that one's gradient; the
-# gradients of the cross entropy and of an entropy bonus beside it, which torch.compile fuses. verl
-# 0.9.1, transformer_impl.py.
+STATE_BYTES = 16  # per parameter: float32 weight, gradient and two Adam moments
+HELD_BYTES = 12  # without the gradient, which verl frees before vLLM wakes; also in a checkpoint
+# Bytes held for one logit of a packed pass, in bfloat16. LOGIT_BYTES: the logit as the model gives
+# it, in whose place its gradient is written (flash-attn's cross entropy). TEMPERED_BYTES: the logit
+# divided by a temperature that is not 1, and the gradient of that. BONUS_BYTES: the logit, and
+# beside it the gradients of the cross entropy and of an entropy bonus, which torch.compile fuses.
+# Source: verl 0.9.1, transformer_impl.py.
 LOGIT_BYTES, TEMPERED_BYTES, BONUS_BYTES = 2, 4, 6
-PACKED = 16_384  # tokens a GPU and pass at least, where there is room (verl's own value)
-SHARE = 0.6  # of a GPU's memory, vLLM's: weights and cache
-SEQUENCES = 512  # that one vLLM decodes at once: max_num_seqs
-BATCHED = 8192  # tokens that it reads at once, at least: max_num_batched_tokens
-BLOCK = 16  # tokens of its cache
-RUNTIME_BYTES = 2.5e9  # of CUDA, its graphs and NCCL, outside its pools; ours
-USABLE = 0.92  # of a GPU's memory; the rest is the driver's and lost between tensors
-PARALLEL = (1, 2, 4)  # 8 does not divide the 28 heads of Qwen2.5-7B
-STORAGE_UNITS = 2  # of TransferQueue, a node; verl's own eight would reserve eight CPUs
+PACKED = 16_384  # tokens of a pass on one GPU, at least, if there is room (verl's own value)
+SHARE = 0.6  # vLLM's share of a GPU's memory: weights and cache
+SEQUENCES = 512  # sequences that one vLLM decodes at once: max_num_seqs
+BATCHED = 8192  # tokens that one vLLM reads at once, at least: max_num_batched_tokens
+BLOCK = 16  # tokens of one block of vLLM's cache
+RUNTIME_BYTES = 2.5e9  # of CUDA, its graphs and NCCL, outside the memory pools; our own figure
+USABLE = 0.92  # share of a GPU's memory; the rest is the driver's or is lost between tensors
+PARALLEL = (1, 2, 4)  # GPUs of one vLLM; 8 does not divide the 28 heads of Qwen2.5-7B
+STORAGE_UNITS = 2  # of TransferQueue on each node; verl's own eight would reserve eight CPUs
 OFFLOAD = f"{ACTOR}.fsdp_config"
 SPLIT, PART = f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.gpu_memory_utilization"
 
@@ -41,21 +43,22 @@ States = Literal["gpu", "between", "cpu"]
 
 
 def reserved_cpus(gpus: int) -> int:
-    """CPUs of a node that verl reserves in Ray: one for TransferQueue's controller, one a storage
-    unit, three a GPU. With fewer Ray waits for ever (verl 0.9.1, single_controller/ray/base.py)."""
+    """Return the CPUs of a node that verl reserves in Ray: one for TransferQueue's controller, one
+    for each storage unit, three for each GPU. With fewer CPUs Ray waits for ever (verl 0.9.1,
+    single_controller/ray/base.py)."""
     return 1 + STORAGE_UNITS + 3 * gpus
 
 
 @dataclass(frozen=True)
 class Load:
-    """A training, as far as memory depends on it."""
+    """The properties of a training run on which memory depends."""
 
     size: Size
     trained: int  # tokens of the longest prompt and response in training
-    sampled: int  # tokens of the longest that vLLM samples, evaluation included
-    reference: bool  # a second model, for KL; verl keeps it in main memory
-    memory: Size | None = None  # DLC's memory network, trained and sampled with beside the policy
-    logit_bytes: int = LOGIT_BYTES  # of a pass
+    sampled: int  # tokens of the longest prompt and response that vLLM samples, also to evaluate
+    reference: bool  # whether there is a second model, for KL; verl keeps it in main memory
+    memory: Size | None = None  # DLC's memory network, trained and used to sample with the policy
+    logit_bytes: int = LOGIT_BYTES  # bytes of one logit of a pass
 
     @property
     def models(self) -> list[Size]:
@@ -67,8 +70,9 @@ class Load:
 
 
 def load_of(x: Experiment, size: Size, *, prompt: int, memory: Size | None) -> Load:
-    """What `x` asks of the GPUs, with a model of this size, DLC's `memory` network beside it, and
-    prompts of up to `prompt` tokens; what is longer than its context gets shorter responses."""
+    """Return the load of `x` on the GPUs, for a model of this size, DLC's `memory` network beside
+    it, and prompts of up to `prompt` tokens. Responses are shorter where prompt and response would
+    exceed the model's context."""
     longest = max(x.sampling.max_tokens, x.eval.max_tokens)
     tempered = LOGIT_BYTES if x.sampling.temperature == 1 else TEMPERED_BYTES
     return Load(
@@ -83,13 +87,13 @@ def load_of(x: Experiment, size: Size, *, prompt: int, memory: Size | None) -> L
 
 @dataclass(frozen=True)
 class Layout:
-    states: States  # where weights, gradients and moments are: on the GPU in training alone, ...
-    tokens: int  # of a pass, a GPU
+    states: States  # where weights, gradients and moments are; "between": on GPUs only to train
+    tokens: int  # of one pass on one GPU
     parallel: int  # GPUs that share one vLLM
-    share: float  # of a GPU's memory, vLLM's
-    training_gb: float  # a GPU, at its peak
+    share: float  # vLLM's share of a GPU's memory
+    training_gb: float  # on each GPU, at the peak
     sampling_gb: float
-    vllm_gb: float  # of weights, a GPU
+    vllm_gb: float  # vLLM's weights on each GPU
     host_gb: float  # of main memory, all nodes together
     fits: bool
 
@@ -98,7 +102,7 @@ class Layout:
         return max(self.training_gb, self.sampling_gb)
 
     def keys(self) -> dict[str, object]:
-        """As verl's configuration says it."""
+        """Return the layout as keys of verl's configuration."""
         return {
             f"{OFFLOAD}.param_offload": self.states == "between",
             f"{OFFLOAD}.optimizer_offload": self.states == "between",
@@ -118,15 +122,16 @@ def choose(
     given: dict[str, Any],
     usable: float = USABLE,
 ) -> Layout:
-    """The fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or, with `fits` false, the
-    smallest one. `given` are verl's keys that the user has set (tuning.py): they stay. Raises
-    UserError for a vLLM over GPUs that do not divide a node's."""
+    """Return the fastest layout that fits `nodes` x `gpus` GPUs of `gpu_gb` GB, or, if none fits,
+    the smallest one, with `fits` false. `given` are verl's keys that the user has set (tuning.py);
+    they are kept. Raises UserError if one vLLM takes a number of GPUs that does not divide the GPUs
+    of a node."""
     places: tuple = ("gpu", "between", "cpu")
     if given.get(f"{OFFLOAD}.offload_policy"):
         places = ("cpu",)
     elif given.get(f"{OFFLOAD}.param_offload") or given.get(f"{OFFLOAD}.optimizer_offload"):
         places = ("between",)
-    longest = math.ceil(load.trained / sequence_parallel(given))  # a GPU's part of it
+    longest = math.ceil(load.trained / sequence_parallel(given))  # one GPU's part
     long = max(PACKED, 2 * longest)
     passes = [given[PASS]] if PASS in given else [4 * long, 2 * long, long, longest]
     share = given.get(PART, SHARE)
@@ -137,15 +142,17 @@ def choose(
         _layout(load, nodes * gpus, gpu_gb, usable, states, tokens, parallel, share)
         for states, tokens in product(places, passes)
     ]
-    # none of this was measured: longer passes take no more than vLLM, with what is held beside it
+    # these are estimates, not measurements, so passes longer than `long` must take no more than
+    # vLLM together with what is held beside it
     room = (one for one in found if one.tokens <= long or one.training_gb <= one.sampling_gb)
     fitting = (one for one in room if one.fits)
     return next(fitting, min(found, key=lambda one: (one.peak_gb, one.training_gb)))
 
 
 def fewest(parameters: float, gpus: int, share_gb: float) -> int:
-    """GPUs of a node that share one vLLM: the fewest whose weights leave half of it for the cache.
-    verl's replicas do not cross nodes evenly (vllm_async_server.py)."""
+    """Return the number of GPUs of a node that share one vLLM: the fewest on which the weights
+    leave half of vLLM's share for the cache. verl's replicas do not cross nodes evenly
+    (vllm_async_server.py), so one vLLM stays on one node."""
     counts = [count for count in PARALLEL if gpus % count == 0]
     enough = [count for count in counts if 2 * parameters / count / 1e9 <= share_gb / 2]
     return enough[0] if enough else counts[-1]
@@ -160,7 +167,7 @@ def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -
     sampling = here[1] * P / gpus / 1e9 + share * gpu_gb
     weights = 2 * P / parallel / 1e9
     a_token = sum(token_bytes(one) for one in load.models)
-    cache = a_token * load.sampled / parallel / 1e9  # of one response
+    cache = a_token * load.sampled / parallel / 1e9  # of one prompt and response
     host = {"gpu": 0, "between": STATE_BYTES, "cpu": STATE_BYTES}[states] * P + reference
     room = usable * gpu_gb
     kept = weights + reserved_bytes(load, parallel) / 1e9
@@ -169,25 +176,26 @@ def _layout(load: Load, gpus, gpu_gb, usable, states, tokens, parallel, share) -
 
 
 def token_bytes(size: Size) -> int:
-    """Of the cache, keys and values in bfloat16."""
+    """Return the bytes of one token in the cache, for keys and values in bfloat16."""
     return 4 * size.layers * size.kv_width
 
 
 def reserved_bytes(load: Load, parallel: int) -> float:
-    """Of one GPU, what vLLM finds in use beside weights when it sizes its cache: states of the
-    longest pass (about 32 bytes a token and unit of the width), and logits of all sequences, in
-    float32 with two copies."""
+    """Return the bytes in use on one GPU besides the weights when vLLM sizes its cache: states of
+    the longest pass (about 32 bytes a token and unit of the width), logits of all sequences, in
+    float32 with two copies, and RUNTIME_BYTES."""
     size = load.size
     states = 32 * size.hidden * max(BATCHED, load.sampled) / parallel
     return states + 3 * 4 * SEQUENCES * size.vocab + RUNTIME_BYTES
 
 
 def pass_bytes(size: Size, tokens: int, logit_bytes: int = LOGIT_BYTES) -> float:
-    """Beside the states, at the fullest of three moments: the loss; the backward pass of the output
-    layer, with its weights and their gradient; that of the last block, computed again, while the
-    output layer's gradient becomes float32 and is shared out."""
+    """Return the bytes of one pass besides the states, at the fullest of three moments: the loss;
+    the backward pass of the output layer, with its weights and their gradient; the backward pass of
+    the last block, which is computed again while the output layer's gradient becomes float32 and is
+    shared out over the GPUs."""
     logits, table = tokens * size.vocab, size.vocab * size.hidden
-    layer = 2 * size.parameters / size.layers  # FSDP gathers one ahead, in bfloat16
+    layer = 2 * size.parameters / size.layers  # FSDP gathers one layer ahead, in bfloat16
     kept = 2 * tokens * size.hidden * (size.layers + 4)  # a checkpoint a layer, and the last states
     block = 2 * tokens * size.hidden * 12
     return layer + kept + max(logit_bytes * logits, 2 * logits + 4 * table, 6 * table + block)

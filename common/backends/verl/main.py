@@ -1,11 +1,12 @@
 """`python -m common.backends.verl.main [method=NAME] <verl's flags>`: verl's main_ppo with our
 methods.
 
-method=NAME stands for the verl flags of that method file; flags after it change them. Before Ray
-starts, the method runs on one made-up group; controllers keep their state with verl's checkpoints.
+method=NAME stands for the verl flags of that method file; other flags override them. Before Ray
+starts, the method is tried on one made-up group. A controller's state is saved with verl's
+checkpoints.
 
-`python -m common.backends.verl.main FILE.yaml` runs a whole configuration that config.py composed:
-what backend.py starts.
+`python -m common.backends.verl.main FILE.yaml` runs a whole configuration that config.py composed;
+backend.py starts this command.
 """
 
 import os
@@ -38,8 +39,8 @@ from common.errors import UserError
 
 PLUGIN = "common.backends.verl.plugin"
 MODULES = "VERL_USE_EXTERNAL_MODULES"
-# Of process.environment, what an actor needs whose node's Ray was started by the job: it has the
-# job's environment, also on our own node.
+# The variables of process.environment that an actor needs if the job has started its node's Ray:
+# the actor then has the job's environment, also on our own node.
 PASSED = (
     *(MODULES, MARK, *READABLE, "PYTHONPATH", "VERL_FILE_LOGGER_PATH"),
     *("VLLM_CACHE_ROOT", "VLLM_NO_USAGE_STATS"),
@@ -48,8 +49,8 @@ PASSED = (
 
 
 class Runner(TaskRunnerV1.__ray_metadata__.modified_class):
-    """verl's driver actor; its trainer is ours under verl's own name, by which verl decides on
-    buffers."""
+    """verl's driver actor with our trainer, which is registered under verl's own name "sync"
+    because verl decides on buffers by that name."""
 
     def run(self, config):
         from verl.trainer.ppo.v1 import trainer_base
@@ -59,7 +60,7 @@ class Runner(TaskRunnerV1.__ray_metadata__.modified_class):
         from common.backends.verl.trainer import MethodTrainer
 
         plugin.check_registered()
-        whole = "curve_n" in config.data  # config.py's, not flags on a command line
+        whole = "curve_n" in config.data  # config.py composed it, not flags of a command line
         trainer_base.TRAINER_REGISTRY["sync"] = ExperimentTrainer if whole else MethodTrainer
         if whole:
             trainer_base.ReplayBuffer = BoundedBuffer
@@ -67,7 +68,8 @@ class Runner(TaskRunnerV1.__ray_metadata__.modified_class):
 
 
 def expand(arguments: list[str]) -> list[str]:
-    """method=NAME replaced by verl's flags, put first so that later ones change them."""
+    """Return the command-line arguments with method=NAME replaced by verl's flags. These come
+    first, so that later flags override them."""
     own, rest = split(arguments, {"method": ""})
     return [*(methods.flags(own["method"]) if own["method"] else []), *rest]
 
@@ -76,7 +78,7 @@ def preflight(config) -> None:
     """Run the configured method on one made-up group, through the functions that verl will call.
 
     Raises UserError for an unknown argument, an aggregation that is not the method's, an argument
-    that its controller sets, or a trainer that keeps no state. verl's own methods pass unseen.
+    that its controller sets, or a trainer that keeps no state. verl's own methods are not run.
     """
     plugin.check_registered()
     methods.refuse_rehearsal(config.algorithm.adv_estimator)
@@ -113,7 +115,8 @@ def preflight(config) -> None:
 
 
 def _advantage_arguments(name: str, config) -> dict:
-    """algorithm.method of the first step: what flags give and what the controller sets."""
+    """Return algorithm.method of the first step: the arguments that flags give and those that the
+    controller sets."""
     from common.backends.verl.trainer import control
 
     given = dict(config.algorithm.get("method", None) or {})
@@ -141,8 +144,8 @@ def _train(config) -> None:
 
 
 def run(config) -> None:
-    """verl's own main on a composed configuration, after our checks; ends the process with a
-    message where they fail."""
+    """Run verl's own main on a composed configuration, after our checks. End the process with a
+    message if the checks fail."""
     auto_set_device(config)
     validate_config(
         config=config,
@@ -155,8 +158,8 @@ def run(config) -> None:
 
 
 def pass_on(config) -> None:
-    """Put PASSED into the environment of every actor: those on other machines, and all in a Ray
-    that the job has started, do not inherit ours."""
+    """Put the variables PASSED into the environment of every actor. Actors on other machines, and
+    all actors in a Ray that the job has started, do not inherit our environment."""
     passed = {name: os.environ[name] for name in PASSED if name in os.environ}
     # not by setdefault: a DictConfig stores a copy and returns the dict that it was given
     OmegaConf.update(config, "ray_kwargs.ray_init.runtime_env.env_vars", passed, force_add=True)

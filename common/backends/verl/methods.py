@@ -34,25 +34,28 @@ PART_KEYS = {  # where verl's flags give the arguments of each part of a method
     "loss": "actor_rollout_ref.actor.policy_loss.method",
     "token_weights": "actor_rollout_ref.actor.policy_loss.token_weights",
 }
-# Our weights on the mask of the mini-batch are what verl's agg_loss does with its global counts.
+# Our aggregation weights on the mask of the mini-batch do what verl's agg_loss does with its global
+# counts.
 AGG_MODES = {
     "common.losses.aggregate.token_mean": "token-mean",
     "common.losses.aggregate.sequence_mean_token_mean": "seq-mean-token-mean",
     "common.losses.aggregate.token_sum": "seq-mean-token-sum-norm",
 }
-VERL_VALUES = {  # what a method file takes from the experiment -> where verl has it
+VERL_VALUES = {  # value that a method file takes from the experiment -> the same value in verl
     "${sampling.max_tokens}": "${data.max_response_length}",
     "${optim.steps}": "${trainer.total_training_steps}",
 }
 
 
 def names() -> list[str]:
-    """The methods that verl can run: those that rehearse need responses beside its rollouts."""
+    """Return the methods that are registered with verl: all but methods that rehearse, which need
+    responses beside verl's rollouts."""
     return [name for name in files.names() if files.compose(name).get("rehearsal") is None]
 
 
 def compose(name: str) -> DictConfig:
-    """`files.compose`. Raises UserError as that does, and for a method that rehearses."""
+    """Return `files.compose(name)`. Raises UserError as that does, and for a method that
+    rehearses."""
     method = files.compose(name)
     if method.get("rehearsal") is not None:
         raise UserError(
@@ -63,16 +66,16 @@ def compose(name: str) -> DictConfig:
 
 
 def refuse_rehearsal(chosen: str) -> None:
-    """Raise UserError as `compose` does where verl's flags name a method that rehearses, as
-    `rlvr_<name>` or `<name>`; verl itself would say so after the first rollout."""
+    """Raise UserError as `compose` does if `chosen`, from verl's flags, is a method that rehearses,
+    as `rlvr_<name>` or `<name>`; verl itself would refuse it only after the first rollout."""
     name = chosen.removeprefix(PREFIX)
     if name in files.names():
         compose(name)
 
 
 def arguments(name: str, part: str, given: dict) -> dict:
-    """`_target_` and arguments of one part of a method: the method file's, then those of verl's
-    flags (`given`).
+    """Return `_target_` and the arguments of one part of a method: the method file's, overridden by
+    those of verl's flags (`given`).
 
     Raises UserError where the method file leaves a value to the experiment and no flag gives it.
     """
@@ -86,15 +89,15 @@ def arguments(name: str, part: str, given: dict) -> dict:
 
 
 def reward_correct(algorithm) -> float:
-    """The reward of a correct response: algorithm.reward_correct, or that of configs/base.yaml
-    where no flag gives one."""
+    """Return the reward of a correct response: algorithm.reward_correct, or the value in
+    configs/base.yaml if no flag gives one."""
     given = (algorithm or {}).get("reward_correct", None)
     return read(ROOT / "configs" / "base.yaml")["reward"]["correct"] if given is None else given
 
 
 def bind(name: str, part: str, given: dict, **supplied):
-    """The function of one part of a method with its `arguments` bound, and of `supplied` what it
-    names.
+    """Return the function of one part of a method with its `arguments` bound, and also the values
+    of `supplied` for which it has parameters.
 
     Raises UserError for an unknown argument or one without a value.
     """
@@ -105,23 +108,23 @@ def bind(name: str, part: str, given: dict, **supplied):
 
 
 def takes(name: str, part: str, word: str) -> bool:
-    """Whether the function of one part of a method has an argument of this name."""
+    """Return whether the function of one part of a method has a parameter called `word`."""
     node = {"_target_": compose(name)[part]._target_}
     return word in inspect.signature(named(node, PART_KEYS[part])).parameters
 
 
 def plain_loss(name: str) -> bool:
-    """Whether a method's loss is one of log-probabilities and advantages alone."""
+    """Return whether a method's loss is a function of log-probabilities and advantages alone."""
     return compose(name).get("token_weights") is None and not not_in_verl(name)
 
 
 def not_in_verl(name: str) -> list[str]:
-    """What a method's loss looks at that verl does not hand to policy losses."""
+    """Return the inputs of a method's loss that verl does not hand to policy losses."""
     return [word for word in OF_TOKENS if takes(name, "loss", word)]
 
 
 def require_in_verl(name: str) -> None:
-    """Raise UserError for a method whose loss looks at what verl does not hand over."""
+    """Raise UserError for a method whose loss needs inputs that verl does not hand over."""
     if asked := not_in_verl(name):
         raise UserError(
             f"method={name}: its loss looks at {', '.join(asked)}, which verl does not hand to "
@@ -130,31 +133,32 @@ def require_in_verl(name: str) -> None:
 
 
 def controller(name: str) -> str | None:
-    """The dotted path of a method's controller, None where it has none."""
+    """Return the dotted path of a method's controller, None where it has none."""
     node = compose(name).get("controller")
     return None if node is None else node._target_
 
 
 def clock(name: str) -> str:
-    """When a method's controller looks: rollout or optimiser_step."""
+    """Return how often a method's controller looks at the responses: "rollout" or
+    "optimiser_step"."""
     return compose(name).clock
 
 
 def agg_mode(name: str) -> str:
-    """verl's loss_agg_mode for a method's aggregation. token_sum's max_tokens is verl's
+    """Return verl's loss_agg_mode for a method's aggregation. token_sum's max_tokens is verl's
     loss_scale_factor."""
     return verls_mode(compose(name).aggregation._target_)
 
 
 def verls_mode(target: str) -> str:
-    """verl's loss_agg_mode for an aggregation's dotted path."""
+    """Return verl's loss_agg_mode for an aggregation's dotted path."""
     if target not in AGG_MODES:
         raise UserError(f"method.aggregation._target_={target}: verl knows {list(AGG_MODES)}")
     return AGG_MODES[target]
 
 
 def flags(name: str) -> list[str]:
-    """The verl flags that a method file stands for."""
+    """Return the verl flags that a method file stands for."""
     method = compose(name)
     lines = [f"algorithm.adv_estimator={PREFIX}{name}"]
     in_reward = bool(method.get("kl_in_reward"))  # files without _base do not name it

@@ -1,7 +1,7 @@
 """Importing this module registers every method with verl, as advantage estimator and as policy
 loss.
 
-`common/backends/verl/__init__.py` says by which names and flags.
+`common/backends/verl/__init__.py` lists the names and flags.
 """
 
 from dataclasses import dataclass, field
@@ -28,23 +28,25 @@ METHOD_OF: dict[str, str] = {}  # the names that verl knows -> the method file
 class MethodLossConfig(PolicyLossConfig):
     """verl's policy_loss with room for a method's own arguments (verl refuses unknown keys)."""
 
-    method: dict = field(default_factory=dict)  # of the loss
+    method: dict = field(default_factory=dict)  # arguments of the loss
     token_weights: dict = field(default_factory=dict)
-    aggregation: str = ""  # verl's mode that is meant; empty: the method file's
+    aggregation: str = ""  # verl's mode that is meant; empty: the mode of the method file
 
 
 def estimator(name: str):
-    """verl's advantage estimator for a method file."""
+    """Return verl's advantage estimator for a method file."""
 
     def advantage(token_level_rewards, response_mask, index=None, config=None, **_):
-        """(B, T) token rewards and mask, (B,) uid -> advantages twice, (B, T), in verl's order.
+        """Return the advantages (B, T) twice, in verl's order, from token rewards and mask (B, T)
+        and uids `index` (B,).
 
-        The reward of a row is the sum of its token rewards, and the row is correct where that is
+        The reward of a row is the sum of its token rewards, and the row is correct if that is
         config.reward_correct; rows are grouped by uid. Rows without a response token are verl's
         padding of a batch: they get 0 and belong to no group.
-        config.controlled: what a controller sets, for equal parts of the groups in their order.
-        config.log_probs: (B,) of whole responses, for methods that look at them. Both are
-        MethodTrainer's: verl gives its estimators neither.
+        config.controlled: the arguments that a controller sets, one mapping for each of as many
+        equal parts of the groups, in order. config.log_probs: (B,), log-probabilities of whole
+        responses, for methods that look at them. MethodTrainer sets both; verl gives its estimators
+        neither.
         Raises UserError for groups of unequal size or an argument that does not fit.
         """
         given = (config or {}).get("method", None) or {}
@@ -69,7 +71,7 @@ def estimator(name: str):
 
 
 def _drawn(name: str, config, lengths: torch.Tensor) -> torch.Tensor:
-    """log pi_old of each row's response, (B,)."""
+    """Return log pi_old of each row's response, (B,)."""
     log_probs = (config or {}).get("log_probs", None)
     if log_probs is None:
         raise UserError(
@@ -91,7 +93,7 @@ def _advantage(name: str, given: dict, seen: dict):
 
 
 def group_rows(index: np.ndarray, real: torch.Tensor) -> torch.Tensor:
-    """The row numbers (P, G) of each group, groups and rows in the order in which they come.
+    """Return the row numbers (P, G) of each group; groups and rows keep the order of the batch.
 
     Raises UserError where groups differ in size.
     """
@@ -108,7 +110,7 @@ def group_rows(index: np.ndarray, real: torch.Tensor) -> torch.Tensor:
 
 
 def policy_loss(name: str):
-    """verl's policy loss for a method file."""
+    """Return verl's policy loss for a method file."""
 
     def loss(
         old_log_prob,
@@ -119,12 +121,14 @@ def policy_loss(name: str):
         config=None,
         rollout_is_weights=None,
     ):
-        """The pure per-token loss, (B, T), through verl's agg_loss; returns (scalar, metrics).
+        """Aggregate the pure per-token loss, (B, T), with verl's agg_loss; return (scalar,
+        metrics).
 
         agg_loss divides by config.global_batch_info, the counts of the whole mini-batch over all
         ranks, so gradients do not depend on the micro-batch. verl's entropy and KL terms read
-        loss_agg_mode too: it must say what the method file or policy_loss.aggregation says, or
-        UserError; so is a loss that looks at more than verl hands over.
+        loss_agg_mode too, so it must be the mode of policy_loss.aggregation or of the method file.
+        Raises UserError if it is another mode, and for a loss that needs inputs that verl does not
+        hand over.
         """
         methods.require_in_verl(name)
         _same_aggregation(name, loss_agg_mode, config)
@@ -140,7 +144,7 @@ def policy_loss(name: str):
         values, clipped = function(log_prob, old_log_prob, advantages, response_mask)
         if rollout_is_weights is not None:
             values = values * rollout_is_weights
-        # where, not agg_loss's product: padding may hold inf or nan, which 0 does not remove
+        # torch.where, not agg_loss's product: padding may hold inf or nan, which times 0 is nan
         values = torch.where(response_mask > 0, values, 0.0)
         total = agg_loss(values, response_mask, loss_agg_mode, **config.global_batch_info)
         log_ratio = (log_prob - old_log_prob).detach()
@@ -158,7 +162,7 @@ def _same_aggregation(name: str, loss_agg_mode: str, config) -> None:
     if loss_agg_mode != mode:
         raise UserError(f"{key}.loss_agg_mode={loss_agg_mode}: method {name} is {mode}")
     if mode == "seq-mean-token-sum-norm" and config.loss_scale_factor is None:
-        # verl would take the width of the micro-batch, which is no constant
+        # verl would divide by the width of the micro-batch, which is no constant
         raise UserError(
             f"{key}.loss_scale_factor=null: method {name} divides by max_tokens; give it, e.g. "
             "'${data.max_response_length}'"

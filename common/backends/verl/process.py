@@ -1,9 +1,9 @@
-"""verl in a process of its own, with a Ray of its own: started, followed, ended, reported.
+"""A child process that runs verl with a Ray of its own: it is started, followed, ended, reported.
 
-Nothing survives a launch: the child dies with us, Ray's processes are ended by their mark, caches
-and sockets lie in a temporary folder that is removed. Killed outright we cannot do that: Ray's
-agents then end by themselves after a minute or two, the folder and they at the latest with the next
-launch of that run.
+Nothing survives a launch: the child dies with this process, Ray's processes are found by their mark
+and ended, and caches and sockets are in a temporary folder that is removed. If this process is
+killed outright, it cannot do that. Then Ray's agents end by themselves after a minute or two, and
+the next launch of that run removes the folder and any agents that are left.
 """
 
 import ctypes
@@ -34,31 +34,31 @@ from common.errors import Fault, UserError
 from common.results.files import write, write_json
 from common.watch import Watch, parts, stall_s
 
-LEFT = "left.json"  # in the work folder: what a launch has outside it
-LOST = "RLVR_RAY_LOST"  # environment: a file that appears where a job's Ray has lost a node
-LOOK_S = 5.0  # between two looks at the processes
-LINES, WIDTH = 25, 300  # of the log, in an error message
-STARTS = 3  # of Ray: once in a few dozen, on a busy machine, its node never comes up
-NO_NODE = "The current node timed out during startup"  # Ray's words then
-NO_AGENT = "Timed out waiting for file"  # or its raylet's, which ends after 30 s; Ray waits longer
+LEFT = "left.json"  # in the work folder: lists what a launch has made outside it
+LOST = "RLVR_RAY_LOST"  # environment: a file that appears if a job's Ray has lost a node
+LOOK_S = 5.0  # seconds between two looks at the processes
+LINES, WIDTH = 25, 300  # last lines of the log in an error message, and characters of each
+STARTS = 3  # tries to start Ray: on a busy machine one in a few dozen never gets its node up
+NO_NODE = "The current node timed out during startup"  # Ray's message in that case
+NO_AGENT = "Timed out waiting for file"  # or the raylet's, which ends after 30 s; Ray waits longer
 ERROR = re.compile(r"\b\w*(Error|Exception): .*")
-# verl sets its own ranks; SLURM names the GPUs for AMD too, and verl then refuses to start
+# Not passed on: verl sets its own ranks, and refuses to start if SLURM names the GPUs for AMD too.
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "ROCR_VISIBLE_DEVICES")
-SEGMENT = r"(/dev/shm/(?:psm_|sem\.mp-|verl_weights_)\S+)$"  # of shared memory, in a list of maps
+SEGMENT = r"(/dev/shm/(?:psm_|sem\.mp-|verl_weights_)\S+)$"  # in /proc/PID/maps
 CPU = {
     "VERL_PLATFORM": "cpu",
     "VERL_ENGINE_DEVICE": "cuda",  # the name that verl's FSDP engine is registered for
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # vLLM would claim cores by number
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-    "TORCHDYNAMO_DISABLE": "1",  # g++ on three kernels of vLLM's sampler takes longer than a step
-    # a small machine that others use too
+    "TORCHDYNAMO_DISABLE": "1",  # g++ takes longer than a step for three kernels of vLLM's sampler
+    # for a small machine that others use too
     "RAY_memory_usage_threshold": "0.99",
     "RAY_health_check_failure_threshold": "100",
 }
-# To import Python packages from a slow, shared file system takes minutes, and Ray would give up
+# Importing Python packages from a slow, shared file system takes minutes, and Ray would give up
 # after half a minute.
 RAY = {
-    "RAY_prestart_worker_first_driver": "0",  # else a process for every CPU that is counted
+    "RAY_prestart_worker_first_driver": "0",  # else Ray starts a process for every CPU it counts
     "RAY_gcs_server_port_wait_time_s": "600",
     "RAY_agent_register_timeout_ms": "180000",
     "RAY_worker_register_timeout_seconds": "600",
@@ -66,7 +66,8 @@ RAY = {
 
 
 def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict[str, str]:
-    """The environment of a launch: ours, our modules, caches below `scratch`, no telemetry."""
+    """Return the environment of a launch: ours, with our modules, with caches below `scratch`
+    (vLLM's own beside `metrics`) and without telemetry."""
     modules = ["common.backends.verl.plugin"]
     if device == "cpu":
         modules.insert(0, "common.backends.verl.cpu")
@@ -88,9 +89,9 @@ def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict
         **_ray_token(),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_DEDUP_LOGS": "0",
-        "RAY_worker_niceness": "0",  # its 15 starves a run wherever anything else wants the cores
+        "RAY_worker_niceness": "0",  # Ray's 15 starves a run if anything else wants the cores
         "HF_DATASETS_CACHE": str(scratch / "datasets"),
-        "VLLM_CACHE_ROOT": str(metrics.parent / "vllm"),  # what it learns of a model class
+        "VLLM_CACHE_ROOT": str(metrics.parent / "vllm"),  # what it learns about a model
         "VLLM_CONFIG_ROOT": str(scratch / "vllm-config"),
         "VLLM_NO_USAGE_STATS": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
@@ -100,15 +101,17 @@ def environment(scratch: Path, metrics: Path, device: str, threads: int) -> dict
 
 
 def _ray_token() -> dict[str, str]:
-    """Who may run programs in Ray: a token of this launch's own Ray, none where a job has started
-    the cluster. That one's token is in a file (slurm/ray_cluster.py), and Ray prefers the variable.
+    """Return the variable with a new token, which programs need to run in this launch's own Ray;
+    nothing if a job has started the Ray cluster. That cluster's token is in a file
+    (slurm/ray_cluster.py), and Ray would prefer the variable to the file.
     """
     given = {"RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
     return {} if given else {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 class Dead(Exception):
-    """The child or a part of the launch has died or was stopped, or nothing moves."""
+    """Says that the child or a part of the launch has died or was stopped, or that nothing
+    moves."""
 
 
 def launch(
@@ -121,30 +124,32 @@ def launch(
     on_step: Callable[..., None] = lambda *_: None,
     most: float = math.inf,
 ) -> Iterator[dict]:
-    """Run verl on the configuration `settings`; yields the lines of its metrics as they come.
+    """Run verl on the configuration file `settings` and yield the lines of its metrics as they
+    come.
 
     The child inherits the descriptor `keep_open`, the run folder's lock, so that the folder stays
-    locked as long as anything writes to it. Its output goes to `work`/log, and where it fails Ray's
-    own logs beside it. Where Ray did not come up it is tried again.
+    locked as long as anything writes to it. Its output goes to `work`/log; if it fails, Ray's own
+    logs are copied beside it. If Ray did not come up, the launch is tried again.
 
-    `on_step`, called a few times a second with the seconds of the longest step so far, may raise:
-    the trainer is then asked to save after the step that it is at (experiment_trainer.py) and to
-    end, and then it is raised here; only Ctrl-C ends all at once. Raises UserError with the last
-    lines of the log where the child fails, where one of its parts dies or is stopped, and where it
-    makes no progress (common/watch.py). `most` responses are what a step may draw: to judge more is
-    no progress.
+    `on_step` is called a few times a second with the seconds of the longest step so far, and may
+    raise. Then the trainer is asked to save after the current step (experiment_trainer.py) and to
+    end, and the exception is raised here after that; only Ctrl-C ends everything at once. Raises
+    UserError with the last lines of the log if the child fails, if one of its parts dies or is
+    stopped, and if it makes no progress (common/watch.py). `most` is the number of responses that a
+    step may draw: judging more of them is no progress.
     """
     for left in reversed(range(STARTS)):
         failure = yield from _attempt(settings, work, device, threads, keep_open, on_step, most)
         if failure is None:
             return
         if not (NO_NODE in failure or _no_agent(work)) or not left:
-            untrusted = (work / FAULT).exists()  # the verifier's: no other try judges better
+            untrusted = (work / FAULT).exists()  # the verifier's; a new try would not help
             raise UserError(failure) if untrusted else Fault(failure)
 
 
 def _no_agent(work: Path) -> bool:
-    """Whether the raylet of the last launch ended because its agents did not come up in time."""
+    """Return whether the raylet of the last launch ended because its agents did not come up in
+    time."""
     latest = max((work / "log").glob("*.txt")).with_suffix(".ray") / "raylet.out"
     return latest.exists() and NO_AGENT in latest.read_text(errors="replace")
 
@@ -158,7 +163,8 @@ def _attempt(
     on_step: Callable,
     most: float,
 ) -> Generator[dict, None, str | None]:
-    """One child; returns what it left, where it failed."""
+    """Run one child and yield its metrics. Return the report of its failure, None if it did not
+    fail."""
     number = len(list((work / "log").glob("*.txt"))) + 1
     log, metrics = work / "log" / f"{number:03d}.txt", work / "log" / f"{number:03d}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +183,7 @@ def _attempt(
                 stderr=subprocess.STDOUT,
                 env=environment(scratch, metrics, device, threads),
                 cwd=scratch,
-                start_new_session=True,  # Ctrl-C is ours; we end it below
+                start_new_session=True,  # Ctrl-C goes to us only; we end the child below
                 pass_fds=(keep_open,),
                 preexec_fn=_die_with_parent,
             )
@@ -198,9 +204,9 @@ def _attempt(
 
 
 def keep_ray_logs(scratch: Path, log: Path) -> None:
-    """Ray's own logs, a file a process, in a folder beside the log."""
+    """Copy Ray's own logs, one file for each process, to a folder beside the log."""
     for logs in (*scratch.glob("session_latest/logs"), *scratch.glob("ray/session_latest/logs")):
-        with suppress(OSError):  # the failure is to be reported, not this
+        with suppress(OSError):  # report the launch's failure, not this one
             shutil.copytree(logs, log.with_suffix(".ray"), ignore_dangling_symlinks=True)
 
 
@@ -217,11 +223,13 @@ def follow(
     on_step: Callable,
     most: float,
 ) -> Iterator[dict]:
-    """The JSON lines that `child` appends to `path`, each as soon as it is whole, until it ends.
+    """Yield the JSON lines that `child` appends to `path`, each as soon as it is whole, until the
+    child ends.
 
-    Notes in `shared` what its processes hold in shared memory, since those that Ray kills leave
-    it, and in the work folder's file `left.json` all that must go should we be killed ourselves.
-    Raises Dead, also where the child fails, and where it has saved and ended what `on_step` raised.
+    Add to `shared` the files that its processes hold in shared memory, since processes that Ray
+    kills leave theirs behind. Write to the work folder's file `left.json` everything that must be
+    removed if this process is killed too. Raises Dead, also if the child fails. If `on_step` has
+    raised, raises its exception after the child has saved and ended.
     """
     work, began, asked = log.parents[1], time.monotonic(), None
     position, over, looked, watched = 0, False, 0.0, Watch(stall_s())
@@ -260,7 +268,7 @@ def follow(
 
 
 def _whole_lines(path: Path, position: int) -> tuple[list[dict], int]:
-    """The JSON lines of a growing file from `position` on, and where the next one begins."""
+    """Return the JSON lines of a growing file from `position` on, and where the next one begins."""
     rows: list[dict] = []
     with suppress(FileNotFoundError), open(path, "rb") as file:
         file.seek(position)
@@ -273,10 +281,11 @@ def _whole_lines(path: Path, position: int) -> tuple[list[dict], int]:
 
 
 def _asked(on_step: Callable[[float], None], longest: float) -> BaseException | None:
-    """What `on_step` raises: the run is to be saved and to stop."""
+    """Return the exception that `on_step` raises, after which the run is to save and stop; None if
+    it raises none."""
     try:
         on_step(longest)
-    except KeyboardInterrupt:  # whoever waits at a terminal would wait for a whole step
+    except KeyboardInterrupt:  # a user at a terminal would have to wait for a whole step
         raise
     except BaseException as asked:
         return asked
@@ -307,7 +316,8 @@ def remove(paths: Iterable[str]) -> None:
 
 
 def remove_leftovers(left: Path) -> None:
-    """End and remove what an earlier launch left that was killed together with us."""
+    """End the processes and remove the files that an earlier launch has left because the process
+    that followed it was killed too."""
     with suppress(OSError, ValueError):
         noted = json.loads(left.read_text())
         end_all(Path(noted["scratch"]))
@@ -317,8 +327,8 @@ def remove_leftovers(left: Path) -> None:
 
 
 def shared_memory(process: psutil.Process) -> set[str]:
-    """Files in shared memory that a process has mapped, from its list of addresses: psutil's
-    counts the pages of each, which takes long for a model."""
+    """Return the files in shared memory that a process has mapped, from its /proc/PID/maps. psutil
+    would also count the pages of each file, which takes long for a model."""
     with suppress(OSError):
         maps = Path("/proc", str(process.pid), "maps").read_text()
         return set(re.findall(SEGMENT, maps, re.MULTILINE))
@@ -326,20 +336,21 @@ def shared_memory(process: psutil.Process) -> set[str]:
 
 
 def marked(scratch: Path) -> list[psutil.Process]:
-    """The processes of a launch, by their environment; dead ones that wait for their parent have
-    none."""
+    """Return the processes of a launch, found by their environment. Dead processes that wait for
+    their parent have no environment."""
     everyone = psutil.process_iter(["environ"])
     return [p for p in everyone if (p.info["environ"] or {}).get(MARK) == str(scratch)]
 
 
 def report(failure: str, log: Path, fault: Path) -> str:
-    """What a failed launch left: the verifier's fault, its errors, the last lines; bounded."""
+    """Return a report on a failed launch, of bounded length: the verifier's fault, the errors in
+    the log and its last lines."""
     tail, errors = deque(maxlen=LINES), {}
     with open(log, errors="replace") as file:
         while line := file.readline(100_000):
             tail.append(line[:WIDTH].rstrip())
             if match := ERROR.search(line[:10_000]):
-                # the first is most often the cause, the last what ended it
+                # the first error is most often the cause, and the last one ended the launch
                 errors[match[0][: 2 * WIDTH].rstrip()] = None
                 if len(errors) > 4:
                     del errors[list(errors)[3]]

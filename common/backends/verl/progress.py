@@ -1,5 +1,5 @@
-"""What a launch of verl and the process that follows it (process.py) tell each other, by files in
-the run's work folder."""
+"""Files in a run's work folder by which a launch of verl and the process that follows it
+(process.py) tell each other about progress and stops."""
 
 import os
 import time
@@ -7,18 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 
 BEAT = "beat"  # touched while responses are judged (reward.py) and micro-batches computed
-STOP = "stop"  # is there: the trainer saves after its step, and ends (experiment_trainer.py)
-BEAT_S = 5.0  # between two marks on the disk
-JUDGED = "judged"  # a folder: how many responses of training each process has judged
-SLACK = 2  # marks are late by BEAT_S, and what is drawn for a step may be judged in the next
-START_S = 2 * 3600.0  # in which the log counts as progress; one that waits for ever may talk
+STOP = "stop"  # if it exists, the trainer saves after its step and ends (experiment_trainer.py)
+BEAT_S = 5.0  # seconds between two marks on the disk
+JUDGED = "judged"  # a folder: how many training responses each process has judged
+SLACK = 2  # marks are late by BEAT_S, and responses of one step may be judged in the next
+START_S = 2 * 3600.0  # seconds in which the log counts as progress; a stalled launch may log on
 
 _beaten: dict[Path, float] = {}
 
 
 def beat(work: Path, judged: int | None = None) -> None:
-    """Leave a mark that this launch moves on, with how many responses of training this process has
-    `judged`, if it is one that does."""
+    """Leave a mark that this launch makes progress, with the number of training responses that this
+    process has `judged`, if it judges any."""
     if time.monotonic() > _beaten.get(work, 0.0) + BEAT_S:
         _beaten[work] = time.monotonic()
         with suppress(OSError):  # a full disk is noticed by those who must write
@@ -29,20 +29,20 @@ def beat(work: Path, judged: int | None = None) -> None:
 
 
 class Drawing:
-    """Responses that are judged are progress while a step has not judged more of them than it may
-    draw: sampling that goes on without end is none."""
+    """Decides whether judged responses are progress. They are progress until a step has judged more
+    of them than it may draw, because sampling without end is no progress."""
 
     def __init__(self, work: Path, most: float):
-        self.work, self.most = work, SLACK * most  # responses a step
+        self.work, self.most = work, SLACK * most  # responses of a step
         self.before = 0
         self.last: tuple[int, int] | None = None
 
     def stepped(self) -> None:
-        """A step is over: the next one may draw as many."""
+        """Record that a step is over, so that the next step may draw as many responses again."""
         self.before = self._judged()
 
     def mark(self) -> object:
-        """A value that changes where responses are judged that count."""
+        """Return a value that changes when responses are judged that count as progress."""
         if self._judged() - self.before <= self.most:
             self.last = _stamp(self.work / BEAT)
         return self.last
@@ -50,18 +50,18 @@ class Drawing:
     def _judged(self) -> int:
         total = 0
         for path in (self.work / JUDGED).glob("*"):
-            with suppress(OSError, ValueError):  # it is being written
+            with suppress(OSError, ValueError):  # the file is being written
                 total += int(path.read_text())
         return total
 
 
 def progress(work: Path, log: Path | None, metrics: Path, mark: object) -> object:
-    """A value that changes where a run moves on: the `mark` of Drawing, steps, files of
-    checkpoints, of kept models and of validations. The log counts until the first mark only: what
-    repeats itself in it is no progress."""
+    """Return a value that changes when a run makes progress: the `mark` of Drawing, steps, files of
+    checkpoints, of kept models and of validations. The log counts only until the first mark,
+    because messages that repeat themselves are no progress."""
     files = {}
     for folder in (work / "checkpoints", work / "validation", work.parent / "checkpoints"):
-        with suppress(OSError):  # an old checkpoint goes while we look
+        with suppress(OSError):  # an old checkpoint is deleted while we look
             files |= {path: _stamp(path) for path in folder.rglob("*")}
     return mark, _stamp(metrics), files, _stamp(log) if log and mark is None else None
 

@@ -1,4 +1,4 @@
-"""CW-GRPO of the author's repository, for a trainer that cannot give a loss whole groups."""
+"""CW-GRPO as in its author's repository, for a trainer that cannot give a loss whole groups."""
 
 import torch
 
@@ -14,8 +14,8 @@ def cw_grpo_repository_weights(
     *,
     group_size: int,
 ) -> torch.Tensor:
-    """`cw_grpo_repository` of each prompt's group as token weights without a gradient: with
-    them ppo_clip's first step is the same.
+    """Return `cw_grpo_repository` of each prompt's group as token weights without a gradient. With
+    these weights the first step of ppo_clip is the same.
 
         w_t = -(dL / d log_prob_t) / (A_t / (G T_i)),  L = 1/G sum_i 1/T_i sum_t L_t of the group
 

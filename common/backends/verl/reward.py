@@ -1,8 +1,8 @@
 """verl's reward function: our verifier behind its guarded pool of workers, with outcomes.
 
-A verdict is never silently 0. One that cannot be had stops the run: the fault is written to
-`fault.txt` in the run's work folder, the response fails, and the trainer refuses the incomplete
-batch (experiment_trainer.py), since verl itself would fill it up and train on it.
+A missing verdict never silently counts as 0. It stops the run: the fault is written to `fault.txt`
+in the run's work folder, the response fails, and the trainer refuses the incomplete batch
+(experiment_trainer.py), since verl itself would fill it up and train on it.
 """
 
 import json
@@ -22,13 +22,14 @@ FAULT = "fault.txt"
 
 
 def describe(x: Experiment, path: Path) -> None:
-    """Write what the workers need of an experiment, and no more: they outlive an edit of ours."""
+    """Write the parts of an experiment that the workers need, and no more, so that edits of the
+    project during a run do not affect them."""
     parts = {"verifier": x.data.verifier}
     parts |= {"verification": asdict(x.verification), "reward": asdict(x.reward)}
     write_json(path, parts)
 
 
-_judged = Counter[str]()  # responses of training, by the file that `describe` wrote
+_judged = Counter[str]()  # training responses, by the file that `describe` wrote
 _made: dict[str, tuple[Reward, Batcher]] = {}
 
 
@@ -43,9 +44,10 @@ def _start(described: str) -> tuple[Reward, Batcher]:
 async def judge(
     data_source: str, solution_str: str, ground_truth: str, extra_info: dict, described: str
 ) -> dict:
-    """The reward (R_c, R_w or between, F-GRPO Eq. 1) and what is kept with the sample.
+    """Return the reward (R_c, R_w or between, F-GRPO Eq. 1) and the values that are kept with the
+    sample.
 
-    Called by verl for each response, with the text of its tokens. `described` is the file that
+    verl calls this for each response, with the text of its tokens. `described` is the file that
     `describe` wrote. Raises whatever the verifier's guard raises.
     """
     try:

@@ -1,4 +1,4 @@
-"""What verl left behind, as rows of our results store. Nothing here imports verl."""
+"""Reads verl's output as rows of our results store. Nothing here imports verl."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from common.experiment import Experiment
 from common.results.columns import COLUMNS, SCORE
 from common.results.files import read_csv, read_jsonl, write, write_csv, write_jsonl_gz
 
-PREFIX = "rlvr/"  # of our own metrics among verl's, see experiment_trainer.py
+PREFIX = "rlvr/"  # marks our own metrics among verl's, see experiment_trainer.py
 COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "actor/lr": "lr",
     "actor/grad_norm": "grad_norm",
@@ -21,17 +21,17 @@ COLUMN_OF = {  # verl's metrics that mean what the local backend's columns mean
     "actor/pg_clipfrac": "clipped",
     "actor/kl_loss": "kl",
     "timing_s/step": "seconds",
-    "timing_s/gen": "rollout_seconds",  # of it; of all batches that dynamic sampling drew
+    "timing_s/gen": "rollout_seconds",  # part of seconds; all batches that dynamic sampling drew
     "timing_s/old_log_prob": "log_prob_seconds",
     "timing_s/ref": "reference_seconds",
     "timing_s/update_actor": "update_seconds",
-    "timing_s/update_weights": "weights_seconds",  # to vLLM
+    "timing_s/update_weights": "weights_seconds",  # sending weights to vLLM
     "timing_s/save_checkpoint": "checkpoint_seconds",
     "timing_s/testing": "evaluation_seconds",
-    "perf/throughput": "tokens_per_second",  # a GPU; prompts and responses
+    "perf/throughput": "tokens_per_second",  # per GPU; prompts and responses
     "training/rollout_probs_diff_max": "rollout_difference",  # largest |p_vLLM - p_trainer|
-    "training/rollout_probs_diff_mean": "rollout_difference_mean",  # over tokens
-    "rollout_corr/rollout_is_mean": "correction_mean",  # of the weights; without them no column
+    "training/rollout_probs_diff_mean": "rollout_difference_mean",  # mean over tokens
+    "rollout_corr/rollout_is_mean": "correction_mean",  # of the weights; absent without them
 }
 
 
@@ -39,7 +39,7 @@ ROW = "row.json"  # in a checkpoint: the step's metrics, which verl logs only af
 
 
 def keep(values: dict) -> dict[str, float]:
-    """Of verl's metrics those that curve_row reads."""
+    """Return the entries of verl's metrics that curve_row reads."""
     return {
         key: float(value)
         for key, value in values.items()
@@ -48,7 +48,8 @@ def keep(values: dict) -> dict[str, float]:
 
 
 def lost_row(curve: Path, work: Path, step: int) -> dict | None:
-    """The row of the checkpoint at `step`, where a kill came before it was logged; else None."""
+    """Return the row of the checkpoint at `step` if the run was killed before the row was logged;
+    else None."""
     kept = work / "checkpoints" / f"global_step_{step}" / ROW
     if not kept.exists() or any(row["step"] == step for row in read_jsonl(curve)):
         return None
@@ -56,7 +57,7 @@ def lost_row(curve: Path, work: Path, step: int) -> dict | None:
 
 
 def curve_row(line: dict) -> dict | None:
-    """A row of metrics.jsonl from a line of verl's log; None for a line that is only
+    """Return a row of metrics.jsonl from a line of verl's log; None for a line that has only a
     validation."""
     values = line["data"]
     if PREFIX + "reward" not in values:
@@ -73,26 +74,26 @@ def curve_row(line: dict) -> dict | None:
 
 
 def scores(line: dict) -> dict[str, float]:
-    """The columns of a validation in a line of verl's log, {"pass@1/BENCHMARK": percent}."""
+    """Return the columns of a validation in a line of verl's log, {"pass@1/BENCHMARK": percent}."""
     start = PREFIX + SCORE
     found = {key: value for key, value in line["data"].items() if key.startswith(start)}
     return {key.removeprefix(PREFIX): value for key, value in found.items()}
 
 
 def sampled(x: Experiment, work: Path, step: int) -> list[Sampled]:
-    """The evaluation samples that verl left for a step, one benchmark after another.
+    """Return the evaluation samples that verl left for a step, one benchmark after another.
 
-    Raises UserError where a problem has fewer samples than it should: those that are missing would
-    otherwise drop out of the counts unseen.
+    Raises UserError where a problem has fewer samples than it should: the missing samples would
+    otherwise drop out of the counts unnoticed.
     """
     path = work / "validation" / f"{step}.jsonl"
     frame = pd.DataFrame(read_jsonl(path)).rename(columns={"output": "response"})
     frame["sample"] = [int(key.rsplit("_", 2)[1]) for key in frame["uid"]]
-    # as objects: pandas' text columns would make a NaN of None
+    # as objects: pandas' text columns would turn None into NaN
     frame["parsed"] = pd.Series([json.loads(text) for text in frame["parsed"]], dtype=object)
     frame["ids"] = None  # verl's file has the text alone
     last = step == x.optim.steps
-    # a step that was to be the last, of a run that goes on, has as many
+    # eval.n also for a step that was to be the last, of a run that was continued
     n = x.eval.n if last or _most(frame) == x.eval.n else x.eval.curve_n
     found = []
     for name in x.data.benchmarks:
@@ -114,8 +115,8 @@ def _most(frame: pd.DataFrame) -> int:
 
 
 def write_results(x: Experiment, folder: Path, work: Path) -> None:
-    """`eval/`, `samples/`, counts.csv and metrics.csv, as the local backend writes them. Of a run
-    that has gone on, the evaluations of the shorter one are there already."""
+    """Write `eval/`, `samples/`, counts.csv and metrics.csv, as the local backend does. If the run
+    was finished before with fewer steps, the evaluations of the shorter run are there already."""
     steps = sorted(int(path.stem) for path in (work / "validation").glob("*.jsonl"))
     for step in steps:
         found = sampled(x, work, step)
@@ -136,8 +137,8 @@ def write_results(x: Experiment, folder: Path, work: Path) -> None:
 
 
 def active_groups(x: Experiment, folder: Path) -> pd.DataFrame:
-    """One result row: percent of training groups with mixed rewards (F-GRPO Eq. 9), over all
-    steps."""
+    """Return one result row: the percentage of training groups with mixed rewards (F-GRPO Eq. 9),
+    over all steps."""
     curve = pd.read_json(folder / "metrics.jsonl", lines=True)
     row: dict = dict(table=x.table, model=x.model.name, method=x.label, benchmark="training")
     row |= dict(metric="active_groups", value=100 * curve.active_groups.mean(), unit="percent")

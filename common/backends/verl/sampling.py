@@ -1,9 +1,9 @@
-"""DAPO's dynamic sampling in verl with a limit that holds.
+"""DAPO's dynamic sampling in verl with a limit that is enforced.
 
-verl's buffer evicts a group whose rewards are all equal and draws two for it, without end where few
-groups are mixed: it never reads filter_groups.max_num_gen_batches. Here a step draws at most
-`sampling.dynamic_batches` times its prompts. Then it goes on as the local backend does: groups
-without a gradient fill what is missing.
+verl's buffer evicts a group whose rewards are all equal and draws two new groups for it. It does so
+without end if few groups are mixed, because it never reads filter_groups.max_num_gen_batches. Here
+a step draws at most `sampling.dynamic_batches` times its prompts. Then it goes on as the local
+backend does: groups without a gradient replace the missing groups.
 """
 
 import logging
@@ -27,14 +27,15 @@ class BoundedBuffer(ReplayBuffer):
         self.refill_fn = self._refill
 
     def _refill(self, count: int) -> None:
-        """Draw so many prompts more, or what the limit leaves."""
+        """Draw `count` more prompts, or as many as the limit leaves."""
         if (count := min(count, self._left)) > 0:
             self._left -= count
             self._submit(count)
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int):
-        """As verl's. Logged besides: how many batches were drawn, of these the share of mixed
-        groups and of parsed responses, and how many groups without a gradient fill the step."""
+        """Return the same as verl's buffer, with more metrics: how many batches were drawn, which
+        share of their groups is mixed and of their responses parsed, and how many groups without a
+        gradient fill the step."""
         if partition_id == "val" or self.filter_groups_metric is None:
             return super().sample(global_steps, partition_id, batch_size)
         self._size, self._left = batch_size, batch_size * (self.sampler_kwargs["batches"] - 1)
@@ -65,13 +66,13 @@ class BoundedBuffer(ReplayBuffer):
         if partition_id == "val" or self.filter_groups_metric is None:
             return stale, flat, failed, _
         self._look_at(partition_id, self.finished_keys[partition_id] - self._seen)
-        flat -= self._flat  # these are counted already
+        flat -= self._flat  # groups in self._flat are counted already
         self._count += len(flat)
         rewards = self._dapo_classification_cache[partition_id]
         return stale, flat, failed, Counter(rewards[uid] for uid in flat)
 
     def _look_at(self, partition_id: str, uids: set[str]) -> None:
-        """Count the outcomes of groups that have just been finished, before any is evicted."""
+        """Count the outcomes of the groups `uids`, just finished, before any of them is evicted."""
         self._seen |= uids
         keys = [key for key in self.partitions[partition_id] if key.split("_")[0] in uids]
         if not keys:

@@ -1,5 +1,5 @@
-"""verl's synchronous trainer with the state of a method's controller, kept across steps and
-resumes."""
+"""verl's synchronous trainer with the state of a method's controller, which is kept across steps
+and resumes."""
 
 import json
 from pathlib import Path
@@ -23,9 +23,10 @@ STATE = "controller.json"  # beside verl's own files of a checkpoint
 
 
 class MethodTrainer(PPOTrainerSync):
-    """Before each advantage the controller sees the step's solve rate and entropy, and what it
-    answers becomes algorithm.controlled, where the estimator finds it; likewise
-    algorithm.log_probs, for methods that look at how likely each response was."""
+    """verl's trainer for our methods. Before each advantage the controller sees the step's solve
+    rate and entropy; the arguments that it returns become algorithm.controlled, where the estimator
+    finds them. Likewise algorithm.log_probs holds the log-probability of each response, for methods
+    that look at it."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -59,7 +60,7 @@ class MethodTrainer(PPOTrainerSync):
                 measured = measure(right, **{field: data[field][part] for field in fields})
                 self.state, arguments = control(name, chosen, self.state, measured, tick)
                 controlled.append(arguments)
-                seen = measured | arguments  # the last is logged
+                seen = measured | arguments  # the values of the last tick are logged
             with open_dict(self.config):
                 self.config.algorithm.controlled = controlled
             metrics.update({f"method/{key}": value for key, value in seen.items()})
@@ -70,8 +71,8 @@ class MethodTrainer(PPOTrainerSync):
         return self._weigh(batch, OmegaConf.to_container(node)) if node else batch
 
     def _covariances(self, batch) -> dict[str, float]:
-        """Of the whole step, before any token weights: a micro-batch of the actor's update would
-        have means of its own."""
+        """Return the covariances of the whole step, before any token weights. They are computed
+        here because a micro-batch of the actor's update would have means of its own."""
         fields = ["response_mask", "old_log_probs", "advantages"]
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=fields
@@ -82,9 +83,9 @@ class MethodTrainer(PPOTrainerSync):
         return {PREFIX + key: value for key, value in held.items()}
 
     def _ticks(self, name: str) -> int:
-        """How often the controller looks at a rollout: once, or as often as there are optimiser
-        steps. verl puts rows into mini-batches by length; the groups of a tick are so many in the
-        order in which they come, and all of a rollout are of one policy."""
+        """Return how often the controller looks at a rollout: once, or once for each optimiser
+        step. verl puts rows into mini-batches by length. The groups of a tick are equally many
+        instead, in the order in which they come; all responses of a rollout are from one policy."""
         algorithm = self.config.algorithm
         if (algorithm.get("clock", None) or methods.clock(name)) == "rollout":
             return 1
@@ -92,8 +93,8 @@ class MethodTrainer(PPOTrainerSync):
         return self.config.data.train_batch_size // mini
 
     def _weigh(self, batch, node: dict):
-        """Token weights that compare responses into the advantages, here where all are there: verl
-        spreads the rows over GPUs and micro-batches."""
+        """Multiply the advantages with the token weights that compare responses. This happens here,
+        where all responses are present: verl spreads the rows over GPUs and micro-batches."""
         where = dict(keys=batch.keys, partition_id=batch.partition_id)
         fields = ["uid", "response_mask", "old_log_probs", "advantages"]
         data = tq.kv_batch_get(**where, select_fields=fields)
@@ -106,7 +107,7 @@ class MethodTrainer(PPOTrainerSync):
         )
 
     def _save_checkpoint(self):
-        # First ours: verl's last act is the file that makes the checkpoint the latest.
+        # Ours is written first: the last file that verl writes makes the checkpoint the latest.
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         write_json(folder / STATE, self.state)
         super()._save_checkpoint()
@@ -128,7 +129,7 @@ class MethodTrainer(PPOTrainerSync):
 
 
 def control(name: str, given: dict, state: dict, measured: dict, step: int) -> tuple[dict, dict]:
-    """One step of a method's controller: (new state, arguments of the advantage)."""
+    """Make one step of a method's controller; return (new state, arguments of the advantage)."""
     return methods.bind(name, "controller", given, **measured, step=step)(state)
 
 
@@ -140,11 +141,11 @@ def weighed(
     old_log_probs: torch.Tensor,
     advantages: torch.Tensor,
 ) -> torch.Tensor:
-    """Advantages (B, T) times the token weights of `node` (function and arguments), which see
-    the whole batch, prompt-major. Rows come in any order and are grouped by uid; verl's padding
-    rows stay as they are. With one optimiser step a rollout the policy is still the one that
-    sampled, so its log-probabilities are old_log_probs, as in the local backend before its only
-    update."""
+    """Return the advantages (B, T) times the token weights of `node` (function and arguments). The
+    weights see the whole batch, prompt-major: rows come in any order and are grouped by uid. verl's
+    padding rows stay as they are. With one optimiser step a rollout the policy is still the one
+    that sampled, so its log-probabilities are old_log_probs, as in the local backend before its
+    only update."""
     arguments = {key: value for key, value in node.items() if key != "function"}
     rows = plugin.group_rows(uid, response_mask.sum(1) > 0).flatten()
     weigh = resolve({"_target_": node["function"], **arguments}, "method.token_weights")
@@ -156,7 +157,7 @@ def weighed(
 
 
 def drawn(*, response_mask: torch.Tensor, old_log_probs: torch.Tensor) -> torch.Tensor:
-    """log pi_old of each response, (B,) float64, in nats."""
+    """Return log pi_old of each response, (B,) float64, in nats."""
     return torch.where(response_mask > 0, old_log_probs.double(), 0.0).sum(1)
 
 
@@ -167,8 +168,9 @@ def measure(
     rm_scores: torch.Tensor,
     old_log_probs: torch.Tensor,
 ) -> dict[str, float]:
-    """Of a step's responses, (B, T) each: the share that is correct, and the mean over responses of
-    the token mean of -old_log_prob. verl's padding rows, without response tokens, do not count."""
+    """Return the share of a step's responses that is correct, and the mean over responses of the
+    token mean of -old_log_prob. Each tensor is (B, T). verl's padding rows, which have no response
+    tokens, do not count."""
     mask = response_mask.double()
     lengths = mask.sum(1)
     real = lengths > 0

@@ -1,9 +1,9 @@
-"""On a CPU, how much shared memory the weights need on their way from the trainer to vLLM.
+"""The shared memory that weights need on a CPU, on their way from the trainer to vLLM.
 
-verl packs them into buckets of a fixed size. Without a GPU a bucket is a segment of shared memory:
-a tensor that is larger ends the run, and with a second bucket vLLM's worker dies of "cannot close
-exported pointers exist" while the driver waits (verl 0.9.1). So there is one that holds all.
-Imports no verl.
+verl packs the weights into buckets of a fixed size. Without a GPU a bucket is a segment of shared
+memory. A tensor larger than the bucket ends the run, and with a second bucket vLLM's worker dies of
+"cannot close exported pointers exist" while the driver waits (verl 0.9.1). So there is one bucket
+that holds all weights. Imports no verl.
 """
 
 import shutil
@@ -21,10 +21,11 @@ OTHERS = 300 << 20  # bytes: Ray's object store (config.py's 200 MB), queues, se
 
 
 def settings(place: Place, memory: str | None) -> dict[str, object]:
-    """The bucket's key, in MiB; none for GPUs, whose weights do not pass through shared memory.
+    """Return the key with the bucket's size in MiB; no key for GPUs, whose weights do not pass
+    through shared memory.
 
-    `memory` is the folder or hub id of DLC's network, which travels with the policy. Raises
-    UserError where shared memory does not hold them.
+    `memory` is the folder or hub id of DLC's memory network, whose weights are sent with the
+    policy's. Raises UserError where shared memory has no room for the weights.
     """
     if place.device != "cpu":
         return {}
@@ -43,7 +44,8 @@ def settings(place: Place, memory: str | None) -> dict[str, object]:
 
 
 def weight_bytes(path: str) -> int:
-    """Bytes of the model at `path` in float32, one tensor a name: verl sends tied ones twice."""
+    """Return the bytes of the model at `path` in float32. Each name counts, because verl sends tied
+    tensors twice."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path))
     return sum(4 * tensor.numel() for tensor in model.state_dict().values())

@@ -1,5 +1,5 @@
 """`verl.KEY=VALUE`, on a command line or in a profile: keys of verl's own configuration that change
-memory and speed alone, so that they stay outside a run's id. All others are the experiment's."""
+only memory and speed, so they are no part of a run's id. The experiment decides all other keys."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from common.errors import UserError, require, unknown
 from common.experiment import Experiment
 
 ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
-KINDS = {  # what a value is, and whether this one is
+KINDS = {  # kind -> (its description, whether a value is of this kind)
     "share": ("between 0 and 1", lambda v: type(v) in (int, float) and 0 < v < 1),
     "count": ("a whole number, at least 1", lambda v: type(v) is int and v >= 1),
     "switch": ("true or false", lambda v: type(v) is bool),
@@ -16,13 +16,14 @@ PASS = f"{ACTOR}.ppo_max_token_len_per_gpu"
 SEQUENCE = f"{ACTOR}.ulysses_sequence_parallel_size"  # GPUs that share each sequence (Ulysses)
 STORE = "ray_kwargs.ray_init.object_store_memory"
 TUNABLE = {
-    # FSDP: where weights and optimiser are while vLLM samples; offload_policy: always on the CPU
+    # FSDP: where weights and optimiser are while vLLM samples; with offload_policy always on the
+    # CPU
     f"{ACTOR}.fsdp_config.param_offload": "switch",
     f"{ACTOR}.fsdp_config.optimizer_offload": "switch",
     f"{ACTOR}.fsdp_config.offload_policy": "switch",
     f"{ACTOR}.fsdp_config.reshard_after_forward": "switch",
     f"{ACTOR}.fsdp_config.forward_prefetch": "switch",
-    # passes: tokens a GPU, what is computed again, what is kept
+    # passes: their tokens on each GPU, what is computed again, what is kept
     PASS: "count",
     SEQUENCE: "count",
     f"{ACTOR}.entropy_from_logits_with_chunking": "switch",
@@ -83,20 +84,21 @@ OURS = {  # what the experiment decides: the start of verl's key, and what to se
 
 
 def sequence_parallel(keys: dict[str, Any]) -> int:
-    """GPUs that share each sequence in training, 1 where the keys do not say."""
+    """Return the number of GPUs that share each sequence in training, 1 if the keys do not set
+    it."""
     return keys.get(SEQUENCE, 1)
 
 
 def chosen(x: Experiment) -> dict[str, object]:
-    """The experiment's own keys, as `tuned`."""
+    """Return the keys of the experiment's own `verl:` block, as `tuned` does."""
     return tuned(x.verl)
 
 
 def tuned(given: dict) -> dict[str, object]:
-    """The keys of a `verl:` block, nested or dotted, as {dotted key of verl: value}.
+    """Return the keys of a `verl:` block, nested or dotted, as {dotted key of verl: value}.
 
-    Raises UserError for one that the experiment decides, naming the experiment's key, for any
-    other that is not in `TUNABLE`, and for a value of the wrong kind.
+    Raises UserError for a key that the experiment decides, with the experiment's own key in the
+    message, for any other key that is not in `TUNABLE`, and for a value of the wrong kind.
     """
     found = _flat(given)
     for key, value in found.items():

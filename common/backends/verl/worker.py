@@ -1,10 +1,10 @@
-"""verl's worker of policy and rollout, with two things that it lacks: a socket of this launch's own
-for the weights it sends to vLLM, and a memory network that is trained beside the policy (DLC,
+"""verl's worker for policy and rollout, with two additions: a socket of this launch's own for the
+weights that it sends to vLLM, and a memory network that is trained beside the policy (DLC,
 common/rollout/dlc.py).
 
-The memory is an engine of verl's own (FSDP) with its own optimiser, in the worker's process and on
-its GPU. Its weights travel with the policy's, as `memory.*`; verl drops the prompts' cache after
-each such transfer. Imports verl's workers, so only worker processes import this.
+The memory network is one of verl's FSDP engines with its own optimiser, in the worker's process and
+on its GPU. Its weights are sent with the policy's, as `memory.*`; verl drops the cache of prompts
+after each such transfer. This module imports verl's workers, so only worker processes import it.
 """
 
 import os
@@ -30,13 +30,13 @@ from common.backends.verl.sockets import own
 from common.rollout.vllm_dlc import PREFIX
 
 
-class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its own by that name
+class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl finds its own worker by that name
     memory: TrainingWorker | None = None
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self):
         on_cpu = os.environ.get("VERL_PLATFORM") == "cpu"
-        if on_cpu:  # verl pins the reference's memory, which torch does for accelerators only
+        if on_cpu:  # verl pins the reference model's memory; torch can do so only for accelerators
             transformer_impl.CPUOffloadPolicy = lambda pin_memory: None
         if self.config.actor.fsdp_config.offload_policy:
             torch.set_num_threads(cores())
@@ -68,7 +68,8 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def learn_memory(self, data):
-        """One optimiser step of the memory on the whole batch; its loss is in the metrics."""
+        """Make one optimiser step of the memory network on the whole batch. Return its output,
+        whose metrics hold the loss."""
         output = self.memory.train_mini_batch(data=data)
         return None if output is None else output.cpu()
 
@@ -88,14 +89,14 @@ class PolicyWorker(ActorRolloutRefWorker):  # not "Worker": verl looks for its o
 
 
 def cores() -> int:
-    """CPUs that each GPU of this node has for AdamW, where it steps in main memory; else the
-    launch's OMP_NUM_THREADS holds."""
+    """Return the number of CPUs that each GPU of this node has for AdamW. It is used if AdamW steps
+    in main memory; otherwise the launch's OMP_NUM_THREADS holds."""
     return max(1, len(os.sched_getaffinity(0)) // int(os.environ["RAY_LOCAL_WORLD_SIZE"]))
 
 
 def beating(engine) -> None:
-    """Make each micro-batch of this engine of verl's a mark that the launch moves on: the first
-    update of a large model on few GPUs may take longer than a run may stand still."""
+    """Make this verl engine leave a mark of progress at each micro-batch: the first update of a
+    large model on few GPUs may take longer than a run may stand still."""
     step, work = engine.forward_step, Path(os.environ["VERL_FILE_LOGGER_PATH"]).parents[1]
 
     def forward_step(*arguments, **named):
@@ -106,8 +107,9 @@ def beating(engine) -> None:
 
 
 def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
-    """How the memory at `path` is trained: on the actor's GPUs, as rollout/memory.py does it
-    (AdamW without weight decay or warm-up, gradients clipped at 1)."""
+    """Return the configuration with which the memory network at `path` is trained: on the actor's
+    GPUs, as common/rollout/dlc.py trains it (AdamW without weight decay or warm-up, gradients
+    clipped at 1)."""
     model = omega_conf_to_dataclass(OmegaConf.merge(config.model, {"path": path}))
     optim = omega_conf_to_dataclass(
         OmegaConf.merge(
@@ -134,7 +136,8 @@ def memory_config(config, actor: TrainingWorkerConfig, *, path: str, lr: float):
 
 
 def cross_entropy(model_output, data, dp_group=None):
-    """Of one micro-batch, its part of the mean over all response tokens (MemoryNetwork.learn)."""
+    """Return a micro-batch's part of the mean cross entropy over all response tokens, as in
+    MemoryNetwork.learn, and no metrics."""
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     mask = data.select("response_mask").to_padded_tensor()["response_mask"]
     total = -torch.where(mask > 0, log_prob, 0.0).sum()

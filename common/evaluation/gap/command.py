@@ -2,11 +2,11 @@
 
     rlvr explain-gap a=A b=B [format=text|json|markdown] [key=value ...]
 
-A and B: an evaluation folder (results/evaluations/...), also a rescored or imported one; a log of
-verl, TRL, lm-eval, lighteval or inspect (a file, or a quoted glob); or a counts.csv. B - A is split
-into problem set, extraction, grader, truncation, template, sampling settings and chance, by
-matching problems and judging all stored responses by one verifier. docs/evaluating.md says how to
-read the parts, and which logs hold what.
+A and B are each an evaluation folder (results/evaluations/...), also a rescored or imported one; a
+log of verl, TRL, lm-eval, lighteval or inspect (a file, or a quoted glob); or a counts.csv. The
+difference B - A is split into parts for problem set, extraction, grader, truncation, template,
+sampling settings and chance: the problems are matched, and all stored responses are judged by one
+verifier. docs/evaluating.md says how to read the parts, and which logs hold what.
 
   judge=b              whose verifier judges both sides: a or b (default: B's, where it has one)
   eval=NAME            instead: the verifier and references of configs/eval/NAME.yaml

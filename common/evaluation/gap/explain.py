@@ -1,4 +1,4 @@
-"""From two names to the parts of their difference: read, match, judge, split."""
+"""Split the difference of two named evaluations into its parts: read, match, judge, split."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from common.evaluation.store import problems
 
 @dataclass(frozen=True)
 class Options:
-    """What `rlvr explain-gap` takes beside the two evaluations."""
+    """The options of `rlvr explain-gap`, besides the two evaluations."""
 
-    judge: str = ""  # a or b: whose verifier judges both; "": b's, else a's
+    judge: str = ""  # a or b: the side whose verifier judges both; "": b's, else a's
     eval: str = ""  # a benchmark of configs/eval whose verifier judges both
     a_score: str | None = None
     b_score: str | None = None
@@ -39,8 +39,8 @@ Pairs = list[tuple[Problem, Problem]]
 
 
 def explain(a: str, b: str, options: Options) -> Gap:
-    """The difference of B's score and A's, split. Raises UserError where the two cannot be
-    compared: another model, no common problem, an unfinished run, missing samples."""
+    """Return the difference of B's score and A's, split into parts. Raises UserError if the two
+    cannot be compared: another model, no common problem, an unfinished run, missing samples."""
     ours = load(a, options.a_score, options.benchmark)
     theirs = load(b, options.b_score, options.benchmark)
     if not options.same_model and same_model(ours, theirs) is False:
@@ -76,7 +76,8 @@ def explain(a: str, b: str, options: Options) -> Gap:
 
 
 def load(name: str, score: str | None, benchmark: str | None) -> Side:
-    """A run folder, a table of counts, or the log that a path or quoted glob names."""
+    """Return the evaluation in a run folder, a table of counts, or the log that a path or quoted
+    glob names."""
     path = Path(name)
     if path.is_dir():
         return checked(folder(path, benchmark))
@@ -90,9 +91,10 @@ def load(name: str, score: str | None, benchmark: str | None) -> Side:
 def judge_side(
     common: list[Problem], references: list[str], judge: Judge, own: Judge | None, limit: int | None
 ) -> Judged:
-    """One side's samples under the judge, and those beyond `limit` tokens once more cut there.
+    """Return one side's samples as the judge sees them. Samples of more than `limit` tokens are cut
+    there and judged once more.
 
-    A text is cut in proportion: the share limit / tokens of its characters.
+    A text is cut in proportion: the share limit / tokens of its characters is kept.
     """
     texts = [[sample.response for sample in problem.samples] for problem in common]
     said = verdicts(judge, common, references, texts)
@@ -114,7 +116,8 @@ def _longer(side: Side, other: Side) -> bool:
 
 
 def _cutting(a: Side, b: Side, pairs: Pairs) -> bool | None:
-    """Do the limits differ, so that one side can be cut? None where that cannot be said."""
+    """Return whether the token limits differ, so that one side can be cut; None if that cannot be
+    said."""
     samples = [s for pair in pairs for problem in pair for s in problem.samples]
     if all(sample.stopped for sample in samples):
         return False  # nothing was cut off on either side
@@ -127,7 +130,7 @@ def _cutting(a: Side, b: Side, pairs: Pairs) -> bool | None:
 
 
 def _judge(a: Side, b: Side, pairs: Pairs, options: Options) -> tuple[str, dict | None, list[str]]:
-    """(the judge in words, its verifier, the references of the common problems)."""
+    """Return (the judge in words, its verifier, the references of the common problems)."""
     if options.eval:
         return _judge_of_benchmark(a, pairs, options.eval)
     sides = {"a": (a, 0), "b": (b, 1)}

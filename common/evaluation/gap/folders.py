@@ -1,4 +1,4 @@
-"""Evaluation folders of this repository, rescored and imported ones, and tables of counts."""
+"""Read evaluation folders of this repository, rescored and imported ones, and tables of counts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from common.results.files import read_jsonl
 
 
 def folder(path: Path, benchmark: str | None) -> Side:
-    """The side that a run folder holds. Raises UserError where it is unfinished or damaged.
+    """Return the side that a run folder holds. Raises UserError if it is unfinished or damaged.
 
-    The responses of a rescored run are those of the run that it scored, where that lies beside it.
+    The responses of a rescored run are those of the run that it scored, if that lies beside it.
     """
     wrong = verify(path)
     require(not wrong, "folder", path, wrong[0] if wrong else "")
@@ -49,8 +49,8 @@ def folder(path: Path, benchmark: str | None) -> Side:
 
 
 def counts(path: Path, benchmark: str | None) -> Side:
-    """The side of a CSV file with benchmark, problem_id, n, c: scores without responses. Raises
-    UserError for several benchmarks of which none is named."""
+    """Return the side of a CSV file with benchmark, problem_id, n, c: scores without responses.
+    Raises UserError if there are several benchmarks and none is named."""
     from common.results.checks import check_counts
     from common.results.files import read_csv
 
@@ -78,7 +78,8 @@ def counts(path: Path, benchmark: str | None) -> Side:
 
 
 def _samples(path: Path, source: Path) -> dict[str, list[Sample]]:
-    """Each problem's samples as `path` scored them, in order, with the responses of `source`."""
+    """Return each problem's samples as `path` scored them, in order, with the responses of
+    `source`."""
     again = stored(path)
     rows = stored(source, with_response=True) if (source / "samples").is_dir() else again
     names = ["problem_id", "sample"]
@@ -101,7 +102,8 @@ def _samples(path: Path, source: Path) -> dict[str, list[Sample]]:
 
 
 def _problem(name: str, samples: list[Sample], row: dict, as_asked: bool) -> Problem:
-    """`as_asked`: is the stored text what the model read? An import stores the bare problem."""
+    """Return a problem. `as_asked` says whether the stored text is what the model read: an import
+    stores the bare problem."""
     text = row.get("text")
     return Problem(
         name=name,
@@ -114,7 +116,7 @@ def _problem(name: str, samples: list[Sample], row: dict, as_asked: bool) -> Pro
 
 
 def _weights(config: dict) -> dict | None:
-    """What tells two models apart: not the name that a user gave."""
+    """Return what tells two models apart, without the name that a user gave."""
     if "model" in config:
         return {k: v for k, v in config["model"].items() if k not in ("name", "chat")}
     if "row" in config:

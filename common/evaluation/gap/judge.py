@@ -1,7 +1,8 @@
-"""One judge for the samples of both sides, and why it disagrees with a side's own grader.
+"""Judge the samples of both sides by one verifier, and say why it disagrees with a side's own
+grader.
 
-Responses are judged in the pool's workers only, as everywhere; nothing of theirs is read here but
-the answers that a grader had parsed.
+Responses are judged in the pool's workers only, as everywhere. This module reads nothing of them
+but the answers that a grader had parsed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from common.verifiers.math.extract import balanced
 from common.verifiers.pool import Pool
 
 READING, GRADING, EITHER = "extraction", "grader", "extraction or grader"
-# Responses that state a bare answer, so that a verifier can be asked about an answer alone.
+# These make a response that states a bare answer: a verifier can then judge an answer alone.
 STATED: dict[str, Callable[[str], str]] = {
     "common.verifiers.math.verify": lambda answer: (
         f"The answer is $\\boxed{{{balanced(answer)}}}$."
@@ -30,7 +31,7 @@ STATED: dict[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True)
 class Judge:
-    """A verifier that can be run; `state` is None where it cannot be asked about bare answers."""
+    """A verifier that can be run. `state` is None if it cannot be asked about bare answers."""
 
     verify: Verify
     state: Callable[[str], str] | None = None
@@ -38,7 +39,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class Flip:
-    """A sample of which its own grader and the judge do not say the same."""
+    """A sample on which its own grader and the judge disagree."""
 
     problem: int
     sample: int
@@ -48,13 +49,14 @@ class Flip:
 
 
 def right(verdict: Verdict) -> float:
-    """As an evaluation counts: a sum of rewards is right by its first part."""
+    """Return 1.0 for a right verdict, else 0.0, as an evaluation counts: a sum of rewards is right
+    by its first part."""
     return float(verdict.outcome == "correct")
 
 
 @contextmanager
 def judging(verifier: dict, *, deadline: float, workers: int, memory_gb: float) -> Iterator[Judge]:
-    """A judge on a pool of its own."""
+    """Yield a judge on a pool of its own."""
     with Pool(verifier, workers=workers, deadline=deadline, memory_gb=memory_gb) as pool:
         yield Judge(pool.map, STATED.get(verifier["_target_"]))
 
@@ -62,7 +64,7 @@ def judging(verifier: dict, *, deadline: float, workers: int, memory_gb: float) 
 def verdicts(
     judge: Judge, problems: list[Problem], references: list[str], texts: list[list[str]]
 ) -> list[list[Verdict]]:
-    """The judge on `texts`, responses to each of `problems`."""
+    """Return the judge's verdicts on `texts`, the responses to each of `problems`."""
     flat = [(text, ref) for ref, some in zip(references, texts, strict=True) for text in some]
     said = iter(judge.verify(flat))
     return [[next(said) for _ in some] for some in texts]
@@ -75,16 +77,16 @@ def flips(
     judge: Judge,
     own: Judge | None,
 ) -> list[Flip]:
-    """The samples of which the verdicts differ, each with its cause.
+    """Return the samples on which the verdicts differ, each with its cause.
 
     extraction  the two read different answers: the one that says wrong read none, or one that the
                 other would not take either
     grader      the other would take the answer that was read and called wrong; or one of them gave
                 up (timeout, error)
 
-    `own` is the side's own grader, where it can be run; it is asked with its own references. Of a
-    grader that cannot be run or asked, the parsed answers are compared; where they are not stored
-    the cause is "extraction or grader".
+    `own` is the side's own grader, if it can be run; it is asked with its own references. If a
+    grader cannot be run or asked, the parsed answers are compared. Where they are not stored, the
+    cause is "extraction or grader".
     """
     apart = [
         (i, j, sample, verdict)
@@ -117,7 +119,8 @@ def flips(
 def _question(
     sample: Sample, verdict: Verdict, judge: Judge, own: Judge | None
 ) -> tuple[Judge, str, bool] | None:
-    """(who is asked, about which answer, whether taking it means that the grading differs)."""
+    """Return (who is asked, about which answer, whether taking it means that the grading differs);
+    None if no one can be asked."""
     if sample.outcome == "part" or {sample.outcome, verdict.outcome} & {"timeout", "error"}:
         return None
     own_is_right = sample.right > right(verdict)
@@ -125,7 +128,7 @@ def _question(
     if wrong is not None and winner is not None and winner.state is not None:
         return winner, wrong, True
     if own_is_right and own is None and sample.parsed is not None and judge.state is not None:
-        return judge, sample.parsed, False  # of the judge: would it take what the other read?
+        return judge, sample.parsed, False  # would the judge take what the other read?
     return None
 
 

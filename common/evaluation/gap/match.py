@@ -1,4 +1,4 @@
-"""Which problem of one evaluation is which of the other: by id, else by text."""
+"""Match the problems of one evaluation with those of another: by id, else by text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from itertools import takewhile
 from common.evaluation.match import plain
 from common.evaluation.side import Problem, Side
 
-SHORTEST = 12  # characters of a text that may be searched for in another
+SHORTEST = 12  # characters; a shorter text is not searched for in another
 
 
 def matched(a: Side, b: Side) -> list[tuple[Problem, Problem]]:
-    """The problems that are in both.
+    """Return the pairs of problems that are in both evaluations.
 
-    By id first; an id that is a bare number counts only where the texts agree. Then by equal text,
-    then by equal text without what all prompts of a side begin and end with (its template), then
-    where one text holds the other. Texts are compared without special tokens and runs of blanks,
-    and only where exactly one problem of each side is meant.
+    Problems are matched by id first; an id that is a bare number counts only if the texts agree.
+    Then they are matched by equal text, then by equal text without what all prompts of a side begin
+    and end with (its template), then if one text holds the other. Texts are compared without
+    special tokens and with each run of blanks as one blank, and only if exactly one problem of each
+    side is meant.
     """
     left, right = list(a.problems), list(b.problems)
     cores = _cores(a) | _cores(b)
@@ -78,7 +79,8 @@ def _by_key(
 def _by_inside(
     left: list[Problem], right: list[Problem], cores: dict[int, str]
 ) -> list[tuple[Problem, Problem]]:
-    """Pairs of which one core is in the other's text, and in no other problem's."""
+    """Return the pairs in which one problem's core is in the other's text, and in no other
+    problem's text."""
     text = {id(p): " ".join(plain(t) for t in p.texts) for p in (*left, *right)}
 
     def hits(problem: Problem, others: list[Problem]) -> list[Problem]:
@@ -101,7 +103,8 @@ def _inside(one: Problem, other: Problem, cores: dict[int, str], text: dict[int,
 
 
 def _cores(side: Side) -> dict[int, str]:
-    """Each problem's text without the words that all texts of the side begin and end with."""
+    """Return each problem's text without the words that all texts of the side begin and end
+    with."""
     known = [problem for problem in side.problems if problem.texts]
     texts = [plain(problem.texts[0]).split() for problem in known]
     start = _shared(texts)
@@ -113,7 +116,7 @@ def _cores(side: Side) -> dict[int, str]:
 
 
 def _shared(texts: list[list[str]]) -> int:
-    """How many words all of several texts begin with."""
+    """Return how many words all of several texts begin with; 0 for fewer than two texts."""
     if len(texts) < 2:
         return 0
     return sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False)))

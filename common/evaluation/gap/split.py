@@ -1,18 +1,18 @@
-"""The difference of two scores as named parts that add up to it.
+"""Split the difference of two scores into named parts that add up to it.
 
-One thing is changed after the other on the way from A's score to B's:
+One thing after another is changed on the way from A's score to B's:
 
-    problem set   A's own problems are dropped
+    problem set   the problems that only A has are dropped
     extraction, grader    A's responses are judged by the judge instead of A's grader
-    truncation    the responses of the side with the longer limit are cut at the other's: what that
-                  changes in their verdicts
-    template, sampling settings, chance    A's responses give way to B's, on the same problems, by
-                  the same judge, at the same limit: what is left between the two
+    truncation    the responses of the side with the longer limit are cut at the other's limit; this
+                  part is the change in their verdicts
+    template, sampling settings, chance    A's responses are replaced by B's, on the same problems,
+                  by the same judge, at the same limit: what is left between the two
     extraction, grader    B's responses are judged by B's grader instead of the judge
-    problem set   B's own problems are added
+    problem set   the problems that only B has are added
 
-The left-over part has an interval over problems (`paired.over_problems`); the others are counts on
-what is stored, and have none.
+The part that is left has an interval over problems (`paired.over_problems`). The other parts are
+counts on what is stored, and have none.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from common.evaluation.side import Problem, Side, same_settings
 from common.metrics.paired import over_problems
 from common.types import Verdict
 
-SHOWN = 3  # examples of a part
-TOLD_APART = 2  # causes that a part's name may have
+SHOWN = 3  # most examples of a part
+TOLD_APART = 2  # most causes that a part's name may list
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One side's samples of the common problems under the judge; `cut` at the other side's limit,
-    where that is shorter: {(problem, sample): verdict on what is left}."""
+    """One side's samples of the common problems under the judge. `cut` holds the verdicts on
+    responses that were cut at the other side's limit, if that is shorter: {(problem, sample):
+    verdict on what is left}."""
 
     verdicts: list[list[Verdict]]
     flips: list[Flip]
@@ -43,7 +44,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Part:
-    """One part, in points; low and high: a 95 % interval of what sampling alone would do."""
+    """One part, in points. `low` and `high` are its 95 % interval over problems, if it has one."""
 
     name: str
     points: float
@@ -55,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Gap:
-    """B - A and its parts, scores in percent."""
+    """The difference B - A and its parts; scores are in percent."""
 
     a: dict
     b: dict
@@ -77,8 +78,8 @@ def split(
     judge: str,
     cutting: bool | None,
 ) -> Gap:
-    """The parts of B - A. `judged` is None where the responses are not judged again; `cutting`:
-    are responses cut at the other side's limit (None: the limits are not known)."""
+    """Return the parts of B - A. `judged` is None if the responses are not judged again. `cutting`
+    says whether responses are cut at the other side's limit (None: the limits are not known)."""
     ours, theirs = [p for p, _ in pairs], [p for _, p in pairs]
     unknown: list[str] = []
     parts = [_problem_set(a, b, ours, theirs)]
@@ -120,7 +121,7 @@ def _means(problems: list[Problem]) -> np.ndarray:
 
 
 def _judged_means(side: Judged) -> np.ndarray:
-    """Points of each problem by the judge, at the limit that both sides have."""
+    """Return the points of each problem by the judge, at the limit that both sides have."""
     return np.array(
         [
             100 * np.mean([right(side.cut.get((i, j), v)) for j, v in enumerate(row)])
@@ -238,7 +239,8 @@ def _rest(
     difference: np.ndarray,
     left: list[str],
 ) -> list[Part]:
-    """What is left, by problem, as one part for those with equal prompts and one for others."""
+    """Return what is left, by problem: one part for the problems with equal prompts, one for those
+    with different prompts, and one for those whose prompts are not stored."""
     differ, unknown = same_settings(a, b)
     same = [_same_prompt(a, b, p, q) for p, q in zip(ours, theirs, strict=True)]
     parts = []
@@ -291,7 +293,7 @@ def _untold(
     cutting: bool | None,
     parts: list[Part],
 ) -> list[str]:
-    """What the stored files do not tell, in sentences."""
+    """Return what the stored files do not tell, in sentences."""
     said = []
     for side, letter in ((a, "A"), (b, "B")):
         if not side.responses:

@@ -37,7 +37,7 @@ def to_text(gap: Gap) -> str:
 
 
 def summary(gap: Gap) -> str:
-    """One sentence: which part is the largest."""
+    """Return one sentence that says which part is the largest."""
     most = gap.most
     if abs(most.points) < 0.005:
         return "The two scores are equal, part by part."

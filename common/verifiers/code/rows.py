@@ -1,4 +1,4 @@
-"""References of the code verifier from the rows of the data sets that hold programming problems."""
+"""References of the code verifier, made from the rows of data sets of programming problems."""
 
 import base64
 import binascii
@@ -9,20 +9,21 @@ import zlib
 
 from common.errors import UserError
 
-TIME_LIMIT = 6.0  # seconds a test, LiveCodeBench's
+TIME_LIMIT = 6.0  # seconds for a test, as in LiveCodeBench
 LARGEST = 1 << 30  # bytes that a row's compressed tests may unpack to
 
 
 def reference(row: dict) -> str:
-    """The reference as JSON of a row, in whichever of these forms its tests come:
+    """Return the reference of a row as JSON. Its tests may have any of these forms:
 
     tests, test_type, fn_name                       the shared data, and rows made by hand
     public_test_cases, private_test_cases, metadata LiveCodeBench on the hub
     public_tests, private_tests, generated_tests    CodeContests
     input_output                                    TACO and APPS (fn_name makes them functional)
 
-    `time_limit` counts where it is a number; CodeContests' limits were set for C++, so they are
-    used only where above 6 s. UserError where a row has no tests.
+    The `time_limit` of a row with `tests` is used where it is given. The limits of CodeContests
+    were set for C++, so they are used only where they are above 6 s. Raises UserError where a row
+    has no tests, or they cannot be read.
     """
     where = name(row)
     function, limit = row.get("fn_name"), TIME_LIMIT
@@ -71,21 +72,22 @@ def name(row: dict) -> str:
 
 
 def _zipped(group: dict) -> list[dict]:
-    """Rows of two parallel lists; ValueError where their lengths differ."""
+    """Return the tests in two parallel lists. Raises ValueError where their lengths differ."""
     names = ("inputs", "outputs") if "inputs" in group else ("input", "output")
     pairs = zip(group[names[0]], group[names[1]], strict=True)
     return [{"input": given, "output": output} for given, output in pairs]
 
 
 def _starter(code: str | None) -> str | None:
-    """The name of the first method of LeetCode's starter code."""
+    """Return the name of the first method in LeetCode's starter code, or None."""
     names = re.findall(r"^\s+def (\w+)\(self", code or "", re.MULTILINE)
     return names[0] if names else None
 
 
 def _taco(text: str | dict) -> tuple[list[dict], str | None]:
-    """Tests of TACO's and APPS' input_output. Standard input and output may be lists of lines. A
-    functional output may be wrapped in a list of one: it is where that holds for all tests."""
+    """Return the tests and the function name in the input_output of TACO and APPS. Standard input
+    and output may be lists of lines. A functional output may be wrapped in a list of one; it is
+    unwrapped only where that holds for all tests."""
     fields = json.loads(text) if isinstance(text, str) else text
     tests, function = _zipped(fields), fields.get("fn_name")
     outputs = [test["output"] for test in tests]
@@ -103,10 +105,11 @@ def _taco(text: str | dict) -> tuple[list[dict], str | None]:
 
 
 def _private(text: str | None) -> list[dict]:
-    """LiveCodeBench's private tests: JSON, or base64 of zlib of a pickle of one JSON string.
+    """Return LiveCodeBench's private tests from JSON, or from base64 of zlib of a pickle of one
+    JSON string (or of the JSON itself).
 
-    The pickle is never loaded. Its opcodes are listed, which runs nothing; only one string, the
-    marks around it and no other operation are accepted, and that string is read as JSON.
+    The pickle is never loaded. Its opcodes are listed, which runs nothing. Only one string and the
+    marks around it are accepted, no other operation, and that string is read as JSON.
     """
     if not text:
         return []

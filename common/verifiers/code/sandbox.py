@@ -3,14 +3,15 @@
     result = run("print(int(input()) + 1)", "41\\n", seconds=6, memory=2 << 30)
     result.output == "42\\n"
 
-One long-lived process inside one bubblewrap (`sandbox_child.py`) forks an isolated child a test;
-it ends with this process, by whatever signal. A program sees the Python prefix, the system
-libraries and numpy where it is installed, read-only; a /tmp of its own that vanishes; no network,
-no host directory, no other process. Without bubblewrap, or where it cannot make namespaces, every
-entry raises UserError: nothing is ever run unprotected.
+One long-lived process inside one bubblewrap (`sandbox_child.py`) forks an isolated child for each
+test. It ends when this process ends, by whatever signal. A program sees the Python prefix, the
+system libraries and numpy where it is installed, read-only; a /tmp of its own that vanishes; no
+network, no host directory, no other process. Without bubblewrap, or where it cannot make
+namespaces, every entry point raises UserError: nothing is ever run unprotected.
 
-As root the program runs as user UID + the worker's process id, for RLIMIT_NPROC counts by user and
-no two sandboxes may share one. Otherwise all happens in a user namespace of the caller's own.
+If the worker is root, the program runs as user UID + the worker's process id, because RLIMIT_NPROC
+counts by user and no two sandboxes may share one. Otherwise everything runs in a user namespace of
+the caller's own.
 """
 
 import atexit
@@ -32,11 +33,11 @@ from common.errors import UserError
 from common.verifiers.code import seccomp
 
 UID = 2_000_000_000  # above every real user; a worker's process id is added
-WALL = 4  # times a test's limit, after which it ends even if it only waited for a processor
-PROCESSES = 32  # and threads, of one test
+WALL = 4  # a test ends after so many times its limit, even if it only waited for a processor
+PROCESSES = 32  # processes and threads of one test
 OUTPUT = 64 << 20  # bytes of one file that a program writes, standard output included
 DISK = 64 << 20  # bytes of its /tmp
-GRACE = 10.0  # seconds beyond that after which the whole sandbox is given up
+GRACE = 10.0  # seconds beyond WALL times the limit until the whole sandbox is given up
 EXCERPT = 2000  # bytes of standard error that are kept
 SCRIPT = Path(__file__).with_name("sandbox_child.py")
 
@@ -55,7 +56,7 @@ class Result:
 
 
 def require_bwrap() -> None:
-    """Run a trivial program in the sandbox; UserError with the remedy where that is impossible.
+    """Run a trivial program in the sandbox. Raises UserError with the remedy if it cannot run.
 
     Call it before compute is spent. Every later `run` uses the sandbox that this one started.
     """
@@ -79,17 +80,20 @@ def run(
 ) -> Result:
     """Run `program` on `text` as standard input, or call its `function` with the JSON list `text`.
 
-    packages  what it may import besides numpy, by name, where this process can; a process that asks
-              for other packages than before starts its sandbox again
+    seconds   the limit on processor time, and on the time in which no process of the test waited
+              for a processor, so that a busy machine changes no result. A test never runs for more
+              than WALL times as long
+    memory    the limit in bytes, on the address space of each process and on the resident memory of
+              all processes together
+    packages  the names of packages that the program may import besides numpy, if this process can
+              import them. Asking for other packages than before starts the sandbox again
 
-    seconds of processor time, or of time in which no process of the test waited for a processor, so
-    that a busy machine changes no result; never more than WALL times as long. memory in bytes of
-    address space a process, and resident in all. UserError where bubblewrap is missing or refused.
+    Raises UserError where bubblewrap is missing or refused.
     """
     request = {"seconds": seconds, "memory": memory, "function": function}
     with _lock:
         result = _sandbox(packages).run(request, program, text)
-        if result.status == "sandbox":  # once more: it may have been started by a thread now ended
+        if result.status == "sandbox":  # again: the thread that started it may have ended
             close()
             result = _sandbox(packages).run(request, program, text)
         if result.status == "sandbox":
@@ -120,18 +124,18 @@ def _sandbox(packages: tuple[str, ...]) -> "_Sandbox":
 
 
 class _Sandbox:
-    """One bubblewrap with the script in it, and the socket to it."""
+    """One bubblewrap process with SCRIPT running in it, and the socket to it."""
 
     def __init__(self, packages: tuple[str, ...]):
         self.owner, self.packages = os.getpid(), packages
-        # An unprivileged container's root cannot become another user: it takes the other way.
+        # The root of an unprivileged container cannot become another user: not treated as root.
         root = os.geteuid() == 0 and "4294967295" in Path("/proc/self/uid_map").read_text()
         release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
         self._limits = {
             "wall": WALL,
             "uid": UID + self.owner if root else None,
             "processes": PROCESSES,
-            # before 5.14 it counted all of a user's processes, outside the namespace too
+            # before Linux 5.14 it counted all processes of a user, outside the namespace too
             "limit_processes": root or release >= (5, 14),
             "output": OUTPUT,
             "disk": DISK,
@@ -182,7 +186,7 @@ class _Sandbox:
 
     def close(self) -> None:
         self._socket.close()
-        self._process.send_signal(signal.SIGKILL)  # --die-with-parent takes all that is inside
+        self._process.send_signal(signal.SIGKILL)  # --die-with-parent ends all that is inside
         self._process.wait()
         self._errors.close()
 
@@ -203,7 +207,7 @@ def _result(reply: dict, files: list[int]) -> Result:
 
 
 def _command(root: bool, packages: tuple[str, ...]) -> list[str]:
-    """bubblewrap's command line; every path of the host that a program can see is named here."""
+    """Return bubblewrap's command line. It names every path of the host that a program can see."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise UserError(
@@ -220,7 +224,7 @@ def _command(root: bool, packages: tuple[str, ...]) -> list[str]:
     command += ["--clearenv", "--setenv", "HOME", "/tmp", "--setenv", "PATH", "/bin"]
     command += ["--setenv", "PYTHONHASHSEED", "0", "--setenv", "OPENBLAS_NUM_THREADS", "1"]
     command += ["--setenv", "PYTHONPATH", "/packages", "--setenv", "LANG", "C.UTF-8"]
-    for folder in ("/usr", "/usr/bin", "/packages"):  # made as parents they would be root's only
+    for folder in ("/usr", "/usr/bin", "/packages"):  # as mere parents they would be root's only
         command += ["--dir", folder]
     for folder in ("/usr/lib", "/usr/lib64"):
         if os.path.isdir(folder):
@@ -246,7 +250,7 @@ def _command(root: bool, packages: tuple[str, ...]) -> list[str]:
 
 
 def _places(packages: tuple[str, ...]) -> list[Path]:
-    """Folders and files of these packages, with the libraries that numpy's wheel has beside it."""
+    """Return the folders and files of these packages, and the libraries beside numpy's, if any."""
     places = []
     for name in packages:
         spec = importlib.util.find_spec(name)
@@ -258,7 +262,7 @@ def _places(packages: tuple[str, ...]) -> list[Path]:
 
 
 def _python() -> tuple[str, list[str]]:
-    """The interpreter's path inside the sandbox, and the binds that put it there."""
+    """Return the interpreter's path inside the sandbox, and the bind options that put it there."""
     executable = Path(os.path.realpath(sys.executable))
     prefix = Path(sys.base_prefix).resolve()
     if not executable.is_relative_to(prefix):

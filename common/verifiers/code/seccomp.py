@@ -4,9 +4,9 @@ import struct
 
 from common.errors import UserError
 
-# Ways to memory, namespaces or machines that rlimits and namespaces do not bound:
-# x86_64 and aarch64 numbers of unshare, setns, mount, umount2, pivot_root, chroot, ptrace,
-# process_vm_readv, process_vm_writev, keyctl, add_key, request_key, bpf, perf_event_open,
+# System calls for memory, namespaces or kernel machinery that rlimits and namespaces do not limit.
+# These are the x86_64 and aarch64 numbers of unshare, setns, mount, umount2, pivot_root, chroot,
+# ptrace, process_vm_readv, process_vm_writev, keyctl, add_key, request_key, bpf, perf_event_open,
 # userfaultfd, io_uring_setup, memfd_create, memfd_secret, shmget, msgget, semget, mq_open, fsopen,
 # open_tree, move_mount, fsmount, socket.
 REFUSED = {
@@ -25,8 +25,9 @@ CLONE3 = 435
 
 
 def program(machine: str) -> bytes:
-    """A seccomp program: REFUSED, new namespaces by clone and the x32 calls get EPERM, clone3
-    ENOSYS (so that libc falls back to clone), another architecture's calls kill."""
+    """Return a seccomp program. REFUSED, new namespaces by clone and the x32 calls get EPERM;
+    clone3 gets ENOSYS, so that libc falls back to clone; a call of another architecture kills the
+    process."""
     if machine not in REFUSED:
         raise UserError(
             f"machine {machine}: the sandbox knows the system calls of {[*REFUSED]} only"

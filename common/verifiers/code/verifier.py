@@ -4,10 +4,11 @@ Semantics of LiveCodeBench's checker: standard-input tests compare stripped line
 decimals of a line; functional tests call `fn_name` of `class Solution` (or a function of that
 name) with one JSON value a line and compare the returned value as Python compares it; 6 seconds a
 test; the checker's imports are preloaded; sys.exit counts as a normal end. Each test has a fresh
-process, and the first one that fails ends it. Where this differs from the checker: docs/verifiers.
+process, and the first that fails is the last to run. Where this differs from the checker:
+docs/verifiers.md.
 
 The reference is {"tests": [{"input", "output"}], "test_type", "fn_name", "time_limit"} as JSON.
-Expected outputs stay in this process: comparison is made here, on what the program wrote.
+Expected outputs stay in this process, which compares them with what the program wrote.
 """
 
 import hashlib
@@ -21,9 +22,9 @@ from common.errors import UserError, require
 from common.types import Outcome, Verdict
 from common.verifiers.code import rows, sandbox
 
-LARGEST_EXAMPLE = 65_536  # characters of tests from which `example` still makes a program
+LARGEST_EXAMPLE = 65_536  # the most characters of tests for which `example` makes a program
 TAGS = ("", "python", "python3", "py")
-# A text without any fence is taken for a program where a line of it can only be code.
+# A text without any fence is taken for a program if one of its lines can only be code.
 STATEMENT = re.compile(
     r"^[ \t]*+(?:import \w|from [\w.]++ import |(?:async )?def \w|class \w++[:(]|@\w|raise\b|"
     r"(?:for|while|if|with|try|match)\b[^\n]*:|[\w.]++\(|\w[\w.\[\], ]*+[-+*/%&|^<>]{0,3}=[^=])",
@@ -40,7 +41,8 @@ def verify(
     opened: bool = False,
     strict: bool = False,
 ) -> Verdict:
-    """Verdict on the program in `response`: the last closed python fence after any thinking.
+    """Return the verdict on the program in `response`, the last closed python fence after any
+    thinking.
 
     correct   every test passes
     wrong     a wrong output, an exception, an exit status, too much memory, output or processes;
@@ -49,10 +51,10 @@ def verify(
     unparsed  no program
     error     the sandbox failed
 
-    memory_gb bounds a process's address space, and what a test's processes hold together. `opened`:
-    the prompt ends in <think>, and a response that never closes it has no program. `strict`: the
-    program has to stand in a fence behind a closed thought. `parsed` is a hash of the program.
-    UserError for a bad reference, or where there is no bubblewrap.
+    `memory_gb` limits the address space of each process, and the memory that all processes of a
+    test hold together. `opened`: the prompt ends in <think>, and a response that never closes it
+    has no program. `strict`: the program has to be in a fence after a closed thought. `parsed` is a
+    hash of the program. Raises UserError for a bad reference, or where there is no bubblewrap.
     """
     require(memory_gb >= 0.25, "memory_gb", memory_gb, "must be at least 0.25 GiB")
     require(total_time > 0, "total_time", total_time, "must be above 0 seconds")
@@ -88,7 +90,7 @@ def _verdict(outcome: Outcome, parsed: str, reason: str) -> Verdict:
 
 
 def _fault(result: sandbox.Result, seconds: float, memory_gb: float) -> str | None:
-    """Why the program did not end by itself with status 0, else None."""
+    """Return why the program did not end by itself with status 0; None if it did."""
     last = result.errors.strip().rpartition("\n")[2]
     match result.status:
         case "exited" if result.code == 0:
@@ -109,7 +111,7 @@ def _fault(result: sandbox.Result, seconds: float, memory_gb: float) -> str | No
 
 
 def _different_lines(output: str, expected: str) -> str | None:
-    """The first difference of two texts, None where they count as equal."""
+    """Return the first difference of two texts; None where they count as equal."""
     ours, gold = output.strip().split("\n"), expected.strip().split("\n")
     for number, (a, b) in enumerate(zip_longest(ours, gold), 1):
         if a is None or b is None:
@@ -136,10 +138,10 @@ def _different_value(value: str, expected: str) -> str | None:
 
 
 def extract(response: str, opened: bool = False, strict: bool = False) -> str | None:
-    """The program: the last closed python fence behind </think>, or the whole text where it has no
-    fence and looks like code. A fence without a language counts, one of another language not. None
-    without one, and where the thinking never ends; where `strict`, also without a thought or a
-    fence."""
+    """Return the program: the last closed python fence after </think>, or the whole text if it has
+    no fence and looks like code. A fence without a language counts, a fence of another language
+    does not. Return None where there is no program and where the thinking never ends; with
+    `strict`, also without a thought or a fence."""
     thought, ended, text = response.rpartition("</think>")
     if not ended and (opened or strict or "<think>" in text):
         return None
@@ -166,8 +168,8 @@ def extract(response: str, opened: bool = False, strict: bool = False) -> str | 
 
 @lru_cache(maxsize=16)
 def _load(reference: str) -> tuple[list[tuple[str, str]], str | None, float]:
-    """(input, expected output) pairs, the function's name or None, seconds a test. A functional
-    test's input becomes one JSON list of its arguments."""
+    """Return (input, expected output) pairs, the function's name or None, and the seconds for each
+    test. The input of a functional test becomes one JSON list of its arguments."""
     try:
         fields = json.loads(reference)
         tests = [(test["input"], test["output"]) for test in fields["tests"]]
@@ -199,8 +201,8 @@ def _arguments(text: str) -> str:
 
 
 def reference(row: dict) -> str:
-    """The reference of a row of the shared data, LiveCodeBench, CodeContests, TACO or APPS, as
-    `code_rows` says. UserError where a row has no tests, or bad ones."""
+    """Return the reference of a row of the shared data, LiveCodeBench, CodeContests, TACO or APPS
+    (see rows.py). Raises UserError where a row has no tests, or bad ones."""
     text = rows.reference(row)
     try:
         _load(text)
@@ -210,7 +212,7 @@ def reference(row: dict) -> str:
 
 
 def response(row: dict) -> str:
-    """The response of a case row: `response`, or `code` in a fence longer than any that it has."""
+    """Return the response of a case row: `response`, or `code` in a fence longer than any in it."""
     if row.get("code") is None:
         return row["response"]
     longest = max(map(len, re.findall(r"[`~]+", row["code"])), default=0)
@@ -219,8 +221,9 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """A program that knows the tests by heart: it goes through the sandbox like any other, and
-    fails on another problem's tests. None where the tests are long or contradict each other."""
+    """Return a program that knows the tests by heart: it goes through the sandbox like any other,
+    and fails on the tests of another problem. None where the tests are long or contradict each
+    other."""
     tests, function, _ = _load(reference)
     if sum(map(len, (text for test in tests for text in test))) > LARGEST_EXAMPLE:
         return None
@@ -236,5 +239,5 @@ def example(reference: str) -> str | None:
 
 
 def prepare() -> None:
-    """UserError where programs cannot be run in isolation; call it before compute is spent."""
+    """Raise UserError where programs cannot run in isolation. Call it before compute is spent."""
     sandbox.require_bwrap()

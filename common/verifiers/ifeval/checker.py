@@ -1,9 +1,10 @@
 """lm-eval's official IFEval checker, imported so that it neither downloads, prints nor logs.
 
-Importing this takes 4-6 s; only `common.verifiers.ifeval` does, and the mother of its workers,
-once. lm-eval fetches NLTK's "punkt_tab" at import where it is missing, in the process of local rank
-0 only: while it is imported here, the rank is another. The checker logs whole responses whose
-language it cannot tell: that logger is off. langdetect is random unless seeded.
+Importing this module takes 4-6 s. Only `common.verifiers.ifeval` imports it, and the mother process
+of its workers, once. lm-eval downloads NLTK's "punkt_tab" at import if it is missing, but only in
+the process of local rank 0, so another rank is set during the import. The checker logs whole
+responses whose language it cannot detect, so that logger is off. langdetect is random unless
+seeded.
 """
 
 import logging
@@ -25,7 +26,7 @@ except ImportError as error:
 
 logging.getLogger("lm_eval.tasks.ifeval.instructions").disabled = True
 DetectorFactory.seed = 0
-detector_factory.init_factory()  # 55 language profiles, 1 s: now, not in each forked worker
+detector_factory.init_factory()  # 55 language profiles, 1 s: once, not in each forked worker
 
 CHECKS = {
     "strict": utils.test_instruction_following_strict,

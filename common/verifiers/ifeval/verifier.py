@@ -1,4 +1,4 @@
-"""Verifier of IFEval: are the instructions of the prompt followed? By lm-eval's official checker.
+"""Verifier of IFEval: lm-eval's official checker tells whether the instructions are followed.
 
 The reference is JSON {"instruction_id_list", "kwargs", "prompt"}. `mode` is "strict" (the response
 as it is) or "loose" (any of eight versions: without asterisks, first line, last line). A response
@@ -6,12 +6,12 @@ is correct if it follows all its instructions (prompt level); `parsed` is the li
 the single instructions, from which the instruction level is counted.
 
 The same response always gets the same verdict: the checker's random numbers are seeded. It uses
-them for the language detection, and, in the prompts of keys 1122 and 1129 ("#" and "!"), to put a
-random letter in the place of one that is none: those two verdicts mean nothing.
+them for language detection. In the prompts with keys 1122 and 1129 the required letter is "#" or
+"!"; as these are no letters, the checker takes a random one: those two verdicts mean nothing.
 
 Sentence counting and capital words (`NEEDS_PUNKT`) need NLTK's data "punkt_tab" on disk; nothing is
-downloaded. Neither think tags nor anything else is stripped: the checker sees what users would see,
-so cut the thought of a reasoning model off before.
+downloaded. Nothing is stripped from a response, not even think tags: the checker sees what users
+would see, so cut off the thought of a reasoning model first.
 """
 
 import json
@@ -21,11 +21,11 @@ from functools import lru_cache
 from common.errors import UserError, require
 from common.types import Verdict
 
-PRELOAD = ("common.verifiers.ifeval.checker",)  # 4-6 s, in the workers' mother
+PRELOAD = ("common.verifiers.ifeval.checker",)  # takes 4-6 s, in the workers' mother process
 NEEDS_PUNKT = ("length_constraints:number_sentences", "change_case:capital_word_frequency")
 FIELDS = ("instruction_id_list", "kwargs", "prompt")
 LONGEST = 300  # characters of a reason
-# A right pair for those who test a verifier before they trust it: no reference determines one.
+# A right response and its reference, to test the verifier with: no reference determines one.
 KNOWN = (
     "None of these words is set apart from another.",
     '{"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}], "prompt": "No commas."}',
@@ -33,8 +33,8 @@ KNOWN = (
 
 
 def verify(response: str, reference: str, *, mode: str = "strict") -> Verdict:
-    """Verdict on all instructions of the reference, "correct" or "wrong"; "error" where the checker
-    itself fails (deeply nested JSON, for one).
+    """Return the verdict on all instructions of the reference, "correct" or "wrong"; "error" where
+    the checker itself fails (on deeply nested JSON, for example).
 
     Raises UserError for a bad reference or mode, and where lm-eval or NLTK's data are missing.
     """
@@ -60,7 +60,7 @@ def verify(response: str, reference: str, *, mode: str = "strict") -> Verdict:
 
 
 def missing(instruction_ids: list[str]) -> str | None:
-    """What must be installed before these instructions can be judged, or None."""
+    """Return what must be installed before these instructions can be judged, or None."""
     needs = sorted(set(instruction_ids) & set(NEEDS_PUNKT))
     if not needs or has_punkt():
         return None
@@ -71,9 +71,10 @@ def missing(instruction_ids: list[str]) -> str | None:
 
 
 def reference(row: dict) -> str:
-    """From `problem` (the prompt), `instruction_id_list` and `kwargs`; arguments that are None are
-    left out, as the hub's rows give every argument to every instruction. Raises UserError for a row
-    that cannot be judged because NLTK's data are missing: here, before any response is sampled."""
+    """Return the reference of a row, from `problem` (the prompt), `instruction_id_list` and
+    `kwargs`. Arguments that are None are left out, because the rows on the hub give every argument
+    to every instruction. Raises UserError for a bad row, and for one that cannot be judged because
+    NLTK's data are missing: here, before any response is sampled."""
     name = f"row {row.get('id')}: "
     ids, arguments = row.get("instruction_id_list"), row.get("kwargs")
     require(isinstance(row.get("problem"), str), name + "problem", row.get("problem"), "is missing")
@@ -96,12 +97,12 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> None:
-    """None: instructions do not determine a response."""
+    """Return None: instructions do not determine a response."""
 
 
 @lru_cache(maxsize=4096)
 def _parse(reference: str):
-    """The checker's own form of a prompt, every instruction tried once."""
+    """Return the checker's own form of a prompt, after trying every instruction once."""
     from common.verifiers.ifeval.checker import INSTRUCTION_DICT, Example
 
     try:
@@ -124,7 +125,7 @@ def _parse(reference: str):
 
 @lru_cache(maxsize=1)
 def has_punkt() -> bool:
-    """Whether NLTK finds its sentence model, without fetching it."""
+    """Return whether NLTK finds its sentence model, without downloading it."""
     try:
         import nltk
     except ImportError as error:

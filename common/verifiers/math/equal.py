@@ -1,8 +1,8 @@
 """Equality of whole answers: lists, sets, tuples, intervals, relations, times, words.
 
-Their parts are compared by math_value. A gold decides what matters: the order of a tuple does,
-that of a list (1, 2), a set or a union does not; no answer with more or other parts than the gold
-is equal to it.
+Their parts are compared by value.py. The gold decides what matters: the order of a tuple does, the
+order of a list (1, 2), a set or a union does not. An answer with more or other values than the gold
+is not equal to it.
 """
 
 import re
@@ -28,13 +28,13 @@ INTEGER_PARAMETERS = {"k", "n", "m", "l"}
 
 
 def same(gold: str, answer: str, tolerance: Fraction | None = None) -> bool | None:
-    """Whether `answer` is `gold`; None where `answer` cannot be read at all."""
+    """Return whether `answer` equals `gold`; None where `answer` cannot be read at all."""
     if squash(gold) == squash(answer):
         return True
     left, right = shape(gold), shape(answer)
     verdict = _same(left, right, tolerance)
     if not verdict and len(left.parts) != len(right.parts) and not (left.parts and right.parts):
-        # "100,200" is read as one number: as two where the other side is a list
+        # "100,200" is read as one number, but as two where the other side is a list
         relisted = [
             shape(text.replace(",", ", ")) if not side.parts and "," in text else side
             for text, side in ((gold, left), (answer, right))
@@ -76,7 +76,8 @@ def _same_kind(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool |
 
 
 def _same_brackets(gold: str, answer: str) -> bool:
-    """Square brackets are a vector's only beside a column or row of a matrix."""
+    """Return whether the brackets of two tuples mean the same. Square brackets stand for a vector
+    only where the other side is a column or row of a matrix ("||")."""
     if "||" in (gold, answer):
         return {gold, answer} <= {"||", "()", "[]"}
     return gold == answer or "=" in (gold, answer)
@@ -89,11 +90,11 @@ def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
             return False  # a set is not a tuple
         if len(golds) != len(answers):
             return False
-        if len(golds) > 1:  # (1, 2) for 1, 2: the brackets say that the order is meant
+        if len(golds) > 1:  # (1, 2) for 1, 2: the brackets mean that the order counts
             pairs = zip(golds, answers, strict=True)
             return all(_same(replace(g, name=""), replace(a, name=""), tolerance) for g, a in pairs)
     rest = list(answers)
-    if len(golds) < len(rest) <= MOST_PARTS:  # an answer may say one of several values twice
+    if len(golds) < len(rest) <= MOST_PARTS:  # an answer may state a value twice
         rest = [a for at, a in enumerate(rest) if not any(_equal_text(a, b) for b in rest[:at])]
     if len(golds) != len(rest) or len(golds) > MOST_PARTS:
         return False
@@ -108,7 +109,7 @@ def _same_many(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool:
 
 
 def _listed(one: Shape) -> tuple:
-    """The parts of a tuple where it stands against a list; an interval or value is one part."""
+    """Return the parts of a tuple to compare with a list; an interval or value is one part."""
     return one.parts if one.brackets in ("()", "=") and not one.name else (one,)
 
 
@@ -149,11 +150,14 @@ def _same_value(gold: Shape, answer: Shape, tolerance: Fraction | None) -> bool 
 
 
 class Refused(Exception):
-    """An answer that is not parsed; its text says why."""
+    """Raised for an answer that must not be parsed; the text says why."""
 
 
 def _readings(gold: str, answer: str):
-    """Both sides without degrees and percent, then with their other meanings, then as ratios."""
+    """Yield both sides without degree and percent signs and with ratios as fractions, then with
+    other meanings: degrees as radians or percent as hundredths where only one side has the sign,
+    and one integer parameter (k, n, m, l) renamed to that of the other side. Beside a trigonometric
+    function degrees are only read as radians."""
     functions = re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", gold + answer)
     if "°" in gold + answer and functions:
         yield tuple(side.replace("°", r"\cdot\frac{\pi}{180}") for side in (gold, answer))
@@ -191,7 +195,7 @@ def _grouped(text: str) -> str:
 
 
 def _clocks(gold: str, answer: str) -> tuple[int, int] | None:
-    """Seconds since midnight of two times of day; None where one is none, or they are ratios."""
+    """Return the seconds since midnight of two times of day; None unless both can be such times."""
     matches = CLOCK.fullmatch(gold.strip()), CLOCK.fullmatch(answer.strip())
     if not all(matches):
         return None

@@ -1,7 +1,7 @@
-"""Where the final answer of a mathematical response stands: text in, answer text out.
+"""Extraction of the final answer from a mathematical response: text in, answer text out.
 
-Every step is linear in the length of the response; all but the search for boxes looks at the
-last TAIL characters only.
+Every step is linear in the length of the response. All steps except the search for boxes look only
+at its last TAIL characters.
 """
 
 import re
@@ -35,10 +35,11 @@ SENTENCE_END = re.compile(r"\n|\.\s+(?=[A-Z])|\.\s*$|\s+I hope\b")
 
 
 def final_answers(response: str) -> list[str]:
-    """The texts of the final answer of `response`; [] where it has none.
+    """Return the texts of the final answer of `response`; [] where it has none.
 
-    Several only where several boxes follow each other closely: then the last is the answer, and
-    all together are it where the gold has as many parts. The first of these that is there decides:
+    There are several texts only where several boxes closely follow each other. Then the last one is
+    the answer, or all together are it if the gold has as many parts. The first of these that is
+    there decides:
 
     1. the last \\boxed{} or \\fbox{} (also "\\boxed 7") after the last </think>; a box that never
        closes ends with its formula or line, and is no answer where the response breaks off in it
@@ -47,12 +48,12 @@ def final_answers(response: str) -> list[str]:
     4. the whole response, where it is one line without three words in a row
     5. the last formula in $ $, \\( \\) or \\[ \\]
     6. the last number
-    In 3, a sentence with three words in a row stands for its last formula or else last number.
+    In 3, a sentence with three words in a row is replaced by its last formula or last number.
     """
     response = after_thought(response)
     boxes = last_boxes(response)
     if boxes is not None or "<think>" in response:
-        return boxes or []  # a thought that never ends states no answer but in a box
+        return boxes or []  # a thought that never ends has an answer only in a box
     tail = TOKENS.sub(" ", response[-TAIL:]).strip()
     start = tail.rfind("####")
     if start >= 0:
@@ -67,13 +68,13 @@ def final_answers(response: str) -> list[str]:
 
 
 def after_thought(response: str) -> str:
-    """`response` after its last </think>; all of it where there is none."""
+    """Return `response` after its last </think>, or all of it where there is none."""
     return response.rpartition("</think>")[2]
 
 
 def last_boxes(text: str) -> list[str] | None:
-    """Contents of the last box and of those that closely precede it; None where there is no box,
-    [] where the last one is cut off."""
+    """Return the contents of the last box and of the boxes that closely precede it; None where
+    there is no box, [] where the last one is cut off."""
     contents, end, following = [], len(text), None
     while len(contents) < MOST_BOXES:
         start = max(text.rfind("\\boxed", 0, end), text.rfind("\\fbox", 0, end))
@@ -91,19 +92,19 @@ def last_boxes(text: str) -> list[str] | None:
 
 
 def last_number(text: str) -> str | None:
-    """The last number in `text`, or None."""
+    """Return the last number in `text`, or None."""
     numbers = [match.group() for match in NUMBER.finditer(text[-TAIL:]) if match.group().strip()]
     numbers = [number for number in numbers if any(map(str.isdigit, number))]
     return numbers[-1] if numbers else None
 
 
 def has_prose(text: str) -> bool:
-    """Whether three plain words follow each other outside formulas."""
+    """Return whether three plain words follow each other outside formulas."""
     return WORDS.search(MATH.sub(" ", text[:TAIL])) is not None
 
 
 def balanced(text: str) -> str:
-    """`text` without the braces that have no partner, so that it can stand in a box."""
+    """Return `text` without the braces that have no partner, so that it can stand in a box."""
     drop, opened = set(), []
     for at, brace in _braces(text):
         if brace == "{":
@@ -123,7 +124,7 @@ def _braces(text: str, start: int = 0, stop: int | None = None):
 
 
 def _content(text: str, start: int) -> tuple[str | None, int]:
-    """What the box at `start` holds and where it ends; (None, end) where it is cut off."""
+    """Return what the box at `start` holds and where it ends; (None, end) if it is cut off."""
     opening = BOX.match(text, start).end()
     limit = min(len(text), opening + LONGEST + 2)
     if opening >= len(text):
@@ -143,7 +144,7 @@ def _content(text: str, start: int) -> tuple[str | None, int]:
 
 
 def _sentence(text: str) -> str:
-    """`text` up to the end of its first sentence or line; dots inside formulas do not count."""
+    """Return `text` up to the end of its first sentence or line, ignoring dots inside formulas."""
     text = text.strip()
     masked = MATH.sub(lambda match: "_" * len(match.group()), text)
     end = SENTENCE_END.search(masked)
@@ -151,7 +152,8 @@ def _sentence(text: str) -> str:
 
 
 def _stated(text: str) -> str | None:
-    """The answer in a statement: itself without prose, else its last formula, else number."""
+    """Return the answer in a statement: all of it if it has no prose, else its last formula, else
+    its last number. A number that is stated after the last formula comes before that formula."""
     if not has_prose(text) and "\n" not in text:
         return LEADING_WORDS.sub("", text, count=1)
     formulas = list(MATH.finditer(text))

@@ -1,6 +1,6 @@
-"""Cheap refusals: answers on which a computer algebra system could work for ever.
+"""Cheap checks that refuse answers on which a computer algebra system could work for ever.
 
-Nothing here is exact: the workers' deadline is the real limit, these guards only keep the obvious
+Nothing here is exact. The workers' deadline is the real limit; these checks only keep the obvious
 cases from costing a worker each.
 """
 
@@ -9,12 +9,12 @@ import re
 LONGEST = 1000  # characters of an answer, without spaces, that is parsed
 DEEPEST = 16  # nested brackets of all kinds
 LONGEST_NUMBER = 400  # digits
-LARGEST_EXPONENT = 20_000  # and of what stands under a factorial, in a binomial, in a sum's limits
+LARGEST_EXPONENT = 20_000  # also largest number in a factorial, a binomial, the limits of a sum
 MOST_CELLS = 64
 MOST_OPERATORS = 100
 
 INTEGER = re.compile(r"\d+")
-# What a factorial, binomial or gamma function is taken of, where that is a group.
+# The argument of a factorial, binomial, gamma or zeta function, where it is a group.
 ARGUMENT = re.compile(
     r"\(([^()]*)\)\s*!|\{([^{}]*)\}\s*!|\\[dt]?binom\s*\{((?:[^{}]|\{[^{}]*\})*)\}"
     r"|\\(?:Gamma|zeta)\s*[({]((?:[^(){}]|\{[^{}]*\})*)[)}]"
@@ -23,7 +23,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]")
 
 
 def refusal(text: str) -> str | None:
-    """Why `text` must not be parsed, or None where it may."""
+    """Return why `text` must not be parsed, or None where it may."""
     if CONTROL.search(text):
         return "control characters or unpaired surrogates"
     if len(text) > LONGEST:
@@ -71,10 +71,10 @@ def _large_inside(text: str) -> bool:
 
 
 def _large_power(text: str) -> bool:
-    """Whether some power in `text` may have an exponent beyond LARGEST_EXPONENT.
+    """Return whether some power in `text` may have an exponent beyond LARGEST_EXPONENT.
 
-    From the right: the exponent of each ^ is a number, a letter or a group; the size of a group is
-    taken as the largest product of the numbers in it, towers included.
+    The exponent of each ^ is a number, a letter or a group, with any power of it. The size of a
+    group is estimated as the product of the numbers in it; towers of powers are included.
     """
     for at in [match.start() for match in re.finditer(r"\^", text)]:
         if _size(_operand(text, at + 1), 0) > LARGEST_EXPONENT:
@@ -83,7 +83,7 @@ def _large_power(text: str) -> bool:
 
 
 def _operand(text: str, start: int) -> str:
-    """The exponent that starts at `start`, with any power of it."""
+    """Return the exponent that starts at `start`, with any power of it."""
     match = re.compile(r"\s*[-+]?").match(text, start)
     start = match.end()
     if text[start : start + 1] in ("{", "("):
@@ -105,7 +105,7 @@ def _tail(text: str, start: int) -> str:
 
 
 def _size(exponent: str, level: int) -> float:
-    """An upper estimate of a numeric exponent's value."""
+    """Return an upper estimate of the value of a numeric exponent."""
     if level > 6:
         return float("inf")
     if "!" in exponent:

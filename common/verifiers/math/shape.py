@@ -1,4 +1,4 @@
-"""An answer taken apart: lists, sets, tuples, intervals, relations, names before "="."""
+"""The parts of an answer: lists, sets, tuples, intervals, relations, names before "="."""
 
 import re
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?\s*(?:⟦\s*)?(?:([apAP])\.?\s*
 
 @dataclass(frozen=True)
 class Shape:
-    """An answer taken apart: kind is value (text), many (parts in any order), tuple (parts in
-    order, between brackets) or words; name is what stood before "="."""
+    """An answer split into its parts. `kind` is value (text), many (parts in any order), tuple
+    (parts in order, between brackets) or words; `name` is what stood before "="."""
 
     kind: str
     text: str = ""
@@ -35,7 +35,7 @@ class Shape:
 
 
 def shape(text: str, depth: int = 0) -> Shape:
-    """The parts of a cleaned answer."""
+    """Return the Shape of a cleaned answer."""
     text = text.strip().removesuffix(".").strip()
     if depth > 6 or number(text) or CLOCK.fullmatch(text):
         return Shape("value", text)
@@ -87,8 +87,9 @@ def shape(text: str, depth: int = 0) -> Shape:
 
 
 def split(text: str, separators: str) -> list[str]:
-    """`text` at the separators outside brackets, without empty parts. The commas of 1,234 separate
-    nothing, unless there is nothing else: the 312,123,231 of a tuple are three numbers."""
+    """Return `text` split at the separators outside brackets, without empty parts. The commas of
+    1,234 separate nothing, unless it is the whole text: the 312,123,231 of a tuple is three
+    numbers."""
     parts, depth, start, grouped = [], 0, 0, set()
     for match in re.finditer(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", text):
         if match.group() != text.strip():
@@ -124,7 +125,7 @@ def _named(sides: list[str], depth: int) -> Shape:
 
 
 def _equation(text: str) -> list[str]:
-    """The sides of "a = b = c"; "name: value" counts as one, and an approximation is dropped."""
+    """Return the sides of "a = b = c". "name: value" is an equation; approximations are dropped."""
     if match := re.fullmatch(r"\s*([A-Za-z]{2,}|⟦[^⟦⟧]*⟧)\s*:\s*(.+)", text):
         return [match[1].replace(":", ""), match[2]]
     text = re.split(r"\\approx(?![a-zA-Z])", text)
@@ -133,7 +134,7 @@ def _equation(text: str) -> list[str]:
 
 
 def _region(text: str) -> Shape | None:
-    """The interval of "x < 3" or "1 \\le x < 3", the two of "x \\neq 3"; None for others."""
+    """Return the interval of "x < 3" or "1 \\le x < 3", or the two of "x \\neq 3"; else None."""
     sides, signs = RELATION.split(text), [match.group() for match in RELATION.finditer(text)]
     if not signs or len(signs) > 2 or any(not side.strip() for side in sides):
         return None
@@ -169,13 +170,14 @@ def _interval(name: str, low: str, high: str, brackets: str) -> Shape:
 
 
 def is_words(text: str) -> bool:
-    """Whether `text` is prose: a word of four letters that is neither a command nor a function."""
+    """Return whether `text` has a word of at least four letters that is no LaTeX command."""
     return re.search(r"(?<![\\a-zA-Z{])[A-Za-z]{4,}", text) is not None
 
 
 def _without_remarks(text: str) -> str:
-    """`text` without units and remarks in words: those after it, before it, and from a "for" or
-    "where" on. Other words between formulas separate them. Words alone stay."""
+    """Return `text` without units and remarks in words: those after it, those before it, and all
+    from a "for", "when", "if" or the like on. Other words between formulas become commas. A text
+    of words alone is returned unchanged."""
     if "⟦" not in text:
         return text
     formula = re.sub(r"⟦\s*(?:for|when|if|with|since|because|as)\b.*", "", text)
@@ -206,8 +208,8 @@ def _closes(text: str, opening: str, closing: str) -> bool:
 
 
 def canonical(text: str) -> str:
-    """A short text that is the same for the plainest spellings of one cleaned answer: numbers as
-    reduced fractions, lists sorted, spaces and names dropped."""
+    """Return a short text that is the same for the most common spellings of one cleaned answer:
+    numbers as reduced fractions, lists sorted, spaces and names dropped."""
     return written(shape(text))[:200]
 
 

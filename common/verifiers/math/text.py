@@ -16,7 +16,7 @@ CHARACTERS = str.maketrans(
     }
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # fullwidth forms
 )  # fmt: skip
-# A language's string escapes that ate the backslash of a command: tab + "ext" was \text.
+# String escapes that replaced the backslash of a command: a tab and "ext" was \text.
 EATEN = [
     (re.compile(r"\\?\x0c(?=rac)"), r"\\f"),
     (re.compile(r"\\?\x08(?=inom|oxed|egin|ar\b|ig)"), r"\\b"),
@@ -112,7 +112,7 @@ APPLIED = re.compile(
 
 
 def clean(text: str) -> str:
-    """`text` in one spelling. "x = \\dfrac12\\text{ cm}." -> "x = \\frac{1}{2}⟦ cm⟧".
+    """Return `text` in one spelling. "x = \\dfrac12\\text{ cm}." -> "x = \\frac{1}{2}⟦ cm⟧".
 
     Unified: Unicode signs, dollars and other math delimiters, sizes, spaces, fraction and root
     shorthands, relation signs, matrix environments, Python forms (np.arcsin, **), degrees (°),
@@ -139,13 +139,13 @@ def clean(text: str) -> str:
 
 
 def squash(text: str) -> str:
-    """`text` without spaces, except for those that end a command before a letter."""
+    """Return `text` without spaces, except for those that end a command before a letter."""
     text = re.sub(r"(\\[a-zA-Z]+) (?=[a-zA-Z])", "\\1\x01", text)
     return text.replace(" ", "").replace("\x01", " ")
 
 
 def words(text: str) -> str:
-    """The letters and digits of a text in words, in lower case."""
+    """Return the letters and digits of `text` in lower case; a single one keeps its case."""
     text = re.sub(r"\\[a-zA-Z]+", "", text)
     letters = "".join(character for character in text if character.isalnum())
     return letters if len(letters) == 1 else letters.lower()

@@ -27,7 +27,8 @@ NAMES = re.compile(r"\\[a-zA-Z]+|[A-Z]")
 
 
 class Number(NamedTuple):
-    """A number and, where it is written as a decimal, its digits and the step of the last one."""
+    """A number. If it is written as a decimal or with a power of ten, `digits` counts its
+    significant digits, and `step` is one unit of the last one."""
 
     value: Fraction
     digits: int | None = None
@@ -35,8 +36,9 @@ class Number(NamedTuple):
 
 
 def number(text: str) -> Number | None:
-    """The number that `text` (cleaned) writes out: 1,000.5, 4.5e33, 2\\cdot 10^5, \\frac{1}{3},
-    1/3, 0.\\overline{3}, 1\\frac{1}{2}; None where it is anything else, or has over 400 digits."""
+    """Return the number that `text` (cleaned) writes out: 1,000.5, 4.5e33, 2\\cdot 10^5,
+    \\frac{1}{3}, 1/3, 0.\\overline{3}, 1\\frac{1}{2}; None where it is anything else, or has over
+    400 characters."""
     text = text.strip()
     if len(text) > 400:
         return None
@@ -73,11 +75,12 @@ def number(text: str) -> Number | None:
 
 
 def same_number(gold: Number, answer: Number, tolerance: Fraction | None = None) -> bool:
-    """Exact equality, or equality within `tolerance`, or that of an exact value and a decimal.
+    """Return whether two numbers are equal: exactly, within `tolerance`, or up to rounding.
 
-    A decimal answer stands for an exact gold if it has 6 significant digits and rounds it
-    (\\frac13: 0.333333 but not 0.3333). A decimal gold with 2 places and 3 digits stands for every
-    exact answer (no decimal) that rounds or cuts to it. Two decimals: the shorter has 6 digits.
+    A decimal answer equals an exact gold if it has at least 6 significant digits and the gold
+    rounds to it (\\frac13: 0.333333 but not 0.3333). A decimal gold with at least 2 places and 3
+    digits equals every exact answer (no decimal) that is rounded or cut to it. Two decimals are
+    equal up to the rounding of the coarser one if both have at least 6 digits.
     """
     difference = abs(gold.value - answer.value)
     if difference == 0 or (tolerance is not None and difference <= tolerance):
@@ -96,10 +99,10 @@ def same_number(gold: Number, answer: Number, tolerance: Fraction | None = None)
 
 @lru_cache(maxsize=4096)
 def parsed(text: str):
-    """What math-verify's LaTeX parser makes of `text` (cleaned, not refused), or None.
+    """Return what math-verify's LaTeX parser makes of `text` (cleaned, not refused), or None.
 
-    The parser lowers capitals; here they become names of their own, so that R is not r. Its
-    removal of units is not used: it drops letters (4t, 3d)."""
+    The parser puts capitals in lower case; here they become names of their own, so that R is not r.
+    Its removal of units is not used: it drops letters (4t, 3d)."""
     from math_verify.parser import parse_latex_cached
 
     logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns of timeouts that are off
@@ -111,7 +114,7 @@ def parsed(text: str):
 
 
 def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> bool | None:
-    """Whether two formulas (cleaned, not refused) are equal; None where `answer` does not parse.
+    """Return whether two formulas (cleaned, not refused) are equal; None if `answer` is not parsed.
 
     Real or complex values are compared at fixed points, relative to their size, to 40 digits (9
     where a decimal is involved); equations up to a factor, matrices by element. What has no value
@@ -142,8 +145,9 @@ def same_formula(gold: str, answer: str, tolerance: Fraction | None = None) -> b
 
 
 def _same_constants(gold: str, answer: str, a, b, tolerance: Fraction | None) -> bool | None:
-    """The rule of `same_number` where one side is a written-out number and the other a constant;
-    None where that is not so, or the tolerance has no say."""
+    """Return True if both sides are real constants (written-out numbers or formulas) that are equal
+    by the rule of `same_number`, and None otherwise: the formulas then have to be compared. Also
+    return None where there is neither a tolerance nor a decimal."""
     numbers = [number(gold), number(answer)]
     if tolerance is None and not any(one and one.step for one in numbers):
         return None
@@ -156,8 +160,9 @@ def _same_constants(gold: str, answer: str, a, b, tolerance: Fraction | None) ->
 
 
 def _same_values(left: list, right: list, decimal: bool) -> bool | None:
-    """Whether the formulas of both lists have equal values at points where they are real; complex
-    values count where there are no others. None where something has no value."""
+    """Return whether the formulas of both lists have equal values at the points where all are real;
+    complex values count only where no point is real. Return None where no point gives all of them a
+    value."""
     complex_verdicts, seen_real = [], False
     for point in range(5):
         pairs = [(_value(x, point), _value(y, point)) for x, y in zip(left, right, strict=True)]
@@ -176,7 +181,8 @@ def _same_values(left: list, right: list, decimal: bool) -> bool | None:
 
 
 def _proportional(left, right, decimal: bool) -> bool | None:
-    """Whether left = factor * right with one factor at all points, so that both vanish together."""
+    """Return whether left = factor * right with one factor at all points, so that both vanish
+    together; None where no point gives a factor."""
     if {symbol.name for symbol in left.free_symbols} != {s.name for s in right.free_symbols}:
         return False
     factors = []
@@ -196,8 +202,9 @@ def _near(x: tuple, y: tuple, decimal: bool) -> bool:
 
 
 def _value(formula, point: int) -> tuple[Fraction, Fraction] | None:
-    """Real and imaginary part of `formula` to 50 digits at one of five fixed points: each name has
-    its own value, positive at points 0 to 3 and negative at 4; i is the imaginary unit."""
+    """Return the real and imaginary part of `formula` to 50 digits at one of five fixed points;
+    None where it has no value. Each name has a value of its own, positive at points 0 to 3 and
+    negative at 4; i is the imaginary unit."""
     from sympy import I, Rational
 
     points = {}
@@ -209,7 +216,7 @@ def _value(formula, point: int) -> tuple[Fraction, Fraction] | None:
         value = formula.subs(points).doit().evalf(50)
         real, imaginary = value.as_real_imag()
         return _fraction(real), _fraction(imaginary)
-    except Exception:  # no value: sympy raises of many kinds, or the result is not a number
+    except Exception:  # no value: sympy raises many kinds of errors, or the result is not a number
         return None
 
 

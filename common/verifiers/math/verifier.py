@@ -1,8 +1,8 @@
 """Verifier of mathematical answers: math-verify's parser and comparison behind guards.
 
-The way of a response: final answer (math_extract) -> one spelling (math_text) -> equal texts are
-equal -> parts (math_equal) -> numbers exactly, formulas by parser and value (math_value), unless
-refused (math_guard). Conventions and disagreements with other graders: docs/verifiers.md.
+The steps for a response: final answer (extract.py) -> one spelling (text.py) -> equal texts are
+equal -> parts (shape.py, equal.py) -> numbers exactly, formulas by parser and value (value.py),
+unless refused (guard.py). Conventions and disagreements with other graders: docs/verifiers.md.
 """
 
 import json
@@ -19,13 +19,13 @@ from common.verifiers.math.guard import refusal
 from common.verifiers.math.shape import canonical, shape
 from common.verifiers.math.text import clean, squash
 
-PRELOAD = ("math_verify",)  # a second, in the workers' mother
+PRELOAD = ("math_verify",)  # takes a second, once, in the workers' mother process
 Convention = Literal["ours", "boxed", "last_number", "exact", "math_verify", "open_rs"]
 CONVENTIONS = ("ours", "boxed", "last_number", "exact", "math_verify", "open_rs")
 
 
 class Gold(NamedTuple):
-    """A reference read once: the gold as given and cleaned, what may differ, a unit to drop."""
+    """A reference, read once: the gold as given and cleaned, a tolerance, a unit to drop."""
 
     text: str
     cleaned: str
@@ -36,22 +36,23 @@ class Gold(NamedTuple):
 def verify(
     response: str, reference: str, *, convention: Convention = "ours", opened: bool = False
 ) -> Verdict:
-    """Verdict on the final answer of `response` against `reference` (see `reference`).
+    """Return the verdict on the final answer of `response` against `reference` (see `reference`).
 
-    convention  ours         the last box, else "####", "answer is", ... (math_extract), compared
-                             as mathematics
+    convention  ours         the last box, else "####", "answer is", ... (extract.py), compared as
+                             mathematics
                 boxed        the last box only, compared as mathematics
                 last_number  the last number only, compared as mathematics
                 exact        our final answer, compared as text without outer spaces
                 math_verify  math_verify.parse on the whole response, the gold as \\boxed{gold}
-                open_rs      the same, of LaTeX alone, as the accuracy reward of Open-RS and of
-                             CW-GRPO's author reads it: a box, or a formula that is said to be the
-                             answer; a bare number is none
+                open_rs      the same, of LaTeX alone, as in the accuracy reward of Open-RS and of
+                             CW-GRPO's author: a box, or a formula that is said to be the answer,
+                             counts; a bare number does not
     opened      the prompt ends in <think>: a response that never closes it has no answer
 
     unparsed: no final answer, or one that is refused (too long, nested, large) or that the parser
-    rejects. `parsed` is the canonical text of the answer; that of the gold where it is correct.
-    Raises UserError for an empty reference or an unknown convention, and for nothing else.
+    rejects. `parsed` is the canonical text of the answer, or of the gold if the answer is correct.
+    Raises UserError for a reference that is empty, too long or unreadable, or for an unknown
+    convention, and for nothing else.
     """
     gold = _gold(reference)
     require(convention in CONVENTIONS, "convention", convention, f"use one of {CONVENTIONS}")
@@ -76,9 +77,10 @@ def verify(
 
 
 def reference(row: dict) -> str:
-    """The reference of a data row: its `gold`, else `answer`; JSON with "gold" and, where the row
-    gives them, "tolerance" (`error` of OlympiadBench, `float_rounding` of Math-Verify's cases) and
-    "unit". Raises UserError where the gold is missing or empty."""
+    """Return the reference of a data row: its `gold`, else `answer`. It is JSON with "gold" where
+    the row also gives a "tolerance" (`error` of OlympiadBench, `float_rounding` of Math-Verify's
+    cases) or a "unit". Several `final_answer` entries, joined by commas, replace the gold. Raises
+    UserError where the gold is missing, empty or too long."""
     field = "gold" if "gold" in row else "answer"
     gold = row.get(field)
     if isinstance(gold, int | float) and not isinstance(gold, bool) and isfinite(gold):
@@ -89,7 +91,7 @@ def reference(row: dict) -> str:
         repr(gold)[:80],
         "a gold must be a text or a number: drop the row",
     )
-    boxed = "\\box" in gold or "\\fbox" in gold  # of a whole solution only the box is compared
+    boxed = "\\box" in gold or "\\fbox" in gold  # only the box of a whole solution is compared
     require(
         boxed or len(gold) <= extract.LONGEST,
         f"row {row.get('id')}: {field}",
@@ -109,8 +111,9 @@ def reference(row: dict) -> str:
 
 
 def response(row: dict) -> str:
-    """The response of a case row; a bare answer (kind `answer_pair`, or marked so) in a box.
-    A `unit_test` may hold either: verify reads a short line without a box as an answer."""
+    """Return the response of a case row. A bare answer (by its kind, `answer_pair`, or its
+    `answer_format`) is put in a box. A `unit_test` may hold either: verify reads a short line
+    without a box as an answer."""
     text = row["response"]
     if row.get("kind") == "answer_pair" or row.get("answer_format") == "bare answer":
         return f"\\boxed{{{extract.balanced(text)}}}"
@@ -118,7 +121,7 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """A response that is correct: the gold in a box."""
+    """Return a response that is correct: the gold in a box."""
     gold = _gold(reference)
     return f"The answer is $\\boxed{{{extract.balanced(gold.text)}}}$."
 
@@ -151,8 +154,8 @@ def _gold(reference: str) -> Gold:
 
 @lru_cache(maxsize=16384)
 def _judged(reference: str, answers: tuple[str, ...]) -> Verdict:
-    """The verdict on one extracted answer; several boxes count as one answer where the gold has as
-    many parts, else the last counts."""
+    """Return the verdict on one extracted answer. Several boxes are one answer where the gold has
+    as many parts, else the last one counts."""
     gold = _gold(reference)
     answer = clean(answers[-1]) if len(answers[-1]) <= extract.LONGEST else answers[-1]
     if squash(answer) == squash(gold.cleaned):
@@ -169,7 +172,7 @@ def _judged(reference: str, answers: tuple[str, ...]) -> Verdict:
         verdict = same(gold.cleaned, answer, gold.tolerance)
     except Refused as refused:
         return Verdict("unparsed" if str(refused) else "wrong", 0.0, reason=str(refused))
-    except Exception as error:  # sympy raises of many kinds; its text may be unbounded
+    except Exception as error:  # sympy raises many kinds of errors, of any length
         return Verdict("unparsed", 0.0, reason=f"{type(error).__name__} while comparing")
     if verdict is None:
         return Verdict("unparsed", 0.0, canonical(answer), "the parser rejects the answer")
@@ -193,7 +196,7 @@ def _as_is(response: str, gold: Gold, *, latex_alone: bool) -> Verdict:
 
 @lru_cache(maxsize=1)
 def _latex_alone() -> dict:
-    """math_verify.parse's options for `open_rs`: boxes come first, malformed operators stay."""
+    """Return math_verify.parse's options for `open_rs`: boxes first, malformed operators stay."""
     from latex2sympy2_extended import NormalizationConfig
     from math_verify import LatexExtractionConfig
 

@@ -21,17 +21,17 @@ TASKS: dict[str, Task] = {
     **expressions.TASKS,
     **text.TASKS,
 }
-ALIASES = {"game_of_24": "mathador"}  # upstream's folder, and its dispatch name in the data
+ALIASES = {"game_of_24": "mathador"}  # name of upstream's folder: its name in the data
 
 
 def verify(response: str, reference: str) -> Verdict:
-    """Verdict on the last answer behind the thinking in `response`.
+    """Return the verdict on the last answer after the thinking in `response`.
 
     correct   it obeys the puzzle's rules, or equals the stored answer
     wrong     it is an answer of the asked form, but not right; `reason` says what is broken
     unparsed  no answer of the asked form was found
 
-    Raises UserError for a reference that is not one of `reference`.
+    Raises UserError for a reference that `reference` did not make.
     """
     task, answer, puzzle = _unpacked(reference)
     try:
@@ -48,12 +48,13 @@ def verify(response: str, reference: str) -> Verdict:
 
 
 def reference(row: dict) -> str:
-    """{"answer", "metadata", "task"} of a row: the stored answer, and the parts of the puzzle that
-    the check needs.
+    """Return {"answer", "metadata", "task"} of a row as JSON: the stored answer, and the parts of
+    the puzzle that the check needs.
 
     `row` has `data_source`, `answer` and `metadata` (an object, or its text), as in the shared
-    sample; or, as on the hub, `extra_info.game_data_str` holds the last two. A puzzle that is
-    checked by its rules may have no answer. UserError names the row and the field that is missing.
+    sample. On the hub, `extra_info.game_data_str` holds the last two instead. A puzzle that is
+    checked by its rules may have no answer. Raises UserError that names the row and the missing
+    field.
     """
     where = f"row {row.get('id', row.get('index', '?'))}"
     name = str(row.get("data_source", "")).rsplit("/", 1)[-1]
@@ -86,9 +87,9 @@ def response(row: dict) -> str:
 
 
 def example(reference: str) -> str | None:
-    """The stored answer in the form that the prompts ask for. None where none is stored, for
-    mathador, which stores no expression, and for futoshiki, whose stored answers break its rules.
-    """
+    """Return the stored answer in the form that the prompts ask for. Return None where no answer is
+    stored, for mathador, which stores no expression, and for futoshiki, whose stored answers break
+    its rules."""
     task, answer, _ = _unpacked(reference)
     return None if answer in ("", None) else task.form(answer)
 
@@ -105,7 +106,8 @@ def _unpacked(reference: str) -> tuple[Task, Any, dict]:
 
 
 def _object(value: Any, where: str) -> dict:
-    """`value`, or the JSON or Python literal that it is the text of. It is data, not model text."""
+    """Return `value`, parsed as JSON or as a Python literal if it is a string. Such a string comes
+    from the data set, not from a model."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -1,4 +1,5 @@
-"""Puzzles whose answer is a grid of marks, checked by their rules, and minesweeper's places."""
+"""Puzzles whose answer is a grid of marks, checked by their rules, and minesweeper, whose answer is
+a list of places. Each check returns "" or what is wrong (parse.Task)."""
 
 import re
 from typing import Any
@@ -19,7 +20,8 @@ NO_MINES = re.compile(r"\[\s{0,9}\]\W{0,9}\Z")
 
 
 def kukurasu(rows: Rows, answer: Any, puzzle: dict) -> str:
-    """Cells "1" or "X"; a 1 adds its column's number to its row's sum, and the other way round."""
+    """Check that the cells are "1" or "X" and that the sums are right: a 1 adds the number of its
+    column to the sum of its row, and the number of its row to the sum of its column."""
     height, width = len(puzzle["row_sums"]), len(puzzle["col_sums"])
     if fault := _shape(rows, height, width):
         return fault
@@ -33,9 +35,9 @@ def kukurasu(rows: Rows, answer: Any, puzzle: dict) -> str:
 
 
 def campsite(rows: Rows, answer: Any, puzzle: dict) -> str:
-    """Tents "C" as many as the row, column and tree counts say, none next to another, and each
-    paired with a tree of its own above, below or beside it. (The prompts say "next to exactly one
-    tree", but stored answers have tents between two trees.)"""
+    """Check that there are as many tents "C" as the row, column and tree counts say, that no two
+    tents touch, and that each is paired with a tree of its own above, below or beside it. (The
+    prompts say "next to exactly one tree", but stored answers have tents between two trees.)"""
     trees = puzzle["grid"]
     if fault := _shape(rows, len(trees), len(trees[0])):
         return fault
@@ -59,8 +61,9 @@ def campsite(rows: Rows, answer: Any, puzzle: dict) -> str:
 
 
 def number_wall(rows: Rows, answer: Any, puzzle: dict) -> str:
-    """Walls "A" part the rest into islands of one number each, which is the island's size; no 2 x 2
-    block of walls; as upstream, islands do not touch at a corner either."""
+    """Check that walls "A" divide the rest into islands with one number each, which is the size of
+    the island, and that there is no 2 x 2 block of walls. As upstream, islands must not touch at a
+    corner either."""
     clues = puzzle["grid"]
     if fault := _shape(rows, len(clues), len(clues[0])):
         return fault
@@ -90,8 +93,8 @@ def number_wall(rows: Rows, answer: Any, puzzle: dict) -> str:
 
 
 def arrow_maze(rows: Rows, answer: Any, puzzle: dict) -> str:
-    """The blanks take arrows. A number is the count of arrows in the straight runs that lead away
-    from it; as upstream, each arrow belongs to such a run."""
+    """Check that the blanks hold arrows and that each number is the count of arrows in the straight
+    runs that lead away from it. As upstream, each arrow must belong to such a run."""
     maze = puzzle["maze"]
     if fault := _shape(rows, len(maze), len(maze[0])):
         return fault
@@ -112,8 +115,8 @@ def arrow_maze(rows: Rows, answer: Any, puzzle: dict) -> str:
 
 
 def mines(text: str) -> list[list[str]]:
-    """The places (row, column) of the last list of pairs, sorted, each once; [] at the end of the
-    text is no mines."""
+    """Return the places (row, column) of the last list of pairs, sorted, each once; [] at the end
+    of the text means that there are no mines."""
     try:
         pairs = grid(text)
     except Unparsed:
@@ -148,7 +151,7 @@ def _neighbours(place: Place, steps) -> list[Place]:
 
 
 def _connected(start: Place, land: set[Place]) -> set[Place]:
-    """The places of `land` that `start` reaches by straight steps."""
+    """Return the places of `land` that `start` reaches by straight steps."""
     reached, new = {start}, [start]
     while new:
         for place in _neighbours(new.pop(), STRAIGHT):
@@ -159,7 +162,7 @@ def _connected(start: Place, land: set[Place]) -> set[Place]:
 
 
 def _run(rows: Rows, start: Place, arrow: str) -> list[Place]:
-    """The places of the arrows of one kind that lead away from `start` without a gap."""
+    """Return the places of the arrows of one kind that lead away from `start` without a gap."""
     step, places = ARROWS[arrow], []
     i, j = start[0] + step[0], start[1] + step[1]
     while 0 <= i < len(rows) and 0 <= j < len(rows[0]) and rows[i][j] == arrow:
@@ -169,7 +172,7 @@ def _run(rows: Rows, start: Place, arrow: str) -> list[Place]:
 
 
 def _paired(choices: dict[Place, list[Place]]) -> bool:
-    """Whether each key can have a value of its own among its choices (augmenting paths)."""
+    """Return whether each key can have a choice of its own (by augmenting paths)."""
     owner: dict[Place, Place] = {}
 
     def place(key: Place, tried: set[Place]) -> bool:

@@ -1,5 +1,5 @@
-"""Arithmetic puzzles: model-written expressions, valued by a bounded recursive-descent parser with
-exact fractions, never by Python."""
+"""Arithmetic puzzles. Expressions that a model wrote are evaluated by a bounded recursive-descent
+parser with exact fractions, never by Python. Each check returns "" or what is wrong."""
 
 import re
 from collections import Counter
@@ -18,9 +18,9 @@ EQUATION = re.compile(
 
 
 def value(text: str) -> Fraction:
-    """The value of an expression in whole numbers, + - * / %, signs and brackets.
+    """Return the value of an expression in whole numbers, + - * / %, signs and brackets.
 
-    As in Python, * / % bind tighter than + -, all to the left, and a % b has the sign of b.
+    As in Python, * / % bind tighter than + -, all group to the left, and a % b has the sign of b.
     Raises ValueError if `text` is not such an expression, is too long, or divides by zero.
 
     sum := product (("+" | "-") product)*;  product := factor (("*" | "/" | "%") factor)*
@@ -88,7 +88,8 @@ def _factor(tokens: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def expression(text: str) -> str:
-    """The stated expression without spaces; it must have a value, or divide by zero."""
+    """Return the stated expression without spaces. Raises Unparsed if it has no value and does not
+    divide by zero."""
     plain = _plain(stated(text)).strip()
     try:
         value(plain)
@@ -99,7 +100,8 @@ def expression(text: str) -> str:
 
 
 def mathador(text: str, answer: Any, puzzle: dict) -> str:
-    """Each given number just once, the allowed operators only, and the target as the value."""
+    """Check that each given number is used once, that only the allowed operators are used, and that
+    the value is the target."""
     numbers = [int(number) for number in re.findall(r"[0-9]+", text)]
     if Counter(numbers) != Counter(puzzle["numbers"]):
         return f"uses the numbers {sorted(numbers)}"
@@ -110,7 +112,7 @@ def mathador(text: str, answer: Any, puzzle: dict) -> str:
 
 
 def doubled(text: str) -> str:
-    """What the last [[ ]] holds, else the stated equation; without spaces."""
+    """Return what the last [[ ]] holds, else the stated equation; without spaces."""
     end = text.rfind("]]")
     start = text.rfind("[[", 0, max(end, 0))
     inside = text[start + 2 : end] if 0 <= start < end else said(text)
@@ -120,7 +122,8 @@ def doubled(text: str) -> str:
 
 
 def math_path(text: str, answer: Any, puzzle: dict) -> str:
-    """The puzzle with a digit for each "?", true in exact arithmetic; the stored one is right."""
+    """Check that the answer is the puzzle with a digit for each "?" and true in exact arithmetic.
+    The stored answer is always right."""
     query = "".join(puzzle["query_expr"].split())
     if answer and text == "".join(str(answer).split()):
         return ""
@@ -133,7 +136,7 @@ def math_path(text: str, answer: Any, puzzle: dict) -> str:
 
 
 def equation(text: str) -> str:
-    """The last equation between whole numbers in the text; without spaces."""
+    """Return the last equation between whole numbers in the text, without spaces."""
     equations = EQUATION.findall(_plain(text))
     if not equations:
         raise Unparsed("no equation between whole numbers")
@@ -141,8 +144,9 @@ def equation(text: str) -> str:
 
 
 def cryptarithm(text: str, answer: Any, puzzle: dict) -> str:
-    """The puzzle with one digit a letter, different digits for different letters, no number with a
-    leading zero, and true; the stored equation is right."""
+    """Check that the answer is the puzzle with one digit for each letter and different digits for
+    different letters, that no number has a leading zero, and that the equation is true. The stored
+    equation is always right."""
     words, operators = puzzle["letter_words"], puzzle["operators"]
     if answer and text == "".join(str(answer).split()):
         return ""

@@ -1,4 +1,4 @@
-"""A stored answer written as a response in the form that the prompts ask for."""
+"""Functions that write a stored answer as a response in the form that the prompts ask for."""
 
 import json
 from typing import Any
@@ -21,4 +21,4 @@ def doubled(answer: Any) -> str:
 
 
 def none(answer: Any) -> None:
-    """For a task whose stored answer is not a response."""
+    """Return None, for a task whose stored answer is not a response."""

@@ -1,5 +1,5 @@
-"""Puzzles whose answer is a grid of whole numbers: checked by their rules, so that any valid
-solution is right, not the stored one only."""
+"""Puzzles whose answer is a grid of whole numbers. They are checked by their rules, so that any
+valid solution is right, not only the stored one. Each check returns "" or what is wrong."""
 
 import re
 from collections import Counter
@@ -14,7 +14,7 @@ Grid = list[list[int]]
 
 
 def read(text: str) -> list[list[str]]:
-    """The last grid of whole numbers; rows may also be "4 3 1 2" with spaces for commas."""
+    """Return the last grid of whole numbers; rows may also be "4 3 1 2", without commas."""
     rows = grid(text)
     if len(rows) == 1 and all(" " in atom for atom in rows[0]):
         rows = [atom.split() for atom in rows[0]]  # [[4 3 1 2,1 2 3 4]]
@@ -26,7 +26,7 @@ def read(text: str) -> list[list[str]]:
 
 
 def sudoku(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
-    """Each row, column and box holds 1 to 9 once; the clues stand."""
+    """Check that each row, column and box holds 1 to 9 once and that the clues are unchanged."""
     clues = puzzle["original_sudoku"]
     if fault := _shape(rows, len(clues)):
         return fault
@@ -41,11 +41,11 @@ def sudoku(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
 
 
 def futoshiki(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
-    """A Latin square with the clues and the inequalities. The metadata has only the places of the
-    clues; their values are those of the stored answer there.
+    """Check for a Latin square with the clues and the inequalities. The metadata has only the
+    places of the clues; their values are taken from the stored answer.
 
-    The generator draws its inequalities without a look at its grid: the stored answer breaks them
-    as a rule, and is then wrong like any other.
+    The generator draws the inequalities without looking at its grid. So the stored answer usually
+    breaks them, and is then wrong like any other answer.
     """
     n = puzzle["grid_size"]
     if fault := _shape(rows, n) or _latin(_integers(rows)):
@@ -61,11 +61,11 @@ def futoshiki(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
 
 
 def calcudoko(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
-    """A Latin square whose cages hold no number twice and give their targets.
+    """Check for a Latin square whose cages hold no number twice and give their targets.
 
-    As in the generator, "÷" is the whole quotient larger // smaller and "-" the difference of the
-    first two cells of a cage. The generator breaks the rule against repetition in some of its own
-    answers, so the stored answer is right whatever the rules say.
+    As in the generator, "÷" is the whole quotient larger // smaller and "-" is the difference, of
+    the first two cells of a cage. The generator breaks the rule against repetition in some of its
+    own answers, so the stored answer is right whatever the rules say.
     """
     if answer and rows == read(forms.bare(answer)):
         return ""
@@ -89,7 +89,7 @@ def calcudoko(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
 
 
 def skyscraper(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
-    """A Latin square; each number at the edge counts the towers that are seen from there."""
+    """Check for a Latin square in which each edge number counts the towers seen from there."""
     if fault := _shape(rows, puzzle["n"]) or _latin(_integers(rows)):
         return fault
     cells = _integers(rows)
@@ -108,7 +108,8 @@ def skyscraper(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
 
 
 def survo(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
-    """The blanks (0) take the given numbers, once each; the last row and column are the sums."""
+    """Check that the blanks (0) hold the given numbers, once each, and that the last row and column
+    are the sums."""
     clues = puzzle["original_matrix"]
     if fault := _shape(rows, len(clues)):
         return fault
@@ -131,7 +132,8 @@ def survo(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
 
 
 def numbrix(rows: list[list[str]], answer: Any, puzzle: dict) -> str:
-    """1 to n*n once each, the next number always beside, above or below; the clues stand."""
+    """Check that the grid holds 1 to n*n once each, that the next number is always beside, above or
+    below, and that the clues are unchanged."""
     clues = puzzle["grid"]
     if fault := _shape(rows, len(clues)):
         return fault
@@ -176,7 +178,7 @@ def _latin(cells: Grid) -> str:
 
 
 def _place(cell: str | list) -> tuple[int, int]:
-    """(2, 3) of "(2,3)" or [2, 3]."""
+    """Return (2, 3) for "(2,3)" or [2, 3]."""
     i, j = re.findall(r"\d+", str(cell))
     return int(i), int(j)
 

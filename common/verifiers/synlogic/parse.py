@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 LONGEST = 100_000  # characters of a response that are looked at, from its end
 LIST = 20_000  # characters of one list
 BOX = 4_000  # characters of one \boxed{}
-STARTS = 8  # unfinished or irregular lists that are passed over, from the end
+STARTS = 8  # lists that are tried, from the end, until one is closed and regular
 
 FENCE = "```"
 LANGUAGE = re.compile(
@@ -40,11 +40,12 @@ class Unparsed(Exception):
 class Task(NamedTuple):
     """How one task is read and checked.
 
-    read    (final text) -> the answer in a normal form, a string or lists of strings; or Unparsed
+    read    (final text) -> the answer in a normal form, a string or lists of strings, or raises
+            Unparsed
     check   (that answer, stored answer or None, puzzle) -> "" if right, else what is wrong
     form    (stored answer) -> a response that holds it
     keys    the metadata that `check` needs: the puzzle
-    stored  where in the metadata the answer stands if the row's own `answer` is empty
+    stored  the metadata key of the answer, for rows whose own `answer` is empty
     gold    whether `check` needs the stored answer
     """
 
@@ -57,7 +58,8 @@ class Task(NamedTuple):
 
 
 def final(response: str) -> str:
-    """The response behind its last </think>. Raises Unparsed inside an unclosed <think>."""
+    """Return the last LONGEST characters of the response after its last </think>. Raises Unparsed
+    if a <think> is not closed."""
     text = response.rpartition("</think>")[2]
     if "<think>" in text:
         raise Unparsed("<think> is not closed")
@@ -65,8 +67,8 @@ def final(response: str) -> str:
 
 
 def marked(text: str) -> str | None:
-    """What the last code fence, \\boxed{} or <answer> holds: the one that ends last, and what is
-    marked inside it. None where nothing is marked."""
+    """Return what the last code fence, \\boxed{} or <answer> holds: the one that ends last, or what
+    is marked inside it. None where nothing is marked."""
     content = None
     for _ in range(3):
         places = [place for place in (_fence(text), _box(text), _tag(text)) if place]
@@ -77,7 +79,7 @@ def marked(text: str) -> str | None:
 
 
 def said(text: str) -> str | None:
-    """The marked answer, else the line behind the last "answer is", "答案是" or the like."""
+    """Return the marked answer, else the line after the last "answer is", "答案是" or the like."""
     answer = marked(text)
     if answer is None:
         phrases = list(PHRASE.finditer(text))
@@ -87,7 +89,7 @@ def said(text: str) -> str | None:
 
 
 def stated(text: str) -> str:
-    """said(text), or Unparsed."""
+    """Return said(text). Raises Unparsed where it is None."""
     answer = said(text)
     if answer is None:
         raise Unparsed("no \\boxed{}, code block or 'answer is'")
@@ -95,7 +97,7 @@ def stated(text: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """said(text), else the last line that is not blank."""
+    """Return said(text), else the last line that is not blank."""
     answer = said(text)
     if answer is None:
         answer = text.strip().rsplit("\n", 1)[-1]
@@ -105,15 +107,18 @@ def last_line(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Without LaTeX and Markdown dressing, the full stop, quotation marks and doubled spaces."""
+    """Return `text` without LaTeX and Markdown dressing, full stop, quotation marks and doubled
+    spaces."""
     text = DRESSING.sub("", WRAPPED.sub(r"\1", text[:BOX])).replace("\\_", "_").replace("\\ ", " ")
     return " ".join(text.split()).strip(" .。\"'“”")
 
 
 def grid(text: str) -> list[list[str]]:
-    """The last closed list of lists of atoms, brackets of any kind, each atom as a string.
+    """Return the last closed list of lists of atoms, with brackets of any kind, each atom as a
+    string.
 
-    Read as JSON or Python would (quotation marks optional, comments skipped), without evaluating.
+    It is read as JSON or Python would read it (quotation marks optional, comments skipped), without
+    evaluating anything.
     """
     starts = [match.start() for match in LISTS.finditer(text)]
     for start in reversed(starts[-STARTS:]):
@@ -127,7 +132,7 @@ def grid(text: str) -> list[list[str]]:
 
 
 def canonical(value: str | list) -> str:
-    """`value` on one line of at most 200 characters; a longer one ends in its digest."""
+    """Return `value` on one line of at most 200 characters; a longer one ends in its digest."""
     if not isinstance(value, str):
         rows = [row if isinstance(row, list) else [row] for row in value]
         gap = "" if all(len(atom) == 1 for row in rows for atom in row) else " "
@@ -174,7 +179,7 @@ def _tag(text: str) -> tuple[int, str] | None:
 
 
 def _nested(text: str, start: int) -> list | None:
-    """The list that opens at `start`; None if it is not closed or irregular."""
+    """Return the list that opens at `start`; None if it is not closed, or irregular."""
     stack: list[tuple[str, list]] = []
     words: list[str] = []
     for match in TOKEN.finditer(text, start, start + LIST):

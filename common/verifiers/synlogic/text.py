@@ -1,5 +1,5 @@
-"""Tasks with one right answer: the model's and the stored one are brought to the same normal form
-by the same function, and compared."""
+"""Tasks with one right answer: the model's answer and the stored one are brought to the same normal
+form by the same function, and compared."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ NO_ERROR = {"", "no error", "no errors", "no mistakes", "none", "无错误", "�
 
 
 def labels(text: str) -> str:
-    """The option letters of "C and A" as "A,C"; a longer word, like "none", as it is."""
+    """Return the option letters of "C and A" as "A,C"; longer words, like "none", in lower case."""
     words = [
         word
         for word in LETTERS.findall(tidy(text))
@@ -40,7 +40,7 @@ def labels(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """One name or number: no case, no dressing, numbers without leading zeros."""
+    """Return one name or number without case, dressing and the leading zeros of numbers."""
     text = tidy(text).casefold()
     if not text:
         raise Unparsed("empty answer")
@@ -48,12 +48,12 @@ def name(text: str) -> str:
 
 
 def names(text: str) -> str:
-    """A set of names, in alphabetical order."""
+    """Return a set of names, in alphabetical order, joined by commas."""
     return ",".join(sorted({name(part) for part in COMMA.split(tidy(text)) if part.strip()}))
 
 
 def truths(text: str) -> str:
-    """The list "yes,no" of "**Yes, no.**" or "是，否", in order."""
+    """Return the list "yes,no" for "**Yes, no.**" or "是，否", in order."""
     words = [word.lower() for word in re.split(r"[,，、\s]+", tidy(text)) if word]
     if not words or not all(word in YES for word in words):
         raise Unparsed("something else than a list of yes and no")
@@ -61,7 +61,7 @@ def truths(text: str) -> str:
 
 
 def meeting(text: str) -> str:
-    """The pair "30,2": the last list of just two whole numbers."""
+    """Return a pair like "30,2": the last list of exactly two whole numbers."""
     pairs = PAIR.findall(text.replace("\\left", "").replace("\\right", ""))
     if not pairs:
         raise Unparsed("no list of two whole numbers")
@@ -69,7 +69,7 @@ def meeting(text: str) -> str:
 
 
 def owners(text: str) -> list[list[str]]:
-    """The last list of (person, thing) pairs, sorted, no case; a repeated pair is kept."""
+    """Return the last list of (person, thing) pairs, sorted, without case; repeated pairs stay."""
     pairs = [[atom.casefold() for atom in pair] for pair in grid(text)]
     if not all(len(pair) == 2 for pair in pairs):
         raise Unparsed("the last list holds something else than pairs")
@@ -77,7 +77,7 @@ def owners(text: str) -> list[list[str]]:
 
 
 def brackets(text: str) -> str:
-    """The whole answer if it is brackets only, else the last run of two or more brackets."""
+    """Return the whole answer if it is only brackets, else its last run of two or more brackets."""
     answer = said(text)
     answer = text if answer is None else answer
     answer = answer.replace("\\", "").replace("langle", "<").replace("rangle", ">")
@@ -91,7 +91,7 @@ def brackets(text: str) -> str:
 
 
 def position(text: str) -> str:
-    """The one whole number of the answer."""
+    """Return the one whole number of the answer."""
     numbers = WHOLE.findall(tidy(text))
     if len(numbers) != 1:
         raise Unparsed("not one whole number")
@@ -99,7 +99,7 @@ def position(text: str) -> str:
 
 
 def steps(text: str) -> str:
-    """The set of step numbers, "7,19"; "none" where the answer says that there is no error."""
+    """Return a set of step numbers, like "7,19"; "none" where the answer says there is no error."""
     text = tidy(text)
     numbers = {int(number.replace("−", "-")) for number in WHOLE.findall(text)}
     if not numbers and text.lower() not in NO_ERROR:
@@ -108,7 +108,7 @@ def steps(text: str) -> str:
 
 
 def step_form(answer: Any) -> str:
-    """The stored step numbers, or "" in quotation marks for none, as the prompts ask."""
+    """Return the stored step numbers, or a pair of quotation marks for none, as the prompts ask."""
     numbers = steps(forms.bare(answer))
     return '""' if numbers == "none" else numbers
 
@@ -123,7 +123,7 @@ def _same(
     form: Callable[[Any], str],
     stored: str = "",
 ) -> Task:
-    """The task whose answer stands `where` in the text and is compared in its `normal` form."""
+    """Return a task whose answer is found in the text by `where` and compared in `normal` form."""
 
     def check(value: Any, answer: Any, puzzle: dict) -> str:
         return "" if value == normal(forms.bare(answer)) else "differs from the stored answer"

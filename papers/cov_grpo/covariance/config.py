@@ -1,4 +1,4 @@
-"""Settings of the covariance statistics, checked."""
+"""Settings of the covariance statistics, with checks."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
 """Figures of the covariance statistics: Fig. 3, Table 1, the weights, the entropy drift. A line is
-the mean over seeds, the band around it goes from the lowest seed to the highest."""
+the mean over seeds; the band around it goes from the lowest to the highest seed."""
 
 from pathlib import Path
 
@@ -14,8 +14,10 @@ LINES = {"token": "-", "sequence": "--"}
 
 
 def draw(source: Path, folder: Path) -> None:
-    """Every figure of the tables in `source`. Raises UserError for tables that do not start with
-    the seed, as older versions wrote them."""
+    """Draw every figure from the tables in `source`.
+
+    Raises UserError for tables that do not start with the seed, as older versions wrote them.
+    """
     spread(source, folder / "covariance")
     weights(source, folder / "weights")
     drift(source, folder / "entropy_drift")
@@ -26,14 +28,17 @@ def table(source: Path, name: str) -> pd.DataFrame:
 
 
 def over_seeds(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
-    """`by`, and over the seeds the mean of the column `value`, its lowest and its highest, and how
-    many seeds have one."""
+    """Group the rows by the columns `by` and summarise the column `value` over seeds.
+
+    Return `by` with the mean (value), the smallest (low), the largest (high), and the number of
+    seeds that have a value (n_seeds).
+    """
     named = {"value": "mean", "low": "min", "high": "max", "n_seeds": "count"}
     return rows.groupby(by, sort=False)[value].agg(**named).reset_index()
 
 
 def banded(axis, x: pd.Series, rows: pd.DataFrame, **style) -> None:
-    """The line of `over_seeds` and its band."""
+    """Draw the line of `over_seeds` and its band."""
     axis.plot(x, rows["value"], **style)
     axis.fill_between(x, rows["low"], rows["high"], color=style["color"], alpha=0.2, lw=0)
 
@@ -44,8 +49,8 @@ def seeds_text(rows: pd.DataFrame) -> str:
 
 
 def spread(source: Path, path: Path) -> None:
-    """Fig. 3 and Table 1: how much the tokens of largest |c| hold, and |c| at percentiles beside
-    the printed ones."""
+    """Draw Fig. 3, the part of sum |c| in the tokens of largest |c|, and Table 1, |c| at
+    percentiles beside the printed values."""
     held, at = table(source, "cumulative"), table(source, "percentiles")
     held = held.assign(percent=100 * held["contribution"])
     held = over_seeds(held, ["mean", "tokens", "share"], "percent")
@@ -87,11 +92,13 @@ def spread(source: Path, path: Path) -> None:
 
 
 def weights(source: Path, path: Path) -> None:
-    """The Gaussian weights of tokens with a gradient, by reading, and their mean along training."""
+    """Draw a histogram of the Gaussian weights of tokens with a gradient, for each reading, and
+    their mean along training."""
     bins, steps = table(source, "histogram"), table(source, "weights")
     bins = bins.rename(columns={"low": "left", "high": "right"})
     bins = bins.set_index(["reading", "left", "right", "seed"])["percent"]
-    bins = bins.unstack(fill_value=0).stack().rename("percent")  # beyond a seed's largest: none
+    # a bin beyond the largest weight of a seed holds none of its tokens
+    bins = bins.unstack(fill_value=0).stack().rename("percent")
     bars = over_seeds(bins.reset_index(), ["reading", "left", "right"], "percent")
     along = over_seeds(steps, ["reading", "step"], "mean_active")
     factor = over_seeds(steps[steps["reading"] == steps["reading"].iloc[0]], ["step"], "padded")
@@ -118,8 +125,10 @@ def weights(source: Path, path: Path) -> None:
 
 
 def drift(source: Path, path: Path) -> None:
-    """-eta Cov against the measured change of entropy, a point a step and seed: a plain gradient
-    step, and the AdamW step that training takes."""
+    """Draw the measured change of entropy against -eta Cov, one point for each step and seed.
+
+    The panels are for a plain gradient step and for the AdamW step that training takes.
+    """
     steps = table(source, "steps")
     figure, axes = panels(2, width=3.6, height=3.0)
     titles = {"plain": "plain gradient step", "adamw": "AdamW step"}
@@ -146,7 +155,7 @@ def drift(source: Path, path: Path) -> None:
 
 
 def ranged(values: pd.Series, digits: str) -> str:
-    """The mean over seeds, from the lowest to the highest: "0.45 (0.30 to 0.61)"."""
+    """Return the mean over seeds with the lowest and the highest: "0.45 (0.30 to 0.61)"."""
     if values.isna().all():
         return "undefined"
     mean, low, high = (format(x, digits) for x in (values.mean(), values.min(), values.max()))

@@ -1,11 +1,12 @@
-"""What CW-GRPO's argument rests on, as pure functions: how token covariances are spread (Table 1;
-Fig. 3's cumulative contribution is in common/losses/contributions.py), what the Gaussian kernel
-makes of them (sec 2.3), and the entropy drift (sec 2.2).
+"""Pure functions for the quantities on which CW-GRPO's argument rests: the distribution of token
+covariances (Table 1; Fig. 3's cumulative contribution is in common/losses/contributions.py), the
+weights that the Gaussian kernel gives them (sec 2.3), and the entropy drift (sec 2.2).
 
     c_t = (log_prob_t - mean log_prob) (A_t - mean A)       common/losses/covariance.py
     Delta H ~ -eta Cov_t(log_prob_t, A_t) = -eta mean_t c_t
 
-Covariances are 1-d: of the real tokens of one or more mini-batches, in any order.
+Covariances are 1-d tensors: one value for each real token of one or more mini-batches, in any
+order.
 """
 
 import pandas as pd
@@ -19,12 +20,12 @@ READINGS = ("threshold", "mean")
 
 
 def percentiles(c: torch.Tensor, shares: list[float], reading: str) -> pd.DataFrame:
-    """Table 1: side (positive, negative), share (of 1, of that side's tokens), value.
+    """Return Table 1: side (positive, negative), share (fraction of that side's tokens), value.
 
-    The paper does not say what stands at a percentile (INC032). "threshold": the magnitude that
-    this share of the side's tokens reaches, so 100 % is the smallest; "mean": their mean. Values
-    carry the side's sign; a side without tokens has none (NaN). Raises UserError for another
-    reading.
+    The paper does not say which value it prints at a percentile (INC032). With reading "threshold"
+    it is the magnitude that this share of the side's tokens reaches, so 100 % gives the smallest;
+    with "mean" it is the mean over these tokens. Values carry the side's sign; a side without
+    tokens has NaN. Raises UserError for another reading.
     """
     require(reading in READINGS, "reading", reading, f"use one of {READINGS}")
     rows = []
@@ -48,12 +49,12 @@ def by_group(
     mean: str,
     group_size: int,
 ) -> torch.Tensor:
-    """CW-GRPO's weights with sigma and the sum over one prompt's group, as sec 2.3 prints them
-    (sum_{j=1}^G), where common's gaussian_kernel takes both over the mini-batch.
+    """Return CW-GRPO's weights with sigma and the sum taken over the group of one prompt.
 
-    The two differ where groups have no gradient: over the mini-batch their tokens have c = 0 and
-    the largest weight, which leaves less than 1, on average, for the tokens that count. Rows are
-    prompt-major, whole groups of `group_size`.
+    Sec 2.3 prints them so (sum_{j=1}^G); `gaussian_kernel` of common/losses takes both over the
+    mini-batch. The two differ where groups have no gradient: over the mini-batch, the tokens of
+    such groups have c = 0 and the largest weight, which leaves less than 1, on average, for the
+    tokens with a gradient. Rows are prompt-major, in whole groups of `group_size`.
     Raises UserError if the rows do not divide into groups.
     """
     rows = len(log_prob)
@@ -65,16 +66,18 @@ def by_group(
 
 
 def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor) -> dict:
-    """What token weights (B, T) do to the update; advantages (B, 1) or (B, T).
+    """Return statistics of how token weights (B, T) change the update.
 
-    mean            over all real tokens
-    mean_active     over those with A != 0, the only ones with a gradient: what the weights do to
-                    the effective learning rate
+    advantages is (B, 1) or (B, T). The statistics are:
+
+    mean            mean weight over all real tokens
+    mean_active     mean over the active tokens (A != 0), the only ones with a gradient: the factor
+                    that the weights put on the effective learning rate
     effective       Kish's size of the active tokens, (sum w)^2 / (N sum w^2), in percent
-    damped          percent of active tokens with less than half the largest weight
-    padded          padded size over real tokens: the factor by which the author's repository,
-                    which normalises by the former, raises the learning rate
-    Missing (None) where no token is active.
+    damped          percent of active tokens with less than half of their largest weight
+    padded          padded size over real tokens: the author's repository normalises by the padded
+                    size, which raises the learning rate by this factor
+    Without an active token, mean_active, effective and damped are missing (None).
     """
     real = mask > 0
     w = torch.where(real, weights, 0).double()
@@ -93,9 +96,12 @@ def weight_summary(weights: torch.Tensor, advantages: torch.Tensor, mask: torch.
 
 
 def softmax_drift(logits: torch.Tensor, advantage: torch.Tensor, eta: float) -> tuple:
-    """(measured, predicted) change of a softmax policy's entropy in nats, in float64, under one
-    natural policy gradient step: z <- z + eta A, for which -eta Cov_{a~pi}(log pi, A) is exact to
-    first order (Cui et al. 2025). logits and advantage are (K,), one for each action."""
+    """Return (measured, predicted) change of a softmax policy's entropy, in nats and float64.
+
+    The update is one natural policy gradient step, z <- z + eta A, for which
+    -eta Cov_{a~pi}(log pi, A) is exact to first order (Cui et al. 2025). logits and advantage are
+    (K,), one value for each action.
+    """
     before = torch.log_softmax(logits.double(), 0)
     after = torch.log_softmax(before + eta * advantage.double(), 0)
     pi = before.exp()
@@ -105,10 +111,11 @@ def softmax_drift(logits: torch.Tensor, advantage: torch.Tensor, eta: float) -> 
 
 
 def agreement(predicted: pd.Series, measured: pd.Series) -> dict:
-    """How well a prediction tells a measured drift: correlation, percent of equal signs, and the
-    factor `slope` of the least squares measured = slope x predicted through the origin.
+    """Return how well a prediction agrees with a measured drift.
 
-    Correlation is missing (None) where either does not vary.
+    It has the correlation, the percentage of equal signs, and the factor `slope` of the least
+    squares fit measured = slope x predicted through the origin. The correlation is missing (None)
+    if one of the two does not vary, and the slope if all predictions are 0.
     """
     varies = predicted.std() > 0 and measured.std() > 0
     square = (predicted**2).sum()

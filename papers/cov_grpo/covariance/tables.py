@@ -1,19 +1,20 @@
 """Covariance statistics of real rollouts (sec 2.2): Fig. 3, Table 1, weights, entropy drift.
 
-Trains the experiment for `steps` rollout steps with the local backend's own loop. At each step,
-before the update, it takes the covariances of all tokens and the weights that each reading of the
-method would give them. Then it measures the entropy on the states just visited before and after
-the update, and, from the same parameters, after one plain gradient step of size eta.
+`run` trains the experiment for `steps` rollout steps with the local backend's own loop. At each
+step, before the update, it computes the covariances of all tokens and the weights that each reading
+of the method would give them. Then it measures the entropy on the states just visited before and
+after the update, and, from the same parameters, after one plain gradient step of size eta.
 
-A run with each seed, <results_dir>/cov_grpo/covariance-<hash>/, from the base model of its seed
-(common/sweeps/evidence.py); gathered in covariance/, seed first, for figures and claims:
+Each seed has a run of its own in <results_dir>/cov_grpo/covariance-<hash>/, from the base model of
+that seed (common/sweeps/evidence.py). The folder covariance/ gathers their tables for figures and
+claims, with the seed as the first column:
     cumulative.csv   mean, tokens, share, contribution            Fig. 3
     percentiles.csv  mean, tokens, reading, side, share, value    Table 1
-    weights.csv      step, reading and statistics.weight_summary
+    weights.csv      step, reading and formulas.weight_summary
     histogram.csv    reading, low, high, percent of the tokens with a gradient
     steps.csv        step, covariance, entropy, predicted and measured drifts
-`mean` is that of the covariance: token or sequence; `tokens`: all or active (of groups with a
-gradient).
+`mean` is the mean in the covariance: token or sequence. `tokens` is all or active (those of groups
+with a gradient).
 """
 
 from dataclasses import asdict
@@ -30,9 +31,11 @@ MEANS = ("token", "sequence")
 
 
 def run(config: Covariance) -> Path:
-    """Measure the seeds that are not stored yet, and gather the tables of all that are asked for;
-    returns the folder of these. Raises UserError for an experiment that cannot be, before any of it
-    is computed."""
+    """Measure the seeds that are not stored yet and gather the tables of all requested seeds.
+
+    Return the folder of the gathered tables. Raises UserError for an invalid experiment before
+    anything is computed.
+    """
     import pandas as pd
 
     from common.results.files import write_csv
@@ -48,14 +51,14 @@ def run(config: Covariance) -> Path:
 
 
 def experiment(config: Covariance, seed: int) -> Experiment:
-    """What is trained with a seed, from the base model of that seed."""
+    """Return the experiment that is trained with a seed, from the base model of that seed."""
     where = [f"experiment={config.experiment}", f"optim.steps={config.steps}"]
     where += [f"results_dir={config.results_dir}", *config.overrides, f"seed={seed}"]
     return base_of(load(where, "cov_grpo"))
 
 
 def stored_run(config: Covariance, x: Experiment) -> Path:
-    """The folder of one seed's tables, measured now unless they are there."""
+    """Return the folder of one seed's tables, and measure them first if they are not stored."""
     from common.results.files import write_csv
 
     asked = asdict(config) | {"seed": x.seed}
@@ -72,7 +75,7 @@ def stored_run(config: Covariance, x: Experiment) -> Path:
 
 
 def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
-    """The tables, by name, of `config.steps` steps of the experiment `x`."""
+    """Train `config.steps` steps of the experiment `x` and return the tables by name."""
     import pandas as pd
     import torch
 
@@ -112,7 +115,7 @@ def measure(x: Experiment, config: Covariance, folder: Path) -> dict:
 
 
 def rollout(loop, step: int):
-    """(responses, advantages (P, G), what is logged) of a step, as the loop's own `one_step`."""
+    """Return (responses, advantages (P, G), logged values) of a step, as the loop's `one_step`."""
     from common.methods import binding
 
     batch, reward, row, _ = loop.rollout(step)
@@ -132,7 +135,7 @@ def covariances(batch, advantages, mean: str):
 
 
 def readings(batch, advantages) -> dict:
-    """Token weights (B, T) under each reading of the method, by its name."""
+    """Return the token weights (B, T) under each reading of the method, by the reading's name."""
     from common.losses.covariance import gaussian_kernel
     from papers.cov_grpo.covariance.formulas import by_group
 
@@ -145,9 +148,13 @@ def readings(batch, advantages) -> dict:
 
 
 def drifts(loop, batch, advantages, eta: float) -> dict:
-    """entropy on the batch's states, and its change after the loop's own step (`measured_adamw`)
-    and after a plain one (`measured_plain`), whose size `eta` is what the clipped gradient left of
-    the size that was asked for. The loop continues from its own step."""
+    """Take a plain step and the loop's own step, and return the entropy changes of both.
+
+    The row has `entropy` on the batch's states before a step, its change by the loop's own step
+    (`measured_adamw`) and by the plain gradient step (`measured_plain`), and `eta`, the requested
+    size of the plain step times the factor of gradient clipping. Both start from the same
+    parameters; the loop continues from its own step.
+    """
     import torch
 
     before = entropy(loop, batch)
@@ -168,8 +175,10 @@ def drifts(loop, batch, advantages, eta: float) -> dict:
 
 
 def entropy(loop, batch) -> float:
-    """Mean over tokens of the exact entropy of the policy now, in the states of `batch`, in
-    nats."""
+    """Return the exact entropy of the current policy in the states of `batch`, in nats.
+
+    It is a mean over tokens.
+    """
     import torch
 
     from common.models.policy import log_probs
@@ -183,7 +192,7 @@ def entropy(loop, batch) -> float:
 
 
 def cumulative(pooled: dict, active, shares: list[float]):
-    """Fig. 3's curve for each mean, over all tokens and over the active ones."""
+    """Return Fig. 3's curve for each mean, over all tokens and over the active ones."""
     import pandas as pd
 
     from common.losses.contributions import cumulative_contribution
@@ -198,7 +207,7 @@ def cumulative(pooled: dict, active, shares: list[float]):
 
 
 def table1(pooled: dict, active, shares: list[float]):
-    """Table 1's percentiles for each mean and reading, over all tokens and the active ones."""
+    """Return Table 1's values for each mean and reading, over all tokens and the active ones."""
     import pandas as pd
 
     from papers.cov_grpo.covariance.formulas import READINGS, percentiles
@@ -213,8 +222,11 @@ def table1(pooled: dict, active, shares: list[float]):
 
 
 def histogram(weights: dict, width: float):
-    """Percent of the active tokens in bins of one width, from 0 to beyond the largest weight: the
-    same bins with every seed, as far as each reaches."""
+    """Return the percentage of active tokens in bins of one width, for each reading.
+
+    The bins go from 0 to beyond the largest weight, so that all seeds have the same bins as far as
+    their weights reach.
+    """
     import pandas as pd
     import torch
 

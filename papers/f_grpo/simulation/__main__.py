@@ -1,4 +1,4 @@
-"""F-GRPO's categorical simulation (App. J): finished parts are found and not repeated.
+"""F-GRPO's categorical simulation (App. J). Parts that are already finished are not run again.
 
 python -m papers.f_grpo.simulation [objective=score] [optimizer=adam] [N=[2,1024]] [gamma=[0,1]]
 """

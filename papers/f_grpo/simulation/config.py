@@ -1,4 +1,4 @@
-"""Settings of the simulation, checked."""
+"""The settings of the simulation, with checks of their values."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ OPTIMIZERS = ("sgd", "adam", "adamw")
 class Simulation:
     objective: str
     optimizer: str
-    N: list[int]  # group sizes, samples a step
+    N: list[int]  # group sizes: samples a step
     gamma: list[float]  # focal exponents; 0 is no focal weight
-    seeds: int  # how many: 0 .. seeds-1
+    seeds: int  # number of seeds, which are 0 .. seeds-1
     steps: int
     every: int  # steps between recorded rows
     actions: int

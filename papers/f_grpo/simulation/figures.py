@@ -1,4 +1,5 @@
-"""Figure 4 of F-GRPO (App. J) from the simulation's rows, and two figures that the paper lacks."""
+"""Figure 4 of F-GRPO (App. J) and two figures that the paper does not have, drawn from the rows of
+the simulation."""
 
 from pathlib import Path
 
@@ -7,16 +8,16 @@ import pandas as pd
 from common.errors import UserError
 from common.plotting import COLORS, panels, plt, save
 
-SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # group sizes of the curves against the step
-MATCHED = (64, 128, 1024, 8192, 16384, 32768)  # those whose curves leave the start
+SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # N of the curves against the step
+MATCHED = (64, 128, 1024, 8192, 16384, 32768)  # N whose curves leave their start
 OBJECTIVES = ("score", "printed", "eq7")
 OPTIMIZERS = {"sgd": (":", "o"), "adam": ("-", "s"), "adamw": ("--", "^")}  # line, marker
-DASH = {0: "-", 1: "--"}
+DASH = {0: "-", 1: "--"}  # gamma -> line
 LABELS = {"Q_pos": "correct mass $Q_{pos}$", "M_ret": "retained mass $M_{ret}$"}
 
 
 def draw(simulation: Path, folder: Path) -> None:
-    """Every figure of the tables in `simulation`."""
+    """Draw every figure of the tables in the folder `simulation` into `folder`."""
     figure(*(pd.read_csv(simulation / f"{name}.csv") for name in ("final", "trajectory")), folder)
 
 
@@ -25,11 +26,12 @@ def figure(
 ) -> None:
     """Save fig4, fig4_matched and, if there are several readings, fig4_readings: pdf, png and csv.
 
-    `final` and `trajectory` are the tables that the simulation writes. fig4 has the paper's panels:
-    (a) Q_pos and (b) M_ret against the step at gamma = 0, (c) both after the last step against N.
-    fig4_matched plots M_ret against Q_pos along training: gamma = 1 also slows Q_pos down, so equal
-    steps are not equal progress. Lines are means over seeds, bands their range; in fig4_matched one
-    line a seed. The paper's shading of a "concentration zone" is left out: its edges are not
+    A reading is one choice of objective and optimiser (tables.py). `final` and `trajectory` are the
+    tables that the simulation writes. fig4 has the paper's panels: (a) Q_pos and (b) M_ret against
+    the step at gamma = 0, (c) both after the last step against N. fig4_matched plots M_ret against
+    Q_pos along training, because gamma = 1 also slows Q_pos down and equal steps are not equal
+    progress. Lines are means over seeds and bands are their range; fig4_matched has one line per
+    seed. The paper's shading of a "concentration zone" is left out, because its edges are not
     defined. Raises UserError if `reading` has no rows.
     """
     paths = trajectory[trajectory["reading"] == reading]
@@ -116,7 +118,7 @@ def _readings(final: pd.DataFrame, folder: Path) -> None:
             objective, optimizer = name.split("_")
             place = OBJECTIVES.index(
                 objective
-            )  # hollow marks of three sizes show lines that coincide
+            )  # hollow marks in three sizes, so that coinciding lines show
             style = {"color": COLORS[place], "ms": 4 + 2.5 * place, "mfc": "none"}
             style |= dict(zip(("ls", "marker"), OPTIMIZERS[optimizer], strict=True))
             _line(axis, table[table["reading"] == name], "N", label=name, **style)
@@ -130,7 +132,7 @@ def _readings(final: pd.DataFrame, folder: Path) -> None:
 
 
 def _spread(rows: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:
-    """Mean, lowest and highest over seeds."""
+    """Return the mean, lowest and highest value over seeds."""
     return rows.groupby(by, as_index=False)[metric].agg(mean="mean", low="min", high="max")
 
 

@@ -1,10 +1,11 @@
-"""One step of the simulation: sampling, the readings' gradients, the optimisers, the metrics."""
+"""One step of the simulation: sampling, each objective's gradient, the optimisers, the metrics."""
 
 
 def draw(cdf, uniforms):
-    """Actions by inverse CDF, a_j = min{i : u_j cdf_A < cdf_i}; (S, A), (S, N) -> (S, N) indices.
+    """Return actions drawn by inverse CDF, a_j = min{i : u_j cdf_A < cdf_i}.
 
-    `cdf` need not be normalised. The samples come in no particular order.
+    cdf (S, A), uniforms (S, N) -> indices (S, N), in no particular order. `cdf` need not be
+    normalised.
     """
     import numpy as np
     import torch
@@ -12,14 +13,15 @@ def draw(cdf, uniforms):
     scaled = uniforms * cdf[:, -1:]
     if cdf.is_cuda:
         index = torch.searchsorted(cdf, scaled, right=True)
-    else:  # numpy sorts, and searches sorted keys, several times faster than torch does on a CPU
+    else:  # on a CPU numpy sorts, and searches sorted keys, several times faster than torch
         rows = zip(cdf.numpy(), np.sort(scaled.numpy(), axis=1), strict=True)
         index = torch.from_numpy(np.stack([np.searchsorted(c, u, side="right") for c, u in rows]))
     return index.clamp_(max=cdf.shape[1] - 1)  # u * cdf_A may round up to cdf_A
 
 
 def gradient(counts, p, *, objective: str, correct: int, R_c: float, R_w: float, gamma: float):
-    """Gradient of the objective in the logits, (S, A), from p and the counts of the sample, (S, A).
+    """Return the gradient of the objective in the logits, (S, A), from p and the sample's counts,
+    (S, A) each.
 
     With X correct among N samples, mu = X/N (Eq. 14), Rbar = R_w + (R_c - R_w) mu,
     g = (1 - mu)^gamma, c_a the count of action a and r~_a = R_a - Rbar:
@@ -30,8 +32,8 @@ def gradient(counts, p, *, objective: str, correct: int, R_c: float, R_w: float,
     - eq7 (Eq. 7), distinct samples, P_pos and P_neg their masses, S_R = R_c P_pos + R_w P_neg:
                                                      g/N p_a (R_a [c_a > 0] - S_R)
 
-    A batch of one class has gradient zero in the first two, not in eq7. `counts` is overwritten: at
-    this width a fresh array a step costs more than the arithmetic in it.
+    For a sample that is all correct or all wrong, the first two gradients are zero; eq7's is not.
+    `counts` is overwritten: at this size a new array in each step costs more than the arithmetic.
     """
     N = counts.sum(1, keepdim=True)
     mu = counts[:, :correct].sum(1, keepdim=True) / N
@@ -53,10 +55,11 @@ def gradient(counts, p, *, objective: str, correct: int, R_c: float, R_w: float,
 def ascend(
     z, grad, m, v, step: int, *, optimizer: str, lr: float, betas, eps: float, weight_decay: float
 ):
-    """One ascent step on z, in place; m, v: Adam's moments; `step` counts from 1; grad is used up.
+    """Take one ascent step on z, in place.
 
+    m and v are Adam's moments, updated in place; `step` counts from 1; grad may be overwritten.
     sgd: z += lr grad. adam: z += lr mhat / (sqrt(vhat) + eps). adamw: z *= 1 - lr weight_decay,
-    then as adam.
+    then the step of adam.
     """
     if optimizer == "sgd":
         z.add_(grad, alpha=lr)
@@ -66,13 +69,15 @@ def ascend(
         z.mul_(1 - lr * weight_decay)
     m.lerp_(grad, 1 - beta1)
     v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    # torch's square root is five times slower at zero; 1e-36 is lost beside eps
+    # torch's square root is five times slower at zero; 1e-36 is negligible beside eps
     denominator = grad.copy_(v).add_(1e-36).sqrt_().mul_((1 - beta2**step) ** -0.5).add_(eps)
     z.addcdiv_(m, denominator, value=lr / (1 - beta1**step))
 
 
 def metrics(p, p_0) -> dict:
-    """Q_pos, M_ret and entropy (nats) of one policy, all in float64; p (A,), p_0 (correct,).
+    """Return Q_pos, M_ret and entropy (nats) of one policy, all in float64.
+
+    p is (A,); p_0 (correct,) holds the initial probabilities of the correct actions.
 
     Q_pos = sum_{a correct} p(a) (Eq. 6);
     M_ret = 1 - sum_{a correct} max(0, p_0(a) - p(a)) / sum_{a correct} p_0(a) (Eq. 26).

@@ -1,13 +1,15 @@
 """F-GRPO's categorical simulation (App. J, Figure 4): ascent on a softmax over 128,000 actions.
 
 Each step draws N actions from p = softmax(z), gives them r~_j = R_j - mean_k R_k, scales the
-objective by g = (1 - mu_pos)^gamma (Eq. 15) and takes one ascent step on the logits z. What the
-objective and the optimiser are is a reading, `<objective>_<optimizer>`: the paper prints
-L = (1/N) sum_j r~_j p_j and "gradient ascent" (`printed_sgd`), whose steps are far too small to
-move anything at lr = 1e-2. The default, `score_adam`, takes log p_j for p_j and Adam without weight
-decay; it is our choice, not the paper's.
+objective by g = (1 - mu_pos)^gamma (Eq. 15) and takes one ascent step on the logits z. The
+objective and the optimiser can be read in several ways; a reading is named
+`<objective>_<optimizer>`. The paper prints L = (1/N) sum_j r~_j p_j and "gradient ascent"
+(`printed_sgd`), whose steps are far too small to move anything at lr = 1e-2. The default,
+`score_adam`, uses log p_j in place of p_j and Adam without weight decay. It is our choice, not the
+paper's.
 
-Correct actions come first, the anchor at index 0; S is the number of seeds, A of actions.
+Correct actions come first, with the anchor at index 0. In shapes, S is the number of seeds and A
+the number of actions.
 """
 
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -26,15 +28,16 @@ COLUMNS = [*KEYS, "step", *METRICS]
 
 
 def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
-    """The recorded rows of one (reading, gamma, N): reading,gamma,N,seed,step,Q_pos,M_ret,entropy.
+    """Return the recorded rows of one (reading, gamma, N), with the columns COLUMNS.
 
-    A seed's rows depend on nothing but the seed, N and the configuration, whichever seeds run with
-    it; every gamma sees the same uniform numbers. State is float32, sampling and metrics float64.
+    The rows of a seed depend on the seed, N, gamma and the configuration only, not on the other
+    seeds in the same call. Every gamma sees the same uniform numbers. State is float32; sampling
+    and metrics are float64.
     """
     import pandas as pd
     import torch
 
-    torch.set_flush_denormal(True)  # moments of actions not sampled again decay into slow denormals
+    torch.set_flush_denormal(True)  # unsampled actions' moments decay to denormals, which are slow
     z = torch.full((len(seeds), config.actions), config.incorrect_logit, device=config.device)
     z[:, : config.correct] = config.correct_logit
     z[:, 0] = config.anchor_logit
@@ -67,12 +70,12 @@ def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
 
 
 def run(config: Simulation) -> Path:
-    """Run what is not stored yet; returns the folder of final.csv and trajectory.csv.
+    """Run the parts that are not stored yet and return the folder of final.csv and trajectory.csv.
 
-    All sweeps that share every setting but reading, gamma, N and seeds share one run folder,
-    `simulation-<hash>`, with one file a (reading, gamma, N, seed); final.csv and trajectory.csv
-    hold all of its files, in order. A killed sweep resumes where it was. Raises UserError if the
-    device is not there.
+    Sweeps that differ only in reading, gamma, N and seeds share one run folder,
+    `simulation-<hash>`, with one file for each (reading, gamma, N, seed). trajectory.csv holds all
+    of these files in order, final.csv their last steps. A sweep that was killed resumes where it
+    was. Raises UserError if the device is not available.
     """
     import pandas as pd
 
@@ -85,12 +88,13 @@ def run(config: Simulation) -> Path:
     try:
         units = store.path / "units"
         missing = []
-        for N in sorted(config.N, reverse=True):  # the longest first, so that no worker ends alone
+        # the longest parts first, so that no worker is left with one alone at the end
+        for N in sorted(config.N, reverse=True):
             for gamma in config.gamma:
                 todo = [
                     s for s in range(config.seeds) if not _file(units, config, N, gamma, s).exists()
                 ]
-                # a GPU takes all seeds of a unit in one batch, a CPU one by one
+                # a GPU runs all seeds of one (N, gamma) as one batch, a CPU one seed at a time
                 groups = [todo] if config.device == "cuda" else [[seed] for seed in todo]
                 missing += [(N, gamma, group) for group in groups if group]
         if missing:
@@ -119,7 +123,7 @@ def _file(units: Path, config: Simulation, N: int, gamma: float, seed: int) -> P
 
 
 def _computed(config: Simulation, missing: list):
-    """(N, gamma, rows) of each missing unit, as it ends."""
+    """Yield (N, gamma, rows) of each missing (N, gamma, seeds) when it is finished."""
     if config.device == "cuda" or config.workers == 1:
         for N, gamma, seeds in missing:
             yield N, gamma, _one_thread(config, N, gamma, seeds)

@@ -3,8 +3,8 @@
     python -m papers.f_grpo.theory [results_dir=results]
 
 Writes f_grpo/theory/{tail_miss,one_step}.csv and f_grpo/figures/<figure>.{pdf,png,csv} below the
-folder. Fig. 1b,c need trained models (Table 3) and Fig. 4 is the simulation of App. J; neither is
-drawn here.
+results folder. Not drawn here: Figs 1b and 1c, which need trained models (Table 3), and Fig. 4,
+which is the simulation of App. J.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from papers.f_grpo.theory import figures, tables
 
 
 def run(root: Path) -> None:
-    """Write every figure and table; equal inputs give equal bytes. About 5 s on one core."""
+    """Write every figure and table. Equal inputs give equal bytes. Takes about 5 s on one core."""
     folder, drawn = root / "f_grpo" / "theory", root / "f_grpo" / "figures"
     steps = tables.one_step_table(seeds=200)
     write_csv(folder / "tail_miss.csv", tables.tail_miss_table())

@@ -1,7 +1,7 @@
 """Figures 1a, 2, 3 and 5 of F-GRPO, and checks of Eq. 8, Eq. 13 and Lemma B.1 on random policies.
 
-The paper does not print mu_pos and tau of Fig. 1a, rho of Fig. 2 or gamma of Fig. 3: those here
-are ours.
+The paper does not print mu_pos and tau of Fig. 1a, rho of Fig. 2 or gamma of Fig. 3. The values
+used here are our choice.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from papers.f_grpo.theory.tables import (
 
 
 def fig1a(path: Path) -> None:
-    """Tail-miss probability and its two factors, mu_pos = 0.5 and tau = 0.05 (ours)."""
+    """Draw Pr(tail-miss), Pr(active) and Pr(no rare-correct) at our mu_pos = 0.5, tau = 0.05."""
     mu, tau, N = 0.5, 0.05, group_sizes(128, 12)
     drawn = pd.DataFrame({"mu": mu, "tau": tau, "N": N, "pr_active": formulas.pr_active(mu, N)})
     drawn["pr_no_rare"] = (1 - tau) ** N
@@ -38,7 +38,8 @@ def fig1a(path: Path) -> None:
 
 
 def fig2(path: Path) -> None:
-    """Pr(B_tau) against N for three mu_pos; curves vary rho = tau / mu_pos, stars mark peaks."""
+    """Draw Pr(B_tau) against N for three mu_pos: one curve for each rho = tau / mu_pos, with a star
+    at its peak."""
     N, rhos, rows = group_sizes(4096, 8), (0.3, 0.1, 0.03, 0.01, 0.001), []
     figure, axes = panels(3, sharey=True)
     for axis, mu in zip(axes[0], (0.8, 0.5, 0.2), strict=True):
@@ -60,7 +61,7 @@ def fig2(path: Path) -> None:
 
 
 def fig3(path: Path) -> None:
-    """g |A| against the success probability for several gamma; solid correct, dashed wrong."""
+    """Draw g |A| against the success probability for several gamma; solid correct, dashed wrong."""
     mu, rows = np.linspace(0.02, 0.98, 193), []
     figure, axes = panels(1, width=4.4, height=3.2)
     axis = axes[0, 0]
@@ -78,13 +79,14 @@ def fig3(path: Path) -> None:
 
 
 def fig5(path: Path) -> None:
-    """Pr(B_tau) of one non-anchor correct action of App. J, on a linear and a logarithmic axis."""
+    """Draw Pr(B_tau) of one non-anchor correct action of App. J, on a linear and on a logarithmic
+    axis."""
     mu, tau, N = 0.64, 6.3e-5, group_sizes(2**18, 8)
     curve = formulas.pr_tail_miss(mu, tau, N)
     marked = np.isin(N, (2**15, 2**16, 2**17))
     figure, axes = panels(2, width=3.8, height=2.9)
     for axis in axes[0]:
-        axis.plot(N[N > 1], curve[N > 1], color=COLORS[0])  # 0 at N = 1 has no place on a log axis
+        axis.plot(N[N > 1], curve[N > 1], color=COLORS[0])  # a log axis cannot show 0 (N = 1)
         axis.plot(N[marked], curve[marked], "o", color=COLORS[1], markersize=4)
         group_axis(axis, 2**18)
     axes[0, 0].set_ylabel(r"tail-miss probability $\Pr(\mathcal{B}_\tau)$")
@@ -100,7 +102,8 @@ def fig5(path: Path) -> None:
 
 
 def one_step(path: Path, steps: pd.DataFrame) -> None:
-    """Left: error of Eq. 8 and 13 against eta. Others: both changes of the smallest exact step."""
+    """Draw two kinds of panels: on the left the error of Eqs. 8 and 13 against eta, then for each N
+    the exact changes of Q_pos and of Q_u,pos at the smallest eta, one against the other."""
     figure, axes = panels(4, width=3.0, height=3.2)
     drawn = [draw_errors(axes[0, 0], steps)]
     smallest = steps[steps.eta == steps.eta.min()]
@@ -113,12 +116,14 @@ def one_step(path: Path, steps: pd.DataFrame) -> None:
 
 
 def draw_errors(axis, steps: pd.DataFrame) -> pd.DataFrame:
-    """Median over instances of |closed form - exact| / |exact|, a line for each equation and N."""
+    """Draw the median over instances of |closed form - exact| / |exact|, one line for each equation
+    and N. Return what was drawn."""
     rows = []
     for name, line in (("q_pos_eq8", "-"), ("q_u_pos_eq13", "--")):
         mass, _, equation = name.rpartition("_")
         exact = steps[f"delta_{mass}_exact"]
-        # an exact 0 (all or, at rewards {0, 1}, nothing correct drawn) has no relative error
+        # no relative error where the exact change is 0: every correct action was drawn or, with
+        # rewards {0, 1}, none was
         error = ((steps[f"delta_{name}"] - exact) / exact).abs().where(exact != 0)
         medians = error.groupby([steps.N, steps.eta]).median().rename("error").reset_index()
         for (N, curve), color in zip(medians.groupby("N"), COLORS, strict=False):
@@ -133,7 +138,11 @@ def draw_errors(axis, steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_quadrants(axis, steps: pd.DataFrame, N: int) -> pd.DataFrame:
-    """Scatter in units of eta/N; the title gives the shares with dQ_pos > 0 > dQ_upos (grey)."""
+    """Draw dQ_u,pos against dQ_pos in units of eta/N. Return what was drawn.
+
+    The title gives, for each pair of rewards, the share of points with dQ_pos > 0 > dQ_u,pos (the
+    grey quadrant).
+    """
     rows, shares = [], []
     for (name, (_, R_w)), color in zip(REWARDS.items(), COLORS, strict=False):
         chosen = steps[steps.R_w == R_w]
@@ -152,7 +161,8 @@ def draw_quadrants(axis, steps: pd.DataFrame, N: int) -> pd.DataFrame:
 
 
 def lemma_b1(path: Path, table: pd.DataFrame) -> None:
-    """Lemma B.1 and Corollary B.2 as lines, Monte Carlo means with 2 standard errors as points."""
+    """Draw Lemma B.1 and Corollary B.2 as lines, and Monte Carlo means with 2 standard errors as
+    points."""
     figure, axes = panels(3)
     N = table.k.max()
     place = {name: i for i, name in enumerate(table.quantity.unique())}
@@ -169,7 +179,8 @@ def lemma_b1(path: Path, table: pd.DataFrame) -> None:
 
 
 def group_axis(axis, largest: int, step: int = 2) -> None:
-    """Group sizes on a base-2 logarithmic axis; plain numbers, or powers where those get long."""
+    """Put group sizes on a base-2 logarithmic x axis. The labels are plain numbers up to a largest
+    size of 4096, else powers of 2."""
     exponents = np.arange(0, int(np.log2(largest)) + 1, step if largest <= 4096 else 3)
     names = [str(2**e) if largest <= 4096 else f"$2^{{{e}}}$" for e in exponents]
     axis.set_xscale("log", base=2)

@@ -4,8 +4,8 @@ Pure functions on numpy arrays. Trajectory level (Sec. 3.1, App. A): mu_pos is t
 probability of a prompt, tau the mass of its rare-correct answers, N the group size. Categorical
 level (Sec. 2.3, 3.2, App. B-D): p is a softmax policy over V actions, `correct` the mask of the
 correct ones, `sampled` the mask of the distinct actions drawn, so A = sampled & correct, B =
-sampled & ~correct, U = ~sampled. All probabilities are float64. Left out: how p moves over many
-steps; that is the simulation of App. J, which also follows another update rule than Eq. 7.
+sampled & ~correct, U = ~sampled. All probabilities are float64. How p moves over many steps is not
+covered: see the simulation of App. J, whose update rule also differs from Eq. 7.
 """
 
 from typing import NamedTuple
@@ -19,11 +19,13 @@ from common.errors import require
 Array = NDArray[np.float64]
 
 
-# Section 3.1: which groups update, and which of those miss the rare-correct answers
+# Section 3.1: which groups update the policy, and which of them miss the rare-correct answers
 
 
 def pr_active(mu_pos: ArrayLike, N: ArrayLike) -> Array:
-    """Pr(A_N) = 1 - mu_pos^N - (1 - mu_pos)^N: a group has both correct and wrong answers (Eq. 9).
+    """Return the probability that a group has both correct and wrong answers (Eq. 9).
+
+    Pr(A_N) = 1 - mu_pos^N - (1 - mu_pos)^N
 
     Arguments broadcast. Raises UserError unless 0 < mu_pos < 1 and N is a positive integer.
     """
@@ -33,15 +35,17 @@ def pr_active(mu_pos: ArrayLike, N: ArrayLike) -> Array:
 
 
 def pr_tail_miss(mu_pos: ArrayLike, tau: ArrayLike, N: ArrayLike) -> Array:
-    """Pr(B_tau): a group is mixed and holds no rare-correct answer (Lemma 3.1, Eq. 11).
+    """Return the probability that a group is mixed and holds no rare-correct answer.
+
+    This is Lemma 3.1, Eq. 11:
 
     Pr(B_tau) = (1-tau)^N - (mu_pos-tau)^N - (1-mu_pos)^N
               = (1-tau)^N [1 - s^N - (1-s)^N],  s = (mu_pos-tau)/(1-tau)
 
-    where s is the success probability given that no answer is rare. The second form is computed:
-    the three terms of the first cancel. Arguments broadcast; tau = 0 gives Pr(A_N), tau = mu_pos
-    gives 0. Raises UserError unless 0 < mu_pos < 1, 0 <= tau <= mu_pos and N is a positive
-    integer.
+    where s is the success probability given that no answer is rare-correct. The second form is the
+    one computed, because the three terms of the first cancel numerically. Arguments broadcast;
+    tau = 0 gives Pr(A_N), tau = mu_pos gives 0. Raises UserError unless 0 < mu_pos < 1,
+    0 <= tau <= mu_pos and N is a positive integer.
     """
     mu_pos, tau = np.asarray(mu_pos, float), np.asarray(tau, float)
     _check_group(mu_pos, N)
@@ -52,22 +56,22 @@ def pr_tail_miss(mu_pos: ArrayLike, tau: ArrayLike, N: ArrayLike) -> Array:
 
 class Peak(NamedTuple):
     N: int
-    value: float  # Pr(B_tau) there
+    value: float  # Pr(B_tau) at N
 
 
 def peak_group_size(mu_pos: float, tau: float) -> Peak:
-    """The integer N that maximises Pr(B_tau) of Eq. 11 (the smaller one of a tie), and the maximum.
+    """Return the N that maximises Pr(B_tau) of Eq. 11 (the smaller of a tie) and the maximum.
 
     With a = mu_pos - tau, b = 1 - mu_pos, c = a + b = 1 - tau, one more answer changes Pr(B_tau)
     by c^N [(1-a)(a/c)^N + (1-b)(b/c)^N - tau]. The bracket falls with N, so the curve has one
-    peak, at the first N where the bracket is <= 0; it is found by doubling and bisection. Raises
-    UserError unless 0 < tau < mu_pos < 1: at tau = 0 the curve rises for ever, at tau = mu_pos it
-    is 0.
+    peak, at the first N where the bracket is <= 0. Doubling and bisection find it. Raises
+    UserError unless 0 < tau < mu_pos < 1: at tau = 0 the curve never stops rising, and at
+    tau = mu_pos it is 0.
     """
     _check_group(np.asarray(mu_pos, float), 1)
     _check(np.asarray(0 < tau < mu_pos), "tau", tau, f"a peak needs 0 < tau < mu_pos={mu_pos}")
     a, b = mu_pos - tau, 1 - mu_pos
-    log_a, log_b = np.log1p(-b / (1 - tau)), np.log1p(-a / (1 - tau))  # of a/c and b/c
+    log_a, log_b = np.log1p(-b / (1 - tau)), np.log1p(-a / (1 - tau))  # log(a/c), log(b/c)
 
     def rises(N: int) -> bool:
         return (1 - a) * np.exp(N * log_a) + (1 - b) * np.exp(N * log_b) > tau
@@ -85,11 +89,12 @@ def peak_group_size(mu_pos: float, tau: float) -> Peak:
 
 
 def batch_baseline(p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float) -> Array:
-    """S_R = R_c P_pos + R_w P_neg of the distinct sampled actions (Eq. 17). (..., V) -> (...).
+    """Return S_R = R_c P_pos + R_w P_neg over the distinct sampled actions (Eq. 17).
 
-    Raises UserError unless p is a distribution over its last axis, the masks are boolean arrays of
-    its shape and R_c > R_w; so do `logit_update`, `delta_q_pos` and `delta_q_u_pos`, which also
-    refuse an N that is not a positive integer or is below the number of distinct sampled actions.
+    (..., V) -> (...). Raises UserError unless p is a distribution over its last axis, the masks are
+    boolean arrays of the same shape and R_c > R_w. `logit_update`, `delta_q_pos` and
+    `delta_q_u_pos` raise it in the same cases, and also for an N that is not a positive integer or
+    is below the number of distinct sampled actions.
     """
     _check_policy(p, correct, sampled)
     require(R_c > R_w, "R_c", R_c, f"must exceed R_w={R_w}")
@@ -99,10 +104,10 @@ def batch_baseline(p: Array, correct: Array, sampled: Array, *, R_c: float, R_w:
 def logit_update(
     p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
 ) -> Array:
-    """dz_i = (eta/N) p_i (R_i - S_R), R_i = 0 for unsampled actions (Eq. 7). (..., V) -> (..., V).
+    """Return dz_i = (eta/N) p_i (R_i - S_R), with R_i = 0 for unsampled actions (Eq. 7).
 
-    It is eta times the gradient in z of (1/N) sum_{i in A or B} R_i p_i: distinct actions, unlike a
-    group-relative advantage, which counts repeated ones.
+    (..., V) -> (..., V). It is eta times the gradient in z of (1/N) sum_{i in A or B} R_i p_i. The
+    sum counts each distinct action once, unlike a group-relative advantage, which counts repeats.
     """
     S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
     _check_step(sampled, N)
@@ -113,7 +118,7 @@ def logit_update(
 def delta_q_pos(
     p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
 ) -> Array:
-    """First-order change of the total correct mass (Eq. 8). (..., V) -> (...).
+    """Return the first-order change of the total correct mass (Eq. 8). (..., V) -> (...).
 
     dQ_pos = (eta/N) [ (R_c - S_R) Q_neg A_2 + (S_R - R_w) Q_pos B_2
                        + S_R (Q_pos U_neg2 - Q_neg U_pos2) ]
@@ -130,11 +135,14 @@ def delta_q_pos(
 def delta_q_u_pos(
     p: Array, correct: Array, sampled: Array, *, R_c: float, R_w: float, eta: float, N: int
 ) -> Array:
-    """First-order change of the unsampled-correct mass (Prop. 3.2, Eq. 13). (..., V) -> (...).
+    """Return the first-order change of the unsampled-correct mass (Prop. 3.2, Eq. 13).
+
+    (..., V) -> (...).
 
     dQ_upos = (eta/N) [-S_R U_pos2 - Q_upos ((R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2)]
 
-    Sec. 3.2 says that both terms are negative when S_R > 0; the second one need not be (large U_2).
+    Sec. 3.2 says that both terms are negative when S_R > 0. The second one need not be: a large U_2
+    makes it positive.
     """
     S_R = batch_baseline(p, correct, sampled, R_c=R_c, R_w=R_w)
     _check_step(sampled, N)
@@ -145,7 +153,8 @@ def delta_q_u_pos(
 
 
 def delta_mass(p: Array, dz: Array, subset: Array) -> Array:
-    """First-order change of a subset's mass for any dz (Eq. 21, summed Eq. 20). (..., V) -> (...).
+    """Return the first-order change of a subset's mass for any dz (Eq. 21, the sum of Eq. 20 over
+    the subset). (..., V) -> (...).
 
     dQ_S = sum_{i in S} p_i dz_i - Q_S sum_j p_j dz_j
     """
@@ -154,9 +163,9 @@ def delta_mass(p: Array, dz: Array, subset: Array) -> Array:
 
 
 def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
-    """Mass of a subset under softmax(log p + dz) minus its mass under p. (..., V) -> (...).
+    """Return a subset's mass under softmax(log p + dz) minus its mass under p. (..., V) -> (...).
 
-    Written with expm1 so that it keeps its relative precision for steps as small as 1e-12.
+    Computed with expm1 to keep the relative precision for steps as small as 1e-12.
     """
     _check_policy(p, subset)
     growth = p * np.expm1(dz)
@@ -164,22 +173,23 @@ def exact_delta_mass(p: Array, dz: Array, subset: Array) -> Array:
     return (_sum(growth, subset) - _sum(p, subset) * total) / (1 + total)
 
 
-# Appendix B: what the number of correct answers X says about S_R
+# Appendix B: the expectation of S_R given the number of correct answers X
 
 
 def expected_p_pos(p: Array, correct: Array, k: ArrayLike) -> Array:
-    """E[P_pos | X = k] = sum_{o in C} p(o) (1 - (1 - p(o)/mu_pos)^k) (Lemma B.1, Eq. 18).
+    """Return E[P_pos | X = k] = sum_{o in C} p(o) (1 - (1 - p(o)/mu_pos)^k) (Lemma B.1, Eq. 18).
 
-    (V,) policy and mask, k any shape, result of k's shape; N does not enter. Raises UserError
-    unless p is a distribution, both kinds of action have mass and k is an integer >= 0.
+    p and the mask are (V,), k has any shape and the result has k's shape. N does not enter. Raises
+    UserError unless p is a distribution, correct and wrong actions both have mass above 0 and k is
+    an integer >= 0.
     """
     return _expected_distinct(p, correct, k, "k")
 
 
 def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
-    """E[P_neg | X = k] = sum_{o not in C} p(o) (1 - (1 - p(o)/(1-mu_pos))^(N-k)) (Eq. 19).
+    """Return E[P_neg | X = k] = sum_{o not in C} p(o) (1 - (1 - p(o)/(1-mu_pos))^(N-k)) (Eq. 19).
 
-    Shapes and errors as `expected_p_pos`; also refuses k > N.
+    Shapes and errors as in `expected_p_pos`. Also raises UserError for k > N.
     """
     return _expected_distinct(p, ~np.asarray(correct), N - np.asarray(k), "N - k")
 
@@ -187,10 +197,11 @@ def expected_p_neg(p: Array, correct: Array, k: ArrayLike, *, N: int) -> Array:
 def expected_s_r(
     p: Array, correct: Array, k: ArrayLike, *, N: int, R_c: float, R_w: float
 ) -> Array:
-    """E[S_R | X = k] = R_c E[P_pos | X = k] + R_w E[P_neg | X = k] (App. B).
+    """Return E[S_R | X = k] = R_c E[P_pos | X = k] + R_w E[P_neg | X = k] (App. B).
 
-    Non-decreasing in k if R_w <= 0 (Corollary B.2) and R_c >= 0, which only the proof of the
-    corollary says. Shapes and errors as `expected_p_neg`; also refuses R_c <= R_w.
+    Non-decreasing in k if R_w <= 0 (Corollary B.2) and R_c >= 0; only the proof of the corollary
+    states the second condition. Shapes and errors as in `expected_p_neg`. Also raises UserError for
+    R_c <= R_w.
     """
     require(R_c > R_w, "R_c", R_c, f"must exceed R_w={R_w}")
     return R_c * expected_p_pos(p, correct, k) + R_w * expected_p_neg(p, correct, k, N=N)
@@ -200,14 +211,15 @@ def expected_s_r(
 
 
 def scaled_advantage(mu_pos: ArrayLike, *, gamma: float) -> tuple[Array, Array]:
-    """g |A_GRPO| of a correct and of a wrong answer in a group with success rate mu_pos (Fig. 3).
+    """Return g |A_GRPO| of a correct and of a wrong answer at the success rate mu_pos (Fig. 3).
 
     correct: (1-mu)^gamma sqrt((1-mu)/mu), wrong: (1-mu)^gamma sqrt(mu/(1-mu)) (Eq. 4, 15, 16)
 
-    Eq. 4 with epsilon -> 0 and the population standard deviation; R_c and R_w cancel. A group of
-    finite N has exactly these values at mu = mu_hat = X/N; Bessel's correction multiplies them by
-    sqrt((N-1)/N). As mu -> 1 a wrong answer's value goes to 0 only for gamma > 1/2: it goes to 1
-    at gamma = 1/2 and to infinity below. Raises UserError unless 0 < mu_pos < 1 and gamma >= 0.
+    This is Eq. 4 with epsilon -> 0 and the population standard deviation; R_c and R_w cancel. A
+    group of finite N has exactly these values at mu = mu_hat = X/N; Bessel's correction multiplies
+    them by sqrt((N-1)/N). As mu -> 1 the value of a wrong answer goes to 0 only for gamma > 1/2. It
+    goes to 1 at gamma = 1/2 and to infinity for smaller gamma. Raises UserError unless
+    0 < mu_pos < 1 and gamma >= 0.
     """
     mu_pos = np.asarray(mu_pos, float)
     _check_group(mu_pos, 1)
@@ -220,13 +232,15 @@ def scaled_advantage(mu_pos: ArrayLike, *, gamma: float) -> tuple[Array, Array]:
 
 
 def _mixed(rarer: Array, N: ArrayLike) -> Array:
-    """1 - (1-m)^N - m^N for m <= 1/2, exactly 0 at N = 1 and with full relative precision above."""
+    """Return 1 - (1-m)^N - m^N for m = `rarer` <= 1/2: exactly 0 at N = 1, else with full relative
+    precision."""
     N = np.asarray(N, float)
     return np.where(N == 1, 0.0, -np.expm1(N * np.log1p(-rarer)) - rarer**N)
 
 
 def _expected_distinct(p: Array, kind: Array, draws: ArrayLike, name: str) -> Array:
-    """Expected mass of the distinct actions among `draws` i.i.d. draws from p given `kind`."""
+    """Return the expected mass of the distinct actions among `draws` i.i.d. draws from p, given
+    that all of them lie in the mask `kind`."""
     _check_policy(p, kind)
     mass, rest = _sum(p, kind), _sum(p, ~kind)
     require(
@@ -235,7 +249,7 @@ def _expected_distinct(p: Array, kind: Array, draws: ArrayLike, name: str) -> Ar
     draws = np.asarray(draws)
     good = (draws >= 0) & (draws % 1 == 0)
     _check(good, name, draws, "X = k must be an integer in 0..N")
-    # a single action of its kind has q = p / mass = 1, and rounding must not put it above
+    # if only one action is of this kind, q = p / mass = 1: rounding must not put it above 1
     q = np.minimum(p[kind] / mass, 1.0)
     return -np.expm1(xlog1py(draws[..., None], -q)) @ p[kind]
 
@@ -245,7 +259,7 @@ def _sum(values: Array, subset: Array) -> Array:
 
 
 def _check(good: NDArray[np.bool_], key: str, value: ArrayLike, remedy: str) -> None:
-    if not np.all(good):  # name the first bad entry, not the whole array
+    if not np.all(good):  # the error names the first bad entry, not the whole array
         good, value = np.broadcast_arrays(good, value)
         require(False, key, value[~good][0], remedy)
 

@@ -1,5 +1,5 @@
-"""Eqs. 8, 9, 11 and 13 and Lemma B.1 as tables: on a grid, and on random policies beside the exact
-step."""
+"""Tables of Eqs. 9 and 11 on a grid, and of Eqs. 8 and 13 and Lemma B.1 on random policies, beside
+the exact softmax step or simulated groups."""
 
 import numpy as np
 import pandas as pd
@@ -8,18 +8,18 @@ from papers.f_grpo.theory import formulas
 
 REWARDS = {"{0, 1}": (1.0, 0.0), "{-1, 1}": (1.0, -1.0)}  # R_c, R_w: App. H.2 and App. J
 MU_POS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.64, 0.7, 0.8, 0.9, 0.95)
-TAU = (6.3e-5, 1e-4, 1e-3, 1e-2, 0.05)  # the first is a leaf of App. J
-ACTIONS, CORRECT = 64, 16  # V and |P| of the random policies
+TAU = (6.3e-5, 1e-4, 1e-3, 1e-2, 0.05)  # the first: one non-anchor correct action of App. J
+ACTIONS, CORRECT = 64, 16  # V and the number of correct actions of the random policies
 
 
 def group_sizes(largest: int, per_octave: int) -> np.ndarray:
-    """Integers from 1 to `largest`, about `per_octave` of them each time N doubles."""
+    """Return integers from 1 to `largest`, about `per_octave` of them each time N doubles."""
     octaves = np.arange(per_octave * np.log2(largest) + 1) / per_octave
     return np.unique(np.round(2**octaves).astype(int))
 
 
 def tail_miss_table() -> pd.DataFrame:
-    """Eq. 9 and Eq. 11 on MU_POS x TAU x N = 1, 2, 3, 4, 6, ..., 2^17 with tau < mu_pos."""
+    """Return Eqs. 9 and 11 on MU_POS x TAU x N = 1, 2, 3, 4, 6, ..., 2^17, where tau < mu_pos."""
     powers = 2 ** np.arange(18)
     N = np.union1d(powers, 3 * powers[:-2])
     mu, tau, N = (axis.ravel() for axis in np.meshgrid(MU_POS, TAU, N, indexing="ij"))
@@ -29,14 +29,16 @@ def tail_miss_table() -> pd.DataFrame:
 
 
 def policies(seeds: int) -> np.ndarray:
-    """(seeds, V) softmax policies: standard normal logits, plus 1 on the first CORRECT actions."""
+    """Return (seeds, V) softmax policies of standard normal logits, plus 1 on the first CORRECT
+    actions."""
     logits = np.stack([np.random.default_rng(seed).normal(size=ACTIONS) for seed in range(seeds)])
     logits[:, :CORRECT] += 1
     return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
 
 def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
-    """(seeds, V) masks of the distinct among N draws from each row i of p, seeded by (i, N)."""
+    """Return (seeds, V) masks of the distinct actions among N draws from each row i of p. The draws
+    of row i are seeded by (i, N)."""
     mask = np.zeros(p.shape, bool)
     for seed, row in enumerate(p):
         mask[seed, np.random.default_rng([seed, N]).choice(ACTIONS, size=N, p=row)] = True
@@ -44,7 +46,8 @@ def sampled_mask(p: np.ndarray, N: int) -> np.ndarray:
 
 
 def one_step_table(seeds: int) -> pd.DataFrame:
-    """Eq. 8 and Eq. 13 beside the exact softmax step of Eq. 7, on random policies and groups."""
+    """Return Eqs. 8 and 13 beside the exact softmax step of Eq. 7, on random policies and
+    groups."""
     p, rows = policies(seeds), []
     correct = np.broadcast_to(np.arange(ACTIONS) < CORRECT, p.shape)
     for N in (2, 8, 32):
@@ -66,8 +69,8 @@ def one_step_table(seeds: int) -> pd.DataFrame:
 
 
 def lemma_b1_table(draws: int) -> pd.DataFrame:
-    """Lemma B.1 and Corollary B.2 by the correct answers k of N = 16: exact, and means of `draws`
-    simulated groups with their standard errors."""
+    """Return the expectations of Lemma B.1 and Corollary B.2 for k = 0, ..., 16 correct answers
+    among N = 16: exact, and as means over `draws` simulated groups with standard errors."""
     p, N, k = policies(1)[0], 16, np.arange(17)
     correct = np.arange(ACTIONS) < CORRECT
     P_pos = sampled_mass(p, correct, draws=k, repeats=draws, seed=1)  # (17, draws)
@@ -87,7 +90,8 @@ def lemma_b1_table(draws: int) -> pd.DataFrame:
 
 
 def sampled_mass(p: np.ndarray, kind: np.ndarray, *, draws: np.ndarray, repeats: int, seed: int):
-    """(len(draws), repeats) masses of distinct actions among draws[i] draws from p given kind."""
+    """Return the (len(draws), repeats) masses of the distinct actions among draws[i] draws from p,
+    given that all of them lie in the mask `kind`."""
     generator, p = np.random.default_rng(seed), p[kind]
     masses = np.zeros((len(draws), repeats))
     for row, count in enumerate(draws):

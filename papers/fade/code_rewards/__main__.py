@@ -1,4 +1,4 @@
-"""Code rewards on a laptop (FADE Sec. 3).
+"""Train with code rewards on a laptop (FADE Sec. 3).
 
 python -m papers.fade.code_rewards [seeds=[1,2,3]] [key=value ...]
 """

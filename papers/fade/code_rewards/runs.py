@@ -1,8 +1,9 @@
-"""Code rewards on a laptop: GRPO and FADE on tiny program synthesis, judged by the sandboxed
-verifier that the cluster's runs use (FADE Sec. 3).
+"""Code rewards on a laptop: GRPO and FADE on tiny program synthesis, judged by the same sandboxed
+verifier as the cluster runs (FADE Sec. 3).
 
-The task is common/tasks/expressions.py. Without bubblewrap no program can be run in isolation: a
-message says so, and nothing is run. The runs follow one another: the first makes the model of all.
+The task is common/tasks/expressions.py. Without bubblewrap no program can run in isolation, so a
+message is printed and nothing is trained. The runs go one after another, because the first one
+makes the base model of all of them.
 """
 
 import sys
@@ -18,12 +19,15 @@ from common.experiment import load
 class CodeRewards:
     experiments: list[str]
     seeds: list[int]
-    overrides: list[str]  # of each experiment
+    overrides: list[str]  # added to each experiment
     results_dir: Folder
 
 
 def run(config: CodeRewards, progress: bool = False) -> list[Path]:
-    """The run folders; none, and a line on stderr, where the sandbox is missing."""
+    """Train every experiment with every seed and return the run folders.
+
+    Without a sandbox, print one line to stderr and return an empty list.
+    """
     from common.backends import run_experiment
     from common.verifiers.code import verifier
 

@@ -1,4 +1,4 @@
-"""FADE's training prompts (Sec. 3): several sets as one."""
+"""FADE's training prompts (Sec. 3): several data sets combined into one."""
 
 from random import Random
 
@@ -8,11 +8,11 @@ from common.types import Prompt
 
 
 def mixed(*, parts: list[dict], size: int | None, seed: int) -> list[Prompt]:
-    """The prompts of all `parts` (nodes of common.datasets.load), a text that occurs twice once;
-    `size` of them drawn by `seed`, in their order, or all where it is null.
+    """Return the prompts of all `parts` (nodes of common.datasets.load) without repeated texts.
 
-    UserError where there are fewer than `size`. Left out: the paper's own selection of 25,000,
-    which is not published, and CWM's filter of easy problems, which needs its solve rates.
+    Draw `size` of them with `seed` and keep their order; with a `size` of null, return all. Raises
+    UserError if there are fewer than `size`. Left out: the paper's own selection of 25,000, which
+    is not published, and CWM's filter of easy problems, which needs CWM's solve rates.
     """
     by_text: dict[str, Prompt] = {}
     for i, part in enumerate(parts):

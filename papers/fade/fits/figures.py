@@ -1,4 +1,4 @@
-"""Figs. 6, 10, 11, 12 and 13 from the laptop runs' counts and the fits of them."""
+"""Figs. 6, 10, 11, 12 and 13 from the sample counts of the laptop runs and the fits to them."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from common.plotting import COLORS, panels, save
 from papers.fade.fits import tables
 
 BENCHMARKS = ("natural", "rare")
-SHOWN = 100  # k up to which fitted curves are drawn
+SHOWN = 100  # largest k of the drawn fitted curves
 
 
 def draw(counts: pd.DataFrame, table: str, colors: Colors, root: Path) -> None:
-    """Everything that the counts and the fits of one table allow."""
+    """Draw every figure that the counts and the fits of one table allow."""
     base, trained = tables.of_table(counts, table)
     if base.empty or trained.empty:
         return
@@ -35,8 +35,10 @@ def draw(counts: pd.DataFrame, table: str, colors: Colors, root: Path) -> None:
 
 
 def coefficients(fits: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENCHMARKS) -> None:
-    """Fig. 6 left: a and b along training, from the base model (square); bars are 95 % intervals
-    over problems after the last step."""
+    """Draw Fig. 6 left: a and b along training, starting from the base model (square).
+
+    Bars are 95 % intervals over problems after the last step.
+    """
     figure, axes = panels(len(benchmarks), width=3.6, height=3.4)
     for axis, benchmark in zip(axes[0], benchmarks, strict=True):
         rows = fits[fits["benchmark"] == benchmark]
@@ -64,8 +66,10 @@ def coefficients(fits: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENC
 def curves(
     counts: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path, benchmark: str = "rare"
 ) -> None:
-    """Fig. 13: pass@k by k at the checkpoints of each method, dark is late; dots are measured,
-    lines the fitted law."""
+    """Draw Fig. 13: pass@k by k at the checkpoints of each method, later ones darker.
+
+    Dots are measurements; lines are the fitted law.
+    """
     rare = counts[counts["benchmark"] == benchmark]
     methods = list(present(rare, colors))
     figure, axes = panels(len(methods), width=2.5, height=2.6, sharey=True)
@@ -95,10 +99,10 @@ def curves(
 def solve_rates(
     base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENCHMARKS
 ) -> None:
-    """Fig. 10: how the problems' solve rates are distributed before and after RL, with a
-    Beta-binomial (solid) and a mixture of two (dashed), fitted by likelihood.
+    """Draw Fig. 10: the distribution of solve rates over problems before and after RL.
 
-    The paper minimises a squared error, which with 200 samples of a problem sees empty bins only.
+    A Beta-binomial (solid) and a mixture of two (dashed) are fitted by likelihood. The paper
+    minimises a squared error instead, which with 200 samples of a problem sees mostly empty bins.
     """
     shown = {"base": base} | {m: last[last["method"] == m] for m in present(last, colors)}
     figure, axes = panels(len(shown), len(benchmarks), width=2.2, height=2.2, sharex=True)
@@ -107,7 +111,8 @@ def solve_rates(
         for axis, benchmark in zip(axes[:, column], benchmarks, strict=True):
             problems = counts[counts["benchmark"] == benchmark]
             n = int(problems["n"].iloc[0])
-            share, _ = np.histogram((problems["c"] + 0.5) / (n + 1), edges)  # no count on an edge
+            # shifted so that no count lies on the edge of a bin
+            share, _ = np.histogram((problems["c"] + 0.5) / (n + 1), edges)
             share = 100 * share / len(problems)
             axis.bar(edges[:-1], share, width=0.05, align="edge", color="0.8")
             frame = pd.DataFrame({"from": edges[:-1], "measured": share})
@@ -126,7 +131,10 @@ def solve_rates(
 
 
 def fitted_shares(c: np.ndarray, n: int, components: int, edges: np.ndarray) -> np.ndarray | None:
-    """Percent of problems in each bin by the fitted mixture; None where the counts fix no shape."""
+    """Return the percentage of problems in each bin that the fitted mixture predicts.
+
+    Return None where the counts determine no shape: all c are 0, or all are n.
+    """
     if (c == 0).all() or (c == n).all():
         return None
     pmf = fit_beta(c, n, components=components, objective="likelihood").pmf(n)
@@ -136,7 +144,7 @@ def fitted_shares(c: np.ndarray, n: int, components: int, edges: np.ndarray) -> 
 def budgets(
     last: pd.DataFrame, fits: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENCHMARKS
 ) -> None:
-    """Fig. 11: the law fitted to k <= 10 (left) and k <= 50 (right), drawn to k = 100."""
+    """Draw Fig. 11: the law fitted to k <= 10 (left) and to k <= 50 (right), up to k = 100."""
     figure, axes = panels(2, width=3.5, height=3.2, sharey=True)
     k, drawn = np.logspace(0, np.log10(SHOWN), 40), []
     for axis, budget in zip(axes[0], (10, 50), strict=True):
@@ -164,8 +172,11 @@ def budgets(
 def difficulty(
     base: pd.DataFrame, last: pd.DataFrame, colors: Colors, path: Path, benchmark: str = "natural"
 ) -> None:
-    """Fig. 12: the law on thirds of the problems, by the base model's solve rate (no split
-    is chosen on the counts it shows): easy ones have little mass near 0, hard ones much."""
+    """Draw Fig. 12: the law fitted to each third of the problems, split by the base model's rate.
+
+    The base model's solve rates make the split, so that no method's own counts choose it. Easy
+    problems have few solve rates near 0, hard ones many.
+    """
     rate = base[base["benchmark"] == benchmark].groupby("problem_id")[["c", "n"]].sum()
     order = (rate["c"] / rate["n"]).sort_values(ascending=False, kind="stable").index
     thirds = dict(zip(("easy", "medium", "hard"), np.array_split(order, 3), strict=True))

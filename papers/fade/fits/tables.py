@@ -1,7 +1,8 @@
-"""What the laptop runs' counts say of pass@k scaling: fits (FADE sec 12, Figs. 6, 11, 13).
+"""Pass@k scaling laws fitted to sample counts of the laptop runs (FADE sec 12, Figs. 6, 11, 13).
 
-Laws are those of common/metrics/fits.py; intervals draw problems again, with the seeds' counts of a
-problem together. `measure` writes <root>/fade/laptop/<table>_{coefficients,laws,budgets}.csv.
+The shifted power law is in common/metrics/fits.py. The intervals resample problems, each with the
+counts of all its seeds. `measure` writes
+<root>/fade/laptop/<table>_{coefficients,laws,budgets}.csv.
 """
 
 from pathlib import Path
@@ -22,7 +23,7 @@ DRAWS = 200
 
 
 def measure(root: Path) -> None:
-    """Fit the laws to the counts of every table that has METHODS."""
+    """Fit the laws to the counts of every table that holds one of METHODS, and write the fits."""
     rows, counts = read(root, "fade", LAPTOP)
     for table in rows.loc[rows["method"].isin(METHODS), "table"].unique():
         base, trained = of_table(counts, table)
@@ -40,13 +41,16 @@ def measure(root: Path) -> None:
 
 
 def of_table(counts: pd.DataFrame, table: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Counts of the base model, the start of each method, and of METHODS in the table."""
+    """Return (counts of the base model, where all methods start; counts of METHODS in a table)."""
     base = counts[counts["method"] == "base"].assign(table=table)
     return base, counts[(counts["table"] == table) & counts["method"].isin(METHODS)]
 
 
 def curves(counts: pd.DataFrame) -> tuple[list[int], np.ndarray]:
-    """(k, pass@k of each problem (P, K)), mean over seeds; k up to the fewest samples."""
+    """Return (the k up to the smallest number of samples, pass@k of each problem (P, K)).
+
+    pass@k is a mean over seeds.
+    """
     ks = [k for k in KS if k <= counts["n"].min()]
     values = pass_at_k(counts["c"].to_numpy(), counts["n"].to_numpy(), ks)
     frame = pd.DataFrame(values, index=counts["problem_id"].to_numpy())
@@ -54,9 +58,9 @@ def curves(counts: pd.DataFrame) -> tuple[list[int], np.ndarray]:
 
 
 def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
-    """a, b, c of the shifted power law with 95 % intervals over problems.
+    """Return a, b, c of the shifted power law with 95 % intervals over problems.
 
-    One row a table, method, benchmark and step; seeds are pooled.
+    There is one row for each table, method, benchmark and step; seeds are pooled.
     """
     rows = []
     key = ["table", "method", "benchmark", "step"]
@@ -73,7 +77,10 @@ def coefficients(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_seed(counts: pd.DataFrame) -> pd.DataFrame:
-    """a, b, c of every run and step, for claims: table, method, benchmark, seed, step, a, b, c."""
+    """Return a, b, c of the law for every run and step, as the claims need them.
+
+    Columns: table, method, benchmark, seed, step, a, b, c.
+    """
     rows = []
     key = ["table", "method", "benchmark", "seed", "step"]
     for which, group in counts.groupby(key, sort=False):
@@ -84,10 +91,10 @@ def by_seed(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def laws(ks: list[int], curve: np.ndarray) -> dict[str, tuple[np.ndarray, float]]:
-    """law -> (fitted curve, mean squared error), each least squares in pass@k itself.
+    """Return law -> (fitted curve, mean squared error), fitted by least squares in pass@k itself.
 
     power: 1 - a k^-b (Theorem 12.1 at every k); exponential: exp(-a k^-b) (Brown et al. 2024);
-    shifted: exp(-a (k + c)^-b), which contains the second, so it cannot be worse than that.
+    shifted: exp(-a (k + c)^-b), which contains the exponential law, so it cannot be worse.
     """
     k = np.asarray(ks, dtype=float)
 
@@ -108,7 +115,11 @@ def laws(ks: list[int], curve: np.ndarray) -> dict[str, tuple[np.ndarray, float]
 
 
 def law_table(counts: pd.DataFrame) -> pd.DataFrame:
-    """table, method, benchmark, law, mse, and the error at k = 1 (fitted - measured, in points)."""
+    """Return the error of each law for each table, method and benchmark.
+
+    Columns: table, method, benchmark, law, mse, and at_1, the error at k = 1 (fitted - measured, in
+    points). Groups with fewer than four different k are left out.
+    """
     rows, key = [], ["table", "method", "benchmark"]
     for which, group in counts.groupby(key, sort=False):
         ks, values = curves(group)
@@ -122,9 +133,10 @@ def law_table(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def budgets(counts: pd.DataFrame) -> pd.DataFrame:
-    """Fig. 11: the shifted power law fitted to k <= 10 and k <= 50, its pass@100 and the measured.
+    """Return pass@100 as measured and as predicted from k <= 10 and from k <= 50 (Fig. 11).
 
-    One row a table, method, benchmark and budget, after the last step; only where n >= 100.
+    The law is the shifted power law. There is one row for each table, method, benchmark and budget,
+    from counts after the last step; counts with n < 100 are left out.
     """
     rows, key = [], ["table", "method", "benchmark"]
     for which, group in counts[counts["n"] >= 100].groupby(key, sort=False):

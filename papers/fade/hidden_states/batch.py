@@ -1,4 +1,4 @@
-"""The tokens of a model's responses to prompts, as the output head meets them."""
+"""The response tokens of a model, with the hidden states that its output head reads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,8 +8,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Tokens:
-    """The response tokens of a batch, numpy: A = r - rbar of its response, h (N, d) what the output
-    head reads, the token y that follows, and whether its response is right."""
+    """The N response tokens of a batch, as numpy arrays.
+
+    A is r - rbar of the token's response, h (N, d) the state that the output head reads, y the
+    token that follows, and `correct` whether the response is right.
+    """
 
     A: np.ndarray
     h: np.ndarray
@@ -28,7 +31,10 @@ def tokens(
     seed: int,
     responses: int,
 ) -> Tokens:
-    """Of `group_size` responses to each prompt; `responses` are read at once."""
+    """Sample `group_size` responses to each prompt and return their tokens.
+
+    The model reads `responses` responses at once to compute the hidden states.
+    """
     import torch
 
     from common.rollout.local import encode, generate
@@ -68,7 +74,7 @@ def tokens(
 
 
 def errors(head, found: Tokens, rows: int) -> Iterator[np.ndarray]:
-    """v = e_y - pi of the tokens, (rows, V) at a time, float32."""
+    """Yield v = e_y - pi of the tokens, in float32 blocks (rows, V)."""
     import torch
 
     for start in range(0, len(found.y), rows):

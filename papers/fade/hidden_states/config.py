@@ -1,4 +1,4 @@
-"""Settings of the hidden states' measurement, checked."""
+"""Settings of the measurement of hidden states, with checks."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +13,19 @@ class States:
     prompts: int
     group_size: int
     seed: int
-    checkpoints: list[str]  # folders; none: the laptop runs below results_dir
-    of: list[str]  # overrides of the FADE experiment whose prompts and verifier these have
+    checkpoints: list[str]  # folders; empty: the laptop runs below results_dir
+    of: list[str]  # overrides of a FADE experiment: the checkpoints use its prompts and verifier
     device: Literal["cpu", "cuda"]
-    responses: int  # read by the model at once
-    block_mb: float  # of v = e_y - pi in memory at once
-    dtype: Literal["float32", "float64"]  # of the sums over tokens
-    memory_gb: float  # GB of 1e9 bytes, of the process and the device together
-    N: list[int]  # tokens of made-up data
-    K: list[int]  # wrong modes
+    responses: int  # the number of responses that the model reads at once
+    block_mb: float  # size of the block of v = e_y - pi that is in memory at once
+    dtype: Literal["float32", "float64"]  # type of the sums over tokens
+    memory_gb: float  # limit for the process and the device together, in GB of 1e9 bytes
+    N: list[int]  # numbers of tokens of synthetic data
+    K: list[int]  # numbers of wrong modes
     delta: list[float]
     p: float  # share of right tokens
     noise: float
-    width: int  # d of made-up data
+    width: int  # d of synthetic data
     results_dir: Folder
 
     def __post_init__(self):

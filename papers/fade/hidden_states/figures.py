@@ -1,4 +1,4 @@
-"""Figures of the hidden states and of Prop. 15.1 on made-up data (FADE Fig. 3, Tables 10, 11)."""
+"""Figures of the hidden states and of Prop. 15.1 on synthetic data (FADE Fig. 3, Tables 10, 11)."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from papers.fade.weights.figures import by_label
 
 
 def draw(root: Path) -> list[Path]:
-    """Every figure that `root` has the tables for; returns their paths without suffix."""
+    """Draw every figure for which `root` has the table; return their paths without suffix."""
     states, folder = root / "fade" / "hidden_states", root / "fade" / "figures"
     named = {"residuals": (fig3, "fig3_residuals"), "proposition": (proposition, "prop15_1")}
     return [
@@ -21,8 +21,11 @@ def draw(root: Path) -> list[Path]:
 
 
 def fig3(rows: pd.DataFrame, path: Path) -> Path:
-    """Fig. 3 left, Tables 10 and 11: rho_perp of right and wrong tokens, and the ratio of their
-    residual norms beside its baseline; along the batch gradient's direction."""
+    """Draw Fig. 3 left, Tables 10 and 11, along the direction of the batch gradient.
+
+    The panels show rho_perp of right and wrong tokens, and the ratio of their residual norms beside
+    its baseline.
+    """
     drawn = rows[rows.direction == "gradient"]
     labels = list(dict.fromkeys(drawn.label))
     figure, axes = panels(2, width=3.6, height=1.2 + 0.26 * len(labels), sharey=True)
@@ -41,8 +44,11 @@ def fig3(rows: pd.DataFrame, path: Path) -> Path:
 
 
 def proposition(rows: pd.DataFrame, path: Path) -> Path:
-    """r_1 of made-up tokens against N with its limit, the limit against K, and ||R_F|| against K
-    beside 1/sqrt(K): above of wrong modes that are not orthogonal, below of orthogonal ones."""
+    """Draw Prop. 15.1 on synthetic tokens: r_1 against N, its limit and ||R_F|| against K.
+
+    r_1 is drawn with its limit, ||R_F|| with 1/sqrt(K). The upper row is for wrong modes that are
+    not orthogonal, the lower row for orthogonal ones.
+    """
     kinds = list(dict.fromkeys(rows.modes))
     figure, axes = panels(3, len(kinds))
     many, few = rows.K.max(), rows.K.min()

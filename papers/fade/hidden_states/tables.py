@@ -1,18 +1,19 @@
-"""How alike the hidden states of right and of wrong responses are, in laptop checkpoints and in
-made-up data (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
+"""Similarity of hidden states among right and among wrong responses, in checkpoints and in
+synthetic data (FADE Sec. 15.1, 15.2; Fig. 3 left, Tables 10, 11).
 
-Every finished laptop run of FADE below results_dir, and the model that it started from, or given
-checkpoints of any size, answers training prompts; `papers/fade/hidden_states/formulas.py` has the
-formulas. Written to results_dir/fade/hidden_states:
+The checkpoints answer training prompts. They are the final models of all finished FADE laptop runs
+below results_dir with the models that these started from, or given checkpoints of any size. The
+formulas are in papers/fade/hidden_states/formulas.py. Written to results_dir/fade/hidden_states:
 
-    residuals    a row a checkpoint and direction u: rho_perp, residual norms, their baseline. u is
-                 the leading right singular vector of the batch gradient with A = r - rbar (Sec.
-                 15.1's text) or of the states themselves (its footnote)
-    successive   |cos| of the batch gradients of each two successive given checkpoints (Sec. 4.2),
-                 which answer the same prompts; the paper's are of successive steps and batches
-    proposition  r_1 of N made-up tokens, its limit (Prop. 15.1), and ||R_F|| (Cor. 15.2), by N, the
-                 number of wrong modes K, and delta; where two wrong modes are orthogonal, which
-                 Cor. 15.2 supposes, and where they are not (`cosine`)
+    residuals    one row for each checkpoint and direction u: rho_perp, residual norms and their
+                 baseline. u is the leading right singular vector of the batch gradient with
+                 A = r - rbar (as in the text of Sec. 15.1) or of the states (as in its footnote)
+    successive   |cos| between the batch gradients of every two successive given checkpoints
+                 (Sec. 4.2). Here both answer the same prompts; the paper compares successive steps
+                 with their own batches
+    proposition  r_1 of N synthetic tokens, its limit (Prop. 15.1), and ||R_F|| (Cor. 15.2), by N,
+                 the number of wrong modes K, and delta; once with orthogonal wrong modes, as
+                 Cor. 15.2 assumes, and once with modes that are not orthogonal (`cosine`)
 """
 
 import json
@@ -36,13 +37,16 @@ from papers.fade.weights.checkpoints import Checkpoint, laptop_runs, named, tens
 
 @cache
 def training_prompts(node: str) -> list:
-    """Of a run's `data.train`, as JSON: most runs have the same. Easy prompts stay in it."""
+    """Load the training prompts of a run from its `data.train` as JSON text.
+
+    The result is cached, as most runs have the same prompts. Easy prompts are not filtered out.
+    """
     return resolve(unfiltered(json.loads(node)), "data.train")()
 
 
 @dataclass(frozen=True)
 class Head:
-    """The batch gradient of one checkpoint's output head and its leading right direction."""
+    """The batch gradient at one checkpoint's output head, and its leading right singular vector."""
 
     of: Checkpoint
     gradient: np.ndarray
@@ -50,8 +54,10 @@ class Head:
 
 
 def measured(config: States, one: Checkpoint, stored: dict) -> tuple[list[dict], Head]:
-    """The rows of one checkpoint, and its batch gradient; `stored` is the configuration of its
-    run."""
+    """Return the rows of one checkpoint and its batch gradient.
+
+    `stored` is the configuration of its run.
+    """
     from common.metrics import weights
     from common.models.load import load_model
     from common.verifiers.guard import judges
@@ -89,8 +95,10 @@ def measured(config: States, one: Checkpoint, stored: dict) -> tuple[list[dict],
 
 
 def successive(one: Head, two: Head) -> dict:
-    """|cos| of the batch gradients of two checkpoints, as matrices and by their leading right
-    directions (Sec. 4.2, Corollary 15.3)."""
+    """Return |cos| between the batch gradients of two checkpoints (Sec. 4.2, Corollary 15.3).
+
+    It is computed for the gradients as matrices and for their leading right singular vectors.
+    """
     from common.metrics.weights import cosine
 
     return {
@@ -104,8 +112,10 @@ def successive(one: Head, two: Head) -> dict:
 
 
 def jobs_of(config: States) -> list[tuple[Checkpoint, dict]]:
-    """(checkpoint, configuration of its run): those given, or the last of each laptop run and each
-    base model."""
+    """Return (checkpoint, configuration of its run) for all checkpoints to measure.
+
+    These are the given ones, or the last one of each laptop run and each base model.
+    """
     import yaml
 
     from common.experiment import load
@@ -115,14 +125,14 @@ def jobs_of(config: States) -> list[tuple[Checkpoint, dict]]:
         return [(one, stored) for one in named(config.checkpoints)]
     jobs = []
     for base, after in laptop_runs(Path(config.results_dir)):
-        ends = {(one.label, one.seed): one for one in after}  # in the order of steps
+        ends = {(one.label, one.seed): one for one in after}  # steps ascend, so the last one stays
         runs = [yaml.safe_load((one.run / "config.yaml").read_text()) for one in ends.values()]
         jobs += [(base, runs[0]), *zip(ends.values(), runs, strict=True)]
     return jobs
 
 
 def residual_rows(config: States, progress: bool):
-    """(a row a checkpoint and direction, a row each two successive given checkpoints)."""
+    """Return (one row per checkpoint and direction, one per two successive given checkpoints)."""
     import pandas as pd
     from rich.progress import track
 
@@ -139,7 +149,7 @@ def residual_rows(config: States, progress: bool):
 
 
 def check_memory(config: States, one: Checkpoint, max_tokens: int) -> None:
-    """Raises UserError naming memory_gb where measuring this checkpoint needs more."""
+    """Raise UserError naming memory_gb if measuring this checkpoint needs more memory."""
     from transformers import AutoConfig
 
     shapes = [shape for _, shape in tensors(one.path).values()]
@@ -155,10 +165,13 @@ def check_memory(config: States, one: Checkpoint, max_tokens: int) -> None:
 
 
 def memory_gb(config: States, model, shapes: list[tuple[int, ...]], max_tokens: int) -> float:
-    """What `measured` holds at most, in GB of 1e9 bytes, of responses that are all max_tokens long
-    (prompts of as many tokens at most): 1 for Python and its libraries; the model and the cache of
-    its responses in float32; one pass over `responses`; the states twice; blocks of v in three
-    copies; the sums over tokens, one more while it is added to, and the gradient before."""
+    """Return the largest memory that `measured` takes, in GB of 1e9 bytes.
+
+    All responses are taken to be max_tokens long, and prompts to have at most as many tokens. The
+    sum has 1 GB for Python and its libraries; the model and the key-value cache of its responses in
+    float32; one pass over `responses`; the states twice; blocks of v in three copies; the sums over
+    tokens, one more sum while it is added to, and the gradient of the checkpoint before.
+    """
     number = 8 if config.dtype == "float64" else 4
     d, V = model.hidden_size, model.vocab_size
     size = getattr(model, "head_dim", None) or d // model.num_attention_heads
@@ -171,8 +184,11 @@ def memory_gb(config: States, model, shapes: list[tuple[int, ...]], max_tokens: 
 
 
 def proposition(config: States):
-    """Prop. 15.1 and Corollary 15.2 on made-up modes: r_1 of N tokens, its limit, ||R_F|| in
-    expectation, and the cosine of two wrong modes, which Corollary 15.2 supposes to be 0."""
+    """Return the table of Prop. 15.1 and Corollary 15.2 on synthetic modes.
+
+    It holds r_1 of N tokens, its limit, ||R_F|| in expectation, and the mean cosine of two wrong
+    modes, which Corollary 15.2 assumes to be 0.
+    """
     from itertools import product
 
     import pandas as pd
@@ -199,7 +215,10 @@ def proposition(config: States):
 
 
 def run(config: States, progress: bool = False) -> Path:
-    """Write both tables and return their folder; `residuals` only where there are runs."""
+    """Write the tables and the settings, and return their folder.
+
+    `residuals` needs runs or given checkpoints, `successive` needs two given checkpoints.
+    """
     write_csv(config.folder / "proposition.csv", proposition(config))
     rows, pairs = residual_rows(config, progress)
     if len(rows):

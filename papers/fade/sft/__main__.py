@@ -1,11 +1,11 @@
-"""The training files of FADE's start at 7B (Sec. 3), a supervised fine-tuning of Qwen2.5-7B.
+"""Make the files for the supervised fine-tuning of Qwen2.5-7B, where FADE starts at 7B (Sec. 3).
 
 python -m papers.fade.sft prepare [sets.opencodereasoning2.share=0.3] [key=value ...]
 
-They are made below results/fade/sft/data, where there is a network. The same command resumes. It
-tells what was left out, with the reason. Keys: papers/fade/configs/sft_data.yaml. The fine-tuning
-itself is a job of `rlvr submit paper=fade`: papers/fade/sft/train.py, with verl's settings in
-papers/fade/configs/sft/qwen25_7b.yaml.
+The files go below results/fade/sft/data. Run the command where there is a network; run it again to
+resume. It prints how many rows were left out, by reason. Its keys are in
+papers/fade/configs/sft_data.yaml. The fine-tuning itself is a job of `rlvr submit paper=fade`:
+papers/fade/sft/train.py, with verl's settings in papers/fade/configs/sft/qwen25_7b.yaml.
 """
 
 from common.cli import main, run

@@ -1,11 +1,12 @@
 """The training files of FADE's supervised fine-tuning, made shard by shard.
 
 <folder>/<set>/part-00012.parquet   the column `messages`, as verl's SFT trainer reads it
-<folder>/<set>.counts/00012.json    rows read, kept, and left out by reason; their characters
-<folder>/<set>.counts/asked.json    the settings of all of them
+<folder>/<set>.counts/00012.json    rows read, kept, and left out by reason; characters kept
+<folder>/<set>.counts/asked.json    the settings that all shards of the set were made with
 
-A shard is whole or not there, and one that is there is not made again: the same command resumes. A
-row is held at a time, and the problems that OpenCodeReasoning-2 points to (about 60,000 texts).
+A shard is complete or absent, and an existing one is not made again, so the same command resumes.
+Memory holds one row group (BATCH rows) and the problems that OpenCodeReasoning-2 points to (about
+60,000 texts).
 """
 
 import json
@@ -30,18 +31,18 @@ BATCH = 256  # rows of a row group
 
 @dataclass(frozen=True)
 class Set:
-    """A set of chains, or a set of problems that one points into."""
+    """A data set of reasoning chains, or a set of problems that such a set refers to."""
 
     hub: str  # hub id, or a folder in the layout of a hub repository
     revision: str
-    files: list[str]  # globs
-    rows: int | None  # expected in all files; None: not known
+    files: list[str]  # glob patterns
+    rows: int | None  # the expected number of rows in all files; None: not known
 
 
 @dataclass(frozen=True)
 class Chains(Set):
-    messages: dict[str, Any]  # the function of sources.py that makes a conversation of a row
-    share: Annotated[float, Field(gt=0, le=1)]  # of the rows, drawn by `seed`
+    messages: dict[str, Any]  # the function of sources.py that turns a row into a conversation
+    share: Annotated[float, Field(gt=0, le=1)]  # share of the rows that is drawn, with `seed`
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,15 @@ class Prepare:
     folder: str
     seed: int
     sets: dict[str, Chains]
-    problems: dict[str, dict[str, Set]]  # as OpenCodeReasoning-2 has it: split: its files
+    problems: dict[str, dict[str, Set]]  # data set -> split, as OpenCodeReasoning-2 names them
 
 
 def prepare(config: Prepare) -> dict[str, Counter]:
-    """Make the files that are missing; returns the counts of each set. Raises UserError where a
-    set cannot be found, lacks a field, has another number of rows than expected, or keeps none."""
+    """Make the missing files and return the counts of each set.
+
+    Raises UserError if a set cannot be found, lacks a field, has another number of rows than
+    expected, or keeps no row.
+    """
     question = Problems(config.problems)
     counts = {}
     for name, chains in config.sets.items():
@@ -64,12 +68,12 @@ def prepare(config: Prepare) -> dict[str, Counter]:
 
 
 def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counter:
-    """The counts of a set, all of whose shards are there now."""
+    """Make the missing shards of a set and return the counts of the whole set."""
     home, counts = snapshot(chains.hub, chains.revision, chains.files), Counter()
     convert = resolve(chains.messages, f"sets.{name}.messages", open_ended=True)
     asked, settings = folder / f"{name}.counts" / "asked.json", asdict(chains) | {"seed": seed}
     settings.pop("rows")
-    settings["commit"] = home.name  # what the revision is here; earlier files did not store it
+    settings["commit"] = home.name  # what `revision` stood for; earlier files did not store it
     before = json.loads(asked.read_text()) if asked.exists() else settings
     if {"commit": home.name} | before != settings:
         raise UserError(
@@ -83,7 +87,7 @@ def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counte
             drawn = Random(f"{seed}-{name}-{shard.name}")
             said = Counter()
             write_part(part, kept(rows(shard), convert, question, chains.share, drawn, said, name))
-            write_json(count, dict(said))  # last: a part without its count is made again
+            write_json(count, dict(said))  # written last: a part without its count is made again
         counts.update(json.loads(count.read_text()))
     require(
         chains.rows in (None, counts["rows"]),
@@ -99,7 +103,7 @@ def made(name: str, chains: Chains, folder: Path, seed: int, question) -> Counte
 def kept(
     table, convert, question, share: float, drawn: Random, counts: Counter, name: str
 ) -> Iterator[list[dict]]:
-    """The conversations of a shard's rows that are drawn and complete; fills `counts`."""
+    """Yield the conversations of the drawn and complete rows of a shard, and fill `counts`."""
     for i, row in enumerate(table):
         counts["rows"] += 1
         if drawn.random() >= share:
@@ -120,7 +124,7 @@ def kept(
 
 
 def write_part(path: Path, conversations: Iterator[list[dict]]) -> None:
-    """A parquet file, there when it is whole; a row group is held at a time."""
+    """Write a parquet file that appears only when complete; memory holds one row group."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -142,8 +146,10 @@ def write_part(path: Path, conversations: Iterator[list[dict]]) -> None:
 
 
 class Problems:
-    """The problem that a row of OpenCodeReasoning-2 stands for: (dataset, split, index). A set is
-    read, its texts alone, when the first row points into it."""
+    """Look up the problem that a row of OpenCodeReasoning-2 refers to by (dataset, split, index).
+
+    A data set is read when the first row refers to it, and only its texts are kept.
+    """
 
     def __init__(self, sets: dict[str, dict[str, Set]]):
         self.sets, self.texts = sets, {}
@@ -173,7 +179,7 @@ class Problems:
         return texts
 
 
-COLUMNS = {  # of the sets of problems, whose tests are many times larger
+COLUMNS = {  # the columns to read of each set of problems: its tests are many times larger
     "taco": ["question"],
     "apps": ["question"],
     "code_contests": ["description"],
@@ -188,7 +194,7 @@ def shards(home: Path, files: list[str], name: str) -> list[Path]:
 
 
 def rows(shard: Path, columns: list[str] | None = None):
-    """The rows of one file, streamed."""
+    """Return an iterable that streams the rows of one file."""
     from datasets import load_dataset
 
     chosen = {"columns": columns} if columns else {}

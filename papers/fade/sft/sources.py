@@ -1,8 +1,8 @@
-"""One row of a set of reasoning chains as the messages of a conversation, or why it is left out.
+"""Functions that turn a row of reasoning chains into a conversation, or say why it is left out.
 
-FADE Sec. 3 says of the chains that DeepSeek-R1 generated them and that all have the same <think>
-tags, and nothing more: those are the filters. Pure, no I/O; a row that lacks what is read raises
-KeyError.
+FADE Sec. 3 says only that DeepSeek-R1 generated the chains and that all have the same <think> tags,
+so these are the two filters. The functions are pure and do no I/O. A row that lacks a field that is
+read raises KeyError.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,15 @@ from collections.abc import Callable
 from common.datasets.templates import INSTRUCTIONS
 from common.verifiers import format as tags
 
-ELSEWHERE = "-"  # OpenCodeReasoning-2's question: the problem stays with the set that it came from
+ELSEWHERE = "-"  # OpenCodeReasoning-2's question where the problem's text is in another data set
 BROKEN = "without one closed thought and an answer after it"
 
 
 def code(row: dict, question: Callable[[dict], str | None]) -> list[dict] | str:
-    """Of OpenCodeReasoning-2, all of whose chains are DeepSeek-R1's; asked as FADE's RL asks."""
+    """Return the conversation of a row of OpenCodeReasoning-2, or the reason to leave it out.
+
+    DeepSeek-R1 generated all of its chains. The instruction is the one of FADE's RL prompts.
+    """
     problem = question(row) if row["question"] == ELSEWHERE else row["question"]
     if not (problem or "").strip():
         return "whose problem is empty at its source"
@@ -23,14 +26,20 @@ def code(row: dict, question: Callable[[dict], str | None]) -> list[dict] | str:
 
 
 def maths(row: dict, question: Callable[[dict], str | None]) -> list[dict] | str:
-    """Of OpenMathReasoning; asked as configs/eval/aime24.yaml asks."""
+    """Return the conversation of a row of OpenMathReasoning, or the reason to leave it out.
+
+    The instruction is the one of configs/eval/aime24.yaml.
+    """
     if row["generation_model"] != "DeepSeek-R1":
         return "of another model than DeepSeek-R1"
     return conversation({"problem": row["problem"]}, "boxed_system", row["generated_solution"])
 
 
 def conversation(row: dict, instruction: str, said: str) -> list[dict] | str:
-    """System (where the instruction has one), user and assistant."""
+    """Return the system (if the instruction has one), user and assistant messages.
+
+    Return BROKEN where `said` has not exactly one closed thought and an answer after it.
+    """
     if tags.verify(said, "").outcome != "correct":
         return BROKEN
     system, user = INSTRUCTIONS[instruction](row)
@@ -39,8 +48,11 @@ def conversation(row: dict, instruction: str, said: str) -> list[dict] | str:
 
 
 def problem(name: str, row: dict) -> str | None:
-    """The text of a problem in a set that OpenCodeReasoning-2 points into, put together as its
-    authors do (NVIDIA's NeMo-Skills, recipes/opencodereasoning, prepare_questions.py)."""
+    """Return the text of a problem in a data set that OpenCodeReasoning-2 refers to.
+
+    The text is composed as the authors of OpenCodeReasoning-2 do it (NVIDIA's NeMo-Skills,
+    recipes/opencodereasoning, prepare_questions.py).
+    """
     if name in ("taco", "apps"):
         return row["question"]
     if name == "code_contests" or not row["description"]:

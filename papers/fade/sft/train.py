@@ -1,6 +1,6 @@
-"""verl's SFT trainer as a job of slurm/: what it takes, one node's part, the export.
+"""verl's SFT trainer as a job of slurm/: its cost estimate, one node's part, and the export.
 
-verl saves every `save_freq` steps and resumes from the last save by itself.
+verl saves a checkpoint every `save_freq` steps and resumes from the last one by itself.
 """
 
 import json
@@ -23,14 +23,18 @@ CONFIGS = ROOT / "papers" / "fade" / "configs"
 CONFIG = CONFIGS / "sft" / "qwen25_7b.yaml"
 MODEL = "results/fade/sft/qwen25_7b"  # configs/model/qwen25_7b_reasoning_sft.yaml
 PORT = 29533
-END = "<|im_end|>"  # of a turn in Qwen's chat template
-CHARACTERS = (4.0, 3.0)  # of a token, most and least: thoughts about programs and mathematics; ours
+END = "<|im_end|>"  # ends a turn in Qwen's chat template
+# most and fewest characters per token in thoughts about programs and mathematics: our assumption
+CHARACTERS = (4.0, 3.0)
 
 
 def tokens(known: dict[str, tuple[float, float]], prepared: dict) -> Range:
-    """Of an epoch. Of a set that is `prepared` (configs/sft_data.yaml) the characters were counted;
-    of another one the rows are, and R1's mean lengths, in `known`, are those of the models that
-    learned from it."""
+    """Return the range of training tokens in an epoch over the sets of `prepared`.
+
+    `prepared` is configs/sft_data.yaml. If the files of a set are made, its tokens follow from its
+    counted characters; otherwise from its number of rows and the mean response lengths in `known`.
+    These belong to models that learned from R1; R1's own are taken to be the same.
+    """
     low, high = known["default"]
     ends = [0.0, 0.0]
     for name, node in prepared["sets"].items():
@@ -43,8 +47,12 @@ def tokens(known: dict[str, tuple[float, float]], prepared: dict) -> Range:
 
 
 def takes(profile: Profile) -> Estimate:
-    """6 floating point operations a weight and token, 8 with activations computed again, at the
-    efficiencies of configs/cost.yaml. Raises UserError where a GPU is too small."""
+    """Estimate the cost of the fine-tuning on the GPUs of `profile`.
+
+    Each weight and token takes 6 floating point operations, or 8 if activations are computed again
+    (gradient checkpointing), at the efficiencies of configs/cost.yaml. Raises UserError if a GPU
+    has too little memory.
+    """
     a, config = assumptions(), read(CONFIG)
     size, card = a.models[config["model"]["path"]], accelerator(profile, a)
     again = 8 if config["model"]["enable_gradient_checkpointing"] else 6
@@ -63,7 +71,7 @@ def takes(profile: Profile) -> Estimate:
         profile.accelerator,
         f"the fine-tuning takes {memory:.0f} GB of each of {gpus} GPUs; choose a profile with more",
     )
-    kept = config["trainer"]["max_ckpt_to_keep"] + 1  # one is written before the oldest goes
+    kept = config["trainer"]["max_ckpt_to_keep"] + 1  # a new one is written before one is deleted
     stored = (kept * 12 + 2) * size.parameters
     return priced(seconds, gpus, stored, memory, [0, 0], profile, a)
 
@@ -78,8 +86,11 @@ def node(
     model: Path,
     overrides: Sequence[str] = (),
 ) -> None:
-    """One node's part of the training, with its checkpoints in `folder`; then, on the first, the
-    export to `model`. Raises UserError where verl ends with an error."""
+    """Run one node's part of the training, with checkpoints in `folder`.
+
+    Then the first node exports the last checkpoint to `model`. Raises UserError if verl ends with
+    an error.
+    """
     given = dict(word.split("=", 1) for word in overrides)
     command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}"]
     command += [f"--node_rank={rank}", f"--nproc_per_node={max(1, gpus)}"]
@@ -94,7 +105,11 @@ def node(
 
 
 def _run(command: list[str]) -> int:
-    """The exit code. Whatever ends us, a signal's exception too, ends all processes of it."""
+    """Run the command and return its exit code.
+
+    Whatever ends the wait, including an exception raised by a signal, all processes of the command
+    are killed.
+    """
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = os.environ | {"PYTHONPATH": path}
     process = subprocess.Popen(command, env=env, start_new_session=True)
@@ -106,8 +121,11 @@ def _run(command: list[str]) -> int:
 
 
 def export_last(checkpoints: Path, model: Path, device: str) -> None:
-    """The last checkpoint as a Hugging Face model, whole or not at all. Its turns end in END, as it
-    was trained; the base model's own end token would never come."""
+    """Export the last checkpoint as a Hugging Face model, completely or not at all.
+
+    Its end-of-sequence token is END, which ends a turn in the training data; the model would never
+    generate the end token of the base model.
+    """
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
     from common.backends.verl.export import export

@@ -1,10 +1,10 @@
-"""What FADE states exactly, computed exactly: masses, entropy, pass@k scaling, multi-turn.
+"""Compute FADE's exact statements exactly: masses, entropy, pass@k scaling, multi-turn.
 
     python -m papers.fade.theory [results_dir=results]
 
 Writes weights/{masses,table7,table8,fig7,sec14,kish}.csv, theory/{entropy,entropy_summary,scaling,
-recovered,multi_turn}.csv and their figures to <results_dir>/fade/. Under a minute; nothing is
-trained.
+recovered,multi_turn}.csv and their figures to <results_dir>/fade/. It takes under a minute and
+trains nothing.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from common.cli import on_results
 from common.results.files import write_csv
 from papers.fade.theory import entropy, figures, masses, multi_turn, scaling
 
-DIGITS = 6  # significant, of the tables that are drawn and kept
+DIGITS = 6  # significant digits of the tables that are drawn and stored
 
 
 def run(root: Path) -> None:
@@ -49,7 +49,7 @@ def run(root: Path) -> None:
 
 
 def written(tables: dict, folder: Path) -> dict:
-    """The tables, rounded, each as <folder>/<name>.csv."""
+    """Round the tables, write each to <folder>/<name>.csv, and return them."""
     tables = {name: rounded(frame) for name, frame in tables.items()}
     for name, frame in tables.items():
         write_csv(folder / f"{name}.csv", frame)
@@ -57,7 +57,7 @@ def written(tables: dict, folder: Path) -> dict:
 
 
 def rounded(frame):
-    """Numbers to DIGITS significant digits: the tables stay small, and nothing needs more."""
+    """Round floats to DIGITS significant digits: the tables stay small, and nothing needs more."""
     numbers = frame.select_dtypes("float").columns
     text = f"{{:.{DIGITS}g}}"
     return frame.assign(

@@ -1,9 +1,10 @@
-"""FADE's closed forms of m_S and m_F (Table 1 by sec 8), as printed, without the factor B.
+"""FADE's closed forms of m_S and m_F (Table 1, from sec 8), as printed, without the factor B.
 
 p is the solve rate and q = 1 - p; the other keyword arguments are those of the advantage of the
-same name in common/advantages/. The paper evaluates them at the true p or at the group's p_hat
-alike; masses.py shows where that matters. Two read what the text leaves open, and say so: `t2t` (a
-sigma_R) and `ha_dw` (an f that is not printed).
+same name in common/advantages/. The paper evaluates the forms at the true p and at the group's
+p_hat without distinction; masses.py shows where that matters. Two forms depend on our reading of
+what the text leaves open, as their docstrings say: `t2t` (its sigma_R) and `ha_dw` (its f is not
+printed).
 """
 
 from math import exp, sqrt
@@ -12,15 +13,20 @@ Masses = tuple[float, float]
 
 
 def closed_form(advantage: str, p: float, arguments: dict) -> Masses | None:
-    """(m_S, m_F) that the paper prints for an advantage function of that name; None if it prints
-    none."""
+    """Return (m_S, m_F) as the paper prints them for the advantage function of that name.
+
+    Return None if the paper prints no form for it.
+    """
     formula = FORMS.get(advantage)
     return None if formula is None else formula(p, 1 - p, **arguments)
 
 
 def reinforce(p, q, **_) -> Masses:
-    """Sec 8.9, of log-mean-exp: "As beta -> 0, m_S -> p and m_F -> q (REINFORCE)". The weight A = r
-    of rewards 0 and 1 has m_F = 0: a failure weighs nothing. (p, q) is A = +1 or -1."""
+    """Sec 8.9, on log-mean-exp: "As beta -> 0, m_S -> p and m_F -> q (REINFORCE)".
+
+    With rewards 0 and 1 the weight A = r would have m_F = 0, since a failure has no weight. (p, q)
+    belongs to A = +1 or -1.
+    """
     return p, q
 
 
@@ -40,7 +46,7 @@ def mean_only(p, q, **_) -> Masses:
 
 
 def power_alpha(p, q, *, alpha, normalise, **_) -> Masses:
-    """C p q^alpha: C of Eq. 27 in sec 4.3 and 14, C = 1 in sec 8.2 and the algorithms."""
+    """C p q^alpha, with C of Eq. 27 in sec 4.3 and 14, but C = 1 in sec 8.2 and the algorithms."""
     mass = peak(alpha, normalise) * p * q**alpha
     return mass, mass
 
@@ -52,7 +58,10 @@ def easy_power(p, q, *, alpha, normalise, **_) -> Masses:
 
 
 def peak(alpha: float, normalise: bool = True) -> float:
-    """C of Eq. 27, (1 + alpha)^(1 + alpha) / (4 alpha^alpha): the peak of C p q^alpha is 1/4."""
+    """Return C of Eq. 27, (1 + alpha)^(1 + alpha) / (4 alpha^alpha), or 1 if not `normalise`.
+
+    With it the peak of C p q^alpha is 1/4.
+    """
     return (1 + alpha) ** (1 + alpha) / (4 * alpha**alpha) if normalise else 1.0
 
 
@@ -72,7 +81,7 @@ def fade(p, q, *, alpha, delta, **_) -> Masses:
 
 
 def t2t(p, q, *, alpha, **_) -> Masses:
-    """Eqs. 12-14: p q C / sigma_R; for responses of full length, where sigma_R = C sqrt(p q)."""
+    """Eqs. 12-14: p q C / sigma_R, for responses of full length, where sigma_R = C sqrt(p q)."""
     return sqrt(p * q), sqrt(p * q)
 
 
@@ -82,7 +91,7 @@ def max_rl(p, q, **_) -> Masses:
 
 
 def pass_at_k_tang(p, q, *, k, **_) -> Masses:
-    """Sec 8.4.1: k p q^(k - 1), a sum over k responses where the others are means."""
+    """Sec 8.4.1: k p q^(k - 1), a sum over k responses, while the other forms are means."""
     return k * p * q ** (k - 1), 0.0
 
 
@@ -137,7 +146,7 @@ def log_mean_exp(p, q, *, beta, **_) -> Masses:
 
 
 def ha_dw(p, q, *, anchor, scale, **_) -> Masses:
-    """Sec 8.10: f q p and q p; f is not printed, exp(C_t - p) of the weight above it is taken."""
+    """Sec 8.10: f q p and q p. The paper does not print f; exp(C_t - p) of its weight is used."""
     return scale * exp(anchor - p) * p * q, p * q
 
 

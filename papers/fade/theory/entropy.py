@@ -1,8 +1,8 @@
 """Theorem 13.1 against the exact entropy change of a tabular softmax policy (FADE Eq. 7, Fig. 4).
 
-A policy over K actions, some of them right; weights of AsymGRPO for groups of G, so that delta
-moves the sign alone; expected updates, from common/methods/exact.py. Nothing is sampled but the
-policies.
+A policy has K actions, some of them right. The weights are AsymGRPO's for groups of G, so that
+delta changes the sign balance alone. The updates are exact expectations, from
+common/methods/exact.py; only the policies themselves are sampled.
 """
 
 import numpy as np
@@ -19,10 +19,11 @@ ETA = 1e-4  # small enough that the change is first order: halving it moves the 
 
 
 def checks(instances: int = 300, seed: int = 0) -> pd.DataFrame:
-    """One row a policy and delta; changes of entropy are divided by eta, nats.
+    """Return one row for each policy and delta; entropy changes are divided by eta, in nats.
 
-    instance, K, p, H, delta, m_S, m_F, plain and natural (exact), eq_7, drift = (m_S - m_F) H,
-    minus_cov = -Cov(A, log pi), cosine of the plain update with that of delta = 1.
+    Columns: instance, K, p, H, delta, m_S, m_F, plain and natural (exact changes by these steps),
+    eq_7, drift = (m_S - m_F) H, minus_cov = -Cov(A, log pi), and cosine, between the plain update
+    and the one of delta = 1.
     """
     rng, rows = np.random.default_rng(seed), []
     rewards = all_groups(G).double()
@@ -40,8 +41,11 @@ def checks(instances: int = 300, seed: int = 0) -> pd.DataFrame:
 
 
 def a_policy(rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits of a random spread over 4, 10 or 40 actions; each action right with a random chance,
-    but neither all nor none."""
+    """Draw a softmax policy over 4, 10 or 40 actions, and which of them are right.
+
+    Its logits are normal with a random spread. The actions are right with one random chance, but
+    neither all nor none of them are.
+    """
     K = int(rng.choice([4, 10, 40]))
     policy = torch.softmax(torch.tensor(rng.normal(size=K) * rng.uniform(0.3, 2.5)), 0)
     share = rng.uniform(0.1, 0.9)
@@ -52,7 +56,7 @@ def a_policy(rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def one_step(weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor) -> dict:
-    """The exact change of entropy by one plain and one natural step, and Eq. 7.
+    """Return the exact entropy change by one plain and by one natural step, and Eq. 7.
 
     plain:   z <- z + eta E[A grad log pi]
     natural: z <- z + eta F^+ E[A grad log pi] = z + eta (A - E[A])       (tabular softmax)
@@ -82,10 +86,13 @@ def one_step(weights: torch.Tensor, policy: torch.Tensor, correct: torch.Tensor)
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """By delta, in percent of the policies: where Eq. 7 and -Cov alone give the change by the
-    natural step to 1 %, where Eq. 7 has its sign, and that of the plain step; and, against the same
-    policy at delta = 1, where the natural step loses more entropy or keeps more. Means of the
-    changes.
+    """Return one row for each delta, with percentages of the policies and mean entropy changes.
+
+    eq_7_exact, minus_cov_exact: Eq. 7, or -Cov alone, gives the change by the natural step to 1 %.
+    eq_7_sign, eq_7_sign_plain: Eq. 7 has the sign of the natural, or of the plain, step's change.
+    same_direction: the plain update points in the direction of the one at delta = 1.
+    loses_more, keeps_more: the natural step loses, or keeps, more entropy than at delta = 1.
+    entropy_falls: the natural step lowers entropy.
     """
     one = table[table["delta"] == 1].set_index("instance")["natural"]
     rows = []

@@ -1,5 +1,5 @@
 """Figures of the exact tables: masses (Figs. 2 and 7, Table 1 as a figure, sec 14.1), entropy
-(Theorem 13.1), pass@k scaling (Theorem 12.1), retries."""
+(Theorem 13.1), pass@k scaling (Theorem 12.1), and retries."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pandas as pd
 
 from common.plotting import COLORS, panels, save
 
-EXISTING = {  # Fig. 2 left: the weights before FADE's
+EXISTING = {  # Fig. 2 left: the weights of earlier methods
     ("grpo", None): "GRPO",
     ("mean_only", None): "mean GRPO",
     ("max_rl", None): "MaxRL",
@@ -32,15 +32,18 @@ ASYM = {
 
 
 def pick(table: pd.DataFrame, key: tuple[str, str | None], G: float) -> pd.DataFrame:
-    """The rows of one method, and of one set of arguments if it has several."""
+    """Return the rows of one method and group size, with the arguments `params` if given."""
     method, params = key
     rows = table[(table["method"] == method) & (table["G"] == G)]
     return rows if params is None else rows[rows["params"] == params]
 
 
 def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
-    """Masses against the solve rate: exact for groups of G (lines; m_F dashed where it differs),
-    and the paper's closed form (dots)."""
+    """Draw Fig. 2: masses against the solve rate.
+
+    Lines are exact for groups of G, with m_F dashed where it differs from m_S. Dots are the paper's
+    closed form.
+    """
     figure, axes = panels(3, width=3.3, height=3.4)
     drawn = []
     titles = ("existing weights", "difficulty axis: Power alpha", "sign axis: AsymGRPO")
@@ -60,8 +63,10 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
 
 
 def table_1(table: pd.DataFrame, path: Path) -> None:
-    """Every method that the paper prints a form for: closed form (grey), exact for G = 8 and 16 and
-    in the population limit; m_S above, m_F below."""
+    """Draw Table 1: a panel for every method with a printed closed form, m_S above and -m_F below.
+
+    Each shows the closed form (grey) and exact masses for G = 8 and 16 and in the population limit.
+    """
     printed = table.dropna(subset=["closed_form_m_S"])
     keys = list(printed.groupby(["method", "params"], sort=False).groups)
     columns = 7
@@ -93,7 +98,7 @@ def table_1(table: pd.DataFrame, path: Path) -> None:
 
 
 def fig_7(table: pd.DataFrame, path: Path) -> None:
-    """Variance of the estimated weight against the solve rate: exact, and the delta method."""
+    """Draw Fig. 7: variance of the estimated weight by solve rate, exact and by delta method."""
     figure, axes = panels(1, width=4.2, height=3.0)
     axis = axes[0, 0]
     for (alpha, line), color in zip(table.groupby("alpha"), COLORS, strict=False):
@@ -109,7 +114,7 @@ def fig_7(table: pd.DataFrame, path: Path) -> None:
 
 
 def best_alpha(table: pd.DataFrame, path: Path) -> None:
-    """Sec 14.1: the best alpha and the sweet spot against the slope c of the signal."""
+    """Draw the best alpha and the sweet spot against the slope c of the signal (sec 14.1)."""
     figure, axes = panels(2, width=3.2)
     for (G, line), color in zip(table.groupby("G", sort=False), COLORS, strict=False):
         label = "known weights" if G == "inf" else f"G = {G:g}"
@@ -123,8 +128,12 @@ def best_alpha(table: pd.DataFrame, path: Path) -> None:
 
 
 def entropy(table: pd.DataFrame, path: Path) -> None:
-    """Theorem 13.1: the exact change by the natural step against Eq. 7 and against -Cov alone, and
-    by delta the plain and the natural step against the same policy at delta = 1."""
+    """Draw Theorem 13.1: Eq. 7, and -Cov alone, against the exact change by the natural step.
+
+    The third panel shows mean changes by delta for the natural step, the plain step and Eq. 7;
+    solid lines are the policies whose entropy the natural step lowers at delta = 1, dotted lines
+    the rest.
+    """
     figure, axes = panels(3, width=3.2, height=3.3)
     for axis, column, title in (
         (axes[0, 0], "eq_7", "Eq. 7"),
@@ -162,7 +171,7 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
 
 
 def scaling(table: pd.DataFrame, path: Path) -> None:
-    """Theorem 12.1: 1 - pass@k by k with the asymptote, and its slope in log-log."""
+    """Draw Theorem 12.1: 1 - pass@k by k with its asymptote, and its slope in log-log."""
     figure, axes = panels(2, width=3.6, height=3.3)
     for (density, line), color in zip(table.groupby("density", sort=False), COLORS, strict=False):
         shown = line[line["miss"] > 1e-14]
@@ -180,7 +189,7 @@ def scaling(table: pd.DataFrame, path: Path) -> None:
 
 
 def multi_turn(table: pd.DataFrame, path: Path) -> None:
-    """Masses of the second turn against the solve rate: simulated, and Power alpha = 2."""
+    """Draw masses of both turns against the solve rate: simulated, exact, and Power alpha = 2."""
     figure, axes = panels(2, width=3.5, height=3.2, sharey=True)
     titles = {
         "a response": "retried when a drawn response failed",

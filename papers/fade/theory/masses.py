@@ -1,10 +1,10 @@
-"""The gradient masses of every method, exactly: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
+"""The exact gradient masses of every method: FADE's Tables 1, 7 and 8, Figs. 2 and 7, sec 14.1.
 
-Written by `python -m papers.fade.theory` to <results_dir>/fade/weights/. The lab is
-methods/exact.py; here are the paper's grids, its closed forms beside the exact values, and the
-variance of a weight that is estimated from G responses (sec 14).
+`python -m papers.fade.theory` writes them to <results_dir>/fade/weights/. The exact calculations
+are in common/methods/exact.py. This module has the paper's grids, puts its closed forms beside the
+exact values, and gives the variance of a weight that is estimated from G responses (sec 14).
 
-Left out: W-REINFORCE of Fig. 2, which sec 8 gives no formula for.
+Left out: W-REINFORCE of Fig. 2, for which sec 8 gives no formula.
 """
 
 from dataclasses import replace
@@ -22,9 +22,9 @@ from papers.fade.theory.closed_forms import closed_form, peak
 REWARD = Reward(correct=1.0, wrong=0.0)
 SOLVE_RATES = [0.02, *(round(0.05 * i, 2) for i in range(1, 20)), 0.98]
 SIZES = (8, 16)  # G of sec 14.1; Fig. 7 has 16
-LIMIT = 1000  # the population limit is one group of so many, p of them right: off by O(1 / LIMIT)
+LIMIT = 1000  # size of the one group that stands for the population limit, to O(1 / LIMIT)
 TRAINED = (0.3, 0.5)  # solve rates of Table 7
-GRIDS = {  # the paper's values, where a method file has one of them
+GRIDS = {  # all values of the paper, for methods whose file sets only one of them
     "asym_grpo": [{"delta": delta} for delta in (0.3, 0.5, 0.7, 1.5, 2.0)],
     "power_alpha": [
         {"alpha": alpha, "normalise": normalise}
@@ -38,7 +38,10 @@ HIDDEN = {"_target_", "max_tokens"}
 
 
 def variants() -> list[tuple[str, Method]]:
-    """(advantage, method): every method file's weights once, and the paper's grid of some."""
+    """Return (advantage name, method) for each distinct advantage and controller of method files.
+
+    A method in GRIDS appears once for each of the paper's values.
+    """
     methods = []
     for theory in family([]):
         name = theory.method.advantage["_target_"].split(".")[-1]
@@ -49,11 +52,12 @@ def variants() -> list[tuple[str, Method]]:
 
 
 def mass_table() -> pd.DataFrame:
-    """method, params, G, p, m_S, m_F, rho, closed_form_m_S, closed_form_m_F.
+    """Return the masses of every method, group size and solve rate.
 
-    G is inf for the population limit. An empty cell: rho without a denominator, or a method for
-    which the paper prints no form. A controller's arguments are those of its first step at a solve
-    rate of 1/2 and an entropy of 1 nat.
+    Columns: method, params, G, p, m_S, m_F, rho, closed_form_m_S, closed_form_m_F. G is inf for the
+    population limit. A cell is empty where rho has no denominator or the paper prints no form for
+    the method. A controller's arguments are those of its first step at a solve rate of 1/2 and an
+    entropy of 1 nat.
     """
     rows = []
     for name, method in variants():
@@ -82,7 +86,7 @@ def mass_table() -> pd.DataFrame:
 
 
 def in_the_limit(bound: Bound, p: float, arguments: dict) -> dict:
-    """m_S, m_F and rho where the group's solve rate is p for certain."""
+    """Return m_S, m_F and rho of one large group whose solve rate is exactly p."""
     success = round(p * LIMIT)
     correct = (torch.arange(LIMIT) < success)[None]
     weights = group_weights(bound, correct, REWARD, arguments)[0]
@@ -92,9 +96,9 @@ def in_the_limit(bound: Bound, p: float, arguments: dict) -> dict:
 
 
 def table_7(table: pd.DataFrame) -> pd.DataFrame:
-    """rho(p) at the two training solve rates: exact by G, and from the closed forms.
+    """Return rho(p) at the two training solve rates, exact for each G and from the closed forms.
 
-    As sec 11.3, methods without a negative mass are left out: the ratio has no denominator.
+    As in sec 11.3, methods without a negative mass are left out: the ratio has no denominator.
     """
     rated = table[table["p"].isin(TRAINED) & (table["m_F"] != 0)].dropna(subset=["closed_form_m_S"])
     q = 1 - rated["p"]
@@ -104,9 +108,9 @@ def table_7(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def weight_variance(alpha: float, p: np.ndarray, G: int) -> tuple[np.ndarray, np.ndarray]:
-    """Var(w(p_hat)) for w(p) = C p (1 - p)^alpha, p_hat = X / G, X ~ Binomial(G, p).
+    """Return Var(w(p_hat)) for w(p) = C p (1 - p)^alpha, p_hat = X / G, X ~ Binomial(G, p).
 
-    (exact, by the delta method of Eq. 30).
+    The two arrays are (exact, by the delta method of Eq. 30).
     """
     at = torch.arange(G + 1).double() / G
     w = peak(alpha) * at * (1 - at) ** alpha
@@ -116,12 +120,12 @@ def weight_variance(alpha: float, p: np.ndarray, G: int) -> tuple[np.ndarray, np
 
 
 def slope(alpha: float, p: np.ndarray) -> np.ndarray:
-    """w'(p), Eq. 29."""
+    """Return w'(p), Eq. 29."""
     return peak(alpha) * (1 - p) ** (alpha - 1) * (1 - (1 + alpha) * p)
 
 
 def fig_7(G: int = 16) -> pd.DataFrame:
-    """alpha, p, exact variance, the paper's delta method."""
+    """Return alpha, G, p, the exact variance and the paper's delta method, for Fig. 7."""
     p = np.linspace(0.01, 0.99, 99)
     frames = []
     for alpha in (1.0, 2.0, 3.0):
@@ -132,12 +136,13 @@ def fig_7(G: int = 16) -> pd.DataFrame:
 
 
 def table_8(alpha: float = 3.0) -> pd.DataFrame:
-    """How much more signal than at 1/2 a prompt must carry for Power alpha to be worth it.
+    """Return how much more signal than at 1/2 a prompt must carry for Power alpha to be worth it.
 
         [2 (1 - p)]^(alpha - 1)  x  (1 + v(p)) / (1 + v(1/2)),  v(p) = Var(w) / w^2  (Eq. 31)
 
-    The first factor is the printed one, for G = inf; the second is our reading of "the reference is
-    itself penalised" for a finite G. easing is what it takes off, in percent.
+    The first factor is the printed one, for G = inf. The second is our reading of "the reference is
+    itself penalised" for a finite G; the column `easing` says by how many percent it reduces the
+    multiplier.
     """
     rows = []
     for G in (*SIZES, np.inf):
@@ -152,10 +157,10 @@ def table_8(alpha: float = 3.0) -> pd.DataFrame:
 
 
 def kish() -> pd.DataFrame:
-    """Kish's effective share of prompts, (E w)^2 / E[w^2] in percent, of w = p q^alpha over uniform
-    solve rates: the N_eff / M of Eq. 10 by alpha. C cancels.
+    """Return Kish's effective share of prompts by alpha: the N_eff / M of Eq. 10, in percent.
 
-    E[p^i q^j] = i! j! / (i + j + 1)!, so alpha = 1 has (1/6)^2 / (1/30) = 5/6.
+    It is (E w)^2 / E[w^2] for w = p q^alpha over uniform solve rates; C cancels.
+    E[p^i q^j] = i! j! / (i + j + 1)!, so alpha = 1 gives (1/6)^2 / (1/30) = 5/6.
     """
     p = (np.arange(20_000) + 0.5) / 20_000
     rows = []
@@ -166,15 +171,15 @@ def kish() -> pd.DataFrame:
 
 
 def sec_14_1() -> pd.DataFrame:
-    """The sweet spot and the best alpha for signals s(p) = exp(-c p), solve rates uniform.
+    """Return the sweet spot and the best alpha for signals s(p) = exp(-c p), solve rates uniform.
 
         sweet spot = argmax_p s^2 p (1 - p)
         alpha      = argmax (E[w s])^2 / E[w^2 v + Var(w) (s^2 + v)],  v = 1 / (G p (1 - p))
 
-    The squared signal-to-noise ratio of a sum over prompts; G = inf leaves Var(w) out (known
-    weights). The paper gives neither f(p) nor the unit of s: uniform on [0, 1] and s(0) = 1 are
-    ours, and give its printed ranges. Eq. 10 as printed, N_eff E[s^2 / (w^2 v)], diverges at
-    p -> 0 for every alpha and has no best one.
+    The second is the squared signal-to-noise ratio of a sum over prompts; G = inf leaves Var(w) out
+    (known weights). The paper gives neither the density f(p) nor the unit of s: uniform on [0, 1]
+    and s(0) = 1 are our choices, and they give the printed ranges. Eq. 10 as printed,
+    N_eff E[s^2 / (w^2 v)], diverges at p -> 0 for every alpha, so it has no best alpha.
     """
     p = (np.arange(2000) + 0.5) / 2000
     alphas = np.round(np.arange(0.5, 3.001, 0.01), 2)

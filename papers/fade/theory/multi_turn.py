@@ -1,12 +1,12 @@
 """Masses per turn (FADE sec 9) and "retry failed prompts once = Power alpha = 2" by simulation.
 
-A prompt of solve rate p; turn 1 is a group of B responses with mean GRPO's weights; turn 2 a fresh
-one, where the prompt is retried.
-"Only prompts that failed" with B responses can be read in two ways, and both are played:
+For a prompt of solve rate p, turn 1 is a group of B responses with mean GRPO's weights. If the
+prompt is retried, turn 2 is a new such group. "Only prompts that failed" has two readings for a
+group of B responses, and both are simulated:
 
-    a response   the prompt comes back with probability 1 - X / B: a response drawn from turn 1
-                 failed. Its chance is q, as sec 9.2 takes it.
-    all          all B responses failed, chance q^B.
+    a response   the prompt is retried if one response drawn from turn 1 failed, so with
+                 probability 1 - X / B. On average that is q, as sec 9.2 takes it.
+    all          the prompt is retried if all B responses failed, with probability q^B.
 """
 
 import numpy as np
@@ -16,16 +16,16 @@ READINGS = ("a response", "all")
 
 
 def play(*, p: float, B: int, reading: str, prompts: int, rng: np.random.Generator) -> dict:
-    """Masses of both turns over `prompts` sampled prompts, with the standard error of turn 2's.
+    """Return the masses of both turns over `prompts` sampled prompts.
 
-    Means over prompts and responses of w^+ and w^-, 0 where turn 2 is not reached (Eq. 16); w is
-    mean GRPO's r - X / B within each turn.
+    They are means over prompts and responses of w^+ and w^-, 0 where turn 2 is not reached
+    (Eq. 16); w is mean GRPO's r - X / B within each turn. For turn 2 there is a standard error.
     """
     first = rng.binomial(B, p, size=prompts) / B
     chance = 1 - first if reading == "a response" else (first == 0).astype(float)
     reached = rng.random(prompts) < chance
     second = np.where(reached, rng.binomial(B, p, size=prompts) / B, 0)
-    mass = second * (1 - second)  # of X successes both m_S and m_F are (X / B)(1 - X / B)
+    mass = second * (1 - second)  # with X successes, m_S and m_F are both (X / B)(1 - X / B)
     return {
         "reached": reached.mean(),
         "m_1": (first * (1 - first)).mean(),
@@ -35,10 +35,11 @@ def play(*, p: float, B: int, reading: str, prompts: int, rng: np.random.Generat
 
 
 def simulate(prompts: int = 100_000, B: int = 8, seed: int = 0) -> pd.DataFrame:
-    """One row a solve rate and reading: the simulated masses, and what they are compared with.
+    """Return one row for each solve rate and reading: simulated masses and their references.
 
-    retry = (B - 1) / B p q x chance of turn 2, both exact; power_2 = p q^2, the printed form, and
-    power_2_exact = E[p_hat (1 - p_hat)^2], that of Power alpha = 2 on the one group it has.
+    retry = (B - 1) / B p q x chance of turn 2, both exact. power_2 = p q^2, the printed form.
+    power_2_exact = E[p_hat (1 - p_hat)^2], the mass of Power alpha = 2 on its single group, as a
+    mean over sampled groups.
     """
     rng, rows = np.random.default_rng(seed), []
     for p in (0.02, 0.05, *np.round(np.arange(0.1, 1.0, 0.1), 1)):

@@ -1,5 +1,5 @@
-"""Pass@k scaling (FADE sec 12): Theorem 12.1 on known densities. What is fitted to the laptop runs'
-counts is in papers/fade/fits/."""
+"""Pass@k scaling (FADE sec 12): Theorem 12.1 on known densities. The fits to sample counts of the
+laptop runs are in papers/fade/fits/."""
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,12 @@ BETAS = [(0.3, 1.0), (0.5, 2.0), (1.0, 3.0), (2.0, 5.0)]  # Beta(b, second): p^(
 
 
 def theorem_12_1(ks: np.ndarray | None = None) -> pd.DataFrame:
-    """1 - pass@k by k: exact, the theorem's asymptote, their ratio, and the slope in log-log.
+    """Return 1 - pass@k by k: exact, the theorem's asymptote, their ratio, and the log-log slope.
 
     Power law: p ~ Beta(b, s), whose density is C p^(b - 1) (1 + O(p)), C = 1 / B(b, s), so
-    1 - pass@k = B(b, s + k) / B(b, s) -> C Gamma(b) k^-b. Rapid decay: density ~ exp(-c / p), where
-    the slope, -d log(1 - pass@k) / d log k, grows beyond every b; it has no asymptote here.
+    1 - pass@k = B(b, s + k) / B(b, s) -> C Gamma(b) k^-b. Rapid decay: density ~ exp(-c / p), for
+    which the slope, -d log(1 - pass@k) / d log k, grows beyond every b; such a density has no
+    asymptote here.
     """
     ks = np.logspace(0, 6, 25) if ks is None else np.asarray(ks, dtype=float)
     frames = []
@@ -39,7 +40,7 @@ def theorem_12_1(ks: np.ndarray | None = None) -> pd.DataFrame:
 
 
 def rapid(k: float, c: float) -> float:
-    """log E[(1 - p)^k] for the density exp(-c / p) / Z on (0, 1], by quadrature in log p."""
+    """Return log E[(1 - p)^k] for density exp(-c / p) / Z on (0, 1], by quadrature in log p."""
     x = -18 * (np.arange(40_000) + 0.5) / 40_000  # log p, midpoints
     p = np.exp(x)
     log_density = -c / p + x  # dp = p dx
@@ -47,9 +48,10 @@ def rapid(k: float, c: float) -> float:
 
 
 def recovered() -> pd.DataFrame:
-    """What a shifted power law fitted to k <= 100 says of b, on the same Beta densities.
+    """Return the b that a shifted power law fitted to k <= 100 finds for the same Beta densities.
 
-    Asymptotically a = C Gamma(b) and the exponent is b; at these k it need not be.
+    The rows also hold a, c, the mean squared error, and the true a = C Gamma(b) and b, to which the
+    fit tends for large k; at these k it can differ.
     """
     rows = []
     for b, s in BETAS:

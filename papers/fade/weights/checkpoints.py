@@ -1,4 +1,4 @@
-"""Checkpoints on disk as streams of rows: safetensors, one file or shards with their index."""
+"""Checkpoints on disk as streams of rows: safetensors in one file, or in shards with an index."""
 
 import json
 import re
@@ -16,7 +16,7 @@ Tensors = dict[str, tuple[Path, tuple[int, ...]]]  # name -> file, shape
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the weights are, and what the tables call them; the rest where it is known."""
+    """The folder of a checkpoint and its names in the tables; seed, step and run where known."""
 
     path: Path
     name: str
@@ -27,7 +27,10 @@ class Checkpoint:
 
 
 def locate(path: str | Path) -> Path:
-    """The folder that holds the weights: `path` or its `model/`. Raises UserError if neither."""
+    """Return the folder that holds the weights: `path` or its `model/`.
+
+    Raises UserError if neither does.
+    """
     for folder in (Path(path), Path(path) / "model"):
         if (folder / INDEX).exists() or (folder / SINGLE).exists():
             return folder
@@ -35,8 +38,10 @@ def locate(path: str | Path) -> Path:
 
 
 def tensors(folder: Path) -> Tensors:
-    """Every tensor. Raises UserError for a shard or tensor that the index names and that is not
-    there, or a damaged file."""
+    """Return every tensor of a checkpoint with its file and shape.
+
+    Raises UserError for a damaged file, or for a missing shard or tensor that the index names.
+    """
     from safetensors import SafetensorError, safe_open
 
     listed, files = {}, [folder / SINGLE]
@@ -63,7 +68,7 @@ def tensors(folder: Path) -> Tensors:
 
 
 def check_same(before: Checkpoint, after: Checkpoint, old: Tensors, new: Tensors) -> None:
-    """Raises UserError naming a tensor that only one has, or whose shapes differ."""
+    """Raise UserError naming a tensor that only one checkpoint has, or whose shapes differ."""
     for name in sorted(old.keys() ^ new.keys()):
         has = before if name in old else after
         raise UserError(f"tensor {name}: only {has.path} has it; both must be of one model")
@@ -76,8 +81,10 @@ def check_same(before: Checkpoint, after: Checkpoint, old: Tensors, new: Tensors
 
 
 def rows_of(held: Tensors, name: str, rows: int, dtype: str = "float32") -> Iterator:
-    """A tensor as arrays of at most `rows` rows (a vector as one column); only those rows are read.
-    Raises UserError for a value that is not finite."""
+    """Yield a tensor as arrays of at most `rows` rows, with a vector as one column.
+
+    Only the rows of one array are read at a time. Raises UserError for a value that is not finite.
+    """
     import numpy as np
     from safetensors import safe_open
 
@@ -85,7 +92,7 @@ def rows_of(held: Tensors, name: str, rows: int, dtype: str = "float32") -> Iter
     for start in range(0, shape[0], rows):
         with safe_open(
             file, framework="pt"
-        ) as opened:  # opened again: a closed file's pages are given back
+        ) as opened:  # opened for each block: closing the file releases its memory pages
             block = opened.get_slice(name)[start : start + rows].float().numpy()
             block = block.astype(dtype, copy=False)
         if not np.isfinite(block).all():
@@ -97,16 +104,19 @@ def rows_of(held: Tensors, name: str, rows: int, dtype: str = "float32") -> Iter
 
 
 def change(old: Tensors, new: Tensors, name: str, rows: int, dtype: str = "float32") -> Iterator:
-    """W_after - W_before in blocks of rows."""
+    """Return an iterator over W_after - W_before in blocks of rows."""
     pairs = zip(rows_of(new, name, rows, dtype), rows_of(old, name, rows, dtype), strict=True)
     return (theirs - ours for theirs, ours in pairs)
 
 
 def named(paths: list[str]) -> list[Checkpoint]:
-    """Checkpoints by the names of their folders, with the step that a name ends with (step-00300,
-    global_step_300); what a run kept, RUN/checkpoints/step-00300, is named after its run too. The
-    last of them is their end, where they are of several runs the last of each. Raises UserError for
-    a folder that is given twice."""
+    """Return the checkpoints of the given folders, named after their folders.
+
+    The step is the number at the end of a name (step-00300, global_step_300). A checkpoint that a
+    run kept, RUN/checkpoints/step-00300, has the name of its run too. Labels mark which ones belong
+    together: the run's name if they are of several runs, else "given" for all, so that the last one
+    of each label is its end. Raises UserError for a folder that is given twice.
+    """
     folders = [locate(path) for path in paths]
     held = [one.parent if one.name == "model" else one for one in folders]
     runs = [one.parent.parent if one.parent.name == "checkpoints" else one for one in held]
@@ -125,8 +135,10 @@ def named(paths: list[str]) -> list[Checkpoint]:
 
 
 def laptop_runs(root: Path) -> list[tuple[Checkpoint, list[Checkpoint]]]:
-    """(base model, checkpoints) of the finished FADE runs on Countdown below `root`, one pair a
-    base model; the models of earlier steps where a run kept them."""
+    """Return (base model, checkpoints) of the finished FADE runs on Countdown below `root`.
+
+    There is one pair for each base model. Models of earlier steps are included if a run kept them.
+    """
     import yaml
 
     from common.models.store import folder

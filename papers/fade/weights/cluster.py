@@ -1,10 +1,10 @@
-"""Weight changes of the models that a cluster's training kept: the job after it, which fills the
-table in Fig. 8, Table 9 and Fig. 5 left (common/sweeps/measures.py).
+"""Weight changes of the models that a cluster training run kept. A job after the training measures
+them for the table in Fig. 8, Table 9 and Fig. 5 left (common/sweeps/measures.py).
 
-The run folder has steps/step-01000.csv, the table of tensors of one step's model, with the leading
-vectors beside it; a step that is there is not measured again. At the end thirds.csv (Table 12, with
-the last step) and metrics.csv. A metric names the optimiser steps, as the paper does; that of the
-last step is also there without them.
+The run folder has steps/step-01000.csv, the table of tensors of one step's model, and the leading
+singular vectors in an .npz file beside it; a step that has its file is not measured again. The end
+writes thirds.csv (Table 12, against the last step) and metrics.csv. The name of a metric holds the
+number of optimiser steps, as in the paper; the last step's metrics are also stored without it.
 """
 
 from dataclasses import replace
@@ -26,19 +26,23 @@ from papers.fade.weights.checkpoints import Checkpoint, locate
 from papers.fade.weights.config import Geometry
 from papers.fade.weights.tables import HEAD, alignment, changes, memory_gb, thirds
 
-UNITS = {  # of a step's numbers, named as the paper's tables print them
-    "output_head_L2_share": "percent",  # of the sum of squares of all changes
+UNITS = {  # metric of a step -> its unit, with the metrics named as in the paper's tables
+    "output_head_L2_share": "percent",  # share of the sum of squares of all changes
     "s1/s2": "ratio",
     "rank1_fraction": "percent",
     "srank": "",
-    "inner": "percent",  # the mean share of a layer: with 28 of them and the head's, 99.1 % of all
+    "inner": "percent",  # mean share of a layer: 28 layers and the head make 99.1 % of all changes
 }
-NS_A_NUMBER = (20.0, 150.0)  # 77 of processor time (`rlvr bench names=weights`); threads, the disk
+# nanoseconds per parameter, low and high. `rlvr bench names=weights` measures 77 of processor time;
+# the range allows for several threads and a slow disk.
+NS_A_NUMBER = (20.0, 150.0)
 
 
 def run(x: Measure) -> None:
-    """Measure every step's model. Raises UserError for a model that is not there, of another shape
-    than the start, or not finite."""
+    """Measure the model of every step.
+
+    Raises UserError if a model is missing, has other shapes than the start, or is not finite.
+    """
     import numpy as np
     import pandas as pd
 
@@ -73,7 +77,7 @@ def settings() -> Geometry:
 
 
 def numbers(x: Measure, table, step: int) -> list[dict]:
-    """The result rows of one step's table of tensors."""
+    """Return the result rows of one step from its table of tensors."""
     head = table[table["part"] == HEAD].iloc[0]
     layers = table[table["part"].str.startswith("layer")]
     values = {
@@ -87,7 +91,7 @@ def numbers(x: Measure, table, step: int) -> list[dict]:
 
 
 def result_rows(x: Measure, values: dict[str, float], step: int) -> list[dict]:
-    """Of one step's numbers, by their names in UNITS."""
+    """Return the result rows for one step's values, which are named as in UNITS."""
     about = {"table": x.row.table, "model": x.model.name, "method": x.row.method}
     about |= {"seed": x.row.seed, "step": step, "run_id": x.path.name}
     at = [f", step {updates(step * x.updates)}", *([""] if step == x.row.checkpoint else [])]
@@ -99,13 +103,16 @@ def result_rows(x: Measure, values: dict[str, float], step: int) -> list[dict]:
 
 
 def updates(count: int) -> str:
-    """Optimiser steps as Fig. 8 writes them: 10k."""
+    """Return a number of optimiser steps as Fig. 8 writes it, such as 10k."""
     return f"{count // 1000}k" if count % 1000 == 0 else str(count)
 
 
 def takes(x: Measure, training: Experiment, profile: Profile) -> Estimate:
-    """Hours by the numbers of the models. Raises UserError where the profile's jobs without a GPU
-    have too little memory, or too little time for one model."""
+    """Estimate the job's time from the number of parameters of its models.
+
+    Raises UserError if the profile's jobs without a GPU have too little memory, or too little time
+    for one model.
+    """
     a = assumptions()
     size, config = model_size(training, a), settings()
     layer = (size.parameters - 2 * size.vocab * size.hidden) / size.layers / size.hidden

@@ -1,4 +1,4 @@
-"""Settings of the weight changes' measurement, checked."""
+"""Settings of the measurement of weight changes, with checks."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +12,16 @@ from common.errors import require
 class Geometry:
     before: str | None
     after: list[str]
-    name: str  # of the folder that the tables go to
-    full_up_to: int  # shorter side, up to which all singular values are computed
-    rank: int  # leading singular values of larger matrices
+    name: str  # name of the folder that the tables go to
+    full_up_to: int  # largest shorter side of a matrix with all singular values computed
+    rank: int  # number of leading singular values of larger matrices
     oversample: int
     iterations: int
     seed: int
-    delta: float  # of srank
-    block_mb: float  # of float32 numbers that are in memory at once, of each checkpoint
-    dtype: Literal["float32", "float64"]  # of differences and of the randomised products
-    memory_gb: float  # GB of 1e9 bytes that the process may take
+    delta: float  # the delta of srank
+    block_mb: float  # float32 numbers of each checkpoint that are in memory at once
+    dtype: Literal["float32", "float64"]  # type of differences and of the randomised products
+    memory_gb: float  # limit of the process, in GB of 1e9 bytes
     results_dir: Folder
 
     def __post_init__(self):

@@ -1,5 +1,5 @@
 """Figures of the weight changes (FADE Fig. 5, Tables 9 and 12), each with its CSV. A figure whose
-table is missing is left out; points are single runs, marks their means over seeds."""
+table is missing is left out. Points are single runs; vertical marks are their means over seeds."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ TITLES = {
 
 
 def draw(root: Path) -> list[Path]:
-    """Every figure that `root` has the tables for; returns their paths without suffix."""
+    """Draw every figure for which `root` has the tables; return their paths without suffix."""
     folder, made = root / "fade" / "figures", []
     for geometry in sorted((root / "fade" / "geometry").glob("**/tensors.csv")):
         name = "_".join(geometry.parent.relative_to(root / "fade" / "geometry").parts)
@@ -38,7 +38,7 @@ def draw(root: Path) -> list[Path]:
 
 
 def last_steps(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each run's last checkpoint; of given checkpoints, all of them."""
+    """Return the rows of each run's last checkpoint, or all rows if no checkpoint has a step."""
     if table.step.isna().all():
         return table.assign(label=table.checkpoint)
     last = table.groupby(["label", "seed"], dropna=False).step.transform("max")
@@ -46,7 +46,7 @@ def last_steps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_label(ax, rows: pd.DataFrame, column: str, labels: list[str], color, shift=0.0, name=None):
-    """Points of single runs and the mean of each label, on a horizontal axis of numbers."""
+    """Draw points of single runs and the mean of each label, by value on the horizontal axis."""
     at = rows.label.map({label: i for i, label in enumerate(labels)}) + shift
     ax.scatter(rows[column], at, s=12, color=color, alpha=0.5, linewidths=0)
     means = rows.groupby("label")[column].mean().reindex(labels)
@@ -56,8 +56,11 @@ def by_label(ax, rows: pd.DataFrame, column: str, labels: list[str], color, shif
 
 
 def fig5(tensors: pd.DataFrame, path: Path) -> Path:
-    """Fig. 5 left and Table 9 by method: the head's share, s1/s2, r1 beside that of the inner
-    matrices, srank."""
+    """Draw Fig. 5 left and Table 9 by method, at each run's last checkpoint.
+
+    The panels show the output head's share of the change, its s1/s2, its r1 beside the mean r1 of
+    the inner matrices, and its srank.
+    """
     rows = last_steps(tensors)
     keys = ["checkpoint", "label", "seed", "step"]
     head = rows[rows.part == HEAD][[*keys, "energy_share", *MATRIX]]
@@ -76,7 +79,7 @@ def fig5(tensors: pd.DataFrame, path: Path) -> Path:
 
 
 def similarity(tables: dict[str, pd.DataFrame], path: Path) -> Path:
-    """Cosine of whole weight changes, every two runs (Sec. 15.1), in the order of methods."""
+    """Draw the cosine of the whole weight changes of every two runs (Sec. 15.1), by method."""
     kept = last_steps(tables["tensors"]).drop_duplicates("checkpoint")
     order = kept.sort_values(["label", "seed"], kind="stable")
     names = list(order.checkpoint)
@@ -102,8 +105,8 @@ def similarity(tables: dict[str, pd.DataFrame], path: Path) -> Path:
 
 
 def table12(thirds: pd.DataFrame, path: Path) -> Path:
-    """Table 12 along training: |cos u| with the last checkpoint, of the head and of each third of
-    the layers."""
+    """Draw Table 12 along training: |cos u| with the last checkpoint, for the output head and for
+    each third of the layers."""
     drawn = thirds.groupby(["label", "step", "part"], sort=False)[["cos_u", "cos_v"]].mean()
     drawn = drawn.reset_index().sort_values(["label", "part", "step"])
     places = [part for part in (HEAD, *THIRDS) if drawn.part.eq(part).any()]

@@ -1,10 +1,10 @@
-"""A trained checkpoint with its last layers put back to those that it was trained from (FADE Sec.
-15.2, "causal verification").
+"""Reset the last layers of a trained checkpoint to their values before training (FADE Sec. 15.2,
+"causal verification").
 
 python -m papers.fade.weights.reset before=FOLDER after=FOLDER out=FOLDER [layers=4]
 
 The paper resets periodically during training and finds that failure-biased methods lose what they
-gained; this resets once, at the end, and is evaluated as any checkpoint:
+gained. This command resets once, at the end, and the result is evaluated like any checkpoint:
 
 python -m papers.fade experiment=base name=reset model.name=NAME model.path=OUT model.pretrain=null
 """
@@ -33,9 +33,12 @@ class Reset:
 
 
 def run(config: Reset) -> Path:
-    """Write `out`: a copy of `after` in which the tensors of the last `layers` layers are those of
-    `before`; output head, final norm and embeddings stay. One tensor at a time is in memory. Raises
-    UserError for a folder that is there, models that differ, or as many layers as the model has."""
+    """Write `out`, a copy of `after` whose last `layers` layers have the tensors of `before`.
+
+    Output head, final norm and embeddings stay. Memory holds one tensor at a time. Raises UserError
+    if `out` exists, if tensors or shapes of the models differ, or if `layers` is not less than the
+    model's number of layers.
+    """
     before, after, out = locate(config.before), locate(config.after), Path(config.out)
     require(not out.exists(), "out", config.out, "is there already; name a new folder")
     old, new = tensors(before), tensors(after)
@@ -46,7 +49,7 @@ def run(config: Reset) -> Path:
         config.layers < depth, "layers", config.layers, f"the model has {depth}; leave some of them"
     )
     temporary = out.with_name(f".{out.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a copy that was stopped
+    shutil.rmtree(temporary, ignore_errors=True)  # left by an earlier copy that was stopped
     shutil.copytree(after, temporary)
     for name, number in sorted(layer.items()):
         if number >= depth - config.layers:
@@ -56,9 +59,9 @@ def run(config: Reset) -> Path:
 
 
 def put(file: Path, name: str, source: Path) -> None:
-    """Overwrite one tensor of a safetensors file with that of `source`, in the file's own type.
+    """Overwrite one tensor of a safetensors file with the one in `source`, in the file's own type.
 
-    The format: eight bytes with the header's length, the header as JSON, then the data, at the
+    The format has eight bytes with the header's length, the header as JSON, then the data at the
     offsets that the header gives (github.com/huggingface/safetensors, Format)."""
     import torch
     from safetensors import safe_open

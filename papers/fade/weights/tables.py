@@ -4,19 +4,21 @@ Sec. 4.2, 15; Figs 3, 5, Tables 9, 12), streamed from safetensors in blocks of r
 A folder holds model.safetensors, or its shards and model.safetensors.index.json, or is a run folder
 with such a `model/`. Written below results_dir/fade/geometry/<name>:
 
-    tensors     a row a checkpoint and tensor: l2 = ||Delta||, energy_share of all ||Delta||^2; of
-                matrices s1, s2, s1/s2, rank-1 fraction, stable rank, srank, how and what error
-    parts       the same over the output head, each layer and the rest (Fig. 8's "OH L2" and "Inner"
-                are such shares: 6.1 + 28 x 3.32 = 99.1)
-    alignment   |cos| of the leading singular vectors of each checkpoint and the last (Table 12)
-    thirds      its means over the output head and the early, mid and late third of layers, as Table
-                12 prints them: layer l of L is in third floor(3 l / L)
-    similarity  cosine of whole weight changes, every two checkpoints
+    tensors     one row for each checkpoint and tensor: l2 = ||Delta||, energy_share of all
+                ||Delta||^2; for matrices also s1, s2, s1/s2, rank-1 fraction, stable rank, srank,
+                which decomposition was used and its error
+    parts       norms, shares and mean rank-1 fraction of the output head, of each layer and of the
+                rest (Fig. 8's "OH L2" and "Inner" are such shares: 6.1 + 28 x 3.32 = 99.1)
+    alignment   |cos| between the leading singular vectors of each checkpoint and of the last one
+                (Table 12)
+    thirds      means of `alignment` over the output head and the early, mid and late third of
+                layers, as Table 12 prints them: layer l of L is in third floor(3 l / L)
+    similarity  cosine of the whole weight changes of every two checkpoints
 
-A model with tied embeddings has one matrix for both; its change is the output head's here and holds
-the gradient of the input side as well. That is so for the laptop's model, and not for Qwen 2.5 7B.
-The paper does not print delta of srank, nor whether its shares are of norms or of their squares:
-both are in `parts`.
+A model with tied embeddings has one matrix for embedding and output head. Its change counts as the
+output head's here, although it also holds the gradient of the input side. The laptop model has tied
+embeddings; Qwen 2.5 7B has not. The paper prints neither the delta of srank nor whether its shares
+are of norms or of squared norms: `parts` has both.
 """
 
 import re
@@ -50,7 +52,7 @@ LAYER = re.compile(r"\.(?:layers|h)\.(\d+)\.")
 
 
 def part_of(name: str, names: set[str]) -> str:
-    """output head, layer N or rest; an embedding that is tied counts as the output head."""
+    """Return "output head", "layer N" or "rest"; a tied embedding counts as the output head."""
     tied = not any(LM_HEAD.search(other) for other in names)
     if LM_HEAD.search(name) or (tied and EMBEDDING.search(name)):
         return HEAD
@@ -59,7 +61,7 @@ def part_of(name: str, names: set[str]) -> str:
 
 
 def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> dict:
-    """The five tables by name."""
+    """Return the five tables by name."""
     table, vectors, products = changes(config, before, after, progress)
     aligned = alignment(after, vectors)
     return {
@@ -72,8 +74,10 @@ def measure(config: Geometry, before: Checkpoint, after: list[Checkpoint], progr
 
 
 def changes(config: Geometry, before: Checkpoint, after: list[Checkpoint], progress: bool) -> tuple:
-    """(the table of tensors; u and v of every matrix by its name and its checkpoint's; inner
-    products of whole changes)."""
+    """Return (table of tensors, leading vectors, inner products of whole changes).
+
+    The vectors (u, v) of every matrix are keyed by its name and the name of its checkpoint.
+    """
     import numpy as np
     import pandas as pd
     from rich.progress import track
@@ -103,18 +107,19 @@ def changes(config: Geometry, before: Checkpoint, after: list[Checkpoint], progr
     return table, vectors, products
 
 
-Shapes = dict[str, tuple[int, ...]]  # of the tensors by their names
+Shapes = dict[str, tuple[int, ...]]  # name of a tensor -> its shape
 
 
 def whole(config: Geometry, name: str, shape: tuple[int, ...]) -> bool:
-    """Whether all singular values of a matrix are computed: always of the output head, whose srank
-    Fig. 5 has."""
+    """Return whether all singular values of a matrix are computed.
+
+    They always are for the output head (`lm_head`), since Fig. 5 shows its srank.
+    """
     return min(shape) <= config.full_up_to or LM_HEAD.search(name) is not None
 
 
 def check_memory(config: Geometry, shapes: Shapes, count: int) -> None:
-    """Raises UserError naming memory_gb where `count` changes of tensors of these shapes need
-    more."""
+    """Raise UserError naming memory_gb if `count` changes of tensors of these shapes need more."""
     needed = memory_gb(config, shapes, count)
     require(
         needed <= config.memory_gb,
@@ -126,9 +131,13 @@ def check_memory(config: Geometry, shapes: Shapes, count: int) -> None:
 
 
 def memory_gb(config: Geometry, shapes: Shapes, count: int) -> float:
-    """What `measure` holds at once, in GB of 1e9 bytes: 0.5 for Python and its libraries; of every
-    checkpoint a block of both its weights, their difference and that in float64; of one matrix at a
-    time its singular values (common/metrics/weights.py); leading vectors of all matrices."""
+    """Return the memory that `measure` takes at once, in GB of 1e9 bytes.
+
+    The sum has 0.5 for Python and its libraries; for each checkpoint a block of the weights before
+    and after, of their difference, and of the difference in float64; the singular value
+    decomposition of one matrix at a time (common/metrics/weights.py); and the leading vectors of
+    all matrices.
+    """
     number = 8 if config.dtype == "float64" else 4
     blocks, kept, largest = count * config.block_mb * 2**18 * (3 * number + 8), 0, 0
     for name, shape in shapes.items():
@@ -145,7 +154,7 @@ def memory_gb(config: Geometry, shapes: Shapes, count: int) -> float:
 
 
 def inner_products(changes: list[Iterator]):
-    """<Delta_a, Delta_b> of every two changes of one tensor, float64."""
+    """Return <Delta_a, Delta_b> of every two changes of one tensor, in float64."""
     import numpy as np
 
     total = np.zeros((len(changes), len(changes)))
@@ -169,8 +178,11 @@ def about(one: Checkpoint) -> dict:
 
 
 def described(svd, delta: float) -> dict:
-    """The columns of a matrix's singular values. Those of `u` are of its rows: output tokens in the
-    output head (Sec. 15.1)."""
+    """Return the columns of the table that describe a matrix by its decomposition.
+
+    The entries of u belong to the rows of the matrix; in the output head these are output tokens
+    (Sec. 15.1).
+    """
     from common.metrics import weights
 
     return {
@@ -188,8 +200,11 @@ def described(svd, delta: float) -> dict:
 
 
 def parts(table):
-    """A row a checkpoint and part: its share of all ||Delta||^2, and its norm as a share of the sum
-    of all parts' norms, in percent; the parts' rank-1 fractions averaged over their matrices."""
+    """Return one row for each checkpoint and part.
+
+    It holds the part's norm, its share of all ||Delta||^2 and its norm's share of the sum of all
+    parts' norms, both in percent, and the mean rank-1 fraction of its matrices.
+    """
     keys = ["checkpoint", "label", "seed", "step", "part"]
     squared = table.assign(squared=table.l2**2).groupby(keys, sort=False, dropna=False)
     sums = squared.agg(
@@ -203,8 +218,11 @@ def parts(table):
 
 
 def alignment(after: list[Checkpoint], vectors: dict):
-    """|cos| of u and of v with those of the last checkpoint that has the same label and seed, a row
-    a checkpoint and matrix (Table 12)."""
+    """Return |cos| of u and of v with those of the last checkpoint, for Table 12.
+
+    There is one row for each checkpoint and matrix. The last checkpoint is the last one with the
+    same label and seed.
+    """
     import pandas as pd
 
     from common.metrics.weights import cosine
@@ -221,8 +239,11 @@ def alignment(after: list[Checkpoint], vectors: dict):
 
 
 def thirds(table):
-    """`alignment` averaged as Table 12 prints it: a row a checkpoint, and the output head, early,
-    mid or late third of layers."""
+    """Average `alignment` as Table 12 prints it.
+
+    There is one row for each checkpoint and part: the output head, or the early, mid or late third
+    of layers.
+    """
     layer = table.part.str.extract(r"^layer (\d+)$")[0].astype(float)
     third = 3 * layer // (1 + layer.max())
     where = third.map(dict(enumerate(THIRDS))).fillna(table.part.where(table.part == HEAD))
@@ -232,7 +253,10 @@ def thirds(table):
 
 
 def similarity(names: list[str], products):
-    """Cosine of the whole weight changes of every two checkpoints; missing where one is 0."""
+    """Return the cosine of the whole weight changes of every two checkpoints.
+
+    It is missing if one of the changes is 0.
+    """
     import pandas as pd
 
     length = products.diagonal() ** 0.5
@@ -244,7 +268,7 @@ def similarity(names: list[str], products):
 
 
 def run(config: Geometry, progress: bool = False) -> list[Path]:
-    """Measure and write the tables; returns their folders, one a base model."""
+    """Measure and write the tables; return their folders, one for each base model."""
     if config.before is not None:
         pairs = [(Checkpoint(locate(config.before), "before", "base"), named(config.after))]
     else:

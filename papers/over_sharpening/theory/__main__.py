@@ -3,7 +3,7 @@
     python -m papers.over_sharpening.theory [results_dir=results]
 
 Writes over_sharpening/theory/{checks,coupling,kernel}.csv and the figures `partition` and
-`coupling` below the folder, the same bytes each time.
+`coupling` below the results folder. Each run writes the same bytes.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from papers.over_sharpening.theory import figures, tables
 
 
 def run(root: Path, thin: int = 1) -> None:
-    """Write every table and figure, 20 s on one core; of `thin` instances one is looked at."""
+    """Write every table and figure: 20 s on one core. `thin` > 1 checks 1/thin of the instances."""
     folder = root / "over_sharpening"
     groups, coupled = tables.groups(thin), tables.coupled(thin)
     write_csv(folder / "theory" / "checks.csv", tables.checks(groups, thin))

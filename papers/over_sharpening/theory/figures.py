@@ -9,7 +9,7 @@ from common.plotting import COLORS, panels, save
 
 
 def partition(groups: pd.DataFrame, path: Path) -> None:
-    """Z' against its simplified bound, and how IAC changes Z' by success rate."""
+    """Draw Z' against Delta_pi of the simplified bound, and Z' of GRPO and IAC by success rate."""
     figure, axes = panels(2, width=4.0, height=3.1)
     shown = groups.iloc[:: max(1, len(groups) // 3000)]
     axes[0, 0].plot(shown["gap"], np.log10(shown["Z"]), ".", ms=2, alpha=0.4)
@@ -48,8 +48,8 @@ def partition(groups: pd.DataFrame, path: Path) -> None:
 
 
 def coupling(coupled: pd.DataFrame, path: Path) -> None:
-    """Share of instances that violate Theorem 2.4's two bounds, by coupling, spread and repeats;
-    where at least 50 instances meet its assumptions."""
+    """Draw the share of instances that violate Theorem 2.4's two bounds, by coupling, spread and
+    repeats. Settings where fewer than 50 instances meet its assumptions are left out."""
     shown = [(name, repeats) for repeats in (False, True) for name in ("case 1", "case 2")]
     figure, axes = panels(4, width=2.7, height=2.7, sharey=True)
     frame = coupled.assign(share=coupled["violated"] / coupled["cases"])

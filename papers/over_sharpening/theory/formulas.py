@@ -1,5 +1,5 @@
-"""Closed forms of over_sharpening (arXiv 2601.15609): what an optimal update does to modes that the
-batch did not hold, and how an update at one query moves the logits at another.
+"""Closed forms of over_sharpening (arXiv 2601.15609): what an optimal update does to modes that are
+not in the batch, and how an update at one query moves the logits at another.
 
 Pure functions on float64 numpy arrays; leading axes broadcast. A policy over K modes is (..., K),
 `correct` (..., K) is boolean, counts N_i (..., K) say how often each mode is in the batch of G, and
@@ -21,27 +21,30 @@ Array = NDArray[np.float64]
 
 
 def over_sharpened(new: Array, ref: Array, correct: Array) -> Array:
-    """Definition 2.1: the probability of some correct mode fell, (...,) boolean; else moderate
-    sharpening. Falls within rounding (1e-12 of the mode's mass) do not count."""
+    """Return whether the probability of some correct mode fell, (...,) boolean (Definition 2.1).
+
+    If none fell, the paper calls it moderate sharpening. Falls within rounding (1e-12 of the mode's
+    mass) do not count.
+    """
     return (correct & (new < ref * (1 - 1e-12))).any(-1)
 
 
 def kl(pi: Array, ref: Array) -> Array:
-    """KL(pi || ref) in nats, (...,)."""
+    """Return KL(pi || ref) in nats, (...,)."""
     return (xlogy(pi, pi) - xlogy(pi, ref)).sum(-1)
 
 
 def optimum(ref: Array, advantage: Array, beta: float) -> Array:
-    """Theorem 2.1, Eq. 2: the maximiser of sum_o pi(o) A(o) - beta KL(pi || ref).
+    """Return the maximiser of sum_o pi(o) A(o) - beta KL(pi || ref) (Theorem 2.1, Eq. 2).
 
-    pi*(o) = ref(o) exp(A(o) / beta) / Z. Raises UserError for beta <= 0, where there is none.
+    pi*(o) = ref(o) exp(A(o) / beta) / Z. Raises UserError for beta <= 0: there is no maximiser.
     """
     require(beta > 0, "beta", beta, "must be above 0")
     return softmax(np.log(ref) + np.asarray(advantage) / beta, axis=-1)
 
 
 def objective(pi: Array, ref: Array, advantage: Array, beta: float) -> Array:
-    """Eq. 1 of one query: sum_o pi(o) A(o) - beta KL(pi || ref)."""
+    """Return Eq. 1 for one query: sum_o pi(o) A(o) - beta KL(pi || ref)."""
     return (pi * advantage).sum(-1) - beta * kl(pi, ref)
 
 
@@ -49,30 +52,31 @@ def objective(pi: Array, ref: Array, advantage: Array, beta: float) -> Array:
 
 
 def batch_target(counts: Array, advantage: Array) -> Array:
-    """N_i A_i / G, (..., K): what takes the place of the advantage in a batch."""
+    """Return N_i A_i / G, (..., K), which takes the place of the advantage in a batch."""
     counts = np.asarray(counts, float)
     return counts * advantage / counts.sum(-1, keepdims=True)
 
 
 def batch_optimum(ref: Array, counts: Array, advantage: Array, beta: float) -> Array:
-    """Theorem 2.2, Eq. 4: pi_hat(o_i) = ref_i exp(N_i A_i / (beta G)) / Z'.
+    """Return pi_hat(o_i) = ref_i exp(N_i A_i / (beta G)) / Z' (Theorem 2.2, Eq. 4).
 
-    The paper calls it the maximiser of Eq. 3. It maximises the linear objective
-    sum_i (N_i A_i / G) pi_i - beta KL, `objective` of `batch_target`; Eq. 3 has log pi_i.
+    The paper calls it the maximiser of Eq. 3. In fact it maximises the linear objective
+    sum_i (N_i A_i / G) pi_i - beta KL, which is `objective` with `batch_target` as the advantage;
+    Eq. 3 has log pi_i in place of pi_i.
     """
     return optimum(ref, batch_target(counts, advantage), beta)
 
 
 def partition(ref: Array, counts: Array, advantage: Array, beta: float) -> Array:
-    """Z' of Theorem 2.2. Every mode with N_i = 0 is scaled by 1 / Z'."""
+    """Return Z' of Theorem 2.2. Eq. 4 scales every mode with N_i = 0 by 1 / Z'."""
     return (ref * np.exp(batch_target(counts, advantage) / beta)).sum(-1)
 
 
 def printed_objective(pi: Array, ref: Array, counts: Array, advantage: Array, beta: float) -> Array:
-    """Eq. 3 with the KL of App. B: sum_i (N_i A_i / G) log pi_i - beta KL(pi || ref).
+    """Return Eq. 3 with the KL of App. B: sum_i (N_i A_i / G) log pi_i - beta KL(pi || ref).
 
-    Unbounded above as soon as one sampled mode has A_i < 0: log pi_i -> -inf while the KL stays
-    finite. Modes without a sample do not enter the first sum.
+    It is unbounded above as soon as one sampled mode has A_i < 0: log pi_i -> -inf while the KL
+    stays finite. Modes without a sample do not enter the first sum.
     """
     target = batch_target(counts, advantage)
     logs = np.where(target == 0, 0.0, np.log(np.where(target == 0, 1.0, pi)))
@@ -80,12 +84,12 @@ def printed_objective(pi: Array, ref: Array, counts: Array, advantage: Array, be
 
 
 def printed_optimum(ref: Array, counts: Array, advantage: Array, beta: float) -> Array:
-    """The maximiser of Eq. 3 for advantages >= 0, one policy (K,).
+    """Return the maximiser of Eq. 3 for advantages >= 0, one policy (K,).
 
     With c_i = N_i A_i / G: c_i / pi_i - beta log(pi_i / ref_i) = m for all i, so
-    pi_i = ref_i exp(-m / beta) exp(W(c_i exp(m / beta) / (beta ref_i))), W Lambert's; m by
-    bisection. Modes without a sample are scaled alike here too. Raises UserError for a negative
-    N_i A_i: there is no maximiser then.
+    pi_i = ref_i exp(-m / beta) exp(W(c_i exp(m / beta) / (beta ref_i))) with Lambert's W. A root
+    search (Brent) finds m. All modes without a sample are scaled by the same factor here too.
+    Raises UserError for a negative N_i A_i, where there is no maximiser.
     """
     from scipy.optimize import brentq
 
@@ -108,19 +112,19 @@ class Bounds(NamedTuple):
 
     first: Array
     simplified: Array
-    gap: Array  # Delta_pi = min over sampled correct modes - max over sampled wrong ones of ref
+    gap: Array  # Delta_pi = least ref of the sampled correct modes - largest of the wrong ones
 
 
 def partition_bounds(
     ref: Array, counts: Array, correct: Array, *, A_plus: Array, A_minus: Array, beta: float
 ) -> Bounds:
-    """Theorem 2.3, both bounds.
+    """Return both lower bounds of Theorem 2.3 on Z'.
 
     first      = 1 + (A+ sum_{S+} N_i ref_i - |A-| sum_{S-} N_j ref_j) / (beta G)
     simplified = 1 + p+ (1 - p+) Delta_pi / (beta sigma)
 
-    The second is for A+ = (1 - p+) / sigma and A- = -p+ / sigma only: A+ - A- = 1 / sigma there.
-    A_plus >= 0 >= A_minus, (...,).
+    The second holds for A+ = (1 - p+) / sigma and A- = -p+ / sigma only, where A+ - A- = 1 / sigma.
+    A_plus >= 0 >= A_minus, both (...,).
     """
     counts = np.asarray(counts, float)
     G = counts.sum(-1)
@@ -136,20 +140,20 @@ def partition_bounds(
 
 
 def normalised_advantages(p: Array, *, unbiased: bool, G: int) -> tuple[Array, Array]:
-    """(A+, A-) = ((1 - p+) / sigma, -p+ / sigma) of a group with success rate p+ in (0, 1).
+    """Return (A+, A-) = ((1 - p+) / sigma, -p+ / sigma) of a group with success rate p+ in (0, 1).
 
-    sigma = sqrt(p (1 - p)), times sqrt(G / (G - 1)) if `unbiased`; the paper does not say which.
+    sigma = sqrt(p (1 - p)), times sqrt(G / (G - 1)) if `unbiased`. The paper does not say which.
     """
     sigma = np.sqrt(p * (1 - p) * (G / (G - 1) if unbiased else 1))
     return (1 - p) / sigma, -p / sigma
 
 
 def geometric_step(pi: Array, target: Array, eta: float, beta: float) -> Array:
-    """Theorem B.1: pi^(1 - eta beta) target^(eta beta), normalised.
+    """Return pi^(1 - eta beta) target^(eta beta), normalised (Theorem B.1).
 
-    With target = pi_hat this is one natural-gradient (mirror ascent) step of the linear objective
-    exactly. A plain gradient step on the logits of a softmax is another thing: App. B's derivative
-    of the KL drops a factor pi_i.
+    With target = pi_hat this is exactly one natural-gradient (mirror ascent) step of the linear
+    objective. It is not a plain gradient step on the logits of a softmax: App. B's derivative of
+    the KL drops a factor pi_i.
     """
     return softmax((1 - eta * beta) * np.log(pi) + eta * beta * np.log(target), axis=-1)
 
@@ -158,9 +162,9 @@ def geometric_step(pi: Array, target: Array, eta: float, beta: float) -> Array:
 
 
 def logit_shift(K: Array, k: Array, y: Array) -> Array:
-    """Delta f(q', o') = k^T K_qq^+ y, (...,), for kernels (..., G, G), k (..., G), y (..., G).
+    """Return Delta f(q', o') = k^T K_qq^+ y, (...,), for K (..., G, G), k (..., G), y (..., G).
 
-    The pseudoinverse: a batch that holds one mode twice has a singular K_qq, of which the paper's
+    This uses the pseudoinverse: if a batch holds a mode twice, K_qq is singular and the paper's
     inverse does not exist.
     """
     alpha = dual(K, y)
@@ -168,12 +172,12 @@ def logit_shift(K: Array, k: Array, y: Array) -> Array:
 
 
 def dual(K: Array, y: Array) -> Array:
-    """alpha = K_qq^+ y, (..., G)."""
+    """Return alpha = K_qq^+ y, (..., G)."""
     return (np.linalg.pinv(K, rcond=1e-10, hermitian=True) @ y[..., None])[..., 0]
 
 
 class Spread(NamedTuple):
-    """lambda and rho of a kernel: least and largest entry on and off the diagonal."""
+    """The least and largest entries of a kernel: lambda on the diagonal, rho off it."""
 
     lambda_min: Array
     lambda_max: Array
@@ -182,8 +186,11 @@ class Spread(NamedTuple):
 
 
 def spread(K: Array, distinct: Array | None = None) -> Spread:
-    """Of kernels (..., G, G). `distinct` (..., G, G) says which pairs are of different modes: the
-    pairs of copies of one mode would make rho_max = lambda, and the bounds empty."""
+    """Return the spread of kernels (..., G, G).
+
+    `distinct` (..., G, G) marks the pairs of different modes; only these count for rho. Pairs of
+    copies of one mode would make rho_max = lambda and the bounds empty.
+    """
     G = K.shape[-1]
     off = ~np.eye(G, dtype=bool) if distinct is None else distinct
     diagonal = np.diagonal(K, axis1=-2, axis2=-1)
@@ -192,12 +199,15 @@ def spread(K: Array, distinct: Array | None = None) -> Spread:
 
 
 def unseen_bound(s: Spread, G: int, A_sum: Array, eta: float) -> Array:
-    """Theorem 2.4, case 1: eta rho_max A_sum / (lambda_min + (G - 1) rho_min), an upper bound."""
+    """Return the upper bound of Theorem 2.4, case 1:
+
+    eta rho_max A_sum / (lambda_min + (G - 1) rho_min)
+    """
     return eta * s.rho_max * A_sum / (s.lambda_min + (G - 1) * s.rho_min)
 
 
 def seen_bound(s: Spread, G: int, N: Array, y: Array, A_sum: Array, eta: float) -> Array:
-    """Theorem 2.4, case 2, a lower bound:
+    """Return the lower bound of Theorem 2.4, case 2:
 
     eta N (lambda_min - rho_min) / (lambda_max - rho_max)
         (y_k - rho_max A_sum / (lambda_max + (G - 1) rho_max))
@@ -207,14 +217,15 @@ def seen_bound(s: Spread, G: int, N: Array, y: Array, A_sum: Array, eta: float) 
 
 
 def ratio(s: Spread, G: int, N: Array, y: Array, A_sum: Array) -> Array:
-    """R of Corollary 2.2: `seen_bound` over `unseen_bound` (with N on both terms; as printed the
-    second lacks it)."""
+    """Return R of Corollary 2.2: `seen_bound` over `unseen_bound`. N multiplies both terms; as
+    printed, the second term lacks it."""
     return seen_bound(s, G, N, y, A_sum, 1.0) / unseen_bound(s, G, A_sum, 1.0)
 
 
 def simple_ratio(lam: Array, rho: Array, G: int, N: Array, share: Array) -> Array:
-    """R for one lambda and one rho: N [share (lambda / rho + G - 1) - 1], share = y_k / A_sum.
+    """Return R for a single lambda and rho: N [share (lambda / rho + G - 1) - 1].
 
-    Corollary F.1. Corollary 2.2 of the main text prints N share (lambda / rho + G - 1) - 1.
+    share = y_k / A_sum. This is Corollary F.1. Corollary 2.2 of the main text prints
+    N share (lambda / rho + G - 1) - 1 instead.
     """
     return N * (share * (lam / rho + G - 1) - 1)

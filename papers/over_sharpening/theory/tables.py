@@ -1,9 +1,9 @@
 """How often each statement of over_sharpening Sec. 2 and 3.1 fails on random instances.
 
-A statement is `violated` in so many `cases`,
-which are the instances that meet its premises. Instances: K = 8 modes, the reference drawn from
-Dirichlet(1), each mode correct with probability 1/2 (at least one of each), groups of G from the
-reference, advantages of verifiable rewards in {0, 1} with the population sigma.
+`cases` counts the instances that meet the premises of a statement, `violated` the cases where it
+fails. Instances have K = 8 modes, a reference drawn from Dirichlet(1), each mode correct with
+probability 1/2 (at least one correct and one wrong), groups of G drawn from the reference, and the
+advantages of verifiable rewards in {0, 1} with the population sigma.
 """
 
 import numpy as np
@@ -13,28 +13,28 @@ from papers.over_sharpening import embeddings
 from papers.over_sharpening.theory import formulas
 
 MODES, BETA, DRAWS = 8, 0.1, 10_000
-BETAS = (0.1, 1.0)  # Theorem 2.3's; the paper prints none
+BETAS = (0.1, 1.0)  # for Theorem 2.3; the paper prints no beta
 GROUP_SIZES = (4, 8, 16, 32)
 COUPLING, SPREADS = (0.3, 0.5, 0.7), (0.0, 0.1, 0.2)
 
 
-# ---- the tables; of `thin` instances one is looked at
+# ---- the tables; `thin` divides the number of instances
 
 
 def groups(thin: int) -> pd.DataFrame:
-    """sampled_groups of every beta and group size."""
+    """Return `sampled_groups` for every beta and group size."""
     sizes = [(G, beta) for beta in BETAS for G in GROUP_SIZES]
     return pd.concat([sampled_groups(G, beta, DRAWS // thin, seed=G) for G, beta in sizes])
 
 
 def checks(groups: pd.DataFrame, thin: int) -> pd.DataFrame:
-    """Every statement but Theorem 2.4's: statement, cases, violated, beta."""
+    """Return statement, cases, violated and beta of every statement except Theorem 2.4's."""
     by_beta = [group_checks(rows).assign(beta=beta) for beta, rows in groups.groupby("beta")]
     return pd.concat([modes_checks(2000 // thin).assign(beta=BETA), *by_beta], ignore_index=True)
 
 
 def coupled(thin: int) -> pd.DataFrame:
-    """coupling_checks of every group size, coupling, spread and kind of batch."""
+    """Return `coupling_checks` for every group size, coupling, spread and kind of batch."""
     frames = [
         coupling_checks(G, c, width, repeats, draws=1000 // thin, seed=1)
         for G in GROUP_SIZES
@@ -49,7 +49,7 @@ def coupled(thin: int) -> pd.DataFrame:
 
 
 def references(draws: int, rng) -> tuple[np.ndarray, np.ndarray]:
-    """(ref, correct), (draws, MODES) each; both kinds of mode are there."""
+    """Return (ref, correct), (draws, MODES) each, with at least one correct and one wrong mode."""
     ref = rng.dirichlet(np.ones(MODES), draws)
     ref = np.maximum(ref, 1e-12)
     correct = rng.random((draws, MODES)) < 0.5
@@ -58,7 +58,8 @@ def references(draws: int, rng) -> tuple[np.ndarray, np.ndarray]:
 
 
 def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """Theorem 2.1, Corollary 2.1, Theorem 2.2 in both readings of its objective, Theorem B.1."""
+    """Check Theorem 2.1, Corollary 2.1, Theorem 2.2 with both readings of its objective, and
+    Theorem B.1."""
     rng = np.random.default_rng(seed)
     ref, correct = references(draws, rng)
     A = np.where(correct, rng.exponential(1, (draws, 1)), -rng.exponential(1, (draws, 1)))
@@ -80,7 +81,8 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
     reached = formulas.objective(hat, ref, target, BETA)
     beaten = formulas.objective(others, ref, target, BETA).max(0) > reached + 1e-9
     rows.append(_row("Theorem 2.2: no policy beats Eq. 4 in the linear objective", beaten))
-    # Eq. 3 as printed: push a sampled wrong mode down, or for A >= 0 take the true maximiser
+    # Eq. 3 as printed, tested against Eq. 4: a policy with the sampled wrong modes pushed down,
+    # and for A >= 0 the true maximiser
     wrong = (counts > 0) & ~correct
     has = wrong.any(1)
     down = np.where(wrong, hat * 1e-300, hat)
@@ -115,7 +117,7 @@ def modes_checks(draws: int = 2000, seed: int = 0) -> pd.DataFrame:
 
 
 def _others(best: np.ndarray, ref: np.ndarray, rng) -> np.ndarray:
-    """100 other policies each, (100, draws, K): near `best`, and anywhere."""
+    """Return 100 other policies for each instance, (100, draws, K): 50 near `best`, 50 anywhere."""
     near = np.log(best) + rng.normal(0, 0.1, (50, *best.shape))
     far = rng.normal(0, 3, (50, *best.shape)) + np.log(ref)
     both = np.concatenate([near, far])
@@ -125,7 +127,8 @@ def _others(best: np.ndarray, ref: np.ndarray, rng) -> np.ndarray:
 
 
 def _natural(ref, hat, target, eta: float = 0.5) -> np.ndarray:
-    """Where B.1 at pi_t = ref is not softmax(log pi + eta F^+ grad) of the linear objective."""
+    """Return where Theorem B.1 at pi_t = ref differs from a natural-gradient step of the linear
+    objective, softmax(log pi + eta F^+ grad)."""
     # grad = F v with v = target - beta log(pi / ref), so F^+ grad is v up to a constant
     centred = target - (ref * target).sum(1, keepdims=True)
     grad = ref * centred
@@ -139,8 +142,10 @@ def _natural(ref, hat, target, eta: float = 0.5) -> np.ndarray:
 
 
 def _gradient(ref, hat, target, eta: float = 0.5) -> np.ndarray:
-    """Where B.1 is not softmax(log pi + eta grad), to a hundredth of the largest change."""
-    grad = target - ref * target.sum(1, keepdims=True)  # of sum target log pi; the KL's is 0 at ref
+    """Return where Theorem B.1 differs from a gradient step of Eq. 3 on the logits,
+    softmax(log pi + eta grad), by more than a hundredth of the largest change."""
+    # the gradient of sum target log pi; the gradient of the KL is 0 at ref
+    grad = target - ref * target.sum(1, keepdims=True)
     new = formulas.softmax(np.log(ref) + eta * grad, axis=1)
     claimed = formulas.geometric_step(ref, hat, eta, BETA)
     return np.abs(new - claimed).max(1) > 0.01 * np.abs(claimed - ref).max(1) + 1e-12
@@ -154,8 +159,11 @@ def _row(statement: str, violated: np.ndarray) -> dict:
 
 
 def sampled_groups(G: int, beta: float, draws: int, seed: int) -> pd.DataFrame:
-    """Z' of random mixed groups with GRPO's advantages, its bounds, and Z' under IAC (alpha = 1),
-    under IAC at GRPO's largest weight, and under advantages divided by ref."""
+    """Return one row for each random mixed group: Z' with GRPO's advantages, and its two bounds.
+
+    Also Z' with IAC (alpha = 1), with IAC scaled to GRPO's largest weight, and with the advantages
+    divided by ref; and whether the optimum is over-sharpened and a correct mode is unsampled.
+    """
     rng = np.random.default_rng([seed, 23])
     ref, correct = references(draws, rng)
     counts = rng.multinomial(G, ref)
@@ -186,7 +194,7 @@ def sampled_groups(G: int, beta: float, draws: int, seed: int) -> pd.DataFrame:
 
 
 def group_checks(groups: pd.DataFrame) -> pd.DataFrame:
-    """The statements on Z' as counts, all group sizes together."""
+    """Return how often each statement on Z' fails, over all group sizes together."""
     g = groups
     slack = 1 - 1e-12
     confident, other = g["gap"] > 0, g["gap"] <= 0
@@ -213,11 +221,12 @@ def group_checks(groups: pd.DataFrame) -> pd.DataFrame:
 
 
 def kernels(G: int, coupling: float, width: float, repeats: bool, draws: int, rng):
-    """(K of G samples and one unseen mode (draws, G + 1, G + 1), mode of each sample (draws, G)).
+    """Return the kernel K (draws, G + 1, G + 1) of G samples and, last, one unseen mode; and the
+    mode of each sample (draws, G).
 
-    Mode m has the gradient s_m (sqrt(c) u + sqrt(1 - c) v_m): u shared, v_m random unit vectors of
-    64 dimensions, s_m uniform in [1 - width, 1 + width]. The samples are distinct modes, or, with
-    `repeats`, drawn from G / 2 modes.
+    Mode m has the gradient s_m (sqrt(c) u + sqrt(1 - c) v_m), where c is the coupling, u is shared,
+    v_m are random unit vectors of 64 dimensions and s_m is uniform in [1 - width, 1 + width]. The
+    samples are distinct modes, or with `repeats` they are drawn from G / 2 modes.
     """
     v = rng.normal(size=(draws, G + 1, 64))
     v /= np.linalg.norm(v, axis=-1, keepdims=True)
@@ -236,11 +245,11 @@ def kernels(G: int, coupling: float, width: float, repeats: bool, draws: int, rn
 def coupling_checks(
     G: int, coupling: float, width: float, repeats: bool, *, draws: int, seed: int
 ) -> pd.DataFrame:
-    """Theorem 2.4 and the steps of its proof on kernels that meet Assumptions 2.1 to 2.3 (2.2
-    exactly, with eta = 1). lambda and rho are over distinct modes, the unseen one included.
+    """Check Theorem 2.4 and the steps of its proof on kernels that meet Assumptions 2.1 to 2.3 (2.2
+    exactly, with eta = 1). lambda and rho are taken over distinct modes, the unseen one included.
 
-    A seen mode then moves by y_k exactly, as the update fits the batch: k_q' is a row of K_qq. The
-    factor N of the bound asks for up to N times that.
+    A seen mode then moves by exactly y_k, because the update fits the batch: k_q' is a row of K_qq.
+    The factor N in the bound asks for up to N times that.
     """
     rng = np.random.default_rng([seed, G, int(100 * coupling), int(100 * width), repeats])
     K, mode = kernels(G, coupling, width, repeats, draws, rng)
@@ -251,7 +260,7 @@ def coupling_checks(
     K, mode = K[keep], mode[keep]
     s = formulas.Spread(*(value[keep] for value in s))
     N = (mode[:, :, None] == mode[:, None, :]).sum(2)
-    # |A| of a mixed group with normalised binary rewards; a mode is right or wrong as a whole
+    # |A| of a mixed group with normalised binary rewards; all copies of a mode are alike
     p = rng.integers(1, G, len(K)) / G
     right = np.take_along_axis(rng.random((len(K), G + 1)) < p[:, None], mode, axis=1)
     plus, minus = formulas.normalised_advantages(p, unbiased=False, G=G)
@@ -284,7 +293,7 @@ def _uniform(lam: np.ndarray, rho: np.ndarray, G: int) -> np.ndarray:
 
 
 def kernel() -> pd.DataFrame:
-    """App. G: lambda, rho and their ratio from the printed embeddings, beside what is printed."""
+    """Return App. G's lambda, rho and their ratio, from the printed embeddings and as printed."""
     printed = {
         "High": (0.8775, 0.635, 1.38),
         "Mid": (0.8775, 0.56, 1.57),

@@ -1,4 +1,4 @@
-"""Settings of the toy, checked, and the cells that they make."""
+"""The settings of the toy, with checks of their values, and the cells that they define."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from common.config.schema import Folder, Method, Reward
 from common.errors import require
 
-ESTIMATORS = {  # name in the figures -> method file whose advantage it is
+ESTIMATORS = {  # name in the figures -> method file that defines its advantage
     "raw": "reinforce",
     "mean": "mean_only",
     "normalised": "grpo",
@@ -17,7 +17,7 @@ ESTIMATORS = {  # name in the figures -> method file whose advantage it is
 
 @dataclass(frozen=True)
 class Cell:
-    """One curve: an estimator, IAC's exponent (0: none), DLC's mu (0: none), a learning rate."""
+    """One setting: estimator, IAC's exponent alpha, DLC's mu (0: without it), learning rate."""
 
     estimator: str
     alpha: float
@@ -27,21 +27,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class Toy:
-    methods: dict[str, Method]  # of ESTIMATORS, composed
+    methods: dict[str, Method]  # estimator -> its composed method
     estimators: list[str]
-    calibrated: list[str]  # estimators that also run with IAC, DLC and both
+    calibrated: list[str]  # estimators that also run with IAC, with DLC and with both
     optimizers: list[Literal["sgd", "momentum", "adamw"]]
     G: list[int]
     lr: list[float]
-    main_lr: float  # of the figures and of the calibrated cells
+    main_lr: float  # learning rate of most figures and of the calibrated cells
     alpha: float
     mu: float
-    importance_cap: float | None  # of pi_theta / pi_sample under DLC; None: no correction
+    importance_cap: float | None  # caps pi_theta / pi_sample under DLC; None: no correction
     start: Literal["zeros", "embeddings"]
-    seeds: int  # 0 .. seeds-1
+    seeds: int  # number of seeds, which are 0 .. seeds-1
     steps: int
     every: int  # steps between recorded points
-    traces: int  # seeds whose own curves are kept
+    traces: int  # number of seeds whose single curves are kept
     momentum: float
     betas: tuple[float, float]
     eps: float

@@ -1,5 +1,5 @@
-"""Figures 1 to 5 of over_sharpening (Sec. 2.4, App. G, H) from the toy's tables, and two figures
-that the paper lacks: collapse over all settings, and over learning rates."""
+"""Figures 1 to 5 of over_sharpening (Sec. 2.4, App. G, H), drawn from the toy's tables, and two
+figures that the paper does not have: collapse in all settings, and collapse by learning rate."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ OPTIMIZERS = {"sgd": "SGD", "momentum": "momentum", "adamw": "AdamW"}
 
 
 def draw(toy: Path, folder: Path) -> None:
-    """toy_fig1 ... toy_fig5, toy_collapse and toy_learning_rates, from <toy>/{final,curves,traces,
-    settings}; at the main learning rate where nothing else is said."""
+    """Draw toy_fig1 to toy_fig5, toy_collapse and toy_learning_rates from the tables
+    <toy>/{final,curves,traces}.csv.gz. All but toy_learning_rates use the main learning rate."""
     final, curves, traces = (
         pd.read_csv(toy / f"{name}.csv.gz") for name in ("final", "curves", "traces")
     )
@@ -34,7 +34,7 @@ def draw(toy: Path, folder: Path) -> None:
 
 
 def chosen(rows: pd.DataFrame, **values) -> pd.DataFrame:
-    """The rows with these values; a setting that has none is one without calibration."""
+    """Return the rows with these values. Where alpha or mu is not given it is 0: no calibration."""
     for name, value in ({"alpha": 0, "mu": 0} | values).items():
         rows = rows[rows[name] == value]
     return rows
@@ -45,8 +45,8 @@ def group_color(G: int, sizes: list[int]):
 
 
 def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
-    """Above: pi(Cat | Persian) of single seeds. Below: the likelier correct label, mean and 10 to
-    90 % of seeds."""
+    """Draw pi(Cat | Persian) of single seeds (upper panels) and the probability of the likelier
+    correct label, as mean and 10 to 90 % quantiles over seeds (lower panels)."""
     sizes = sorted(curves["G"].unique())
     figure, axes = panels(len(cells), 2, width=2.8, height=2.2, sharex=True, sharey=True)
     drawn = []
@@ -76,7 +76,7 @@ def band(axis, rows: pd.DataFrame, color, label: str | None, style: str = "-") -
 
 
 def siamese(curves: pd.DataFrame, path: Path) -> None:
-    """Fig. 2: pi(Siamese | Siamese) while only Persian is trained on, raw rewards, SGD."""
+    """Draw Fig. 2: pi(Siamese | Siamese) while training on Persian only, with raw rewards, SGD."""
     sizes = sorted(curves["G"].unique())
     figure, axes = panels(3, width=2.8, height=2.6, sharey=True)
     drawn = []
@@ -92,8 +92,8 @@ def siamese(curves: pd.DataFrame, path: Path) -> None:
 
 
 def calibrated(curves: pd.DataFrame, path: Path) -> None:
-    """Fig. 5: the likelier correct label with IAC, and with IAC and the memory network; grey lines
-    are the same setting without."""
+    """Draw Fig. 5: the probability of the likelier correct label with IAC, and with IAC and the
+    memory network (DLC). Grey lines are the same setting without either."""
     sizes = sorted(curves["G"].unique())
     rest = curves[(curves["alpha"] > 0) | (curves["mu"] > 0)]
     if rest.empty:
@@ -127,7 +127,8 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
 
 
 def shares(final: pd.DataFrame) -> pd.DataFrame:
-    """Percent of seeds, by setting: collapsed onto one label, or frozen with both."""
+    """Return for each setting the percent of seeds that collapsed onto one label, and of seeds that
+    are frozen: both correct labels together have COLLAPSED but neither alone."""
     both = final[["p_cat", "p_persian"]]
     one = both.max(axis=1) >= COLLAPSED
     frozen = (both.sum(axis=1) >= COLLAPSED) & ~one
@@ -136,7 +137,7 @@ def shares(final: pd.DataFrame) -> pd.DataFrame:
 
 
 def collapse(final: pd.DataFrame, path: Path) -> None:
-    """Percent of seeds that collapsed onto one label, every setting at the main learning rate."""
+    """Draw the percent of seeds that collapsed onto one label, for every setting in `final`."""
     table = shares(final)
     names = {(0, 0): "", (1, 0): " + IAC", (0, 1): " + DLC", (1, 1): " + IAC + DLC"}
     table["setting"] = [
@@ -164,8 +165,8 @@ def collapse(final: pd.DataFrame, path: Path) -> None:
 
 
 def learning_rates(final: pd.DataFrame, path: Path) -> None:
-    """Percent of seeds collapsed (full) and frozen (dashed) against the learning rate, mean over
-    the group sizes."""
+    """Draw the percent of seeds that collapsed (full lines) and froze (dashed) against the learning
+    rate, as the mean over group sizes."""
     table = shares(final[(final["alpha"] == 0) & (final["mu"] == 0)])
     optimizers = [name for name in OPTIMIZERS if name in set(table["optimizer"])]
     figure, axes = panels(len(optimizers), width=3.0, height=2.7, sharey=True)
@@ -173,7 +174,7 @@ def learning_rates(final: pd.DataFrame, path: Path) -> None:
         rows = table[table["optimizer"] == optimizer]
         for i, (estimator, group) in enumerate(rows.groupby("estimator", sort=False)):
             mean = group.groupby("lr")[["collapsed", "frozen"]].mean()
-            style = {"color": COLORS[i], "lw": 5 - i}  # some coincide: the first are the widest
+            style = {"color": COLORS[i], "lw": 5 - i}  # some lines coincide: widest first
             axis.plot(mean.index, mean["collapsed"], "o-", ms=7 - i, label=estimator, **style)
             style["lw"] = 2.5 - 0.4 * i
             axis.plot(mean.index, mean["frozen"], "--", **style)

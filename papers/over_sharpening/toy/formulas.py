@@ -4,14 +4,14 @@ import numpy as np
 
 from papers.over_sharpening.toy.config import Cell, Toy
 
-COLLAPSED = 0.99  # of one label; of both correct ones together: "saturated"
+COLLAPSED = 0.99  # a label with this probability has collapsed; both correct ones: saturated
 
 
 def weight_table(config: Toy, cell: Cell, G: int) -> np.ndarray:
-    """(G + 1, 2): the advantage of a success and of a failure in a group with X successes.
+    """Return (G + 1, 2): the advantage of a success and of a failure in a group with X successes.
 
-    IAC's factor (G - X)^alpha is on positive advantages of any estimator; Algorithm 1 has it on
-    GRPO's. A side without responses holds 0.
+    IAC's factor (G - X)^alpha multiplies the positive advantages of every estimator; Algorithm 1
+    has it for GRPO only. Entries without a response (successes at X = 0, failures at X = G) are 0.
     """
     import torch
 
@@ -26,7 +26,8 @@ def weight_table(config: Toy, cell: Cell, G: int) -> np.ndarray:
 
 
 def uniforms(seeds: list[int], steps: int, G: int) -> np.ndarray:
-    """(steps, seeds, G) in [0, 1): the same for every estimator, optimiser and learning rate."""
+    """Return uniform numbers (steps, seeds, G) in [0, 1), which depend on seed and G only: every
+    estimator, optimiser and learning rate gets the same ones."""
     return np.stack([np.random.default_rng([s, G]).random((steps, G)) for s in seeds], axis=1)
 
 
@@ -36,15 +37,16 @@ def softmax(z: np.ndarray) -> np.ndarray:
 
 
 def counts(p: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """How often each label is drawn by inverse CDF, p (..., 4), u (..., G) -> (..., 4)."""
+    """Return how often each label is drawn by inverse CDF: p (..., 4), u (..., G) -> (..., 4)."""
     cdf = p.cumsum(-1)[..., :-1]
-    below = (u[..., None] >= cdf[..., None, :]).sum(-2)  # draws beyond each of the first three
+    below = (u[..., None] >= cdf[..., None, :]).sum(-2)  # draws past each of the first three
     edges = np.concatenate([np.full((*below.shape[:-1], 1), u.shape[-1]), below], axis=-1)
     return -np.diff(edges, axis=-1, append=0)
 
 
 class Optimizer:
-    """torch's SGD, SGD with momentum (no dampening) or AdamW, as ascent, on arrays of one shape."""
+    """torch's SGD, SGD with momentum (no dampening) or AdamW, as gradient ascent on arrays of one
+    shape."""
 
     def __init__(self, config: Toy, name: str, lr: np.ndarray, shape: tuple):
         self.config, self.name, self.lr = config, name, lr

@@ -2,14 +2,15 @@
 trained on one input (Persian) by policy gradients, over many seeds at once.
 
     f_theta(q, o) = W_o . e_q,   pi = softmax(f_theta)
-    each step: G labels from pi, or with a memory network from softmax(f_theta - mu f_phi);
+    each step: draw G labels from pi, or with a memory network from softmax(f_theta - mu f_phi);
     reward 1 for Cat and Persian, else 0; advantages A; one step of the optimiser along
-    (1/G) sum_s A_s grad log pi(o_s); then one cross-entropy step of f_phi on the labels drawn
+    (1/G) sum_s A_s grad log pi(o_s); then one cross-entropy step of f_phi on the drawn labels
 
-Printed: embeddings, 500 steps, rewards, mu. Not printed, ours: learning rates, start, momentum, G
-(the brief of this repository), no KL term, the memory network's shape (as the classifier, at its
-learning rate and with its optimiser) and start (zeros). Advantages are those of the method files.
-With one prompt a step the batch of Reinforce++ is its group, so it is GRPO with another epsilon.
+The paper prints the embeddings, 500 steps, the rewards and mu. It does not print the learning
+rates, the start, the momentum, G, whether there is a KL term, or the memory network. Our choices:
+the values in configs/toy.yaml, no KL term, and a memory network of the classifier's shape,
+optimiser and learning rate that starts at zeros. The advantages come from the method files. With
+one prompt a step the batch of Reinforce++ is one group, so it equals GRPO up to epsilon.
 """
 
 from dataclasses import asdict
@@ -36,11 +37,12 @@ SHOWN = ["p_cat", "p_persian", "siamese_high", "siamese_mid", "siamese_low", "en
 
 
 def simulate(config: Toy, optimizer: str, G: int, cells: list[Cell], u: np.ndarray) -> dict:
-    """All cells and seeds side by side; u (steps, seeds, G) are the numbers to draw labels with.
+    """Train all cells and seeds side by side. The uniform numbers u (steps, seeds, G) draw the
+    labels.
 
-    Returns arrays (points, cells, seeds) of SHOWN at steps 0, every, ..., the last, and for each
-    (cell, seed) the first step at which one label, and both correct ones, had COLLAPSED; NaN for
-    never.
+    Returns "curves": SHOWN as arrays (points, cells, seeds) at steps 0, every, ..., the last; and
+    "one" and "both", (cells, seeds): the first step at which one label, or the two correct labels
+    together, had COLLAPSED; NaN for never.
     """
     steps, seeds, _ = u.shape
     shape = (len(cells), seeds, 4, 4)  # cell, seed, label, dimension
@@ -92,12 +94,12 @@ def recorded(config: Toy) -> list[int]:
 
 
 def run(config: Toy) -> Path:
-    """Run what is not stored; returns the folder of final, curves and traces (.csv.gz), which are
-    what claims and figures read; the run's own folder holds all of them.
+    """Run the toy unless it is stored. Return the folder of final, curves and traces (.csv.gz),
+    which the claims and figures read.
 
-    final: one row a (cell, seed) after the last step. curves: mean, 10 % and 90 % quantile over
-    seeds by step, of DRAWN at main_lr. traces: single seeds by step, at main_lr. A run is found by
-    its configuration.
+    final: one row for each setting and seed, after the last step. curves: mean, 10 % and 90 %
+    quantile over seeds by step, of DRAWN at main_lr (the run folder holds all metrics and learning
+    rates). traces: single seeds by step, at main_lr. A stored run is found by its configuration.
     """
     import pandas as pd
 
@@ -119,7 +121,7 @@ def run(config: Toy) -> Path:
             store.finish()
         for name in ("final", "curves", "traces"):
             table = pd.read_csv(store.path / f"{name}.csv")
-            if name == "curves":  # what the figures draw of it
+            if name == "curves":  # only what the figures draw
                 table = table[(table["lr"] == config.main_lr) & table["metric"].isin(DRAWN)]
             write_csv(folder / f"{name}.csv.gz", table)
         write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
@@ -129,11 +131,11 @@ def run(config: Toy) -> Path:
 
 
 def tables(config: Toy, optimizer: str, G: int, u: np.ndarray) -> dict:
-    """The rows of one (optimizer, G), by file name."""
+    """Return the rows of one (optimizer, G), by file name."""
     import pandas as pd
 
     final, curves, traces = [], [], []
-    for remembered in (False, True):  # cells without a memory network need not train one
+    for remembered in (False, True):  # cells without a memory network skip its training
         cells = [cell for cell in config.cells if (cell.mu > 0) == remembered]
         if not cells:
             continue

@@ -1,10 +1,10 @@
-"""Theorem 1, GRPO-N beside GRPO, Remark 2 and Proposition 1 on random policies: tables, one figure.
+"""Tables and one figure that check Theorem 1, GRPO-N beside GRPO, Remark 2 and Proposition 1.
 
     python -m papers.two_stage.theory [results_dir=results]
 
 Writes two_stage/theory/{theorem1,negative,remark2,proposition1,kernel}.csv and
-two_stage/figures/theory below the folder. The paper shows no such figure; sizes and distributions
-are ours.
+two_stage/figures/theory below the results folder. The paper shows no such figure. The random
+policies and networks, their sizes and distributions are our choice.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from papers.two_stage.theory import figures, tables
 
 
 def run(root: Path) -> None:
-    """Write every table and the figure; equal inputs give equal bytes. Seconds."""
+    """Write every table and the figure. Equal inputs give equal bytes. Takes seconds."""
     folder = root / "two_stage"
     made = {
         "theorem1": tables.theorem1_table(),

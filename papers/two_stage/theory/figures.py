@@ -1,4 +1,4 @@
-"""The theory's one figure, which the paper has not."""
+"""The one figure of the theory, which the paper does not have."""
 
 from pathlib import Path
 
@@ -9,7 +9,8 @@ from papers.two_stage.theory.tables import TRAINED
 
 
 def draw(tables: dict[str, pd.DataFrame], path: Path) -> None:
-    """Theorem 1's factor, Remark 2's share, Proposition 1's error, the kernel's way."""
+    """Draw Theorem 1's factor, Remark 2's shares, the error of Proposition 1 and how far the kernel
+    moves, one panel each."""
     figure, axes = panels(4, width=2.9)
     one, two, three, four = axes[0]
     full = tables["theorem1"].query("method == 'full'")

@@ -1,4 +1,4 @@
-"""How Theorem 1, -N, Remark 2 and Proposition 1 fare on random policies and small networks."""
+"""Checks of Theorem 1, -N, Remark 2 and Proposition 1 on random policies and small networks."""
 
 import numpy as np
 import pandas as pd
@@ -7,28 +7,29 @@ from papers.two_stage.theory import formulas
 
 GROUP_SIZES = (2, 3, 5, 10)  # Fig. 5
 POLICIES, ACTIONS = 200, 4  # random policies of Theorem 1's check
-SCALES = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # standard deviation of the logits of Remark 2's policies
+SCALES = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # standard deviation of the logits in Remark 2's check
 VOCABULARY = 50
 ETAS = (1e-3, 1e-2, 1e-1, 1.0)
-INPUTS, OUTPUTS = 3, 5  # of Proposition 1's tanh networks
+INPUTS, OUTPUTS = 3, 5  # sizes of the tanh networks of Proposition 1's check
 WIDTHS = (4, 16, 64, 256)
-RIGHT, LONGEST = 2, 8  # of the answers of -N's policies: right ones, tokens of the longest
-TRAINED = 0.98  # probability of the trained action at which the kernel is looked at
+RIGHT, LONGEST = 2, 8  # in -N's check: number of right answers, largest length in tokens
+TRAINED = 0.98  # probability of the trained action at which the kernel is measured
 
 
 def random_policies(seed: int, scale: float, V: int) -> np.ndarray:
-    """POLICIES softmax policies of normal logits, (POLICIES, V)."""
+    """Return POLICIES softmax policies of normal logits, (POLICIES, V)."""
     logits = np.random.default_rng(seed).normal(size=(POLICIES, V))
     return formulas.softmax(scale * logits)
 
 
 def theorem1_table() -> pd.DataFrame:
-    """The exact expected step of Algorithm 1 over Theorem 1's, by G; and what -N does.
+    """Return the exact expected step of Algorithm 1 relative to Theorem 1's, by G, with and without
+    -N.
 
-    ratio: slope of the least-squares line through zero of exact on printed over all policies and
-    actions, 1 - 1/G if the corrected theorem is right; residual: the largest distance from it.
-    For -N: ratio and residual of the same line, and the share of policies in which the expected
-    step of -N lowers the probability of the best action.
+    ratio: slope of the least-squares line through zero of the exact on the printed steps, over all
+    policies and actions; it is 1 - 1/G (`predicted`) without -N if the corrected theorem is right.
+    residual: the largest distance from the line. best_falls: the share of policies in which the
+    expected step lowers the probability of the best action.
     """
     rows = []
     rewards = np.random.default_rng(1).uniform(size=(POLICIES, ACTIONS))
@@ -60,12 +61,13 @@ def theorem1_table() -> pd.DataFrame:
 
 
 def negative_table() -> pd.DataFrame:
-    """GRPO-N's expected first step beside GRPO's, by G and aggregation, over all policies.
+    """Return GRPO-N's expected first step beside GRPO's, by G and aggregation, over all policies.
 
-    residual: the largest distance of E[-N] from p_R E[GRPO], over the largest step of -N;
-    residual_lengths: the same from `formulas.negative_only_step`, which has the lengths' term.
-    longer_*: the share of policies whose mean length rises to first order; more_than_grpo: in which
-    it rises more, or falls less, under -N than under p_R E[GRPO].
+    residual: the largest distance of E[-N] from p_R E[GRPO], divided by the largest step of -N;
+    residual_lengths: the same for the distance from `formulas.negative_only_step`, which has the
+    term of the lengths. longer_*: the share of policies whose mean length rises to first order;
+    more_than_grpo: the share in which it rises more, or falls less, under -N than under
+    p_R E[GRPO].
     """
     policies = random_policies(0, 2.0, ACTIONS)
     tokens = np.random.default_rng(1).integers(1, LONGEST + 1, size=(POLICIES, ACTIONS))
@@ -100,16 +102,18 @@ def negative_table() -> pd.DataFrame:
 
 
 def remark2_table() -> pd.DataFrame:
-    """How often Remark 2's "decreasing pi(u) for all u != v" is right, by how peaked the policy is.
+    """Return how often Remark 2's "decreasing pi(u) for all u != v" holds, by how peaked the policy
+    is.
 
-    fall: share of (policy, u), weighted by the chance p_v that v is sampled, with p_u falling when
-    v gets A > 0; the same share rises for A < 0. all_fall: share of samples v for which all fall.
+    fall: the share of (policy, v, u), weighted by the probability p_v that v is sampled, in which
+    p_u falls when v gets A > 0; the same share rises for A < 0. all_fall: the share of samples v
+    for which all p_u fall.
     """
     rows = []
     for scale in SCALES:
         policies = random_policies(0, scale, VOCABULARY)
         falls = np.stack([formulas.others_fall(policies, v) for v in range(VOCABULARY)], axis=1)
-        weight = policies / POLICIES  # of (policy, v)
+        weight = policies / POLICIES  # for each (policy, v)
         fall = (weight * falls.sum(2)).sum() / (VOCABULARY - 1)
         all_fall = (weight * (falls.sum(2) == VOCABULARY - 1)).sum()
         largest = policies.max(1).mean()
@@ -118,7 +122,8 @@ def remark2_table() -> pd.DataFrame:
 
 
 def network(width: int, seed: int):
-    """(theta, logits(theta)) of a one-layer tanh network at one input, standard scaling."""
+    """Return the parameters theta of a one-layer tanh network with standard scaling, and the
+    function logits(theta) at one input."""
     import torch
 
     rng = np.random.default_rng(seed)
@@ -133,7 +138,8 @@ def network(width: int, seed: int):
 
 
 def step(theta, logits, v: int, eta: float):
-    """One exact step of the parameters after v was drawn with A = 1: (theta', Jacobian, p, dz)."""
+    """Take one exact step of the parameters after v was drawn with A = 1. Return (theta', Jacobian,
+    p, dz)."""
     import torch
 
     jacobian = torch.autograd.functional.jacobian(logits, theta).numpy()
@@ -143,8 +149,8 @@ def step(theta, logits, v: int, eta: float):
 
 
 def proposition1_table() -> pd.DataFrame:
-    """Largest error of Proposition 1 over the largest change of log pi, by eta; 20 networks of
-    width 16."""
+    """Return the largest error of Proposition 1 divided by the largest change of log pi, by eta,
+    for 20 networks of width 16."""
     rows = []
     for eta in ETAS:
         for seed in range(20):
@@ -158,8 +164,8 @@ def proposition1_table() -> pd.DataFrame:
 
 
 def kernel_table(*, steps: int, eta: float) -> pd.DataFrame:
-    """How far the kernel moves while an action's probability is trained from the start to TRAINED,
-    by width: ||K - K_0|| / ||K_0||. App. B.3 says that it "remains nearly constant"."""
+    """Return how far the kernel moves while an action's probability is trained from its start to
+    TRAINED, by width: ||K - K_0|| / ||K_0||. App. B.3 says that it "remains nearly constant"."""
     rows = []
     for width in WIDTHS:
         for seed in range(3):

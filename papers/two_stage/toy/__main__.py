@@ -1,4 +1,4 @@
-"""The toy example of the two-stage paper (Algorithm 1, App. C.4); finished parts are not repeated.
+"""The toy example of the two-stage paper (Algorithm 1, App. C.4). Finished parts are not run again.
 
 python -m papers.two_stage.toy [seeds=200] [steps=10000] [optimizers=[sgd,adam]]
 """

@@ -1,4 +1,5 @@
-"""Settings of the toy, checked: the cells of each figure, and what is recorded."""
+"""The settings of the toy, with checks of their values: the cells of each figure, and what is
+recorded."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -49,7 +50,8 @@ class Cell:
         return max(others, key=self.policy.__getitem__)
 
     def expected(self, config: "Toy", negative_only: bool):
-        """The policy under exact expected plain steps at the recorded steps, (steps, V)."""
+        """Return the policy at the recorded steps if every plain step is its exact expectation,
+        (steps, V)."""
         import numpy as np
 
         from papers.two_stage.theory.formulas import expected_path
@@ -70,7 +72,7 @@ class Cell:
 class Toy:
     optimizers: list[Literal["sgd", "adam"]]
     methods: list[Literal["full", "negative"]]
-    seeds: int  # how many: 0 .. seeds-1
+    seeds: int  # number of seeds, which are 0 .. seeds-1
     steps: int
     eta: float
     betas: tuple[float, float]
@@ -96,7 +98,8 @@ class Toy:
             require(len(set(names)) == len(names) > 0, f"figures.{name}", names, "distinct names")
 
     def recorded(self) -> list[int]:
-        """0, the last step, and `per_decade` steps each time the step grows tenfold between."""
+        """Return the recorded steps: 0, the last one, and between them `per_decade` steps each time
+        the step grows tenfold."""
         kept, exponent = {0, self.steps}, 0
         while (step := round(10 ** (exponent / self.per_decade))) <= self.steps:
             kept.add(step)

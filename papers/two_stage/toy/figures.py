@@ -1,5 +1,8 @@
-"""Figures 1, 5, 6 and 7 of the two-stage paper from the toy's tables, and when the best action
-overtakes the leader. Figs. 1 and 5-7 show no curves' numbers, so nothing is compared with them."""
+"""Figures 1, 5, 6 and 7 of the two-stage paper, drawn from the toy's tables, and a figure of when
+the best action overtakes the leader.
+
+The paper's Figs. 1 and 5-7 print no numbers of their curves, so nothing is compared with them.
+"""
 
 import json
 from pathlib import Path
@@ -11,7 +14,7 @@ from common.plotting import COLORS, panels, save
 
 ACTIONS = {1: COLORS[0], 2: COLORS[1], 3: COLORS[2], 4: COLORS[3]}
 ROLES = {1: "explored, r > 0", 2: "unexplored, best", 3: "explored, r = 0", 4: "fourth"}
-VARIANTS = {  # (optimizer, method): title, ending of a file's name, colour
+VARIANTS = {  # (optimizer, method) -> title, ending of the file name, colour
     ("sgd", "full"): ("plain step", "", COLORS[0]),
     ("sgd", "negative"): ("plain step, -N", "_n", COLORS[5]),
     ("adam", "full"): ("Adam", "_adam", COLORS[1]),
@@ -20,7 +23,7 @@ VARIANTS = {  # (optimizer, method): title, ending of a file's name, colour
 
 
 def draw(toy: Path, folder: Path) -> None:
-    """Every figure of the tables in `toy` into `folder`."""
+    """Draw every figure of the tables in the folder `toy` into `folder`."""
     paths, ends = (pd.read_csv(toy / f"{name}.csv.gz") for name in ("paths", "ends"))
     settings = json.loads((toy / "settings.json").read_text())
     for figure, group in paths.groupby("figure", sort=False):
@@ -45,7 +48,7 @@ def draw(toy: Path, folder: Path) -> None:
 
 
 def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
-    """One panel for each (variant, cell); dashed: the expected path of the plain step."""
+    """Draw one panel for each (variant, cell). Dashed: the expected path of the plain step."""
     figure, axes = panels(len(rows[0]), len(rows), 2.7, 2.15, sharex=True, sharey=True)
     drawn = []
     for line, row in zip(axes, rows, strict=True):
@@ -73,7 +76,8 @@ def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
 
 
 def crossings(ends: pd.DataFrame, settings: dict, path: Path) -> None:
-    """Share of seeds whose best action has overtaken the leader by each step, Fig. 1's cells."""
+    """Draw the share of seeds whose best action has overtaken the leader by each step, for Fig. 1's
+    cells."""
     first = ends[ends["figure"] == "fig1"]
     names = list(first["cell"].unique())
     figure, axes = panels(3, -(-len(names) // 3), 2.7, 2.15, sharex=True, sharey=True)

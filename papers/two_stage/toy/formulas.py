@@ -2,10 +2,10 @@
 
 
 def gradient(p, below, rewards, *, G: int, negative_only: bool):
-    """g / G of Algorithm 1, (V, C, S).
+    """Return g / G of Algorithm 1, (V, C, S).
 
-    p: (V, C, S); rewards: (V, C, 1); below: (V - 1, C, S), how many of the group's G actions come
-    at or before each action but the last.
+    p: (V, C, S); rewards: (V, C, 1); below: (V - 1, C, S), the result of `draw_below`: for every
+    action but the last, how many of the group's G samples are that action or an earlier one.
     """
     import numpy as np
 
@@ -20,8 +20,8 @@ def gradient(p, below, rewards, *, G: int, negative_only: bool):
 
 
 def draw_below(p, uniforms):
-    """For every action but the last, how many of the G uniforms draw it or one before it by inverse
-    CDF: p (V, C, S), uniforms (G, S) -> (V - 1, C, S)."""
+    """Return, for every action but the last, how many of G samples drawn by inverse CDF are that
+    action or an earlier one: p (V, C, S), uniforms (G, S) -> (V - 1, C, S)."""
     cdf = p[:-1].cumsum(0)
     below = (uniforms[0] < cdf).astype(float)
     for uniform in uniforms[1:]:

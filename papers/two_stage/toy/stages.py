@@ -1,5 +1,5 @@
-"""The two stages of the toy's paths: exploitation, in which the leader rises and the best action
-stays rare, and exploration, in which the best action overtakes it."""
+"""The two stages of a path of the toy. In the first, exploitation, the leader rises and the best
+action stays rare. In the second, exploration, the best action overtakes the leader."""
 
 import numpy as np
 
@@ -18,10 +18,11 @@ COLUMNS = [
 
 
 class Stages:
-    """What the seeds' paths did, step by step; all arrays (C, S)."""
+    """The record of the leader and the best action along the paths of all seeds: arrays (C, S)."""
 
     def __init__(self, best: list[int], leader: list[int], p: np.ndarray):
-        """best, leader: the actions of each cell; p: (V, C, S), the policies before training."""
+        """Start the record. best, leader: the best and the leading action of each cell; p:
+        (V, C, S), the policies before training."""
         self.best, self.leader = best, leader
         self.cells = np.arange(len(best))
         self.start_best, self.start_leader = p[self.best, self.cells], p[self.leader, self.cells]
@@ -31,7 +32,8 @@ class Stages:
         self.crossing = np.full(self.peak.shape, np.nan)
 
     def see(self, step: int, p: np.ndarray) -> None:
-        """The policies after `step`; nothing but the crossing itself is noted from there on."""
+        """Record the policies p after `step`. Once the best action has crossed the leader, nothing
+        more is recorded."""
         best, leader = p[self.best, self.cells], p[self.leader, self.cells]
         self.crossing[np.isnan(self.crossing) & (best > leader)] = step
         before = np.isnan(self.crossing)
@@ -42,10 +44,10 @@ class Stages:
         self.low[lower] = best[lower]
 
     def ends(self, p: np.ndarray, rise: float) -> dict[str, np.ndarray]:
-        """COLUMNS, one entry a cell and seed, after the last policies p.
+        """Return COLUMNS after the last policies p, with one entry for each cell and seed.
 
-        two_stages: before the best action crosses the leader, the leader has risen by `rise` at
-        least and at its peak the best has risen by `rise` at most; and the crossing takes place.
+        two_stages is 1 if the best action crosses the leader, and before that the leader has risen
+        by `rise` or more while the best action had, at the leader's peak, risen by `rise` at most.
         """
         exploited = self.peak - self.start_leader >= rise
         flat = self.at_peak - self.start_best <= rise

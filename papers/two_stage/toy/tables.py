@@ -1,12 +1,12 @@
 """The toy example of the two-stage paper (Algorithm 1, App. C.4): group policy gradient on a
-softmax over three or four actions, all seeds and all settings of a figure at once.
+softmax over three or four actions, for all seeds and all settings of a figure at once.
 
 Each step draws G actions from p = softmax(z / tau), takes A_i = r_i - mean r, moves the logits by
 
     g = sum_i w_i A_i (e_{a_i} - p),  z <- z + eta g / G  (sgd),  or Adam's step on g / G
 
-w_i = 1 (full) or [A_i < 0] (negative, the paper's -N). The leader is the likeliest of the other
-actions at the start, the best is the one with the highest reward.
+w_i = 1 (full) or [A_i < 0] (negative, the paper's -N). The best action is the one with the highest
+reward; the leader is the likeliest of the other actions at the start.
 
 Arrays are (V, C, S): actions, cells (settings of a figure), seeds.
 """
@@ -32,11 +32,11 @@ CHUNK = 500  # steps whose random numbers are drawn at once
 def simulate(
     config: Toy, cells: list[Cell], *, optimizer: str, negative_only: bool, seeds: list[int]
 ):
-    """(paths, ends) of cells that share G and the number of actions: PATHS and ENDS without the
-    columns that name the reading, and without `expected`.
+    """Return (paths, ends) of cells that share G and the number of actions.
 
-    A seed's path depends on the seed, G and the cell alone; all cells, optimisers and methods see
-    the same uniform numbers.
+    They have the columns PATHS and ENDS, without figure, optimizer, method and `expected`. For one
+    optimizer and method, a seed's path depends on the seed, G and the cell only. All cells,
+    optimisers and methods see the same uniform numbers.
     """
 
     G = cells[0].G
@@ -78,7 +78,8 @@ def simulate(
 
 
 def _spread(cells: list[Cell], step: int, p, band):
-    """Mean and quantiles over seeds of every cell and action at one step; actions from 1."""
+    """Return mean and quantiles over seeds of every cell and action at one step. Actions are
+    numbered from 1."""
 
     V = len(p)
     low, median, high = np.quantile(p, [band[0], 0.5, band[1]], axis=2)
@@ -89,11 +90,12 @@ def _spread(cells: list[Cell], step: int, p, band):
 
 
 def run(config: Toy) -> Path:
-    """Run what is not stored yet; returns the folder of paths.csv.gz, ends.csv.gz and summary.csv.
+    """Run the parts that are not stored yet. Return the folder of paths.csv.gz, ends.csv.gz and
+    summary.csv.
 
-    Parts are (figure, optimizer, method); those with the same settings share one run folder,
-    `toy-<hash>`, and a stopped command resumes where it was. paths and ends hold the parts that
-    `config` names.
+    A part is a (figure, optimizer, method). Parts with the same other settings share one run
+    folder, `toy-<hash>`, and a stopped command resumes where it was. paths and ends hold the parts
+    that `config` names.
     """
 
     shared = asdict(config)
@@ -130,8 +132,12 @@ def run(config: Toy) -> Path:
 
 
 def summary(ends: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting: share of seeds with both stages and with a crossing, when, and how far
-    the leader rose and the best fell before it (means; crossing: median of those that cross)."""
+    """Return one row for each setting: the share of seeds with both stages and with a crossing, and
+    the median step of the crossing over the seeds that cross.
+
+    Also the means over seeds of the leader's probability (start, peak, end) and of the best
+    action's (start, lowest before the crossing, at the leader's peak, end).
+    """
     grouped = ends.groupby(["figure", "cell", "optimizer", "method"], sort=False)
     table = grouped.agg(
         seeds=("seed", "size"),
@@ -158,9 +164,11 @@ def _file(folder: Path, name: str, figure: str, optimizer: str, method: str) -> 
 
 
 def _part(config: Toy, figure: str, optimizer: str, method: str):
-    """(paths, ends) of one figure: cells of one group size and number of actions go together.
+    """Return (paths, ends) of one part. Cells with the same group size and number of actions are
+    simulated together.
 
-    `expected` is the path of exact expected steps; empty for Adam, whose step is not linear in g.
+    `expected` is the path of exact expected steps. It is empty for Adam, whose step is not linear
+    in g.
     """
 
     together: dict[tuple[int, int], list[Cell]] = {}
