@@ -50,21 +50,30 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
     read = best.loc[best["verdict"] != "not read", "n_seeds"].astype(int)
     seeds = spread(read) + (f" of {SEEDS} seeds so far" if max(read) < SEEDS else " seeds")
     rate = best["against"].iloc[0].split()[-1]
-    against = f"rare pass@64 than {GRPO} at its best rate ({rate})"
-    parts = []
-    for word, verbs in SAID.items():
+    better = best[best["verdict"] == "better"].sort_values("difference", ascending=False)["method"]
+    verb = SAID["better"][len(better) > 1] if len(better) else "is shown to keep more"
+    said = (
+        f"On {edition.task} ({seeds}, each from its own base model), {len(better) or 'none'} of "
+        f"{len(best)} methods, each at its best rate, {verb} rare pass@64 than {GRPO} at its best "
+        f"rate ({rate}){': ' if len(better) else ''}{', '.join(better)}."
+    )
+    others = []
+    for word, verbs in list(SAID.items())[1:]:
         names = best.loc[best["verdict"] == word, "method"].tolist()
-        many = len(names) > 1
-        if word == "better":
-            who = ", ".join(names) or "none"
-            verb = verbs[many] if names else "is shown to keep more"
-            parts.append(f"{who} of {len(best)} methods, each at its best rate, {verb} {against}")
-        elif names:
+        if names:
             who = ", ".join(names) if len(names) <= FEW else str(len(names))
-            parts.append(f"{who} {verbs[many]}")
-    where = f"On {edition.task} ({seeds}, each from its own base model)"
-    said = [f"{where}, {'; '.join(parts)}.", *narrow(ranking), control(ranking)]
-    return " ".join([*said, *secondary(ranking)])
+            others.append(f"{who} {verbs[len(names) > 1]}")
+    parts = [said, *([f"{'; '.join(others)}."] if others else []), *narrow(ranking)]
+    return " ".join([*parts, *smallest(ranking, rate), control(ranking), *secondary(ranking)])
+
+
+def smallest(ranking: pd.DataFrame, best: str) -> list[str]:
+    """Return a sentence that says so if GRPO's best rate is the smallest at which it ran."""
+    own = rows_of(ranking, OWN)
+    rates = [text.split()[-1] for text in [*own["rate"], *own["against"]]]
+    if not rates or float(best) > min(map(float, rates)):
+        return []
+    return [f"{best} is the smallest rate that {GRPO} ran at; a smaller one may keep as much."]
 
 
 def narrow(ranking: pd.DataFrame) -> list[str]:

@@ -291,8 +291,8 @@ def test_the_page_says_what_is_compared_and_ranks_nothing_unreliable():
     ranking, found = areas.rank(drawn), controls(drawn)
     text = " ".join(markdown(MAZE, ranking, last, found).split())  # its lines are wrapped
     assert "Every control passes at: no rate" in text
-    assert "iac, fade of 3 methods, each at its best rate, keep more rare pass@64 than" in text
-    assert "; max_rl keeps as much." in text
+    assert "2 of 3 methods, each at its best rate, keep more rare pass@64 than" in text
+    assert "(1e-4): iac, fade. max_rl keeps as much." in text
     unreliable = ranking.assign(reliability=0.2)
     lines = [line.split(" | ")[0] for line in markdown(MAZE, unreliable, last, found).splitlines()]
     order = [line.strip("| ") for line in lines if line.strip("| ") in ("iac", "fade", "max_rl")]
@@ -306,9 +306,11 @@ def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     few = [*drawn, *runs("bad", 5), *runs("good", 1), *runs("fast", 3, rises=(0, 11, 12))]
     ranking = areas.rank(few)
     said = answer.sentence(MAZE, ranking)
-    assert "good of 3 methods, each at its best rate, keeps more rare pass@64 than GRPO" in said
-    assert "than GRPO at its best rate (3e-5); bad keeps" in said
-    assert "; bad keeps less; fast could not be read. " in said
+    assert "1 of 3 methods, each at its best rate, keeps more rare pass@64 than GRPO" in said
+    assert "than GRPO at its best rate (3e-5): good. bad keeps" in said
+    assert " bad keeps less; fast could not be read. " in said
+    assert "3e-5 is the smallest rate" in said
+    assert answer.smallest(ranking, "1e-4") == []
     assert said.endswith("GRPO itself keeps more at 3e-5 than at 1e-4.")
     assert "(6 of 9 seeds so far, each from its own base model)" in said
     assert answer.narrow(ranking) == ["3 methods ran at 1e-4 alone."]
