@@ -13,7 +13,7 @@ from textwrap import fill
 import pandas as pd
 
 from common.results.tables import replaced
-from common.yardstick.areas import BEST, OWN, SAME
+from common.yardstick.areas import BEST, NEXT, OWN, SAME
 from common.yardstick.table import spread
 from common.yardstick.third import DISTINCT, EDITIONS, EQUAL_ACCURACY, GRPO, PRIMARY, SEEDS, Third
 
@@ -68,12 +68,18 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
 
 
 def smallest(ranking: pd.DataFrame, best: str) -> list[str]:
-    """Return a sentence that says so if GRPO's best rate is the smallest at which it ran."""
+    """Return a caveat if GRPO's best rate is the smallest at which it ran, with what the last step
+    down in rate gained."""
     own = rows_of(ranking, OWN)
     rates = [text.split()[-1] for text in [*own["rate"], *own["against"]]]
     if not rates or float(best) > min(map(float, rates)):
         return []
-    return [f"{best} is the smallest rate that {GRPO} ran at; a smaller one may keep as much."]
+    said = [f"{best} is the smallest rate that {GRPO} ran at, and a smaller one may keep as much."]
+    for row in rows_of(ranking, NEXT).dropna(subset="difference").itertuples():
+        low, high = row.difference_low, row.difference_high
+        step = f"From {row.against.split()[-1]} to {row.rate.split()[-1]} {GRPO} gains"
+        said.append(f"{step} {row.difference:.1f} [{low:.1f}, {high:.1f}] points.")
+    return said
 
 
 def narrow(ranking: pd.DataFrame) -> list[str]:

@@ -12,6 +12,7 @@ samples per problem than the others.
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,7 @@ from common.yardstick.third import (
 )
 
 Runs = dict[int, Curve]  # seed -> run, for one method at one learning rate
-BEST, SAME, OWN = "best rates", "same rate", "GRPO's rates"
+BEST, SAME, OWN, NEXT = "best rates", "same rate", "GRPO's rates", "GRPO's next rate"
 COLUMNS = [
     *["reading", "equal", "benchmark", "metric", "method", "rate", "against", "from", "to"],
     *["difference", "difference_low", "difference_high", "p", "p_holm", "verdict"],
@@ -196,9 +197,10 @@ def reliability(gaps: Sequence[dict[int, float]]) -> float:
 
 
 def rank(drawn: Sequence[Curve]) -> pd.DataFrame:
-    """Return COLUMNS of three readings: each method at its best rate against GRPO at GRPO's best
-    rate, which is the test; each method against GRPO at the same rate; and GRPO's other rates
-    against its fastest, the positive control."""
+    """Return COLUMNS of four readings: each method at its best rate against GRPO at GRPO's best
+    rate, which is the test; each method against GRPO at the same rate; GRPO's other rates against
+    its fastest, the positive control; and those against the next faster one, unless that is the
+    fastest."""
     groups: dict[str, dict[str, Runs]] = {}
     for c in drawn:
         groups.setdefault(c.method, {}).setdefault(c.rate, {})[c.seed] = c
@@ -231,5 +233,11 @@ def rank(drawn: Sequence[Curve]) -> pd.DataFrame:
         for measure in (PRIMARY, PASS64, DISTINCT):
             found = compare(slower, EQUAL_ACCURACY, levels, measure)
             named = {"reading": OWN, "rate": found["method"], "against": FASTEST, "method": GRPO}
+            frames.append(found.assign(**named))
+    for faster, rate in pairwise(sorted(groups[GRPO], key=speed, reverse=True)[1:]):
+        step = {rate: (groups[GRPO][rate], groups[GRPO][faster])}
+        for measure in (PRIMARY, DISTINCT):
+            found = compare(step, EQUAL_ACCURACY, levels, measure)
+            named = {"reading": NEXT, "rate": rate, "against": faster, "method": GRPO}
             frames.append(found.assign(**named))
     return pd.concat(frames, ignore_index=True)[COLUMNS]

@@ -9,7 +9,7 @@ from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.results.tables import markdown as to_markdown
 from common.yardstick.answer import rows_of, sentence
-from common.yardstick.areas import BEST, OWN, SAME
+from common.yardstick.areas import BEST, NEXT, OWN, SAME
 from common.yardstick.controls import carries
 from common.yardstick.table import spread
 from common.yardstick.third import (
@@ -56,7 +56,8 @@ def markdown(
     about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": said}
     about |= {"low": min(LEVELS[EQUAL_ACCURACY]), "high": max(LEVELS[EQUAL_ACCURACY])}
     parts = [HEAD.format(**about), controls_part(controls), _best(ranking)]
-    parts.append(_plain(ranking[ranking["reading"] == OWN], "GRPO's own rates", "rate"))
+    own = ranking[ranking["reading"].isin((OWN, NEXT))]
+    parts.append(_plain(own, "GRPO's own rates", "rate"))
     parts.append(_plain(ranking[ranking["reading"] == SAME], "At the same rate", "method"))
     parts.append(_last(last))
     return "\n".join(part for part in parts if part)

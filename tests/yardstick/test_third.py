@@ -1,5 +1,6 @@
 """The third edition: what it runs, and its comparisons on made-up frontiers of a known order."""
 
+import re
 import shutil
 from itertools import pairwise
 
@@ -168,6 +169,16 @@ def test_a_rate_is_chosen_on_dev_prompts():
     assert own["difference"].item() == pytest.approx(14, abs=0.5)
     same = answer.rows_of(ranking, areas.SAME).set_index("rate")["difference"]
     assert same.to_dict() == pytest.approx({"lr 1e-4": 0, "lr 3e-5": -7}, abs=0.5)
+
+
+def test_each_smaller_rate_is_read_against_the_next_one():
+    slower = runs("GRPO", 2, rate="lr 1e-5")
+    ranking = areas.rank([*runs("GRPO", 3), *runs("GRPO", 1, rate=RATES[1]), *slower])
+    step = answer.rows_of(ranking, areas.NEXT)
+    assert step[["rate", "against"]].to_numpy().tolist() == [["lr 1e-5", "lr 3e-5"]]
+    assert step["difference"].item() == pytest.approx(-7, abs=0.5)
+    assert len(answer.rows_of(ranking, areas.OWN)) == 2
+    assert re.search(r"From 3e-5 to 1e-5 GRPO gains -7\.\d \[", answer.smallest(ranking, "1e-5")[1])
 
 
 def test_of_rates_that_read_as_many_levels_the_smallest_is_chosen():
