@@ -239,7 +239,7 @@ def test_the_yardsticks_answer_is_shown_where_more_than_the_controls_has_run(tmp
     file.write_text("\n".join([head, *lines]))
     (one,), left_out = sources.read_yardstick(tmp_path, tmp_path)
     assert left_out == []
-    assert "FADE of 2 methods, each at its best rate, keeps more" in one.answer
+    assert "1 of 2 methods, each at its best rate, keeps more" in one.answer
     assert [line[:3] for line in one.lines] == [
         ["FADE", "lr 1e-4", "+3.0 [1.0, 5.0]"],
         ["IAC", "lr 1e-4", "+3.0 [1.0, 5.0]"],
