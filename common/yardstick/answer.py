@@ -64,7 +64,7 @@ def sentence(edition: Third, ranking: pd.DataFrame) -> str:
             who = ", ".join(names) if len(names) <= FEW else str(len(names))
             others.append(f"{who} {verbs[len(names) > 1]}")
     parts = [said, *([f"{'; '.join(others)}."] if others else []), *narrow(ranking)]
-    return " ".join([*parts, *smallest(ranking, rate), control(ranking), *secondary(ranking)])
+    return " ".join([*parts, *smallest(ranking, rate), control(ranking)])
 
 
 def smallest(ranking: pd.DataFrame, best: str) -> list[str]:
@@ -95,15 +95,15 @@ def narrow(ranking: pd.DataFrame) -> list[str]:
     ]
 
 
-def secondary(ranking: pd.DataFrame) -> list[str]:
+def secondary(ranking: pd.DataFrame) -> str:
     """Return a sentence on distinct right answers, a reading that decides nothing
-    (docs/evidence.md)."""
+    (docs/evidence.md); "" where there is none."""
     words = rows_of(ranking, BEST, measure=DISTINCT)["verdict"].value_counts().to_dict()
     if not words:
-        return []
+        return ""
     counts = [f"{n} {SAID[word][n > 1]}" for word, n in words.items()]
     where = "In distinct right answers to natural prompts, a secondary reading"
-    return [f"{where}, {', '.join(counts)}; {control(ranking, DISTINCT)}"]
+    return f"{where}, {', '.join(counts)}; {control(ranking, DISTINCT)}"
 
 
 def control(ranking: pd.DataFrame, measure: tuple[str, str] = PRIMARY) -> str:

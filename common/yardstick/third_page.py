@@ -8,7 +8,7 @@ import pandas as pd
 from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.results.tables import markdown as to_markdown
-from common.yardstick.answer import rows_of, sentence
+from common.yardstick.answer import rows_of, secondary, sentence
 from common.yardstick.areas import BEST, NEXT, OWN, SAME
 from common.yardstick.controls import carries
 from common.yardstick.table import spread
@@ -52,7 +52,7 @@ def markdown(
     edition: Third, ranking: pd.DataFrame, last: pd.DataFrame, controls: pd.DataFrame
 ) -> str:
     seeds = spread(last["n_seeds"]) if len(last) else "none"
-    said = fill(sentence(edition, ranking), 100)
+    said = fill(f"{sentence(edition, ranking)} {secondary(ranking)}", 100)
     about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": said}
     about |= {"low": min(LEVELS[EQUAL_ACCURACY]), "high": max(LEVELS[EQUAL_ACCURACY])}
     parts = [HEAD.format(**about), controls_part(controls), _best(ranking)]

@@ -324,6 +324,8 @@ def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
     assert answer.smallest(ranking, "1e-4") == []
     assert said.endswith("GRPO itself keeps more at 3e-5 than at 1e-4.")
     assert "(6 of 9 seeds so far, each from its own base model)" in said
+    assert "distinct right answers" in answer.secondary(ranking)
+    assert answer.secondary(ranking.iloc[:0]) == ""
     assert answer.narrow(ranking) == ["3 methods ran at 1e-4 alone."]
     both = [*few, *runs("bad", 5, rate=RATES[1]), *runs("good", 1, rate=RATES[1])]
     assert answer.narrow(areas.rank(both)) == ["1 method ran at 1e-4 alone."]
