@@ -93,8 +93,7 @@ def _finished(root: Path, runs: list[Experiment]) -> list[pd.DataFrame]:
     for gathered in found.scopes.values():  # there is one
         rows, counts = gathered.rows, gathered.counts
         counts = counts[counts["step"] == counts.groupby("run_id")["step"].transform("max")]
-    there = [x for x in runs if (home / x.run_id).exists()]
-    return [rows, counts[COUNTS], resources(home, there), gain.of_runs(home, runs)]
+    return [rows, counts[COUNTS], resources(home, runs), gain.of_runs(home, runs)]
 
 
 def main(words: list[str]) -> None:

@@ -32,10 +32,12 @@ def measured(x: Experiment, end: float | None = None) -> str | None:
 
 
 def table(home: Path, runs: list[Experiment]) -> pd.DataFrame:
-    """Return method, seed, run_id, minutes, gb, device, threads of every run; what was not measured
-    is missing."""
+    """Return method, seed, run_id, minutes, gb, device, threads of the finished runs; what was not
+    measured is missing."""
     rows = []
     for x in runs:
+        if not (home / x.run_id / "DONE").exists():
+            continue
         file = _file(home / x.run_id)
         kept = pd.read_json(file, typ="series").to_dict() if file.exists() else {}
         rows.append({"method": x.label, "seed": x.seed, "run_id": x.run_id, **kept})

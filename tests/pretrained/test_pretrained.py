@@ -152,8 +152,12 @@ def test_words_change_every_run_and_not_the_steps_of_the_base_model():
 
 @pytest.mark.sweep
 def test_a_resumed_run_is_unmeasured(tmp_path):
-    one = experiments(scales_of("pretrained", "scale=smoke"))[1]
-    table = resources.table(tmp_path, [one])
+    one, unfinished = experiments(scales_of("pretrained", "scale=smoke"))[1:3]
+    for x in (one, unfinished):
+        (tmp_path / x.run_id).mkdir()
+    (tmp_path / one.run_id / "DONE").touch()
+    table = resources.table(tmp_path, [one, unfinished])
+    assert table["run_id"].tolist() == [one.run_id]
     assert table["minutes"].isna().all()
     compared = crossing(pd.concat([BASE, SHARP]), [1, 8])
     draw(compared, tmp_path / "crossing")
