@@ -200,11 +200,11 @@ def from_base(x: Experiment, seed: int) -> Experiment:
 
 
 def makers(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """Return, for each base model, the first run that needs it, which makes it where it does not
-    exist yet. A run that trains nothing is preferred."""
+    """Return, for each base model that is pretrained here, the first run that needs it, which makes
+    it where it does not exist yet. A run that trains nothing is preferred."""
     first: list[Experiment] = []
     for x in sorted(experiments, key=lambda x: x.optim.steps > 0):
-        if all(x.model != other.model for other in first):
+        if x.model.pretrain is not None and all(x.model != other.model for other in first):
             first.append(x)
     return first
 

@@ -158,3 +158,13 @@ def test_every_base_model_is_made_before_what_starts_from_it(monkeypatch, tmp_pa
         (tmp_path / x.paper / x.run_id / "DONE").touch()
     train_all([*base, *trained], 2, beside=beside)
     assert [titles(tasks) for tasks, *_ in calls] == [["theory", *(x.run_id for x in trained)]]
+
+
+def test_runs_of_a_model_that_is_not_pretrained_here_wait_for_nothing(monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr("common.sweeps.reproduce.run_all", lambda *a, **k: calls.append((*a, k)))
+    found = [replace(x, results_dir=str(tmp_path)) for x in runs_of("pretrained", "overnight")]
+    assert found[0].optim.steps == 0
+    train_all(found[1:], 2)
+    ((tasks, workers, none),) = calls
+    assert ([title for title, *_ in tasks], workers, none) == ([x.run_id for x in found[1:]], 2, {})
