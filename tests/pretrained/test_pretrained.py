@@ -9,8 +9,11 @@ from tiny import MODEL
 
 from common.comparison.keep import keep
 from common.errors import UserError
+from common.metrics.bootstrap import holm
+from common.metrics.paired import two_way_interval
 from common.metrics.passk import pass_at_k
 from common.pretrained import command, gain, predicted, public, resources, smollm2
+from common.pretrained.against_grpo import against_grpo
 from common.pretrained.crossing import crosses_at, crossing, draw, markdown
 from common.sweeps.plan import asked, changed, experiments, scales_of
 
@@ -45,6 +48,27 @@ def test_seeds_are_averaged_and_other_problems_left_out():
     assert table["n_seeds"].tolist() == [2, 2]
     assert table["value"].tolist() == pytest.approx([37.5, 37.5])
     assert crossing(SHARP, [1]).empty  # no base model
+
+
+def test_against_grpo_takes_the_same_seeds_and_problems():
+    grpo = [counts("GRPO", right, seed=s) for s, right in [(1, [8, 8, 0, 0]), (2, [8, 0, 0, 0])]]
+    ours = [counts("IAC", right, seed=s) for s, right in [(1, [8, 8, 4, 0]), (2, [8, 4, 4, 0])]]
+    alone = counts("IAC", [8, 8, 8, 8], seed=3)
+    short = [x.assign(seed=4).iloc[:2] for x in (grpo[0], alone)]
+    other = counts("FADE", [8, 8, 8, 8], seed=2)
+    made = pd.concat([BASE, *grpo, *ours, alone, short[0], alone.assign(seed=4), other])
+    table = against_grpo(made, [1, 8]).set_index(["method", "k"])
+    assert list(table.index) == [("IAC", 1), ("IAC", 8)]  # FADE has one seed, the base is no method
+    assert table["difference"].tolist() == pytest.approx([18.75, 37.5])
+    assert table["n_seeds"].tolist() == [2, 2]
+    x = np.array([[0, 0, 50, 0], [0, 50, 50, 0]])
+    interval = two_way_interval(x)
+    assert (table["low"].iloc[0], table["high"].iloc[0]) == pytest.approx(interval.bounds())
+    assert table["detectable"].iloc[0] == pytest.approx(interval.detectable())
+    assert table["p"].iloc[0] == pytest.approx(interval.p())  # of one method
+    both = against_grpo(pd.concat([made, other.assign(seed=1)]), [1, 8])
+    once = [two_way_interval(x), two_way_interval(np.array([[0, 0, 100, 100], [0, 100, 100, 100]]))]
+    assert both[both["k"] == 1]["p"].tolist() == pytest.approx(holm([x.p() for x in once]))
 
 
 def responses(form: int, right: int, without: int, *, of: int = 20) -> pd.DataFrame:
