@@ -3,9 +3,9 @@ is part of `make reference-check`.
 
 An interval is written `[low, high]` or `[low, high lower]`, as text, not as a link, with any number
 of decimals. Rounded to these decimals, a comparison in its paper's gaps.csv or against_base.csv, or
-in a yardstick's ranking.csv or controls.csv, must have this interval, with either side subtracted
-from the other. A number right before the interval must be the difference, and a verdict right after
-it must be the verdict on the claim.
+in one of TABLES, must have this interval, with either side subtracted from the other. A number
+right before the interval must be the difference, and a verdict right after it must be the verdict
+on the claim.
 """
 
 import re
@@ -25,15 +25,18 @@ INTERVAL = re.compile(
 )
 PAPER = re.compile(r"papers/(\w+)/")
 COMPARED = ["difference", "low", "high"]
-YARDSTICK = {  # its tables of comparisons -> their columns for COMPARED
+TABLES = {  # of yardsticks and pretrained models: comparisons -> their columns for COMPARED
     "ranking.csv": ["difference", "difference_low", "difference_high"],
     "controls.csv": COMPARED,
+    "overnight/crossing.csv": COMPARED,
+    "overnight/against_grpo.csv": COMPARED,
+    "overnight/gain.csv": ["points", "low", "high"],
 }
 
 
 def differences(readme: Path, stored: Path, names: list[str], *, linked: bool) -> list[str]:
     """Return a message for each interval of a page that no comparison in <stored>/<name>/ has;
-    `names` are papers or yardsticks. With `linked`, the first link of a line names its paper, and a
+    `names` are folders of results. With `linked`, the first link of a line names its paper, and a
     line that links to none of `names` is skipped. Otherwise an interval may be from any of them."""
     text = readme.read_text()
     known = {name: _comparisons(stored / name) for name in names}
@@ -57,11 +60,11 @@ def _linked(line: str) -> tuple[str, str]:
 
 def _comparisons(folder: Path) -> pd.DataFrame:
     """Return difference, low, high and the verdict on the claim, for each comparison of laptop
-    runs. Comparisons of a yardstick have no verdict."""
-    tables = [file for file in YARDSTICK if (folder / file).exists()]
+    runs. Comparisons in TABLES have no verdict."""
+    tables = [file for file in TABLES if (folder / file).exists()]
     if tables:
         found = [
-            pd.read_csv(folder / file)[YARDSTICK[file]].dropna().set_axis(COMPARED, axis=1)
+            pd.read_csv(folder / file)[TABLES[file]].dropna().set_axis(COMPARED, axis=1)
             for file in tables
         ]
         return pd.concat(found).assign(verdict=None)

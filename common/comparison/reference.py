@@ -2,14 +2,15 @@
 
     rlvr reference-check [results_dir=results/reference] [papers=all]
 
-For each paper the figures and the comparison are made again from a copy of its folder, and for a
-yardstick its ranking. Every table and page that this gives is compared with the stored one: numbers
-to seven digits, percentages of a shape fitted by likelihood to a tenth (where the search ends
-depends on the processor), and everything else exactly. Each interval in the READMEs,
-docs/evidence.md and docs/yardstick.md is compared with the stored comparisons (prose.py). If
-anything differs, the command names it with its first difference and fails. Pictures are not
-compared, but the tables of the stored figures are. The gathered rows and counts, from which all of
-this is made, are not checked, because only run folders can give them.
+For each paper the figures and the comparison are made again from a copy of its folder, for a
+yardstick its ranking, and for the pretrained models their crossing. Every table and page that this
+gives is compared with the stored one: numbers to seven digits, percentages of a shape fitted by
+likelihood to a tenth (where the search ends depends on the processor), and everything else exactly.
+Each interval in the READMEs and in evidence.md, yardstick.md and pretrained.md of docs/ is compared
+with the stored comparisons (prose.py). If anything differs, the command names it with its first
+difference and fails. Pictures are not compared, but the tables of the stored figures are. The
+gathered rows and counts, from which all of this is made, are not checked, because only run folders
+can give them.
 """
 
 import csv
@@ -32,6 +33,7 @@ FITTED = ("laptop_strong_fig10_solve_rates",)  # a shape fitted by likelihood
 YARDSTICKS = ("yardstick", "yardstick_countdown", "yardstick_maze")
 THIRD = ("third_maze", "third_countdown")  # checked once they are stored
 COMMANDS = {name: [f"yardstick protocol={name} draw=only"] for name in (*YARDSTICKS, *THIRD)}
+COMMANDS["pretrained"] = ["pretrained scale=overnight draw=only"]
 
 
 def main(words: list[str]) -> None:
@@ -55,15 +57,16 @@ def main(words: list[str]) -> None:
 
 def intervals(stored: Path, names: list[str]) -> list[str]:
     """Return a message for each interval that no stored comparison has, in the READMEs of the
-    papers in `names`, in the main README, and in each page of docs/ whose papers and yardsticks are
-    all in `names`."""
+    papers in `names`, in the main README, and in each page of docs/ whose folders are all in
+    `names`."""
     from common.config.files import ROOT
     from common.config.files import papers as all_papers
 
     papers, every = [name for name in names if name not in COMMANDS], all_papers()
     editions = [*YARDSTICKS, *(name for name in THIRD if (stored / name).exists())]
     problems = prose.differences(ROOT / "README.md", stored, papers, linked=True)
-    for page, whose in (("evidence", [*every, *editions]), ("yardstick", editions)):
+    pages = {"evidence": [*every, *editions], "yardstick": editions, "pretrained": ["pretrained"]}
+    for page, whose in pages.items():
         if set(whose) <= set(names):
             file = ROOT / "docs" / f"{page}.md"
             problems += prose.differences(file, stored, whose, linked=False)
