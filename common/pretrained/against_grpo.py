@@ -19,7 +19,9 @@ def against_grpo(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
     """Return COLUMNS, in points: the difference over the seeds that both methods have on the same
     problems, with a 95 % interval over seeds and problems that is not corrected. p is, over the
     methods of a k (Holm). detectable: the smallest difference that such runs show four times in
-    five, without the correction. A method with fewer than two such seeds has no row.
+    five, without the correction. It is missing where all differences are alike, such as those of
+    methods that both solve everything: they have no spread to judge by. A method with fewer than
+    two such seeds has no row.
 
     counts: as in `crossing`.
     """
@@ -38,7 +40,8 @@ def against_grpo(counts: pd.DataFrame, ks: list[int]) -> pd.DataFrame:
             difference = np.stack(same)  # (S, P, K)
             for at, k in enumerate(ks):
                 interval = two_way_interval(difference[:, :, at])
-                numbers = [interval.value, *interval.bounds(), interval.p(), interval.detectable()]
+                needed = interval.detectable() if interval.stderr > 0 else np.nan
+                numbers = [interval.value, *interval.bounds(), interval.p(), needed]
                 rows.append([method, benchmark, k, *numbers, len(same)])
     table = pd.DataFrame(rows, columns=COLUMNS)
     return table.assign(p=table.groupby(["benchmark", "k"])["p"].transform(holm))
@@ -50,15 +53,16 @@ def markdown(table: pd.DataFrame) -> str:
 
     if table.empty:
         return ""
-    ks, lines = sorted(table["k"].unique()), []
-    for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False):
-        at = one.set_index("k")
-        cells = [
-            f"{at.difference[k]:+.1f} [{at.low[k]:+.1f}, {at.high[k]:+.1f}]"
-            f"{' *' if at.p[k] < LEVEL else ''}; {at.detectable[k]:.1f}"
-            for k in ks
+    lines = [
+        [
+            method,
+            benchmark,
+            str(one["n_seeds"].iloc[0]),
+            *map(_cell, one.sort_values("k").itertuples()),
         ]
-        lines.append([method, benchmark, str(one["n_seeds"].iloc[0]), *cells])
+        for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False)
+    ]
+    ks = sorted(table["k"].unique())
     head = ["method", "benchmark", "seeds", *(f"pass@{k}" for k in ks)]
     return (
         "\n## Minus GRPO\n\n"
@@ -67,3 +71,11 @@ def markdown(table: pd.DataFrame) -> str:
         "the smallest difference that such runs show four times in five.\n\n"
         + to_markdown(head, lines, "llr" + "r" * len(ks))
     )
+
+
+def _cell(row: tuple) -> str:
+    if np.isnan(row.detectable):
+        return f"{row.difference:+.1f}; no spread"
+    star = " *" if row.p < LEVEL else ""
+    interval = f"[{row.low:+.1f}, {row.high:+.1f}]"
+    return f"{row.difference:+.1f} {interval}{star}; {row.detectable:.1f}"

@@ -61,27 +61,30 @@ def crosses_at(curve: pd.DataFrame) -> int | None:
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw a row for each benchmark: left pass@k, with the base model dashed; right the difference
-    to the base model, with its interval."""
+    from the base model, with its interval."""
     benchmarks = list(table["benchmark"].unique())
     figure, axes = panels(2, rows=len(benchmarks), width=4.0, height=3.0)
     for (left, right), benchmark in zip(axes, benchmarks, strict=True):
         shown = table[table["benchmark"] == benchmark]
         start = shown[["k", "base"]].drop_duplicates()
         left.plot(start["k"], start["base"], "--", color=COLORS[6], label=BASE)
-        for method, curve in shown.groupby("method", sort=False):
-            color = look(method).color
+        methods = [*shown.groupby("method", sort=False)]
+        for i, (method, curve) in enumerate(methods):
+            color, value = look(method).color, curve["difference"]
             left.plot(curve["k"], curve["value"], color=color, label=method)
-            right.plot(curve["k"], curve["difference"], color=color, marker="o", ms=3)
-            right.fill_between(curve["k"], curve["low"], curve["high"], color=color, alpha=0.15)
+            beside = curve["k"] * 2 ** (0.09 * (i - (len(methods) - 1) / 2))  # no bar hides another
+            bars = [value - curve["low"], curve["high"] - value]
+            right.errorbar(beside, value, bars, color=color, marker="o", ms=3, elinewidth=1)
         right.axhline(0, color=COLORS[6], linestyle="--", linewidth=1)
         left.set(ylabel=f"{benchmark} pass@k (%)", ylim=(0, None))
         right.set(ylabel="minus base (points)")
         for axis in (left, right):
             axis.set_xscale("log", base=2)
+            axis.set_xticks(start["k"], start["k"])
             axis.set(xlabel="k")
     model, seeds = table["model"].iloc[0], sorted(table["n_seeds"].unique())
     over = "problems and seeds" if seeds[0] > 1 else "problems alone: one seed"
-    figure.suptitle(f"{model}; band: 95 % over {over}", fontsize=9)
+    figure.suptitle(f"{model}; bars: 95 % over {over}", fontsize=9)
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4)
     save(figure, path, table)

@@ -71,6 +71,13 @@ def test_against_grpo_takes_the_same_seeds_and_problems():
     assert both[both["k"] == 1]["p"].tolist() == pytest.approx(holm([x.p() for x in once]))
 
 
+def test_methods_that_do_the_same_have_no_spread_to_judge_by():
+    both = [counts(m, [8, 8, 0, 0], seed=s) for m in ("GRPO", "IAC") for s in (1, 2)]
+    (row,) = against_grpo(pd.concat(both), [1]).itertuples()
+    assert (row.difference, row.low, row.high, row.p) == (0, 0, 0, 1)
+    assert np.isnan(row.detectable)
+
+
 def responses(form: int, right: int, without: int, *, of: int = 20) -> pd.DataFrame:
     """`form` responses that stop with an answer, `right` of them correct; `without` that are
     correct and go on; the others have no answer."""
