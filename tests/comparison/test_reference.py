@@ -95,6 +95,22 @@ def test_one_changed_number_of_the_commit_is_seen_and_nothing_else_differs(tmp_p
     assert "5 tables differ" in capsys.readouterr().out
 
 
+@pytest.mark.process
+def test_one_changed_count_of_a_pretrained_model_is_seen(tmp_path):
+    shutil.copytree(STORED / "pretrained", tmp_path / "pretrained")
+    main([f"results_dir={tmp_path}", "papers=pretrained"])
+    path = tmp_path / "pretrained" / "overnight" / "counts.csv"
+    table = pd.read_csv(path)
+    solved = table.index[(table["method"] == "IAC") & (table["c"] > 0)][0]
+    table.loc[solved, "c"] -= 1
+    table.to_csv(path, index=False)
+    with pytest.raises(UserError, match="not what their tables give") as error:
+        main([f"results_dir={tmp_path}", "papers=pretrained"])
+    named = [line.split(":")[0] for line in str(error.value).splitlines()[1:]]
+    made = ("against_grpo.csv", "crossing.csv", "crossing.md")
+    assert named == [f"pretrained/overnight/{x}" for x in made]
+
+
 def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(UserError, match=r"results_dir=.*holds no paper's results"):
         main([f"results_dir={tmp_path}"])
