@@ -53,15 +53,10 @@ def markdown(table: pd.DataFrame) -> str:
 
     if table.empty:
         return ""
-    lines = [
-        [
-            method,
-            benchmark,
-            str(one["n_seeds"].iloc[0]),
-            *map(_cell, one.sort_values("k").itertuples()),
-        ]
-        for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False)
-    ]
+    lines = []
+    for (method, benchmark), one in table.groupby(["method", "benchmark"], sort=False):
+        cells = one.sort_values("k").apply(_cell, axis=1)
+        lines.append([method, benchmark, str(one["n_seeds"].iloc[0]), *cells])
     ks = sorted(table["k"].unique())
     head = ["method", "benchmark", "seeds", *(f"pass@{k}" for k in ks)]
     return (
@@ -73,7 +68,7 @@ def markdown(table: pd.DataFrame) -> str:
     )
 
 
-def _cell(row: tuple) -> str:
+def _cell(row: pd.Series) -> str:
     if np.isnan(row.detectable):
         return f"{row.difference:+.1f}; no spread"
     star = " *" if row.p < LEVEL else ""
