@@ -63,7 +63,7 @@ def markdown(table: pd.DataFrame) -> str:
         "\n## Minus GRPO\n\n"
         "Points, with a 95 % interval over problems and seeds. * marks a difference from 0 at "
         f"p < {LEVEL} that is corrected over the methods of the column (Holm). The last number is "
-        "the smallest difference that such runs show four times in five.\n\n"
+        "the smallest difference that such runs show four times in five before that correction.\n\n"
         + to_markdown(head, lines, "llr" + "r" * len(ks))
     )
 
