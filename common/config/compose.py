@@ -1,16 +1,27 @@
-"""The reader of configurations: it composes a paper's files as Hydra does, or one file with its
-`defaults`."""
+"""The reader of configurations: it composes a paper's files with Hydra, or one file of a group with
+its `defaults`. A row (a named experiment configuration) is its family, which Hydra composes once,
+with the row's few values set on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from common.config.files import ROOT, names, read
 from common.config.refusal import refusal
-from common.config.rows import is_group, register
+from common.config.rows import (
+    MERGED,
+    NONE,
+    files_of,
+    is_group,
+    register,
+    register_family,
+    rows,
+    values_of,
+)
 from common.config.words import for_hydra, quoted
 from common.errors import UserError, require
 
@@ -85,63 +96,135 @@ def value(key: str, text: str):
         raise UserError(f"{key}={text}: not a YAML value") from error
 
 
-def compose(paper: str, overrides: list[str], config_name: str = "config"):
-    """Return the composed configuration of a paper, as its command would see it. Raises UserError
-    for a file or an override that Hydra refuses.
+def compose(paper: str, overrides: list[str], config_name: str = "config") -> dict[str, Any]:
+    """Return the composed configuration of a paper, as its command would see it; `${...}` stays
+    unresolved. Raises UserError for a file or an override that Hydra refuses.
 
-    Hydra takes a tenth of a second to compose, nearly all of it for the files. So the files that
-    the words choose are composed once per process, and the words that set a value change a copy.
+    What the words choose (files and a row) is composed once per process. Words that set a value
+    change a copy. Whatever is more than that, such as `+key=value` or a file of the user's own, is
+    left to Hydra.
     """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
     words = prepared(overrides)
     chosen = tuple(word for word in words if _chooses(paper, word))
     own_file = any(".yaml" in word for word in overrides)  # the user may change it in between
-    try:
-        values = OverridesParser.create().parse_overrides([w for w in words if w not in chosen])
-        if own_file or any(v.type != v.type.CHANGE or v.is_sweep_override() for v in values):
-            return _by_hydra(paper, tuple(words), config_name)
-        composed = deepcopy(_read(paper, chosen, config_name))
-        for one in values:
-            OmegaConf.update(composed, one.key_or_group, one.value(), merge=True)
-        return composed
-    except (HydraException, OmegaConfBaseException):  # Hydra composes, to say what is wrong
-        return _by_hydra(paper, tuple(words), config_name)
+    composed = None if own_file else deepcopy(_chosen(paper, chosen, config_name))
+    for word in words if composed is not None else ():
+        if word not in chosen and not _set(composed, word):
+            composed = None
+            break
+    return _by_hydra(paper, tuple(words), config_name) if composed is None else composed
 
 
-def unset(paper: str, words: Sequence[str], config_name: str, key: str):
+def unset(paper: str, words: Sequence[str], config_name: str, key: str) -> dict[str, Any]:
     """Return the configuration that the files chosen by `words` compose, without the values that
     the words set and without the word for `key`."""
     files = (word for word in words if _chooses(paper, word) and word.partition("=")[0] != key)
-    return _read(paper, tuple(files), config_name)
+    return _chosen(paper, tuple(files), config_name)
 
 
 def _chooses(paper: str, word: str) -> bool:
-    """Return whether a word chooses a file or a row (a named experiment configuration) instead of
-    setting a value."""
+    """Return whether a word chooses a file or a row instead of setting a value."""
     key = word.partition("=")[0]
     return key == "experiment" or "/" in key or "@" in key or is_group(paper, key)
 
 
-def _by_hydra(paper: str, words: tuple[str, ...], config_name: str):
+def _set(config: dict[str, Any], word: str) -> bool:
+    """Set the value that `word` gives to a key of `config`. Return False, with `config` unchanged,
+    for a word that does not do just that."""
+    path, value, sign = _value_of(word)
+    if sign is None:
+        return False
+    *parents, last = path
+    for part in parents:
+        node = config.get(part)
+        if not isinstance(node, dict):
+            return False
+        config = node
+    if (last in config) == (sign == "+"):  # to be refused by Hydra, which says why
+        return False
+    config[last] = deepcopy(value)
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _value_of(word: str) -> tuple[list[str], Any, str | None]:
+    """Return (the parts of the key, the value, "+" for +key=value and "" for key=value). The last
+    is None for any other word."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        one = OverridesParser.create().parse_override(word)
+    except HydraException:
+        return [], None, None
+    signs = {one.type.CHANGE: "", one.type.ADD: "+"}
+    sets = one.type in signs and not one.is_sweep_override()
+    value = one.value() if sets else {}
+    whole = not isinstance(value, dict)  # Hydra merges a dict into the one that is there
+    return one.key_or_group.split("."), value, signs[one.type] if whole else None
+
+
+@lru_cache(maxsize=512)  # a sweep composes a row once per seed, and tables repeat rows
+def _chosen(paper: str, chosen: tuple[str, ...], config_name: str) -> dict[str, Any]:
+    """Return the configuration of the row and the files that the words choose.
+
+    A file of MERGED is put under what the paper and the family set in its group, so that a family
+    is composed once for all methods and models.
+    """
+    files = dict(word.split("=", 1) for word in chosen if "=" in word)
+    name = files.pop("experiment", "")
+    if config_name != "config" or name not in rows(paper):
+        return _by_hydra(paper, chosen, config_name)
+    row = rows(paper)[name]
+    files = files_of(paper, row) | files
+    merged_here = {group: files[group] for group in MERGED if files.get(group) in names(group)}
+    family = files | dict.fromkeys(merged_here, NONE)
+    composed = deepcopy(_family(paper, tuple(row["like"]), tuple(sorted(family.items()))))
+    for group, file in merged_here.items():
+        composed[group] = _over(_file(group, file), composed[group])
+    return _over(composed, values_of(paper, name))
+
+
+@cache
+def _family(paper: str, like: tuple[str, ...], files: tuple[tuple[str, str], ...]) -> dict:
+    """Return the configuration of the family files `like` with these files, as Hydra composes it.
+    For the file NONE a group has only what the paper and the family set in it."""
+    words = [f"{group}={file}" for group, file in files]
+    register_family(like)
+    return _composed(paper, ("experiment=family", *words), "config")
+
+
+@cache
+def _file(group: str, name: str) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(merged(group, ROOT / "configs" / group / f"{name}.yaml"))
+
+
+def _over(below: Any, above: Any) -> Any:
+    """Return `above` merged over `below` as OmegaConf merges: dicts key by key, the rest whole."""
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    merged = {key: _over(below[key], above[key]) for key in above if key in below}
+    return below | above | merged
+
+
+def _by_hydra(paper: str, words: tuple[str, ...], config_name: str) -> dict[str, Any]:
+    register(paper)
+    return _composed(paper, words, config_name)
+
+
+def _composed(paper: str, words: tuple[str, ...], config_name: str) -> dict[str, Any]:
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
+    from omegaconf import OmegaConf
     from yaml import YAMLError
 
     GlobalHydra.instance().clear()
-    register(paper)
     with initialize_config_dir(str(ROOT / "papers" / paper / "configs"), version_base="1.3"):
         try:
-            return compose(config_name, overrides=[SEARCHED, *words])
+            return OmegaConf.to_container(compose(config_name, overrides=[SEARCHED, *words]))
         except (HydraException, YAMLError) as error:
             known = partial(unset, paper, words, config_name)
             raise refusal(str(error), words, known) from error
-
-
-_read = lru_cache(maxsize=64)(
-    _by_hydra
-)  # a sweep composes a row once per seed, and tables repeat rows

@@ -28,6 +28,8 @@ from common.config.files import ROOT, read
 from common.errors import UserError, require
 
 Row = dict[str, Any]  # key: value, as in the row's line
+MERGED = ("method", "model")  # groups whose file most rows choose
+NONE = "none"  # a file of these groups without values (register_family)
 
 
 @cache
@@ -36,7 +38,7 @@ def rows(paper: str) -> dict[str, Row]:
     from the rows that it is like. Its `like` then lists only family files. Raises UserError for a
     row that is unknown, stands twice or is like itself."""
     file = ROOT / "papers" / paper / "configs" / "reproduce.yaml"
-    node = read(file)
+    node = read(file) if file.is_file() else {}
     stated = dict(node.get("rows", {}))
     for grid in node.get("grids", ()):
         for row, value in _grid(grid):
@@ -97,11 +99,24 @@ class Choices(dict):
 
 
 def register(paper: str) -> None:
-    """Make the paper's rows the choices of Hydra's group `experiment`. They replace the rows of a
-    paper that was composed before in this process."""
+    """Make the paper's rows the choices of Hydra's group `experiment`. They replace what was
+    registered before in this process."""
     from hydra.core.config_store import ConfigStore
 
     ConfigStore.instance().repo["experiment"] = _choices(paper)
+
+
+def register_family(like: tuple[str, ...]) -> None:
+    """Make the family files `like` the one choice `family` of Hydra's group `experiment`, and NONE
+    a choice of every group that has a file of values."""
+    from hydra.core.config_store import ConfigStore
+
+    store = ConfigStore.instance()  # a singleton: ConfigStore() returns the same object
+    store.repo["experiment"] = {}
+    node = {"defaults": [*like, "_self_"]}
+    store.store(group="experiment", name="family", node=node, package="_global_")
+    for group in MERGED:
+        store.store(group=group, name=NONE, node={})
 
 
 @cache
@@ -109,33 +124,37 @@ def _choices(paper: str) -> dict:
     """Return the paper's rows as Hydra's store keeps a group."""
     from hydra.core.config_store import ConfigStore
 
-    store = ConfigStore.instance()  # a singleton: ConfigStore() returns the same object
+    store = ConfigStore.instance()
     store.repo["experiment"] = {}
-    if (ROOT / "papers" / paper / "configs" / "reproduce.yaml").is_file():
-        for name, row in rows(paper).items():
-            folder, _, short = f"experiment/{name}".rpartition("/")
-            store.store(group=folder, name=short, node=_node(paper, name, row), package="_global_")
+    for name, row in rows(paper).items():
+        folder, _, short = f"experiment/{name}".rpartition("/")
+        files = [{f"override /{group}": file} for group, file in files_of(paper, row).items()]
+        node = {"defaults": [*row["like"], *files, "_self_"], **values_of(paper, name)}
+        store.store(group=folder, name=short, node=node, package="_global_")
     return Choices(store.repo["experiment"])
 
 
-def _node(paper: str, name: str, row: Row) -> dict:
-    """Return a row as the content of the file that Hydra would read."""
+def files_of(paper: str, row: Row) -> dict[str, str]:
+    """Return the file that a row chooses of each configuration group."""
+    return {
+        key: value for key, value in row.items() if isinstance(value, str) and is_group(paper, key)
+    }
+
+
+@cache
+def values_of(paper: str, name: str) -> dict[str, Any]:
+    """Return the values of a row and its name, as nested keys of an Experiment."""
+    row = rows(paper)[name]
     node: dict[str, Any] = {"name": name.rpartition("/")[2]}
-    chosen = []
-    for key, value in row.items():
-        if key == "like":
-            continue
-        if isinstance(value, str) and is_group(paper, key):
-            chosen.append({f"override /{key}": value})
-            continue
+    for key in [key for key in row if key not in ("like", *files_of(paper, row))]:
+        value, place = row[key], node
         *path, last = key.split(".")
-        place = node
         for part in path:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
                 raise UserError(f"{paper}, row {name}: {key}={value}: {part} has a value already")
         place[last] = _unescaped(value)
-    return {"defaults": [*row["like"], *chosen, "_self_"], **node}
+    return node
 
 
 @cache

@@ -146,7 +146,8 @@ def own_configs(tmp_path, monkeypatch):
         forget()
 
     def forget() -> None:
-        for kept in (rows.rows, rows._choices, rows.is_group, compose_module._read):
+        stored = (rows.rows, rows._choices, rows.values_of, rows.is_group)
+        for kept in (*stored, compose_module._chosen, compose_module._family):
             kept.cache_clear()
 
     forget()

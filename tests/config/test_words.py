@@ -54,7 +54,7 @@ def test_hydras_options_may_stand_anywhere(words):
 @pytest.mark.parametrize("path", ["/a/müller", "/lr=1/x", "../a(1)", "/a#b/it's", "nur_ä"])
 def test_hydra_reads_a_path_of_any_letters(path):
     composed = compose("f_grpo", [f"results_dir={path}", "seed=3"])
-    assert (composed.results_dir, composed.seed) == (path, 3)
+    assert (composed["results_dir"], composed["seed"]) == (path, 3)
 
 
 def test_an_option_keeps_its_word_and_no_other_word_passes():

@@ -53,8 +53,8 @@ def test_every_scale_names_runs_that_exist_and_differ(paper, scale):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_part_of_every_scale_composes(paper):
-    for planned in compose(paper, [], "reproduce").scales.values():
-        for part, words in planned.parts.items():
+    for planned in compose(paper, [], "reproduce")["scales"].values():
+        for part, words in planned["parts"].items():
             if not (ROOT / "papers" / paper / "configs" / f"{part}.yaml").exists():
                 continue  # it takes the results folder
             node = compose(paper, [*words], part)

@@ -43,8 +43,8 @@ def test_claims_speak_of_methods_and_cells_that_are_there():
     labels = {load([f"experiment={name}"], "two_stage").label for name in NAMES}
     from common.config.compose import compose
 
-    toy = compose("two_stage", [], "toy").figures
-    cells = {f"{figure} {cell.name}" for figure, drawn in toy.items() for cell in drawn}
+    toy = compose("two_stage", [], "toy")["figures"]
+    cells = {f"{figure} {cell['name']}" for figure, drawn in toy.items() for cell in drawn}
     steps = {f"{step}{end}" for step in ("plain step", "Adam") for end in ("", ", -N")}
     words = json.dumps([claim["laptop"] for claim in load_claims(CLAIMS) if "laptop" in claim])
     asked = selectors(json.loads(words))

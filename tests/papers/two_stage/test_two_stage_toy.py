@@ -220,8 +220,8 @@ def test_bad_input_names_key_and_remedy(override, message):
     if override.startswith("figures.fig5.0."):
         key, _, value = override.removeprefix("figures.fig5.0.").partition("=")
         composed = compose("two_stage", [], "toy")
-        composed.figures.fig5[0][key] = (
-            compose("two_stage", [f"+x={value}"], "toy").x if (key != "name") else value
+        composed["figures"]["fig5"][0][key] = (
+            compose("two_stage", [f"+x={value}"], "toy")["x"] if (key != "name") else value
         )
         with pytest.raises(UserError) as error:
             strict(Toy, composed)
