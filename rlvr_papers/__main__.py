@@ -45,7 +45,6 @@ GROUPS = {
         "figures": Verb("common.comparison.figures", "a paper's figures, from its tables"),
         "compare": Verb("common.comparison.compare", "published against rerun, with verdicts"),
         "diff": Verb("common.comparison.difference", "A - B: two methods or sets of runs, paired"),
-        "calibrate": Verb("common.calibration.command", "how often each verdict comes out"),
         "report": Verb("common.report.command", "one page for all papers"),
     },
     "cluster": {

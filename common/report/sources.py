@@ -13,7 +13,6 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from common.calibration import table as calibration
 from common.claims import file as claims
 from common.comparison import agreement, cluster_figures, maze
 from common.comparison.compare import Comparison, assess, stored
@@ -76,7 +75,6 @@ class Source:
     step: Step | None = None  # the command that would settle more claims
     second: Second | None = None
     budget: Sequence[dict] = ()  # the claims that cluster rows could decide
-    power: Sequence[dict[str, str]] = ()  # outcomes of simulated cluster reruns, by world
 
 
 @dataclass(frozen=True)
@@ -178,12 +176,6 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         step=step,
         second=second,
         budget=able.astype(object).fillna("").to_dict("records"),
-        power=attempt(
-            left_out,
-            f"{paper}/calibration.csv",
-            lambda: _power(root / paper, reference / paper),
-        )
-        or (),
     )
 
 
@@ -198,11 +190,6 @@ def _beside(stored: Comparison, root: Path, own: Comparison, reference: Path) ->
         for one, folder in ((stored, reference), (own, root))
     ]
     return beside(*sides)
-
-
-def _power(*folders: Path) -> list[dict[str, str]]:
-    table = calibration.stored(*folders)
-    return [] if table is None else calibration.rows(table)
 
 
 def _mazes(table: Path) -> list[dict]:

@@ -1,5 +1,5 @@
 """A paper's perfect rerun: the run folders that its cluster jobs would leave if every number came
-out as printed (common/calibration/made.py).
+out as printed (made_reruns.py).
 
 A training run's curve is highest at a step of ours, far from the printed numbers, so that a wrong
 step or a row of the curve in a printed cell is seen.
@@ -7,42 +7,23 @@ step or a row of the curve in a printed cell is seen.
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import made_reruns
 import numpy as np
 import pandas as pd
 import yaml
+from made_reruns import CONTROLLED, LOGGED, LOW, Rerun, logged, quick
 from scipy.optimize import linprog
 
-from common.calibration import made
-from common.calibration.made import CONTROLLED, LOGGED, LOW, Of, Rerun, logged, quick
 from common.evaluation.config import Evaluate
-from common.experiment import Experiment
 from common.metrics.passk import pass_at_k_table
 from common.results.files import write, write_csv, write_json
 from common.results.run import Run
 
 __all__ = ["CONTROLLED", "LOGGED", "LOW", "logged", "rerun"]
-
-
-@dataclass(frozen=True)
-class Printed:
-    """Every number as it is printed, or off by `shift` standard errors."""
-
-    shift: float = 0.0
-    beside: float | None = None
-
-    def counts(self, of: Of, passk: dict[int, float], problems: int, n: int) -> np.ndarray:
-        c = counts_for(tuple(passk.items()), problems, n)
-        return shifted(c, tuple(passk), n, self.shift) if self.shift else c
-
-    def value(self, of: Of, metric: str, printed: float) -> float:
-        return printed
-
-    def logged(self, x: Experiment) -> dict[str, float]:
-        return logged(x.paper, x.label)
 
 
 def rerun(
@@ -58,7 +39,12 @@ def rerun(
     shift: every number is off by so many standard errors of the difference of two runs over
     problems, away from 50 percent. only: keeps the sweeps' runs for which it is true.
     """
-    return made.rerun(root, paper, Printed(shift), scales=scales, only=only)
+
+    def counts(passk: dict[int, float], problems: int, n: int) -> np.ndarray:
+        c = counts_for(tuple(passk.items()), problems, n)
+        return shifted(c, tuple(passk), n, shift) if shift else c
+
+    return made_reruns.rerun(root, paper, counts, scales=scales, only=only)
 
 
 @cache

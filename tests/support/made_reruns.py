@@ -1,6 +1,8 @@
 """Makes up a rerun of a paper: the run folders that its cluster jobs would leave, built from
-papers/<p>/published and the paper's sweeps, with counts that a `Numbers` gives.
+papers/<p>/published and the paper's sweeps.
 
+`counts(passk, problems, n)`, which all functions below take, gives the number of right answers
+among n for each problem, (P,); passk is the printed percent at each printed k, and may be empty.
 Apart from PRINTED_LOGS and CONTROLLED, this module knows only what a paper's configurations state.
 The curve of a training is low except at its best step, which we choose, so that a wrong step, or a
 row of the curve in a printed cell, is noticed.
@@ -12,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 from unittest.mock import patch
 
 import numpy as np
@@ -49,39 +50,8 @@ PRINTED_LOGS = {  # at every step of a method for which the text of the paper st
 CONTROLLED = {"alpha": 1.5, "delta": 0.7}  # at every step of fade's runs
 UNSTATED = 240  # problems of a set whose configuration does not say how many it has: SynLogic
 PEAKS = ("peak", "peak of average")
+Counts = Callable[[dict[int, float], int, int], np.ndarray]
 SCORED = ("exact_", "delta_NLL")  # metrics of samples that a model scored begin so
-
-
-@dataclass(frozen=True)
-class Of:
-    """The evaluation whose numbers are asked for: a run folder at a step, and its training run."""
-
-    folder: str
-    trained: str
-    untrained: bool
-    table: str
-    model: str
-    method: str
-    benchmark: str
-    seed: int
-    step: int
-    below: float = 0.0  # points below the printed numbers
-
-
-class Numbers(Protocol):
-    """The source of the numbers of a made-up rerun."""
-
-    beside: float | None  # points by which the steps beside the best one are lower; None: low
-
-    def counts(self, of: Of, passk: dict[int, float], problems: int, n: int) -> np.ndarray:
-        """Return the number of right answers among n for each problem, (P,). passk: the printed
-        percent at each printed k; may be empty."""
-
-    def value(self, of: Of, metric: str, printed: float) -> float:
-        """Return the rerun's number for any other printed one."""
-
-    def logged(self, x: Experiment) -> dict[str, float]:
-        """Return what a training logs at every step."""
 
 
 @dataclass(frozen=True)
@@ -96,31 +66,23 @@ class Rerun:
 def rerun(
     root: Path,
     paper: str,
-    numbers: Numbers,
+    counts: Counts,
     *,
     scales: tuple[str, ...],
-    seeds: int = 1,
     only: Callable | None = None,
 ) -> Rerun:
     """Store a rerun of a paper's `scales` below `root`. only: keeps the runs for which it is
-    true. seeds: how many each row has; 1 keeps the seeds of the sweeps."""
+    true."""
     spec, made = spec_of(paper), []
     with quick():
-        config = configured(paper)
+        config = strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
         for sweep in [sweep for scale in scales for sweep in config.scales[scale].sweeps]:
-            sweep = replace(sweep, seeds=list(range(1, seeds + 1))) if seeds > 1 else sweep
             runs = [replace(x, results_dir=str(root)) for x in runs_of(config, sweep)]
-            made += one_sweep(runs, sweep, spec, numbers, only)
+            made += one_sweep(runs, sweep, spec, counts, only)
             for one in measures_of(config, sweep, runs):
                 if only is None or any(x.run_id == one.row.trained and only(x) for x in runs):
-                    measured(one, spec, numbers)
+                    measured(one, spec)
     return Rerun(spec, root, made)
-
-
-@cache
-def configured(paper: str) -> Reproduce:
-    """Return the paper's configuration of sweeps, composed once for all results folders."""
-    return strict(Reproduce, compose(paper, ["scale=cluster"], "reproduce"))
 
 
 def quick() -> ExitStack:
@@ -133,17 +95,17 @@ def quick() -> ExitStack:
     return stack
 
 
-def one_sweep(runs: list, sweep: Sweep, spec: Spec, numbers: Numbers, only) -> list[Evaluate]:
+def one_sweep(runs: list, sweep: Sweep, spec: Spec, counts: Counts, only) -> list[Evaluate]:
     wanted = [x for x in runs if only is None or only(x)]
     limits = {sweep.baselines.get(x.label) for x in wanted}
     for x in runs:
         if x.optim.steps > 0 and (x in wanted or x.label in limits):
             best = highest(x, late=x.label in sweep.baselines)
-            trained(x, best, spec, numbers, last=not sweep.benchmarks)
+            trained(x, best, spec, counts, last=not sweep.benchmarks)
     ids = {x.run_id for x in wanted}
     made = [e for e in evaluations_of(runs, sweep) if e.row.trained in ids]
     for e in made:
-        evaluated(e, spec, numbers)
+        evaluated(e, spec, counts)
     return made
 
 
@@ -157,11 +119,11 @@ def highest(x: Experiment, *, late: bool) -> int:
     return steps[min(3 if late else 2, len(steps) - 1)]
 
 
-def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: bool = False) -> None:
+def trained(x: Experiment, best: int, spec: Spec, right: Counts, *, last: bool = False) -> None:
     """Write the folder of a finished training: curve, counts, models. If the printed cells show the
     curve's peak, the peak has their numbers. If they show the `last` step, which no separate
-    evaluation repeats, that step has them. The steps beside a peak are `numbers.beside` points
-    lower; if that is None, one set is solved completely at the second evaluation."""
+    evaluation repeats, that step has them. With a peak, one set is solved completely at the second
+    evaluation."""
     peak = spec.steps.get(x.table) in PEAKS
     run = Run(Path(x.results_dir), x.paper, x.run_id, asdict(x))
     before = steps_of(run.path) if run.done else None
@@ -176,20 +138,17 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
     for step in steps[:4] + steps[-1:] if peak else steps:  # no other step is used
         n = x.eval.n if step == x.optim.steps else x.eval.curve_n
         ks = tuple(k for k in x.eval.k if k <= n)
-        near = peak and numbers.beside is not None and abs(step - best) == x.eval.every
-        if near or step == (best if peak else x.optim.steps if last else None):
-            tables = []
-            for name, problems in sets:
-                of = Of(x.run_id, x.run_id, False, benchmark=name, step=step, **about)
-                passk = printed_passk(x, spec, name, n)
-                of = replace(of, below=numbers.beside if near else 0.0)
-                tables.append(table(name, numbers.counts(of, passk, problems, n), n))
+        if step == (best if peak else x.optim.steps if last else None):
+            tables = [
+                table(name, right(printed_passk(x, spec, name, n), problems, n), n)
+                for name, problems in sets
+            ]
             counts = pd.concat(tables).to_csv(index=False, lineterminator="\n")
             rows = report(pd.concat(tables), list(ks))
         else:
             # the third evaluation is second highest: there a run of limited compute must be read
             share = LOW + (2 if step == best else step == 3 * x.eval.every)
-            alone = peak and numbers.beside is None and step == x.eval.every * 2
+            alone = peak and step == x.eval.every * 2
             counts, rows = flat(sets, n, share, ks, solved=sets[-1][0] if alone else None)
         sampled = {"metric": "token_entropy", "unit": "nats", "value": LOGGED["entropy"]}
         entropy = rows[rows["metric"] == "pass@1"].assign(**sampled, k=None, stderr=None)
@@ -205,7 +164,7 @@ def trained(x: Experiment, best: int, spec: Spec, numbers: Numbers, *, last: boo
     active = {"benchmark": "training", "metric": "active_groups", "value": 50.0, "unit": "percent"}
     active = pd.DataFrame([active | about | {"step": x.optim.steps, "run_id": x.run_id}])
     write_csv(run.path / "metrics.csv", pd.concat([*frames, active.reindex(columns=COLUMNS)]))
-    write(run.path / "metrics.jsonl", log(x, numbers.logged(x)))
+    write(run.path / "metrics.jsonl", log(x, logged(x.paper, x.label)))
     run.finish()
 
 
@@ -265,7 +224,7 @@ def table(benchmark: str, c: np.ndarray, n: int) -> pd.DataFrame:
 # ---- an evaluation
 
 
-def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
+def evaluated(e: Evaluate, spec: Spec, right: Counts) -> None:
     """Write the folder of a finished evaluation, as `common.evaluation.run.evaluate` leaves it."""
     row, step = e.row, 0
     if row.checkpoint != 0:
@@ -280,24 +239,13 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
     wanted = targets(spec, row.table, row.method, e.label, row.benchmark, step)
     about = {"table": row.table, "model": e.label, "method": row.method, "seed": row.seed}
     about |= {"step": step, "run_id": run.run_id}
-    of = Of(
-        folder=run.run_id,
-        trained=row.trained,
-        untrained=row.checkpoint == 0,
-        table=row.table,
-        model=e.label,
-        method=row.method,
-        benchmark=row.benchmark,
-        seed=row.seed,
-        step=step,
-    )
     problems = stated(e.eval.prompts) or UNSTATED
     rare = e.eval.rare_share is not None and row.checkpoint != 0
     metrics = {"delta_NLL_rare": "delta_NLL_rare"} if rare else spec.metrics
     scored = rare or e.scores is not None
     others = [
         {"benchmark": row.benchmark, "metric": ours, "stderr": 0.05}
-        | {"value": numbers.value(of, printed, wanted.get(printed, LOGGED["entropy"]))}
+        | {"value": wanted.get(printed, LOGGED["entropy"])}
         | {"n_problems": 200 if rare else problems, "n_samples": 1263 if rare else e.n}
         for ours, printed in metrics.items()
         if ours.startswith(SCORED) == scored and (scored or printed in wanted)
@@ -310,7 +258,7 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
     ks = [k for k in sorted({*(2**i for i in range(e.n.bit_length())), *TENS}) if k <= e.n]
     passk = {int(m.removeprefix("pass@")): v for m, v in wanted.items() if m.startswith("pass@")}
     passk = {k: v for k, v in sorted(passk.items()) if k <= e.n}
-    counts = table(row.benchmark, numbers.counts(of, passk, problems, e.n), e.n)
+    counts = table(row.benchmark, right(passk, problems, e.n), e.n)
     rows = report(counts, ks)
     average = rows[rows["k"] == 1].assign(metric=f"avg@{e.n}", k=e.n)
     frame = pd.concat([rows, average, pd.DataFrame(others)], ignore_index=True).assign(**about)
@@ -324,28 +272,17 @@ def evaluated(e: Evaluate, spec: Spec, numbers: Numbers) -> None:
 # ---- a measure of kept models
 
 
-def measured(one: Measure, spec: Spec, numbers: Numbers) -> None:
+def measured(one: Measure, spec: Spec) -> None:
     """Write the folder of a finished measure, with every printed number that it stands for, alone
     or with other runs."""
     row, run = one.row, Run(Path(one.results_dir), one.row.paper, one.path.name, one.config())
     about = {"table": row.table, "model": one.model.name, "method": row.method, "seed": row.seed}
     about |= {"step": one.steps[-1], "run_id": run.run_id}
-    of = Of(
-        folder=run.run_id,
-        trained=row.trained,
-        untrained=False,
-        table=row.table,
-        model=one.model.name,
-        method=row.method,
-        benchmark=row.benchmark,
-        seed=row.seed,
-        step=one.steps[-1],
-    )
     wanted = targets(spec, row.table, row.method, one.model.name, "")
     ours = {printed: metric for metric, printed in spec.metrics.items()}
     wanted = together(spec, row, one.model.name) | wanted
     rows = [
-        about | {"metric": ours.get(metric, metric), "value": numbers.value(of, metric, value)}
+        about | {"metric": ours.get(metric, metric), "value": value}
         for metric, value in wanted.items()
     ]
     write_csv(run.path / "metrics.csv", pd.DataFrame(rows).reindex(columns=COLUMNS))
