@@ -40,9 +40,9 @@ def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7,
     )
 
 
-def save(figure, path: Path, drawn: pd.DataFrame) -> None:
+def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:
     """Save `figure` as `path`.pdf and .png beside `path`.csv, which holds exactly the numbers
-    `drawn`.
+    `drawn`; no CSV where they are None: those of a stored table, as they are.
 
     Time stamps are left out, so the same numbers give the same bytes.
     """
@@ -58,7 +58,8 @@ def save(figure, path: Path, drawn: pd.DataFrame) -> None:
             figure.savefig(buffer, format=suffix[1:], metadata=stamp)
             data = buffer.getvalue()
             write(path.with_suffix(suffix), quantised(data) if suffix == ".png" else data)
-    write_csv(path.with_suffix(".csv"), drawn)
+    if drawn is not None:
+        write_csv(path.with_suffix(".csv"), drawn)
     plt.close(figure)
 
 

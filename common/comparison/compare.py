@@ -161,7 +161,7 @@ def assess(
     home = ROOT / "papers" / spec.paper
     printed, more = published_checked(home / "published")
     problems += more
-    place = str(root / spec.paper / CLUSTER / "metrics.csv")
+    place = str(root / spec.paper / CLUSTER / "metrics.csv.gz")
     shared: dict[str, set] = {}
     for one in spec.same_runs:
         shared.setdefault(one.of_table, set()).add(one.table)
@@ -224,7 +224,7 @@ def stored(spec: Spec, root: Path) -> Comparison:
     folder = root / spec.paper
     names = ("gaps", "cells", "detectable", "gains", "against_base")
     found = {name: _stored(folder / f"{name}.csv") for name in names}
-    rows = {scope: _stored(folder / scope / "metrics.csv") for scope in RERUNS}
+    rows = {scope: _stored(folder / scope / "metrics.csv.gz") for scope in RERUNS}
     runs = [
         provenance.table(root, spec.paper, scope, one) for scope, one in rows.items() if len(one)
     ]

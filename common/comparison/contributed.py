@@ -58,7 +58,7 @@ def _one(folder: Path, reference: Path) -> pd.DataFrame:
             raise UserError(f"{name} was changed since it was checked")
     rows = read_csv(folder / "metrics.csv")
     rows = _shown(rows.assign(base=rows["run_id"].map(about["bases"])))
-    path = reference / about["paper"] / LAPTOP / "metrics.csv"
+    path = reference / about["paper"] / LAPTOP / "metrics.csv.gz"
     stored = rows[:0]
     if about["scope"] == LAPTOP and path.exists():
         stored = replication.committed(read_csv(path))

@@ -169,7 +169,7 @@ def filling(spec: Spec, table: str, model: str, method: str, rows: list[Planned]
 
 def measured(paper: str) -> set[str]:
     """Return the tables for which results/reference has cluster rows."""
-    path = ROOT / "results" / "reference" / paper / "cluster" / "metrics.csv"
+    path = ROOT / "results" / "reference" / paper / "cluster" / "metrics.csv.gz"
     return set(pd.read_csv(path)["table"]) if path.exists() else set()
 
 

@@ -42,12 +42,12 @@ class Gathering:
     left_out: list[str] = field(default_factory=list)  # what was left out and why
 
     def write(self, root: Path, paper: str) -> None:
-        """Write metrics.csv, counts.csv.gz and runs.csv to <root>/<paper>/<scope>/. For a scope
+        """Write metrics.csv.gz, counts.csv.gz and runs.csv to <root>/<paper>/<scope>/. For a scope
         without a run nothing is written, so tables without their run folders (results/reference/)
         stay."""
         for scope, one in self.scopes.items():
             folder = root / paper / scope
-            write_csv(folder / "metrics.csv", one.rows)
+            write_csv(folder / "metrics.csv.gz", one.rows)
             text = one.counts[PER_PROBLEM].to_csv(index=False, lineterminator="\n")
             write(folder / "counts.csv.gz", gzip.compress(text.encode(), mtime=0))
             write_csv(folder / "runs.csv", one.runs)
@@ -152,9 +152,9 @@ def gathered(
     folder = root / paper / scope
     rows, counts = pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=PER_PROBLEM)
     problems: list[str] = []
-    if (folder / "metrics.csv").exists():
+    if (folder / "metrics.csv.gz").exists():
         try:
-            place = folder / "metrics.csv"
+            place = folder / "metrics.csv.gz"
             rows, problems = check_rows(read_csv(place), str(place))
             counts, more = _checked_counts(folder / "counts.csv.gz")
             problems += more

@@ -59,12 +59,12 @@ def main(words: list[str]) -> None:
     root, after = Path(given["results_dir"]), given["after"]
     require(after.isdecimal(), "after", after, "give a seed, as 5")
     frames = []
-    for path in sorted(root.glob(f"*/{LAPTOP}/metrics.csv")):
+    for path in sorted(root.glob(f"*/{LAPTOP}/metrics.csv.gz")):
         paper = path.parent.parent.name
         baseline = spec_of(paper).baseline
         frame = differences(read(root, paper, LAPTOP)[0], baseline, int(after))
         frames.append(frame.assign(paper=paper))
-    require(bool(frames), "results_dir", str(root), f"has no {LAPTOP}/metrics.csv of a paper")
+    require(bool(frames), "results_dir", str(root), f"has no {LAPTOP}/metrics.csv.gz of a paper")
     table = pd.concat(frames)[COLUMNS]
     shown = table.assign(
         **{name: table[name].map("{:+.1f}".format) for name in ("earlier", "later")},

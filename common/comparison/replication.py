@@ -81,7 +81,7 @@ def replication(spec: Spec, root: Path, own: pd.DataFrame, reference: Path) -> p
     sides have at the same last step, with as many problems and samples. own: the gathered laptop
     rows of `root`; the committed rows are read from `reference`. The result is empty where `root`
     holds the committed rows themselves, as a copy of that folder does."""
-    path, ours = (folder / spec.paper / LAPTOP / "metrics.csv" for folder in (reference, root))
+    path, ours = (folder / spec.paper / LAPTOP / "metrics.csv.gz" for folder in (reference, root))
     if own.empty or not path.exists() or (ours.exists() and filecmp.cmp(path, ours, shallow=False)):
         return pd.DataFrame(columns=COLUMNS)
     theirs = _last(spec, committed(read_csv(path)))

@@ -71,7 +71,7 @@ def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFram
         text = {name: str for name in COLUMNS if name not in ("seed",)}
         written = pd.read_csv(home / "runs.csv", dtype=text, keep_default_na=False)
     known = {row["run_id"]: row for row in written.to_dict("records")}
-    digest = sha256((home / "metrics.csv").read_bytes()) if len(rows) else ""
+    digest = sha256((home / "metrics.csv.gz").read_bytes()) if len(rows) else ""
     table = []
     for run_id, part in rows.groupby("run_id", sort=False):
         first = part.iloc[0]
@@ -82,7 +82,7 @@ def table(root: Path, paper: str, scope: str, rows: pd.DataFrame) -> pd.DataFram
         if not (root / paper / str(run_id) / "DONE").exists():
             row |= {
                 "state": "reference",
-                "detail": f"run files not kept; {paper}/{scope}/metrics.csv has sha256 {digest}",
+                "detail": f"run files not kept; {paper}/{scope}/metrics.csv.gz has sha256 {digest}",
             }
         table.append(row)
     return pd.DataFrame(table, columns=COLUMNS)

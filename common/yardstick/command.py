@@ -21,14 +21,14 @@ change every run. Finished runs are found by their hash and not repeated. A stop
 where it was. draw=only trains nothing and makes tables and figures of the finished runs.
 
     results/PROTOCOL/<run_id>/              the runs
-    results/PROTOCOL/metrics.csv            their result rows, and
+    results/PROTOCOL/metrics.csv.gz            their result rows, and
     results/PROTOCOL/counts.csv.gz          their counts a problem
     results/PROTOCOL/{ranking,curves}.csv   what is compared, from these two files alone
     results/PROTOCOL/yardstick.md           the table, and figures/{frontier,gain}.{png,pdf,csv}
 
 The third edition writes controls.{csv,md} after its first stage and, after each further stage,
 ranking.csv, against_base.csv, yardstick.md and figures/areas. These leave out every stage that is
-not complete, though its finished runs are in metrics.csv and counts.csv.gz. On Countdown the
+not complete, though its finished runs are in metrics.csv.gz and counts.csv.gz. On Countdown the
 further stages have only the rates at which every control passes. The command resumes from its run
 folders, or from tables without run folders: to continue on another machine, copy
 results/reference/PROTOCOL/ to results/.

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from common.experiment import Experiment
 
-FILES = ("metrics.csv", "counts.csv.gz")
+FILES = ("metrics.csv.gz", "counts.csv.gz")
 COUNTS = ["run_id", "step", "benchmark", "problem_id", "n", "c", "distinct"]
 
 
 def write(root: Path, name: str, runs: list[Experiment], metrics: Sequence[str] = ()) -> list[str]:
-    """Write metrics.csv (only these `metrics`, where some are named) and counts.csv.gz of the
+    """Write metrics.csv.gz (only these `metrics`, where some are named) and counts.csv.gz of the
     finished runs in root/name. Return what was left out. Runs in the tables whose folders are
     missing stay in the tables. Without any finished run nothing is written."""
     from common.comparison.gather import gather

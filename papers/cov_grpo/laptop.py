@@ -1,7 +1,7 @@
 """Stability of the entropy of laptop runs (Fig. 1), from their training logs.
 
-`measure` writes <root>/cov_grpo/laptop/{training,stability}.csv from the run folders. Without run
-folders, tables that are already stored are kept.
+`measure` writes <root>/cov_grpo/laptop/{training,stability}.csv.gz from the run folders. Without
+run folders, tables that are already stored are kept.
 """
 
 from pathlib import Path
@@ -31,8 +31,8 @@ def measure(root: Path, runs: Gathered) -> None:
         values = pd.DataFrame(values).assign(**run, run_id=run.name)
         measured.append(values.reindex(columns=COLUMNS))
     target = root / "cov_grpo" / LAPTOP
-    training.keep(target / "training.csv", curves, CURVES)
-    training.keep(target / "stability.csv", measured, COLUMNS)
+    training.keep(target / "training.csv.gz", curves, CURVES)
+    training.keep(target / "stability.csv.gz", measured, COLUMNS)
 
 
 def stability(log: pd.DataFrame) -> dict[str, float]:
@@ -63,4 +63,4 @@ def stability(log: pd.DataFrame) -> dict[str, float]:
 def read(root: Path, name: str) -> pd.DataFrame:
     """Read a table that `measure` wrote; return an empty one if it does not exist."""
     columns = CURVES if name == "training" else COLUMNS
-    return training.kept(root / "cov_grpo" / LAPTOP / f"{name}.csv", columns)
+    return training.kept(root / "cov_grpo" / LAPTOP / f"{name}.csv.gz", columns)

@@ -59,7 +59,7 @@ def simulation_rows(root: Path) -> pd.DataFrame:
     Table "simulation at Q_pos=0.9" holds M_ret at the step where Q_pos first reaches 0.9, for the
     runs that reach it. Empty without results of the simulation.
     """
-    path = root / "f_grpo" / "simulation" / "trajectory.csv"
+    path = root / "f_grpo" / "simulation" / "trajectory.csv.gz"
     if not path.exists():
         return pd.DataFrame()
     wide = pd.read_csv(path).query("reading == 'score_adam'")

@@ -41,7 +41,7 @@ def draw(root: Path) -> None:
     """Draw every figure that the results below `root` allow into <root>/f_grpo/figures/."""
     folder = root / "f_grpo" / "figures"
     simulation = root / "f_grpo" / "simulation"
-    if (simulation / "final.csv").exists():
+    if (simulation / "final.csv.gz").exists():
         simulation_figures.draw(simulation, folder)
     rows, _ = read(root, "f_grpo", LAPTOP)
     laptop_figures.draw(rows, MAIN, folder)

@@ -1,6 +1,6 @@
 """Training curves of the laptop runs: entropy, solve rate, and the controller's values.
 
-`measure` writes <root>/fade/laptop/<table>_training.csv from the run folders, with every fifth step
+`measure` writes <root>/fade/laptop/<table>_training.csv.gz from the run folders, with every fifth step
 of every run. Without run folders, a table that is already stored is kept.
 """
 
@@ -48,7 +48,7 @@ def read(root: Path, table: str) -> pd.DataFrame:
 
 
 def _file(root: Path, table: str) -> Path:
-    return root / "fade" / LAPTOP / f"{table}_training.csv"
+    return root / "fade" / LAPTOP / f"{table}_training.csv.gz"
 
 
 def smoothed(curves: pd.DataFrame, column: str) -> pd.DataFrame:

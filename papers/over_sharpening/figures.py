@@ -65,7 +65,7 @@ def entropy(drawn: pd.DataFrame, path: Path) -> None:
         axis.plot(mean.index, mean, line, color=color, label=method)
     axis.set(xlabel="step", ylabel="token entropy of the policy (nats)", ylim=(0, None))
     axis.legend()
-    save(figure, path, drawn)
+    save(figure, path, None)
 
 
 def alphas(rows: pd.DataFrame, path: Path) -> None:

@@ -1,6 +1,6 @@
 """The token entropy of the policy along training (Fig. 6), from the logs of laptop runs.
 
-`measure` writes <root>/over_sharpening/laptop/<table>_entropy.csv from the run folders. Where a
+`measure` writes <root>/over_sharpening/laptop/<table>_entropy.csv.gz from the run folders. Where a
 table has no run folders, its existing file (such as a committed one) is left as it is.
 """
 
@@ -31,4 +31,4 @@ def read(root: Path, table: str) -> pd.DataFrame:
 
 
 def _file(root: Path, table: str) -> Path:
-    return root / "over_sharpening" / LAPTOP / f"{table}_entropy.csv"
+    return root / "over_sharpening" / LAPTOP / f"{table}_entropy.csv.gz"

@@ -1,7 +1,7 @@
 """What the two-stage paper measures beyond the result rows of the laptop runs: Table 4's entropies
 from stored samples, Fig. 2's training curves, and the pass@k that a run's problems gained and lost.
 
-`measure` writes <root>/two_stage/laptop/{entropies,training}.csv from the run folders. Where there
+`measure` writes <root>/two_stage/laptop/{entropies,training}.csv.gz from the run folders. Where there
 are none, existing tables (such as committed ones) are left as they are.
 """
 
@@ -35,8 +35,8 @@ def measure(root: Path, runs: Gathered) -> None:
         for run, log in training.logs(root, "two_stage", rows)
     ]
     target = root / "two_stage" / LAPTOP
-    training.keep(target / "entropies.csv", measured, COLUMNS)
-    training.keep(target / "training.csv", curves, CURVES)
+    training.keep(target / "entropies.csv.gz", measured, COLUMNS)
+    training.keep(target / "training.csv.gz", curves, CURVES)
 
 
 def entropies(samples: Path) -> pd.DataFrame:
@@ -66,7 +66,7 @@ def entropies(samples: Path) -> pd.DataFrame:
 def read(root: Path, name: str) -> pd.DataFrame:
     """Return a table that `measure` wrote; empty if there is none."""
     columns = CURVES if name == "training" else COLUMNS
-    return training.kept(root / "two_stage" / LAPTOP / f"{name}.csv", columns)
+    return training.kept(root / "two_stage" / LAPTOP / f"{name}.csv.gz", columns)
 
 
 def boundary(counts: pd.DataFrame, k: int) -> pd.DataFrame:

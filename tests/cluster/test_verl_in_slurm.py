@@ -87,7 +87,7 @@ def test_every_job_is_done_and_ends_in_the_metrics(sweep):
     assert {cell.state for cell in cells} == {"done"}, lab.show()
     kinds = sorted(cell.kind for cell in cells)
     assert kinds == ["compare", *["evaluate"] * 2, "model", *["train"] * 2]
-    rows = read_csv(lab.root / lab.paper / "laptop" / "metrics.csv")
+    rows = read_csv(lab.root / lab.paper / "laptop" / "metrics.csv.gz")
     rows = rows[rows.metric == "pass@1"]
     for benchmark, n in (("natural", 4), ("Natural", 8)):  # verl's validation; the evaluation jobs
         last = rows[(rows.benchmark == benchmark) & (rows.step == STEPS)]

@@ -103,16 +103,16 @@ def gathered(tmp_path):
 @pytest.mark.sweep
 def test_the_rest_of_the_report_is_made(gathered):
     home = gathered / "f_grpo" / "cluster"
-    lines = (home / "metrics.csv").read_text().splitlines()
+    place = home / "metrics.csv.gz"
+    lines = gzip.decompress(place.read_bytes()).decode().splitlines()
     table = [line.split(",") for line in lines]
     grpo = next(i for i, line in enumerate(table) if line[2] == "GRPO")
     table[grpo][6] = "137"
     table.append([*table[grpo][:3], "AIMEE24", *table[grpo][4:6], "50", *table[grpo][7:]])
-    (home / "metrics.csv").write_text("\n".join(map(",".join, table)) + "\n")
+    place.write_bytes(gzip.compress(("\n".join(map(",".join, table)) + "\n").encode()))
     data = (home / "counts.csv.gz").read_bytes()
     (home / "counts.csv.gz").write_bytes(data[: len(data) // 2])
     result = compare.assess(SPEC, gathered)
-    place = home / "metrics.csv"
     assert any(
         x.startswith(f"{place}:{grpo + 1}: value=137.0 percent lies outside")
         for x in result.left_out
@@ -128,7 +128,7 @@ def test_the_rest_of_the_report_is_made(gathered):
 
 
 def test_a_damaged_table_is_named(gathered):
-    (gathered / "f_grpo" / "cluster" / "metrics.csv").write_text("what\n")
+    (gathered / "f_grpo" / "cluster" / "metrics.csv.gz").write_bytes(gzip.compress(b"what\n"))
     result = compare.assess(SPEC, gathered)
     assert "starts with columns" in result.left_out[0]
     assert set(result.cells["verdict"]) == {"not run"}

@@ -60,7 +60,7 @@ def seal(run):
 def stored(reference, own):
     """A committed row: each own value moved by some points."""
     rows = pd.concat([own.assign(seed=seed, value=own["value"] + seed) for seed in (1, 2, 3)])
-    write_csv(reference / "f_grpo" / "laptop" / "metrics.csv", rows)
+    write_csv(reference / "f_grpo" / "laptop" / "metrics.csv.gz", rows)
 
 
 def test_a_run_goes_there_and_back(runs, tmp_path, capsys):

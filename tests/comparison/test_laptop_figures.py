@@ -24,7 +24,7 @@ STORED = ROOT / "results" / "reference"
 )
 def test_a_run_is_shown_as_it_is_read(benchmark, metric):
     """distinct_correct of the last checkpoint alone has 256 samples, so that it is read alone."""
-    rows = pd.read_csv(STORED / "fade" / "laptop" / "metrics.csv")
+    rows = pd.read_csv(STORED / "fade" / "laptop" / "metrics.csv.gz")
     where = {"table": "laptop_strong", "method": "FADE", "benchmark": benchmark, "metric": metric}
     read = select("test", where, tidy(rows), None, last=LAST)
     shown = late(rows).query(" and ".join(f"`{key}` == '{value}'" for key, value in where.items()))
@@ -68,7 +68,7 @@ def test_a_single_run_of_another_method_is_no_figure(paper, tmp_path):
     one = one[one["run_id"] == one["run_id"].iloc[0]].assign(table="laptop", method="mine")
     base = rows[rows["method"] == "base"]
     folder = tmp_path / paper / gather.LAPTOP
-    write_csv(folder / "metrics.csv", pd.concat([base, one]))
+    write_csv(folder / "metrics.csv.gz", pd.concat([base, one]))
     shutil.copy(STORED / paper / gather.LAPTOP / "counts.csv.gz", folder)
     figures.draw(paper, tmp_path)
     assert not list((tmp_path / paper).glob("figures/laptop_[!m]*"))

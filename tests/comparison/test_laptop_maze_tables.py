@@ -75,7 +75,7 @@ def test_differences_are_of_the_seeds_that_both_have_and_need_three():
 
 @pytest.mark.sweep
 def test_tables_and_figures_come_from_what_was_gathered_alone(tmp_path):
-    write_csv(tmp_path / "f_grpo" / maze.MAZES / "metrics.csv", rows())
+    write_csv(tmp_path / "f_grpo" / maze.MAZES / "metrics.csv.gz", rows())
     maze.draw(tmp_path, "cov_grpo", "CW-GRPO", {})  # nothing was run: nothing is made
     assert not (tmp_path / "cov_grpo").exists()
     maze.draw(tmp_path, "f_grpo", "F-GRPO", {"GRPO": "#0072B2"})

@@ -65,7 +65,7 @@ def test_rows_are_compared_at_one_step_and_base_by_base(tmp_path):
     stored = rows([40.0, 41.0, 42.0, 43.0, 44.0, 80.0, 90.0])  # seeds 6 and 7: two other bases
     stored += rows([1.0, 2.0, 3.0], "DAPO") + rows([5.0, 6.0, 7.0], metric="pass@3")
     table = pd.DataFrame(stored).reindex(columns=COLUMNS)
-    write_csv(reference / "f_grpo" / "laptop" / "metrics.csv", table)
+    write_csv(reference / "f_grpo" / "laptop" / "metrics.csv.gz", table)
     own = rows([41.0, 42.0, 43.0], name="own") + rows([1.0, 2.0], "DAPO", step=100, name="d")
     own = pd.DataFrame(own).reindex(columns=COLUMNS).to_dict("records")
     for run in ("own1", "own2", "own3"):

@@ -1,6 +1,7 @@
 """A run is what it computes: whoever starts a row, it is the run that the sweeps plan."""
 
 import csv
+import gzip
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ LAPTOP = ("laptop", "full", "long", "laptop_maze")  # scales at the laptop's own
 
 def committed(path) -> set[tuple[str, str, str]]:
     """(table, method, run id without its hash) of stored rows."""
-    with path.open() as file:
+    with gzip.open(path, "rt") as file:
         rows = csv.DictReader(file)
         return {(r["table"], r["method"], r["run_id"].rpartition("-")[0]) for r in rows}
 
@@ -79,7 +80,7 @@ def test_the_sweeps_still_have_the_committed_rows(paper):
         for seed in range(1, 11)
     }
     for scope in ("laptop", "laptop_maze"):
-        rows = committed(REFERENCE / paper / scope / "metrics.csv")
+        rows = committed(REFERENCE / paper / scope / "metrics.csv.gz")
         assert len(rows) >= 15
         # FADE's code rewards are no sweep: papers/fade/configs/code_rewards.yaml
         assert {row for row in rows - ours if not row[2].startswith("code_")} == set()
@@ -88,7 +89,7 @@ def test_the_sweeps_still_have_the_committed_rows(paper):
 @pytest.mark.sweep
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_the_yardstick_still_has_its_committed_rows(protocol):
-    rows = committed(REFERENCE / protocol.name / "metrics.csv")
+    rows = committed(REFERENCE / protocol.name / "metrics.csv.gz")
     config = changed(scales_of("yardstick", f"scale={protocol.name}"), seeds=[1])
     runs, _ = plan(protocol, config, names("method"), [])
     assert len({x.run_id for x in runs}) == len(runs)  # two rates are two runs

@@ -59,7 +59,7 @@ def test_the_seeds_spread_is_what_print_and_our_own_seeds_bound():
 
 def last(paper: str, scope: str) -> pd.DataFrame:
     """Our own runs at their last step, by base model (docs/evidence.md, item 10)."""
-    d = pd.read_csv(ROOT / "results" / "reference" / paper / scope / "metrics.csv")
+    d = pd.read_csv(ROOT / "results" / "reference" / paper / scope / "metrics.csv.gz")
     d = d[d["metric"].isin(["pass@1", "pass@64", "pass@256", "token_entropy"]) & (d["step"] > 0)]
     end = d.groupby(["table", "method", "seed", "benchmark", "metric"])["step"].transform("max")
     d = d[d["step"] == end]

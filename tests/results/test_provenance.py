@@ -91,7 +91,7 @@ def test_tables_without_their_runs_are_reference_and_remember_them(root):
     assert (cell(result)["state"], after["state"]) == ("reference", "reference")
     kept = ["run_id", "commit", "config_sha256", "samples", "samples_sha256", "versions"]
     assert after[kept].tolist() == before[kept].tolist()
-    digest = sha256((root / "f_grpo" / "cluster" / "metrics.csv").read_bytes())
+    digest = sha256((root / "f_grpo" / "cluster" / "metrics.csv.gz").read_bytes())
     assert digest in after["detail"]
 
 

@@ -388,7 +388,7 @@ def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
     judged = pd.read_csv(folder / "controls.csv").set_index(["rate", "control"])
     first = judged.loc[("lr 1e-4", "RL raises pass@1")]
     assert first[["n_seeds", "step"]].tolist() == [3, 3]
-    metrics = pd.read_csv(folder / "metrics.csv")
+    metrics = pd.read_csv(folder / "metrics.csv.gz")
     assert set(metrics["metric"]) == {"token_entropy", "kl_from_start"}
     bases = {path.name for path in (tmp_path / "models").glob("test-qwen2-*")}
     assert len(bases) == 3
@@ -406,7 +406,7 @@ def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
     words[1] = f"results_dir={tmp_path / 'elsewhere'}"
     command.main(words)
     assert [title.rpartition("-")[0] for title in trained] == ["iac-s3"]
-    whole = pd.read_csv(kept / "metrics.csv")
+    whole = pd.read_csv(kept / "metrics.csv.gz")
     stayed = whole[whole["run_id"].isin(metrics["run_id"])]
     assert stayed.reset_index(drop=True).equals(metrics)
     assert set(whole["run_id"]) == {*metrics["run_id"], *trained}

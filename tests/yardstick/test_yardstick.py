@@ -464,7 +464,7 @@ def test_from_runs_to_figure_and_again_from_the_tables_alone(results, tmp_path, 
     ]
     text = (folder / "yardstick.md").read_text()
     assert "- `relu`, `relu_equalised`: no finished run" in text
-    rows = pd.read_csv(folder / "metrics.csv")
+    rows = pd.read_csv(folder / "metrics.csv.gz")
     assert set(rows["table"]) == {"plain", "equalised", "both"}
     lr = [
         pd.read_json(path / "metrics.jsonl", lines=True)["lr"].iloc[-1]

@@ -18,7 +18,9 @@ LABELS = {"Q_pos": "correct mass $Q_{pos}$", "M_ret": "retained mass $M_{ret}$"}
 
 def draw(simulation: Path, folder: Path) -> None:
     """Draw every figure of the tables in the folder `simulation` into `folder`."""
-    figure(*(pd.read_csv(simulation / f"{name}.csv") for name in ("final", "trajectory")), folder)
+    figure(
+        *(pd.read_csv(simulation / f"{name}.csv.gz") for name in ("final", "trajectory")), folder
+    )
 
 
 def figure(
@@ -103,7 +105,7 @@ def _matched(trajectory: pd.DataFrame, folder: Path) -> None:
     axes[0, 0].legend(loc="lower left")
     title = "Retained against total correct mass along training; one line a seed, dot: last step"
     fig.suptitle(title, fontsize=9)
-    save(fig, folder / "fig4_matched", rows)
+    save(fig, folder / "fig4_matched", None)
 
 
 def _readings(final: pd.DataFrame, folder: Path) -> None:

@@ -70,11 +70,11 @@ def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
 
 
 def run(config: Simulation) -> Path:
-    """Run the parts that are not stored yet and return the folder of final.csv and trajectory.csv.
+    """Run the parts that are not stored yet and return the folder of final.csv.gz and trajectory.csv.gz.
 
     Sweeps that differ only in reading, gamma, N and seeds share one run folder,
-    `simulation-<hash>`, with one file for each (reading, gamma, N, seed). trajectory.csv holds all
-    of these files in order, final.csv their last steps. A sweep that was killed resumes where it
+    `simulation-<hash>`, with one file for each (reading, gamma, N, seed). trajectory.csv.gz holds all
+    of these files in order, final.csv.gz their last steps. A sweep that was killed resumes where it
     was. Raises UserError if the device is not available.
     """
     import pandas as pd
@@ -107,9 +107,9 @@ def run(config: Simulation) -> Path:
         trajectory = pd.concat([read_csv(file, COLUMNS) for file in units.glob("*.csv")])
         trajectory = trajectory.sort_values([*KEYS, "step"], ignore_index=True)
         folder = root / "f_grpo" / "simulation"
-        write_csv(folder / "trajectory.csv", trajectory)
+        write_csv(folder / "trajectory.csv.gz", trajectory)
         last = trajectory[trajectory["step"] == config.steps]
-        write_csv(folder / "final.csv", last[KEYS + METRICS])
+        write_csv(folder / "final.csv.gz", last[KEYS + METRICS])
         write_json(folder / "settings.json", {"run_id": store.run_id} | shared)
         if missing or not store.done:
             store.finish()

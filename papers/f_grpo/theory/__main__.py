@@ -2,7 +2,7 @@
 
     python -m papers.f_grpo.theory [results_dir=results]
 
-Writes f_grpo/theory/{tail_miss,one_step}.csv and f_grpo/figures/<figure>.{pdf,png,csv} below the
+Writes f_grpo/theory/{tail_miss.csv,one_step.csv.gz} and f_grpo/figures/<figure>.{pdf,png,csv} below the
 results folder. Not drawn here: Figs 1b and 1c, which need trained models (Table 3), and Fig. 4,
 which is the simulation of App. J.
 """
@@ -19,7 +19,7 @@ def run(root: Path) -> None:
     folder, drawn = root / "f_grpo" / "theory", root / "f_grpo" / "figures"
     steps = tables.one_step_table(seeds=200)
     write_csv(folder / "tail_miss.csv", tables.tail_miss_table())
-    write_csv(folder / "one_step.csv", steps)
+    write_csv(folder / "one_step.csv.gz", steps)
     figures.fig1a(drawn / "fig1a")
     figures.fig2(drawn / "fig2")
     figures.fig3(drawn / "fig3")

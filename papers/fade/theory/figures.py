@@ -45,7 +45,6 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
     closed form.
     """
     figure, axes = panels(3, width=3.3, height=3.4)
-    drawn = []
     titles = ("existing weights", "difficulty axis: Power alpha", "sign axis: AsymGRPO")
     for axis, shown, title in zip(axes[0], (EXISTING, POWER, ASYM), titles, strict=True):
         for (key, label), color in zip(shown.items(), COLORS, strict=False):
@@ -55,11 +54,10 @@ def fig_2(table: pd.DataFrame, path: Path, G: int = 16) -> None:
             if not np.allclose(line["m_S"], line["m_F"]):
                 axis.plot(line["p"], line["m_F"], "--", color=color)
                 axis.plot(line["p"], line["closed_form_m_F"], ".", ms=3, color=color)
-            drawn.append(line.assign(panel=title, label=label))
         axis.set(xlabel="solve rate p", title=title, ylim=(0, None))
         axis.legend(fontsize=6.5)
     axes[0, 0].set(ylabel=f"mass, G = {G}; dots: closed form", ylim=(0, 1.05))
-    save(figure, path, pd.concat(drawn))
+    save(figure, path, None)
 
 
 def table_1(table: pd.DataFrame, path: Path) -> None:
@@ -94,7 +92,7 @@ def table_1(table: pd.DataFrame, path: Path) -> None:
         loc="outside lower center",
         ncols=3,
     )
-    save(figure, path, printed)
+    save(figure, path, None)
 
 
 def fig_7(table: pd.DataFrame, path: Path) -> None:
@@ -132,7 +130,7 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
 
     The third panel shows mean changes by delta for the natural step, the plain step and Eq. 7;
     solid lines are the policies whose entropy the natural step lowers at delta = 1, dotted lines
-    the rest.
+    the rest. The CSV has these means; the points are those of `table`.
     """
     figure, axes = panels(3, width=3.2, height=3.3)
     for axis, column, title in (
@@ -167,7 +165,7 @@ def entropy(table: pd.DataFrame, path: Path) -> None:
     )
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(handles[::2], labels[::2], fontsize=6.5)
-    save(figure, path, pd.concat([table.drop(columns=["H", "p"]), *rows], ignore_index=True))
+    save(figure, path, pd.concat(rows, ignore_index=True))
 
 
 def scaling(table: pd.DataFrame, path: Path) -> None:

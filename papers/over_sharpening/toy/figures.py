@@ -49,7 +49,6 @@ def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
     correct label, as mean and 10 to 90 % quantiles over seeds (lower panels)."""
     sizes = sorted(curves["G"].unique())
     figure, axes = panels(len(cells), 2, width=2.8, height=2.2, sharex=True, sharey=True)
-    drawn = []
     for column, (estimator, optimizer) in enumerate(cells):
         above, below = axes[:, column]
         for G in sizes:
@@ -57,17 +56,15 @@ def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
             runs = chosen(traces, estimator=estimator, optimizer=optimizer, G=G)
             for _, seed in runs.groupby("seed"):
                 above.plot(seed["step"], seed["p_cat"], color=color, lw=0.6, alpha=0.8)
-            drawn.append(runs[[*KEY, "seed", "step", "p_cat"]])
             line = chosen(curves, estimator=estimator, optimizer=optimizer, G=G, metric="p_winner")
             band(below, line, color, f"G = {G}")
-            drawn.append(line)
         title = TITLES.get(estimator, estimator)
         above.set(title=f"{title}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         below.set(xlabel="step")
     axes[0, 0].set(ylabel=r"$\pi$(Cat | Persian)")
     axes[1, 0].set(ylabel="likelier of Cat, Persian")
     figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    save(figure, path, pd.concat(drawn))
+    save(figure, path, None)
 
 
 def band(axis, rows: pd.DataFrame, color, label: str | None, style: str = "-") -> None:
@@ -79,16 +76,14 @@ def siamese(curves: pd.DataFrame, path: Path) -> None:
     """Draw Fig. 2: pi(Siamese | Siamese) while training on Persian only, with raw rewards, SGD."""
     sizes = sorted(curves["G"].unique())
     figure, axes = panels(3, width=2.8, height=2.6, sharey=True)
-    drawn = []
     for axis, name in zip(axes[0], ("high", "mid", "low"), strict=True):
         for G in sizes:
             line = chosen(curves, estimator="raw", optimizer="sgd", G=G, metric=f"siamese_{name}")
             band(axis, line, group_color(G, sizes), f"G = {G}")
-            drawn.append(line)
         axis.set(xlabel="step", title=f"{name} similarity", yscale="log")
     axes[0, 0].set(ylabel=r"$\pi$(Siamese | Siamese)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    save(figure, path, pd.concat(drawn))
+    save(figure, path, None)
 
 
 def calibrated(curves: pd.DataFrame, path: Path) -> None:
@@ -107,7 +102,6 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
         ("adamw", alpha, mu),
     ]
     figure, axes = panels(4, len(estimators), width=2.5, height=2.2, sharex=True, sharey=True)
-    drawn = []
     for line, estimator in zip(axes, estimators, strict=True):
         for axis, (optimizer, alpha, mu) in zip(line, kinds, strict=True):
             for G in sizes:
@@ -116,14 +110,13 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
                 axis.plot(plain["step"], plain["mean"], color="0.75", lw=1)
                 curve = chosen(curves, **where, alpha=alpha, mu=mu)
                 band(axis, curve, group_color(G, sizes), f"G = {G}")
-                drawn += [plain, curve]
             name = "IAC + DLC" if mu > 0 else "IAC"
             axis.set(title=f"{name}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         line[0].set(ylabel=f"{TITLES[estimator]}:\nlikelier of Cat, Persian")
     for axis in axes[-1]:
         axis.set(xlabel="step")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    save(figure, path, pd.concat(drawn))
+    save(figure, path, None)
 
 
 def shares(final: pd.DataFrame) -> pd.DataFrame:

@@ -50,7 +50,6 @@ def draw(toy: Path, folder: Path) -> None:
 def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
     """Draw one panel for each (variant, cell). Dashed: the expected path of the plain step."""
     figure, axes = panels(len(rows[0]), len(rows), 2.7, 2.15, sharex=True, sharey=True)
-    drawn = []
     for line, row in zip(axes, rows, strict=True):
         for axis, (variant, cell) in zip(line, row, strict=True):
             part = _of(paths, variant)
@@ -60,7 +59,6 @@ def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
                 axis.plot(step, curve["mean"], color=color, label=f"$a_{action}$ ({ROLES[action]})")
                 axis.fill_between(step, curve["low"], curve["high"], color=color, alpha=0.2, lw=0)
                 axis.plot(step, curve["expected"], color=color, ls="--", lw=0.9)
-            drawn.append(part)
             axis.set_xscale("log")
             axis.set(ylim=(-0.03, 1.03))
             axis.set_title(_title(cells[cell], VARIANTS[variant][0], len(rows) > 2), fontsize=7)
@@ -72,7 +70,7 @@ def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
     figure.legend(*labels, loc="outside lower center", ncols=min(4, len(rows[0])))
     dashed = any(variant[0] == "sgd" for row in rows for variant, _ in row)
     figure.suptitle(name + "; dashed: expected path" * dashed, fontsize=9)
-    save(figure, path, pd.concat(drawn, ignore_index=True))
+    save(figure, path, None)
 
 
 def crossings(ends: pd.DataFrame, settings: dict, path: Path) -> None:

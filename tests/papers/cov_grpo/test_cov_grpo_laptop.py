@@ -339,9 +339,9 @@ def test_tiny_runs_end_in_verdicts_and_figures(results, capsys):
     measured = laptop.read(results, "stability")
     assert set(measured["method"]) == {"GRPO", "CW-GRPO", "CW-GRPO (by group)",
                                        "CW-GRPO (repository)", "Clip-Cov"}  # fmt: skip
-    first = (folder / "laptop" / "stability.csv").read_bytes()
+    first = (folder / "laptop" / "stability.csv.gz").read_bytes()
     laptop.measure(results, gather(results, "cov_grpo").scopes["laptop"])
-    assert (folder / "laptop" / "stability.csv").read_bytes() == first
+    assert (folder / "laptop" / "stability.csv.gz").read_bytes() == first
     counted = verdicts.value_counts()
     said = capsys.readouterr().out
     assert f"claims, laptop: {counted['inconclusive']} inconclusive, {counted['not run']} " in said

@@ -1,5 +1,6 @@
 """F-GRPO's categorical simulation: gradients, sampler, one slow reference, resuming, bad input."""
 
+import gzip
 from dataclasses import replace
 
 import numpy as np
@@ -202,10 +203,12 @@ def test_sweep_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "simulate", counted)
     c = config(f"results_dir={tmp_path}")
     folder = tables.run(c)
-    files = [folder / "final.csv", folder / "trajectory.csv"]
+    files = [folder / "final.csv.gz", folder / "trajectory.csv.gz"]
     first = [file.read_bytes() for file in files]
     assert len(calls) == 2 * 2 * 2
-    assert first[0].startswith(b"reading,gamma,N,seed,Q_pos,M_ret,entropy\nscore_adam,0,2,0,")
+    assert gzip.decompress(first[0]).startswith(
+        b"reading,gamma,N,seed,Q_pos,M_ret,entropy\nscore_adam,0,2,0,"
+    )
     assert list(pd.read_csv(files[1])) == COLUMNS
     assert len(pd.read_csv(files[1])) == 8 * 4
 
@@ -233,7 +236,7 @@ def test_workers_give_the_same_bytes(tmp_path):
     folders = [
         tables.run(replace(c, workers=w, results_dir=str(tmp_path / str(w)))) for w in (1, 2)
     ]
-    one, two = [(folder / "trajectory.csv").read_bytes() for folder in folders]
+    one, two = [(folder / "trajectory.csv.gz").read_bytes() for folder in folders]
     assert one == two
 
 
@@ -292,7 +295,7 @@ def test_figures_hold_what_is_drawn(tmp_path):
     c = config(f"results_dir={tmp_path}", "N=[2,16]")
     tables.run(c)
     folder = tables.run(replace(c, objective="printed"))
-    final, trajectory = (pd.read_csv(folder / f"{name}.csv") for name in ("final", "trajectory"))
+    final, trajectory = (pd.read_csv(folder / f"{name}.csv.gz") for name in ("final", "trajectory"))
     figure(final, trajectory, tmp_path / "figures")
     for name in ("fig4", "fig4_matched", "fig4_readings"):
         assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10_000

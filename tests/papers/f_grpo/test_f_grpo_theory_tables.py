@@ -68,7 +68,7 @@ def test_fig3_equals_its_formula(written):
 
 
 def test_one_step_rows_equal_a_plain_softmax_step(written):
-    table = pd.read_csv(written / "theory" / "one_step.csv")
+    table = pd.read_csv(written / "theory" / "one_step.csv.gz")
     assert list(table)[:6] == ["seed", "N", "eta", "R_c", "R_w", "S_R"]
     assert set(zip(table.R_c, table.R_w, strict=True)) == {(1, 0), (1, -1)}
     p = tables.policies(200)
@@ -107,9 +107,9 @@ def test_lemma_b1_points_lie_on_the_curves(written):
 
 def test_same_bytes_again(written, tmp_path):
     steps = tables.one_step_table(seeds=200)
-    write_csv(tmp_path / "one_step.csv", steps)
+    write_csv(tmp_path / "one_step.csv.gz", steps)
     figures.fig1a(tmp_path / "fig1a")
     figures.lemma_b1(tmp_path / "lemma_b1", tables.lemma_b1_table(draws=2000))
     first = [*written.glob("figures/fig1a.*"), *written.glob("figures/lemma_b1.*")]
-    for path in [*first, written / "theory" / "one_step.csv"]:
+    for path in [*first, written / "theory" / "one_step.csv.gz"]:
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name

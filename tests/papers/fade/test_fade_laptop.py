@@ -156,7 +156,7 @@ def test_laptop_figures_show_what_was_run(finished):
     expected = 2 * mean / (1 - mean)
     assert ends.loc[("AsymGRPO (delta=2)", 1), "rho"] == pytest.approx(expected, rel=1e-3)
     kept = finished / "fade" / "laptop"
-    assert (kept / "laptop_strong_training.csv").exists()
+    assert (kept / "laptop_strong_training.csv.gz").exists()
     fitted = pd.read_csv(kept / "laptop_strong_coefficients.csv")
     assert set(fitted["method"]) == {"base", "GRPO", "mean GRPO", "FADE", "AsymGRPO (delta=0.5)"}
     assert (fitted["b_low"] <= fitted["b_high"]).all()

@@ -54,7 +54,7 @@ def test_laptop_runs_are_judged_and_drawn(tmp_path, capsys):
     drawn = tmp_path / "over_sharpening" / "figures"
     assert (drawn / "laptop_strong_entropy.png").stat().st_size > 5000
     assert not (drawn / "laptop_strong_alpha.png").exists()  # one alpha only
-    entropy = pd.read_csv(drawn / "laptop_strong_entropy.csv")
+    entropy = laptop.read(tmp_path, "laptop_strong")
     assert set(entropy["method"]) == {"GRPO", "IAC", "DAPO", "DAPO+IAC"}
     counts = (tmp_path / "over_sharpening" / "laptop" / "counts.csv.gz").read_bytes()
     assert gzip.decompress(counts).startswith(b"table,model,method")

@@ -125,9 +125,9 @@ def test_tiny_runs_end_in_tables_page_figures_and_verdicts(results):
     decided = result.verdicts.set_index("id")["laptop"]
     assert decided["pass256_grpo_n_table1"] == "not run"  # eight samples only
     assert decided["table4_n_base"] == "inconclusive"  # one seed
-    first = (results / "two_stage" / "laptop" / "entropies.csv").read_bytes()
+    first = (results / "two_stage" / "laptop" / "entropies.csv.gz").read_bytes()
     laptop.measure(results, runs)
-    assert (results / "two_stage" / "laptop" / "entropies.csv").read_bytes() == first
+    assert (results / "two_stage" / "laptop" / "entropies.csv.gz").read_bytes() == first
 
 
 @pytest.mark.process
