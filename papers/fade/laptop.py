@@ -1,7 +1,7 @@
 """Training curves of the laptop runs: entropy, solve rate, and the controller's values.
 
-`measure` writes <root>/fade/laptop/<table>_training.csv.gz from the run folders, with every fifth step
-of every run. Without run folders, a table that is already stored is kept.
+`measure` writes <root>/fade/laptop/<table>_training.csv.gz from the run folders, with every fifth
+step of every run. Without run folders, a table that is already stored is kept.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """What the two-stage paper measures beyond the result rows of the laptop runs: Table 4's entropies
 from stored samples, Fig. 2's training curves, and the pass@k that a run's problems gained and lost.
 
-`measure` writes <root>/two_stage/laptop/{entropies,training}.csv.gz from the run folders. Where there
-are none, existing tables (such as committed ones) are left as they are.
+`measure` writes <root>/two_stage/laptop/{entropies,training}.csv.gz from the run folders. Where
+there are none, existing tables (such as committed ones) are left as they are.
 """
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 
     python -m papers.f_grpo.theory [results_dir=results]
 
-Writes f_grpo/theory/{tail_miss.csv,one_step.csv.gz} and f_grpo/figures/<figure>.{pdf,png,csv} below the
-results folder. Not drawn here: Figs 1b and 1c, which need trained models (Table 3), and Fig. 4,
+Writes f_grpo/theory/{tail_miss.csv,one_step.csv.gz} and f_grpo/figures/<figure>.{pdf,png,csv} below
+the results folder. Not drawn here: Figs 1b and 1c, which need trained models (Table 3), and Fig. 4,
 which is the simulation of App. J.
 """
 
