@@ -70,11 +70,12 @@ def simulate(config: Simulation, *, N: int, gamma: float, seeds: list[int]):
 
 
 def run(config: Simulation) -> Path:
-    """Run the parts that are not stored yet and return the folder of final and trajectory (.csv.gz).
+    """Run the parts that are not stored yet; return the folder of {final,trajectory}.csv.gz.
 
     Sweeps that differ only in reading, gamma, N and seeds share one run folder,
-    `simulation-<hash>`, with one file for each (reading, gamma, N, seed). The trajectory holds all of
-    these files in order, final their last steps. A sweep that was killed resumes where it was. Raises UserError if the device is not available.
+    `simulation-<hash>`, with one file for each (reading, gamma, N, seed). trajectory holds all of
+    these files in order, final their last steps. A sweep that was killed resumes where it was.
+    Raises UserError if the device is not available.
     """
     import pandas as pd
 
