@@ -110,11 +110,11 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 
 def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
-    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, cells.csv,
-    detectable.csv, comparison.{csv,md}. Where the rows of `against_base` were run, it also writes
-    against_base.csv; where there are own laptop rows, replication.csv; and where there are cluster
-    rows, gains.csv and the paper's figures of them (cluster_figures.py). `found`: what was gathered
-    before."""
+    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, detectable.csv,
+    cells.csv (printed cells with a rerun or a lost one), comparison.csv (all reruns) and
+    comparison.md. Where the rows of `against_base` were run, it also writes against_base.csv; where
+    there are own laptop rows, replication.csv; and where there are cluster rows, gains.csv and the
+    paper's figures of them (cluster_figures.py). `found`: what was gathered before."""
     from common.comparison import cluster_figures
     from common.comparison import text as compare_text
 
@@ -122,8 +122,10 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     for reason in result.left_out:
         print(f"left out: {reason}", file=sys.stderr)
     folder = root / spec.paper
-    for name in ("gaps", "cells", "detectable"):
+    for name in ("gaps", "detectable"):
         write_csv(folder / f"{name}.csv", getattr(result, name))
+    lost = result.cells["reason"].str.startswith("without a result")
+    write_csv(folder / "cells.csv", result.cells[result.cells["rerun"].notna() | lost])
     if result.gains["rerun"].notna().any():
         write_csv(folder / "gains.csv", result.gains)
     write_csv(folder / "claims.csv", result.verdicts)
@@ -131,7 +133,8 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
         write_csv(folder / "against_base.csv", result.against_base)
     if len(result.replicated):
         write_csv(folder / "replication.csv", result.replicated)
-    write_csv(folder / "comparison.csv", result.summary)
+    rerun = result.summary["scope"] != "published"  # the printed numbers are in published/
+    write_csv(folder / "comparison.csv", result.summary[rerun])
     made = cluster_figures.draw(spec, root, result.cells, result.cluster)
     for one in made:
         if one.left_out:
