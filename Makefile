@@ -24,7 +24,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu-day reference-check check test-quick test-pythons types gate test lint docs bench report yardstick pretrained setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
+.PHONY: help setup gpu-day reference-check check test-quick types gate test lint docs bench report yardstick pretrained setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -82,10 +82,6 @@ types: $(READY)
 test: $(READY) ## the tests: no GPU, no network
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# A quick subset without torch on Python 3.11 to 3.13, where they are.
-test-pythons:
-	$(PYTHON) tests/pythons.py $(PYTHONS)
-
 setup-cluster-cpu: $(CLUSTER_VENV)/.ready ## make .venv-cluster: verl and vLLM for a machine without a GPU
 
 # --no-deps: the file is the whole environment; torch first and with its dependencies, as above.
@@ -126,8 +122,8 @@ test-verl-slurm: test-slurm test-verl $(CLUSTER_VENV)/.ready
 	$(CLUSTER_VENV)/bin/python -m pytest -rs tests/slurm/test_ray.py
 
 # What waits and what computes beside each other, the longest first; a failure ends none of the others.
-gate: ## what .ci/run runs: lint, types, test, test-cluster and a quick subset on other Pythons
-	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm test-pythons PYTHONS=3.13
+gate: ## what .ci/run runs: lint, types, test and test-cluster
+	$(MAKE) --jobs=4 --keep-going --output-sync=target test-slurm test-verl types lint test test-verl-slurm
 
 lint: $(READY)
 	$(BIN)/ruff check .

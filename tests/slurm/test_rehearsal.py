@@ -5,10 +5,8 @@ from dataclasses import asdict
 import nltk
 import pytest
 from compositions import PAPERS, asked
-from defects import FILE, ROOT, places, sources
 from refuses import refuses
 
-from common.config.files import read
 from common.datasets.prompts import stated
 from common.errors import UserError
 from common.sweeps.plan import evaluations_of, runs_of
@@ -162,14 +160,6 @@ def test_empty_sentences_stand_in_for_nltks(tmp_path, monkeypatch):
     assert has_punkt()
     assert not data.sentences(tmp_path)
     has_punkt.cache_clear()
-
-
-def test_the_defects_that_a_rehearsal_must_notice_can_be_put_back():
-    """`defects.py` does it."""
-    texts = sources(ROOT)
-    changes = [one["old"] for defect in read(FILE) for one in defect["changes"]]
-    assert len(changes) >= 5
-    assert {old: len(places(texts, old)) for old in changes} == dict.fromkeys(changes, 1)
 
 
 def test_the_stand_in_says_one_of_its_answers_or_nothing():
