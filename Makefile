@@ -24,7 +24,7 @@ SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV)
 SUBMITTER_READY := $(or $(wildcard $(SUBMITTER)/bin/python),$(VENV)/.ready)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gpu-day reference-check check test-quick types gate test lint docs bench report yardstick pretrained setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
+.PHONY: help setup gpu-day check test-quick types gate test lint docs bench report yardstick pretrained setup-cluster setup-cluster-cpu test-cluster test-slurm test-verl test-verl-slurm
 
 help:
 	@grep -hE '^[a-z][a-zA-Z_%-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -66,9 +66,6 @@ pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, ag
 # No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.
 gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on [MINUTES=30] [PYTHON=python3] (docs/gpu.md)
 	$(PYTHON) -m rlvr_papers gpu-day $(if $(MINUTES),minutes=$(MINUTES))
-
-reference-check: $(VENV)/.ready ## results/reference/: do claims, cells, figures' tables and the intervals in READMEs and docs follow from the committed tables? a few minutes
-	$(RLVR) reference-check
 
 check: $(READY) ## the loop of every change, two to three minutes: lint, types and the tests that need nothing
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint

@@ -11,8 +11,6 @@ The committed results give the rest:
 
     README.md                          the table, the figure and the yardstick's answer
     docs/yardstick.md                  the yardstick's answer
-    results/reference/agreement.csv    how far the testbeds agree with the printed results
-    docs/testbeds.md                   that agreement; the methods beside GRPO and each other
     docs/evidence.md                   the counts of verdicts; how many seeds would settle the
                                        open ones
     docs/page.html                     the page of `rlvr report`, for readers without an
@@ -27,12 +25,12 @@ REFERENCE = ROOT / "results" / "reference"
 
 def main(words: list[str]) -> None:
     options(words, {})
-    from common.comparison import agreement, deviations, head_to_head
+    from common.comparison import deviations
     from common.methods import catalogue
     from common.report import kinds, page, power
     from common.report.readme import draw, written
     from common.report.readme import papers as committed
-    from common.results.files import write, write_csv
+    from common.results.files import write
     from common.sweeps import smallest
     from common.yardstick import answer
     from slurm import prices
@@ -51,10 +49,7 @@ def main(words: list[str]) -> None:
     docs = ROOT / "docs"
     for file in (readme, docs / "yardstick.md"):
         write(file, answer.written(file, REFERENCE))
-    write_csv(REFERENCE / agreement.FILE, agreement.table(REFERENCE))
-    testbeds, evidence = docs / "testbeds.md", docs / "evidence.md"
-    write(testbeds, agreement.written(testbeds.read_text(), agreement.stored(REFERENCE)))
-    write(testbeds, head_to_head.written(testbeds.read_text(), committed(*where), *where))
+    evidence = docs / "evidence.md"
     for table in (kinds, power):
         write(evidence, table.written(evidence.read_text(), committed(*where), *where))
     text, _ = page.build(REFERENCE, reference=REFERENCE, folder=docs)

@@ -27,7 +27,6 @@ from common.comparison.gains import COLUMNS, gains
 from common.comparison.gather import (
     CLUSTER,
     LAPTOP,
-    MAZES,
     RERUNS,
     Gathered,
     Gathering,
@@ -91,22 +90,14 @@ def main(words: list[str]) -> None:
 
 def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
     """Finish `make reproduce-<paper>`: gather the runs, write the paper's own tables of them, call
-    `steps`, such as drawing, and compare. If there are maze runs alone, only their table is
-    printed."""
-    from common.comparison import maze
-
+    `steps`, such as drawing, and compare."""
     found = gather(root, spec.paper)
     found.write(root, spec.paper)
     if LAPTOP in found.scopes:
         spec.measure(root, found.scopes[LAPTOP])
-    if MAZES in found.scopes:
-        maze.measure(root, spec.paper, found.scopes[MAZES])
     for step in steps:
         step(root)
-    if MAZES in found.scopes:
-        print(maze.page(root, spec.paper).read_text())
-    if set(found.scopes) != {MAZES}:
-        compare(spec, root, found=found)
+    compare(spec, root, found=found)
 
 
 def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from common.comparison import agreement
-from common.comparison.contributed import COMMITTED
 from common.config.files import ROOT
 from common.report import sources
 from common.results.files import write, write_json
@@ -51,7 +49,7 @@ def inputs(target: Path, root: Path, reference: Path) -> str:
     digest = hashlib.sha256()
     names = [*sources.papers(ROOT / "papers"), *EDITIONS]
     folders = [ROOT / name for name in CODE] + [reference / name for name in names]
-    for file in [*_files([*folders, COMMITTED]), *reference.glob(agreement.FILE)]:
+    for file in _files(folders):
         digest.update(f"{os.path.relpath(file, ROOT)} {_sha256(file)}\n".encode())
     for file in _files([root / name for name in names]):
         state = file.stat()

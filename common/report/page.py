@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
 
-from common.comparison import agreement, contributed, gains_text, layout
+from common.comparison import gains_text, layout
 from common.config.files import ROOT
 from common.palette import FAMILIES, LINES, of_family
 from common.report import plots, sources, views
@@ -35,14 +35,11 @@ def build(
 ) -> tuple[str, list[str]]:
     """Return (the page on the results in `root`, to be written to `folder`; what was left out)."""
     yardsticks, left_out = sources.read_yardstick(root, reference)
-    others, more = contributed.compared(contributed.COMMITTED, reference)
-    agreed = sources.read_agreement(reference, more)
     papers = []
     for paper in sources.papers(ROOT / "papers"):
         say(f"{paper} ...")
         papers.append(sources.read(paper, ROOT / "papers", root, reference))
-    lines = contributed.lines(others)
-    return render(papers, yardsticks, left_out + more, folder, lines, agreed)
+    return render(papers, yardsticks, left_out, folder)
 
 
 def render(
@@ -50,11 +47,8 @@ def render(
     yardsticks: list[sources.Yardstick],
     left_out: list[str],
     folder: Path,
-    others: Sequence[list[str]] = (),
-    agreed: Sequence[list[str]] = (),
 ) -> tuple[str, list[str]]:
-    """Return (the page, what was left out). `others` has rows with the columns contributed.HEAD,
-    `agreed` rows with the columns agreement.HEAD."""
+    """Return (the page, what was left out)."""
     left_out = [*left_out, *(reason for source in shown for reason in source.left_out)]
     known = views.facets(shown)
     drawn = [p for one in yardsticks for p in one.figures]
@@ -85,10 +79,6 @@ def render(
         cells=sum((p["cells"] for p in papers), Counter()),
         states=views.STATES,
         left_out=left_out,
-        others=others,
-        others_head=contributed.HEAD,
-        agreed=agreed,
-        agreed_head=agreement.HEAD,
         index=lambda kind, name: views.indices(known, kind, [name]),
         cost=cost,
         words=words(),

@@ -13,7 +13,6 @@ import pandas as pd
 
 from common.claims.file import CLUSTER, LAPTOP, read
 from common.comparison.against_base import MEASURES
-from common.comparison.contributed import COMMITTED, compared, markdown
 from common.palette import GREY, look
 from common.report.answers import PUBLISHED, TOYS, WORDS, counted
 from common.report.kinds import RL, kinds
@@ -31,18 +30,12 @@ HEAD = (
 )
 
 
-def written(text: str, home: Path, reference: Path, contributed: Path = COMMITTED) -> str:
+def written(text: str, home: Path, reference: Path) -> str:
     """Return the README's `text` with its table made from the committed results. Raises UserError
     where the marks are missing."""
     lines = [line(paper, home, reference) for paper in papers(home, reference)]
-    table = "\n".join([*HEAD, *lines, ""]) + contributed_rows(contributed, reference)
+    table = "\n".join([*HEAD, *lines, ""])
     return replaced("README.md", text, (START, END), table)
-
-
-def contributed_rows(home: Path, reference: Path) -> str:
-    """Return the table of contributed rows beside the committed ones, "" where there are none."""
-    table = markdown(compared(home, reference)[0])
-    return f"\nRun by others ([rules](docs/contributing-results.md)):\n\n{table}" if table else ""
 
 
 def papers(home: Path, reference: Path) -> list[str]:

@@ -14,9 +14,8 @@ import pandas as pd
 import yaml
 
 from common.claims import file as claims
-from common.comparison import agreement, cluster_figures, maze
+from common.comparison import cluster_figures
 from common.comparison.compare import Comparison, assess, stored
-from common.comparison.gather import MAZES
 from common.comparison.spec import spec_of
 from common.config.files import ROOT
 from common.errors import UserError
@@ -37,26 +36,6 @@ RANKING = "ranking.csv"
 
 
 @dataclass(frozen=True)
-class Second:
-    """The second laptop testbed, mazes, which is shown apart from everything else."""
-
-    rows: list[dict]  # maze.by_method
-    figures: list[Picture]
-
-    @property
-    def columns(self) -> list[tuple[str, str]]:
-        return [(name, name) for name in (self.rows[0] if self.rows else ())]
-
-    @property
-    def seeds(self) -> str:
-        """Return the numbers of seeds in words: "1 seed", "3 to 5 seeds"."""
-        many = sorted({int(row["seeds"]) for row in self.rows}) or [0]
-        return f"{' to '.join(str(n) for n in many[:: len(many) - 1 or 1])} seed" + "s" * (
-            many != [1]
-        )
-
-
-@dataclass(frozen=True)
 class Source:
     """One paper's inputs. `root` is the results folder that its numbers come from."""
 
@@ -73,7 +52,6 @@ class Source:
     left_out: list[str]
     answer: Answer | None = None  # the paper's part of the first screen
     step: Step | None = None  # the command that would settle more claims
-    second: Second | None = None
     budget: Sequence[dict] = ()  # the claims that cluster rows could decide
 
 
@@ -152,13 +130,6 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         drawn, more = pictures(reference / paper / "figures", {})
         drawn, problems = [*drawn, *mine], [*problems, *more]
         chosen = reference
-    mazes = [one for one in drawn if one.name.startswith((MAZES, f"{OWN}_{MAZES}"))]
-    table = chosen / paper / MAZES / "table.csv"
-    table = table if table.exists() else root / paper / MAZES / "table.csv"
-    second = None
-    if table.exists():
-        rows_of = attempt(left_out, f"{paper}/{MAZES}/table.csv", lambda: _mazes(table))
-        second = Second(rows_of or [], mazes)
     problems += [f"{paper}/{one.name}: not drawn: {one.left_out}" for one in made if one.left_out]
     return Source(
         paper=paper,
@@ -169,12 +140,11 @@ def read(paper: str, home: Path, root: Path, reference: Path) -> Source:
         claims=stated,
         hyperparameters=_optional(left_out, published / "hyperparameters.csv"),
         missing=_optional(left_out, published / "missing.csv"),
-        figures=[one for one in drawn if one not in mazes],
+        figures=drawn,
         reruns=rows,
         left_out=[*left_out, *(comparison.left_out if comparison else ()), *problems],
         answer=said,
         step=step,
-        second=second,
         budget=able.astype(object).fillna("").to_dict("records"),
     )
 
@@ -190,10 +160,6 @@ def _beside(stored: Comparison, root: Path, own: Comparison, reference: Path) ->
         for one, folder in ((stored, reference), (own, root))
     ]
     return beside(*sides)
-
-
-def _mazes(table: Path) -> list[dict]:
-    return maze.by_method(pd.read_csv(table)).to_dict("records")
 
 
 def _budget(folder: Path) -> pd.DataFrame:
@@ -226,17 +192,6 @@ def read_yardstick(root: Path, reference: Path) -> tuple[list[Yardstick], list[s
             left_out += problems
             shown.append(Yardstick(name, edition.task, fallback, said, lines, drawn))
     return shown, left_out
-
-
-def read_agreement(reference: Path, left_out: list[str]) -> list[list[str]]:
-    """Return rows with the columns agreement.HEAD, none if the committed table cannot be read."""
-    if not (reference / agreement.FILE).exists():
-        return []
-
-    def load():
-        return agreement.lines(agreement.summary(agreement.stored(reference)))
-
-    return attempt(left_out, agreement.FILE, load) or []
 
 
 def attempt(left_out: list[str], what: str, function: Callable):

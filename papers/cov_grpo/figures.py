@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison import laptop_figures, maze
+from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
 from common.plotting import panels, save
@@ -16,8 +16,6 @@ from papers.cov_grpo.covariance import figures as covariance_figures
 
 MAIN = colors(["GRPO", "CW-GRPO", "Clip-Cov", "CW-GRPO (by group)", "CW-GRPO (repository)"])
 CHECKPOINTS = (1, 1.5, 2)  # checkpoints of Table 3, in units of the training horizon
-MAZE = colors(["GRPO", "CW-GRPO"])  # the methods of the second testbed
-MAZE_AGAINST = {"CW-GRPO": "GRPO"}
 
 
 def draw(root: Path) -> None:
@@ -33,7 +31,6 @@ def draw(root: Path) -> None:
         fig1(curves[curves["table"] == table], folder / f"{table}_fig1")
         table3(shown, folder / f"{table}_table3")
         stability(measured[measured["table"] == table], folder / f"{table}_stability")
-    maze.draw(root, "cov_grpo", "CW-GRPO", MAZE, MAZE_AGAINST)
 
 
 def fig1(curves: pd.DataFrame, path: Path) -> None:

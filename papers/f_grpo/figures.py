@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison import laptop_figures, maze
+from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
 from common.plotting import COLORS, panels, save
@@ -20,21 +20,6 @@ from papers.f_grpo.simulation import figures as simulation_figures
 MAIN = colors(laptop.METHODS)
 NAMES = ("N=2", "N=8", "N=32", "F-GRPO\nγ=0.5", "F-GRPO\nγ=1")  # N=8 in the last two
 SHORT = dict(zip(MAIN, NAMES, strict=True))
-MAZE = colors(  # methods of the second testbed, the mazes
-    [
-        "GRPO (N=8)",
-        "F-GRPO (N=8, gamma=0.5)",
-        "GRPO (N=8, low LR of gamma=0.5)",
-        "DAPO (N=8)",
-        "F-DAPO (N=8)",
-    ]
-)
-MAZE_AGAINST = {  # method -> its baseline
-    "F-GRPO (N=8, gamma=0.5)": "GRPO (N=8)",
-    "GRPO (N=8, low LR of gamma=0.5)": "GRPO (N=8)",
-    "DAPO (N=8)": "GRPO (N=8)",
-    "F-DAPO (N=8)": "DAPO (N=8)",
-}
 
 
 def draw(root: Path) -> None:
@@ -50,7 +35,6 @@ def draw(root: Path) -> None:
     measured = root / "f_grpo" / LAPTOP / "tail_miss.csv"
     if measured.exists():
         tail_miss(measured, folder / "laptop_tail_miss")
-    maze.draw(root, "f_grpo", "F-GRPO", MAZE, MAZE_AGAINST)
 
 
 def group_size(rows: pd.DataFrame, path: Path) -> None:

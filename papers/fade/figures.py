@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from common.comparison import laptop_figures, maze
+from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.comparison.laptop_figures import Colors, over_seeds, present, style
 from common.palette import colors
@@ -47,10 +47,6 @@ REGIMES = {  # Fig. 14: a method at the common learning rate -> the same at GRPO
     "FADE": "FADE (equal max weight)",
 }
 CONTROLLER = ("alpha", "delta", "p_hat", "H_hat")
-MAZE = colors(  # the methods of the second testbed
-    ["GRPO", "AsymGRPO (delta=0.5)", "FADE", "FADE (H*=H0)"]
-)
-MAZE_AGAINST = {"AsymGRPO (delta=0.5)": "GRPO", "FADE": "GRPO", "FADE (H*=H0)": "GRPO"}
 
 
 def draw(root: Path) -> None:
@@ -68,7 +64,6 @@ def draw(root: Path) -> None:
         fits.draw(counts, table, MAIN, root)
     weights.draw(root)
     hidden_states.draw(root)
-    maze.draw(root, "fade", "FADE", MAZE, MAZE_AGAINST)
 
 
 def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, line: str | None = None) -> None:

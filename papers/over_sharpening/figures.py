@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison import laptop_figures, maze
+from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
 from common.plotting import COLORS, panels, save
@@ -25,14 +25,6 @@ ALPHAS = {  # Table 5: alpha -> (method at the same learning rate, method at equ
     1.5: ("IAC (alpha=1.5)", "IAC (alpha=1.5, equal max weight)"),
     2.0: ("IAC (alpha=2)", "IAC (alpha=2, equal max weight)"),
 }
-MAZE = colors(  # methods of the second testbed, the mazes
-    ["GRPO", "IAC", "DAPO", "DAPO (dynamic sampling)"]
-)
-MAZE_AGAINST = {  # method -> its baseline
-    "IAC": "GRPO",
-    "DAPO": "GRPO",
-    "DAPO (dynamic sampling)": "DAPO",
-}
 
 
 def draw(root: Path) -> None:
@@ -46,7 +38,6 @@ def draw(root: Path) -> None:
     for table in laptop_figures.tables(rows, MAIN):
         entropy(laptop.read(root, table), folder / f"{table}_entropy")
         alphas(rows[rows["table"] == table], folder / f"{table}_alpha")
-    maze.draw(root, "over_sharpening", "Over-sharpening", MAZE, MAZE_AGAINST)
 
 
 def entropy(drawn: pd.DataFrame, path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison import laptop_figures, maze
+from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
 from common.plotting import COLORS, panels, save
@@ -21,14 +21,6 @@ MAIN = colors(["GRPO", "GRPO-N", "GSPO", "GSPO-N"])
 MAIN |= {f"{method} (token mean)": MAIN[method] for method in ("GRPO", "GRPO-N")}
 BOUNDARY_K = 64  # k of the boundary: samples a problem along training
 TASKS = ("natural", "rare", "shifted")
-MAZE = colors(  # methods of the second testbed, the mazes
-    ["GRPO", "GRPO-N", "GRPO (graded)", "GRPO-N (graded)"]
-)
-MAZE_AGAINST = {  # method -> its baseline
-    "GRPO-N": "GRPO",
-    "GRPO (graded)": "GRPO",
-    "GRPO-N (graded)": "GRPO (graded)",
-}
 
 
 def draw(root: Path) -> None:
@@ -50,7 +42,6 @@ def draw(root: Path) -> None:
         table4(near, folder / f"{table}_entropies")
         near = counts[(counts["table"] == table) | (counts["method"] == "base")]
         boundary(near, folder / f"{table}_boundary")
-    maze.draw(root, "two_stage", "Two-stage dynamics", MAZE, MAZE_AGAINST)
 
 
 def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:

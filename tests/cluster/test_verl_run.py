@@ -27,14 +27,12 @@ from common.backends import snapshots
 from common.backends.prompts import prompts
 from common.backends.verl import backend
 from common.config.files import ROOT
-from common.evaluation.import_samples import import_samples
-from common.evaluation.logs import log
 from common.experiment import load
 from common.losses import contributions
 from common.methods import binding as loop
 from common.models.policy import log_probs
 from common.results.collect import verify
-from common.results.files import read_csv, read_jsonl, write_jsonl_gz
+from common.results.files import read_csv, read_jsonl
 from common.rollout.dlc import MemoryNetwork, importance
 from common.types import RolloutBatch
 from common.verifiers import countdown
@@ -309,26 +307,3 @@ def test_the_evaluation_is_of_the_policy_alone_with_the_weights_of_its_step(resu
     names = (run / "samples" / f"{name}.jsonl.gz" for name in x.data.benchmarks)
     stored = sorted(sample["log_prob"] for name in names for sample in read_jsonl(name))
     assert stored == pytest.approx(sums, abs=2e-4)
-
-
-def plain(text: str) -> str:
-    return text.replace(" ", "")
-
-
-def test_a_validation_dump_of_verl_is_imported_with_the_runs_own_counts(resumed, tmp_path, capsys):
-    _, run, _, _ = resumed
-    rows = read_jsonl(run.parent / "validation" / "3.jsonl")  # verl's own file
-    # only its decoded prompt is restored: the testbed's tokenizer drops the blanks between numbers
-    assert {plain(row["problem_id"]) for row in rows} == {plain(row["input"]) for row in rows}
-    dump = tmp_path / "3.jsonl.gz"
-    write_jsonl_gz(dump, [row | {"input": row["problem_id"]} for row in rows])
-    read = log([dump], None).problems
-    assert {one.right for problem in read for one in problem.samples} <= {0.0, 1.0}
-    for name in ("natural", "rare"):
-        words = [f"files={dump}", f"eval=countdown_{name}", "eval.prompts.size=4"]
-        imported = import_samples([*words, "workers=1", f"results_dir={tmp_path}"])
-        assert "32 samples of 4 of 4 problems" in capsys.readouterr().err
-        own = pd.read_csv(run / "counts.csv").query("benchmark == @name")
-        found = pd.read_csv(imported / "counts.csv")
-        columns = ["problem_id", "n", "c", "distinct"]
-        assert sorted(found[columns].values.tolist()) == sorted(own[columns].values.tolist())

@@ -9,10 +9,9 @@ from refuses import refuses
 
 from common.claims.judge import LAST
 from common.claims.select import select, tidy
-from common.comparison import figures, gather, laptop_figures, maze
+from common.comparison import figures, gather
 from common.comparison.laptop_figures import late, over_seeds
 from common.config.files import ROOT
-from common.palette import colors
 from common.results.files import write_csv
 
 STORED = ROOT / "results" / "reference"
@@ -72,15 +71,3 @@ def test_a_single_run_of_another_method_is_no_figure(paper, tmp_path):
     shutil.copy(STORED / paper / gather.LAPTOP / "counts.csv.gz", folder)
     figures.draw(paper, tmp_path)
     assert not list((tmp_path / paper).glob("figures/laptop_[!m]*"))
-
-
-@pytest.mark.parametrize("paper", ["f_grpo", "cov_grpo"])
-def test_mazes_are_shown_as_their_table_tells_them(paper, tmp_path):
-    """No claim is read on them: the last step, not the mean of the two checkpoints."""
-    rows, _ = gather.read(STORED, paper, maze.MAZES)
-    laptop_figures.draw(rows, colors(["GRPO", "GRPO (N=8)"]), tmp_path, final=True)
-    drawn = pd.read_csv(tmp_path / "laptop_maze_methods.csv")
-    drawn = drawn[(drawn["benchmark"] == "natural") & (drawn["metric"] == "pass@1")]
-    told = maze.table(rows).query("column == 'natural pass@1'").set_index("method")["mean"]
-    assert drawn.set_index("method")["mean"].to_dict() == pytest.approx(told.to_dict())
-    assert len(told) > 2

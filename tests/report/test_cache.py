@@ -23,7 +23,6 @@ def small(tmp_path, monkeypatch):
         "p/claims.csv",
         "third_maze/ranking.csv",
         "reference/p/claims.csv",
-        "reference/agreement.csv",
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
@@ -55,7 +54,6 @@ def test_the_same_inputs_leave_the_page(small):
         "results/p/claims.csv",
         "results/third_maze/ranking.csv",
         "results/reference/p/claims.csv",
-        "results/reference/agreement.csv",
         "results/report/index.html",
     ],
 )

@@ -205,23 +205,6 @@ def test_what_is_absent_or_damaged_never_stops_the_page(tmp_path, monkeypatch):
     assert "could not be compared" in text
 
 
-def test_the_agreement_of_the_testbeds_is_shown_where_it_can_be_read(tmp_path):
-    left_out = []
-    assert sources.read_agreement(tmp_path, left_out) == []
-    assert not left_out
-    table = tmp_path / "agreement.csv"
-    table.write_text("measure,published,countdown,mazes\n" + "pass@1,2,1,-1\n" * 3)
-    lines = sources.read_agreement(tmp_path, left_out)
-    assert [line[2] for line in lines] == ["3 of 3", "0 of 3", "0 of 3"]
-    text, _ = page.render([], [], [], tmp_path, agreed=lines)
-    shown = [text for _, text in Page(text).find("td")]
-    assert shown[:6] == lines[0]
-    assert not Page(page.render([], [], [], tmp_path)[0]).find("section", id="agreement")
-    table.write_text("measure\npass@1\n")  # not ours
-    assert sources.read_agreement(tmp_path, left_out) == []
-    assert len(left_out) == 1
-
-
 def test_the_yardsticks_answer_is_shown_where_more_than_the_controls_has_run(tmp_path):
     assert sources.read_yardstick(tmp_path, tmp_path) == ([], [])
     (tmp_path / "third_maze").mkdir()

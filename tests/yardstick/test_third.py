@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from tiny import ROOT, TINY
 
-from common.comparison.keep import keep
 from common.errors import UserError
 from common.metrics.paired import Interval, two_way_interval
 from common.results.columns import COLUMNS
@@ -394,7 +393,7 @@ def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
     assert len(bases) == 3
     # elsewhere, from the tables alone: only what failed is trained, and the tables have both
     kept, trained = tmp_path / "elsewhere" / "third_countdown", []
-    keep(folder, kept)
+    shutil.copytree(folder, kept)
     shutil.copytree(tmp_path / "models", tmp_path / "elsewhere" / "models")
 
     def train(tasks, workers, then=()):
