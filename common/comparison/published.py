@@ -1,11 +1,15 @@
-"""The printed cells of a paper: papers/<paper>/published/table*.csv."""
+"""The printed cells of a paper: papers/<paper>/published/table*.csv.
+
+A cell's column `run` names the row (named experiment configuration) whose run is its rerun, or the
+rows whose runs make it together, separated by ";". It is empty where no row does."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.config.files import names
-from common.config.rows import rows
+from common.comparison.spec import How, Joined, SameRun
+from common.config.files import ROOT, names
+from common.config.rows import rows, tables
 from common.results.checks import check_rows
 
 
@@ -24,6 +28,48 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
         frames.append(frame)
         problems += more
     return pd.concat(frames, ignore_index=True), problems
+
+
+def runs_of(paper: str, table: str) -> set[str]:
+    """Return the rows that the cells of a printed table name; empty for a table that the paper does
+    not print."""
+    printed = published(ROOT / "papers" / paper / "published")
+    named = printed[printed["table"] == table]["run"].dropna()
+    return {run for runs in named for run in runs.split(";")}
+
+
+def same_runs(paper: str) -> list[SameRun]:
+    """Return the printed rows that name a run of another table or of another label."""
+    printed = published(ROOT / "papers" / paper / "published").dropna(subset=["run"])
+    alone, found = printed[~printed["run"].str.contains(";")], {}
+    for (table, method, _), cells in alone.groupby(["table", "method", "model"], sort=False):
+        for run, its in cells.groupby("run", sort=False):
+            benchmarks = its["benchmark"].astype(str)
+            steps = benchmarks.str.extract(r", step (\d+)$")[0].dropna().astype(int)
+            several = cells["run"].nunique() > 1  # one for each benchmark
+            of = (tables(paper)[run], rows(paper)[run]["label"])
+            if (table, method) != of:
+                one = SameRun(
+                    *(table, method, *of),
+                    steps=tuple(dict.fromkeys(map(int, steps))),
+                    benchmark=benchmarks.iloc[0] if several else "",
+                )
+                found[one] = None
+    return list(found)
+
+
+def joined(paper: str, how: dict[tuple[str, str], tuple[How, str]]) -> list[Joined]:
+    """Return the printed cells that name several runs. `how`: (table, metric) -> how the runs'
+    values are joined, and the metric of these values."""
+    printed = published(ROOT / "papers" / paper / "published").dropna(subset=["run"])
+    found = []
+    for cell in printed[printed["run"].str.contains(";")].to_dict("records"):
+        of = tuple(
+            (tables(paper)[run], rows(paper)[run]["label"]) for run in cell["run"].split(";")
+        )
+        named = [cell[name] for name in ("table", "method", "metric")]
+        found.append(Joined(*named, *how[cell["table"], cell["metric"]], of))
+    return found
 
 
 def own_names(home: Path) -> set[str]:

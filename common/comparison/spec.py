@@ -12,6 +12,7 @@ from common.config.files import ROOT, read
 from common.config.resolve import named
 
 Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
+How = Literal["min", "max", "mean"]
 Where = dict[str, object]  # column of a printed table -> value, or a list of values: any of them
 
 
@@ -37,7 +38,7 @@ class Joined:
     table: str
     method: str
     metric: str
-    how: Literal["min", "max", "mean"]
+    how: How
     of_metric: str
     of: tuple[tuple[str, str], ...]
 

@@ -20,6 +20,7 @@ differ in a value can be written as a grid:
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 from functools import cache
 from typing import Any
@@ -45,6 +46,18 @@ def rows(paper: str) -> dict[str, Row]:
             require(row not in stated, f"{file}: grids", row, "this row stands twice")
             stated[row] = value
     return {name: _resolved(name, stated, file=str(file)) for name in stated}
+
+
+@cache
+def tables(paper: str) -> dict[str, str]:
+    """Return the table that the results of each row stand under: that of the first sweep with the
+    row. Later sweeps train the row again with other values, or further."""
+    found: dict[str, str] = {}
+    for scale in read(ROOT / "papers" / paper / "configs" / "reproduce.yaml")["scales"].values():
+        for sweep in scale["sweeps"]:
+            for name in (n for one in sweep["rows"] for n in fnmatch.filter(rows(paper), one)):
+                found.setdefault(name, sweep["table"])
+    return found
 
 
 def _grid(grid: dict):
