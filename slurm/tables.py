@@ -6,8 +6,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from common.comparison.standing import stand_for
+from common.comparison.published import published, reruns_of
 from common.config.compose import compose
+from common.config.files import ROOT
 from common.config.strict import strict
 from common.errors import require
 from common.evaluation.config import Evaluate
@@ -124,8 +125,9 @@ def _of(paper: str, name: str, table: Table) -> Callable[[Experiment], bool]:
         return lambda x: True
     if table.rows != PRINTED:
         return lambda x: x.table == table.rows
-    printed = stand_for(paper, name)
-    return lambda x: (x.model.name, x.table, x.label) in printed
+    printed = published(ROOT / "papers" / paper / "published")
+    mine = reruns_of(paper, printed[printed["table"] == name])
+    return lambda x: (x.table, x.name) in mine
 
 
 def _scales(tables: Iterable[Table]) -> list[str]:

@@ -18,9 +18,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from common.backends.printed import Sampled, beside, unprinted
-from common.comparison.published import published
-from common.comparison.spec import Spec, spec_of
-from common.comparison.standing import same_rows
+from common.comparison.published import published, reruns_of
+from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.files import ROOT, papers
 from common.config.strict import strict
@@ -128,16 +127,14 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
     figures = {row.run.table for row in rows} - {*tables, *(s.of_table for s in spec.same_runs)}
     for table in sorted([*tables, *figures], key=order):
         cells = tables.get(table, printed[:0])
-        wanted = list(cells.groupby(["model", "method"], sort=False, dropna=False).groups)
+        wanted = [
+            reruns_of(paper, part)
+            for _, part in cells.groupby(["model", "method"], sort=False, dropna=False)
+        ]
         if table in figures:
-            mine = dict.fromkeys((row.run.model.name, row.run.label) for row in of(rows, table))
-            wanted = list(mine)
-        filled = {
-            (model, method): some
-            for model, method in wanted
-            if (some := filling(spec, table, model, method, rows))
-        }
-        fills = list({id(one): one for some in filled.values() for one in some}.values())
+            wanted = [{(table, row.run.name)} for row in rows if row.run.table == table]
+        filled = [filling(rows, runs) for runs in wanted if filling(rows, runs)]
+        fills = list({id(one): one for some in filled for one in some}.values())
         scales = dict.fromkeys(row.scale for row in fills)
         command = "; ".join(f"`make reproduce-{paper} SCALE={scale}`" for scale in scales)
         differs = sorted({numbers[one] for row in fills for one in row.differs})
@@ -150,21 +147,14 @@ def items(paper: str, rows: list[Planned], numbers: dict[str, int]) -> Iterator[
         yield f"| {table} | {about} | {command} | {cited} | {state} |"
 
 
-def of(rows: list[Planned], table: str) -> list[Planned]:
-    return [row for row in rows if row.run.table == table]
-
-
 def order(table: str) -> tuple[list[int], str]:
     """Return the sort key of a table: by number, the second version of a table after the first."""
     return [int(number) for number in re.findall(r"\d+", table)], table
 
 
-def filling(spec: Spec, table: str, model: str, method: str, rows: list[Planned]) -> list[Planned]:
-    """Return the runs that stand for a printed row."""
-    own = same_rows(spec, table, method)
-    return [
-        row for row in rows if row.run.model.name == model and (row.run.table, row.run.label) in own
-    ]
+def filling(rows: list[Planned], runs: set[tuple[str, str]]) -> list[Planned]:
+    """Return the rows that are these runs, each given by table and name."""
+    return [row for row in rows if (row.run.table, row.run.name) in runs]
 
 
 def measured(paper: str) -> set[str]:

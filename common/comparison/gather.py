@@ -56,9 +56,8 @@ class Gathering:
 def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None) -> Gathering:
     """Return the results of the finished runs in <root>/<paper>/.
 
-    A run gets the table, method and scope of its row in the paper's sweeps. A run that no sweep has
-    keeps those of its own configuration. An evaluation gets those of its training run. With
-    `planned` (run id -> row), only these runs are gathered.
+    A run has the table, method and scope that it was started with. With `planned` (run id -> row),
+    only these runs are gathered, each with those of its row.
     """
     finished, left_out = finished_runs(root, paper)
     asked = [run for run in finished if planned is None or run.name in planned]
@@ -67,13 +66,11 @@ def gather(root: Path, paper: str, planned: dict[str, Experiment] | None = None)
     configs = {run: config_of(run) for run in found}
     left_out += (fewer := _superseded(configs)).values()
     found = {run: part for run, part in found.items() if run not in fewer}
-    trained = {run: (one.get("row") or {}).get("trained", run.name) for run, one in configs.items()}
-    planned = _of_sweeps(paper, set(trained.values())) if planned is None else planned
     rows: dict[str, list] = {}
     counts: dict[str, list] = {}
     runs: dict[str, list] = {}
     for run, part in found.items():
-        x, scope = planned.get(trained[run]), configs[run].get("scope")
+        x, scope = (planned or {}).get(run.name), configs[run].get("scope")
         if x is not None:
             part, scope = part.assign(table=x.table, method=x.label), x.scope
         first = part.iloc[0]
@@ -122,12 +119,6 @@ def _superseded(configs: dict[Path, dict]) -> dict[Path, str]:
             said = f"{run.name}: n={n} of {steps} steps; {best.name} is of more and counts"
             messages[run] = said
     return messages
-
-
-def _of_sweeps(paper: str, run_ids: set[str]) -> dict[str, Experiment]:
-    from common.sweeps.planned import planned  # loads Hydra: only where there are runs
-
-    return planned(paper, run_ids)
 
 
 def _gone(home: Path, scope: str, rows: pd.DataFrame) -> list[str]:

@@ -30,12 +30,10 @@ def published_checked(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     return pd.concat(frames, ignore_index=True), problems
 
 
-def runs_of(paper: str, table: str) -> set[str]:
-    """Return the rows that the cells of a printed table name; empty for a table that the paper does
-    not print."""
-    printed = published(ROOT / "papers" / paper / "published")
-    named = printed[printed["table"] == table]["run"].dropna()
-    return {run for runs in named for run in runs.split(";")}
+def reruns_of(paper: str, cells: pd.DataFrame) -> set[tuple[str, str]]:
+    """Return (table, name) of the runs that printed cells name."""
+    runs = {run for runs in cells["run"].dropna() for run in runs.split(";")}
+    return {(tables(paper)[run], run.rpartition("/")[2]) for run in runs}
 
 
 def same_runs(paper: str) -> list[SameRun]:

@@ -25,8 +25,7 @@ from common.config.files import papers as all_papers
 from common.config.words import options
 from common.errors import one_of, require
 from common.experiment import Experiment
-from common.metrics.bases import FIRST, base_seed
-from common.sweeps.plan import changed, experiments, from_base, scales_of
+from common.sweeps.plan import base_of, changed, experiments, scales_of
 from common.sweeps.reproduce import done, train_all
 
 WORDS = {
@@ -38,11 +37,6 @@ WORDS = {
     "budget": "",
     "results_dir": "results",
 }
-
-
-def base_of(x: Experiment) -> Experiment:
-    """Return the same run, started from the base model of its seed."""
-    return x if x.seed <= FIRST else from_base(x, base_seed(x.seed))
 
 
 def runs(

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 
 from common.backends import backend
 from common.config.compose import CONFIGS, compose
+from common.config.files import ROOT
 from common.config.rows import rows
 from common.config.schema import Folder
 from common.config.strict import strict
@@ -21,6 +22,7 @@ from common.errors import one_of, require
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
+from common.metrics.bases import FIRST, base_seed
 
 BASE = "base"  # the row of the untrained model that all others start from
 ASKED = ("scale", "workers", "budget", "results_dir")  # of a command, for all its runs together
@@ -197,6 +199,35 @@ def from_base(x: Experiment, seed: int) -> Experiment:
     if x.model.pretrain is None:
         return x
     return replace(x, model=replace(x.model, pretrain=replace(x.model.pretrain, seed=seed)))
+
+
+def base_of(x: Experiment) -> Experiment:
+    """Return the same run, started from the base model of its seed (common/metrics/bases.py)."""
+    return x if x.seed <= FIRST else from_base(x, base_seed(x.seed))
+
+
+def placed(x: Experiment) -> Experiment:
+    """Return `x` with the table, label and scope of the sweep that trains the same run, whatever
+    the seed, so that a run that is started by its name is shown where the sweep's runs are. Return
+    `x` itself where no sweep trains it."""
+    if not (ROOT / "papers" / x.paper / "configs" / "reproduce.yaml").exists():
+        return x
+    config = scales_of(x.paper)
+    for scale in (name for name in config.scales if not name.endswith("smoke")):
+        one = replace(config, scale=scale)
+        for sweep in one.sweeps:
+            wanted = [row for row in sweep.rows if _run_name(sweep, row) == x.name]
+            for run in runs_of(one, replace(sweep, rows=wanted, seeds=[x.seed])):
+                if base_of(run).run_id == x.run_id:
+                    return replace(x, scope=run.scope, table=run.table, label=run.label)
+    return x
+
+
+def _run_name(sweep: Sweep, row: str) -> str:
+    """Return the name that a row has in run ids: its own without the folder, unless the sweep sets
+    one."""
+    named = [word.removeprefix("name=") for word in sweep.overrides if word.startswith("name=")]
+    return named[-1] if named else row.rpartition("/")[2]
 
 
 def makers(experiments: Sequence[Experiment]) -> list[Experiment]:

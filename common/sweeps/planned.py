@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from common.config.files import ROOT
 from common.experiment import Experiment
-from common.sweeps.evidence import base_of
-from common.sweeps.plan import Reproduce, Sweep, runs_of, scales_of
+from common.sweeps.plan import Reproduce, _run_name, base_of, runs_of, scales_of
 
 RUN_ID = re.compile(r"(?P<name>.+)-s(?P<seed>\d+)-[0-9a-f]{8}")
 
@@ -45,10 +44,3 @@ def rows(config: Reproduce, names: set[str]) -> list[Experiment]:
             wanted = [row for row in sweep.rows if _run_name(sweep, row) in names]
             found += runs_of(one, replace(sweep, rows=wanted, seeds=sweep.seeds[:1]))
     return found
-
-
-def _run_name(sweep: Sweep, row: str) -> str:
-    """Return the name that a row has in run ids: its own without the folder, unless the sweep sets
-    one."""
-    given = [word.removeprefix("name=") for word in sweep.overrides if word.startswith("name=")]
-    return given[-1] if given else row.rpartition("/")[2]

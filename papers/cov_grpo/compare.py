@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.compare import SameRun, Spec
+from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
+from common.comparison.published import same_runs
 from common.comparison.spec import problems
 from common.comparison.training import logged
 from common.results.files import read_csv
@@ -102,7 +103,6 @@ def percent(share: pd.Series) -> pd.Series:
 
 
 OURS = "GRPO + Gaussian Reweight (CW-GRPO)"  # its name in Table 2
-STEPS = (100, 150, 200)
 PRINTED_7B = {"table": "table2", "model": "Qwen-2.5-Math-7B-Instruct"}
 FOOTNOTES = {
     "INC023": [PRINTED_7B | {"method": OURS, "metric": "improvement_over_base"}],
@@ -179,10 +179,7 @@ SPEC = Spec(
     stacked=("table1",),
     measure=laptop.measure,
     logged_rows=logged_rows,
-    same_runs=[
-        SameRun("table3", "GRPO", "table2", "GRPO", STEPS),
-        SameRun("table3", "CW-GRPO", "table2", OURS, STEPS),
-    ],
+    same_runs=same_runs("cov_grpo"),
     averages={"Avg": list(PROBLEMS)},
     gains=[  # Table 2 compares CW-GRPO with GRPO, Clip-Cov and the base model; Table 3 with GRPO
         *((OURS, baseline) for baseline in ("GRPO", "Clip-Cov", "Base Model")),

@@ -23,7 +23,7 @@ from common.comparison.cluster_figures import (
 from common.palette import look
 from common.plotting import panels, save
 from papers.f_grpo import gamma, maze_figures
-from papers.f_grpo.version2 import DENSE
+from papers.f_grpo.compare import DENSE
 
 GROUPS = {  # Fig. 1's settings, as Table 3 names them: tick label, colour (as in figures.MAIN)
     "GRPO (N=2)": ("N=2", look("GRPO (N=2)").color),

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.compare import SameRun, Spec
+from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
+from common.comparison.published import same_runs
 from common.comparison.spec import problems
 from papers.f_grpo import laptop
-from papers.f_grpo.version2 import DENSE, second_version
 
 GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
 PAIRS = [  # pairs of methods that are compared at matched pass@1
@@ -116,15 +116,7 @@ EVALUATED = {
 }
 MATH = ["AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad"]
 OOD = ["IFEval", "SynLogic", "GPQA"]
-SAME_RUNS = [  # printed rows that share a run; Tables 1 and 4 do not say that their N is 8
-    SameRun("table2", "GRPO (N=8)", "table1", "GRPO"),
-    SameRun("table3", "GRPO (N=8)", "table1", "GRPO"),
-    SameRun("table2", "F-GRPO (N=8)", "table1", "F-GRPO"),
-    SameRun("table3", "F-GRPO (N=8)", "table1", "F-GRPO"),
-    SameRun("table4", "F-GRPO", "table1", "F-GRPO"),
-    SameRun("table3", "GRPO (N=2)", "table2", "GRPO (N=2)"),
-    SameRun("table3", "GRPO (N=32)", "table2", "GRPO (N=32)"),
-]
+DENSE = "AIME25 (n=64)"  # the benchmark of v2 Figs 8 to 10, evaluated with SCALE=cluster_v2_first
 # the endings of a focal method's name; a name without gamma means the chosen gamma
 WEIGHTED = ("", " (gamma=0.5)", " (gamma=1)", " (gamma=2)")
 GAINS = [
@@ -177,7 +169,7 @@ SPEC = Spec(
     baseline=GRPO,
     own_rows=own_rows,
     measure=laptop.measure,
-    same_runs=[*SAME_RUNS, *second_version()],
+    same_runs=same_runs("f_grpo"),
     averages={"Avg_Math": MATH, "Avg_OOD": OOD},
     gains=GAINS,
     footnotes=FOOTNOTES,

@@ -11,8 +11,9 @@ from common.comparison.cluster_figures import PREFIX, Figure
 from common.comparison.training import blocks, logs
 from common.palette import GREY, look
 from common.plotting import panels, save
-from papers.f_grpo.version2 import GROUP_SIZES, MAZE
 
+GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # the columns of Table 4
+MAZE = ("GRPO", "F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)")
 # the laptop methods whose colours, lines and markers the methods of MAZE get
 LIKE = ("GRPO (N=8)", "F-GRPO (N=8, gamma=0.5)", "F-GRPO (N=8, gamma=1)")
 METHODS = {method: look(like) for method, like in zip(MAZE, LIKE, strict=True)}

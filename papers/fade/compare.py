@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.compare import SameRun, Spec
+from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
-from common.comparison.spec import Joined
+from common.comparison.published import joined, same_runs
+from common.comparison.spec import How
 from common.comparison.training import logged, phases
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
@@ -248,53 +249,18 @@ def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
 LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
 AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
 FADE, POWER_ASYM = "FADE H*=1.0", "Power asym (2,2)"
-# runs that two tables print: Table 3 has their LiveCodeBench, Tables 4 (7B) and 5 (32B) their AIME
-SAME_RUNS = [
-    *(SameRun("table4", name, "table3", name) for name in ("SFT", "GRPO", POWER_ASYM, FADE)),
-    *(SameRun("table5", name, "table3", name) for name in ("GRPO", "Power alpha=2", POWER_ASYM)),
-    SameRun("table5", f"Asym {FADE}", "table3", FADE),
-]
-FAILURE_BIASED = (("table_fig3", "AsymGRPO delta=0.3"), ("table4", "AsymGRPO delta=0.5"))
-FAILURE_BIASED += (("table_fig3", "AsymGRPO delta=0.7"),)
-# Table 9 prints rank-1 fractions of 61 and 62 % for these two
-BALANCED_ROWS = (("table3", "Power alpha=2"), ("table3", "GRPO"))
 HEAD, RATIO, RANK1 = "output_head_L2_share", "s1/s2", "rank1_fraction"
-WEIGHTS = [  # weight changes at the last step (papers/fade/weights/cluster.py)
-    *(
-        SameRun("fig8_table", f"FADE H*={entropy}", table, f"FADE H*={entropy}")
-        for entropy, table in (("0.5", "table_fig8"), ("1.0", "table3"), ("1.3", "table4"))
-    ),
-    *(
-        SameRun("table9", f"{name} (converged)", table, name)
-        for name, table in (("GRPO", "table3"), ("Power alpha=2", "table3"))
-    ),
-    SameRun("table9", "AsymGRPO delta=0.5 (converged)", "table4", "AsymGRPO delta=0.5"),
-]
-# cells that combine several runs: the reference rows of Fig. 8's table, which are means and ranges
-# over static methods, and Table 9 (a)
-JOINED = [
-    Joined("fig8_table", f"{sign} (reference row)", printed, how, metric, of)
-    for sign, of in (("Asym.", FAILURE_BIASED), ("Sym.", BALANCED_ROWS))
-    for printed, how, metric in (
-        (HEAD, "mean", HEAD),
-        (f"{RATIO}_min", "min", RATIO),
-        (f"{RATIO}_max", "max", RATIO),
-        (f"{RANK1}_min", "min", RANK1),
-        (f"{RANK1}_max", "max", RANK1),
-        ("inner", "mean", "inner"),
-    )
-]
-EARLY = (("table3", "REINFORCE"), ("table3", "GRPO"), ("table4", "AsymGRPO delta=0.5"))
-JOINED += [
-    Joined(
-        "table9",
-        "REINFORCE / GRPO / AsymGRPO",
-        f"{RANK1}_lower_bound",
-        "min",
-        f"{RANK1}, step 500",
-        EARLY,
-    )
-]
+# How the cells of several runs are made: the reference rows of Fig. 8's table, which are means and
+# ranges over static methods, and Table 9 (a).
+JOINED: dict[tuple[str, str], tuple[How, str]] = {
+    ("fig8_table", HEAD): ("mean", HEAD),
+    ("fig8_table", f"{RATIO}_min"): ("min", RATIO),
+    ("fig8_table", f"{RATIO}_max"): ("max", RATIO),
+    ("fig8_table", f"{RANK1}_min"): ("min", RANK1),
+    ("fig8_table", f"{RANK1}_max"): ("max", RANK1),
+    ("fig8_table", "inner"): ("mean", "inner"),
+    ("table9", f"{RANK1}_lower_bound"): ("min", f"{RANK1}, step 500"),
+}
 SPEC = Spec(
     paper="fade",
     title="FADE",
@@ -308,8 +274,8 @@ SPEC = Spec(
     own_rows=own_rows,
     measure=laptop.measure,
     logged_rows=logged_rows,
-    same_runs=SAME_RUNS + WEIGHTS,
-    joined=JOINED,
+    same_runs=same_runs("fade"),
+    joined=joined("fade", JOINED),
     metrics={HEAD: "output_head_fraction"},  # the name of the metric in Table 9
     gains=[  # all are compared with GRPO, FADE also with the best static weights
         *((f"FADE H*={entropy}", "GRPO") for entropy in ("1.0", "1.3")),

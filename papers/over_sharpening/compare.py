@@ -14,9 +14,9 @@ import pandas as pd
 from scipy.stats import hypergeom
 
 from common.comparison.cells import as_printed
-from common.comparison.compare import SameRun, Spec
+from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
-from common.comparison.published import published
+from common.comparison.published import published, same_runs
 from common.comparison.spec import problems
 from common.comparison.training import logged, phases
 from common.config.files import ROOT
@@ -197,12 +197,6 @@ def kernel_cells(root: Path) -> pd.DataFrame:
 
 
 BASELINES = ("GRPO", "RLOO", "Reinforce++", "DrGRPO", "IAC")
-SAME_RUNS = [
-    *(SameRun("table3", method, "table2", method) for method in BASELINES),
-    SameRun("table4", "IAC", "table2", "IAC"),
-    SameRun("table5", "IAC alpha=0 (=GRPO)", "table2", "GRPO"),
-    SameRun("table5", "IAC alpha=1", "table2", "IAC"),
-]
 FOOTNOTES = {
     "INC037": [{"table": "appendix_g"}],
     "INC042": [
@@ -287,7 +281,7 @@ SPEC = Spec(
     own_rows=own_rows,
     measure=laptop.measure,
     logged_rows=logged_rows,
-    same_runs=SAME_RUNS,
+    same_runs=same_runs("over_sharpening"),
     gains=[  # Tables 2 and 3 compare IAC with four baselines, Table 5 alpha > 0 with alpha = 0
         *(("IAC", baseline) for baseline in BASELINES[:-1]),
         *(("DAPO+IAC", "DAPO"), ("DAPO+IAC+DLC", "DAPO+IAC")),

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.compare import SameRun, Spec
+from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
+from common.comparison.published import same_runs
 from common.comparison.spec import problems
 from common.comparison.training import logged, phases
 from papers.two_stage import laptop
@@ -142,15 +143,6 @@ EVALUATED = {
     "AIME 2025": "aime25",
     "MATH-500": "math500",
 }
-QWEN = ("Base Model", "GRPO", "GRPO-N", "GSPO", "GSPO-N")
-SAME_RUNS = [
-    *(
-        SameRun(table, method, "table1", method)
-        for table in ("table3", "table4")
-        for method in QWEN
-    ),
-    *(SameRun("table4", method, "table2", method) for method in ("Base Model", "GRPO", "GRPO-N")),
-]
 # Table 4 prints entropies of the samples of Tables 1 and 2 (App. C.5): our metric -> as printed
 ENTROPIES = {
     "answer_entropy": "answer_level_entropy",
@@ -206,7 +198,7 @@ SPEC = Spec(
     own_rows=own_rows,
     measure=laptop.measure,
     logged_rows=logged_rows,
-    same_runs=SAME_RUNS,
+    same_runs=same_runs("two_stage"),
     # -N against the method that it changes, and each standard method against the base model (does
     # the capability boundary shrink?)
     gains=[

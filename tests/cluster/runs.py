@@ -14,12 +14,12 @@ from pathlib import Path
 
 import psutil
 
-from common.backends import command
 from common.backends.verl import backend, config
 from common.config.files import ROOT
 from common.experiment import load
 from common.models import load as load_module
 from common.models import store
+from common.train import command
 
 DEVICE = os.environ.get("CLUSTER_TESTS", "cpu")
 SIZES = {  # heads of 32 are vLLM's smallest on a CPU

@@ -1,4 +1,4 @@
-"""One gather: what a run is shown as is its sweep's business, and files are written, not read."""
+"""One gather: of two evaluations the fuller counts, and files are written, not read."""
 
 from dataclasses import asdict
 
@@ -19,50 +19,6 @@ def finished(root, x, *, step: int = 200):
     counts = made_up_counts({"natural": 3, "rare": 1}, lambda c: c, problems=4, n=8)
     about = {"table": x.table, "model": x.model.name, "method": x.label, "seed": x.seed}
     return made_up_run(root, x.paper, x.run_id, about, {step: counts}, [1, 8], config=asdict(x))
-
-
-def test_a_run_that_was_started_by_hand_has_its_sweeps_table_and_label(tmp_path):
-    by_hand = [
-        load(["experiment=f_grpo_gamma1", "seed=1", "label=mine"], "f_grpo"),
-        load(["experiment=f_grpo_gamma1", "seed=2", "table=elsewhere"], "f_grpo"),
-        load(["experiment=grpo_n8", "optim.lr=3e-5"], "f_grpo"),
-        load(["experiment=grpo_n8", "testbed=maze", "table=x", "scope=laptop"], "f_grpo"),
-        load(["experiment=grpo_n8", "optim.lr=2e-5"], "f_grpo"),  # no sweep's
-    ]
-    for x in by_hand:
-        finished(tmp_path, x)
-    found = gather(tmp_path, "f_grpo")
-    assert found.left_out == []
-    assert set(found.scopes) == {"laptop", "laptop_maze"}
-    shown = [
-        ("laptop_strong", "F-GRPO (N=8, gamma=1)"),
-        ("laptop_strong", "F-GRPO (N=8, gamma=1)"),
-        ("laptop_standard", "GRPO (N=8)"),
-        ("laptop_maze", "GRPO (N=8)"),
-        ("laptop", "GRPO (N=8)"),
-    ]
-    for x, (table, method) in zip(by_hand, shown, strict=True):
-        one = found.scopes["laptop_maze" if table == "laptop_maze" else "laptop"]
-        for frame in (one.rows, one.counts, one.runs):
-            mine = frame[frame["run_id"] == x.run_id]
-            assert len(mine) > 0
-            assert (set(mine["table"]), set(mine["method"])) == ({table}, {method})
-    assert set(found.scopes["laptop_maze"].runs["scope"]) == {"laptop_maze"}
-
-
-def test_an_evaluation_is_shown_as_its_training_is(tmp_path):
-    x = load(["experiment=f_grpo_gamma1", "seed=1"], "f_grpo")
-    folder = finished(tmp_path, x)
-    config = {"scope": "laptop", "label": x.model.name, "row": {"trained": x.run_id}}
-    run = Run(tmp_path, "f_grpo", f"{x.run_id}-Natural-01234567", config)
-    rows = pd.read_csv(folder / "metrics.csv").assign(benchmark="Natural", run_id=run.run_id)
-    rows.to_csv(run.path / "metrics.csv", index=False)
-    run.finish()
-    rows = gather(tmp_path, "f_grpo").scopes["laptop"].rows
-    assert rows.groupby("run_id")["table"].unique().map(list).to_dict() == {
-        x.run_id: ["laptop_strong"],
-        run.run_id: ["laptop_strong"],
-    }
 
 
 @pytest.mark.parametrize(

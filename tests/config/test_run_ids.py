@@ -10,9 +10,7 @@ from tiny import ROOT
 
 from common.config.files import names
 from common.experiment import load
-from common.sweeps.evidence import base_of
-from common.sweeps.plan import Reproduce, Sweep, changed, runs_of, scales_of
-from common.sweeps.planned import planned
+from common.sweeps.plan import Reproduce, Sweep, base_of, changed, placed, runs_of, scales_of
 from common.yardstick.plan import plan
 from common.yardstick.protocol import PROTOCOLS
 
@@ -54,20 +52,31 @@ def test_a_row_started_by_its_name_is_the_run_that_its_sweep_plans(paper):
             shown = (x.scope, x.table, x.label)
             assert found.setdefault(x.run_id, shown) == shown  # a run stands in one table
     assert len(found) >= 10
-    known = planned(paper, found)
-    assert {name: (x.scope, x.table, x.label) for name, x in known.items()} == found
 
 
-def test_only_the_runs_of_a_row_are_planned():
-    x = load(["experiment=f_grpo_gamma1", "seed=1"], "f_grpo")
-    assert x.table == "laptop"  # which no claim reads
-    later = [base_of(replace(x, seed=seed)) for seed in (2, 6, 40)]
-    ours = [x.run_id, *(one.run_id for one in later)]
-    other = load(["experiment=f_grpo_gamma1", "seed=1", "optim.lr=2e-4"], "f_grpo").run_id
-    known = planned("f_grpo", [*ours, other, "imported-GRPO-s1-01234567", "toy", "nobodys-s1-0"])
-    assert known.keys() == set(ours)
-    assert {(one.table, one.label) for one in known.values()} == {("laptop_strong", x.label)}
-    assert planned("no_paper", ours) == {}
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("experiment=f_grpo_gamma1 seed=2 label=mine", "laptop laptop_strong"),
+        ("experiment=grpo_n8 optim.lr=3e-5", "laptop laptop_standard"),
+        ("experiment=grpo_n8 testbed=maze table=x scope=laptop", "laptop_maze laptop_maze"),
+        ("experiment=cluster/qwen7b_grpo optim.steps=153", "cluster table1"),
+        ("experiment=f_grpo_gamma1 optim.lr=2e-4 label=mine", None),  # no sweep trains it
+        ("method=grpo name=grpo_n8", "laptop laptop_strong"),  # it is what it computes
+    ],
+)
+def test_a_run_that_was_started_by_hand_is_placed_with_its_sweeps(words, shown):
+    x = load(words.split(), "f_grpo")
+    one = placed(x)
+    assert one.run_id == x.run_id
+    assert (f"{one.scope} {one.table}" == shown and one.label != "mine") if shown else one == x
+
+
+def test_later_seeds_are_placed_where_they_start_from_their_own_base_models():
+    x = load(["experiment=f_grpo_gamma1"], "f_grpo")
+    assert placed(replace(x, seed=6)).table == "laptop"  # from the base model of seed 1
+    for seed in (6, 40):
+        assert placed(base_of(replace(x, seed=seed))).table == "laptop_strong"
 
 
 @pytest.mark.sweep

@@ -5,8 +5,7 @@ from compositions import PAPERS, asked, runs
 from refuses import refuses
 from tiny import ROOT, TINY
 
-from common.comparison.published import published
-from common.comparison.standing import stand_for
+from common.comparison.published import published, reruns_of
 from common.errors import UserError
 from slurm import plan, prefetch, status
 from slurm.dry_run import TITLES
@@ -23,8 +22,8 @@ def names(found) -> tuple[set[str], set[str]]:
     return set(known.values()), {known[e.row.trained] for e in found.evaluations}
 
 
-def keys(paper: str, scale: str) -> set[tuple[str, str, str]]:
-    return {(x.model.name, x.table, x.label) for x in runs(paper, scale)}
+def keys(paper: str, scale: str) -> set[tuple[str, str]]:
+    return {(x.table, x.name) for x in runs(paper, scale)}
 
 
 @pytest.mark.sweep
@@ -33,8 +32,9 @@ def test_a_launcher_names_every_printed_table_that_rows_stand_for(paper):
     tables = tables_of(paper)
     scales = [s for s in asked(paper).scales if s.startswith("cluster") or s == "gpu"]
     there = set().union(*(keys(paper, scale) for scale in scales))
-    for table in sorted({*published(ROOT / "papers" / paper / "published")["table"]}):
-        wanted = stand_for(paper, table) & there
+    for table, cells in published(ROOT / "papers" / paper / "published").groupby("table"):
+        wanted = reruns_of(paper, cells)
+        assert wanted <= there
         assert (table in tables) == bool(wanted), table
         if wanted:
             assert tables[table].rows == PRINTED

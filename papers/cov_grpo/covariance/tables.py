@@ -6,7 +6,7 @@ of the method would give them. Then it measures the entropy on the states just v
 after the update, and, from the same parameters, after one plain gradient step of size eta.
 
 Each seed has a run of its own in <results_dir>/cov_grpo/covariance-<hash>/, from the base model of
-that seed (common/sweeps/evidence.py). The folder covariance/ gathers their tables for figures and
+that seed (common/metrics/bases.py). The folder covariance/ gathers their tables for figures and
 claims, with the seed as the first column:
     cumulative.csv   mean, tokens, share, contribution            Fig. 3
     percentiles.csv  mean, tokens, reading, side, share, value    Table 1
@@ -23,7 +23,7 @@ from pathlib import Path
 from common.experiment import Experiment, load
 from common.results.files import config_hash
 from common.results.run import Run
-from common.sweeps.evidence import base_of
+from common.sweeps.plan import base_of
 from papers.cov_grpo.covariance.config import Covariance
 
 TABLES = ("cumulative", "percentiles", "weights", "histogram", "steps")
