@@ -23,7 +23,6 @@ from common.comparison.cluster_figures import (
 from common.palette import look
 from common.plotting import panels, save
 from papers.f_grpo import gamma, maze_figures
-from papers.f_grpo.compare import DENSE
 
 GROUPS = {  # Fig. 1's settings, as Table 3 names them: tick label, colour (as in figures.MAIN)
     "GRPO (N=2)": ("N=2", look("GRPO (N=2)").color),
@@ -39,6 +38,7 @@ LADDERS = {  # printed table of pass@1 to pass@256 -> its model
 }
 SETS = ["AIME24", "AIME25", "AMC", "MATH500", "Minerva", "Olympiad", "IFEval", "SynLogic", "GPQA"]
 BASES = ("GRPO", "DAPO", "CISPO")
+DENSE = "AIME25 (n=64)"  # the benchmark of the second version's Figs 8 to 10
 DYNAMICS = [  # the panels of the second version's Figs 8 to 10
     Curve("AIME25 pass@1 (%)", benchmark=DENSE, metric="pass@1"),
     Curve("reward", column="reward", ema=0.08),
