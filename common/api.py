@@ -30,7 +30,6 @@ from common.metrics.samples import maj_at_k
 from common.types import Prompt, Verdict
 from common.verifiers.plain import of_plain
 from common.verifiers.pool import Pool
-from common.verifiers.trainers import trl_reward
 
 __all__ = [
     "Method",
@@ -49,7 +48,6 @@ __all__ = [
     "policy_loss",
     "subsampling_test",
     "token_loss",
-    "trl_reward",
     "verify",
     "verify_all",
 ]

@@ -50,7 +50,7 @@ python -m common.backends.verl.main method=NAME ...        # in verl
 ```
 
 In verl every name works as `rlvr_NAME`; [its package](../common/backends/verl/__init__.py) says
-what differs there. In TRL, [MethodTrainer](../common/backends/trl_trainer.py) takes a method.
+what differs there.
 Methods with a divergence (`rehearsal`) run on `backend=local` alone: neither peer's trainer has a
 set of responses beside its rollouts, and both refuse them before anything is computed.
 
