@@ -1,11 +1,8 @@
 """Metrics and tests from tables of counts, as CSV on stdout.
 
-    rlvr passk counts=COUNTS.csv k=1,2,256
-        unbiased pass@k of each benchmark (F-GRPO Eq. 25), mean over problems in percent, with its
-        standard error over problems
-
     rlvr metrics counts=COUNTS.csv k=1,2,4,8,256
-        pass@k and avg@n with 95 % intervals over problems, and what pass@k looks like: a shifted
+        unbiased pass@k (F-GRPO Eq. 25) and avg@n of each benchmark, means over problems in percent
+        with standard errors and 95 % intervals over problems, and what pass@k looks like: a shifted
         power law over these k (FADE sec 12), Beta-binomials of the solve rates
 
     rlvr metrics a=A.csv b=B.csv k=1,256 [m=256] [iterations=50000] [seed=0]
@@ -21,20 +18,12 @@ columns are ignored. The counts.csv of a run folder is such a file.
 """
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from common.config.words import options
 from common.errors import UserError, require
 
 TEST = {"m": "256", "iterations": "50000", "seed": "0"}  # defaults of the paired test
-
-
-def passk(words: list[str]) -> None:
-    from common.metrics.passk import report
-
-    given = options(words, {"counts": "", "k": ""})
-    _show(_of_counts(given["counts"], report, _ks(given["k"])))
 
 
 def main(words: list[str]) -> None:
@@ -49,18 +38,18 @@ def main(words: list[str]) -> None:
         numbers = {key: _number(key, given[key]) for key in TEST}
         table = _compare(_counts(a), _counts(b), files=(a, b), k=_ks(given["k"]), **numbers)
     else:
-        from common.metrics.report import from_counts
-
         given = options(words, {"counts": "", "k": ""})
-        table = _of_counts(given["counts"], from_counts, _ks(given["k"]))
+        table = _of_counts(given["counts"], _ks(given["k"]))
     _show(table)
 
 
-def _of_counts(file: str, function: Callable, k: list[int]):
+def _of_counts(file: str, k: list[int]):
+    from common.metrics.report import from_counts
+
     require(file != "", "counts", "", "is missing; give counts=FILE")
     counts = _counts(Path(file))
     try:
-        return function(counts, k)
+        return from_counts(counts, k)
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
 

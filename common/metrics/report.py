@@ -36,12 +36,13 @@ def from_counts(counts: pd.DataFrame, ks: Sequence[int], *, seed: int = 0) -> pd
     frames = []
     for benchmark, group in counts.groupby("benchmark", sort=False):
         c, n = group["c"].to_numpy(), passk.check_benchmark(str(benchmark), group)
+        rows = passk.report(group, ks)  # first: its errors name the problem
         values = passk.pass_at_k(c, n, ks)
         means = resampled_means(
             np.column_stack([values, passk.avg_at_k(c, n)]), draws=DRAWS, seed=seed
         )
         low, high = percentile_interval(100 * means)
-        rows = passk.report(group, ks).assign(low=low[:-1], high=high[:-1])
+        rows = rows.assign(low=low[:-1], high=high[:-1])
         average = passk.report(group, [1]).assign(low=low[-1], high=high[-1])
         frames += [rows, average.assign(metric=f"avg@{n}", k=n)]
         about = {"benchmark": benchmark, "n_problems": len(group), "n_samples": n}

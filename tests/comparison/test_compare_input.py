@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import math
 
 import pandas as pd
 import pytest
@@ -179,21 +178,6 @@ def test_counts_from_elsewhere_stand_for_printed_cells(tmp_path):
     assert meta["imported"] == "A. Person, 2026"
 
 
-def test_samples_from_elsewhere_are_counted(tmp_path):
-    lines = [
-        json.dumps({"problem_id": p, "correct": right, "response": "..."})
-        for p, rights in {"a": [True, False, 1, 0], "b": ["false", "true", 0, 0]}.items()
-        for right in rights
-    ]
-    path = tmp_path / "theirs.jsonl.gz"
-    path.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
-    fixed = dict(table="table1", model="Qwen2.5-7B", method="GRPO", benchmark="AMC")
-    (run,) = bring(tmp_path, path, **fixed, seed="3", step="9")
-    counts = pd.read_csv(run / "counts.csv")
-    assert counts[["problem_id", "n", "c"]].values.tolist() == [["a", 4, 2], ["b", 4, 1]]
-    assert pd.read_csv(run / "metrics.csv")["seed"].unique().tolist() == [3]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -222,57 +206,6 @@ def test_an_import_that_cannot_be_used_writes_nothing(tmp_path, old, new, words)
     assert not root.exists()
 
 
-NUMBERS = "table,model,method,benchmark,metric,value,unit,stderr,n_samples,seed,step\n"
-NUMBERS += "table1,Qwen2.5-7B,GRPO,AIME24,pass@1,15.2,percent,0.9,256,1,9\n"
-NUMBERS += "table1,Qwen2.5-7B,GRPO,AIME24,pass@256,50,percent,,256,1,9\n"
-
-
-@pytest.mark.sweep
-def test_numbers_alone_stand_for_printed_cells_with_their_error(tmp_path):
-    path, root = tmp_path / "theirs.csv", tmp_path / "results"
-    path.write_text(NUMBERS)
-    (run,) = bring(root, path)
-    rows = pd.read_csv(run / "metrics.csv")
-    assert rows["k"].tolist() == [1, 256]
-    assert rows["stderr"].tolist() == pytest.approx([0.9, math.nan], nan_ok=True)
-    result = compare.assess(SPEC, root)
-    first, last = cell(result), cell(result, metric="pass@256")
-    assert (first["rerun"], last["rerun"]) == (15.2, 50)
-    assert first["high"] - first["low"] > 2 * 1.96 * 0.9  # and a seed's variance
-    assert first["state"] == "ok"
-    assert set(result.runs["imported"]) == {"A. Person, 2026"}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("15.2,percent", "152,percent", "theirs.csv:2: value=152 percent lies outside 0..100"),
-        ("15.2,percent", "0.152,share", "theirs.csv:2: unit=share"),
-        ("15.2", "high", "theirs.csv:2: value=high is not a number"),
-        ("0.9,", "-0.9,", "theirs.csv:2: stderr=-0.9"),
-        ("pass@256", "pass_256", "theirs.csv:3: metric=pass_256"),
-        ("pass@256", "pass@1", "theirs.csv:2: the same row has different values"),
-        (",AIME24,pass@256", ",aime24,pass@256", "theirs.csv:3: benchmark=aime24"),
-        (",value", ",n", "problem_id"),
-    ],
-)
-def test_a_number_that_cannot_be_used_writes_nothing(tmp_path, old, new, words):
-    path, root = tmp_path / "theirs.csv", tmp_path / "results"
-    path.write_text(NUMBERS.replace(old, new))
-    with pytest.raises(UserError) as error:
-        bring(root, path)
-    assert words in str(error.value)
-    assert not root.exists()
-
-
-def test_numbers_and_counts_are_imported_apart(tmp_path):
-    (tmp_path / "a.csv").write_text(NUMBERS)
-    (tmp_path / "b.csv").write_text(HEAD + GOOD)
-    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    with refuses("files"):
-        import_runs.import_runs("f_grpo", files, "me", {}, scope="cluster", root=tmp_path / "r")
-
-
 def test_the_same_evaluation_is_imported_once(tmp_path):
     """Under another source it would stand for the same cell twice, and neither would count."""
     path, root = tmp_path / "theirs.csv", tmp_path / "results"
@@ -293,13 +226,3 @@ def test_a_truncated_import_is_named(tmp_path):
     with pytest.raises(UserError, match=r"theirs.csv.gz: cannot be read"):
         bring(tmp_path / "results", tmp_path / "theirs.csv.gz")
     assert not (tmp_path / "results").exists()
-
-
-def test_an_import_with_a_sample_twice_is_named(tmp_path):
-    """Whatever its two verdicts are: neither can be told to be the right one."""
-    rows = ["1,9,a,0,1", "1,9,a,1,0", "1,9,a,1,1"]
-    text = "\n".join(["model,method,benchmark,seed,step,problem_id,sample,correct", *rows])
-    text = text.replace("1,9,a", "Qwen2.5-7B,GRPO,AIME24,1,9,a")
-    (tmp_path / "theirs.csv").write_text(text + "\n")
-    with pytest.raises(UserError, match=r"theirs.csv:4: the sample is there already"):
-        bring(tmp_path / "results", tmp_path / "theirs.csv", table="table1")
