@@ -9,7 +9,7 @@ import matplotlib
 import pandas as pd
 from PIL import Image
 
-from common.palette import COLORS, GREY
+from common.palette import COLORS, GREY, look
 from common.results.files import write, write_csv
 
 matplotlib.use("Agg")
@@ -38,6 +38,45 @@ def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.7,
     return plt.subplots(
         rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options
     )
+
+
+def legend(figure, axis, columns: int, **options) -> None:
+    """Put one legend below all panels, with the entries of `axis`."""
+    handles = axis.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=columns, **options)
+
+
+def band(axis, x, rows: pd.DataFrame, color, y: str = "mean", alpha: float = 0.2, **line) -> None:
+    """Draw the column `y` by `x`, and a band between the columns `low` and `high`."""
+    axis.plot(x, rows[y], color=color, **line)
+    axis.fill_between(x, rows["low"], rows["high"], color=color, alpha=alpha, lw=0)
+
+
+def by_seed(
+    axis, rows: pd.DataFrame, y: str, colors: dict[str, str], x: str = "step", line: str = ""
+) -> None:
+    """Draw a column of each method in `colors` that has rows: thin lines are seeds, thick lines
+    their mean. `line` is the line style of all means; without it each method has its own."""
+    for method, color in colors.items():
+        runs = rows[rows["method"] == method].dropna(subset=[y])
+        if runs.empty:
+            continue
+        for _, seed in runs.groupby("seed"):
+            axis.plot(seed[x], seed[y], color=color, lw=0.5, alpha=0.4)
+        mean = runs.groupby(x)[y].mean()
+        axis.plot(mean.index, mean, line or look(method).line, color=color, label=method)
+
+
+def dots(axis, rows: pd.DataFrame, colors: dict[str, str], ticks: list[str], **options) -> None:
+    """Draw the values of each method in `colors` side by side: dots are seeds, lines their means.
+    `ticks` names the methods; `options` are those of the tick labels."""
+    for x, (method, color) in enumerate(colors.items()):
+        values = rows.loc[rows["method"] == method, "value"]
+        style = dict(color=color, markersize=4, alpha=0.6, clip_on=False)
+        axis.plot([x] * len(values), values, "o", **style)
+        axis.hlines(values.mean(), x - 0.3, x + 0.3, color=color)
+    axis.set_xticks(range(len(colors)), ticks, **options)
+    axis.set(xlim=(-0.6, len(colors) - 0.4), ylim=(0, None))
 
 
 def save(figure, path: Path, drawn: pd.DataFrame | None) -> None:

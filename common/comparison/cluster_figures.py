@@ -18,7 +18,7 @@ from common.comparison.published import published
 from common.comparison.spec import Spec
 from common.comparison.training import logs
 from common.config.files import ROOT
-from common.plotting import panels, save
+from common.plotting import by_seed, legend, panels, save
 from common.results.files import write_csv
 
 PREFIX = "cluster_"  # starts the names of all these figures
@@ -221,16 +221,9 @@ def along(
         return Figure(PREFIX + name, left_out=said)
     figure, axes = panels(len(curves), width=2.9, height=2.7)
     for axis, curve in zip(axes[0], curves, strict=True):
-        for method, color in colors.items():
-            shown = drawn[(drawn["curve"] == curve.title) & (drawn["method"] == method)]
-            for _, seed in shown.groupby("seed"):
-                axis.plot(seed["step"], seed["value"], color=color, lw=0.6, alpha=0.35)
-            mean = shown.groupby("step")["value"].mean()
-            axis.plot(mean.index, mean, color=color, label=method)
+        by_seed(axis, drawn[drawn["curve"] == curve.title], "value", colors, line="-")
         axis.set(title=curve.title, xlabel="step")
-    columns = min(4, len(curves))  # a panel has room for one long name
-    handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=columns)
+    legend(figure, axes[0, 0], min(4, len(curves)))  # a panel has room for one long name
     save(figure, root / paper / "figures" / f"{PREFIX}{name}", drawn[ALONG])
     seeds = drawn.groupby("method")["seed"].nunique()
     number = "One seed a method" if (seeds == 1).all() else "Thin lines: seeds, thick: their mean"

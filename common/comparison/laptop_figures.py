@@ -8,9 +8,10 @@ import pandas as pd
 from common.claims.judge import LAST
 from common.comparison.matched import curves
 from common.palette import look
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, legend, panels, save
 
 Colors = dict[str, str]  # method -> color
+Shown = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
 
 
 def draw(rows: pd.DataFrame, colors: Colors, folder: Path, final: bool = False) -> None:
@@ -50,26 +51,28 @@ def training(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
         "token entropy, natural (nats)": ("natural", "token_entropy"),
         "Delta NLL, base-rare correct (nats)": ("rare-correct set", "delta_NLL_rare"),
     }
-    measured = set(rows["metric"])
-    shown = {title: key for title, key in shown.items() if key[1] in measured}
+    shown = {title: key for title, key in shown.items() if key[1] in set(rows["metric"])}
     figure, axes = panels(len(shown), width=3.0, height=2.9)
+    drawn = along(axes[0], rows, colors, shown)
+    legend(figure, axes[0, 0], 4)
+    save(figure, path, drawn)
+
+
+def along(
+    axes, rows: pd.DataFrame, colors: Colors, shown: Shown, steps: list[int] | None = None
+) -> pd.DataFrame:
+    """Draw a panel for each of `shown` along training (at these `steps`): mean and standard error
+    over seeds. Return what was drawn. The axes after the last of `shown` stay empty."""
     drawn = []
-    for axis, (title, (benchmark, metric)) in zip(axes[0], shown.items(), strict=True):
+    for axis, (title, (benchmark, metric)) in zip(axes, shown.items(), strict=False):
         for method, color in present(rows, colors).items():
             curve = over_seeds(rows, method, benchmark, metric, "step")
-            axis.errorbar(
-                curve["step"],
-                curve["mean"],
-                curve["sem"],
-                color=color,
-                markersize=3,
-                label=method,
-                **style(method),
-            )
+            curve = curve if steps is None else curve[curve["step"].isin(steps)]
+            drawn_as = {"color": color, "markersize": 3, "label": method} | style(method)
+            axis.errorbar(curve["step"], curve["mean"], curve["sem"], **drawn_as)
             drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
         axis.set(xlabel="step", title=title)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    save(figure, path, pd.concat(drawn))
+    return pd.concat(drawn)
 
 
 def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> None:
@@ -93,22 +96,23 @@ def at_matched(rows: pd.DataFrame, table: str, colors: Colors, path: Path) -> No
     save(figure, path, points)
 
 
-def pass_at_k(rows: pd.DataFrame, colors: Colors, path: Path) -> None:
-    """Draw pass@k against k after the last step, on natural and on rare prompts."""
-    figure, axes = panels(2, width=3.6)
-    drawn = []
-    for axis, benchmark in zip(axes[0], ("natural", "rare"), strict=True):
+def pass_at_k(
+    rows: pd.DataFrame, colors: Colors, path: Path, benchmarks: tuple = ("natural", "rare")
+) -> None:
+    """Draw pass@k against k after the last step, on prompts of each kind: mean and standard error
+    over seeds."""
+    figure, axes = panels(len(benchmarks), width=3.6)
+    ends, drawn = last(rows[rows["metric"].str.startswith("pass@")]), []
+    for axis, benchmark in zip(axes[0], benchmarks, strict=True):
         for method, color in ({"base": COLORS[7]} | present(rows, colors)).items():
-            ends = last(rows[rows["metric"].str.startswith("pass@")])
             curve = over_seeds(ends, method, benchmark, None, "k")
             line = "--" if method == "base" else look(method).line
-            axis.errorbar(
-                curve["k"], curve["mean"], curve["sem"], color=color, linestyle=line, label=method
-            )
+            drawn_as = {"color": color, "linestyle": line, "label": method}
+            axis.errorbar(curve["k"], curve["mean"], curve["sem"], **drawn_as)
             drawn.append(curve.assign(method=method, benchmark=benchmark))
         axis.set_xscale("log", base=2)
         axis.set(xlabel="k", ylabel="pass@k (%)", title=f"{benchmark} prompts")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, path, pd.concat(drawn))
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
-from common.plotting import panels, save
+from common.plotting import by_seed, dots, legend, panels, save
 from papers.cov_grpo import laptop
 from papers.cov_grpo.covariance import figures as covariance_figures
 
@@ -42,17 +42,11 @@ def fig1(curves: pd.DataFrame, path: Path) -> None:
     if not shown:
         return
     figure, axes = panels(2, width=4.0, height=2.9)
-    for axis, metric in zip(axes[0], ("entropy", "reward"), strict=True):
-        for method, color in shown.items():
-            runs = curves[curves["method"] == method]
-            for _, seed in runs.groupby("seed"):
-                axis.plot(seed["step"], seed[metric], color=color, lw=0.6, alpha=0.35)
-            mean = runs.groupby("step")[metric].mean()
-            line = laptop_figures.style(method)["linestyle"]
-            axis.plot(mean.index, mean, line, color=color, label=method)
-        axis.set(xlabel="step", title={"entropy": "policy entropy (nats a token)"}.get(metric))
-    axes[0, 1].set_title("training reward")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    titles = {"entropy": "policy entropy (nats a token)", "reward": "training reward"}
+    for axis, (metric, title) in zip(axes[0], titles.items(), strict=True):
+        by_seed(axis, curves, metric, shown)
+        axis.set(xlabel="step", title=title)
+    legend(figure, axes[0, 0], 3)
     save(figure, path, curves[curves["method"].isin(list(shown))])
 
 
@@ -72,35 +66,23 @@ def table3(rows: pd.DataFrame, path: Path) -> None:
         "token entropy, natural (nats)": ("natural", "token_entropy"),
     }
     figure, axes = panels(3, width=3.0, height=2.9)
-    drawn = []
-    for axis, (title, (benchmark, metric)) in zip(axes[0], cells.items(), strict=True):
-        for method, color in shown.items():
-            curve = laptop_figures.over_seeds(rows, method, benchmark, metric, "step")
-            curve = curve[curve["step"].isin(steps)]
-            drawn_as = {"color": color, "label": method} | laptop_figures.style(method)
-            axis.errorbar(curve["step"], curve["mean"], curve["sem"], **drawn_as)
-            drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
+    drawn = laptop_figures.along(axes[0], rows, MAIN, cells, steps)
+    for axis in axes[0]:
         axis.set_xticks(steps)
-        axis.set(xlabel="step", title=title)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    save(figure, path, pd.concat(drawn))
+    legend(figure, axes[0, 0], 3)
+    save(figure, path, drawn)
 
 
 def stability(measured: pd.DataFrame, path: Path) -> None:
     """Draw the stability of entropy (`laptop.stability`): dots are seeds, lines their means."""
-    names = list(laptop_figures.present(measured, MAIN))
-    if not names:
+    shown = laptop_figures.present(measured, MAIN)
+    if not shown:
         return
     metrics = ("entropy_range", "entropy_swing", "entropy_drop", "entropy_jitter", "entropy_end")
     figure, axes = panels(len(metrics), width=2.2, height=2.7)
-    drawn = measured[measured["method"].isin(names)]
+    drawn = measured[measured["method"].isin(list(shown))]
     for axis, metric in zip(axes[0], metrics, strict=True):
-        for x, method in enumerate(names):
-            values = drawn[(drawn["method"] == method) & (drawn["metric"] == metric)]["value"]
-            style = dict(color=MAIN[method], markersize=4, alpha=0.6, clip_on=False)
-            axis.plot([x] * len(values), values, "o", **style)
-            axis.hlines(values.mean(), x - 0.3, x + 0.3, color=MAIN[method])
-        axis.set_xticks(range(len(names)), names, fontsize=7, rotation=30, ha="right")
-        axis.set(title=metric.replace("_", " ") + " (nats)", ylim=(0, None))
-        axis.title.set_fontsize(8)
+        part = drawn[drawn["metric"] == metric]
+        dots(axis, part, shown, list(shown), fontsize=7, rotation=30, ha="right")
+        axis.set_title(metric.replace("_", " ") + " (nats)", fontsize=8)
     save(figure, path, drawn)

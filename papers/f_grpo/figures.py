@@ -13,7 +13,7 @@ import pandas as pd
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, dots, panels, save
 from papers.f_grpo import laptop
 from papers.f_grpo.simulation import figures as simulation_figures
 
@@ -49,18 +49,10 @@ def group_size(rows: pd.DataFrame, path: Path) -> None:
     drawn = []
     shown = [("natural", "pass@1"), ("rare", "pass@64"), ("training", "active_groups")]
     for axis, (benchmark, metric) in zip(axes[0], shown, strict=True):
-        for x, (method, color) in enumerate(there.items()):
-            hits = ends[
-                (ends["method"] == method)
-                & (ends["benchmark"] == benchmark)
-                & (ends["metric"] == metric)
-            ]
-            axis.bar(x, hits["value"].mean(), color=color, alpha=0.35)
-            axis.plot([x] * len(hits), hits["value"], "o", color=color, markersize=4)
-            drawn.append(hits)
-        axis.set_xticks(range(len(there)), [SHORT[method] for method in there], fontsize=8)
-        title = f"{benchmark} {metric.replace('_', ' ')} (%)"
-        axis.set(title=title, xlim=(-0.6, len(there) - 0.4), ylim=(0, None))
+        hits = ends[ends["benchmark"].eq(benchmark) & ends["metric"].eq(metric)]
+        dots(axis, hits, there, [SHORT[method] for method in there], fontsize=8)
+        axis.set(title=f"{benchmark} {metric.replace('_', ' ')} (%)")
+        drawn.append(hits[hits["method"].isin(list(there))])
     save(figure, path, pd.concat(drawn))
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from common.comparison.cluster_figures import PREFIX, Figure
 from common.comparison.training import blocks, logs
 from common.palette import GREY, look
-from common.plotting import panels, save
+from common.plotting import legend, panels, save
 
 GROUP_SIZES = (4, 8, 16, 32, 64, 128)  # the columns of Table 4
 MAZE = ("GRPO", "F-GRPO (gamma=0.5)", "F-GRPO (gamma=1)")
@@ -142,7 +142,7 @@ def _rewards(root: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _legend(figure, axes) -> None:
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
 
 
 def _steps(passes: pd.DataFrame) -> str:

@@ -13,7 +13,7 @@ from common.comparison.cluster_figures import PREFIX, Curve, Figure, along
 from common.comparison.gather import Gathered
 from common.comparison.training import logged, phases
 from common.palette import colors
-from common.plotting import panels, save
+from common.plotting import legend, panels, save
 from papers.fade.fits import figures as fitted
 from papers.fade.fits import tables
 
@@ -108,7 +108,7 @@ def signs(root: Path, rows: pd.DataFrame, folder: Path) -> Figure:
         axes[0, 1].plot(one["entropy"], one["pass@100"], "o", color=color)
     axes[0, 0].set(xlabel="m_S p / (m_F (1 - p))", ylabel="entropy (nats)")
     axes[0, 1].set(xlabel="entropy (nats)", ylabel="pass@100 (%)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, folder / f"{PREFIX}fig4", table.rename_axis("method").reset_index())
     about = "Fig. 4: entropy of a training's last tenth by the sign ratio at its solve rate then"
     return Figure(f"{PREFIX}fig4", f"{about}, and pass@100 on {V6} by it, {SMALL}.")

@@ -25,7 +25,7 @@ from common.comparison.spec import Spec
 from common.config.files import ROOT
 from common.metrics.passk import pass_at_k_table
 from common.palette import colors
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, legend, panels, save
 from papers.fade import cluster_curves
 
 SMALL, LARGE = "Qwen 2.5 7B", "CWM 32B"
@@ -95,7 +95,7 @@ def weights(
             axis.plot(*line.sort_values("step")[["step", "value"]].to_numpy().T, color=color,
                       marker="o", markersize=2.5, label=method)  # fmt: skip
         axis.set(title=f"output head, {curve}", xlabel="step")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, folder / f"cluster_{name}", found[found["method"].isin(methods)])
     number = {"fig5": "5 left", "fig3_right": "3 right"}[name]
     return Figure(

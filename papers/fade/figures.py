@@ -12,9 +12,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
-from common.comparison.laptop_figures import Colors, over_seeds, present, style
+from common.comparison.laptop_figures import Colors, along, present
 from common.palette import colors
-from common.plotting import panels, save
+from common.plotting import by_seed, legend, panels, save
 from papers.fade import laptop
 from papers.fade.fits import figures as fits
 from papers.fade.fits.tables import METHODS
@@ -66,20 +66,6 @@ def draw(root: Path) -> None:
     hidden_states.draw(root)
 
 
-def lines(axis, curves: pd.DataFrame, column: str, colors: Colors, line: str | None = None) -> None:
-    """Draw a column by step: thin lines for seeds, thick lines for their mean.
-
-    `line` is the line style of all means; without it each method has its own style.
-    """
-    for method, color in present(curves, colors).items():
-        runs = curves[curves["method"] == method].dropna(subset=[column])
-        for _, seed in runs.groupby("seed"):
-            axis.plot(seed["step"], seed[column], color=color, lw=0.4, alpha=0.4)
-        mean = runs.groupby("step")[column].mean()
-        drawn = line or style(method)["linestyle"]
-        axis.plot(mean.index, mean, drawn, color=color, label=method)
-
-
 def controller(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
     """Draw Fig. 8 left: alpha, delta, and the moving averages that set them, by step.
 
@@ -89,14 +75,13 @@ def controller(curves: pd.DataFrame, colors: Colors, path: Path) -> None:
         return
     figure, axes = panels(4, width=2.6, height=2.8)
     for axis, name in zip(axes[0], CONTROLLER, strict=True):
-        lines(axis, curves, name, colors)
+        by_seed(axis, curves, name, colors)
         axis.set(xlabel="step", title=name)
     axes[0, 1].set(ylim=(0.25, 1.05))
     fade = curves[curves["method"] == "FADE"]
     for axis, raw in ((axes[0, 2], "solve_rate"), (axes[0, 3], "entropy")):
         axis.plot(fade["step"], fade[raw], ".", ms=2, color="0.6", zorder=0)
-    handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
     save(figure, path, curves[curves["method"].isin(colors)])
 
 
@@ -113,7 +98,7 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
     if drawn["method"].nunique() < 3:
         return
     figure, axes = panels(3, width=3.0, height=3.1)
-    lines(axes[0, 0], drawn, "entropy", colors, "-")
+    by_seed(axes[0, 0], drawn, "entropy", colors, line="-")
     axes[0, 0].set(xlabel="step", title="entropy (nats)", ylim=(0, None))
     rows = []
     for (method, seed), run in drawn.groupby(["method", "seed"]):
@@ -131,7 +116,7 @@ def sign(curves: pd.DataFrame, path: Path) -> None:
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
         axis.xaxis.set_minor_formatter(NullFormatter())
-    figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 1], 3)
     ends["panel"] = "ends"
     kept = drawn[["method", "seed", "step", "entropy"]].assign(panel="by step")
     save(figure, path, pd.concat([kept, ends]))
@@ -146,11 +131,11 @@ def regimes(curves: pd.DataFrame, path: Path) -> None:
     figure, axes = panels(2, width=3.5, height=3.2)
     for axis, name in zip(axes[0], ("entropy", "solve_rate"), strict=True):
         smooth = laptop.smoothed(curves, name)
-        lines(axis, smooth, name, {"GRPO": MAIN["GRPO"]} | {a: MAIN[a] for a in shown}, "-")
-        lines(axis, smooth, name, {b: MAIN[a] for a, b in shown.items()}, "--")
+        same = {"GRPO": MAIN["GRPO"]} | {a: MAIN[a] for a in shown}
+        by_seed(axis, smooth, name, same, line="-")
+        by_seed(axis, smooth, name, {b: MAIN[a] for a, b in shown.items()}, line="--")
         axis.set(xlabel="step", title=f"{name.replace('_', ' ')} (20-step mean)", ylim=(0, None))
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7)
+    legend(figure, axes[0, 0], 2, fontsize=7)
     methods = ["GRPO", *shown, *shown.values()]
     save(figure, path, curves[curves["method"].isin(methods)])
 
@@ -160,16 +145,9 @@ def ablation(rows: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
     if len(present(rows, ABLATION)) < 2:
         return
     figure, axes = panels(3, width=3.0, height=3.2)
-    drawn = []
-    shown = (("natural", "pass@1"), ("rare", "pass@64"))
-    for axis, (benchmark, metric) in zip(axes[0], shown, strict=False):
-        for method, color in present(rows, ABLATION).items():
-            curve = over_seeds(rows, method, benchmark, metric, "step")
-            drawn_as = {"color": color, "ms": 3, "label": method} | style(method)
-            axis.errorbar(curve["step"], curve["mean"], curve["sem"], **drawn_as)
-            drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
-        axis.set(xlabel="step", title=f"{benchmark} {metric} (%)")
-    lines(axes[0, 2], laptop.smoothed(curves, "entropy"), "entropy", ABLATION)
+    shown = {"natural pass@1 (%)": ("natural", "pass@1"), "rare pass@64 (%)": ("rare", "pass@64")}
+    drawn = along(axes[0], rows, ABLATION, shown)
+    by_seed(axes[0, 2], laptop.smoothed(curves, "entropy"), "entropy", ABLATION)
     axes[0, 2].set(xlabel="step", title="entropy (nats, 20-step mean)", ylim=(0, None))
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    save(figure, path, pd.concat(drawn))
+    legend(figure, axes[0, 0], 3)
+    save(figure, path, drawn)

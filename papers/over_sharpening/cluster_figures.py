@@ -20,7 +20,7 @@ from common.comparison.cluster_figures import (
     percent,
     whiskers,
 )
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, legend, panels, save
 from papers.over_sharpening.figures import ENTROPY
 
 ALPHAS = {  # row of Table 5 -> alpha
@@ -109,7 +109,7 @@ def peaks(cells: pd.DataFrame, by_cell: pd.DataFrame, folder: Path) -> Figure:
         axis.set(
             xlabel=f"{metric} at the best average's step (%)", ylabel="own best step: higher by"
         )
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
     save(figure, folder / name, found)
     far = {
         column: int(((found[column] - found["printed"]).abs() > _half(found)).sum())

@@ -12,7 +12,7 @@ import pandas as pd
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, by_seed, legend, panels, save
 from papers.over_sharpening import laptop
 from papers.over_sharpening.toy import figures as toy_figures
 
@@ -47,13 +47,7 @@ def entropy(drawn: pd.DataFrame, path: Path) -> None:
         return
     figure, axes = panels(1, width=4.6, height=3.2)
     axis = axes[0, 0]
-    for method, color in laptop_figures.present(drawn, ENTROPY).items():
-        runs = drawn[drawn["method"] == method]
-        for _, seed in runs.groupby("seed"):
-            axis.plot(seed["step"], seed["entropy"], color=color, lw=0.5, alpha=0.4)
-        mean = runs.groupby("step")["entropy"].mean()
-        line = laptop_figures.style(method)["linestyle"]
-        axis.plot(mean.index, mean, line, color=color, label=method)
+    by_seed(axis, drawn, "entropy", ENTROPY)
     axis.set(xlabel="step", ylabel="token entropy of the policy (nats)", ylim=(0, None))
     axis.legend()
     save(figure, path, None)
@@ -90,5 +84,5 @@ def alphas(rows: pd.DataFrame, path: Path) -> None:
             axis.axhline(filtered["value"].mean(), color="0.5", ls=":", label="filtering")
             drawn.append(filtered)
         axis.set(xlabel=r"$\alpha$", title=f"{benchmark} {metric} (%)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, path, pd.concat(drawn))

@@ -12,7 +12,7 @@ import pandas as pd
 from common.comparison import laptop_figures
 from common.comparison.gather import LAPTOP, read
 from common.palette import colors
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, band, dots, legend, panels, save
 from papers.two_stage import laptop
 from papers.two_stage.toy import figures as toy_figures
 
@@ -36,7 +36,7 @@ def draw(root: Path) -> None:
         shown = rows[(rows["table"] == table) | (rows["method"] == "base")]
         curve = training[training["table"] == table]
         fig2(shown, curve, folder / f"{table}_fig2")
-        table1(shown, folder / f"{table}_table1")
+        laptop_figures.pass_at_k(shown, MAIN, folder / f"{table}_table1", TASKS)
         stages(shown, curve, folder / f"{table}_stages")
         near = entropies[(entropies["table"] == table) | (entropies["method"] == "base")]
         table4(near, folder / f"{table}_entropies")
@@ -54,20 +54,16 @@ def fig2(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
     if not shown:
         return
     figure, axes = panels(4, width=3.0, height=2.9)
-    drawn = []
-    tests = {"test pass@1 (%)": "pass@1", "test entropy (nats a token)": "token_entropy"}
-    for axis, (title, metric) in zip(axes[0], tests.items(), strict=False):
-        for method, color in shown.items():
-            curve = laptop_figures.over_seeds(rows, method, "natural", metric, "step")
-            axis.errorbar(curve["step"], curve["mean"], curve["sem"], color=color, marker="o",
-                          markersize=3, label=method)  # fmt: skip
-            drawn.append(curve.assign(method=method, metric=metric))
-        axis.set(xlabel="step", title=title)
+    tests = {
+        "test pass@1 (%)": ("natural", "pass@1"),
+        "test entropy (nats a token)": ("natural", "token_entropy"),
+    }
+    drawn = [laptop_figures.along(axes[0], rows, MAIN, tests)]
     train = {"actor entropy (nats a token)": "entropy", "mean reward": "reward"}
     for axis, (title, metric) in zip(axes[0, 2:], train.items(), strict=True):
         drawn.append(along(axis, training, metric, shown))
         axis.set(xlabel="step", title=title)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
     save(figure, path, pd.concat(drawn))
 
 
@@ -78,36 +74,11 @@ def along(axis, training: pd.DataFrame, metric: str, shown: laptop_figures.Color
     for method, color in shown.items():
         runs = training[training["method"] == method].groupby("step")[metric]
         curve = runs.agg(["mean", "sem", "size"]).reset_index()
-        axis.plot(curve["step"], curve["mean"], color=color, lw=1.2)
-        low, high = curve["mean"] - curve["sem"], curve["mean"] + curve["sem"]
-        axis.fill_between(curve["step"], low, high, color=color, alpha=0.2, lw=0)
+        edges = {"low": curve["mean"] - curve["sem"], "high": curve["mean"] + curve["sem"]}
+        band(axis, curve["step"], curve.assign(**edges), color, lw=1.2)
         named = curve.rename(columns={"size": "n_seeds"})
         drawn.append(named.assign(method=method, metric=f"training {metric}"))
     return pd.concat(drawn)
-
-
-def table1(rows: pd.DataFrame, path: Path) -> None:
-    """Draw the counterpart of Table 1: pass@k after the last step, in domain (natural, rare) and
-    out of domain (shifted: five numbers); mean and standard error over seeds."""
-    shown = laptop_figures.present(rows, MAIN)
-    if not shown:
-        return
-    figure, axes = panels(3, width=3.0, height=2.9, sharey=True)
-    last = laptop_figures.last(rows[rows["metric"].str.startswith("pass@")])
-    drawn = []
-    for axis, benchmark in zip(axes[0], TASKS, strict=True):
-        for method, color in ({"base": COLORS[7]} | shown).items():
-            curve = laptop_figures.over_seeds(last, method, benchmark, None, "k")
-            style = "--" if method == "base" else "-"
-            axis.errorbar(
-                curve["k"], curve["mean"], curve["sem"], color=color, ls=style, label=method
-            )
-            drawn.append(curve.assign(method=method, benchmark=benchmark))
-        axis.set_xscale("log", base=2)
-        axis.set(xlabel="k", title=f"{benchmark} prompts")
-    axes[0, 0].set_ylabel("pass@k (%)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
-    save(figure, path, pd.concat(drawn))
 
 
 def stages(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
@@ -124,44 +95,30 @@ def stages(rows: pd.DataFrame, training: pd.DataFrame, path: Path) -> None:
     drawn = [along(axes[0, 0], training, "entropy", shown)]
     axes[0, 0].set(xlabel="step", title="actor entropy (nats a token)", ylim=(0, None))
     metric = f"pass@{BOUNDARY_K}"
+    tasks = {f"{benchmark} {metric} (%)": (benchmark, metric) for benchmark in TASKS}
+    drawn.append(laptop_figures.along(axes[0, 1:], rows, MAIN, tasks))
     for axis, benchmark in zip(axes[0, 1:], TASKS, strict=True):
-        for method, color in shown.items():
-            curve = laptop_figures.over_seeds(rows, method, benchmark, metric, "step")
-            axis.errorbar(curve["step"], curve["mean"], curve["sem"], color=color, marker="o",
-                          markersize=3, label=method)  # fmt: skip
-            drawn.append(curve.assign(method=method, benchmark=benchmark, metric=metric))
         base = rows[(rows["method"] == "base") & (rows["benchmark"] == benchmark)]
         axis.axhline(base[base["metric"] == metric]["value"].mean(), color=COLORS[7], ls=":")
-        axis.set(xlabel="step", title=f"{benchmark} {metric} (%)")
-    figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 1], 4)
     save(figure, path, pd.concat(drawn))
 
 
 def table4(entropies: pd.DataFrame, path: Path) -> None:
     """Draw Table 4's two entropies after the last step, by benchmark. Dots are seeds, lines their
     means."""
-    names = ["base", *laptop_figures.present(entropies, MAIN)]
-    if len(names) == 1:
+    shown = {"base": COLORS[7]} | laptop_figures.present(entropies, MAIN)
+    if len(shown) == 1:
         return
     cells = [(b, m) for b in ("natural", "rare") for m in laptop.ENTROPIES]
     figure, axes = panels(4, width=2.7, height=2.5)
     drawn = []
     for axis, (benchmark, metric) in zip(axes[0], cells, strict=True):
-        for x, method in enumerate(names):
-            seeds = entropies[
-                (entropies["method"] == method)
-                & (entropies["benchmark"] == benchmark)
-                & (entropies["metric"] == metric)
-            ]
-            color = MAIN.get(method, COLORS[7])
-            axis.plot([x] * len(seeds), seeds["value"], "o", color=color, markersize=4, alpha=0.6)
-            axis.hlines(seeds["value"].mean(), x - 0.3, x + 0.3, color=color)
-            drawn.append(seeds)
-        lines = [name.replace(" (", "\n(") for name in names]
-        axis.set_xticks(range(len(names)), lines, fontsize=7)
+        part = entropies[entropies["benchmark"].eq(benchmark) & entropies["metric"].eq(metric)]
+        dots(axis, part, shown, [name.replace(" (", "\n(") for name in shown], fontsize=7)
         title = f"{benchmark}: {metric.replace('_', ' ')}\n({laptop.ENTROPIES[metric]})"
         axis.set_title(title, fontsize=8)
-        axis.set(ylim=(0, None))
+        drawn.append(part[part["method"].isin(list(shown))])
     save(figure, path, pd.concat(drawn))
 
 
@@ -188,5 +145,5 @@ def boundary(counts: pd.DataFrame, path: Path) -> None:
         axis.axhline(0, color=COLORS[7], lw=0.8)
         axis.set(xlabel="step", title=f"{benchmark} prompts: gained (up), lost (down)")
     axes[0, 0].set_ylabel("pass@64 - base (points)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
     save(figure, path, pd.concat(drawn).rename(columns={"size": "n_seeds"}))

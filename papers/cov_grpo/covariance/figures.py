@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.config.files import ROOT
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, band, panels, save
 from common.results.files import read_csv
 from papers.cov_grpo.covariance.formulas import agreement
 
@@ -37,12 +37,6 @@ def over_seeds(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
     return rows.groupby(by, sort=False)[value].agg(**named).reset_index()
 
 
-def banded(axis, x: pd.Series, rows: pd.DataFrame, **style) -> None:
-    """Draw the line of `over_seeds` and its band."""
-    axis.plot(x, rows["value"], **style)
-    axis.fill_between(x, rows["low"], rows["high"], color=style["color"], alpha=0.2, lw=0)
-
-
 def seeds_text(rows: pd.DataFrame) -> str:
     n = rows["n_seeds"].max()
     return f"mean of {n} seeds, bands from the lowest to the highest" if n > 1 else "one seed"
@@ -60,10 +54,8 @@ def spread(source: Path, path: Path) -> None:
     for mean, style in LINES.items():
         for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
             curve = held[(held["mean"] == mean) & (held["tokens"] == tokens)]
-            banded(
-                axes[0, 0], 100 * curve["share"], curve, color=color, linestyle=style, marker="o",
-                markersize=3, label=f"{tokens} tokens, {mean} mean",
-            )  # fmt: skip
+            band(axes[0, 0], 100 * curve["share"], curve, color, "value", ls=style, marker="o",
+                 markersize=3, label=f"{tokens} tokens, {mean} mean")  # fmt: skip
     axes[0, 0].set(xscale="log", xlabel="tokens of largest |c| (%)", ylabel="of sum |c| (%)")
     axes[0, 0].set_title("Fig. 3: cumulative contribution", fontsize=9)
     axes[0, 0].legend(fontsize=7)
@@ -78,10 +70,8 @@ def spread(source: Path, path: Path) -> None:
             for tokens, color in (("all", COLORS[0]), ("active", COLORS[1])):
                 line = at[(at["side"] == side) & (at["tokens"] == tokens) & (at["mean"] == "token")]
                 line = line[line["reading"] == reading]
-                banded(
-                    axis, 100 * line["share"], line, color=color, linestyle=style,
-                    label=f"{tokens} tokens, {reading}",
-                )  # fmt: skip
+                band(axis, 100 * line["share"], line, color, "value", ls=style,
+                     label=f"{tokens} tokens, {reading}")  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel=f"of {side} tokens (%)", ylabel="|c|")
         axis.set_title(f"Table 1: {side} covariance", fontsize=9)
     axes[0, 1].legend(fontsize=7)
@@ -110,9 +100,9 @@ def weights(source: Path, path: Path) -> None:
         axes[0, 0].stairs(
             bar["high"], edges, baseline=bar["low"], fill=True, color=color, alpha=0.2, lw=0
         )
-        banded(axes[0, 1], line["step"], line, color=color, label=reading)
+        band(axes[0, 1], line["step"], line, color, "value", label=reading)
     label = "padded size / tokens (the repository's factor)"
-    banded(axes[0, 1], factor["step"], factor, color=COLORS[7], linestyle="--", label=label)
+    band(axes[0, 1], factor["step"], factor, COLORS[7], "value", ls="--", label=label)
     axes[0, 1].axhline(1, color="k", lw=0.8)
     axes[0, 0].set(xlabel="normalised weight", ylabel="% of tokens with a gradient")
     axes[0, 1].set(xlabel="step", ylim=(0, None))

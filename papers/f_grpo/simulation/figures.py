@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import UserError
-from common.plotting import COLORS, panels, plt, save
+from common.plotting import COLORS, band, legend, panels, plt, save
 
 SHOWN = (2, 16, 128, 1024, 8192, 32768, 131072)  # N of the curves against the step
 MATCHED = (64, 128, 1024, 8192, 16384, 32768)  # N whose curves leave their start
@@ -57,7 +57,7 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     for axis, letter, metric in zip(axes[0], "ab", LABELS, strict=False):
         curves = trajectory[(trajectory["gamma"] == gamma) & trajectory["N"].isin(sizes)]
         for N, rows in _spread(curves, metric, ["N", "step"]).groupby("N"):
-            _line(axis, rows, "step", color=_color(N, sizes), label=f"{N:,}")
+            band(axis, rows["step"], rows, _color(N, sizes), label=f"{N:,}")
             drawn.append(rows.assign(panel=letter, metric=metric, gamma=gamma))
         axis.set(xlabel="step", ylabel=LABELS[metric], ylim=(-0.03, 1.03))
         axis.set_title(f"({letter}) $\\gamma$ = {gamma:g}")
@@ -66,16 +66,8 @@ def _figure4(last: pd.DataFrame, trajectory: pd.DataFrame, folder: Path) -> None
     for (metric, label), color in zip(LABELS.items(), COLORS, strict=False):
         for gamma, rows in _spread(last, metric, ["gamma", "N"]).groupby("gamma"):
             name = f"{label.split()[-1]}, $\\gamma$ = {gamma:g}"
-            _line(
-                axis,
-                rows,
-                "N",
-                color=color,
-                ls=DASH.get(gamma, ":"),
-                marker="o",
-                ms=2.5,
-                label=name,
-            )
+            style = {"ls": DASH.get(gamma, ":"), "marker": "o", "ms": 2.5, "label": name}
+            band(axis, rows["N"], rows, color, **style)
             drawn.append(rows.assign(panel="c", metric=metric))
     _group_size_axis(axis)
     axis.set(ylabel="after the last step", ylim=(-0.03, 1.03), title="(c) final")
@@ -123,11 +115,12 @@ def _readings(final: pd.DataFrame, folder: Path) -> None:
             )  # hollow marks in three sizes, so that coinciding lines show
             style = {"color": COLORS[place], "ms": 4 + 2.5 * place, "mfc": "none"}
             style |= dict(zip(("ls", "marker"), OPTIMIZERS[optimizer], strict=True))
-            _line(axis, table[table["reading"] == name], "N", label=name, **style)
+            shown = table[table["reading"] == name]
+            band(axis, shown["N"], shown, label=name, **style)
         drawn.append(table.assign(metric=metric, gamma=gamma))
         _group_size_axis(axis)
         axis.set(ylabel=label)
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    legend(fig, axes[0, 0], 5)
     fig.suptitle(f"After the last step, $\\gamma$ = {gamma:g}", fontsize=9)
     columns = ["metric", "reading", "gamma", "N", "mean", "low", "high"]
     save(fig, folder / "fig4_readings", pd.concat(drawn, ignore_index=True)[columns])
@@ -136,11 +129,6 @@ def _readings(final: pd.DataFrame, folder: Path) -> None:
 def _spread(rows: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:
     """Return the mean, lowest and highest value over seeds."""
     return rows.groupby(by, as_index=False)[metric].agg(mean="mean", low="min", high="max")
-
-
-def _line(axis, rows: pd.DataFrame, x: str, **style) -> None:
-    axis.plot(rows[x], rows["mean"], **style)
-    axis.fill_between(rows[x], rows["low"], rows["high"], color=style["color"], alpha=0.2, lw=0)
 
 
 def _shown(trajectory: pd.DataFrame, chosen: tuple) -> list[int]:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from common.comparison.laptop_figures import Colors, present
 from common.metrics.fits import fit_beta, power_law
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, legend, panels, save
 from papers.fade.fits import tables
 
 BENCHMARKS = ("natural", "rare")
@@ -59,7 +59,7 @@ def coefficients(fits: pd.DataFrame, colors: Colors, path: Path, benchmarks=BENC
             )
         axis.set(xscale="log", xlabel="a (level)", ylabel="b (slope)", title=f"{benchmark} prompts")
         axis.tick_params(axis="x", which="minor", labelsize=6)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, path, fits)
 
 
@@ -165,7 +165,7 @@ def budgets(
         axis.set(xscale="log", xlabel="k", title=f"fitted to k <= {budget}")
     two = "natural solid, rare dashed" if len(benchmarks) > 1 else benchmarks[0]
     axes[0, 0].set(ylabel=f"pass@k (%): {two}")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, path, pd.concat(drawn))
 
 
@@ -194,5 +194,5 @@ def difficulty(
             drawn.append(frame.assign(method=method, split=name, mse=error))
         axis.set(xscale="log", xlabel="k", title=f"{name} third")
     axes[0, 0].set(ylabel=f"{benchmark} pass@k (%)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, path, pd.concat(drawn))

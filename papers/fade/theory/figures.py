@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, legend, panels, save
 
 EXISTING = {  # Fig. 2 left: the weights of earlier methods
     ("grpo", None): "GRPO",
@@ -203,5 +203,5 @@ def multi_turn(table: pd.DataFrame, path: Path) -> None:
         axis.plot(line["p"], line["power_2_exact"], color=COLORS[1], label="Power alpha=2, G = 8")
         axis.set(xlabel="solve rate p", title=title)
     axes[0, 0].set(ylabel="mass")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend(figure, axes[0, 0], 3)
     save(figure, path, table)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, legend, panels, save
 
 
 def partition(groups: pd.DataFrame, path: Path) -> None:
@@ -75,6 +75,5 @@ def coupling(coupled: pd.DataFrame, path: Path) -> None:
         axis.set(xlabel=r"coupling $c$", title=f"{name}, {batch}")
         drawn.append(panel)
     axes[0, 0].set(ylabel="violated (%)")
-    handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=6, fontsize=7, handlelength=4)
+    legend(figure, axes[0, 0], 6, fontsize=7, handlelength=4)
     save(figure, path, pd.concat(drawn))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from common.plotting import COLORS, panels, plt, save
+from common.plotting import COLORS, band, legend, panels, plt, save
 from papers.over_sharpening.toy.formulas import COLLAPSED
 
 KEY = ["optimizer", "G", "estimator", "alpha", "mu", "lr"]
@@ -57,19 +57,14 @@ def probabilities(curves, traces, cells: list[tuple], path: Path) -> None:
             for _, seed in runs.groupby("seed"):
                 above.plot(seed["step"], seed["p_cat"], color=color, lw=0.6, alpha=0.8)
             line = chosen(curves, estimator=estimator, optimizer=optimizer, G=G, metric="p_winner")
-            band(below, line, color, f"G = {G}")
+            band(below, line["step"], line, color, alpha=0.12, label=f"G = {G}")
         title = TITLES.get(estimator, estimator)
         above.set(title=f"{title}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         below.set(xlabel="step")
     axes[0, 0].set(ylabel=r"$\pi$(Cat | Persian)")
     axes[1, 0].set(ylabel="likelier of Cat, Persian")
-    figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[1, 0], 4)
     save(figure, path, None)
-
-
-def band(axis, rows: pd.DataFrame, color, label: str | None, style: str = "-") -> None:
-    axis.plot(rows["step"], rows["mean"], style, color=color, label=label)
-    axis.fill_between(rows["step"], rows["low"], rows["high"], color=color, alpha=0.12, lw=0)
 
 
 def siamese(curves: pd.DataFrame, path: Path) -> None:
@@ -79,10 +74,10 @@ def siamese(curves: pd.DataFrame, path: Path) -> None:
     for axis, name in zip(axes[0], ("high", "mid", "low"), strict=True):
         for G in sizes:
             line = chosen(curves, estimator="raw", optimizer="sgd", G=G, metric=f"siamese_{name}")
-            band(axis, line, group_color(G, sizes), f"G = {G}")
+            band(axis, line["step"], line, group_color(G, sizes), alpha=0.12, label=f"G = {G}")
         axis.set(xlabel="step", title=f"{name} similarity", yscale="log")
     axes[0, 0].set(ylabel=r"$\pi$(Siamese | Siamese)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
     save(figure, path, None)
 
 
@@ -109,13 +104,15 @@ def calibrated(curves: pd.DataFrame, path: Path) -> None:
                 plain = chosen(curves, **where)
                 axis.plot(plain["step"], plain["mean"], color="0.75", lw=1)
                 curve = chosen(curves, **where, alpha=alpha, mu=mu)
-                band(axis, curve, group_color(G, sizes), f"G = {G}")
+                band(
+                    axis, curve["step"], curve, group_color(G, sizes), alpha=0.12, label=f"G = {G}"
+                )
             name = "IAC + DLC" if mu > 0 else "IAC"
             axis.set(title=f"{name}, {OPTIMIZERS[optimizer]}", ylim=(-0.03, 1.03))
         line[0].set(ylabel=f"{TITLES[estimator]}:\nlikelier of Cat, Persian")
     for axis in axes[-1]:
         axis.set(xlabel="step")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
     save(figure, path, None)
 
 
@@ -174,5 +171,5 @@ def learning_rates(final: pd.DataFrame, path: Path) -> None:
         axis.set(xscale="log", xlabel="learning rate", title=OPTIMIZERS[optimizer])
     axes[0, 0].set(ylabel="% of seeds")
     figure.suptitle("full: collapsed onto one label; dashed: frozen with both", fontsize=9)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    legend(figure, axes[0, 0], 5)
     save(figure, path, table)

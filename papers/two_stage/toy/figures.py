@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common.plotting import COLORS, panels, save
+from common.plotting import COLORS, band, legend, panels, save
 
 ACTIONS = {1: COLORS[0], 2: COLORS[1], 3: COLORS[2], 4: COLORS[3]}
 ROLES = {1: "explored, r > 0", 2: "unexplored, best", 3: "explored, r = 0", 4: "fourth"}
@@ -56,8 +56,7 @@ def grid(rows: list[list], paths, cells: dict, name: str, path: Path) -> None:
             part = part[part["cell"] == cell]
             for action, curve in part.groupby("action"):
                 step, color = curve["step"].clip(lower=0.9), ACTIONS[action]
-                axis.plot(step, curve["mean"], color=color, label=f"$a_{action}$ ({ROLES[action]})")
-                axis.fill_between(step, curve["low"], curve["high"], color=color, alpha=0.2, lw=0)
+                band(axis, step, curve, color, label=f"$a_{action}$ ({ROLES[action]})")
                 axis.plot(step, curve["expected"], color=color, ls="--", lw=0.9)
             axis.set_xscale("log")
             axis.set(ylim=(-0.03, 1.03))
@@ -98,7 +97,7 @@ def crossings(ends: pd.DataFrame, settings: dict, path: Path) -> None:
         axis.set_xlabel("step")
     for axis in axes[:, 0]:
         axis.set_ylabel("overtaken (% of seeds)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, axes[0, 0], 4)
     save(figure, path, pd.concat(drawn, ignore_index=True))
 
 
