@@ -54,7 +54,6 @@ GROUPS = {
         "gpu-day": Verb("bench.gpu_day", "one GPU, half an hour: tests, speed, mazes"),
     },
     "maintain": {
-        "docs": Verb("rlvr_papers.docs", "write generated docs, README parts and docs/page.html"),
         "bench": Verb("bench.command", "speed beside other libraries"),
         "bench-gpu": Verb("bench.gpu", "speed of one GPU"),
         "verdicts": Verb("bench.verdicts", "how the verifiers judge labelled cases"),

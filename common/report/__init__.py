@@ -1,4 +1,4 @@
-"""The page for a reader with two minutes: `make report` writes results/report/index.html.
+"""The page of all papers (`make report`), and the generated tables of README and docs/evidence.md.
 
-sources (what is read, and from where) -> views (what is shown of it) -> page (one HTML file).
+verdicts (a paper's claims, as they came out) -> page (one HTML file), readme (tables, a figure).
 """

@@ -1,0 +1,158 @@
+"""A paper's claims and what came out, from claims.csv, gaps.csv and comparison.csv."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from common.claims.file import LAPTOP, SCOPES, read
+from common.claims.single import ONE_RUN
+
+RL, EXACT, TOY = KINDS = (
+    "RL of a small model",
+    "theory and single measurements",
+    "toys and simulations",
+)
+TOYS = ("toy", "simulation")  # families of claims.yaml; their tables begin with these words
+WORDS = ("holds", "fails", "inconclusive", ONE_RUN, "mechanism not engaged", "not run")
+UNCLAIMED = "not claimed here"
+POINTS = ("pass@", "avg@", "accuracy", "solve_rate", "active_groups")  # metrics in percent
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict on a claim in one scope."""
+
+    word: str
+    numbers: str  # as claims.csv has them
+    effect: str  # the same in short, with the unit
+    state: str  # of the files that it rests on
+
+
+@dataclass(frozen=True)
+class Claim:
+    id: str
+    text: str
+    headline: str  # the claim in short; "" where it is no headline
+    source: str
+    section: str
+    family: str
+    kind: str  # what a laptop decides it on; "" where it is not claimed there
+    findings: dict[str, Finding]  # by scope
+
+
+@dataclass(frozen=True)
+class Paper:
+    name: str
+    title: str
+    arxiv: str
+    brief: str  # its idea in a few words
+    says: str
+    claims: list[Claim]
+
+    @property
+    def headlines(self) -> list[Claim]:
+        return [claim for claim in self.claims if claim.headline]
+
+
+def papers(home: Path, reference: Path) -> list[str]:
+    """Return the papers that have committed verdicts; a paper that was just begun has none."""
+    names = sorted(path.parent.name for path in home.glob("*/claims.yaml"))
+    return [name for name in names if (reference / name / "claims.csv").exists()]
+
+
+def paper(name: str, home: Path, folder: Path) -> Paper:
+    """Return the claims of home/name with the verdicts in `folder`."""
+    about, claims = read(home / name / "claims.yaml")
+    verdicts = pd.read_csv(folder / "claims.csv", keep_default_na=False, dtype=str)
+    rows = {row["id"]: row for row in verdicts.to_dict("records")}
+    gaps = pd.read_csv(folder / "gaps.csv")
+    behind = dict([*gaps.groupby(["claim", "scope"])])
+    summary = pd.read_csv(folder / "comparison.csv")
+    trained = set(summary["table"][summary["scope"] == LAPTOP])
+    found = []
+    for claim in claims:
+        if claim["id"] not in rows:
+            continue  # it was written after the verdicts
+        row, key = rows[claim["id"]], claim["id"]
+        findings = {}
+        for scope in SCOPES:
+            said = row[f"{scope}_numbers"], effect(behind.get((key, scope)), row, scope)
+            findings[scope] = Finding(row[scope] or UNCLAIMED, *said, row[f"{scope}_state"])
+        family = claim.get("family", "")
+        found.append(
+            Claim(
+                id=key,
+                text=claim["claim"],
+                headline=claim.get("headline", ""),
+                source=claim["source"],
+                section=claim.get("section", ""),
+                family=family,
+                kind=_kind(family, behind.get((key, LAPTOP)), trained) if LAPTOP in claim else "",
+                findings=findings,
+            )
+        )
+    texts = (str(about.get(key, "")) for key in ("arxiv", "brief", "says"))
+    return Paper(name, about.get("paper", name), *texts, found)
+
+
+def _kind(family: str, gaps: pd.DataFrame | None, trained: set[str]) -> str:
+    """Return what a laptop decides a claim on: training, a toy, or else theory. `trained` are the
+    tables of trained models."""
+    read = "" if gaps is None else " ".join(str(table) for table in gaps["table"])
+    if family in TOYS or read.startswith(TOYS):
+        return TOY
+    # without a comparison it was not run, or its reading was refused
+    return RL if gaps is None or any(table in read for table in trained) else EXACT
+
+
+def effect(gaps: pd.DataFrame | None, row: dict, scope: str) -> str:
+    """Describe one comparison by its difference and interval, several by how many hold and fail."""
+    if gaps is None:
+        return row[f"{scope}_numbers"].split("; ")[0]
+    rows = gaps.to_dict("records")
+    if len(rows) > 1:
+        sides = Counter(row["verdict"] for row in rows)
+        known = [row["difference"] for row in rows if not pd.isna(row["difference"])]
+        spread = f"{_rounded(min(known))} to {_rounded(max(known))}" if known else "not known"
+        counts = f"{sides['holds']} of {len(rows)} comparisons as claimed, {sides['fails']} against"
+        return f"{counts}, differences {spread}"
+    one = rows[0]
+    text = _rounded(one["difference"])
+    if not pd.isna(one["low"]):
+        text += f" [{_rounded(one['low'])}, {_rounded(one['high'])}]"
+    text += _unit(str(one["benchmark"]), str(one["metric"]))
+    if one["verdict"] == "inconclusive":  # which the interval, not being corrected, may not show
+        by = {"p_holm": "Holm", "p_bh": "Benjamini-Hochberg"}
+        known = [(one[key], name) for key, name in by.items() if not pd.isna(one[key])]
+        text += "".join(f"; p = {p:.2g} after {name}'s correction" for p, name in known[:1])
+    return text
+
+
+def counted(verdicts: list[str]) -> str:
+    """Return the counts of verdicts in words: "3 hold, 1 fails, 2 are inconclusive"."""
+    verbs = {
+        "holds": ("holds", "hold"),
+        "fails": ("fails", "fail"),
+        "inconclusive": ("is inconclusive", "are inconclusive"),
+        ONE_RUN: ("is inconclusive with one run", "are inconclusive with one run"),
+        "mechanism not engaged": ("has a mechanism that did not engage",) * 2,
+        "not run": ("was not run", "were not run"),
+    }
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[w]} {verbs[w][counts[w] > 1]}" for w in WORDS if counts[w])
+
+
+def _unit(benchmark: str, metric: str) -> str:
+    """Return the unit and measure of a difference, such as " points of rare pass@64"."""
+    what = " ".join(x for x in (benchmark, metric.replace("_", " ")) if x not in ("", "nan"))
+    points = metric.lower().startswith(POINTS)
+    return f" points of {what}" if points else f" ({what})" if what else ""
+
+
+def _rounded(value: float) -> str:
+    """Format with one decimal from 1 on and two significant digits below: 10.0, -1.7, 0.043."""
+    return f"{value:.1f}" if abs(value) >= 0.995 or value == 0 else f"{value:.2g}"

@@ -1,0 +1,96 @@
+"""The page: made of result files alone, with every value escaped."""
+
+import html
+import re
+
+import pytest
+from test_verdicts import stored, written
+from tiny import ROOT
+
+from common.report import page
+from common.report.page import Block, sections
+
+MARKDOWN = """# P: published and rerun
+## Claims
+| claim | laptop |
+| --- | --- |
+| not shown from here | – |
+
+## Published: Table 1
+Another model.
+| method | AIME |
+| --- | ---: |
+| a \\| b | 4<5 |
+
+### Cells
+![fig](figures/fig.png)
+"""
+
+
+@pytest.fixture
+def built(tmp_path):
+    """The page of a committed paper, as a function of what else is there."""
+    home, committed = written(tmp_path / "papers"), tmp_path / "reference"
+    folder = stored(committed / "p")
+    (folder / "comparison.md").write_text(MARKDOWN)
+    (folder / "figures").mkdir()
+    for name in ("fig10", "fig9", "laptop_strong_matched"):
+        (folder / "figures" / f"{name}.png").write_bytes(b"")
+
+    def build(root="none", to="page"):
+        return page.build(home, tmp_path / root, committed, tmp_path / to)
+
+    return build
+
+
+def test_sections_are_tables_texts_and_pictures():
+    first, (title, blocks) = sections(MARKDOWN)
+    assert (first[0], title) == ("Claims", "Published: Table 1")
+    table = Block("table", "", ("method", "AIME"), (("a | b", "4<5"),), (False, True))
+    text, head, picture = Block("text", "Another model."), Block("head", "Cells"), "figures/fig.png"
+    assert blocks == [text, table, head, Block("picture", picture)]
+
+
+def test_a_claim_stands_with_its_verdicts_and_numbers(built):
+    text = built()
+    row = text.split('<tr id="p-rl">')[1].split("</tr>")[0]
+    assert re.findall(r'class="word (\w+)"', row) == ["good", "good", "none"]
+    assert '<span class="numbers">n</span>' in row
+    assert "7.1 [3.4, 10.8] points of rare pass@64" in text
+    assert "4&lt;5" in text
+    assert "not shown from here" not in text
+
+
+def test_counts_are_of_print_each_kind_and_a_cluster(built):
+    text = html.unescape(built())
+    bars = re.findall(r'<th scope="row">([^<]*)</th><td><span class="bar">(.*?)</td>', text)
+    counts = {name: re.findall(r'title="([^"]*)"', bar) for name, bar in bars}
+    assert counts == {
+        "printed numbers": ["5 holds"],
+        "RL of a small model": ["1 holds", "1 inconclusive"],
+        "theory and single measurements": ["1 holds"],
+        "toys and simulations": ["1 fails"],
+        "the paper's size": ["5 not run"],
+    }
+
+
+def test_figures_are_links_from_the_folder_of_the_page(built):
+    found = [*dict.fromkeys(re.findall(r'src="([^"]*)"', built(to="a/b")))]
+    names = ["laptop_strong_matched", "fig", "fig9", "fig10"]
+    assert found == [f"../../reference/p/figures/{name}.png" for name in names]
+
+
+def test_own_results_stand_in_the_place_of_the_committed_ones(built, tmp_path):
+    assert "your own results" not in built()
+    stored(tmp_path / "mine" / "p", rl="fails")
+    own = built("mine")
+    assert "your own results" in own
+    row = own.split('<tr id="p-rl">')[1].split("</tr>")[0]
+    assert re.findall(r'class="word (\w+)"', row) == ["good", "bad", "none"]
+
+
+def test_the_page_of_the_committed_results_has_every_claim(tmp_path):
+    reference = ROOT / "results" / "reference"
+    text = html.unescape(page.build(ROOT / "papers", tmp_path, reference, tmp_path))
+    assert text.count("<article") == len(page.verdicts.papers(ROOT / "papers", reference)) >= 5
+    assert "Focal weighting raises GRPO's pass@k at large k (equal steps)" in text

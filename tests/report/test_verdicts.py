@@ -1,0 +1,98 @@
+"""A paper's claims and verdicts, as the page and the README read them."""
+
+import pandas as pd
+import pytest
+from tiny import ROOT
+
+from common.report import verdicts
+from common.report.verdicts import EXACT, RL, TOY, counted, effect
+
+HOME, REFERENCE = ROOT / "papers", ROOT / "results" / "reference"
+CLAIMS = """
+- {paper: P, arxiv: "1234.5678", brief: an idea, says: It works.}
+- section: one
+- {id: rl, claim: c, source: s, headline: h, laptop: {range: {of: {table: strong}, low: 0}}}
+- {id: refused, claim: c, source: s, laptop: {range: {of: {table: strong}, low: 0}}}
+- {id: exact, claim: c, source: s, laptop: {range: {of: {table: theory}, low: 0}}}
+- {id: toys, claim: c, source: s, family: toy, laptop: {range: {of: {table: toy}, low: 0}}}
+- {id: silent, claim: c, source: s}
+- {id: written_later, claim: c, source: s}
+"""
+WORDS = {"rl": "holds", "refused": "inconclusive", "exact": "holds", "toys": "fails", "silent": ""}
+
+
+def gap(table: str = "strong", **changed) -> dict:
+    row = {"claim": "rl", "scope": "laptop", "table": table, "benchmark": "rare"}
+    row |= {"metric": "pass@64", "difference": 7.09, "low": 3.39, "high": 10.8, "p_holm": 0.012}
+    return row | {"p_bh": None, "verdict": "holds"} | changed
+
+
+def stored(folder, **words):
+    """A results folder with the tables of the claims above; `words` are laptop verdicts."""
+    folder.mkdir(parents=True)
+    gaps = [gap(), gap("theory", claim="exact"), gap("toy_1", claim="toys")]
+    pd.DataFrame(gaps).to_csv(folder / "gaps.csv", index=False)
+    summary = {"scope": ["laptop"], "table": ["strong"], "model": ["tiny"]}
+    pd.DataFrame(summary).to_csv(folder / "comparison.csv", index=False)
+    empty = {f"{s}_{what}": "" for s in ("published", "cluster") for what in ("numbers", "state")}
+    empty |= {"published": "holds", "cluster": "not run", "laptop_state": "", "laptop_numbers": "n"}
+    rows = [{"id": name, "laptop": word} | empty for name, word in (WORDS | words).items()]
+    pd.DataFrame(rows).to_csv(folder / "claims.csv", index=False)
+    return folder
+
+
+def written(home):
+    """A folder of papers with the claims above."""
+    (home / "p").mkdir(parents=True)
+    (home / "p" / "claims.yaml").write_text(CLAIMS)
+    return home
+
+
+def test_claims_have_what_they_were_decided_on(tmp_path):
+    home = written(tmp_path / "papers")
+    paper = verdicts.paper("p", home, stored(tmp_path / "results" / "p"))
+    kinds = {claim.id: claim.kind for claim in paper.claims}
+    assert kinds == {"rl": RL, "refused": RL, "exact": EXACT, "toys": TOY, "silent": ""}
+    assert (paper.title, paper.arxiv, paper.brief) == ("P", "1234.5678", "an idea")
+    assert [claim.id for claim in paper.headlines] == ["rl"]
+    found = {claim.id: claim.findings["laptop"].word for claim in paper.claims}
+    assert found == WORDS | {"silent": "not claimed here"}
+
+
+def test_only_papers_with_committed_verdicts_are_papers(tmp_path):
+    home = written(tmp_path / "papers")
+    assert verdicts.papers(home, tmp_path / "results") == []
+    stored(tmp_path / "results" / "p")
+    assert verdicts.papers(home, tmp_path / "results") == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([gap()], "7.1 [3.4, 10.8] points of rare pass@64"),
+        ([gap(low=None, metric="entropy", difference=0.0432)], "0.043 (rare entropy)"),
+        (
+            [gap(verdict="inconclusive")],
+            "7.1 [3.4, 10.8] points of rare pass@64; p = 0.012 after Holm's correction",
+        ),
+        (
+            [gap(), gap(difference=-2.0, verdict="fails")],
+            "1 of 2 comparisons as claimed, 1 against, differences -2.0 to 7.1",
+        ),
+        (None, "first"),
+    ],
+)
+def test_an_effect_has_its_unit_and_its_interval(rows, text):
+    gaps = None if rows is None else pd.DataFrame(rows)
+    assert effect(gaps, {"laptop_numbers": "first; second"}, "laptop") == text
+
+
+def test_verdicts_are_counted_in_one_order():
+    words = ["fails", "holds", "holds", "not run"]
+    assert counted(words) == "2 hold, 1 fails, 1 was not run"
+
+
+def test_cw_grpos_covariance_is_a_measurement_and_its_entropy_is_trained():
+    paper = verdicts.paper("cov_grpo", HOME, REFERENCE / "cov_grpo")
+    kinds = {claim.id: claim.kind for claim in paper.claims}
+    assert (kinds["dominate_token_all"], kinds["stable_drop"]) == (EXACT, RL)
