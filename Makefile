@@ -54,7 +54,7 @@ endif
 compare-%: $(VENV)/.ready ## published against rerun, from results/ alone
 	$(RLVR) compare paper=$* format=$(FORMAT)
 
-report: $(VENV)/.ready ## results/report/index.html, from results/ alone: what each paper claims, what came out, what to run next
+report: $(VENV)/.ready ## results/report/index.html: what each paper claims, and what came out
 	$(RLVR) report
 
 yardstick: $(VENV)/.ready ## every method of configs/method/ under one protocol, ranked at matched pass@1 [PROTOCOL=yardstick_countdown|yardstick_maze|third_maze|third_countdown]: some two hours
@@ -127,8 +127,8 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
-docs: $(VENV)/.ready
-	$(RLVR) docs
+docs: $(VENV)/.ready ## write the generated tables of README.md, docs/ and the papers' READMEs
+	$(BIN)/python -m rlvr_papers.docs
 
 bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
 	$(RLVR) bench names=step,cost,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,weights
