@@ -1,10 +1,12 @@
 """Run everything of one paper that this machine can run, and end with the comparison.
 
     rlvr reproduce paper=NAME [scale=smoke|laptop|laptop_maze|full] [workers=2] [budget=4h]
-                   [results_dir=results]
+                   [rows=NAME,NAME] [seeds=10] [results_dir=results]
 
 papers/NAME/configs/reproduce.yaml says what a scale runs: rows (named experiment configurations),
-seeds and the paper's own parts. With paper=NAME, --help shows it.
+seeds and the paper's own parts. With paper=NAME, --help shows it. seeds=10 runs the seeds 1 to 10
+of each row instead, and seeds=6-10 those, seed by seed: whenever the command is stopped, the seeds
+that it has passed are complete.
 """
 
 from pathlib import Path
@@ -12,18 +14,22 @@ from pathlib import Path
 from common.cli import main as hydra
 from common.config.files import known_paper
 from common.config.words import split
-from common.sweeps.plan import Reproduce
+from common.sweeps.plan import Reproduce, experiments, only
 from common.sweeps.reproduce import parts, reproduce
 from common.sweeps.schedule import run_all
 
 
 def main(words: list[str]) -> None:
-    given, others = split(words, {"paper": ""})
+    given, others = split(words, {"paper": "", "rows": "", "seeds": ""})
+
+    def run(config: Reproduce) -> None:
+        config = only(config, given["rows"], given["seeds"])
+        runs = experiments(config)
+        if given["seeds"]:
+            runs.sort(key=lambda x: (x.seed, x.optim.steps > 0))
+        reproduce(config, finish, runs)
+
     hydra(run, Reproduce, known_paper(given["paper"]), "reproduce", others)
-
-
-def run(config: Reproduce) -> None:
-    reproduce(config, finish)
 
 
 def finish(config: Reproduce) -> None:

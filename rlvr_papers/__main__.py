@@ -28,7 +28,6 @@ GROUPS = {
         "reproduce": Verb("common.reproduce", "all of a paper that this machine can run"),
         "yardstick": Verb("common.yardstick.command", "all methods under one protocol, ranked"),
         "pretrained": Verb("common.pretrained.command", "methods on small pretrained models"),
-        "evidence": Verb("common.sweeps.evidence", "more seeds of all papers' rows, unattended"),
         "evaluate": Verb("common.evaluation.command", "sample a model on a benchmark and score it"),
         "rescore": Verb("common.evaluation.rescore", "score stored samples by another verifier"),
         "import": Verb("common.comparison.import_runs", "counts made elsewhere, as a paper's runs"),

@@ -10,12 +10,12 @@ from common.comparison.published import published, reruns_of
 from common.config.compose import compose
 from common.config.files import ROOT
 from common.config.strict import strict
-from common.errors import require
+from common.errors import require, some_of
 from common.evaluation.config import Evaluate
 from common.experiment import Experiment
 from common.sweeps.gates import Gated, gates
 from common.sweeps.measures import Measure, measures
-from common.sweeps.plan import Command, Reproduce, evaluations, experiments, tried
+from common.sweeps.plan import Command, Reproduce, evaluations, experiments, run_name, tried
 from common.sweeps.plan import without as without_rows
 from slurm.plan import narrowed
 
@@ -65,7 +65,7 @@ def chosen(
     """Return the runs and evaluations that the arguments select, with what the evaluations wait
     for. With `steps` they are short trials of the rows. Raises UserError for an unknown table or
     row."""
-    wanted = known(table, tables, "table")
+    wanted = some_of("table", table, tables)
     scales = [scale] if scale else _scales(tables[name] for name in wanted) or [CLUSTER]
     configs = _less(without, [asked_for(paper, one, others) for one in scales])
     if steps:
@@ -81,9 +81,9 @@ def chosen(
             runs[x.run_id] = x
     sampled = {e.path.name: e for config in configs for e in evaluations(config)}
     keep = [_of(paper, name, tables[name]) for name in wanted]
-    mine = [x for x in runs.values() if not keep or any(one(x) for one in keep)]
+    mine = [x for x in runs.values() if not keep or any(one(x.table, x.name) for one in keep)]
     require(bool(mine), "table", table or "all", f"no row of it in scale={','.join(scales)}")
-    rows = known(row, [x.name for x in mine], "row")
+    rows = some_of("row", row, [x.name for x in mine])
     picked = {x.run_id for x in mine if not rows or x.name in rows}
     kept = narrowed([*runs.values()], [*sampled.values()], picked)
     own = {one.path.name: one for config in configs for one in measures(config)}
@@ -95,15 +95,15 @@ def chosen(
 
 def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterator[str]:
     """Yield lines that say what there is to run, with rows and seeds."""
-    wanted = known(table, tables, "table") or [*tables]
-    scales = _scales(tables[name] for name in wanted)
-    runs = {one: experiments(asked_for(paper, one, ())) for one in scales}
+    wanted = some_of("table", table, tables) or [*tables]
+    config = asked_for(paper, CLUSTER, ())
     for name in wanted:
         one, seeds = tables[name], dict[str, set[int]]()
-        stands = _of(paper, name, one)
-        mine = {x.run_id: x for scale in one.scales for x in runs[scale] if stands(x)}
-        for x in mine.values():
-            seeds.setdefault(x.name, set()).add(x.seed)
+        keep = _of(paper, name, one)
+        for sweep in (sweep for scale in one.scales for sweep in config.scales[scale].sweeps):
+            for row in (run_name(sweep, row) for row in sweep.rows):
+                if keep(sweep.table, row):
+                    seeds.setdefault(row, set()).update(sweep.seeds)
         yield f"table={name}  profile={one.profile}  scale={','.join(one.scales)}  {one.about}"
         for each in sorted({tuple(sorted(found)) for found in seeds.values()}):
             rows = ", ".join(row for row, found in seeds.items() if found == {*each})
@@ -111,23 +111,15 @@ def listing(paper: str, tables: Mapping[str, Table], table: str = "") -> Iterato
             yield fill(said, 100, initial_indent="    ", subsequent_indent="    ")
 
 
-def known(word: str, names: Iterable[str], key: str) -> list[str]:
-    """Return the names in `A,B`. Raises UserError for an unknown one."""
-    given, names = [name for name in word.split(",") if name], list(dict.fromkeys(names))
-    unknown = ",".join(name for name in given if name not in names)
-    require(not unknown, key, unknown, f"use one or several of {', '.join(names)}")
-    return given
-
-
-def _of(paper: str, name: str, table: Table) -> Callable[[Experiment], bool]:
-    """Return a function that tells whether a run is one of the table's."""
+def _of(paper: str, name: str, table: Table) -> Callable[[str, str], bool]:
+    """Return a function that tells whether a run (its table and name) is one of `table`'s."""
     if table.rows == ALL:
-        return lambda x: True
+        return lambda of_table, run: True
     if table.rows != PRINTED:
-        return lambda x: x.table == table.rows
+        return lambda of_table, run: of_table == table.rows
     printed = published(ROOT / "papers" / paper / "published")
     mine = reruns_of(paper, printed[printed["table"] == name])
-    return lambda x: (x.table, x.name) in mine
+    return lambda of_table, run: (of_table, run) in mine
 
 
 def _scales(tables: Iterable[Table]) -> list[str]:
@@ -139,7 +131,5 @@ def _less(names: str, configs: list[Reproduce]) -> list[Reproduce]:
     no scale has."""
     if not names:
         return configs
-    rows = [{x.name for x in experiments(config)} for config in configs]
-    given = known(names, [name for one in rows for name in sorted(one)], "without")
-    pairs = zip(configs, rows, strict=True)
-    return [without_rows(config, [n for n in given if n in own]) for config, own in pairs]
+    given = some_of("without", names, [name for config in configs for name in config.names])
+    return [without_rows(config, given) for config in configs]

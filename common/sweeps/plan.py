@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from common.config.files import ROOT
 from common.config.rows import rows
 from common.config.schema import Folder
 from common.config.strict import strict
-from common.errors import one_of, require
+from common.errors import one_of, require, some_of
 from common.evaluation import checkpoints
 from common.evaluation.config import Evaluate, Row
 from common.experiment import Experiment, load
@@ -154,6 +154,11 @@ class Reproduce:
         """The sweeps of the scale."""
         return self.scales[self.scale].sweeps
 
+    @property
+    def names(self) -> list[str]:
+        """The names that the rows of the scale have in run ids."""
+        return list(dict.fromkeys(run_name(one, row) for one in self.sweeps for row in one.rows))
+
     def named(self, patterns: list[str]) -> list[str]:
         """Return the names of the rows that match. Raises UserError for a pattern without any."""
         known, found = list(rows(self.paper)), []
@@ -216,14 +221,14 @@ def placed(x: Experiment) -> Experiment:
     for scale in (name for name in config.scales if not name.endswith("smoke")):
         one = replace(config, scale=scale)
         for sweep in one.sweeps:
-            wanted = [row for row in sweep.rows if _run_name(sweep, row) == x.name]
+            wanted = [row for row in sweep.rows if run_name(sweep, row) == x.name]
             for run in runs_of(one, replace(sweep, rows=wanted, seeds=[x.seed])):
-                if base_of(run).run_id == x.run_id:
+                if run.run_id == x.run_id:
                     return replace(x, scope=run.scope, table=run.table, label=run.label)
     return x
 
 
-def _run_name(sweep: Sweep, row: str) -> str:
+def run_name(sweep: Sweep, row: str) -> str:
     """Return the name that a row has in run ids: its own without the folder, unless the sweep sets
     one."""
     named = [word.removeprefix("name=") for word in sweep.overrides if word.startswith("name=")]
@@ -282,34 +287,45 @@ def tried(config: Reproduce, steps: int) -> Reproduce:
     return replace(config, scales=scales, gates={}, results_dir=apart)
 
 
-def without(config: Reproduce, names: list[str]) -> Reproduce:
-    """Return `config` without the rows of these names in the sweeps of its scale. Raises UserError
-    for an unknown name. A row whose baseline is left out is refused later (`evaluations_of`)."""
+def without(config: Reproduce, names: Collection[str]) -> Reproduce:
+    """Return `config` without the rows of these names in the sweeps of its scale. A row whose
+    baseline is left out is refused later (`evaluations_of`)."""
     scale = config.scales[config.scale]
-    known = [_row(name) for sweep in config.sweeps for name in sweep.rows]
-    unknown = sorted(set(names) - set(known))
-    require(not unknown, "without", ",".join(unknown), f"use some of {', '.join(known)}")
     left = [
-        replace(sweep, rows=[name for name in sweep.rows if _row(name) not in names])
+        replace(sweep, rows=[row for row in sweep.rows if run_name(sweep, row) not in names])
         for sweep in config.sweeps
     ]
     return replace(config, scales={**config.scales, config.scale: replace(scale, sweeps=left)})
 
 
-def _row(name: str) -> str:
-    return name.removeprefix("cluster/")
+def only(config: Reproduce, rows: str, seeds: str) -> Reproduce:
+    """Return `config` with the rows A,B of its scale and with these seeds: "10" means 1 to 10,
+    "6-10" means 6 to 10. Empty text means all rows, or the sweeps' own seeds."""
+    if rows:
+        config = without(config, {*config.names} - {*some_of("rows", rows, config.names)})
+    if seeds:
+        match = re.fullmatch(r"(?:(\d+)-)?(\d+)", seeds)
+        first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
+        remedy = "give how many, as 10, or from one to one, as 6-10"
+        require(0 < first <= last, "seeds", seeds, remedy)
+        config = changed(config, seeds=range(first, last + 1))
+    return config
 
 
 def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
-    """Return the sweep's runs, seed by seed. A row is composed once, since its runs differ in the
-    seed alone."""
+    """Return the sweep's runs, seed by seed, each from the base model of its seed. A row is
+    composed once, since its runs differ in the seed alone."""
     first, rows = sweep.seeds[0], []
     for name in sweep.rows:
         where = [f"table={sweep.table}", f"seed={first}", f"results_dir={config.root}"]
         trained = not name.endswith(BASE)
         changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
         rows.append(_loaded(config.paper, (f"experiment={name}", *where, *changed)))
-    return [x if x.seed == seed else replace(x, seed=seed) for seed in sweep.seeds for x in rows]
+    return [
+        base_of(x if x.seed == seed else replace(x, seed=seed))
+        for seed in sweep.seeds
+        for x in rows
+    ]
 
 
 @cache

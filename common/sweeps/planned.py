@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from common.config.files import ROOT
 from common.experiment import Experiment
-from common.sweeps.plan import Reproduce, _run_name, base_of, runs_of, scales_of
+from common.sweeps.plan import Reproduce, base_of, run_name, runs_of, scales_of
 
 RUN_ID = re.compile(r"(?P<name>.+)-s(?P<seed>\d+)-[0-9a-f]{8}")
 
@@ -17,7 +17,7 @@ RUN_ID = re.compile(r"(?P<name>.+)-s(?P<seed>\d+)-[0-9a-f]{8}")
 def planned(paper: str, run_ids: Iterable[str]) -> dict[str, Experiment]:
     """Return, by run id, the runs for which a sweep of the paper has a row, with the row's table,
     label and scope, whatever their seed. Seeds above those of the laptop scales start from the base
-    model that `rlvr evidence` gives them.
+    model of their seed.
 
     Only rows whose names occur in `run_ids` are composed, each once per process.
     """
@@ -41,6 +41,6 @@ def rows(config: Reproduce, names: set[str]) -> list[Experiment]:
     for scale in config.scales:
         one = replace(config, scale=scale)
         for sweep in one.sweeps:
-            wanted = [row for row in sweep.rows if _run_name(sweep, row) in names]
+            wanted = [row for row in sweep.rows if run_name(sweep, row) in names]
             found += runs_of(one, replace(sweep, rows=wanted, seeds=sweep.seeds[:1]))
     return found

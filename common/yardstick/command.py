@@ -125,7 +125,6 @@ def _drawn(
 
 def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     """Run the third edition at idle priority, and make its tables after each stage."""
-    from common.sweeps.evidence import give_way
     from common.sweeps.plan import asked, changed
     from common.sweeps.reproduce import done, train_all
     from common.yardstick.controls import carries, controls
@@ -163,7 +162,6 @@ def third(edition: Third, given: dict[str, str], words: list[str]) -> None:
     if given["draw"] == "only":
         show(planned)
         return
-    give_way()
     for place, name in enumerate(STAGES):
         if place == len(planned):
             print(f"{name}: not begun; it needs a rate at which every control passes")

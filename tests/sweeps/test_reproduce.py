@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 from compositions import PAPERS, asked
 from compositions import runs as runs_of
+from refuses import refuses
 from tiny import ROOT
 
 from common.config.resolve import named
 from common.errors import UserError
-from common.sweeps.plan import experiments, from_base
+from common.metrics.bases import base_seed
+from common.sweeps.plan import experiments, from_base, makers, only
 from common.sweeps.reproduce import compute, reproduce, train_all
 from papers.f_grpo.simulation.config import Simulation
 
@@ -168,3 +170,32 @@ def test_runs_of_a_model_that_is_not_pretrained_here_wait_for_nothing(monkeypatc
     train_all(found[1:], 2)
     ((tasks, workers, none),) = calls
     assert ([title for title, *_ in tasks], workers, none) == ([x.run_id for x in found[1:]], 2, {})
+
+
+@pytest.mark.sweep
+def test_later_seeds_are_the_scales_own_runs_from_base_models_of_their_own():
+    own = runs_of("cov_grpo", "full")
+    found = experiments(only(asked("cov_grpo", "scale=full"), "", "7"))
+    assert {x.run_id for x in own} <= {x.run_id for x in found}
+    seeds = {x.seed: x.model.pretrain.seed for x in found}
+    assert seeds == dict.fromkeys(range(1, 6), 0) | {6: 1, 7: 2}
+    few = experiments(only(asked("cov_grpo", "scale=full"), "grpo,base", "6-7"))
+    names = [x.run_id for x in found if x.name in ("grpo", "base") and x.seed > 5]
+    assert sorted(x.run_id for x in few) == sorted(names)
+    made = [x.seed for x in makers(found)]
+    assert made == [1, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("rows", "no_such"), ("seeds", "0"), ("seeds", "6-5"), ("seeds", "two")]
+)
+def test_rows_and_seeds_that_are_not_there_are_refused(key, value):
+    with refuses(key, value):
+        only(asked("cov_grpo", "scale=laptop"), **({"rows": "", "seeds": ""} | {key: value}))
+
+
+def test_seeds_that_are_not_stored_have_base_models_of_their_own():
+    bases = [base_seed(seed) for seed in range(1, 20)]
+    assert bases[:9] == [0, 0, 0, 0, 0, 1, 2, 1, 2]
+    assert len(set(bases[9:])) == 10
+    assert not set(bases[9:]) & set(bases[:9])

@@ -371,7 +371,6 @@ def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(third, "plan", few)
     allowed = ["lr 1e-4"]
     monkeypatch.setattr("common.yardstick.controls.carries", lambda _: allowed)
-    monkeypatch.setattr("common.sweeps.evidence.give_way", lambda: None)
     monkeypatch.setattr("common.sweeps.reproduce.run_all", here)
     apart = ("optim.lr", "eval.n", "eval.k", "eval.curve_n", "eval.rare")
     words = [word for word in TINY if not word.startswith(apart)]
