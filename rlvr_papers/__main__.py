@@ -48,7 +48,6 @@ GROUPS = {
         "status": Verb(SLURM, "queue, progress and failures of its jobs"),
         "cancel": Verb(SLURM, "end its jobs"),
         "preflight": Verb(SLURM, "check a GPU node as a job does"),
-        "rehearse": Verb(SLURM, "one row on a stub model, without a GPU"),
         "gpu-smoke": Verb("bench.gpu_smoke", "the first fifteen minutes on new GPUs"),
         "gpu-day": Verb("bench.gpu_day", "one GPU, half an hour: tests, speed, mazes"),
     },

@@ -3,8 +3,7 @@
     make docs
 
 README.md has the table of papers, and docs/evidence.md the counts of verdicts, both from the
-committed results. The deviations in the papers' READMEs come from the papers' configurations, and
-the smallest rows in these READMEs from the dry run.
+committed results. The deviations in the papers' READMEs come from the papers' configurations.
 """
 
 from common.config.files import ROOT
@@ -31,7 +30,6 @@ def pages() -> dict[str, str]:
 
 def main() -> None:
     from common.comparison import deviations
-    from common.sweeps import smallest
 
     for name, text in pages().items():
         write(ROOT / name, text)
@@ -39,8 +37,6 @@ def main() -> None:
     readme.draw([verdicts.paper(name, HOME, REFERENCE / name) for name in names], REFERENCE)
     for paper in deviations.PAPERS:
         write(*deviations.readme(paper))
-    for paper in smallest.SMALLEST:
-        write(*smallest.readme(paper))
 
 
 if __name__ == "__main__":

@@ -3,41 +3,25 @@
     rlvr status paper=f_grpo
     rlvr cancel paper=f_grpo
     srun --gpus-per-node=8 rlvr preflight [device=auto|cpu] [backend=verl|local]
-    rlvr rehearse paper=f_grpo [row=qwen15b_math_grpo] [samples=2048] [nodes=1]
 
 status and cancel take scale=NAME and results_dir=FOLDER. preflight checks the node that it runs on,
 as a job does before it computes: driver, GPUs and their free memory, flash-attn, shared memory,
 TMPDIR, a sum over all GPUs.
-
-rehearse runs one row (a named experiment) with its own numbers on a stub model, without a GPU
-(tests/slurm/one_machine.py starts a SLURM for it). A training step and an evaluation draw at most
-`samples` samples, a point of the training curve at most a quarter of them. The output says what is
-cut because of that. With nodes=2 the training runs on a Ray cluster of two nodes.
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from common.cli import run
 from common.config.files import known_paper
 from common.config.words import split
 from common.errors import require
-from common.sweeps.plan import Reproduce
 from slurm.tables import asked_for
 
 OPTIONS = {
     "status": {"paper": "", "scale": "cluster"},
     "cancel": {"paper": "", "scale": "cluster"},
     "preflight": {"device": "auto", "backend": "verl", "folder": "."},
-    "rehearse": {
-        "paper": "",
-        "profile": "rehearsal",
-        "scale": "cluster",
-        "row": "",
-        "samples": "2048",
-        "nodes": "1",
-    },
 }
 
 
@@ -51,9 +35,6 @@ def main(words: list[str]) -> None:
         return
     paper = known_paper(given["paper"])
     asked = asked_for(paper, given["scale"], others)
-    if verb == "rehearse":
-        _rehearse(given, asked)
-        return
     from slurm import status
 
     if verb == "status":
@@ -75,20 +56,6 @@ def _preflight(device: str, backend: str, folder: str) -> None:
     need = node.by_hand(device, backend == "verl", int(words["NNODES"]) or 1)
     name = f"preflight-{os.environ.get('SLURM_JOB_ID', '')}-{words['STEP_ID']}"
     node.ready(need, Path(folder).resolve() / name, int(words["PROCID"]))
-
-
-def _rehearse(given: dict[str, str], asked: Reproduce) -> None:
-    from common.sweeps.profiles import load_profile
-    from slurm.rehearsal.run import rehearse
-    from slurm.rehearsal.stub import Most
-
-    for key in ("samples", "nodes"):
-        fits = given[key].isdecimal() and int(given[key]) > 0
-        require(fits, key, given[key], "a whole number above 0")
-    samples, profile = int(given["samples"]), load_profile(given["profile"])
-    profile = replace(profile, nodes=int(given["nodes"]))
-    most = Most(step=samples, curve=max(1, samples // 4), job=samples)
-    rehearse(asked, given["row"], profile=profile, most=most)
 
 
 if __name__ == "__main__":

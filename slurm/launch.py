@@ -11,15 +11,13 @@ jobs that their evaluations wait for. without=NAME,NAME leaves rows out, such as
 fit. scale=NAME selects a scale of the paper's configs/reproduce.yaml; the default is that of the
 table, or `cluster`. profile names a file of configs/slurm/. dry_run=full prints all scripts and
 configurations. optim.steps=3 tries row=NAME with three steps and one sample per problem; its
-results are in results/trial. budget=200 selects the rows that decide the most claims within 200
-GPU-hours (slurm/budget.py). results_dir=FOLDER is the folder of all results (default: results).
+results are in results/trial. results_dir=FOLDER is the folder of all results (default: results).
 verl.KEY=VALUE sets one of verl's own keys for all trainings; it may change only memory and speed.
 Other key=value pairs go to reproduce.yaml.
 """
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from common.cli import guard
 from common.config.compose import value
@@ -38,7 +36,6 @@ OPTIONS = {
     "profile": "",
     "prefetch": "false",
     "dry_run": "false",
-    "budget": "all",
     "optim.steps": "",
 }
 ANSWERS = {"true": True, "1": True, "full": True, "false": False, "0": False}
@@ -90,39 +87,21 @@ def launch(paper: str, tables: Mapping[str, Table], words: Sequence[str]) -> Non
         found = chosen(paper, tables, **which, others=others)
         keys = {key: value(key, text) for key, text in pairs(tuning).items()}
         found = found._replace(runs=[on(x, profile, keys) for x in found.runs])
-        _send(paper, found, profile, budget=given["budget"], dry_run=given["dry_run"].lower())
+        _send(paper, found, profile, dry_run=given["dry_run"].lower())
         if ANSWERS[given["dry_run"].lower()]:
             again = [word for word in words if not word.startswith("dry_run=")]
             print(f"next:    rlvr submit {' '.join([f'paper={paper}', *again])}")
 
 
-def _send(paper: str, found: Chosen, profile: Profile, *, budget: str, dry_run: str) -> None:
+def _send(paper: str, found: Chosen, profile: Profile, *, dry_run: str) -> None:
     from slurm import dry_run as paper_run
     from slurm import plan, preflight, submit
 
     runs, wanted = found.runs, found.evaluations
     profile = preflight.offline(runs, wanted, profile, [*found.commands.values()])
     where: dict = {"paper": paper, "profile": profile, "root": found.root}
-    if budget != "all":
-        runs, wanted = _within(budget, found, **where)
-    measures = [one for one in found.measures if one.row.trained in {x.run_id for x in runs}]
+    parts = (runs, wanted, found.commands, found.measures, found.gates)
     if ANSWERS[dry_run]:
-        jobs = plan.plan(runs, wanted, found.commands, measures, found.gates)
-        paper_run.show(jobs, **where, full=dry_run == "full")
+        paper_run.show(plan.plan(*parts), **where, full=dry_run == "full")
     else:
-        submit.submit(runs, wanted, found.commands, measures, found.gates, **where)
-
-
-def _within(word: str, found: Chosen, *, paper: str, profile: Profile, root: Path) -> tuple:
-    """Return the runs and evaluations that fit the budget `word`, and print which they are and what
-    they decide."""
-    from common.comparison.spec import spec_of
-    from slurm import budget, cost, plan, status
-
-    hours = budget.given(word)
-    jobs = plan.plan(found.runs, found.evaluations, found.commands)
-    outlook = cost.outlook(jobs, profile)
-    done = {job.key for job in jobs if status.is_done(root, paper, job)}
-    choice = budget.choose(budget.claims_of(spec_of(paper), jobs), jobs, outlook, done, hours)
-    print("\n".join(budget.text(choice, hours, outlook, jobs)))
-    return plan.narrowed(found.runs, found.evaluations, {*choice.rows})
+        submit.submit(*parts, **where)

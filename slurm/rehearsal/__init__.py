@@ -1,1 +1,0 @@
-"""The rehearsal of a row (experiment) of the cluster: its own numbers, on a stub model."""
