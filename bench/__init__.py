@@ -13,14 +13,16 @@ for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_variable] = "1"  # read when numpy and torch load, which is after this file
 
 COLUMNS = ["name", "ours", "peer", "unit", "ratio", "note"]
-MISSING = "peer not installed: pip install -e .[bench]"
-MISSING_VERL = "peer not installed: verl, in an environment of its own (make setup-cluster-cpu)"
 
 
 def timed(function) -> float:
-    """Return the seconds of one call."""
+    """Return the seconds of one call, with what it leaves a GPU to do."""
+    import torch
+
     start = time.perf_counter()
     function()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return time.perf_counter() - start
 
 
@@ -38,13 +40,8 @@ def matmul_peak(dtype=None, size: int = 1024, rounds: int = 7, device: str = "cp
 
     a = torch.randn(size, size, device=device).to(dtype or torch.float32)
 
-    def product() -> None:
-        a @ a
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    product()  # the first call loads kernels
-    return 2 * size**3 / min(timed(product) for _ in range(rounds))
+    # the first call loads kernels
+    return 2 * size**3 / min(timed(lambda: a @ a) for _ in range(rounds + 1))
 
 
 def flops_a_token(model) -> int:

@@ -1,10 +1,9 @@
 """Speed compared with other libraries.
 
-    rlvr bench [names=step,cost,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,
-                weights,losses,advantages,validation]
+    rlvr bench [names=step,rollout,verifiers,losses]
 
-Runs the named benchmarks (all without names=), prints one table and keeps the rows. The last three
-are compared with verl, so `make bench` runs them in .venv-cluster.
+Runs the named benchmarks (all without names=), prints one table and keeps the rows. losses is
+compared with verl, so `make bench` runs it in .venv-cluster.
 
 Writes results/bench/<name>.csv with one row per measurement, and <name>.json with versions,
 processor and load.
@@ -26,11 +25,8 @@ from common.config.words import options
 from common.errors import one_of
 from common.results.files import write_csv, write_json
 
-NAMES = (
-    *("step", "cost", "rollout", "dlc", "simulation", "metrics", "verifiers", "code_verifier"),
-    *("startup", "weights", "losses", "advantages", "validation"),
-)
-PACKAGES = ("torch", "transformers", "trl", "verl", "vllm", "numpy", "scipy")
+NAMES = ("step", "rollout", "verifiers", "losses")
+PACKAGES = ("torch", "transformers", "verl", "vllm", "numpy")
 
 ONE_THREAD = "one thread on both sides; ratio above 1: ours is faster"
 

@@ -1,11 +1,10 @@
 """Speed of one GPU, from 0.4 M to 1.5 B parameters.
 
-    rlvr bench-gpu [smoke=false] [results_dir=results]
+    python -m bench.gpu [smoke=false] [results_dir=results]
 
-Measures a rollout against transformers' `generate` and vLLM (where it is installed), a training
-step against transformers' own forward pass, what DLC's memory network costs, and the categorical
-simulation. All models have random weights, the sides take turns in one process, and the numbers are
-medians. Writes RESULTS/bench/gpu.csv with one row per measurement, and gpu.json with device,
+Measures a rollout against transformers' `generate`, and a training step against transformers' own
+forward pass. All models have random weights, the sides take turns in one process, and the numbers
+are medians. Writes RESULTS/bench/gpu.csv with one row per measurement, and gpu.json with device,
 versions and load. To keep them, copy them to results/reference/gpu/<device>/.
 
 Without a GPU it ends at once with an error. smoke=true runs the same code on the CPU, at the
@@ -14,30 +13,34 @@ smallest size, and writes gpu_smoke.csv: it shows that the bench works, and noth
 
 import gc
 import math
-import tempfile
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import util
 from pathlib import Path
 from statistics import median
 from time import time
 from typing import TYPE_CHECKING
 
-from bench import COLUMNS, flops_a_token, matmul_peak, row, timed
+from bench import COLUMNS, alternate, flops_a_token, matmul_peak, row
+from common.cli import guard
 from common.config.words import options
 from common.errors import UserError, require
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Models with random weights: the laptop's model (configs/model/tiny.yaml), one of ten times its
-# size, and two with the config.json of SmolLM2-135M and Qwen2.5-1.5B. "words" is the vocabulary
-# size.
+# Sizes of Qwen2Config: the laptop's model (configs/model/tiny.yaml), one of ten times its size, and
+# two with the config.json of SmolLM2-135M and Qwen2.5-1.5B.
+_NAMES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+_NAMES += ("num_key_value_heads", "intermediate_size")
 SIZES = {
-    "0.4 M": dict(words=64, hidden=128, layers=2, heads=4, kv_heads=2, inner=384),
-    "4 M": dict(words=64, hidden=256, layers=5, heads=8, kv_heads=4, inner=768),
-    "135 M": dict(words=49_152, hidden=576, layers=30, heads=9, kv_heads=3, inner=1536),
-    "1.5 B": dict(words=151_936, hidden=1536, layers=28, heads=12, kv_heads=2, inner=8960),
+    name: dict(zip(_NAMES, sizes, strict=True))
+    for name, sizes in {
+        "0.4 M": (64, 128, 2, 4, 2, 384),
+        "4 M": (64, 256, 5, 8, 4, 768),
+        "135 M": (49_152, 576, 30, 9, 3, 1536),
+        "1.5 B": (151_936, 1536, 28, 12, 2, 8960),
+    }.items()
 }
 
 
@@ -52,13 +55,11 @@ class Plan:
     length: int  # tokens per prompt
     tokens: int  # tokens per response
     rounds: int
-    steps: int  # steps of the simulation
-    groups: tuple[int, ...]  # N of the simulation
     matmul: int  # rows of the matrices whose product is the peak
 
 
-ON_GPU = Plan("cuda", tuple(SIZES), 32, 32, 64, 128, 5, 200, (2, 4096, 131_072), 8192)
-SMOKE = Plan("cpu", ("0.4 M",), 2, 4, 8, 4, 1, 2, (2,), 1024)
+ON_GPU = Plan("cuda", tuple(SIZES), 32, 32, 64, 128, 5, 8192)
+SMOKE = Plan("cpu", ("0.4 M",), 2, 4, 8, 4, 1, 1024)
 
 
 def main(words: list[str]) -> None:
@@ -66,7 +67,7 @@ def main(words: list[str]) -> None:
     require(given["smoke"] in ("true", "false"), "smoke", given["smoke"], "use true or false")
     smoke = given["smoke"] == "true"
     if not smoke:
-        require_gpu()
+        require_gpu("bench.gpu")
     from bench.command import show
 
     plan = SMOKE if smoke else ON_GPU
@@ -85,7 +86,7 @@ def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.
 
     write_json(folder / f"{name}.json", circumstances() | device(plan))
     rows = []
-    for part in (rollouts, training, memory_networks, simulations):
+    for part in (rollouts, training):
         for one in part(plan):
             rows.append(one)
             write_csv(folder / f"{name}.csv", pd.DataFrame(rows, columns=COLUMNS))
@@ -94,7 +95,7 @@ def measured(plan: Plan, folder: Path, name: str, end: float = math.inf) -> "pd.
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def require_gpu(verb: str = "bench-gpu") -> None:
+def require_gpu(command: str) -> None:
     """Raise UserError where torch sees no GPU."""
     import torch
 
@@ -102,8 +103,8 @@ def require_gpu(verb: str = "bench-gpu") -> None:
         return
     build = f"made for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
     raise UserError(
-        f"{verb}: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
-        f"{build}); on a CPU run `make bench`, or `rlvr bench-gpu smoke=true` to try the code"
+        f"{command}: wants one CUDA GPU, and there is none here (torch {torch.__version__}, "
+        f"{build}); on a CPU run `make bench`, or `python -m bench.gpu smoke=true` to try the code"
     )
 
 
@@ -123,15 +124,9 @@ def random_weights(size: str, plan: Plan):
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    one = SIZES[size]
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=one["words"],
-        hidden_size=one["hidden"],
-        intermediate_size=one["inner"],
-        num_hidden_layers=one["layers"],
-        num_attention_heads=one["heads"],
-        num_key_value_heads=one["kv_heads"],
+        **SIZES[size],
         max_position_embeddings=plan.length + plan.tokens,
         tie_word_embeddings=True,
         bos_token_id=None,
@@ -145,27 +140,10 @@ def prompt_ids(size: str, plan: Plan):
     """Return random prompts without padding, and their mask."""
     import torch
 
-    words = SIZES[size]["words"]
+    words = SIZES[size]["vocab_size"]
     drawn = torch.Generator().manual_seed(1)
     ids = torch.randint(1, words, (plan.prompts, plan.length), generator=drawn).to(plan.device)
     return ids, torch.ones_like(ids)
-
-
-def in_turn(sides: dict[str, Callable], plan: Plan) -> dict[str, float]:
-    """Return the median seconds of each side. The sides take turns; the first round loads kernels
-    and is not counted."""
-    import torch
-
-    def finished(function) -> None:
-        function()
-        if plan.device == "cuda":
-            torch.cuda.synchronize()
-
-    rounds = [
-        {name: timed(lambda side=side: finished(side)) for name, side in sides.items()}
-        for _ in range(plan.rounds + 1)
-    ]
-    return {name: median(one[name] for one in rounds[1:]) for name in sides}
 
 
 def freed() -> None:
@@ -177,121 +155,26 @@ def freed() -> None:
         torch.cuda.empty_cache()
 
 
-# ---- rollout
-
-
 def rollouts(plan: Plan) -> Iterator[dict]:
-    """Yield rollouts of each size, in bfloat16 on all sides. Ours copies the float32 weights each
+    """Yield a rollout of each size, in bfloat16 on both sides. Ours copies the float32 weights each
     time and keeps log-probs."""
-    for size in plan.sizes:
-        yield from rollout(size, plan)
-        freed()
-
-
-def rollout(size: str, plan: Plan) -> Iterator[dict]:
     import torch
 
-    from common.rollout.local import generate
-    from common.seeds import generator
+    from bench.rollout import tokens_per_second
 
-    model, (ids, mask) = random_weights(size, plan), prompt_ids(size, plan)
-    peer, end = random_weights(size, plan).to(torch.bfloat16), SIZES[size]["words"]
-
-    def ours():
-        batch = generate(
-            model,
-            ids,
-            mask,
-            group_size=plan.group,
-            temperature=1.0,
-            max_tokens=plan.tokens,
-            eos_id=end,  # beyond the vocabulary: every row runs to the limit
-            generator=generator("bench", 0),
-            dtype=torch.bfloat16,
-        )
-        assert batch.response_ids.shape == (plan.prompts * plan.group, plan.tokens)
-
-    @torch.inference_mode()
-    def transformers():
-        made = peer.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            do_sample=True,
-            temperature=1.0,
-            top_k=0,
-            top_p=1.0,
-            max_new_tokens=plan.tokens,
-            num_return_sequences=plan.group,
-            eos_token_id=end,
-            pad_token_id=0,
-        )
-        assert made.shape[1] == plan.length + plan.tokens
-
-    sides, why = {"ours": ours, "transformers generate": transformers}, "not installed"
-    with tempfile.TemporaryDirectory() as folder:
-        if util.find_spec("vllm") is not None:
-            try:
-                sides["vllm"] = vllm_side(peer, Path(folder), ids.tolist(), plan)
-            except Exception as error:  # vLLM cannot run it: the other sides are still measured
-                why = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
-        seconds = in_turn(sides, plan)
-        if sides.pop("vllm", None) is not None:
-            from vllm.distributed import cleanup_dist_env_and_memory
-
-            cleanup_dist_env_and_memory()  # else the next size's engine finds the GPU full
-    count = plan.prompts * plan.group * plan.tokens
-    rates = {name: count / one for name, one in seconds.items()}
-    peak = matmul_peak(torch.bfloat16, plan.matmul, device=plan.device)
-    share = f"ours: {rates['ours'] * flops_a_token(model) / peak:.1%} of the matmul peak"
-    name = f"rollout, {size}, {plan.prompts * plan.group} rows x {plan.tokens} tokens, bf16"
-    yield row(
-        name,
-        rates["ours"],
-        rates["transformers generate"],
-        "tokens/s",
-        f"peer: transformers generate; {share}",
-    )
-    note = "peer: vllm" if "vllm" in rates else f"no peer: vllm {why}"
-    yield row(name, rates["ours"], rates.get("vllm"), "tokens/s", note)
-
-
-def vllm_side(model, folder: Path, prompts: list[list[int]], plan: Plan) -> Callable:
-    """Return a function that draws the same rollout with vLLM, without log-probs. vLLM takes 40 %
-    of the GPU and leaves the rest to the other sides."""
-    model.save_pretrained(folder)
-    from common.rollout.vllm import engine
-
-    memory = {"gpu_memory_utilization": 0.4} if plan.device == "cuda" else {}
-    llm = engine(
-        str(folder),
-        temperature=1.0,
-        device=plan.device,
-        threads=1,
-        skip_tokenizer_init=True,
-        max_model_len=plan.length + plan.tokens,
-        max_num_seqs=plan.prompts * plan.group,
-        **memory,
-    )
-    from vllm import SamplingParams
-
-    settings = SamplingParams(
-        n=plan.group,
-        temperature=1.0,
-        max_tokens=plan.tokens,
-        ignore_eos=True,
-        detokenize=False,
-    )
-
-    def side():
-        requests = [{"prompt_token_ids": one} for one in prompts]
-        outputs = llm.generate(requests, settings, use_tqdm=False)
-        made = [len(one.token_ids) for output in outputs for one in output.outputs]
-        assert made == [plan.tokens] * (plan.prompts * plan.group)
-
-    return side
-
-
-# ---- training
+    for size in plan.sizes:
+        model, (ids, mask) = random_weights(size, plan), prompt_ids(size, plan)
+        peer = random_weights(size, plan).to(torch.bfloat16)
+        never = SIZES[size]["vocab_size"]  # beyond the vocabulary: every row runs to the limit
+        limits = dict(rounds=plan.rounds, group=plan.group, limit=plan.tokens, eos_id=never)
+        rates = tokens_per_second(model, peer, ids, mask, dtype=torch.bfloat16, **limits)
+        peak = matmul_peak(torch.bfloat16, plan.matmul, device=plan.device)
+        share = rates[0] * flops_a_token(model) / peak
+        note = f"peer: transformers generate; ours: {share:.1%} of the matmul peak"
+        name = f"rollout, {size}, {plan.prompts * plan.group} rows x {plan.tokens} tokens, bf16"
+        yield row(name, *rates, "tokens/s", note)
+        del model, peer
+        freed()
 
 
 def training(plan: Plan) -> Iterator[dict]:
@@ -321,7 +204,7 @@ def training_step(size: str, plan: Plan) -> dict:
     prompts, group = min(8, plan.prompts), min(8, plan.group)
     ids, mask, rows = ids[:prompts], mask[:prompts], prompts * group
     drawn = torch.Generator().manual_seed(2)
-    made = torch.randint(1, SIZES[size]["words"], (rows, plan.tokens), generator=drawn)
+    made = torch.randint(1, SIZES[size]["vocab_size"], (rows, plan.tokens), generator=drawn)
     made, A = made.to(plan.device), torch.randn(rows, 1, generator=drawn).to(plan.device)
     real = torch.ones(rows, plan.tokens, device=plan.device)
     stopped = torch.zeros(rows, dtype=torch.bool, device=plan.device)
@@ -346,38 +229,11 @@ def training_step(size: str, plan: Plan) -> dict:
         log_p = torch.log_softmax(logits[:, :-1].float(), -1)
         step(log_p.gather(2, made[..., None])[..., 0])
 
-    seconds = in_turn({"ours": ours, "theirs": theirs}, plan)
-    rates = [rows * plan.tokens / seconds[name] for name in ("ours", "theirs")]
+    seconds = alternate(ours, theirs, plan.rounds + 1)  # the first round loads kernels
+    rates = [rows * plan.tokens / median(side[1:]) for side in seconds]
     name = f"training step, {size}, {rows} rows x {plan.tokens} tokens, fp32"
     return row(name, *rates, "tokens/s", "peer: transformers' forward pass")
 
 
-# ---- DLC and the simulation
-
-
-def memory_networks(plan: Plan) -> Iterator[dict]:
-    """Yield the seconds with and without a memory network, as bench/dlc.py. With shrink 2 it has
-    about a quarter of the policy's parameters, with shrink 1 as many as the policy."""
-    import torch
-
-    from bench.dlc import seconds
-    from common.rollout.dlc import MemoryNetwork
-
-    for size in plan.sizes[:3]:  # two models of 1.5 B are a matter for vLLM
-        policy, (ids, mask) = random_weights(size, plan), prompt_ids(size, plan)
-        for shrink in (1,) if SIZES[size]["heads"] % 2 else (2, 1):
-            memory = MemoryNetwork(policy, mu=0.5, lr=1e-3, start="random", shrink=shrink, seed=0)
-            settings = dict(dtype=torch.bfloat16, tokens=plan.tokens)
-            end = SIZES[size]["words"]
-            both = seconds(policy, memory, ids, mask, plan.group, end, plan.rounds, **settings)
-            name = f"dlc, {size}, {plan.prompts * plan.group} rows x {plan.tokens} tokens"
-            note = f"overhead {both[0] / both[1]:.2f}; peer: the policy alone"
-            yield row(f"{name}, shrink {shrink}", *both, "s", note)
-            del memory
-        freed()
-
-
-def simulations(plan: Plan) -> Iterator[dict]:
-    from bench.simulation import run
-
-    yield from run(plan.steps, plan.rounds, device=plan.device, sizes=plan.groups)
+if __name__ == "__main__":
+    guard(lambda: main(sys.argv[1:]))

@@ -1,17 +1,19 @@
 """The first half hour on one GPU, and every further one.
 
-    rlvr gpu-day [minutes=30] [size=full] [results_dir=results]
+    python -m bench.gpu_day [minutes=30] [size=full] [results_dir=results]        (make gpu-day)
 
 Runs four parts in this order: an estimate of what fits into the time, printed after a minute; the
-tests of tests/gpu; bench-gpu; then the mazes of F-GRPO's second version (Table 4), cheapest row
-(experiment) first. The rows save checkpoints, so that the same command goes on where it stopped.
-The folder to commit (docs/gpu.md) is RESULTS/reference/gpu/<device>/, with summary.md, speeds,
-versions, metrics and the samples' hashes.
+tests of tests/gpu and, where verl and vLLM are installed, those of tests/cluster that take a GPU (a
+whole run of backend=verl with its evaluation); bench.gpu; then the mazes of F-GRPO's second version
+(Table 4), cheapest row (experiment) first. The rows save checkpoints, so that the same command goes
+on where it stopped. The folder to commit (docs/gpu.md) is RESULTS/reference/gpu/<device>/, with
+summary.md, speeds, versions, metrics and the samples' hashes.
 
-It needs one NVIDIA GPU, PyTorch, transformers and the packages of NEEDS, but no network, no verl
-and no vLLM. size=smallest runs all of it in a minute or two; none of its numbers means anything.
+It needs one NVIDIA GPU, PyTorch, transformers and the packages of NEEDS, but no network.
+size=smallest runs all of it in a minute or two; none of its numbers means anything.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,11 +23,12 @@ from pathlib import Path
 from time import time
 
 from bench.gpu import ON_GPU, SMOKE, Plan, device, measured, require_gpu
+from common.cli import guard
 from common.config.files import ROOT
 from common.config.words import options
 from common.errors import require
 
-# Packages besides torch and transformers that training and bench-gpu import: module, distribution.
+# Packages besides torch and transformers that training and bench.gpu import: module, distribution.
 NEEDS = {
     "hydra": "hydra-core",
     "omegaconf": "omegaconf",
@@ -37,13 +40,14 @@ NEEDS = {
     "rich": "rich",
     "yaml": "pyyaml",
 }
-TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench-gpu have ended
+WITH_VERL = ("tests/cluster/test_verl_on_cuda.py", "tests/cluster/test_verl_run.py")
+TESTS, BENCH = 0.2, 0.45  # shares of the time after which tests and bench.gpu have ended
 
 
 @dataclass(frozen=True)
 class Size:
     scale: str  # a scale of F-GRPO's reproduce.yaml
-    plan: Plan  # plan of bench-gpu
+    plan: Plan  # plan of bench.gpu
     tests: tuple[str, ...]  # arguments of pytest
     rows: int  # how many rows to train at most, the cheapest first
     samples: int  # samples per problem when an evaluation is timed
@@ -69,7 +73,7 @@ def main(words: list[str]) -> None:
     lacking = [name for module, name in NEEDS.items() if util.find_spec(module) is None]
     remedy = "install their wheels (docs/gpu.md), without a network as with one"
     require(not lacking, "packages", ",".join(lacking), remedy)
-    require_gpu("gpu-day")
+    require_gpu("bench.gpu_day")
     Day(size, 60.0 * int(minutes), Path(given["results_dir"])).run()
 
 
@@ -95,7 +99,7 @@ class Day:
         self.tell(f"{device(self.size.plan)['device']}, {self.seconds / 60:.0f} minutes")
         self.attempt("estimate", self.estimate)
         self.attempt("tests/gpu", self.tests)
-        self.attempt("bench-gpu", self.bench)
+        self.attempt("bench.gpu", self.bench)
         for x in self.runs:
             self.keep()
             if time() < self.start + self.seconds:
@@ -103,7 +107,9 @@ class Day:
         self.keep()
         self.tell(f"{self.folder}: commit it (docs/gpu.md); the same command goes on")
         failed = [line for line in self.said if "FAILED" in line]
-        require(not failed, "gpu-day", len(failed), f"look at {self.folder / 'summary.md'}")
+        require(
+            not failed, "parts that failed", len(failed), f"look at {self.folder / 'summary.md'}"
+        )
 
     def tell(self, line: str) -> None:
         minutes, seconds = divmod(int(time() - self.start), 60)
@@ -129,32 +135,40 @@ class Day:
             self.tell(line)
 
     def tests(self) -> None:
-        """Run the tests of tests/gpu in a process of their own while this process makes the
-        mazes."""
+        """Run the tests in a process of their own while this process makes the mazes."""
         from bench.gpu_rows import make_mazes
 
         if util.find_spec("pytest") is None or not (ROOT / "tests").is_dir():
-            self.tell("tests/gpu: not run, pytest is not installed")
+            self.tell("tests: not run, pytest is not installed")
             return
-        command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
-        with open(self.folder / "tests.txt", "w") as output:
-            child = subprocess.Popen(
-                [*command, *self.size.tests], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
-            )
+        suites = {"tests/gpu": self.size.tests}
+        if self.size is SIZES["full"] and util.find_spec("verl") and util.find_spec("vllm"):
+            suites["tests/cluster"] = WITH_VERL
+        for name, words in suites.items():
+            command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *words]
+            log = self.folder / f"{name.replace('/', '_')}.txt"
+            with open(log, "w") as output:
+                child = subprocess.Popen(
+                    command,
+                    cwd=ROOT,
+                    env=os.environ | {"CLUSTER_TESTS": "cuda"},
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
             try:
                 make_mazes(self.runs)
                 child.wait(max(60.0, self.start + TESTS * self.seconds - time()))
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-                self.tell("tests/gpu: stopped, their share of the time is over")
+                self.tell(f"{name}: stopped, their share of the time is over")
                 return
-        lines = (self.folder / "tests.txt").read_text().strip().splitlines() or ["no output"]
-        self.tell(f"tests/gpu: {'ok' if child.returncode == 0 else 'FAILED'}, {lines[-1]}")
+            lines = log.read_text().strip().splitlines() or ["no output"]
+            self.tell(f"{name}: {'ok' if child.returncode == 0 else 'FAILED'}, {lines[-1]}")
 
     def bench(self) -> None:
         rows = measured(self.size.plan, self.folder, "bench", self.start + BENCH * self.seconds)
-        self.tell(f"bench-gpu: {len(rows)} measurements")
+        self.tell(f"bench.gpu: {len(rows)} measurements")
 
     def keep(self) -> None:
         """Write what a reader needs of the runs so far, and the summary page."""
@@ -164,3 +178,7 @@ class Day:
         page = gather(self.runs, self.folder)
         said = "\n".join(f"    {line}" for line in self.said)
         write(self.folder / "summary.md", f"# One GPU\n\n{page}\n\nThe last call:\n\n{said}\n")
+
+
+if __name__ == "__main__":
+    guard(lambda: main(sys.argv[1:]))

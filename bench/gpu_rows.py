@@ -1,4 +1,4 @@
-"""The maze rows (experiments) of `rlvr gpu-day`: timing a step, training until a given time, and
+"""The maze rows (experiments) of bench/gpu_day.py: timing a step, training until a given time, and
 what is kept of the runs."""
 
 import json

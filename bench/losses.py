@@ -2,11 +2,11 @@
 milliseconds compared with the plain formula."""
 
 from functools import partial
-from importlib import metadata, util
+from importlib import metadata
 from itertools import accumulate
 from statistics import median
 
-from bench import MISSING_VERL, alternate, row, timed
+from bench import alternate, row
 
 ROWS, TOKENS = 512, 1024  # size of the mini-batch for the losses
 LOGITS = (1024, 151_936)  # tokens x vocabulary (Qwen2.5)
@@ -28,11 +28,10 @@ def plain(logits, ids, temperature):
 
 
 def forward_and_backward(name: str, logits, ids) -> None:
-    from common.models.logits import log_prob_and_entropy, with_top
+    from common.models.logits import log_prob_and_entropy
 
-    sides = {"ours": log_prob_and_entropy, "plain": plain, "top 3": partial(with_top, K=3)}
-    out = sides[name](logits, ids, 1.0)
-    sum(values.sum() for values in out if values.requires_grad).backward()
+    out = {"ours": log_prob_and_entropy, "plain": plain}[name](logits, ids, 1.0)
+    sum(values.sum() for values in out).backward()
     logits.grad = None
 
 
@@ -110,7 +109,7 @@ def loss_rows(rounds: int) -> list[dict]:
         (clipped * mask).sum().item()  # verl's functions return such a metric too
         log_prob.grad = None
 
-    verl = verl_losses() if util.find_spec("verl") else None
+    verl = verl_losses()
 
     def theirs(name: str) -> None:
         verl(name, old, log_prob, A.expand_as(mask), mask).backward()
@@ -119,10 +118,6 @@ def loss_rows(rounds: int) -> list[dict]:
     rows = []
     for name in methods:
         label = f"loss {name}, {ROWS} x {TOKENS}, forward and backward"
-        if verl is None:
-            ms = 1e3 * median(timed(partial(ours, name)) for _ in range(rounds))
-            rows.append(row(label, ms, None, "ms", MISSING_VERL))
-            continue
         times = alternate(partial(ours, name), partial(theirs, name), rounds)
         ms, peer = (1e3 * median(side) for side in times)
         rows.append(row(label, ms, peer, "ms", f"peer: verl {metadata.version('verl')}"))

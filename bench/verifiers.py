@@ -8,6 +8,7 @@ from bench import row, timed
 from common.verifiers.pool import Pool
 
 PROBLEMS, SAMPLES = 500, 256
+WORDS = "so we find that the sum of these terms equals and therefore let us consider"
 SHARE = 256  # the peer judges one response in SHARE; its time counts SHARE times
 
 
@@ -47,23 +48,7 @@ def math_verify_reward(response: str, gold: str) -> float:
 def responses(rng: random.Random) -> list[tuple[str, str]]:
     """Return (response, gold) pairs. A response is a paragraph of reasoning and a boxed answer,
     drawn from a few right spellings and a few wrong answers of each problem."""
-    words = [
-        "so",
-        "we",
-        "find",
-        "that",
-        "the",
-        "sum",
-        "of",
-        "these",
-        "terms",
-        "equals",
-        "and",
-        "therefore",
-        "let",
-        "us",
-        "consider",
-    ]
+    words = WORDS.split()
     pairs = []
     for _ in range(PROBLEMS):
         gold, answers = problem(rng)

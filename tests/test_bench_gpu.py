@@ -1,4 +1,4 @@
-"""`rlvr bench-gpu`: without a GPU it says so before any work; its path runs on a CPU."""
+"""`python -m bench.gpu`: without a GPU it says so before any work; its path runs on a CPU."""
 
 import pandas as pd
 import pytest
@@ -21,9 +21,8 @@ def call(tmp_path):
 
 def test_without_a_gpu_it_ends_before_any_compute(call, monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UserError, match=r"wants one CUDA GPU.*`make bench`") as caught:
+    with pytest.raises(UserError, match=r"bench\.gpu: wants one CUDA GPU"):
         call()
-    assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -40,10 +39,6 @@ def test_the_smoke_size_runs_every_part_on_a_cpu(call, tmp_path):
         "gpu_smoke.json",
     ]
     rows = pd.read_csv(tmp_path / "bench" / "gpu_smoke.csv")
-    parts = [name.split(",")[0] for name in rows.name]
-    expected = ["rollout", "rollout", "training step", "dlc", "dlc", "simulation step"]
-    assert parts == expected
+    assert [name.split(",")[0] for name in rows.name] == ["rollout", "training step"]
     assert (rows.ours > 0).all()
-    missing = rows.note.str.startswith("no peer")
-    assert (rows[~missing].ratio > 0).all()
-    assert pd.isna(rows[missing].ratio).all()  # missing, never 0
+    assert (rows.ratio > 0).all()

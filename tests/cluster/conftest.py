@@ -24,7 +24,7 @@ def gpus() -> int:
 
 
 def pytest_terminal_summary(terminalreporter):
-    hidden = f"{gpus()} GPUs were hidden; CLUSTER_TESTS=cuda, or rlvr gpu-smoke, uses them"
+    hidden = f"{gpus()} GPUs were hidden; CLUSTER_TESTS=cuda uses them"
     said = f"on the CPU; {hidden if gpus() else 'there is no GPU'}"
     if DEVICE == "cuda":
         said = f"on CUDA ({gpus()} GPUs), {', '.join(ON_GPUS)} alone"

@@ -1,4 +1,4 @@
-"""`rlvr gpu-day` from its first word to the folder that is committed, at the smallest sizes."""
+"""`python -m bench.gpu_day` to the folder that is committed, at the smallest sizes."""
 
 import json
 
@@ -18,12 +18,19 @@ def test_a_day_runs_whole_and_goes_on(tmp_path, capsys, monkeypatch):
     assert "FAILED" not in said
     (folder,) = (tmp_path / "reference" / "gpu").iterdir()
     made = {path.name for path in folder.iterdir()}
-    expected = {"summary.md", "machine.json", "estimate.csv", "tests.txt", "bench.csv", "runs.csv"}
+    expected = {
+        "summary.md",
+        "machine.json",
+        "estimate.csv",
+        "tests_gpu.txt",
+        "bench.csv",
+        "runs.csv",
+    }
     assert made >= expected | {"metrics.csv", "curves.csv", "samples.json"}
     states = pd.read_csv(folder / "runs.csv")
     assert list(states.state) == ["done"] * 3
     assert list(states.step) == [0, 2, 2]
-    assert " passed" in (folder / "tests.txt").read_text()
+    assert " passed" in (folder / "tests_gpu.txt").read_text()
     hashes = json.loads((folder / "samples.json").read_text())
     assert {name.split("/")[0] for name in hashes} == set(states.run_id)
     assert set(pd.read_csv(folder / "metrics.csv").run_id) == set(states.run_id)

@@ -1,9 +1,7 @@
 """The memory of a training pass that is counted without a GPU, on the GPU."""
 
 import pytest
-
-from bench import fsdp
-from bench.shapes import SHAPES
+from tracked_memory import SHAPES, held_gb, peak_gb
 
 pytestmark = pytest.mark.trains
 NARROW = dict(hidden_size=768, intermediate_size=4480, num_hidden_layers=2, vocab_size=4096)
@@ -12,7 +10,7 @@ SHAPE = SHAPES["Qwen/Qwen2.5-1.5B"] | NARROW | {"num_attention_heads": 6, "num_k
 
 @pytest.mark.parametrize("loss", [{}, {"bonus": True}], ids=str)
 def test_what_is_counted_is_what_a_gpu_holds(loss):
-    counted = fsdp.peak_gb(SHAPE, gpus=1, tokens=512, **loss)
-    allocated, reserved = fsdp.held_gb(SHAPE, tokens=512, **loss)
+    counted = peak_gb(SHAPE, gpus=1, tokens=512, **loss)
+    allocated, reserved = held_gb(SHAPE, tokens=512, **loss)
     assert allocated == pytest.approx(counted, rel=0.1)
     assert reserved >= allocated

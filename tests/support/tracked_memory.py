@@ -23,6 +23,25 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
+# The config.json of three models, as far as memory depends on it.
+_ALL = dict(num_key_value_heads=8, max_position_embeddings=131_072, rms_norm_eps=1e-6) | dict(
+    head_dim=128, hidden_act="silu", torch_dtype="bfloat16"
+)
+SHAPES = {
+    "Qwen/Qwen2.5-1.5B": _ALL
+    | dict(architectures=["Qwen2ForCausalLM"], model_type="qwen2", tie_word_embeddings=True)
+    | dict(hidden_size=1536, intermediate_size=8960, num_hidden_layers=28, vocab_size=151_936)
+    | dict(num_attention_heads=12, num_key_value_heads=2),
+    "Qwen/Qwen2.5-7B": _ALL
+    | dict(architectures=["Qwen2ForCausalLM"], model_type="qwen2", tie_word_embeddings=False)
+    | dict(hidden_size=3584, intermediate_size=18_944, num_hidden_layers=28, vocab_size=152_064)
+    | dict(num_attention_heads=28, num_key_value_heads=4),
+    "Qwen/Qwen3-14B": _ALL
+    | dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", tie_word_embeddings=False)
+    | dict(hidden_size=5120, intermediate_size=17_408, num_hidden_layers=40, vocab_size=151_936)
+    | dict(num_attention_heads=40),
+}
+
 
 class _Attention(torch.autograd.Function):
     """A function that uses the memory of flash-attention, which keeps q, k, v, its output and one
@@ -71,7 +90,7 @@ def peak_gb(
 ) -> float:
     """Return the most GB that one of `gpus` GPUs holds during a training pass over `tokens` packed
     tokens, with both moments and the gradients of an earlier pass. `shape` is one of
-    bench/shapes.py; `bonus`: the loss has an entropy bonus; `tempered`: the temperature is not
+    SHAPES; `bonus`: the loss has an entropy bonus; `tempered`: the temperature is not
     1."""
     with _group("cpu", gpus) as mesh, FakeTensorMode():
         model = _sharded(shape, mesh)
