@@ -15,9 +15,9 @@ FORMAT ?= terminal
 # As `.venv/bin/rlvr`, of this folder's own packages.
 RLVR := $(BIN)/python -m rlvr_papers
 # Tests without a marker of pyproject.toml's list.
-QUICK := not (trains or process or sandbox or sweep or slurm or verl or browser)
-# The mark of the environment that lint and tests need; .ci/run names the one with TRL.
-READY ?= $(VENV)/.ready
+QUICK := not (trains or process or sandbox or sweep or slurm or verl)
+# The mark of the environment that lint and tests need.
+READY := $(VENV)/.ready
 # What submits, and what jobs then run in: .venv-cluster where it was made, else .venv (a dry run needs no more).
 SUBMITTER := $(if $(wildcard $(CLUSTER_VENV)/bin/python),$(CLUSTER_VENV),$(VENV))
 # Not its .ready file: a change of pyproject.toml must not turn a CUDA environment into the CPU one.
@@ -65,7 +65,7 @@ pretrained: $(VENV)/.ready ## the papers' methods on small pretrained models, ag
 
 # No environment is made: a machine with a GPU has its own PyTorch, which PYTHON names.
 gpu-day: ## one NVIDIA GPU, half an hour: tests, speed, Table 4's mazes; again: goes on [MINUTES=30] [PYTHON=python3] (docs/gpu.md)
-	$(PYTHON) -m rlvr_papers gpu-day $(if $(MINUTES),minutes=$(MINUTES))
+	$(PYTHON) -m bench.gpu_day $(if $(MINUTES),minutes=$(MINUTES))
 
 check: $(READY) ## the loop of every change, two to three minutes: lint, types and the tests that need nothing
 	$(MAKE) --jobs=3 --keep-going --output-sync=target test-quick types lint
@@ -130,10 +130,6 @@ lint: $(READY)
 docs: $(VENV)/.ready ## write the generated tables of README.md, docs/ and the papers' READMEs
 	$(BIN)/python -m rlvr_papers.docs
 
-bench: $(VENV)/.bench $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
-	$(RLVR) bench names=step,cost,rollout,dlc,simulation,metrics,verifiers,code_verifier,startup,weights
-	$(CLUSTER_VENV)/bin/python -m rlvr_papers bench names=losses,advantages,validation
-
-$(VENV)/.bench: $(VENV)/.ready
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ifeval,bench]'
-	touch $@
+bench: $(VENV)/.ready $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
+	$(RLVR) bench names=step,rollout,verifiers
+	$(CLUSTER_VENV)/bin/python -m rlvr_papers bench names=losses

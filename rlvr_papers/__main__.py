@@ -48,13 +48,9 @@ GROUPS = {
         "status": Verb(SLURM, "queue, progress and failures of its jobs"),
         "cancel": Verb(SLURM, "end its jobs"),
         "preflight": Verb(SLURM, "check a GPU node as a job does"),
-        "gpu-smoke": Verb("bench.gpu_smoke", "the first fifteen minutes on new GPUs"),
-        "gpu-day": Verb("bench.gpu_day", "one GPU, half an hour: tests, speed, mazes"),
     },
     "maintain": {
         "bench": Verb("bench.command", "speed beside other libraries"),
-        "bench-gpu": Verb("bench.gpu", "speed of one GPU"),
-        "verdicts": Verb("bench.verdicts", "how the verifiers judge labelled cases"),
     },
 }
 VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}

@@ -33,7 +33,7 @@ UNITS = {  # metric of a step -> its unit, with the metrics named as in the pape
     "srank": "",
     "inner": "percent",  # mean share of a layer: 28 layers and the head make 99.1 % of all changes
 }
-# nanoseconds per parameter, low and high. `rlvr bench names=weights` measures 77 of processor time;
+# nanoseconds per parameter, low and high. We measured 77 of processor time;
 # the range allows for several threads and a slow disk.
 NS_A_NUMBER = (20.0, 150.0)
 
