@@ -100,13 +100,6 @@ def number_only(row: dict) -> Message:
     return None, f"{question(row)} Answer with the number alone."
 
 
-def answer_tags(row: dict) -> Message:
-    """Ask for answer tags, in our words, for reasoning-gym, whose own prompts ask for these
-    tags."""
-    said = "Give the final answer, and it alone, between <answer> and </answer>."
-    return None, f"{question(row)}\n\n{said}"
-
-
 def letter(row: dict) -> Message:
     """Ask a multiple-choice question, to be answered at the end in the words that MMLU-Pro's own
     extraction looks for first."""
@@ -191,7 +184,7 @@ def cwm(system: str | None, user: str) -> str:
 
 WORDS = (bare, helpful, boxed_system, boxed_user, think_tags, simple_evals, simple_evals_boxed)
 OWN = "model"  # the chat that is the template of the model's own tokenizer
-INSTRUCTIONS = {f.__name__: f for f in (*WORDS, number_only, answer_tags, letter, code)}
+INSTRUCTIONS = {f.__name__: f for f in (*WORDS, number_only, letter, code)}
 CHATS = {f.__name__: f for f in (plain, qwen, qwen_no_think, llama, r1_distill, cwm)}
 
 
