@@ -4,7 +4,7 @@ reruns, and where each number comes from.
     rlvr compare paper=NAME [results_dir=results] [format=terminal|md|csv|json|latex]
 
 Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
-cells, detectable and comparison (.csv, .md) to <results_dir>/NAME/. With
+cells and comparison (.csv, .md) to <results_dir>/NAME/. With
 results_dir=results/reference it compares the committed results of the full grid.
 
 Only result files are read, so this needs no model and no GPU and takes seconds. What cannot be read
@@ -45,16 +45,10 @@ from common.errors import require
 from common.results import provenance
 from common.results.checks import check_names
 from common.results.files import write, write_csv
-from common.results.provenance import GREY
 
-__all__ = ["GREY", "Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
+__all__ = ["Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
 REFERENCE = ROOT / "results" / "reference"
 FORMATS = ("terminal", "md", "csv", "json", "latex")
-TEXT = ("notes", "reason", "run_ids", "state", "tables")
-TEXT = (
-    *TEXT,
-    *(f"{scope}_{part}" for scope in judge.SCOPES for part in ("numbers", "runs", "state")),
-)
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 
@@ -101,7 +95,7 @@ def compared(spec: Spec, root: Path, *steps: Callable[[Path], object]) -> None:
 
 
 def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | None = None) -> None:
-    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv, detectable.csv,
+    """Print the comparison, and write it to <root>/<paper>/: claims.csv, gaps.csv,
     cells.csv (printed cells with a rerun or a lost one), comparison.csv (all reruns) and
     comparison.md. Where the rows of `against_base` were run, it also writes against_base.csv; where
     there are own laptop rows, replication.csv; and where there are cluster rows, gains.csv and the
@@ -113,8 +107,7 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     for reason in result.left_out:
         print(f"left out: {reason}", file=sys.stderr)
     folder = root / spec.paper
-    for name in ("gaps", "detectable"):
-        write_csv(folder / f"{name}.csv", getattr(result, name))
+    write_csv(folder / "gaps.csv", result.gaps)
     lost = result.cells["reason"].str.startswith("without a result")
     write_csv(folder / "cells.csv", result.cells[result.cells["rerun"].notna() | lost])
     if result.gains["rerun"].notna().any():
@@ -133,7 +126,7 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
     write(folder / "comparison.md", compare_text.markdown(result) + cluster_figures.markdown(made))
     if form == "terminal":
         compare_text.terminal(result)
-        print(f"tables:  claims, gaps, cells, detectable, comparison (.csv, .md) in {folder}")
+        print(f"tables:  claims, gaps, cells, comparison (.csv, .md) in {folder}")
         print(f"figures: {figures.drawn(root, spec.paper)}")
         print(f"next:    rlvr report results_dir={root}")
     else:
@@ -209,40 +202,6 @@ def assess(
         cluster=reruns[CLUSTER],
         replicated=replication(spec, root, rows[LAPTOP], reference),
     )
-
-
-def stored(spec: Spec, root: Path) -> Comparison:
-    """Return what `compare` wrote below `root`, read back as it is. This works without run folders
-    and takes a tenth of the time of `assess`. `rlvr reference-check` says whether the stored
-    comparison still follows from the tables."""
-    folder = root / spec.paper
-    names = ("gaps", "cells", "detectable", "gains", "against_base")
-    found = {name: _stored(folder / f"{name}.csv") for name in names}
-    rows = {scope: _stored(folder / scope / "metrics.csv.gz") for scope in RERUNS}
-    runs = [
-        provenance.table(root, spec.paper, scope, one) for scope, one in rows.items() if len(one)
-    ]
-    listed = ROOT / "papers" / spec.paper / "published" / "inconsistencies.csv"
-    return Comparison(
-        spec=spec,
-        verdicts=_stored(folder / "claims.csv"),
-        summary=_stored(folder / "comparison.csv"),
-        notes=cells.note_table(spec, _stored(listed), found["cells"]),
-        runs=pd.concat(runs, ignore_index=True) if runs else pd.DataFrame(),
-        missing=pd.DataFrame(),
-        left_out=[],
-        scopes=rows,
-        cluster=Gathered(rows[CLUSTER], pd.DataFrame(), pd.DataFrame()),
-        **(found | ({} if len(found["gains"]) else {"gains": pd.DataFrame(columns=COLUMNS)})),
-    )
-
-
-def _stored(file: Path) -> pd.DataFrame:
-    """Return a stored table with missing text as ""; an empty one where the file is not there."""
-    text = dict.fromkeys(TEXT, str)  # also where a column has no text at all
-    table = pd.read_csv(file, dtype=text) if file.exists() else pd.DataFrame()
-    text = table.select_dtypes(exclude="number").columns
-    return table.assign(**{name: table[name].fillna("") for name in text})
 
 
 def _counts(
