@@ -1,7 +1,7 @@
 """Compare a paper's published results with the rerun: verdicts on claims, printed cells beside
 reruns, and where each number comes from.
 
-    rlvr compare paper=NAME [results_dir=results] [format=terminal|md|csv|json|latex]
+    rlvr compare paper=NAME [results_dir=results] [format=terminal|md|latex]
 
 Prints the verdict on every claim and the printed cells that have a rerun, and writes claims, gaps,
 cells and comparison (.csv, .md) to <results_dir>/NAME/. With
@@ -48,7 +48,7 @@ from common.results.files import write, write_csv
 
 __all__ = ["Columns", "Comparison", "SameRun", "Spec", "assess", "compare", "compared"]
 REFERENCE = ROOT / "results" / "reference"
-FORMATS = ("terminal", "md", "csv", "json", "latex")
+FORMATS = ("terminal", "md", "latex")
 KEY = ["table", "model", "method", "benchmark", "metric", "k", "unit"]
 
 
@@ -130,7 +130,7 @@ def compare(spec: Spec, root: Path, form: str = "terminal", found: Gathering | N
         print(f"figures: {figures.drawn(root, spec.paper)}")
         print(f"next:    rlvr report results_dir={root}")
     else:
-        print(compare_text.RENDERERS[form](result), end="")
+        print((compare_text.to_latex if form == "latex" else compare_text.markdown)(result), end="")
 
 
 def assess(

@@ -12,7 +12,6 @@ twenty rows differs by chance.
 from __future__ import annotations
 
 import filecmp
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +19,6 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from common.comparison import layout
 from common.comparison.gather import LAPTOP
 from common.comparison.spec import Spec
 from common.metrics.bases import base_seed
@@ -134,23 +132,3 @@ def _stated_bases(root: Path, paper: str, rows: pd.DataFrame) -> list[str | None
         seed = (model.get("pretrain") or {}).get("seed")
         known[run] = None if seed is None else str(seed)
     return [known[run] for run in rows["run_id"]]
-
-
-def tables(found: pd.DataFrame, spec: Spec) -> list[layout.Table]:
-    """Return a table for each laptop table. A cell has the stored mean, the user's own, and the
-    difference."""
-    made = []
-    for name, frame in found.groupby("table", sort=False):
-        cells = []
-        for row in layout.objects(frame):
-            digits = 1 if row["unit"] == "percent" else 2
-            lines = {side: layout.rounded(row[side], digits) for side in ("stored", "own")}
-            lines["own"] += MARKS[row["verdict"]]
-            lines["own - stored"] = layout.rounded(row["difference"], digits, "+")
-            column = (row["benchmark"], row["metric"])
-            cells.append((row["model"], row["method"], column, layout.Entry(lines, row)))
-        columns, bodies = layout.arranged(cells, spec.laptop.values())
-        counts = Counter(frame["verdict"])
-        title = f"{layout.title(str(name))}: stored, and your own rerun"
-        made.append(layout.Table(title, columns, bodies, str(name), counts))
-    return made

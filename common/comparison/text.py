@@ -1,16 +1,37 @@
-"""A comparison as text: markdown, a terminal, CSV, JSON, LaTeX."""
+"""A comparison as text: for a terminal, in markdown and in LaTeX.
 
-import json
+Every table of numbers is a Grid: one line per model, method and kind of number, one column per
+benchmark and metric, both in the order of their source. A printed cell shows the printed value, the
+rerun, and the gain of the rerun over the rerun of its baseline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pandas as pd
 
 from common.claims import text as claim_text
-from common.comparison import gains_text, layout, layout_text, replication
+from common.comparison import replication
+from common.comparison.gains import NOT_RUN, VERDICTS
 from common.comparison.spec import Columns
 from common.results.provenance import GREY
 from common.results.tables import escaped, latex
 from common.results.tables import markdown as to_markdown
 
+CELL = ["model", "method", "benchmark", "metric"]
+MARKS = {"differs": "≠", "partial": "~"}  # written after a rerun; "within noise" has none
+GONE, SIGNIFICANT = "!", "*"
+LEGEND = {
+    MARKS["differs"]: "differs from the printed value",
+    MARKS["partial"]: "fewer problems than printed",
+    GONE: "files gone or changed",
+    SIGNIFICANT: "gain over the baseline with p < .05 by F-GRPO's App. I (samples drawn again)",
+}
+CELL_VERDICTS = ("within noise", *MARKS, "not run", "not reproducible")
+WIDTH = 100  # of a terminal, in characters
 RERUNS = {
     "laptop": (
         "0.4 M parameters, Subset-Countdown; mean ± standard error over seeds",
@@ -19,113 +40,306 @@ RERUNS = {
     ),
     "cluster": ("mean ± standard error over seeds", ""),
 }
-NUMBERED = ("rerun", "low", "high", "difference", "value")
 COLORS = {"within noise": "green", "differs": "red", "partial": "yellow"}  # the others are dim
+COLORS |= dict(zip(VERDICTS, ("green", "red", "cyan", "red", "yellow", "dim"), strict=True))
+
+# model, method, column, and the cell's text by kind
+Cell = tuple[str, str, str, dict[str, str]]
+
+
+# ---- tables of numbers
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as text. The first `names` columns name a line, the others hold numbers."""
+
+    title: str
+    names: int
+    head: list[str]
+    lines: list[list[str]]
+
+
+def grid(title: str, cells: Iterable[Cell], order: Iterable[str] = ()) -> Grid:
+    """Return the cells laid out by model, method and kind. Columns come as in `order`, then as they
+    appear. Lines without any text are left out. The model stands in the title if there is one, and
+    a method's name on its first line only."""
+    rows: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+    for model, method, column, texts in cells:
+        rows.setdefault((model, method), {})[column] = texts
+    there = dict.fromkeys(column for found in rows.values() for column in found)
+    columns = [name for name in dict.fromkeys([*order, *there]) if name in there]
+    models = dict.fromkeys(model for model, _ in rows)
+    lines = []
+    for (model, method), found in rows.items():
+        names = [model, method or "–"]
+        for kind in dict.fromkeys(kind for texts in found.values() for kind in texts):
+            words = [found.get(column, {}).get(kind, "") for column in columns]
+            if any(words):
+                lines.append([*names, kind, *words])
+                names = ["", ""]
+    several = len(models) > 1
+    (first, *others) = models or [""]
+    title += f": {first}" if title and first and not others else ""
+    kept = [name for name, use in enumerate((several, True, any(x[2] for x in lines))) if use]
+    head = ["model", "method", "", *columns]
+    pick = [*kept, *range(3, len(head))]
+    return Grid(title, len(kept), [head[i] for i in pick], [[x[i] for i in pick] for x in lines])
+
+
+def split(whole: Grid, width: int = WIDTH) -> list[Grid]:
+    """Return the grid in parts that are at most `width` characters wide where possible."""
+    if not whole.lines:
+        return []
+    sizes = [
+        max(max(map(len, [*name.split(), ""])), *map(len, column)) + 1
+        for name, column in zip(whole.head, zip(*whole.lines, strict=True), strict=True)
+    ]
+    names = list(range(whole.names))
+    left = sum(sizes[: whole.names])
+    parts: list[list[int]] = [[]]
+    for i in range(whole.names, len(sizes)):
+        if parts[-1] and left + sum(sizes[j] for j in [*parts[-1], i]) > width:
+            parts.append([])
+        parts[-1].append(i)
+    return [
+        Grid(
+            whole.title,
+            whole.names,
+            [whole.head[i] for i in [*names, *part]],
+            [[line[i] for i in [*names, *part]] for line in whole.lines],
+        )
+        for part in parts
+    ]
+
+
+def as_markdown(one: Grid) -> str:
+    align = "l" * one.names + "r" * (len(one.head) - one.names)
+    return f"{one.title}\n\n" * bool(one.title) + to_markdown(one.head, one.lines, align)
+
+
+def as_rich(one: Grid):
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, title=one.title, title_justify="left")
+    for i, name in enumerate(one.head):
+        table.add_column(name, justify="left" if i < one.names else "right", no_wrap=not name)
+    for line in one.lines:
+        table.add_row(*line)
+    return table
+
+
+def printed_tables(cells: pd.DataFrame, gains: pd.DataFrame, stacked: Iterable[str] = ()):
+    """Return {table: Grid} of the printed tables that have a rerun. cells: cells.COLUMNS; gains: as
+    in gains.csv, may be empty; stacked: tables with a row for each benchmark of a method
+    (`Spec.stacked`)."""
+    key = ["table", *CELL]
+    of = {tuple(row[name] for name in key): row for row in reversed(_objects(gains))}
+    again = cells.groupby("table")["rerun"].transform("count") > 0
+    made, parts = {}, dict(iter(cells[again].groupby("table")))
+    for name in sorted(parts, key=_place):
+        digits = {m: decimals(part["value"]) for m, part in parts[name].groupby("metric")}
+        laid = []
+        for row in _objects(parts[name]):
+            gain = of.get(tuple(row[name] for name in key), {}) if row["rerun"] != "" else {}
+            texts = _texts(row, gain, digits[row["metric"]])
+            where = [row["method"], row["benchmark"], row["metric"]]
+            if name in stacked:
+                where = [", ".join(dict.fromkeys(where[:2])), "", where[2]]
+            column = " ".join(filter(None, where[1:])).replace("_", " ")
+            laid.append((row["model"], where[0], column, texts))
+        made[name] = grid(table_title(name), laid)
+    return made
+
+
+def _texts(row: dict, gain: dict, digits: int) -> dict[str, str]:
+    """Return what a printed cell shows: printed, rerun, gain."""
+    again = rounded(row["rerun"], digits)
+    if again:
+        again += GONE if row["state"] in GREY else MARKS.get(row["verdict"], "")
+    more = ""
+    if gain:
+        sure = gain.get("p_samples", "") != "" and gain["p_samples"] < 0.05
+        more = rounded(gain["rerun"], digits, "+") + SIGNIFICANT * sure
+    return {"printed": rounded(row["value"], digits), "rerun": again, "gain": more}
+
+
+def legend(shown: Iterable[Grid]) -> str:
+    """Return what the marks in these tables mean."""
+    ends = {word[-1] for one in shown for line in one.lines for word in line[one.names :] if word}
+    return "; ".join(f"{mark} {text}" for mark, text in LEGEND.items() if mark in ends)
+
+
+def replicated(found: pd.DataFrame, laptop: Columns) -> list[Grid]:
+    """Return a table for each laptop table of replication.COLUMNS: the stored mean, the user's own,
+    and the difference."""
+    order = [" ".join(pair) for pair in laptop.values()]
+    made = []
+    for name, frame in found.groupby("table", sort=False):
+        cells = []
+        for row in _objects(frame):
+            digits = 1 if row["unit"] == "percent" else 2
+            texts = {side: rounded(row[side], digits) for side in ("stored", "own")}
+            texts["own"] += replication.MARKS[row["verdict"]]
+            texts["own - stored"] = rounded(row["difference"], digits, "+")
+            column = f"{row['benchmark']} {row['metric']}"
+            cells.append((row["model"], row["method"], column, texts))
+        made.append(grid(f"{table_title(str(name))}: stored, and your own rerun", cells, order))
+    return made
+
+
+def means(title: str, frame: pd.DataFrame, columns: Columns) -> Grid:
+    """Return the rows of a comparison's summary, one column for each title -> (benchmark,
+    metric)."""
+    titles = {pair: name for name, pair in columns.items()}
+    cells = [
+        (_plain(row["model"]), _plain(row["method"]), titles[pair], {"": _number(row)})
+        for row in frame.to_dict("records")
+        if (pair := (row["benchmark"], row["metric"])) in titles
+    ]
+    return grid(title, cells, columns)
+
+
+# ---- the comparison
 
 
 def markdown(x) -> str:
     """Return the comparison as markdown: gains, claims, printed cells beside reruns, then further
     tables and notes."""
-    parts = [f"# {x.spec.title}: published and rerun\n", gains_text.markdown(x.gains)]
-    parts.append("## Claims\n")
+    parts = [f"# {x.spec.title}: published and rerun\n", gains_text(x.gains), "## Claims\n"]
     parts += [claim_text.to_markdown(x.verdicts), "\n## Published cells\n", counted(x.cells)]
-    shown = layout.shown(x)
+    shown = printed_tables(x.cells, x.gains, x.spec.stacked)
     if shown:
         parts.append("\n## Printed, rerun, and the gain over the baseline\n")
-        parts += ["\n" + layout_text.markdown(block) for _, blocks in shown for block in blocks]
-        legend = layout_text.legend(shown)
-        parts.append(f"\n{legend}\n" * bool(legend))
-    for table in replication.tables(x.replicated, x.spec) if len(x.replicated) else ():
-        parts += ["\n" + layout_text.markdown(block) for block in layout.blocks(table)]
-        parts.append(f"\n{layout.counted(table)}. {replication.LEGEND}\n")
-    for name, part in apart(x.cells).groupby("table", sort=False):
-        parts += [f"\n### {name}, cells that are not within noise\n", cell_table(part)]
-    ran = {table.name for table, _ in shown}
+        parts += ["\n" + as_markdown(one) for one in shown.values()]
+        marks = legend(shown.values())
+        parts.append(f"\n{marks}\n" * bool(marks))
+    for one in replicated(x.replicated, x.spec.laptop) if len(x.replicated) else ():
+        parts += ["\n" + as_markdown(one), f"\n{replication.LEGEND}\n"]
+    lines = [f"- {verdict}{said}\n" for verdict, said in apart(x.cells)]
+    parts += ["\n## Cells that are not within noise\n", *lines] if lines else []
     for name, caption, columns in x.spec.published:
-        if name in ran:
-            continue
-        printed = x.summary[(x.summary["scope"] == "published") & (x.summary["table"] == name)]
-        parts += [f"\n## Published: {caption}\n", pivot(printed, columns)]
+        if name not in shown:
+            printed = x.summary[(x.summary["scope"] == "published") & (x.summary["table"] == name)]
+            parts.append(f"\n## Published: {caption}\n" + as_markdown(means("", printed, columns)))
     for scope, (what, warning) in RERUNS.items():
         rerun = x.summary[x.summary["scope"] == scope]
-        for name in rerun["table"].unique():
-            if name in ran:
-                continue
-            part = rerun[rerun["table"] == name]
-            columns = x.spec.laptop if scope == "laptop" else as_they_come(part)
-            parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
-            parts.append(pivot(part, columns))
+        for name, part in rerun.groupby("table", sort=False):
+            if name not in shown:
+                columns = x.spec.laptop if scope == "laptop" else _as_they_come(part)
+                parts += [f"\n## {scope.capitalize()}: {name} ({what})\n", warning]
+                parts.append(as_markdown(means("", part, columns)))
     parts += ["\n## Minimum detectable difference (points; p < 0.05, 80 % power)\n"]
     parts.append(power_table(x.detectable))
     parts += notes(x)
     if len(x.missing):
         parts.append("\n## Without a result\n")
-        parts += [
-            f"- {row.key} ({row.kind}): {row.state} {row.detail}\n"
-            for row in x.missing.itertuples()
-        ]
+        for one in x.missing.itertuples():
+            parts.append(f"- {one.key} ({one.kind}): {one.state} {one.detail}\n")
     if x.left_out:
         parts += ["\n## Left out\n", *(f"- {reason}\n" for reason in x.left_out)]
     return "".join(parts)
 
 
-def counted(cells: pd.DataFrame) -> str:
-    """Return how many printed cells of each table have which verdict."""
-    table = pd.crosstab(cells["table"], cells["verdict"])
-    table = table[[name for name in (*COLORS, "not run", "not reproducible") if name in table]]
-    rows = [[name, *map(str, row)] for name, row in zip(table.index, table.values, strict=True)]
-    return to_markdown(["table", *table.columns], rows)
+def terminal(x) -> None:
+    """Print what a rerun decided, and how much else there is, in 100 columns: gains, the printed
+    tables with a rerun, claims, the printed cells that are not within noise of their rerun, and
+    counts."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH
+    run = x.gains[x.gains["verdict"] != NOT_RUN]
+    if len(run):
+        console.print("gains over the baselines: " + _counts(x.gains["verdict"], VERDICTS))
+    unclear = run[~run["verdict"].isin(["agrees", "cannot tell"])]
+    for verdict, said in map(gain_line, unclear.to_dict("records")):
+        console.print(Text.assemble((verdict, COLORS[verdict]), said))
+    shown = list(printed_tables(x.cells, x.gains, x.spec.stacked).values())
+    own = replicated(x.replicated, x.spec.laptop) if len(x.replicated) else []
+    for grids, said in ((shown, legend(shown)), (own, replication.LEGEND if own else "")):
+        for part in (part for one in grids for part in split(one, min(console.width, WIDTH))):
+            console.print(as_rich(part), "")
+        if said:
+            console.print(said, "", sep="\n", markup=False)
+    console.print(claim_text.to_terminal(x.verdicts, x.gaps))
+    for verdict, said in apart(x.cells):
+        console.print(Text.assemble((verdict, COLORS.get(verdict, "dim")), said))
+    console.print("printed cells: " + _counts(x.cells["verdict"]))
+    for one in x.missing.itertuples():
+        console.print(f"without a result: {one.key} {one.state} {one.detail}", markup=False)
 
 
-def apart(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells whose rerun is not within noise, or is lost. cells.csv has all cells."""
+def to_latex(x) -> str:
+    """Return the claims as a LaTeX tabular, and each printed table with a rerun as booktabs
+    tables."""
+    scopes = claim_text.in_use(x.verdicts)
+    claims = [
+        [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
+        for row in x.verdicts.to_dict("records")
+    ]
+    parts = [latex(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
+    for whole in printed_tables(x.cells, x.gains, x.spec.stacked).values():
+        for one in split(whole):
+            columns = "l" * one.names + "r" * (len(one.head) - one.names)
+            parts.append(latex(one.head, one.lines, columns, caption=one.title))
+    return "\n".join(parts)
+
+
+# ---- parts of it
+
+
+def gains_text(gains: pd.DataFrame) -> str:
+    """Return how many gains per table have which verdict, then the gains; "" without a rerun."""
+    run = gains[gains["verdict"] != NOT_RUN]
+    if run.empty:
+        return ""
+    lines = [f"- {verdict}{said}\n" for verdict, said in map(gain_line, run.to_dict("records"))]
+    about = (
+        "\nIn brackets: where the gain of one further pair of runs would lie with 95 %. "
+        "Detectable: the smallest gain found four times in five. "
+        "p: over samples (F-GRPO App. I) and over problems.\n\n"
+    )
+    head = "## Gains over the baselines\n"
+    return "".join([head, counted(gains, VERDICTS), about, *lines, "\n"])
+
+
+def gain_line(row: dict) -> tuple[str, str]:
+    """Return (the verdict on a gain, the rest of its line)."""
+    interval = f"[{_short(row['low'])}, {_short(row['high'])}]"
+    where = f" {row['table']} {row['model']} {row['method']} over {row['baseline']}, "
+    where += f"{row['benchmark']} {row['metric']}: printed {row['printed']:+.3g}, "
+    more = f"; p {_short(row['p_samples'])}, {_short(row['p_problems'])}"
+    more += f"; detectable {_short(row['mdd'])}"
+    return row["verdict"], f"{where}rerun {row['rerun']:+.3g} {interval}{more}"
+
+
+def counted(rows: pd.DataFrame, known: Iterable[str] = ()) -> str:
+    """Return how many rows of each table have which verdict."""
+    order = known or CELL_VERDICTS
+    table = pd.crosstab(rows["table"], rows["verdict"])
+    table = table[[name for name in order if name in table]]
+    lines = [[name, *map(str, row)] for name, row in zip(table.index, table.values, strict=True)]
+    return to_markdown(["table", *table.columns], lines)
+
+
+def apart(cells: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return (the verdict, the rest of its line) of each cell whose rerun is not within noise, or
+    is lost. cells.csv has all cells."""
     there = cells["rerun"].notna() & (cells["verdict"] != "within noise")
-    return cells[there | cells["reason"].str.startswith("without a result")]
-
-
-def as_they_come(frame: pd.DataFrame) -> Columns:
-    """Return all columns of a table that is not printed, in order of appearance."""
-    pairs = frame[["benchmark", "metric"]].drop_duplicates().itertuples(index=False, name=None)
-    return {" ".join(map(_plain, pair)): pair for pair in pairs}
-
-
-def cell_table(cells: pd.DataFrame) -> str:
-    head = "model method benchmark metric printed rerun interval difference verdict notes".split()  # noqa: SIM905
-    return to_markdown(head, [list(_cell_words(row).values()) for row in cells.to_dict("records")])
-
-
-def _cell_words(row: dict) -> dict[str, str]:
-    number = {name: "" if pd.isna(row[name]) else f"{row[name]:.4g}" for name in NUMBERED}
-    interval = f"[{number['low']}, {number['high']}]" if number["low"] else ""
-    grey = f" ({row['state']} files)" if row["state"] in GREY else ""
-    why = f": {row['reason']}" if not number["rerun"] else ""
-    return {
-        **{name: _plain(row[name]) for name in ("model", "method", "benchmark", "metric")},
-        "printed": number["value"],
-        "rerun": number["rerun"],
-        "interval": interval,
-        "difference": number["difference"],
-        "verdict": row["verdict"] + grey + why,
-        "notes": row["notes"].replace(";", ", "),
-    }
-
-
-def pivot(frame: pd.DataFrame, columns: Columns) -> str:
-    """Return a markdown table with one line per model and method, and one column for each title ->
-    (benchmark, metric). The model is named where the table has several."""
-    keys = frame[["model", "method"]].drop_duplicates()
-    several = keys["model"].nunique() > 1
-    rows = []
-    for model, method in keys.itertuples(index=False):
-        group = frame[(frame["model"] == model) & (frame["method"] == method)]
-        line = [_plain(model), _plain(method)] if several else [_plain(method)]
-        for benchmark, metric in columns.values():
-            hit = group[(group["benchmark"] == benchmark) & (group["metric"] == metric)]
-            line.append(_number(hit.iloc[0]) if len(hit) else "")
-        if any(line[1 + several :]):
-            rows.append(line)
-    names = ["model", "method"][not several :]
-    return to_markdown([*names, *columns], rows, "l" * len(names) + "r" * len(columns))
+    lines = []
+    for row in cells[there | cells["reason"].str.startswith("without a result")].to_dict("records"):
+        where = " ".join(filter(None, (_plain(row[name]) for name in ("table", *CELL))))
+        said = f" {where}: printed {row['value']:.4g}"
+        if pd.isna(row["rerun"]):
+            said += f": {row['reason']}"
+        else:
+            said += f", rerun {row['rerun']:.4g} [{row['low']:.4g}, {row['high']:.4g}]"
+        said += f" ({row['state']} files)" * (row["state"] in GREY)
+        lines.append((row["verdict"], said + f" ({row['notes']})" * bool(row["notes"])))
+    return lines
 
 
 def power_table(detectable: pd.DataFrame) -> str:
@@ -151,94 +365,40 @@ def notes(x) -> list[str]:
     return ["\n## Inconsistencies in the paper\n", *lines] if lines else []
 
 
-def terminal(x) -> None:
-    """Print what a rerun decided, and how much else there is, in 100 columns: gains, the printed
-    tables with a rerun, claims, the printed cells that are not within noise of their rerun, and
-    counts."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = layout.WIDTH
-    console.print(gains_text.terminal(x.gains))
-    width = min(console.width, layout.WIDTH) if console.is_terminal else layout.WIDTH
-    shown = layout.shown(x, width)
-    for _, blocks in shown:
-        print_blocks(console, blocks)
-    if legend := layout_text.legend(shown):
-        console.print(legend, "", sep="\n", markup=False)
-    for table in replication.tables(x.replicated, x.spec) if len(x.replicated) else ():
-        print_blocks(console, layout.blocks(table, width=width))
-        said = f"{layout.counted(table)}. {replication.LEGEND}"
-        console.print(said, "", sep="\n", markup=False)
-    console.print(claim_text.to_terminal(x.verdicts, x.gaps))
-    for row in apart(x.cells).to_dict("records"):
-        words = _cell_words(row)
-        color = "dim" if row["state"] in GREY else COLORS.get(row["verdict"], "dim")
-        where = [row["table"], *(words[name] for name in ("model", "method", "benchmark"))]
-        where = " ".join(filter(None, [*where, words["metric"]]))
-        line = Text.assemble((words["verdict"], color), f" {where}: printed {words['printed']}")
-        if words["rerun"]:
-            line.append(f", rerun {words['rerun']} {words['interval']}".rstrip())
-        console.print(line)
-    counts = x.cells["verdict"].value_counts()
-    console.print("printed cells: " + ", ".join(f"{n} {name}" for name, n in counts.items()))
-    for row in x.missing.itertuples():
-        console.print(f"without a result: {row.key} {row.state} {row.detail}", markup=False)
+def table_title(table: str) -> str:
+    return re.sub(r"^table_?", "Table ", table).replace("_", " ")
 
 
-def print_blocks(console, blocks: list[layout.Block]) -> None:
-    from rich.text import Text
-
-    for block in blocks:
-        lines = [Text(line) for line in layout_text.plain(block)]
-        lines[0].stylize("bold")
-        console.print(*lines, "", sep="\n", soft_wrap=True)
+def decimals(values: pd.Series) -> int:
+    """Return the number of decimals that a metric is printed with in a table."""
+    shown = (f"{value:.6f}".rstrip("0").partition(".")[2] for value in values)
+    return max(map(len, shown), default=0)
 
 
-def to_json(x) -> str:
-    """Return all tables as JSON lists of objects; missing numbers are null."""
-    names = (
-        "gains",
-        "verdicts",
-        "gaps",
-        "cells",
-        "summary",
-        "detectable",
-        "notes",
-        "runs",
-        "missing",
-        "replicated",
-    )
-    tables = {
-        name: json.loads(getattr(x, name).to_json(orient="records", double_precision=10))
-        for name in names
-    }
-    whole = {"paper": x.spec.paper, "title": x.spec.title, **tables, "left_out": x.left_out}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+def rounded(value, digits: int, sign: str = "") -> str:
+    return "" if value == "" else f"{value:{sign}z.{digits}f}"
 
 
-def to_csv(x) -> str:
-    return x.verdicts.to_csv(index=False, lineterminator="\n")
+def _place(table: str) -> tuple[bool, int, int, str]:
+    """Return a sort key: Table 2 before Table 10, then the tables of a paper's second version, then
+    names without a number."""
+    found = re.fullmatch(r"table(\d+)(?:_v(\d+))?", table)
+    return (found is None, *((int(found[2] or 1), int(found[1])) if found else (0, 0)), table)
 
 
-def to_latex(x) -> str:
-    """Return the claims as a LaTeX tabular, and each printed table with a rerun as booktabs
-    tables."""
-    scopes = claim_text.in_use(x.verdicts)
-    claims = [
-        [row["claim"], row["source"], *(row[s] if row[f"{s}_numbers"] else "--" for s in scopes)]
-        for row in x.verdicts.to_dict("records")
-    ]
-    parts = [latex(["claim", "source", *scopes], claims, "p{6cm}p{3cm}" + "l" * len(scopes))]
-    for table, blocks in layout.shown(x):
-        for i, block in enumerate(blocks, 1):
-            parts.append(layout_text.latex(block, f"{x.spec.paper}-{table.name}-{i}"))
-    return "\n".join(parts)
+def _as_they_come(frame: pd.DataFrame) -> Columns:
+    pairs = frame[["benchmark", "metric"]].drop_duplicates().itertuples(index=False, name=None)
+    return {" ".join(map(_plain, pair)): pair for pair in pairs}
 
 
-RENDERERS = {"md": markdown, "csv": to_csv, "json": to_json, "latex": to_latex}
+def _counts(verdicts: pd.Series, order: Iterable[str] = ()) -> str:
+    found = verdicts.value_counts()
+    return ", ".join(f"{found[name]} {name}" for name in order or found.index if name in found)
+
+
+def _objects(frame: pd.DataFrame) -> list[dict]:
+    """Return the rows as dicts, with missing numbers and text as ""."""
+    return frame.astype(object).where(frame.notna(), "").to_dict("records")
 
 
 def _plain(value: object) -> str:
@@ -246,7 +406,11 @@ def _plain(value: object) -> str:
     return "" if value is None or value != value else " ".join(str(value).split())
 
 
-def _number(row: pd.Series) -> str:
+def _short(value: float) -> str:
+    return "–" if pd.isna(value) else f"{value:.2g}"
+
+
+def _number(row: dict) -> str:
     digits = 2 if row["unit"] != "percent" else 1
     text = f"{row['value']:.{digits}f}"
     text = text if pd.isna(row["stderr"]) else f"{text} ± {row['stderr']:.{digits}f}"

@@ -24,14 +24,15 @@ def latex_escaped(text: object) -> str:
     return "".join(special.get(character, character) for character in str(text))
 
 
-def latex(head: list[str], rows: list[list[str]], columns: str) -> str:
-    """Return a tabular with booktabs rules, by pandas. The text is escaped here, because pandas
-    leaves <, > and ± as they are."""
+def latex(head: list[str], rows: list[list[str]], columns: str, caption: str = "") -> str:
+    """Return a tabular with booktabs rules, by pandas; with a caption, a float around it. The text
+    is escaped here, because pandas leaves <, > and ± as they are."""
     import pandas as pd
 
     words = pd.DataFrame([[latex_escaped(word) for word in row] for row in rows], columns=head)
     names = [latex_escaped(word) for word in head]
-    return words.to_latex(index=False, header=names, column_format=columns)
+    shown = latex_escaped(caption) if caption else None
+    return words.to_latex(index=False, header=names, column_format=columns, caption=shown)
 
 
 def replaced(name: str, text: str, marks: tuple[str, str], part: str) -> str:
