@@ -96,7 +96,7 @@ def simple_evals_boxed(row: dict) -> Message:
 
 def number_only(row: dict) -> Message:
     """Ask for the number alone, in our words, for small models: SmolLM2-135M was right more often
-    on dev problems than where a box was asked for (docs/pretrained.md)."""
+    on dev problems than where a box was asked for (papers/pretrained/README.md)."""
     return None, f"{question(row)} Answer with the number alone."
 
 
