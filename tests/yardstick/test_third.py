@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import ROOT, TINY
+from tiny import TINY
 
 from common.errors import UserError
 from common.metrics.paired import Interval, two_way_interval
