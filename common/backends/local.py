@@ -27,7 +27,6 @@ import torch
 from common.backends import checkpoint, dynamic, snapshots, tracking
 from common.backends.dynamic import Rollout
 from common.backends.evaluations import CutOff, Evaluations
-from common.backends.interface import Backend
 from common.backends.prompts import prompts, sets
 from common.errors import UserError, require
 from common.experiment import Experiment
@@ -421,12 +420,3 @@ def explain(x: Experiment, **machine: int) -> str:
     from common.backends.explain import local  # imported here: training does not need it
 
     return local(x, **machine)
-
-
-BACKEND = Backend(
-    train=train,
-    explain=explain,
-    engine="local",
-    needs_gpu=False,
-    packages=(),
-)

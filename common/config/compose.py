@@ -172,26 +172,31 @@ def _chosen(paper: str, chosen: tuple[str, ...], config_name: str) -> dict[str, 
     is composed once for all methods and models.
     """
     files = dict(word.split("=", 1) for word in chosen if "=" in word)
-    name = files.pop("experiment", "")
-    if config_name != "config" or name not in rows(paper):
+    name = files.pop("experiment", None)
+    row = rows(paper).get(name, {}) if name else {}
+    if len(files) < len(chosen) - bool(row):  # to be refused by Hydra, which says why
         return _by_hydra(paper, chosen, config_name)
-    row = rows(paper)[name]
     files = files_of(paper, row) | files
     merged_here = {group: files[group] for group in MERGED if files.get(group) in names(group)}
-    family = files | dict.fromkeys(merged_here, NONE)
-    composed = deepcopy(_family(paper, tuple(row["like"]), tuple(sorted(family.items()))))
+    family = tuple(sorted((files | dict.fromkeys(merged_here, NONE)).items()))
+    try:
+        composed = deepcopy(_family(paper, config_name, tuple(row.get("like", ())), family))
+    except UserError:  # in the words that were given
+        return _by_hydra(paper, chosen, config_name)
     for group, file in merged_here.items():
         composed[group] = _over(_file(group, file), composed[group])
-    return _over(composed, values_of(paper, name))
+    return _over(composed, values_of(paper, name)) if row else composed
 
 
 @cache
-def _family(paper: str, like: tuple[str, ...], files: tuple[tuple[str, str], ...]) -> dict:
+def _family(
+    paper: str, config_name: str, like: tuple[str, ...], files: tuple[tuple[str, str], ...]
+) -> dict:
     """Return the configuration of the family files `like` with these files, as Hydra composes it.
     For the file NONE a group has only what the paper and the family set in it."""
-    words = [f"{group}={file}" for group, file in files]
+    words = ["experiment=family"] if like else []
     register_family(like)
-    return _composed(paper, ("experiment=family", *words), "config")
+    return _composed(paper, (*words, *(f"{group}={file}" for group, file in files)), config_name)
 
 
 @cache

