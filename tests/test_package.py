@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.version import Version
 from tiny import ROOT
 
 from common.errors import UserError
 from rlvr_papers import __main__ as front
-from rlvr_papers.__main__ import GROUPS, HYDRA, VERBS
+from rlvr_papers.__main__ import HYDRA, VERBS
 
 LIGHT = sorted(VERBS.keys() - set(HYDRA) | {"reproduce"})
 
@@ -39,11 +38,10 @@ def test_the_verbs_of_hydra_have_a_function_that_takes_words(verb):
 
 def test_all_verbs_fit_a_screen():
     lines = front.help_text().splitlines()
-    assert len(lines) <= 40
+    assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
-    for name, verb in VERBS.items():
-        assert sum(line[10:].startswith(f"{name} ") and verb.about in line for line in lines) == 1
-    assert list(GROUPS) == ["run", "measure", "cluster", "maintain"]
+    for name in VERBS:
+        assert sum(line[10:].startswith(f"{name} ") for line in lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,7 @@ def installed(tmp_path_factory) -> Path:
 
 @pytest.mark.process
 def test_a_wheel_holds_every_file_that_is_read(installed):
-    suffixes = (".py", ".yaml", ".csv", ".html", ".js", ".css", ".typed")
+    suffixes = (".py", ".yaml", ".csv", ".html", ".css", ".typed")
     for top in ("common", "papers", "configs", "slurm", "rlvr_papers"):
         for file in (ROOT / top).rglob("*"):
             if file.suffix in suffixes and "__pycache__" not in file.parts:
@@ -131,12 +129,9 @@ def test_the_name_of_the_distribution_is_the_one_that_results_look_up():
     assert project["scripts"] == {"rlvr": "rlvr_papers.__main__:main"}
 
 
-def test_the_pins_for_cuda_are_those_that_python_3_12_takes():
+def test_the_pins_for_cuda_are_versions_that_we_take():
     lines = (ROOT / "constraints-cluster-cuda.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[:1] != "#")
-    assert Version(pins["setuptools"]) < Version("81")  # vLLM 0.24 on Python 3.12
-    assert pins["torchcodec"] == "0.11.1"  # verl's own lock
-    assert "flash-attn" not in pins
     wanted = [Requirement(line) for line in metadata.requires("rlvr-papers")]
     plain = [one for one in wanted if one.marker is None]
     assert len(plain) > 10
