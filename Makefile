@@ -131,5 +131,5 @@ docs: $(VENV)/.ready ## write the generated tables of README.md, docs/ and the p
 	$(BIN)/python -m rlvr_papers.docs
 
 bench: $(VENV)/.ready $(CLUSTER_VENV)/.ready ## side-by-side speed against the peers, into results/bench/
-	$(RLVR) bench names=step,rollout,verifiers
-	$(CLUSTER_VENV)/bin/python -m rlvr_papers bench names=losses
+	$(BIN)/python -m bench.command names=step,rollout,verifiers
+	$(CLUSTER_VENV)/bin/python -m bench.command names=losses

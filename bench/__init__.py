@@ -1,4 +1,4 @@
-"""Speed compared with the usual tools, one thread on both sides: `rlvr bench`.
+"""Speed compared with the usual tools, one thread on both sides: `make bench`.
 
 Each module has `run() -> list[dict]`, which returns rows of COLUMNS. `ratio` is above 1 where this
 repository ("ours") is faster than the other tool ("peer"), whatever the unit. Nothing here fails on

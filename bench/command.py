@@ -1,6 +1,7 @@
 """Speed compared with other libraries.
 
-    rlvr bench [names=step,rollout,verifiers,losses]
+    make bench
+    python -m bench.command [names=step,rollout,verifiers,losses]
 
 Runs the named benchmarks (all without names=), prints one table and keeps the rows. losses is
 compared with verl, so `make bench` runs it in .venv-cluster.
@@ -20,6 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench import COLUMNS
+from common.cli import guard
 from common.config.files import ROOT
 from common.config.words import options
 from common.errors import one_of
@@ -86,3 +88,7 @@ def show(rows: pd.DataFrame, title: str = ONE_THREAD) -> None:
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    guard(lambda: main(sys.argv[1:]))

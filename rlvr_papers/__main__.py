@@ -11,14 +11,13 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 from common.cli import guard
-from common.config.files import ROOT, papers
-from common.errors import one_of, require
+from common.config.files import papers
+from common.errors import one_of
 
 
 class Verb(NamedTuple):
-    module: str
+    module: str  # its function `main` takes the command-line arguments
     about: str
-    function: str = "main"  # of the module; it takes the command-line arguments
 
 
 SLURM = "slurm.__main__"  # its main takes the verb as its first argument
@@ -49,9 +48,6 @@ GROUPS = {
         "cancel": Verb(SLURM, "end its jobs"),
         "preflight": Verb(SLURM, "check a GPU node as a job does"),
     },
-    "maintain": {
-        "bench": Verb("bench.command", "speed beside other libraries"),
-    },
 }
 VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
 HYDRA = ("train", "reproduce", "evaluate")  # Hydra answers their --help, --cfg and --multirun
@@ -81,8 +77,6 @@ def call(words: list[str]) -> None:
     name, *rest = words
     one_of("verb", name, VERBS)
     verb = VERBS[name]
-    inside = not verb.module.startswith("bench.") or (ROOT / "bench").is_dir()
-    require(inside, "verb", name, "needs a checkout of the repository, not an installed package")
     found = import_module(verb.module)
     rest = [name, *rest] if verb.module == SLURM else rest
     sys.argv[0] = f"rlvr {name}"  # a run's meta.json keeps the command
@@ -90,7 +84,7 @@ def call(words: list[str]) -> None:
     if {"-h", "--help"} & set(rest) and (name not in HYDRA or unnamed):
         print((found.__doc__ or "").strip())
     else:
-        getattr(found, verb.function)(rest)
+        found.main(rest)
 
 
 if __name__ == "__main__":
