@@ -38,12 +38,10 @@ NAMES = {
     LAPTOP: "small model, theory, toys",
     SCOPES[2]: "the paper's size",
 }
-FRONT = {  # the figures that may stand first, with what they show
-    "laptop_strong_matched": "Diversity against accuracy along the training of a small model.",
-    "areas": "What each method keeps beyond GRPO, at equal accuracy.",
-    "crossing": "Each method's pass@k against the base model's.",
-}
+FRONT = "laptop_strong_matched"  # the figure that stands first
+STUDIES = ("third_*/yardstick.md", "pretrained/*/crossing.md")  # pages of no paper
 CLAIMS = "Claims"  # the section of comparison.md that the page shows from claims.csv
+EMPHASIS = re.compile(r"\*{1,2}([\w ?.,']+)\*{1,2}")
 PICTURE = re.compile(r"!\[.*\]\((.*)\)")
 
 
@@ -79,6 +77,11 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
     text = environment.get_template("page.html").render(
         papers=sorted(shown, key=lambda one: one["paper"].name),
         scopes=SCOPES,
+        studies=[
+            {"place": file.parent, "parts": sections(file.read_text())}
+            for pattern in STUDIES
+            for file in sorted(reference.glob(pattern))
+        ],
         names=NAMES,
         marks=MARKS,
         mark=mark,
@@ -91,9 +94,8 @@ def build(home: Path, root: Path, reference: Path, folder: Path) -> str:
 def _shown(paper: Paper, place: Path, own: bool) -> dict:
     """Return what the template shows of a paper whose results are in the folder `place`."""
     figures = sorted((place / "figures").glob("*.png"), key=_order)
-    front = [one for name in FRONT for one in figures if one.stem == name]
     comparison = place / "comparison.md"
-    parts = sections(comparison.read_text()) if comparison.exists() else []
+    parts = sections(comparison.read_text())[1:] if comparison.exists() else []
     return {
         "paper": paper,
         "place": place,
@@ -102,7 +104,7 @@ def _shown(paper: Paper, place: Path, own: bool) -> dict:
         "told": {claim.id: told(claim) for claim in paper.headlines},
         "claims": [(name, [*some]) for name, some in groupby(paper.claims, lambda c: c.section)],
         "parts": [part for part in parts if part[0] != CLAIMS],
-        "front": (front[0], FRONT[front[0].stem]) if front else None,
+        "front": next((one for one in figures if one.stem == FRONT), None),
         "figures": figures,
     }
 
@@ -133,16 +135,28 @@ def told(claim: Claim) -> str:
 
 
 def sections(text: str) -> list[tuple[str, list[Block]]]:
-    """Return (title, blocks) for each "## " section of a Markdown page as comparison.md is one."""
+    """Return (title, blocks) of the beginning and of each "## " section of a Markdown page as
+    `compare` writes one."""
     found = []
-    for part in re.split(r"^## ", text, flags=re.M)[1:]:
+    for part in re.split(r"^## ", text.removeprefix("# "), flags=re.M):
         title, *lines = part.split("\n")
         blocks: list[Block] = []
-        for is_table, group in groupby(filter(None, lines), lambda line: line.startswith("|")):
+        for kind, group in groupby(lines, _kind):
             some = list(group)
-            blocks += [_table(some)] if is_table else [_line(line) for line in some]
+            if kind == "table":
+                blocks.append(_table(some))
+            elif kind == "text":
+                blocks.append(_text(" ".join(some)))
+            elif kind:
+                blocks += [_text(line) for line in some]
         found.append((title, blocks))
     return found
+
+
+def _kind(line: str) -> str:
+    """Return "" for an empty line, "line" where a line is a block of its own, else the block's."""
+    kinds = {"|": "table", "- ": "line", "### ": "line", "![": "line"}
+    return next((kind for start, kind in kinds.items() if line.startswith(start)), line and "text")
 
 
 def _table(lines: list[str]) -> Block:
@@ -152,11 +166,13 @@ def _table(lines: list[str]) -> Block:
     return Block("table", head=tuple(head), rows=tuple(map(tuple, rows)), right=right)
 
 
-def _line(line: str) -> Block:
+def _text(line: str) -> Block:
     if line.startswith("### "):
         return Block("head", line.removeprefix("### "))
     picture = PICTURE.fullmatch(line)
-    return Block("picture", picture[1]) if picture else Block("text", line.replace("\\|", "|"))
+    line = EMPHASIS.sub(r"\1", line)
+    text = line.replace("\\|", "|")
+    return Block("picture", picture[1]) if picture else Block("text", text)
 
 
 def href(path: Path, folder: Path) -> str:
