@@ -18,6 +18,7 @@ from common.comparison.published import published
 from common.comparison.spec import Spec
 from common.comparison.training import logs
 from common.config.files import ROOT
+from common.config.resolve import named
 from common.plotting import by_seed, legend, panels, save
 from common.results.files import write_csv
 
@@ -47,10 +48,11 @@ def draw(spec: Spec, root: Path, cells: pd.DataFrame, cluster: Gathered) -> list
     one cannot draw are removed.
     """
     rows = cluster.rows
-    if rows.empty or spec.figures is None:
+    if rows.empty or not spec.figures:
         return []
     printed = published(ROOT / "papers" / spec.paper / "published")
-    made = spec.figures(root, located(cells, as_printed(spec, rows, printed)), cluster)
+    draw_all = named({"_target_": spec.figures}, f"{spec.paper}: figures")
+    made = draw_all(root, located(cells, as_printed(spec, rows, printed)), cluster)
     for one in made:
         for suffix in (".png", ".pdf", ".csv") if one.left_out else ():
             (root / spec.paper / "figures" / f"{one.name}{suffix}").unlink(missing_ok=True)

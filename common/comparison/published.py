@@ -3,14 +3,44 @@
 A cell's column `run` names the row (named experiment configuration) whose run is its rerun, or the
 rows whose runs make it together, separated by ";". It is empty where no row does."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 
-from common.comparison.spec import How, Joined, SameRun
 from common.config.files import ROOT, names
 from common.config.rows import rows, tables
 from common.results.checks import check_rows
+
+How = Literal["min", "max", "mean"]
+
+
+@dataclass(frozen=True)
+class SameRun:
+    """A printed row that reuses the runs of another printed row: (`table`, `method`) is the same
+    run as (`of_table`, `of_method`). With `steps`, its benchmarks are named "NAME, step N". With
+    `benchmark`, the run's one benchmark is printed under that name."""
+
+    table: str
+    method: str
+    of_table: str
+    of_method: str
+    steps: tuple[int, ...] = ()
+    benchmark: str = ""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A printed cell made from several runs: the least, the largest or the mean of their
+    `of_metric`, once all runs are there. `of`: table and method of each run."""
+
+    table: str
+    method: str
+    metric: str
+    how: How
+    of_metric: str
+    of: tuple[tuple[str, str], ...]
 
 
 def published(folder: Path) -> pd.DataFrame:

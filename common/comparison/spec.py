@@ -1,46 +1,23 @@
-"""What a paper's comparison consists of, as data. Each papers/<p>/compare.py has one SPEC."""
+"""What a paper's comparison consists of: papers/<paper>/compare.yaml, whose keys are the fields of
+`Spec`. Functions are named there by their dotted paths."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
 from common.comparison.gather import Gathered
+from common.comparison.published import Joined, SameRun, joined, same_runs
 from common.config.files import ROOT, read
 from common.config.resolve import named
+from common.errors import require
 
+FUNCTIONS = {"own_rows", "measure", "logged_rows", "exact"}
 Columns = dict[str, tuple[str, str]]  # title -> (benchmark, metric)
-How = Literal["min", "max", "mean"]
 Where = dict[str, object]  # column of a printed table -> value, or a list of values: any of them
-
-
-@dataclass(frozen=True)
-class SameRun:
-    """A printed row that reuses the runs of another printed row: (`table`, `method`) is the same
-    run as (`of_table`, `of_method`). With `steps`, its benchmarks are named "NAME, step N". With
-    `benchmark`, the run's one benchmark is printed under that name."""
-
-    table: str
-    method: str
-    of_table: str
-    of_method: str
-    steps: tuple[int, ...] = ()
-    benchmark: str = ""
-
-
-@dataclass(frozen=True)
-class Joined:
-    """A printed cell made from several runs: the least, the largest or the mean of their
-    `of_metric`, once all runs are there. `of`: table and method of each run."""
-
-    table: str
-    method: str
-    metric: str
-    how: How
-    of_metric: str
-    of: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -73,8 +50,8 @@ class Spec:
     steps: dict[str, int | Literal["last", "peak", "peak of average"]] = field(default_factory=dict)
     stacked: tuple[str, ...] = ()  # printed tables with a row for each benchmark of a method
     exact: Callable[[Path], pd.DataFrame] = lambda root: pd.DataFrame()  # printed closed forms
-    # root, cells and cluster runs -> the paper's figures (cluster_figures.Figure)
-    figures: Callable[[Path, pd.DataFrame, Gathered], list] | None = None
+    # dotted path of: root, cells and cluster runs -> the paper's figures (cluster_figures.Figure)
+    figures: str = ""
     # remarks on printed cells
     footnotes: dict[str, list[Where]] = field(default_factory=dict)  # inconsistency -> its cells
     not_reproducible: list[tuple[Where, str]] = field(default_factory=list)
@@ -86,16 +63,47 @@ class Spec:
     own_problems: dict[str, int] = field(default_factory=dict)
 
 
+@cache
 def spec_of(paper: str) -> Spec:
-    """Return the SPEC of papers/<paper>/compare.py. Raises UserError if it cannot be imported."""
-    return named({"_target_": f"papers.{paper}.compare.SPEC"}, "comparison")
+    """Return the content of papers/<paper>/compare.yaml. Its key `evaluated` names, for printed
+    benchmarks, the file of configs/eval that evaluates them and says how many problems they have.
+    Raises UserError if it cannot be read, or if a function that it names cannot be imported."""
+    path = ROOT / "papers" / paper / "compare.yaml"
+    given = read(path)
+    known = {one.name for one in fields(Spec)} | {"evaluated"}
+    for name in sorted(given.keys() - known):
+        require(False, f"{path}: {name}", given[name], f"is no key; use {', '.join(sorted(known))}")
+    for name in ("title", "published", "laptop", "own_rows"):
+        require(name in given, f"{path}: {name}", None, "give it")
+    sizes = {
+        name: read(ROOT / "configs" / "eval" / f"{file}.yaml")["prompts"]["kept"]
+        for name, file in given.pop("evaluated", {}).items()
+    }
+    how = {(table, metric): (how, of) for table, metric, how, of in given.get("joined", [])}
+    functions = {
+        name: named({"_target_": given[name]}, f"{paper}: {name}")
+        for name in FUNCTIONS & set(given)
+    }
+    return Spec(
+        **given
+        | functions
+        | {"paper": paper, "same_runs": same_runs(paper), "joined": joined(paper, how)}
+        | {"problems": sizes | given.get("problems", {}), "laptop": columns(given["laptop"])}
+        | {name: list(map(tuple, given.get(name, []))) for name in ("pairs", "gains")}
+        | {
+            "published": [
+                (one["table"], one["caption"], columns(one["columns"]))
+                for one in given["published"]
+            ],
+            "not_reproducible": [
+                (one["where"], one["why"]) for one in given.get("not_reproducible", [])
+            ],
+        }
+    )
 
 
-def problems(files: dict[str, str]) -> dict[str, int]:
-    """Return printed benchmark -> number of its problems. `files`: printed benchmark -> the file of
-    configs/eval that evaluates it."""
-    folder = ROOT / "configs" / "eval"
-    return {name: read(folder / f"{file}.yaml")["prompts"]["kept"] for name, file in files.items()}
+def columns(given: dict[str, list[str]]) -> Columns:
+    return {title: (benchmark, metric) for title, (benchmark, metric) in given.items()}
 
 
 def matches(frame: pd.DataFrame, where: Where) -> pd.Series:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.cluster_figures import PREFIX, Curve, Figure, along
+from common.comparison.gather import Gathered
 from common.comparison.training import logs
 from common.losses import contributions
 from common.plotting import panels, save
@@ -25,17 +26,17 @@ FIG3 = {"model": MODELS["fig1_15b"], "method": "GRPO"}
 HELD = ["model", "method", "seed", "share", "contribution", "low", "high", "steps", "last"]
 
 
-def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw every figure whose rows exist into <root>/cov_grpo/figures/cluster_*.
 
     Return one Figure each: its caption, or the reason why it is left out. cells: not used here;
-    rows: the gathered result rows.
+    cluster: the gathered cluster runs.
     """
     made = [
         along(
             root,
             "cov_grpo",
-            rows,
+            cluster.rows,
             name=name,
             model=model,
             colors={"GRPO": MAIN["GRPO"], OURS: MAIN["CW-GRPO"]},
@@ -44,7 +45,7 @@ def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
         )
         for name, model in MODELS.items()
     ]
-    return [*made, fig3(root, rows)]
+    return [*made, fig3(root, cluster.rows)]
 
 
 def fig3(root: Path, rows: pd.DataFrame) -> Figure:

@@ -20,6 +20,7 @@ from common.comparison.cluster_figures import (
     percent,
     whiskers,
 )
+from common.comparison.gather import Gathered
 from common.palette import look
 from common.plotting import panels, save
 from papers.f_grpo import gamma, maze_figures
@@ -47,14 +48,14 @@ DYNAMICS = [  # the panels of the second version's Figs 8 to 10
 ]
 
 
-def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw every figure whose runs are there as <root>/f_grpo/figures/cluster_*. Return for each
     figure its caption, or the reason why it was left out.
 
     cells: the printed cells of the comparison, with their training step and samples a problem;
-    rows: the gathered result rows of the cluster runs.
+    cluster: the gathered cluster runs.
     """
-    folder = root / "f_grpo" / "figures"
+    folder, rows = root / "f_grpo" / "figures", cluster.rows
     made = [group_sizes(cells, name, folder) for name in FIG1]
     made += [ladder(cells, table, base, folder) for table in LADDERS for base in BASES]
     made += [dynamics(root, rows, number, base) for number, base in enumerate(BASES, 8)]

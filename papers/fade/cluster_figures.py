@@ -21,7 +21,7 @@ from common.comparison.cluster_figures import (
 )
 from common.comparison.gather import Gathered
 from common.comparison.published import published
-from common.comparison.spec import Spec
+from common.comparison.spec import spec_of
 from common.config.files import ROOT
 from common.metrics.passk import pass_at_k_table
 from common.palette import colors
@@ -45,14 +45,14 @@ GROUPS = 400  # Sec. 11.2
 KEY = [*CELL[:4], "step"]
 
 
-def draw(root: Path, cells: pd.DataFrame, cluster: Gathered, spec: Spec) -> list[Figure]:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw every figure whose rows exist into <root>/fade/figures/cluster_*.
 
     Return one Figure each: its caption, or the reason why it is left out. cells: the printed cells
     of the comparison, with step and samples; cluster: the gathered cluster runs.
     """
     printed = published(ROOT / "papers" / "fade" / "published")
-    counts = same_runs(spec, cluster.counts, printed)
+    counts = same_runs(spec_of("fade"), cluster.counts, printed)
     folder = root / "fade" / "figures"
     made = [table(cells, counts, name, folder) for name in TABLES]
     made += [fig6(cells, name, model, folder) for name, model in (("7b", SMALL), ("32b", LARGE))]

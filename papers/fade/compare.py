@@ -1,44 +1,24 @@
-"""The specification of FADE's comparison (`rlvr compare paper=fade`).
+"""FADE's result rows besides those of its runs (`own_rows`):
 
-Besides the rows of the laptop runs, it adds result rows of its own (`own_rows`):
-
-    masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed
-    entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
-    <table>, training               for each run: entropy, solve rate, alpha, delta, and the steps
-                                    it needs to reach a solve rate
-    <table>, fits                   for each run: a and b of the shifted power law; for each budget:
-                                    the error of its prediction
-    <table>, weights                for each run: the output head's weight change, and rho_perp
+masses, table8, sec14, kish     the exact weights (theory/masses.py); no seed
+entropy, scaling, multi_turn    Theorems 13.1 and 12.1, and retries; no seed
+<table>, training               for each run: entropy, solve rate, alpha, delta, and the steps
+                                it needs to reach a solve rate
+<table>, fits                   for each run: a and b of the shifted power law; for each budget:
+                                the error of its prediction
+<table>, weights                for each run: the output head's weight change, and rho_perp
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
-from common.comparison.published import joined, same_runs
-from common.comparison.spec import How
+from common.comparison.spec import spec_of
 from common.comparison.training import logged, phases
 from papers.fade import laptop
 from papers.fade.fits.tables import budgets, by_seed
 
-PAIRS = [  # compared at matched pass@1, and by the steps they need to the same solve rate
-    ("FADE", "GRPO"),
-    ("FADE", "mean GRPO"),
-    ("FADE", "Power (alpha=2)"),
-    ("FADE", "AsymGRPO (delta=0.5)"),
-    ("FADE", "FADE (alpha only)"),
-    ("FADE", "FADE (delta only)"),
-    ("FADE", "FADE (both from entropy)"),
-    ("FADE", "FADE (log schedule)"),
-    ("FADE", "FADE (EMA as printed)"),
-    ("FADE (equal max weight)", "GRPO"),
-    ("AsymGRPO (delta=0.5)", "mean GRPO"),
-    ("AsymGRPO (delta=2)", "mean GRPO"),
-    ("Power (alpha=2)", "mean GRPO"),
-    ("pass@4 (Chen)", "GRPO"),
-]
 BALANCED = {  # sec 8: sign-balanced weights, by method file
     "binary_contrastive",
     "easy_power",
@@ -53,25 +33,15 @@ BALANCED = {  # sec 8: sign-balanced weights, by method file
     "softmax",
     "t2t",
 }
-LAPTOP = {
-    "natural pass@1": ("natural", "pass@1"),
-    "natural pass@10": ("natural", "pass@10"),
-    "natural pass@100": ("natural", "pass@100"),
-    "rare pass@1": ("rare", "pass@1"),
-    "rare pass@10": ("rare", "pass@10"),
-    "rare pass@64": ("rare", "pass@64"),
-    "rare pass@100": ("rare", "pass@100"),
-    "distinct correct (natural)": ("natural", "distinct_correct"),
-    "token entropy (natural)": ("natural", "token_entropy"),
-    "active groups %": ("training", "active_groups"),
-}
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
     """Return the exact results, and what the runs show besides pass@k, as result rows."""
     frames = [*mass_rows(root), entropy_rows(root), *theory_rows(root)]
     for table in runs.rows["table"].unique():
-        frames.append(laptop.result_rows(laptop.curves(root, runs, table), table, PAIRS))
+        frames.append(
+            laptop.result_rows(laptop.curves(root, runs, table), table, spec_of("fade").pairs)
+        )
         part = runs.counts[runs.counts["table"] == table]
         frames += [fit_rows(part, table), weight_rows(root, table)]
     return [frame.assign(model="exact") if "model" not in frame else frame for frame in frames]
@@ -238,55 +208,3 @@ def weight_rows(root: Path, table: str) -> pd.DataFrame:
         return pd.DataFrame()
     rows = pd.concat(parts).dropna(subset=["value"]).rename(columns={"label": "method"})
     return rows.assign(table=f"{table}, weights", benchmark="output head")
-
-
-def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
-    from papers.fade import cluster_figures
-
-    return cluster_figures.draw(root, cells, cluster, SPEC)
-
-
-LCB = {f"LiveCodeBench v6 pass@{k}": ("LiveCodeBench v6", f"pass@{k}") for k in (1, 10, 100)}
-AIME = {f"{year} pass@{k}": (f"AIME{year}", f"pass@{k}") for year in (2024, 2025) for k in (1, 100)}
-FADE, POWER_ASYM = "FADE H*=1.0", "Power asym (2,2)"
-HEAD, RATIO, RANK1 = "output_head_L2_share", "s1/s2", "rank1_fraction"
-# How the cells of several runs are made: the reference rows of Fig. 8's table, which are means and
-# ranges over static methods, and Table 9 (a).
-JOINED: dict[tuple[str, str], tuple[How, str]] = {
-    ("fig8_table", HEAD): ("mean", HEAD),
-    ("fig8_table", f"{RATIO}_min"): ("min", RATIO),
-    ("fig8_table", f"{RATIO}_max"): ("max", RATIO),
-    ("fig8_table", f"{RANK1}_min"): ("min", RANK1),
-    ("fig8_table", f"{RANK1}_max"): ("max", RANK1),
-    ("fig8_table", "inner"): ("mean", "inner"),
-    ("table9", f"{RANK1}_lower_bound"): ("min", f"{RANK1}, step 500"),
-}
-SPEC = Spec(
-    paper="fade",
-    title="FADE",
-    published=[
-        ("table3", "Table 3, LiveCodeBench v6 (secondary source)", LCB),
-        ("table4", "Table 4, AIME, Qwen 2.5 7B (secondary source)", AIME),
-        ("table5", "Table 5, AIME, CWM 32B (secondary source)", AIME),
-    ],
-    laptop=LAPTOP,
-    pairs=PAIRS,
-    own_rows=own_rows,
-    measure=laptop.measure,
-    logged_rows=logged_rows,
-    same_runs=same_runs("fade"),
-    joined=joined("fade", JOINED),
-    metrics={HEAD: "output_head_fraction"},  # the name of the metric in Table 9
-    gains=[  # all are compared with GRPO, FADE also with the best static weights
-        *((f"FADE H*={entropy}", "GRPO") for entropy in ("1.0", "1.3")),
-        (f"Asym {FADE}", "GRPO"),
-        *((FADE, static) for static in ("Power alpha=2", POWER_ASYM, "AsymGRPO delta=0.5")),
-        (f"Asym {FADE}", POWER_ASYM),
-        *((static, "GRPO") for static in ("Power alpha=2", POWER_ASYM, "AsymGRPO delta=0.5")),
-    ],
-    figures=figures,
-    unprinted=(
-        "LiveCodeBench v5",
-        "LiveCodeBench v6",
-    ),  # our text of the paper lacks Table 6, and Table 3's cells of other methods
-)

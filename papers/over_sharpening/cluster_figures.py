@@ -4,11 +4,12 @@ result rows of cluster runs.
 `rlvr compare paper=over_sharpening` and the last job of a cluster sweep draw them.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.cells import CELL
+from common.comparison.cells import CELL, as_printed
 from common.comparison.cluster_figures import (
     Curve,
     Figure,
@@ -20,6 +21,10 @@ from common.comparison.cluster_figures import (
     percent,
     whiskers,
 )
+from common.comparison.gather import Gathered
+from common.comparison.published import published
+from common.comparison.spec import spec_of
+from common.config.files import ROOT
 from common.plotting import COLORS, legend, panels, save
 from papers.over_sharpening.figures import ENTROPY
 
@@ -37,17 +42,17 @@ SHOWN = [
 BY_CELL = "peak_of_cell"  # column: the cell at its own best step, the second reading
 
 
-def draw(
-    root: Path, cells: pd.DataFrame, rows: pd.DataFrame, by_cell: pd.DataFrame
-) -> list[Figure]:
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
     """Draw every figure whose runs are there as <root>/over_sharpening/figures/cluster_*. Return
     for each figure its caption, or the reason why it was left out.
 
     cells: the printed cells of the comparison, with their training step and samples a problem;
-    rows: the gathered result rows of the cluster runs; by_cell: the same rows under the names of
-    the printed cells, each at the step where this cell peaks.
+    cluster: the gathered cluster runs.
     """
-    folder = root / "over_sharpening" / "figures"
+    folder, rows = root / "over_sharpening" / "figures", cluster.rows
+    printed = published(ROOT / "papers" / "over_sharpening" / "published")
+    spec = spec_of("over_sharpening")
+    by_cell = replace(spec, steps=dict.fromkeys(spec.steps, "peak"))  # each cell at its own peak
     entropy = along(
         root,
         "over_sharpening",
@@ -59,7 +64,11 @@ def draw(
         about="Fig. 6: entropy of Qwen3-8B's policy along training, nats a token, of its rollouts. "
         "Printed (App. I): DAPO falls to about 0.08, DAPO+IAC fluctuates between 0.20 and 0.24.",
     )
-    return [entropy, alphas(cells, folder), peaks(cells, by_cell, folder)]
+    return [
+        entropy,
+        alphas(cells, folder),
+        peaks(cells, as_printed(by_cell, rows, printed), folder),
+    ]
 
 
 def alphas(cells: pd.DataFrame, folder: Path) -> Figure:

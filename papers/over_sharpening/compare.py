@@ -1,60 +1,21 @@
-"""The definition of the over-sharpening comparison (`rlvr compare paper=over_sharpening`).
+"""Over-sharpening's result rows besides those of its runs.
 
-AVG@8 is read as pass@1, its expectation; PASS@8 is read as the unbiased pass@8. Beside the rows of
-the laptop runs there are result rows of the toy (table "toy"), of the theory's counts (table
-"theory"), and of two other readings of the paper's protocol: table "<table>, peak" (the best
-checkpoint for each benchmark and metric on its own) and the metric "bootstrap best@8".
+AVG@8 is read as pass@1, its expectation; PASS@8 is read as the unbiased pass@8. There are rows of
+the toy (table "toy"), of the theory's counts (table "theory"), and of two other readings of the
+paper's protocol: table "<table>, peak" (the best checkpoint for each benchmark and metric on its
+own) and the metric "bootstrap best@8".
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.stats import hypergeom
 
-from common.comparison.cells import as_printed
-from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
-from common.comparison.published import published, same_runs
-from common.comparison.spec import problems
 from common.comparison.training import logged, phases
-from common.config.files import ROOT
-from papers.over_sharpening import laptop
 from papers.over_sharpening.embeddings import EMBEDDING, SIMILARITY, kernel
 from papers.over_sharpening.toy.formulas import COLLAPSED
-
-EQUAL = "IAC (equal max weight)"
-PAIRS = [  # pairs of methods that are compared at matched pass@1
-    ("IAC", "GRPO"),
-    (EQUAL, "GRPO"),
-    ("IAC", "RLOO"),
-    ("IAC", "Reinforce++"),
-    ("IAC", "DrGRPO"),
-    ("IAC", "DAPO"),
-    ("IAC", "Filtering (easiest 25 %)"),
-    ("DAPO+IAC", "DAPO"),
-    ("DAPO+IAC (equal max weight)", "DAPO"),
-    ("DAPO+IAC+DLC", "DAPO+IAC"),
-    ("GRPO+DLC", "GRPO"),
-]
-BENCHMARKS = ("GSM8K", "Math500", "LightEval", "AIME24", "Minerva", "O-Bench", "Avg")
-LAPTOP = {
-    "natural pass@1 (AVG@8)": ("natural", "pass@1"),
-    "natural pass@8": ("natural", "pass@8"),
-    "natural pass@64": ("natural", "pass@64"),
-    "rare pass@1 (AVG@8)": ("rare", "pass@1"),
-    "rare pass@8": ("rare", "pass@8"),
-    "rare pass@64": ("rare", "pass@64"),
-    "distinct correct (natural)": ("natural", "distinct_correct"),
-    "token entropy (natural)": ("natural", "token_entropy"),
-    "valid % (natural)": ("natural", "valid"),
-    "active groups %": ("training", "active_groups"),
-}
-
-
-def columns(metric: str, benchmarks=BENCHMARKS) -> dict[str, tuple[str, str]]:
-    return {benchmark: (benchmark, metric) for benchmark in benchmarks}
 
 
 def own_rows(root: Path, runs: Gathered) -> list[pd.DataFrame]:
@@ -196,42 +157,6 @@ def kernel_cells(root: Path) -> pd.DataFrame:
     )
 
 
-BASELINES = ("GRPO", "RLOO", "Reinforce++", "DrGRPO", "IAC")
-FOOTNOTES = {
-    "INC037": [{"table": "appendix_g"}],
-    "INC042": [
-        {"table": "table2", "model": ["Qwen3-4B", "Qwen3-8B"], "benchmark": "GSM8K"},
-        {"table": "table2", "model": "Qwen3-8B", "benchmark": "LightEval"},
-        {"table": "table2", "model": "Qwen3-14B", "benchmark": "Avg"},
-    ],
-    "INC043": [
-        {"table": "table3", "benchmark": "AIME24"},
-        {"table": "table2", "benchmark": "AIME24", "value": [40.68, 53.45, 54.85]},
-    ],
-    "INC044": [{"metric": ["AVG@8", "PASS@8"]}],
-    "INC045": [
-        {
-            "table": "table4",
-            "method": "DAPO+IAC",
-            "benchmark": "LightEval",
-            "metric": "PASS@8",
-        }
-    ],
-    "INC046": [{"table": "table5", "method": "IAC alpha=1.5", "benchmark": "O-Bench"}],
-    "INC049": [{"benchmark": "LightEval"}],
-}
-EVALUATED = {
-    "GSM8K": "gsm8k",
-    "Math500": "math500",
-    "LightEval": "math_lighteval",
-    "AIME24": "aime24",
-    "Minerva": "minerva",
-    "O-Bench": "olympiadbench",
-}
-FOUR = ("Math500", "LightEval", "Minerva", "O-Bench")
-TABLES = ("table2", "table3", "table4", "table5")
-
-
 def logged_rows(root: Path, rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Return what Table 4's cluster runs logged, as result rows of the table "table4, logged".
 
@@ -256,47 +181,3 @@ def _slower(seconds: pd.DataFrame) -> pd.DataFrame:
     both = with_.merge(without[[*key, "value"]], on=key, suffixes=("", "_without"))
     ratio = both["value"] / both["value_without"]
     return both.assign(metric="rollout_ratio", value=ratio).drop(columns="value_without")
-
-
-def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
-    from papers.over_sharpening import cluster_figures
-
-    printed = published(ROOT / "papers" / "over_sharpening" / "published")
-    by_cell = replace(SPEC, steps=dict.fromkeys(TABLES, "peak"))
-    rows = cluster.rows
-    return cluster_figures.draw(root, cells, rows, as_printed(by_cell, rows, printed))
-
-
-SPEC = Spec(
-    paper="over_sharpening",
-    title="Over-sharpening",
-    published=[
-        ("table2", "Table 2 (AVG@8, percent)", columns("AVG@8")),
-        ("table3", "Table 3 (PASS@8, percent)", columns("PASS@8")),
-        ("table4", "Table 4 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR)),
-        ("table5", "Table 5 (Qwen3-8B; PASS@8, percent)", columns("PASS@8", FOUR[::3])),
-    ],
-    laptop=LAPTOP,
-    pairs=PAIRS,
-    own_rows=own_rows,
-    measure=laptop.measure,
-    logged_rows=logged_rows,
-    same_runs=same_runs("over_sharpening"),
-    gains=[  # Tables 2 and 3 compare IAC with four baselines, Table 5 alpha > 0 with alpha = 0
-        *(("IAC", baseline) for baseline in BASELINES[:-1]),
-        *(("DAPO+IAC", "DAPO"), ("DAPO+IAC+DLC", "DAPO+IAC")),
-        *((f"IAC alpha={alpha}", "IAC alpha=0 (=GRPO)") for alpha in ("0.5", "1", "1.5", "2")),
-        ("IAC alpha=1", "Filtering-based"),
-    ],
-    averages={"Avg": list(BENCHMARKS[:-1])},
-    metrics={"pass@1": "AVG@8", "pass@8": "PASS@8"},
-    # Sec. 4.1: "the peak performance for each method". We take the peak of the average, because
-    # every printed Avg is the mean of its row's cells, as it is if all come from one checkpoint.
-    # cluster_figures.peaks also shows the best checkpoint of each cell (INC044).
-    steps=dict.fromkeys(TABLES, "peak of average"),
-    exact=kernel_cells,
-    stacked=("appendix_g",),
-    figures=figures,
-    footnotes=FOOTNOTES,
-    problems=problems(EVALUATED),
-)

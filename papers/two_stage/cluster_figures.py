@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.comparison.cluster_figures import Curve, Figure, along
+from common.comparison.gather import Gathered
+from papers.two_stage.case_study import write_cluster_page
 from papers.two_stage.cluster import GREEDY
 from papers.two_stage.figures import MAIN
 
@@ -21,17 +23,18 @@ CURVES = [
 ]
 
 
-def draw(root: Path, cells: pd.DataFrame, rows: pd.DataFrame) -> list[Figure]:
-    """Draw every figure whose runs are there as <root>/two_stage/figures/cluster_*. Return for each
-    figure its caption, or the reason why it was left out.
+def draw(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list[Figure]:
+    """Draw every figure whose runs are there as <root>/two_stage/figures/cluster_*, and write the
+    case study. Return for each figure its caption, or the reason why it was left out.
 
-    cells: not used here; rows: the gathered result rows of the cluster runs.
+    cells: not used here; cluster: the gathered cluster runs.
     """
+    write_cluster_page(root, cluster.rows)
     return [
         along(
             root,
             "two_stage",
-            rows,
+            cluster.rows,
             name=name,
             model=model,
             colors={method: MAIN[method] for method in methods},

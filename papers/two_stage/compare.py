@@ -1,51 +1,14 @@
-"""The definition of the two-stage paper's comparison (`rlvr compare paper=two_stage`)."""
+"""The two-stage paper's result rows that come from its toy, its theory and stored samples."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from common.comparison.compare import Spec
 from common.comparison.gather import Gathered
-from common.comparison.published import same_runs
-from common.comparison.spec import problems
 from common.comparison.training import logged, phases
 from papers.two_stage import laptop
-from papers.two_stage.cluster import GREEDY, code_rows
+from papers.two_stage.cluster import code_rows
 
-PAIRS = [  # pairs of methods that are compared at matched pass@1
-    ("GRPO-N", "GRPO"),
-    ("GSPO-N", "GSPO"),
-    ("GSPO", "GRPO"),
-    ("GSPO-N", "GRPO-N"),
-    ("GRPO-N (token mean)", "GRPO (token mean)"),
-]
-TABLE1 = {
-    f"{benchmark} pass@{k}": (benchmark, f"pass@{k}")
-    for benchmark in ("AMC 2023", "AIME 2024", "AIME 2025", "ARC-c", "MMLU-Pro")
-    for k in (1, 256)
-}
-TABLE2 = {title: cell for title, cell in TABLE1.items() if not title.startswith(("ARC", "MMLU"))}
-TABLE3 = {f"MATH-500 pass@{k}": ("MATH-500", f"pass@{k}") for k in (1, 8, 32, 256)}
-TABLE4 = {
-    f"{benchmark} {metric.split('_')[0]}": (benchmark, metric)
-    for metric in ("answer_level_entropy", "token_level_entropy")
-    for benchmark in ("AMC 2023", "AIME 2024", "AIME 2025")
-}
-LAPTOP = {
-    "natural pass@1": ("natural", "pass@1"),
-    "natural pass@16": ("natural", "pass@16"),
-    "natural pass@256": ("natural", "pass@256"),
-    "rare pass@1": ("rare", "pass@1"),
-    "rare pass@64": ("rare", "pass@64"),
-    "rare pass@256": ("rare", "pass@256"),
-    "shifted pass@1": ("shifted", "pass@1"),
-    "shifted pass@64": ("shifted", "pass@64"),
-    "shifted pass@256": ("shifted", "pass@256"),
-    "distinct correct (natural)": ("natural", "distinct_correct"),
-    "token entropy (natural)": ("natural", "token_entropy"),
-    "valid % (natural)": ("natural", "valid"),
-    "active groups %": ("training", "active_groups"),
-}
 OTHER_FIGURES = ("two_stages", "crossed", "best_low")  # kept for the figures after Fig. 1
 STEPS = {"sgd": "plain step", "adam": "Adam"}
 
@@ -135,82 +98,3 @@ def theory_rows(root: Path) -> list[pd.DataFrame]:
         long = means.melt(["method", "benchmark"], metrics, "metric", "value")
         frames.append(long.assign(table="theory"))
     return frames
-
-
-EVALUATED = {
-    "AMC 2023": "amc23",
-    "AIME 2024": "aime24",
-    "AIME 2025": "aime25",
-    "MATH-500": "math500",
-}
-# Table 4 prints entropies of the samples of Tables 1 and 2 (App. C.5): our metric -> as printed
-ENTROPIES = {
-    "answer_entropy": "answer_level_entropy",
-    "exact_token_entropy": "token_level_entropy",
-}
-SAMPLED = [f"pass@{2**i}" for i in range(9)]
-FOOTNOTES = {
-    "INC016": [
-        {"table": "table1", "method": ["GRPO", "GRPO-N"], "benchmark": "ARC-c", "metric": "pass@1"},
-        {
-            "table": "table1",
-            "method": ["GRPO", "GRPO-N"],
-            "benchmark": "MMLU-Pro",
-            "metric": SAMPLED[:4],
-        },
-        {
-            "table": "table1",
-            "method": ["GSPO", "GSPO-N"],
-            "benchmark": "ARC-c",
-            "metric": SAMPLED[5:7],
-        },
-    ],
-    "INC017": [
-        {"table": "table3", "method": ["Base Model", "GRPO-N"], "metric": SAMPLED[3:]},
-        {"table": "table3", "method": "GSPO-N", "metric": SAMPLED[4:]},
-        {"table": "table2", "method": ["Base Model", "GRPO-N"]},
-    ],
-    "INC018": [{"table": "table4", "metric": "token_level_entropy"}],
-    "INC019": [{"table": "table4", "metric": "answer_level_entropy"}],
-    "INC021": [{"table": "table1", "benchmark": ["ARC-c", "MMLU-Pro"]}],
-    "INC022": [{"table": "table1", "method": "GSPO-N", "benchmark": "AIME 2024"}],
-}
-
-
-def figures(root: Path, cells: pd.DataFrame, cluster: Gathered) -> list:
-    from papers.two_stage import case_study, cluster_figures
-
-    case_study.write_cluster_page(root, cluster.rows)
-    return cluster_figures.draw(root, cells, cluster.rows)
-
-
-SPEC = Spec(
-    paper="two_stage",
-    title="Two-stage dynamics",
-    published=[
-        ("table1", "Table 1 (Qwen2.5-Math-7B, percent)", TABLE1),
-        ("table2", "Table 2 (Llama-3.2-3B-Instruct, percent)", TABLE2),
-        ("table3", "Table 3 (Qwen2.5-Math-7B on MATH-500, percent)", TABLE3),
-        ("table4", "Table 4 (Qwen2.5-Math-7B; answer level in bits, token level in nats)", TABLE4),
-    ],
-    laptop=LAPTOP,
-    pairs=PAIRS,
-    own_rows=own_rows,
-    measure=laptop.measure,
-    logged_rows=logged_rows,
-    same_runs=same_runs("two_stage"),
-    # -N against the method that it changes, and each standard method against the base model (does
-    # the capability boundary shrink?)
-    gains=[
-        *((f"{method}-N", method) for method in ("GRPO", "GSPO")),
-        *((method, "Base Model") for method in ("GRPO", "GSPO")),
-    ],
-    metrics=ENTROPIES,
-    footnotes=FOOTNOTES,
-    unprinted=(GREEDY,),
-    averages={name: [f"{name}, draw {i}" for i in (1, 2, 3)] for name in ("ARC-c", "MMLU-Pro")},
-    problems=problems(EVALUATED) | {"ARC-c": 128, "MMLU-Pro": 128},  # in each draw, App. C.2
-    # pass@256 cells are multiples of 1/128, which suggests one fixed set of problems (INC021)
-    own_problems={"ARC-c": 128, "MMLU-Pro": 128},
-    figures=figures,
-)

@@ -6,18 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up_runs import MATH, cell, cluster_run
+from refuses import refuses, refuses_file
 
 from common.claims.gaps import GAPS
 from common.comparison import cells, cluster_figures, compare, published
 from common.comparison import text as compare_text
 from common.comparison.single import with_sampling
 from common.comparison.spec import SameRun, Spec, spec_of
-from common.errors import UserError
 from common.metrics.noise import SEED_SD
 from common.results.files import write
-from papers.cov_grpo.compare import SPEC as COV
-from papers.f_grpo.compare import SPEC
 from papers.over_sharpening.compare import kernel_cells
+
+COV = spec_of("cov_grpo")
+SPEC = spec_of("f_grpo")
 
 NO_RUNS = pd.DataFrame({"run_id": [], "state": []})
 LOST = pd.DataFrame(columns=["table", "model", "method", "state", "reason"])
@@ -171,9 +172,15 @@ def test_closed_forms_are_compared_digit_by_digit():
     assert set(table["state"]) == {"computed"}
 
 
-def test_a_papers_comparison_is_the_spec_of_its_compare_module():
-    assert spec_of("f_grpo") is SPEC
-    with pytest.raises(UserError, match=r"papers\.sixth\.compare\.SPEC"):
+@pytest.mark.parametrize(
+    ("text", "key"), [("title: Sixth\ntitel: 1", "titel"), ("title: Sixth", "published")]
+)
+def test_a_comparison_with_a_wrong_key_is_refused(text, key, tmp_path, monkeypatch):
+    monkeypatch.setattr("common.comparison.spec.ROOT", tmp_path)
+    with refuses_file(path := tmp_path / "papers" / "sixth" / "compare.yaml"):
+        spec_of("sixth")
+    write(path, text)
+    with refuses(key):
         spec_of("sixth")
 
 

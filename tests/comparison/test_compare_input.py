@@ -10,10 +10,12 @@ from refuses import refuses
 
 from common.claims import judge
 from common.comparison import compare, gather, import_runs
+from common.comparison.spec import spec_of
 from common.errors import UserError
 from common.metrics.passk import pass_at_k
 from common.results.checks import check_counts, check_names, check_rows
-from papers.f_grpo.compare import SPEC
+
+SPEC = spec_of("f_grpo")
 
 ROW = dict(table="t", model="m", method="A", benchmark="b", metric="pass@1", k=1, value=12.5,
            unit="percent", seed=1, step=9, run_id="r")  # fmt: skip

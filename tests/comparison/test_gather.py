@@ -9,9 +9,11 @@ from made_up_runs import cluster_run, made_up_counts, made_up_run
 from common.comparison import compare
 from common.comparison import gather as gather_module
 from common.comparison.gather import gather, gathered
+from common.comparison.spec import spec_of
 from common.experiment import load
 from common.results.run import Run
-from papers.f_grpo.compare import SPEC
+
+SPEC = spec_of("f_grpo")
 
 
 def finished(root, x, *, step: int = 200):

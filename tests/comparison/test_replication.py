@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 
 from common.comparison import replication, text
+from common.comparison.spec import spec_of
 from common.results.columns import COLUMNS
 from common.results.files import write, write_csv
-from papers.f_grpo.compare import SPEC
+
+SPEC = spec_of("f_grpo")
 
 BASES = [0] * 5 + [1, 2, 1, 2]  # of nine committed seeds
 

@@ -8,9 +8,11 @@ import pytest
 from made_up_runs import cell, cluster_run
 
 from common.comparison import compare, text
+from common.comparison.spec import spec_of
 from common.results.collect import verify
 from common.results.files import sha256
-from papers.f_grpo.compare import SPEC
+
+SPEC = spec_of("f_grpo")
 
 pytestmark = pytest.mark.sweep
 

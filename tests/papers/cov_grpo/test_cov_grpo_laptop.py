@@ -15,6 +15,7 @@ from common.claims.judge import judge
 from common.claims.judge import load as load_claims
 from common.comparison import compare, training
 from common.comparison.gather import gather
+from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.strict import strict
 from common.errors import UserError
@@ -23,8 +24,10 @@ from common.reproduce import finish
 from common.results.files import write_csv
 from common.sweeps.reproduce import compute
 from papers.cov_grpo import figures, laptop
-from papers.cov_grpo.compare import SPEC, covariance_rows
+from papers.cov_grpo.compare import covariance_rows
 from papers.cov_grpo.covariance.config import Covariance
+
+SPEC = spec_of("cov_grpo")
 
 HOME = ROOT / "papers" / "cov_grpo"
 NAMES = compositions.laptop("cov_grpo")

@@ -12,10 +12,13 @@ from made_up_runs import made_up_counts, made_up_run
 from tiny import ROOT
 
 from common.comparison import compare, gather, matched
+from common.comparison.spec import spec_of
 from common.results.columns import COLUMNS
 from common.results.files import write_jsonl_gz
 from papers.f_grpo import laptop
-from papers.f_grpo.compare import F_GRPO, GRPO, SPEC
+
+GRPO, F_GRPO = "GRPO (N=8)", "F-GRPO (N=8, gamma=1)"
+SPEC = spec_of("f_grpo")
 
 # ---- diversity at matched accuracy
 

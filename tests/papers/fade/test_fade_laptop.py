@@ -12,9 +12,12 @@ from tiny import ROOT
 from common.claims import judge
 from common.comparison import compare
 from common.comparison.gather import gather
+from common.comparison.spec import spec_of
 from papers.fade import figures, laptop
-from papers.fade.compare import SPEC, weight_rows
+from papers.fade.compare import weight_rows
 from papers.fade.fits import tables as fits
+
+SPEC = spec_of("fade")
 
 HOME = ROOT / "papers" / "fade"
 EXPERIMENTS = [name for name in compositions.laptop("fade") if not name.startswith("code")]

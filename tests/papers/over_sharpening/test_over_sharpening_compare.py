@@ -10,13 +10,13 @@ from tiny import ROOT
 from common.claims.judge import load as load_claims
 from common.comparison import compare
 from common.comparison.gather import gathered
+from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.strict import strict
 from common.metrics.passk import report
 from common.results.columns import COLUMNS
 from common.results.files import write_csv
 from papers.over_sharpening.compare import (
-    SPEC,
     bootstrap_best,
     bootstrap_rows,
     own_rows,
@@ -24,6 +24,8 @@ from papers.over_sharpening.compare import (
     toy_rows,
 )
 from papers.over_sharpening.toy.config import Toy
+
+SPEC = spec_of("over_sharpening")
 
 HOME = ROOT / "papers" / "over_sharpening"
 

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from tiny import MODEL, ROOT, TINY
 
 from common.claims import judge
+from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.strict import strict
 from common.experiment import load
@@ -19,10 +20,9 @@ from common.methods.binding import bind, group_weights, largest_weight
 from common.sweeps.plan import Reproduce
 from common.sweeps.reproduce import parts
 from papers.over_sharpening import figures
-from papers.over_sharpening.compare import (
-    SPEC,
-)
 from papers.over_sharpening.toy.config import Toy
+
+SPEC = spec_of("over_sharpening")
 
 pytestmark = pytest.mark.sweep
 

@@ -9,14 +9,14 @@ from made_up_runs import made_up_counts, made_up_run
 
 from common.comparison import compare
 from common.comparison.gather import gather
+from common.comparison.spec import spec_of
 from common.config.compose import compose
 from common.config.strict import strict
 from papers.over_sharpening import figures, laptop
-from papers.over_sharpening.compare import (
-    SPEC,
-)
 from papers.over_sharpening.toy import tables
 from papers.over_sharpening.toy.config import Toy
+
+SPEC = spec_of("over_sharpening")
 
 # ---- laptop runs, made up
 

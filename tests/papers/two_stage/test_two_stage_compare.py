@@ -9,10 +9,13 @@ from tiny import ROOT
 
 from common.claims.judge import load as load_claims
 from common.comparison import compare
+from common.comparison.spec import spec_of
 from common.experiment import load
 from common.results.files import write_csv
-from papers.two_stage.compare import SPEC, named, toy_rows
+from papers.two_stage.compare import named, toy_rows
 from papers.two_stage.toy.tables import ENDS, PATHS
+
+SPEC = spec_of("two_stage")
 
 CLAIMS = ROOT / "papers" / "two_stage" / "claims.yaml"
 NAMES = compositions.laptop("two_stage")

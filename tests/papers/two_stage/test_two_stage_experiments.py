@@ -8,6 +8,7 @@ import compositions
 import pytest
 from tiny import ROOT
 
+from common.comparison.spec import spec_of
 from common.sweeps.plan import Reproduce, evaluations, evaluations_of, experiments
 from papers.two_stage.cluster import GREEDY
 
@@ -140,7 +141,6 @@ def test_the_subsampled_sets_are_three_draws_whose_mean_is_the_printed_cell(tmp_
     """App. C.2: 128 questions, three times, averaged."""
     from common.config.compose import compose
     from common.config.strict import strict
-    from papers.two_stage.compare import SPEC
 
     flags = ["scale=cluster", f"results_dir={tmp_path}"]
     config = strict(Reproduce, compose("two_stage", flags, "reproduce"))
@@ -148,6 +148,6 @@ def test_the_subsampled_sets_are_three_draws_whose_mean_is_the_printed_cell(tmp_
     found = evaluations_of([row("cluster/qwen7b_math_grpo")], sweep)
     for name in ("ARC-c", "MMLU-Pro"):
         draws = {x.row.benchmark: x.eval.prompts for x in found if x.row.benchmark.startswith(name)}
-        assert list(draws) == SPEC.averages[name]
+        assert list(draws) == spec_of("two_stage").averages[name]
         assert [node["seed"] for node in draws.values()] == [0, 1, 2]
         assert {node["subset"] for node in draws.values()} == {128}

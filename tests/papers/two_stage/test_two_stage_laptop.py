@@ -10,10 +10,13 @@ from tiny import ROOT, TINY
 
 from common.backends.local import train
 from common.comparison import compare, gather, laptop_figures
+from common.comparison.spec import spec_of
 from common.experiment import load
 from common.results.files import write_jsonl_gz
 from papers.two_stage import case_study, figures, laptop
-from papers.two_stage.compare import SPEC, own_rows
+from papers.two_stage.compare import own_rows
+
+SPEC = spec_of("two_stage")
 
 
 def sample(problem: str, parsed: str | None, outcome: str, log_prob: float, tokens: int) -> dict:
