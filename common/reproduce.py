@@ -12,8 +12,9 @@ that it has passed are complete.
 from pathlib import Path
 
 from common.cli import main as hydra
-from common.config.files import known_paper
+from common.config.files import papers, studies
 from common.config.words import split
+from common.errors import one_of
 from common.sweeps.plan import Reproduce, experiments, only
 from common.sweeps.reproduce import parts, reproduce
 from common.sweeps.schedule import run_all
@@ -29,7 +30,8 @@ def main(words: list[str]) -> None:
             runs.sort(key=lambda x: (x.seed, x.optim.steps > 0))
         reproduce(config, finish, runs)
 
-    hydra(run, Reproduce, known_paper(given["paper"]), "reproduce", others)
+    one_of("paper", given["paper"], studies())
+    hydra(run, Reproduce, given["paper"], "reproduce", others)
 
 
 def finish(config: Reproduce) -> None:
@@ -45,6 +47,9 @@ def finish(config: Reproduce) -> None:
     def drawn(root: Path) -> None:
         draw(config.paper, root)
 
-    compared(spec_of(config.paper), Path(config.root), measured, drawn)
+    if config.paper in papers():
+        compared(spec_of(config.paper), Path(config.root), measured, drawn)
+    else:
+        drawn(Path(config.root))  # it has no claims, and gathers its runs itself
     if config.scale == "smoke":
         print("scale=smoke ran every part once, with a few steps: its numbers mean nothing")

@@ -7,9 +7,9 @@ import sys
 from common.backends import module_of, run_experiment
 from common.cli import main as hydra
 from common.config.compose import CONFIGS
-from common.config.files import known_paper
+from common.config.files import studies
 from common.config.words import split
-from common.errors import require
+from common.errors import one_of, require
 from common.experiment import Experiment
 from common.results.summary import summary
 
@@ -17,7 +17,8 @@ from common.results.summary import summary
 def main(words: list[str]) -> None:
     given, others = split(words, {"paper": ""})
     if given["paper"]:
-        command(known_paper(given["paper"]), words=others)
+        one_of("paper", given["paper"], studies())
+        command(given["paper"], words=others)
     else:
         command(CONFIGS, "train", others)
 

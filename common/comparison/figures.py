@@ -7,17 +7,18 @@ Writes <results_dir>/NAME/figures/. `python -m papers.NAME.theory` draws the fig
 
 from pathlib import Path
 
-from common.config.files import ROOT, known_paper
+from common.config.files import ROOT, papers, studies
 from common.config.resolve import named
 from common.config.words import options
-from common.errors import require
+from common.errors import one_of, require
 
 
 def main(words: list[str]) -> None:
     given = options(words, {"paper": "", "results_dir": "results"})
-    paper, root = known_paper(given["paper"]), Path(given["results_dir"])
+    paper, root = given["paper"], Path(given["results_dir"])
+    one_of("paper", paper, studies())
     remedy = f"has no {paper}/; run `rlvr reproduce paper={paper}` first"
-    require((root / paper).is_dir(), "results_dir", root, remedy)
+    require((root / paper).is_dir() or paper not in papers(), "results_dir", root, remedy)
     draw(paper, root)
     print(f"figures: {drawn(root, paper)}")
 

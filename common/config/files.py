@@ -16,9 +16,14 @@ def names(group: str) -> list[str]:
 
 
 def papers() -> list[str]:
-    """Return the names of the papers: the folders of papers/ that have claims. Other folders, such
-    as `pretrained`, only have rows of the same form."""
+    """Return the names of the papers: the folders of papers/ that have claims."""
     return sorted(file.parent.name for file in ROOT.glob("papers/*/claims.yaml"))
+
+
+def studies() -> list[str]:
+    """Return the names of the folders of papers/ that have rows: the papers, and those without
+    claims (`pretrained` and `yardstick`)."""
+    return sorted(file.parents[1].name for file in ROOT.glob("papers/*/configs/reproduce.yaml"))
 
 
 def known_paper(name: str) -> str:

@@ -38,6 +38,7 @@ class Sweep:
     rows: list[str]  # their names; gpu/* is every name that begins with gpu/
     seeds: Annotated[list[int], Field(min_length=1)]
     overrides: list[str]
+    own_bases: bool = False  # each seed's base model is its own; else base_of says which it is
     # benchmark as the tables print it -> arguments of `rlvr evaluate` besides model and row
     benchmarks: dict[str, list[str]] = field(default_factory=dict)
     n: int | None = None  # samples per problem; None: as in configs/eval/<name>.yaml
@@ -321,11 +322,8 @@ def runs_of(config: Reproduce, sweep: Sweep) -> list[Experiment]:
         trained = not name.endswith(BASE)
         changed = [o for o in sweep.overrides if trained or "optim.steps" not in o]
         rows.append(_loaded(config.paper, (f"experiment={name}", *where, *changed)))
-    return [
-        base_of(x if x.seed == seed else replace(x, seed=seed))
-        for seed in sweep.seeds
-        for x in rows
-    ]
+    runs = [x if x.seed == seed else replace(x, seed=seed) for seed in sweep.seeds for x in rows]
+    return [from_base(x, x.seed) if sweep.own_bases else base_of(x) for x in runs]
 
 
 @cache

@@ -8,11 +8,8 @@ import pytest
 from compositions import PAPERS, asked
 from tiny import ROOT
 
-from common.config.files import names
 from common.experiment import load
-from common.sweeps.plan import Reproduce, Sweep, base_of, changed, placed, runs_of, scales_of
-from common.yardstick.plan import plan
-from common.yardstick.protocol import PROTOCOLS
+from common.sweeps.plan import Reproduce, Sweep, base_of, placed, runs_of
 
 REFERENCE = ROOT / "results" / "reference"
 LAPTOP = ("laptop", "full", "long", "laptop_maze")  # scales at the laptop's own size
@@ -93,15 +90,3 @@ def test_the_sweeps_still_have_the_committed_rows(paper):
         assert len(rows) >= 15
         # FADE's code rewards are no sweep: papers/fade/configs/code_rewards.yaml
         assert {row for row in rows - ours if not row[2].startswith("code_")} == set()
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-def test_the_yardstick_still_has_its_committed_rows(protocol):
-    rows = committed(REFERENCE / protocol.name / "metrics.csv.gz")
-    config = changed(scales_of("yardstick", f"scale={protocol.name}"), seeds=[1])
-    runs, _ = plan(protocol, config, names("method"), [])
-    assert len({x.run_id for x in runs}) == len(runs)  # two rates are two runs
-    assert len(rows) > 90
-    ours = {(x.table, x.label, f"{x.name}-s{n}") for x in runs for n in range(1, 6)}
-    assert rows <= ours

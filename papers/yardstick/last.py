@@ -1,4 +1,4 @@
-"""The third edition after the last step: pass@k, the papers' measure, against the base model."""
+"""pass@k after the last step, the papers' measure, against the base model."""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +6,8 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS
 from common.metrics.paired import two_way_interval
 from common.metrics.passk import pass_at_k
-from common.yardstick.ranking import require_same_problems
-from common.yardstick.third import BASE, DEV, LAST_KS
+from papers.yardstick.curves import require_same_problems
+from papers.yardstick.protocol import BASE, DEV, LAST_KS
 
 COLUMNS = [
     *["rate", "method", "benchmark", "metric", "value", "low", "high"],

@@ -1,4 +1,4 @@
-"""The third edition's protocol by simulation (docs/evidence.md): how often a method is called
+"""The yardstick's protocol by simulation (docs/evidence.md): how often a method is called
 better, worse or equivalent that is none of it, and how large a difference is found. Prints what the
 page's table says (pytest -s)."""
 
@@ -7,10 +7,10 @@ import pytest
 
 from common.metrics.bootstrap import holm
 from common.metrics.paired import two_way_interval
-from common.yardstick.areas import verdict
+from papers.yardstick.areas import verdict
 
 METHODS, RATES, SEEDS, PROBLEMS = 11, 3, 9, {"dev": 20, "test": 40}
-SD = 3.0  # points of a run's area over seeds and their base models, as in the second edition
+SD = 3.0  # points of a run's area over seeds and their base models, as in an earlier edition
 BASE_SHARE = 0.55  # of that variance, which every run from a base has in common
 OF_PROBLEM, INTERACTION = 5.0, 15.0  # of a method's effect on a problem; of one run's
 

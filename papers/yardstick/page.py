@@ -1,19 +1,16 @@
-"""The third edition's page and figure, from its tables alone."""
+"""The page and the figure of a testbed, from its tables alone."""
 
 from pathlib import Path
-from textwrap import fill
 
 import pandas as pd
 
 from common.palette import look
 from common.plotting import COLORS, panels, save
 from common.results.tables import markdown as to_markdown
-from common.yardstick.answer import rows_of, secondary, sentence
-from common.yardstick.areas import BEST, NEXT, OWN, SAME
-from common.yardstick.controls import carries
-from common.yardstick.table import spread
-from common.yardstick.third import (
+from papers.yardstick.controls import carries
+from papers.yardstick.protocol import (
     AS_FIRST_DECLARED,
+    BEST,
     DISTINCT,
     EQUAL_ACCURACY,
     EQUAL_ENTROPY,
@@ -21,9 +18,11 @@ from common.yardstick.third import (
     GRPO,
     LEVELS,
     MARGIN,
+    NEXT,
+    OWN,
     PASS64,
     PRIMARY,
-    Third,
+    SAME,
 )
 
 BEST_HEAD = [
@@ -32,7 +31,7 @@ BEST_HEAD = [
     *["at equal entropy", "at equal KL"],
 ]
 RELIABLE = 0.5  # split-half reliability below which nothing is ranked
-HEAD = """# The yardstick's third edition: {task}
+HEAD = """# The yardstick: {task}
 
 **Does a method beat a smaller learning rate?** Each method at the rate that is best for it on dev
 prompts, against GRPO at the rate that is best for GRPO: rare pass@64, averaged over a rise of
@@ -42,25 +41,33 @@ answers: in answers a problem) with 95 % intervals over seeds and problems; p is
 *equivalent*: the interval lies within {margin:g} points. Columns to the right of the seeds decide
 nothing, and no correction is in their intervals. What has not run yet is not in the tables.
 
-{answer}
-
 ![difference from GRPO at its best rate](figures/areas.png)
 """
 
 
-def markdown(
-    edition: Third, ranking: pd.DataFrame, last: pd.DataFrame, controls: pd.DataFrame
-) -> str:
-    seeds = spread(last["n_seeds"]) if len(last) else "none"
-    said = fill(f"{sentence(edition, ranking)} {secondary(ranking)}", 100)
-    about = {"task": edition.task, "seeds": seeds, "margin": MARGIN, "answer": said}
-    about |= {"low": min(LEVELS[EQUAL_ACCURACY]), "high": max(LEVELS[EQUAL_ACCURACY])}
-    parts = [HEAD.format(**about), controls_part(controls), _best(ranking)]
+def markdown(task: str, ranking: pd.DataFrame, last: pd.DataFrame, controls: pd.DataFrame) -> str:
+    low, high = last["n_seeds"].min(), last["n_seeds"].max()
+    seeds = f"{low}" if low == high else f"{low} to {high}"
+    levels = {"low": min(LEVELS[EQUAL_ACCURACY]), "high": max(LEVELS[EQUAL_ACCURACY])}
+    parts = [HEAD.format(task=task, seeds=seeds, margin=MARGIN, **levels), _controls(controls)]
+    parts.append(_best(ranking))
     own = ranking[ranking["reading"].isin((OWN, NEXT))]
     parts.append(_plain(own, "GRPO's own rates", "rate"))
     parts.append(_plain(ranking[ranking["reading"] == SAME], "At the same rate", "method"))
     parts.append(_last(last))
     return "\n".join(part for part in parts if part)
+
+
+def rows_of(
+    ranking: pd.DataFrame,
+    reading: str,
+    equal: str = EQUAL_ACCURACY,
+    measure: tuple[str, str] = PRIMARY,
+) -> pd.DataFrame:
+    """Return the rows of a ranking for one reading and measure, the default being the test's
+    measure."""
+    same = (ranking["benchmark"] == measure[0]) & (ranking["metric"] == measure[1])
+    return ranking[same & (ranking["reading"] == reading) & (ranking["equal"] == equal)]
 
 
 def best_lines(ranking: pd.DataFrame) -> list[list[str]]:
@@ -133,7 +140,7 @@ def _last(last: pd.DataFrame) -> str:
     return f"## After the last step, minus the base model\n\n{table}"
 
 
-def controls_part(controls: pd.DataFrame) -> str:
+def _controls(controls: pd.DataFrame) -> str:
     lines = [
         [row["control"], row["rate"], _gap(row, low="low", high="high"), row["verdict"]]
         for row in controls.to_dict("records")
@@ -157,7 +164,7 @@ def _p(row) -> str:
     return "–" if pd.isna(row["p_holm"]) else f"{row['p_holm']:.2g}"
 
 
-def figure(edition: Third, ranking: pd.DataFrame, path: Path) -> None:
+def figure(task: str, ranking: pd.DataFrame, path: Path) -> None:
     """Draw the test as a dot with its interval for each method and, below these, the positive
     control: GRPO's own slower rates. The grey band is the margin."""
     own = rows_of(ranking, OWN)
@@ -182,6 +189,6 @@ def figure(edition: Third, ranking: pd.DataFrame, path: Path) -> None:
     axis.set_ylim(-0.7, max(len(shown), 1) - 0.3)
     low, high = min(LEVELS[EQUAL_ACCURACY]), max(LEVELS[EQUAL_ACCURACY])
     axis.set_xlabel(f"rare pass@64 from +{low} to +{high} points of pass@1: difference in points")
-    title = f"Right of 0: keeps more than GRPO at its best rate ({edition.task})"
+    title = f"Right of 0: keeps more than GRPO at its best rate ({task})"
     drawn.suptitle(f"{title}\nbelow: GRPO's own smaller rates, the positive control", fontsize=9)
     save(drawn, path, shown)

@@ -1,26 +1,37 @@
-"""The third edition: what it runs, and its comparisons on made-up frontiers of a known order."""
+"""The yardstick's comparisons on made-up frontiers of a known order, and its stored tables."""
 
-import re
 import shutil
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import TINY
+from tiny import ROOT
 
 from common.errors import UserError
 from common.metrics.paired import Interval, two_way_interval
 from common.results.columns import COLUMNS
-from common.sweeps.plan import scales_of
-from common.yardstick import answer, areas, command, third
-from common.yardstick.controls import carries, controls
-from common.yardstick.last import against_base
-from common.yardstick.ranking import ACCURACY, Curve, curves
-from common.yardstick.third import EDITIONS, EQUAL_ACCURACY, EQUAL_KL, PRIMARY
-from common.yardstick.third_page import markdown
+from common.results.files import read_csv
+from common.sweeps.plan import experiments, scales_of
+from papers.yardstick import areas
+from papers.yardstick.controls import controls
+from papers.yardstick.curves import Curve, curves
+from papers.yardstick.figures import show
+from papers.yardstick.last import against_base
+from papers.yardstick.page import markdown, rows_of
+from papers.yardstick.protocol import (
+    ACCURACY,
+    BEST,
+    EQUAL_ACCURACY,
+    EQUAL_KL,
+    LEVELS,
+    NEXT,
+    OWN,
+    PRIMARY,
+    READ,
+    SAME,
+    TESTBEDS,
+)
 
-MAZE = EDITIONS["third_maze"]
 PROBLEMS = 30
 RATES = ("lr 1e-4", "lr 3e-5")
 
@@ -36,7 +47,7 @@ def curve(method, rate, seed, rises, lost, *, dev_lost=None, noise=0.0) -> Curve
         values[split + "natural", "pass@1"] = (20 + rises)[:, None] + np.zeros(PROBLEMS)
         values[split + "natural", "token_entropy"] = (0.5 - rises / 40)[:, None]
         values[split + "natural", "kl_from_start"] = (rises / 5)[:, None]
-        for benchmark, metric in {one for read in third.READ.values() for one in read}:
+        for benchmark, metric in {one for read in READ.values() for one in read}:
             if metric != "pass@1":
                 values[split + benchmark, metric] = kept[:, None] + own
     return Curve(rate, method, seed, 5 * np.arange(len(rises)), values)
@@ -53,50 +64,8 @@ def runs(method, slope, *, rate=RATES[0], rises=(0, 2, 5, 8, 12), seeds=9, dev=N
 
 
 def against_best(ranking) -> pd.DataFrame:
-    best = ranking[(ranking["reading"] == areas.BEST) & (ranking["equal"] == EQUAL_ACCURACY)]
+    best = ranking[(ranking["reading"] == BEST) & (ranking["equal"] == EQUAL_ACCURACY)]
     return best[(best["benchmark"] == "rare") & (best["metric"] == "pass@64")].set_index("method")
-
-
-@pytest.mark.sweep
-def test_each_seed_has_its_own_base_and_the_controls_come_first():
-    stages = third.plan(scales_of("yardstick", "scale=third_maze"))
-    faster = ("lr 1e-4", "lr 3e-5", "lr 1e-5")
-    every = [x for runs in stages for x in runs]
-    assert len({x.run_id for x in every}) == len(every) == 9 + 12 * 4 * 9 + 4 * 3 * 5
-    assert all(x.model.pretrain.seed == x.seed for x in every)
-    assert {x.label for x in stages[0]} == {"base", *third.CONTROLLED}
-    assert {x.seed for x in stages[0]} == {1, 2, 3, 4, 5}
-    groups = [(1, 2, 3), (4, 5, 6), (7, 8, 9), range(1, 10)]
-    for group, seeds in zip(stages[1:], groups, strict=True):
-        assert {x.seed for x in group} == set(seeds)
-    assert {x.table for x in stages[-1]} == {"lr 3e-6"}
-    assert {x.table for runs in stages[:-1] for x in runs} == {"base", *faster}
-    assert len(third.methods([x.label for x in every])) == 11
-    by_rate = {x.table: x for x in every if x.label == "GRPO"}
-    points = {x.optim.steps // x.eval.every for x in by_rate.values()}
-    assert len(points) == 1
-    lengths = [x.optim.lr * x.optim.steps for x in by_rate.values()]
-    assert max(lengths) / min(lengths) < 2
-    every_step = sorted(x.eval.every for x in by_rate.values())
-    assert all(slow % fast == 0 for fast, slow in pairwise(every_step))
-    kinds = {x.data.benchmarks[name]["split"] for x in every for name in ("natural", "rare")}
-    assert kinds == {"test"}
-    assert {x.data.benchmarks["dev_rare"]["split"] for x in every} == {"dev"}
-
-
-@pytest.mark.sweep
-def test_after_the_controls_there_are_only_the_rates_that_they_allow():
-    stages = third.plan(scales_of("yardstick", "scale=third_countdown"))
-    allowed = third.at_rates(stages, ["lr 3e-5"])
-    assert allowed[0] == stages[0]
-    for runs, every in zip(allowed[1:4], stages[1:4], strict=True):
-        assert {x.table for x in runs} == {"base", "lr 3e-5"} & {x.table for x in every}
-        assert {x.label for x in runs} == {x.label for x in every}
-    assert third.at_rates(stages, []) == stages[:1]
-    judged = pd.DataFrame(
-        {"rate": ["a", "a", "b", "b"], "verdict": ["passes", "open", *["passes"] * 2]}
-    )
-    assert carries(judged) == ["b"]
 
 
 def test_the_first_chord_and_what_is_not_reached_are_no_reading():
@@ -163,26 +132,25 @@ def test_a_rate_is_chosen_on_dev_prompts():
     table = against_best(ranking)
     assert table.loc["iac", ["rate", "against"]].tolist() == ["lr 3e-5", "lr 1e-4"]
     assert table.loc["iac", "difference"] == pytest.approx(7, abs=0.5)
-    own = ranking[(ranking["reading"] == areas.OWN) & (ranking["benchmark"] == "rare")]
+    own = ranking[(ranking["reading"] == OWN) & (ranking["benchmark"] == "rare")]
     assert own["rate"].tolist() == ["lr 3e-5"]
     assert own["difference"].item() == pytest.approx(14, abs=0.5)
-    same = answer.rows_of(ranking, areas.SAME).set_index("rate")["difference"]
+    same = rows_of(ranking, SAME).set_index("rate")["difference"]
     assert same.to_dict() == pytest.approx({"lr 1e-4": 0, "lr 3e-5": -7}, abs=0.5)
 
 
 def test_each_smaller_rate_is_read_against_the_next_one():
     slower = runs("GRPO", 2, rate="lr 1e-5")
     ranking = areas.rank([*runs("GRPO", 3), *runs("GRPO", 1, rate=RATES[1]), *slower])
-    step = answer.rows_of(ranking, areas.NEXT)
+    step = rows_of(ranking, NEXT)
     assert step[["rate", "against"]].to_numpy().tolist() == [["lr 1e-5", "lr 3e-5"]]
     assert step["difference"].item() == pytest.approx(-7, abs=0.5)
-    assert len(answer.rows_of(ranking, areas.OWN)) == 2
-    assert re.search(r"From 3e-5 to 1e-5 GRPO gains -7\.\d \[", answer.smallest(ranking, "1e-5")[1])
+    assert len(rows_of(ranking, OWN)) == 2
 
 
 def test_of_rates_that_read_as_many_levels_the_smallest_is_chosen():
     """No seed has run at both."""
-    levels = third.LEVELS[EQUAL_ACCURACY]
+    levels = LEVELS[EQUAL_ACCURACY]
     by_rate = {
         rate: {s: curve("iac", rate, s, (0, 2, 5, 8, 12), (0, 2, 5, 8, 12)) for s in seeds}
         for rate, seeds in zip(RATES, ((1, 2, 3), (4, 5, 6)), strict=True)
@@ -287,130 +255,41 @@ def test_the_interval_of_a_share_stays_inside():
 
 def test_curves_have_what_the_samples_say_and_start_at_their_own_base():
     rows, counts = gathered()
-    drawn = curves(rows, counts, MAZE.curves)
+    drawn = curves(rows, counts)
     assert [(c.method, c.rate, c.seed) for c in drawn] == [("GRPO", RATES[0], s) for s in (1, 2, 3)]
     assert drawn[0].values["natural", "kl_from_start"].tolist() == [[0], [0.5], [1]]
     with pytest.raises(UserError, match="no finished run of the base model"):
-        curves(rows[rows["run_id"] != "base-s2"], counts, MAZE.curves)
+        curves(rows[rows["run_id"] != "base-s2"], counts)
 
 
-def test_the_page_says_what_is_compared_and_ranks_nothing_unreliable():
-    rows, counts = gathered()
-    last = against_base(rows, counts)
-    drawn = [*runs("GRPO", 3), *runs("iac", 2), *runs("fade", 2), *runs("max_rl", 3)]
-    ranking, found = areas.rank(drawn), controls(drawn)
-    text = " ".join(markdown(MAZE, ranking, last, found).split())  # its lines are wrapped
-    assert "Every control passes at: no rate" in text
-    assert "2 of 3 methods, each at its best rate, keep more rare pass@64 than" in text
-    assert "(1e-4): iac, fade. max_rl keeps as much." in text
-    unreliable = ranking.assign(reliability=0.2)
-    lines = [line.split(" | ")[0] for line in markdown(MAZE, unreliable, last, found).splitlines()]
-    order = [line.strip("| ") for line in lines if line.strip("| ") in ("iac", "fade", "max_rl")]
-    assert order[:3] == ["fade", "iac", "max_rl"]
-    assert "no method has been compared" in markdown(MAZE, ranking.iloc[:0], last, found)
-    assert markdown(MAZE, ranking.iloc[:0], last.iloc[:0], found)
+@pytest.mark.parametrize("bed", TESTBEDS)
+def test_the_stored_tables_are_made_again_from_the_stored_counts(bed, tmp_path):
+    stored, folder = ROOT / "results" / "reference" / bed, tmp_path / bed
+    folder.mkdir()
+    for name in ("metrics.csv.gz", "counts.csv.gz"):
+        shutil.copy(stored / name, folder)
+    show(folder, TESTBEDS[bed])
+    for name in ("ranking.csv", "against_base.csv", "controls.csv", "yardstick.md"):
+        assert (folder / name).read_bytes() == (stored / name).read_bytes(), name
 
 
-def test_the_answer_names_who_keeps_more_and_the_control_beside_it():
-    drawn = [*runs("GRPO", 3), *runs("GRPO", 2, rate=RATES[1], seeds=6)]
-    few = [*drawn, *runs("bad", 5), *runs("good", 1), *runs("fast", 3, rises=(0, 11, 12))]
-    ranking = areas.rank(few)
-    said = answer.sentence(MAZE, ranking)
-    assert "1 of 3 methods, each at its best rate, keeps more rare pass@64 than GRPO" in said
-    assert "than GRPO at its best rate (3e-5): good. bad keeps" in said
-    assert " bad keeps less; fast could not be read. " in said
-    assert "3e-5 is the smallest rate" in said
-    assert answer.smallest(ranking, "1e-4") == []
-    assert said.endswith("GRPO itself keeps more at 3e-5 than at 1e-4.")
-    assert "(6 of 9 seeds so far, each from its own base model)" in said
-    assert "distinct right answers" in answer.secondary(ranking)
-    assert answer.secondary(ranking.iloc[:0]) == ""
-    assert answer.narrow(ranking) == ["3 methods ran at 1e-4 alone."]
-    both = [*few, *runs("bad", 5, rate=RATES[1]), *runs("good", 1, rate=RATES[1])]
-    assert answer.narrow(areas.rank(both)) == ["1 method ran at 1e-4 alone."]
-    alike = areas.rank([*runs("GRPO", 3), *runs("GRPO", 3, rate=RATES[1])])
-    assert "not shown to keep more than 1e-4" in answer.control(alike)
-    assert "none of 1 methods, each at its best rate, is shown to keep more" in answer.sentence(
-        MAZE, areas.rank(drawn[:9] + runs("b", 3))
+@pytest.mark.parametrize("bed", TESTBEDS)
+def test_the_rows_are_the_stored_runs(bed):
+    rows = read_csv(ROOT / "results" / "reference" / bed / "metrics.csv.gz", [])
+    stored = {one.run_id: (one.table, one.method) for one in rows.itertuples()}
+    runs = experiments(scales_of("yardstick", f"scale={bed}"))
+    assert {x.run_id: (x.table, x.label) for x in runs}.items() <= stored.items()
+    assert all(x.model.pretrain.seed == x.seed for x in runs)
+    assert all(
+        stored[x.run_id][0] == f"lr {x.optim.lr:.0e}".replace("e-0", "e-")
+        for x in runs
+        if x.optim.steps
     )
-    assert "could not be compared" in answer.control(ranking.iloc[:0])
 
 
-@pytest.mark.parametrize("word", ["methods=iac", "seeds=1"])
-def test_what_the_edition_fixes_is_refused(word, tmp_path):
-    with pytest.raises(UserError, match=word):
-        command.main(["protocol=third_maze", f"results_dir={tmp_path}", word])
-
-
-@pytest.mark.sweep
-@pytest.mark.trains
-def test_from_runs_to_tables_stage_by_stage(tmp_path, monkeypatch, capsys):
-    """Two methods at one rate, three seeds from three base models, in tiny."""
-    plan, shown = third.plan, ("base", "GRPO", "IAC")
-
-    def few(config):
-        return [
-            [x for x in runs if x.seed <= 3 and x.label in shown and x.table in ("base", "lr 1e-4")]
-            for runs in plan(config)
-        ]
-
-    def here(tasks, workers, then=()):
-        for title, function, arguments in [*tasks, *then]:
-            if title.startswith("iac-s3"):
-                raise UserError("iac has failed")
-            function(*arguments)
-
-    monkeypatch.setattr(third, "plan", few)
-    allowed = ["lr 1e-4"]
-    monkeypatch.setattr("common.yardstick.controls.carries", lambda _: allowed)
-    monkeypatch.setattr("common.sweeps.reproduce.run_all", here)
-    apart = ("optim.lr", "eval.n", "eval.k", "eval.curve_n", "eval.rare")
-    words = [word for word in TINY if not word.startswith(apart)]
-    words += ["data.benchmarks.dev_natural.size=6", "data.benchmarks.dev_rare.size=6"]
-    words += ["optim.steps=4", "eval.every=1", "eval.batch=2048", "sampling.group_size=8"]
-    words = ["protocol=third_countdown", f"results_dir={tmp_path}", *words]
-    with pytest.raises(UserError, match="iac has failed"):
-        command.main(words)
-    folder = tmp_path / "third_countdown"
-    said = capsys.readouterr().out
-    assert "controls.csv, controls.md" in said
-    assert "yardstick.md" not in said  # the second stage is not whole
-    judged = pd.read_csv(folder / "controls.csv").set_index(["rate", "control"])
-    first = judged.loc[("lr 1e-4", "RL raises pass@1")]
-    assert first[["n_seeds", "step"]].tolist() == [3, 3]
-    metrics = pd.read_csv(folder / "metrics.csv.gz")
-    assert set(metrics["metric"]) == {"token_entropy", "kl_from_start"}
-    bases = {path.name for path in (tmp_path / "models").glob("test-qwen2-*")}
-    assert len(bases) == 3
-    # elsewhere, from the tables alone: only what failed is trained, and the tables have both
-    kept, trained = tmp_path / "elsewhere" / "third_countdown", []
-    shutil.copytree(folder, kept)
-    shutil.copytree(tmp_path / "models", tmp_path / "elsewhere" / "models")
-
-    def train(tasks, workers, then=()):
-        for title, function, arguments in [*tasks, *then]:
-            trained.append(title)
-            function(*arguments)
-
-    monkeypatch.setattr("common.sweeps.reproduce.run_all", train)
-    words[1] = f"results_dir={tmp_path / 'elsewhere'}"
-    command.main(words)
-    assert [title.rpartition("-")[0] for title in trained] == ["iac-s3"]
-    whole = pd.read_csv(kept / "metrics.csv.gz")
-    stayed = whole[whole["run_id"].isin(metrics["run_id"])]
-    assert stayed.reset_index(drop=True).equals(metrics)
-    assert set(whole["run_id"]) == {*metrics["run_id"], *trained}
-    last = pd.read_csv(kept / "against_base.csv")
-    assert set(last["method"]) == {"GRPO", "IAC"}
-    assert set(last["benchmark"]) == {"natural", "rare"}
-    assert last["n_seeds"].eq(3).all()
-    page = (kept / "yardstick.md").read_bytes()
-    command.main([*words, "draw=only"])
-    assert (kept / "yardstick.md").read_bytes() == page
-    assert b"has been compared" in page  # four steps of a tiny model rise by no two points
-    # where no rate passes, nothing but the controls is shown or run
-    allowed.clear()
-    (kept / "yardstick.md").unlink()
-    command.main(words)
-    assert not (kept / "yardstick.md").exists()
-    assert len(trained) == 1
+def test_a_page_ranks_nothing_unreliable():
+    drawn = [*runs("GRPO", 3), *runs("iac", 2), *runs("fade", 2), *runs("max_rl", 3)]
+    ranking, last = areas.rank(drawn), against_base(*gathered())
+    text = markdown("mazes", ranking.assign(reliability=0.2), last, controls(drawn))
+    lines = [line.split(" | ")[0].strip("| ") for line in text.splitlines()]
+    assert [x for x in lines if x in ("iac", "fade", "max_rl")][:3] == ["fade", "iac", "max_rl"]

@@ -15,9 +15,9 @@ import pandas as pd
 from common.claims.gaps import MIN_SEEDS
 from common.comparison.matched import ACCURACY
 from common.metrics.paired import two_way_interval
-from common.yardstick.areas import Runs, speed
-from common.yardstick.ranking import Curve
-from common.yardstick.third import BASE, DEV, GRPO, MARGIN, PRIMARY
+from papers.yardstick.areas import Runs
+from papers.yardstick.curves import Curve
+from papers.yardstick.protocol import BASE, DEV, GRPO, MARGIN, PRIMARY, speed
 
 LOWER = "GRPO at the next lower rate"
 COLUMNS = [

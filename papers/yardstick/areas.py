@@ -1,4 +1,4 @@
-"""The third edition's comparisons: areas between frontiers.
+"""The comparisons: areas between frontiers.
 
 A run's frontier is its diversity as a function of how far its pass@1 has risen above the pass@1 of
 its own base model. It is read where the run first rises so far, linearly between checkpoints. The
@@ -22,9 +22,10 @@ from common.claims.gaps import MIN_SEEDS
 from common.comparison.matched import ACCURACY, first_reach, interpolated
 from common.metrics.bootstrap import holm
 from common.metrics.paired import Interval, two_way_interval
-from common.yardstick.ranking import Curve
-from common.yardstick.third import (
+from papers.yardstick.curves import Curve
+from papers.yardstick.protocol import (
     AS_FIRST_DECLARED,
+    BEST,
     DEV,
     DISTINCT,
     EQUAL_ACCURACY,
@@ -34,14 +35,17 @@ from common.yardstick.third import (
     LEAST_LEVELS,
     LEVELS,
     MARGIN,
+    NEXT,
+    OWN,
     PASS64,
     PRIMARY,
     READ,
+    SAME,
     methods,
+    speed,
 )
 
 Runs = dict[int, Curve]  # seed -> run, for one method at one learning rate
-BEST, SAME, OWN, NEXT = "best rates", "same rate", "GRPO's rates", "GRPO's next rate"
 COLUMNS = [
     *["reading", "equal", "benchmark", "metric", "method", "rate", "against", "from", "to"],
     *["difference", "difference_low", "difference_high", "p", "p_holm", "verdict"],
@@ -104,11 +108,6 @@ def enough(read: Sized, groups: Sequence[Runs]) -> bool:
     the seeds that all groups have."""
     seeds = set.intersection(*(set(runs) for runs in groups))
     return len(read) >= MIN_SEEDS and 3 * len(read) >= 2 * len(seeds)
-
-
-def speed(rate: str) -> float:
-    """Return the learning rate in a name such as "lr 1e-4"."""
-    return float(rate.split()[-1])
 
 
 def chosen_rate(by_rate: dict[str, Runs], levels: Sequence[float]) -> str | None:
