@@ -9,7 +9,7 @@ import pytest
 import torch
 from fakecuda.graphs import CUDAGraph
 from local_loop import make_loop
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from tiny import network
 
 from common.rollout.decoder import LlamaDecoder
 from common.rollout.local import generate
@@ -204,10 +204,7 @@ def test_decoding_steps_are_recorded_once_for_each_number_of_rows(trained, prete
 
 def test_prompts_of_several_lengths_are_sampled_as_on_the_cpu():
     """Their padding is hidden row by row, also where rows have left the batch."""
-    torch.manual_seed(0)
-    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
-    config = Qwen2Config(vocab_size=12, num_key_value_heads=2, initializer_range=0.3, **sizes)
-    model, lengths = Qwen2ForCausalLM(config).eval(), torch.tensor([9, 3, 6, 1])
+    model, lengths = network(vocab_size=12), torch.tensor([9, 3, 6, 1])
     mask = (torch.arange(9) >= 9 - lengths[:, None]).long()
     ids = torch.randint(2, 12, (4, 9)) * mask
     found = []

@@ -106,10 +106,7 @@ def test_empty_and_constant_logits():
 def test_at_a_large_vocabulary_it_needs_at_most_half_of_the_memory():
     from bench.losses import peak_memory
 
-    ours, top, theirs = (
-        peak_memory(name, tokens=256, vocabulary=151_936) for name in ("ours", "top 3", "plain")
-    )
+    ours, theirs = (peak_memory(name, tokens=256, vocabulary=151_936) for name in ("ours", "plain"))
     one = 256 * 151_936 * 4 / 2**20  # MiB of the logits; both counts include them
     assert theirs > 3 * one  # else nothing was measured
     assert ours <= theirs / 2
-    assert top <= ours + one / 4  # the three likeliest tokens are no matter of the vocabulary

@@ -2,47 +2,25 @@
 
 import pytest
 import torch
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    MistralConfig,
-    MistralForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-)
+from tiny import network, unsettled
 
 from common.models.policy import log_probs, with_top_tokens
 from common.types import RolloutBatch
 
 VOCABULARY = 19
-SIZES = dict(
-    vocab_size=VOCABULARY,
-    hidden_size=16,
-    intermediate_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    max_position_embeddings=64,
-    initializer_range=0.3,
-)
-MAKE = {
-    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True)),
-    "mistral window": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=4)),
-    "gpt2": lambda: GPT2LMHeadModel(
-        GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=4, n_positions=64)
-    ),
+MODELS = {
+    "qwen2": ("qwen2", {"tie_word_embeddings": True}),
+    "mistral window": ("mistral", {"sliding_window": 4}),
+    "gpt2": ("gpt2", {"num_key_value_heads": 4, "initializer_range": 0.02}),
 }
 
 
 @pytest.fixture
 def make(float64):
     def make(name: str):
-        torch.manual_seed(0)
-        model = float64(MAKE[name]()).eval()
-        for parameter in model.parameters():  # no bias and no norm at its neutral value
-            if parameter.ndim == 1:
-                torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
-        return model
+        kind, sizes = MODELS[name]
+        small = dict(vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24)
+        return unsettled(float64(network(kind, **small | sizes)))
 
     return make
 
@@ -91,7 +69,7 @@ def assert_equal(one, two):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", MODELS)
 def test_shared_prompts_equal_full_sequences_and_so_do_the_gradients(make, name, temperature):
     model = make(name)
     prompts, responses = ragged([3, 7, 1], [4, 1, 6, 2, 5, 6])
@@ -107,7 +85,7 @@ def test_shared_prompts_equal_full_sequences_and_so_do_the_gradients(make, name,
         assert_equal(loss_and_gradients(model, *real), expected)
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", MODELS)
 def test_the_likeliest_tokens_are_those_of_full_sequences(make, name):
     model = make(name)
     prompts, responses = ragged([3, 7], [4, 1, 6, 2])

@@ -2,33 +2,20 @@
 
 import pytest
 import torch
-from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from tiny import network
 
 from common.models import teacher_forcing
 
 VOCAB = 97
-SIZE = {
-    "vocab_size": VOCAB,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "initializer_range": 0.3,
-    "max_position_embeddings": 128,
-}
 # a second family whose logits are capped and whose first layer sees few tokens
-FAMILIES = {
-    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZE)),
-    "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**SIZE, head_dim=8, sliding_window=7)),
-}
+FAMILIES = {"qwen2": {}, "gemma2": {"head_dim": 8, "sliding_window": 7}}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def given(request):
     """A random model, and prompts and responses of unlike lengths."""
-    torch.manual_seed(0)
-    model = FAMILIES[request.param]().eval()
+    sizes = FAMILIES[request.param]
+    model = network(request.param, vocab_size=VOCAB, max_position_embeddings=128, **sizes)
     lengths = [(1, 1), (5, 1), (1, 9), (3, 30), (8, 12), (2, 30), (40, 2)]
     ids = lambda n: torch.randint(1, VOCAB, (n,)).tolist()  # noqa: E731
     return model, [(ids(prompt), ids(response)) for prompt, response in lengths]

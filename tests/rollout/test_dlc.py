@@ -7,7 +7,7 @@ import pytest
 import torch
 from refuses import refuses
 from scipy.stats import chisquare
-from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from tiny import network
 
 from common.backends.dynamic import drawn_shares, first_step
 from common.backends.local import Loop, train
@@ -131,20 +131,10 @@ def test_both_log_probabilities_are_those_of_plain_forward_passes(policy):
 def random_model(kind: str, tied: bool, **sizes):
     """A tiny model of transformers with the tiny tokenizer's vocabulary."""
     tokenizer = pretrain.tokenizer()
-    config = AutoConfig.for_model(
-        kind,
-        vocab_size=sizes.pop("vocab_size", len(tokenizer)),
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        initializer_range=0.3,
-        tie_word_embeddings=tied,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-        **sizes,
-    )
-    return AutoModelForCausalLM.from_config(config).eval(), tokenizer
+    tokens = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+    sizes = {"vocab_size": len(tokenizer), "bos_token_id": None} | heads | tokens | sizes
+    return network(kind, tie_word_embeddings=tied, **sizes), tokenizer
 
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -357,9 +347,8 @@ def test_a_whole_run_trains_and_logs_the_memory(tiny):
 
 def test_heads_need_not_divide_the_inner_width():
     """Qwen2.5-1.5B: 12 heads, and 8960 / 12 is no whole number."""
-    sizes = dict(hidden_size=48, intermediate_size=40, num_hidden_layers=1, vocab_size=16)
-    config = Qwen2Config(**sizes, num_attention_heads=3, num_key_value_heads=1)
-    policy = Qwen2ForCausalLM(config)
+    heads = dict(num_attention_heads=3, num_key_value_heads=1)
+    policy = network(hidden_size=48, intermediate_size=40, vocab_size=16, **heads)
     memory = MemoryNetwork(policy, mu=0.5, lr=1e-3, start="random", shrink=2, seed=0)
     assert (memory.model.config.hidden_size, memory.model.config.intermediate_size) == (24, 20)
     ids = torch.randint(0, 16, (2, 5))

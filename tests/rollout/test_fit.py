@@ -5,14 +5,11 @@ import psutil
 import pytest
 import torch
 from refuses import refuses
-from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
+from tiny import network
 
 from common.rollout import fit, local
 from common.rollout.dlc import MemoryNetwork
 
-SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
-QWEN = Qwen2Config(vocab_size=23, num_key_value_heads=2, initializer_range=0.3, **SIZES)
-GPT2 = GPT2Config(vocab_size=23, n_embd=32, n_layer=2, n_head=4, initializer_range=0.3)
 PROMPTS, GROUP, LENGTH, TOKENS = 3, 4, 5, 8
 
 
@@ -31,11 +28,6 @@ def test_parts_hold_every_row_once_in_order():
         assert torch.cat(pieces).tolist() == list(range(prompts * group))
         assert max(map(len, pieces)) <= rows
     assert fit.parts(3, 4, 12) == [(slice(0, 3), slice(0, 4))]
-
-
-def make(config):
-    torch.manual_seed(0)
-    return (Qwen2ForCausalLM if config is QWEN else GPT2LMHeadModel)(config).eval()
 
 
 def sample(model, device, memory=None, **settings):
@@ -69,12 +61,12 @@ def leave(monkeypatch, models, rows: float, dtype=torch.float32) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("config", [QWEN, GPT2], ids=["own decoder", "transformers"])
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
 @pytest.mark.parametrize(
     ("rows", "expected"), [(12, [12]), (9, [8, 4]), (4, [4, 4, 4]), (3, [3, 1] * 3), (1, [1] * 12)]
 )
-def test_a_split_batch_says_the_same(monkeypatch, config, rows, expected):
-    model = make(config)
+def test_a_split_batch_says_the_same(monkeypatch, kind, rows, expected):
+    model = network(kind, num_key_value_heads=2 if kind == "qwen2" else 4)
     whole = sample(model, "cpu")
     sizes = leave(monkeypatch, [model], rows)
     split = sample(model, "cpu")
@@ -86,7 +78,7 @@ def test_a_split_batch_says_the_same(monkeypatch, config, rows, expected):
 
 
 def test_a_memory_network_is_counted_and_split_too(monkeypatch):
-    model = make(QWEN)
+    model = network()
     memory = MemoryNetwork(model, mu=0.5, lr=1e-3, start="policy", shrink=1, seed=0)
     whole = sample(model, "cpu", memory)
     sizes = leave(monkeypatch, [model, memory.model], 5)
@@ -97,7 +89,7 @@ def test_a_memory_network_is_counted_and_split_too(monkeypatch):
 
 
 def test_not_even_one_row_names_the_key_before_any_compute(monkeypatch):
-    model = make(QWEN)
+    model = network()
     leave(monkeypatch, [model], 0.9)
     monkeypatch.setattr(model, "forward", None)
     with refuses("sampling.max_tokens", 8) as one:
@@ -108,17 +100,17 @@ def test_not_even_one_row_names_the_key_before_any_compute(monkeypatch):
 
 
 def test_bytes_of_a_row_are_those_of_its_cache():
-    decoder = local.make_decoder(make(QWEN), TOKENS)
+    decoder = local.make_decoder(network(), TOKENS)
     ids = torch.ones(1, LENGTH, dtype=torch.long)
     decoder.prefill(ids, ids)
     logits = 4 * fit.LOGITS * 23
     cache = decoder.cache.numel() * decoder.cache.itemsize
-    assert fit.row_bytes(make(QWEN), LENGTH + TOKENS, torch.float32) == cache + logits
-    assert fit.row_bytes(make(QWEN), LENGTH + TOKENS, torch.bfloat16) == cache // 2 + logits
+    assert fit.row_bytes(network(), LENGTH + TOKENS, torch.float32) == cache + logits
+    assert fit.row_bytes(network(), LENGTH + TOKENS, torch.bfloat16) == cache // 2 + logits
 
 
 def test_rows_leave_a_cache_that_stays_where_it_is():
-    decoder = local.make_decoder(make(QWEN), TOKENS)
+    decoder = local.make_decoder(network(), TOKENS)
     ids = torch.ones(6, LENGTH, dtype=torch.long)
     decoder.prefill(ids, ids)
     place = decoder.cache.data_ptr()

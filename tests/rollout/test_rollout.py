@@ -6,18 +6,7 @@ import pytest
 import torch
 from recorded import recorded
 from scipy.stats import chisquare
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-)
+from tiny import SIZES, network, unsettled
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from common.errors import UserError
@@ -28,52 +17,32 @@ from common.rollout import local
 from common.rollout.decoder import LlamaDecoder, TransformersDecoder, make_decoder
 from common.rollout.local import encode, end_tokens, generate, nucleus
 
-VOCABULARY, EOS = 23, 1
-SIZES = dict(
-    vocab_size=VOCABULARY,
-    hidden_size=32,
-    intermediate_size=48,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    max_position_embeddings=64,
-    initializer_range=0.3,
-)
-NEOX = {name: size for name, size in SIZES.items() if name != "num_key_value_heads"}
-GPT2 = dict(vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64)
-MAKE = {
-    "qwen2 tied": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True)),
-    "qwen2 untied": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=False)),
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
-    "llama head_dim": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, head_dim=16)),
-    "llama dynamic": lambda: LlamaForCausalLM(
-        LlamaConfig(
-            **SIZES, rope_parameters={"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0}
-        )
-    ),
-    "mistral": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=None)),
+VOCABULARY, EOS = SIZES["vocab_size"], 1
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0}
+MODELS = {
+    "qwen2 tied": ("qwen2", {"tie_word_embeddings": True}),
+    "qwen2 untied": ("qwen2", {"tie_word_embeddings": False}),
+    "llama": ("llama", {}),
+    "llama head_dim": ("llama", {"head_dim": 16}),
+    "llama dynamic": ("llama", {"rope_parameters": DYNAMIC}),
+    "mistral": ("mistral", {"sliding_window": None}),
     # What LlamaDecoder does not compute must go the other way:
-    "mistral window": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=4)),
-    "qwen2 window": lambda: Qwen2ForCausalLM(
-        Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=0)
+    "mistral window": ("mistral", {"sliding_window": 4}),
+    "qwen2 window": (
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0},
     ),
-    "llama biases": lambda: LlamaForCausalLM(
-        LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True)
-    ),
-    "llama gelu": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, hidden_act="gelu")),
-    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT2, initializer_range=0.3)),
-    "gpt neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**NEOX)),
+    "llama biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "llama gelu": ("llama", {"hidden_act": "gelu"}),
+    "gpt2": ("gpt2", {"num_key_value_heads": 4}),
+    "gpt neox": ("gpt_neox", {"num_key_value_heads": 4}),
 }
 FUSED = {"qwen2 tied", "qwen2 untied", "llama", "llama head_dim", "llama dynamic", "mistral"}
 
 
 def make(name: str):
-    torch.manual_seed(0)
-    model = MAKE[name]().eval()
-    for parameter in model.parameters():  # no bias and no norm may be left at its neutral value
-        if parameter.ndim == 1:
-            torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
-    return model
+    kind, sizes = MODELS[name]
+    return unsettled(network(kind, **sizes))
 
 
 def left_padded(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -93,7 +62,7 @@ def assert_logits(model, logits, sequences):
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
-DECODERS = [(name, how) for name in MAKE for how in ("chosen", "transformers")]
+DECODERS = [(name, how) for name in MODELS for how in ("chosen", "transformers")]
 DECODERS += [(name, "recorded") for name in sorted(FUSED)]
 
 

@@ -1,4 +1,5 @@
-"""The smallest real experiment: what most tests train, and where the checkout is."""
+"""The smallest real experiment, which most tests train, the smallest random model, and where the
+checkout is."""
 
 from pathlib import Path
 
@@ -38,3 +39,36 @@ TINY = [
     "eval.rare_nll_samples=16",
     "checkpoint_every=2",
 ]
+
+
+# Of a model whose weights nobody trained.
+SIZES = {
+    "vocab_size": 23,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+}
+
+
+def network(kind: str = "qwen2", **sizes):
+    """A causal model of transformers with random weights and these SIZES, except for `sizes`."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **SIZES | sizes)
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+def unsettled(model):
+    """The model with no bias and no norm at its neutral value."""
+    import torch
+
+    for parameter in model.parameters():
+        if parameter.ndim == 1:
+            torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
+    return model
