@@ -1,12 +1,11 @@
 """The local rollout engine: sampled responses with log-probabilities, on CPU or one GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
+from common import seeds
+from common.config.schema import Evaluation
 from common.errors import UserError
 from common.rollout.decoder import make_decoder
 from common.rollout.dlc import CalibratedDecoder, MemoryNetwork
@@ -17,11 +16,6 @@ from common.types import Prompt, RolloutBatch
 # tokens: a GPU's step is recorded again for each number of rows, and a count waits for the GPU.
 BLOCKS = {"cpu": 16, "cuda": 4}
 LOOK = {"cpu": 1, "cuda": 8}
-
-if TYPE_CHECKING:  # imports that take seconds: --help must not wait for them
-    import torch
-
-    from common.config.schema import Evaluation
 
 
 def encode(tokenizer, texts: list[str], device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,6 +98,16 @@ def generate(
             break
         except torch.OutOfMemoryError:
             rows = fewer_rows(min(rows, prompts * group_size), max_tokens, key)
+    return _joined(prompt_ids, prompt_mask, pieces, ends)
+
+
+def _joined(
+    prompt_ids: torch.Tensor,
+    prompt_mask: torch.Tensor,
+    pieces: list[list[torch.Tensor]],
+    ends: torch.Tensor,
+) -> RolloutBatch:
+    """Return the batch of what `_decode` returned piece by piece."""
     joined = [
         torch.cat(piece, 1) if len(piece) > 1 else piece[0] for piece in zip(*pieces, strict=True)
     ]
@@ -232,8 +236,6 @@ def draw(
     may have top_p. Every engine is such a function of (prompts, n, settings, seed); the same
     arguments give the same rows.
     """
-    from common.seeds import generator
-
     device = next(model.parameters()).device
     per_prompt = min(n, settings.batch)  # a prompt's samples are split when n exceeds the batch
     chunk = max(1, settings.batch // per_prompt)
@@ -252,7 +254,7 @@ def draw(
                 max_tokens=settings.max_tokens,
                 eos_id=tokenizer.eos_token_id,
                 more_ends=ends_of(model, tokenizer),
-                generator=generator(*seed, start, drawn),
+                generator=seeds.generator(*seed, start, drawn),
                 key="eval.max_tokens",
             )
             lengths, log_probs = batch.mask.sum(1).int().tolist(), batch.log_probs.sum(1).tolist()
