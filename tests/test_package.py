@@ -117,7 +117,7 @@ def test_a_wheel_works_where_no_checkout_is(installed, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "paper: fade" in done.stdout
     done = rlvr(installed, tmp_path, "compare", "paper=f_grpo", "--help")
-    assert "format=terminal|md|csv|json|latex" in done.stdout
+    assert "rlvr compare paper=NAME" in done.stdout
 
 
 def test_the_name_of_the_distribution_is_the_one_that_results_look_up():

@@ -133,4 +133,4 @@ def test_a_method_is_a_file_in_the_folder(folder):
 def test_the_library_runs(folder):
     lines, _ = executed(folder, "As a library")
     assert lines[0] == "correct [[0.375, 1.0], [0.0, 0.0]]"
-    assert lines[1].startswith("rewards=shape (2,): give (prompts, responses")
+    assert lines[1].startswith("method=gpro: ")
