@@ -91,8 +91,7 @@ class Experiment:
             self.sampling.lag == 0 or (self.backend == "local" and self.method.sampler is None),
             "sampling.lag",
             self.sampling.lag,
-            "is for backend=local without a memory network (method.sampler); set it to 0, or use "
-            "verl's asynchronous trainer (docs/cluster-gpu.md)",
+            "is for backend=local without a memory network (method.sampler); set it to 0",
         )
         require(
             self.sampling.correction is None

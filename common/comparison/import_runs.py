@@ -6,7 +6,7 @@
 
 A file is CSV, plain or gzipped, with one row per problem: problem_id, n (samples) and c (how many
 were correct), and the columns table, model, method, benchmark, seed and step; a column with the
-same value everywhere may be given on the command line instead (docs/evaluating.md). Nothing is
+same value everywhere may be given on the command line instead (docs/commands.md). Nothing is
 written unless every row can be used.
 """
 
